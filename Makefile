@@ -1,0 +1,47 @@
+# Every target sets up what it needs in .venv; nothing has to be installed by hand but Python 3.11+ and make.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+OUT    ?= countermax-demo
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: demo test test-slow lint bench figures clean
+.DEFAULT_GOAL := demo
+
+demo: $(VENV)/.installed          ## a bundled clinical trial, its pictures and report.html
+	$(BIN)/countermax demo --out $(OUT)
+
+test: $(VENV)/.developing         ## the test suite
+	$(BIN)/python -m pytest -n auto
+
+test-slow: $(VENV)/.developing    ## the long statistical runs
+	$(BIN)/python -m pytest -n auto -m slow
+
+lint: $(VENV)/.developing         ## formatting, style, types, and which module may import which
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.developing        ## measures the speed claims; writes benchmarks/results
+	$(BIN)/python -m benchmarks
+
+figures: $(VENV)/.installed       ## redraws the README's pictures
+	$(BIN)/countermax demo --out $(VENV)/figures
+	cp $(VENV)/figures/answers.png $(VENV)/figures/couplings.png docs/images/
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "countermax needs Python 3.11 or newer; try: make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: $(VENV)/bin/python pyproject.toml
+	$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.developing: $(VENV)/bin/python pyproject.toml
+	$(PIP) --editable '.[dev]'
+	@touch $@ $(VENV)/.installed
+
+clean:
+	rm -rf $(VENV) $(OUT) dist build

@@ -1,0 +1,29 @@
+"""Array aliases: what the letters in every signature mean."""
+
+from typing import TypeAlias
+
+from jaxtyping import Array, ArrayLike, Float, Int
+
+Logits: TypeAlias = Float[ArrayLike, " k"]
+"""Unnormalised log-probabilities of `k` outcomes; `-inf` marks an impossible one."""
+
+LogProbs: TypeAlias = Float[Array, " k"]
+"""Log-probabilities that sum to one; what the algebra works on."""
+
+Probs: TypeAlias = Float[Array, " k"]
+"""Probabilities of `k` outcomes."""
+
+Joint: TypeAlias = Float[Array, "k k"]
+"""P(X=i, Y=j): the factual outcome picks the row, the other world's the column."""
+
+OutcomeLike: TypeAlias = Int[ArrayLike, ""]
+"""The index of an outcome, as callers hand it in."""
+
+Outcome: TypeAlias = Int[Array, ""]
+"""The index of an outcome."""
+
+Score: TypeAlias = Float[ArrayLike, " k"]
+"""One number for each outcome: how good it is."""
+
+Scalar: TypeAlias = Float[Array, ""]
+"""A number."""

@@ -1,0 +1,156 @@
+"""The contract: what every coupling can be asked, and what each kind has to supply.
+
+Public methods take unnormalised logits, check them, normalise them and hand over to a hook of the same name with an
+underscore. Hooks see normalised log-probabilities of one dtype and possible outcomes, and check nothing, so they can run
+inside a scan. A new coupling implements hooks; no concrete method is ever overridden.
+"""
+
+from abc import abstractmethod
+from typing import Generic, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import DTypeLike, PRNGKeyArray
+
+from countermax._checks import as_log_prob_pair, as_log_probs, as_outcome
+from countermax._types import Joint, Logits, LogProbs, Outcome, OutcomeLike, Probs, Scalar
+
+Noise = TypeVar("Noise")
+
+
+class AbstractSampler(eqx.Module):
+    """Draws X ~ p and Y ~ q together: the least that a coupling can do."""
+
+    def pair(self, p: Logits, q: Logits, *, key: PRNGKeyArray) -> tuple[Outcome, Outcome]:
+        """One draw of (X, Y).
+
+        Args:
+            p: Logits of the factual world.
+            q: Logits of the other world.
+            key: Consumed once.
+        """
+        return self._pair(*as_log_prob_pair(p, q), key=key)
+
+    def counterfactual(self, p: Logits, q: Logits, x: OutcomeLike, *, key: PRNGKeyArray) -> Outcome:
+        """One draw of Y given that X = x was seen.
+
+        Args:
+            p: Logits of the factual world.
+            q: Logits of the other world.
+            x: What was seen in the factual world; must have nonzero probability there.
+            key: Consumed once.
+        """
+        log_p, log_q = as_log_prob_pair(p, q)
+        return self._counterfactual(log_p, log_q, as_outcome(log_p, x), key=key)
+
+    @abstractmethod
+    def _pair(self, log_p: LogProbs, log_q: LogProbs, *, key: PRNGKeyArray) -> tuple[Outcome, Outcome]: ...
+
+    @abstractmethod
+    def _counterfactual(self, log_p: LogProbs, log_q: LogProbs, x: Outcome, *, key: PRNGKeyArray) -> Outcome: ...
+
+
+class AbstractCoupling(AbstractSampler):
+    """A sampler whose law is known exactly: what the rest of the library relies on."""
+
+    def joint(self, p: Logits, q: Logits) -> Joint:
+        """Exact P(X=i, Y=j): row sums are the probabilities of `p`, column sums those of `q`."""
+        return self._joint(*as_log_prob_pair(p, q))
+
+    def counterfactual_probs(self, p: Logits, q: Logits, x: OutcomeLike) -> Probs:
+        """Exact P(Y=. | X=x): the row of `joint` that belongs to `x`, normalised, found without the matrix.
+
+        Args:
+            p: Logits of the factual world.
+            q: Logits of the other world.
+            x: What was seen in the factual world; must have nonzero probability there.
+        """
+        log_p, log_q = as_log_prob_pair(p, q)
+        return self._counterfactual_probs(log_p, log_q, as_outcome(log_p, x))
+
+    @abstractmethod
+    def _joint(self, log_p: LogProbs, log_q: LogProbs) -> Joint: ...
+
+    @abstractmethod
+    def _counterfactual_probs(self, log_p: LogProbs, log_q: LogProbs, x: Outcome) -> Probs: ...
+
+
+class AbstractMatrixCoupling(AbstractCoupling):
+    """A coupling known by its joint law alone, tied to one pair (p, q): draws come from the law, not from noise."""
+
+    def _pair(self, log_p: LogProbs, log_q: LogProbs, *, key: PRNGKeyArray) -> tuple[Outcome, Outcome]:
+        key_x, key_y = jax.random.split(key)
+        x = jax.random.categorical(key_x, log_p)
+        return x, self._counterfactual(log_p, log_q, x, key=key_y)
+
+    def _counterfactual(self, log_p: LogProbs, log_q: LogProbs, x: Outcome, *, key: PRNGKeyArray) -> Outcome:
+        return jax.random.categorical(key, jnp.log(self._counterfactual_probs(log_p, log_q, x)))
+
+
+class AbstractMechanism(AbstractSampler, Generic[Noise]):
+    """A coupling that comes from one function of noise and logits, so that it couples all worlds at once.
+
+    The factual world sees `respond(noise, p)`, the other world `respond(swap(noise), q)`. A counterfactual is abduction
+    (noise that explains what was seen), action (the other world's logits) and prediction.
+    """
+
+    @abstractmethod
+    def noise(self, num_outcomes: int, *, key: PRNGKeyArray, dtype: DTypeLike = float) -> Noise:
+        """Draws the noise that all worlds share.
+
+        Args:
+            num_outcomes: The length of the logits that it will meet.
+            key: Consumed once.
+            dtype: Its floating-point type; by default JAX's own.
+        """
+
+    @abstractmethod
+    def swap(self, noise: Noise) -> Noise:
+        """The noise as the other world sees it: the same value for every mechanism in the strict sense."""
+
+    def respond(self, noise: Noise, logits: Logits) -> Outcome:
+        """The outcome of a world with these logits: no randomness is left."""
+        return self._respond(noise, as_log_probs("logits", logits))
+
+    def abduct(self, logits: Logits, x: OutcomeLike, *, key: PRNGKeyArray) -> Noise:
+        """Draws noise given that a world with these logits yielded `x`.
+
+        Args:
+            logits: Logits of the world that was observed.
+            x: The outcome seen there; must have nonzero probability.
+            key: Consumed once.
+        """
+        log_p = as_log_probs("logits", logits)
+        return self._abduct(log_p, as_outcome(log_p, x), key=key)
+
+    @abstractmethod
+    def _respond(self, noise: Noise, log_p: LogProbs) -> Outcome: ...
+
+    @abstractmethod
+    def _abduct(self, log_p: LogProbs, x: Outcome, *, key: PRNGKeyArray) -> Noise: ...
+
+    def _pair(self, log_p: LogProbs, log_q: LogProbs, *, key: PRNGKeyArray) -> tuple[Outcome, Outcome]:
+        noise = self.noise(log_p.size, key=key, dtype=log_p.dtype)
+        return self._respond(noise, log_p), self._respond(self.swap(noise), log_q)
+
+    def _counterfactual(self, log_p: LogProbs, log_q: LogProbs, x: Outcome, *, key: PRNGKeyArray) -> Outcome:
+        return self._respond(self.swap(self._abduct(log_p, x, key=key)), log_q)
+
+
+class AbstractArgmaxMechanism(AbstractMechanism[Noise]):
+    """A mechanism in which the outcome with the highest score wins, so that it can be relaxed."""
+
+    def scores(self, noise: Noise, logits: Logits) -> LogProbs:
+        """What each outcome scores; an impossible one scores `-inf`."""
+        return self._scores(noise, as_log_probs("logits", logits))
+
+    def relax(self, noise: Noise, logits: Logits, temperature: float | Scalar) -> Probs:
+        """A differentiable stand-in for `respond`: the softmax of scores *and* noise over the temperature."""
+        return jax.nn.softmax(self.scores(noise, logits) / temperature)
+
+    @abstractmethod
+    def _scores(self, noise: Noise, log_p: LogProbs) -> LogProbs: ...
+
+    def _respond(self, noise: Noise, log_p: LogProbs) -> Outcome:
+        return jnp.argmax(self._scores(noise, log_p))

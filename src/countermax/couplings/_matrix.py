@@ -1,0 +1,146 @@
+"""Couplings that are known by their joint law: independent, maximal, optimal."""
+
+from typing import final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from countermax._checks import InputError, as_floats, as_score_pair
+from countermax._types import Joint, Logits, LogProbs, Outcome, Probs, Scalar, Score
+from ._base import AbstractMatrixCoupling
+
+
+@final
+class Independent(AbstractMatrixCoupling):
+    """What was seen tells nothing: the other world is drawn afresh."""
+
+    def _joint(self, log_p: LogProbs, log_q: LogProbs) -> Joint:
+        return jnp.exp(log_p[:, None] + log_q[None, :])
+
+    def _counterfactual_probs(self, log_p: LogProbs, log_q: LogProbs, x: Outcome) -> Probs:
+        return jnp.exp(log_q)
+
+
+@final
+class Maximal(AbstractMatrixCoupling):
+    """Keeps the outcome as often as any coupling can: `P(X=Y=i) = min(p_i, q_i)`.
+
+    What cannot be kept is drawn afresh: off the diagonal stands the product of the two residuals `(p - q)+` and
+    `(q - p)+`. No mechanism has this law for all pairs at once (Proposition 2 of Lorberbom et al. 2021).
+    """
+
+    def _joint(self, log_p: LogProbs, log_q: LogProbs) -> Joint:
+        probs_p, probs_q = jnp.exp(log_p), jnp.exp(log_q)
+        leaving = jnp.maximum(probs_p - probs_q, 0)
+        return jnp.diag(jnp.minimum(probs_p, probs_q)) + leaving[:, None] * _arrivals(log_p, log_q)[None, :]
+
+    def _counterfactual_probs(self, log_p: LogProbs, log_q: LogProbs, x: Outcome) -> Probs:
+        log_ratio = jnp.minimum(log_q[x] - log_p[x], 0)
+        leaving = -jnp.expm1(log_ratio)
+        return (leaving * _arrivals(log_p, log_q)).at[x].add(jnp.exp(log_ratio))
+
+
+def _arrivals(log_p: LogProbs, log_q: LogProbs) -> Probs:
+    """Where the outcomes go that cannot be kept; all zero when p = q."""
+    gain = jnp.maximum(jnp.exp(log_q) - jnp.exp(log_p), 0)
+    total = gain.sum()
+    return jnp.where(total > 0, gain / jnp.where(total > 0, total, 1), 0)
+
+
+@final
+class Optimal(AbstractMatrixCoupling):
+    """The coupling with the least expected loss: exact optimal transport, solved by POT's network simplex.
+
+    It looks at both worlds at once, so it is a yardstick for mechanisms rather than one of them. It runs on the host,
+    works under `jit` and `vmap`, and has no gradient.
+    """
+
+    loss: Float[Array, "k k"]
+
+    def __init__(self, loss: Float[Array, "k k"]):
+        """Sets the loss to be minimised.
+
+        Args:
+            loss: `loss[i, j]` is what it costs to pair outcome i of the factual world with j of the other.
+        """
+        array = as_floats("loss", loss, 2)
+        if array.shape[0] != array.shape[1]:
+            raise InputError(f"`loss` must be square, one row and one column for each outcome, got shape {array.shape}")
+        if not np.isfinite(np.asarray(array)).all():
+            raise InputError("`loss` must be finite; use a large number for a pair to be avoided")
+        self.loss = array
+
+    @classmethod
+    def for_score(cls, score: Score, counterfactual_score: Score | None = None) -> "Optimal":
+        """The coupling under which the effect `score(X) - counterfactual_score(Y)` varies least.
+
+        Args:
+            score: One number for each outcome.
+            counterfactual_score: The score in the other world, if it is another one.
+        """
+        score_p, score_q = as_score_pair(score, counterfactual_score, jnp.size(score))
+        return cls((score_p[:, None] - score_q[None, :]) ** 2)
+
+    def cost(self, p: Logits, q: Logits) -> Scalar:
+        """The least expected loss that any coupling of `p` and `q` can have."""
+        return (self.joint(p, q) * self.loss).sum()
+
+    def wasserstein(self, p: Logits, q: Logits, *, order: float = 1) -> Scalar:
+        """The Wasserstein distance `min E[d(X, Y)^order]^(1 / order)`, for a loss `d` that is a metric.
+
+        Args:
+            p: Logits of one distribution.
+            q: Logits of the other.
+            order: At least 1.
+        """
+        if not order >= 1:
+            raise InputError(f"`order` must be at least 1, got {order}")
+        _check_metric(np.asarray(self.loss))
+        return Optimal(self.loss**order).cost(p, q) ** (1 / order)
+
+    def _joint(self, log_p: LogProbs, log_q: LogProbs) -> Joint:
+        return jnp.exp(log_p)[:, None] * self._rows(log_p, log_q)
+
+    def _counterfactual_probs(self, log_p: LogProbs, log_q: LogProbs, x: Outcome) -> Probs:
+        return self._rows(log_p, log_q)[x]
+
+    def _rows(self, log_p: LogProbs, log_q: LogProbs) -> Float[Array, "k k"]:
+        if log_p.size != self.loss.shape[0]:
+            raise InputError(f"this loss is for {self.loss.shape[0]} outcomes, but `p` and `q` have {log_p.size}")
+        shape = jax.ShapeDtypeStruct(self.loss.shape, log_p.dtype)
+        return jax.pure_callback(_optimal_rows, shape, log_p, log_q, self.loss, vmap_method="sequential")
+
+
+def _optimal_rows(log_p: np.ndarray, log_q: np.ndarray, loss: np.ndarray) -> np.ndarray:
+    """P(Y=. | X=i) for all i under the optimal plan."""
+    import ot
+
+    probs_p, probs_q = (np.exp(np.asarray(log, np.float64)) for log in (log_p, log_q))
+    probs_p, probs_q = probs_p / probs_p.sum(), probs_q / probs_q.sum()
+    costs = np.asarray(loss, np.float64)
+    plan, log = ot.emd(probs_p, probs_q, costs, numItermax=10_000_000, log=True)
+    sums = plan.sum(axis=1)
+    # The simplex drops what is below its resolution. There the dual says where an extra grain of mass would go.
+    lost = np.abs(sums - probs_p) > 1e-6 * probs_p
+    reduced = np.where(probs_q > 0, costs - log["v"], np.inf)
+    plan[lost] = np.eye(len(probs_q))[reduced[lost].argmin(axis=1)]
+    sums[lost] = 1
+    plan[sums == 0] = probs_q
+    sums[sums == 0] = 1
+    return np.asarray(plan / sums[:, None], np.asarray(log_p).dtype)
+
+
+def _check_metric(distance: np.ndarray) -> None:
+    tolerance = 1e-6 * max(1.0, float(np.abs(distance).max()))
+    if (np.abs(np.diag(distance)) > tolerance).any() or (distance < -tolerance).any():
+        raise InputError("`loss` must be a metric for a Wasserstein distance: zero on the diagonal, positive elsewhere")
+    if (np.abs(distance - distance.T) > tolerance).any():
+        raise InputError("`loss` must be a metric for a Wasserstein distance: symmetric")
+    for middle in range(len(distance)):
+        if (distance > distance[:, [middle]] + distance[[middle], :] + tolerance).any():
+            raise InputError(
+                "`loss` must be a metric for a Wasserstein distance: no way through a third outcome may be shorter; "
+                "squared differences, for instance, are not one: pass the absolute differences and order=2"
+            )

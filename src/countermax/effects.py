@@ -1,0 +1,129 @@
+"""Treatment effects `h1(X) - h2(Y)`: their mean, which data fix, and their variance, which the mechanism decides."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from countermax._checks import InputError, as_floats, as_log_prob_pair, as_outcome, as_score_pair
+from countermax._types import Logits, OutcomeLike, Scalar, Score
+from countermax.couplings import AbstractCoupling, AbstractSampler
+
+
+class Effect(NamedTuple):
+    """The exact mean and variance of an effect."""
+
+    mean: Scalar
+    variance: Scalar
+
+    @property
+    def standard_deviation(self) -> Scalar:
+        """Of the effect itself, not of an estimate."""
+        return jnp.sqrt(self.variance)
+
+
+class SampledEffect(NamedTuple):
+    """An effect's mean and variance as estimated from draws, each with its standard error."""
+
+    mean: Scalar
+    mean_error: Scalar
+    variance: Scalar
+    variance_error: Scalar
+    num_samples: int
+
+
+def effect_from_joint(
+    joint: Float[Array, "k k"], score: Score, counterfactual_score: Score | None = None
+) -> Effect:
+    """The exact effect under a joint law.
+
+    Args:
+        joint: P(X=i, Y=j); must sum to one.
+        score: One number for each outcome.
+        counterfactual_score: The score in the other world, if it is another one.
+    """
+    matrix = as_floats("joint", joint, 2)
+    if matrix.shape[0] != matrix.shape[1]:
+        raise InputError(f"`joint` must be square, got shape {matrix.shape}")
+    score_p, score_q = as_score_pair(score, counterfactual_score, matrix.shape[0])
+    difference = score_p[:, None] - score_q[None, :]
+    mean = (matrix * difference).sum()
+    return Effect(mean, (matrix * (difference - mean) ** 2).sum())
+
+
+def treatment_effect(
+    coupling: AbstractCoupling, p: Logits, q: Logits, score: Score, counterfactual_score: Score | None = None
+) -> Effect:
+    """The exact effect over everybody: h1(X) - h2(Y) for (X, Y) from the coupling.
+
+    Args:
+        coupling: How the two worlds hang together.
+        p: Logits of the factual world.
+        q: Logits of the other world.
+        score: One number for each outcome.
+        counterfactual_score: The score in the other world, if it is another one.
+    """
+    return effect_from_joint(coupling.joint(p, q), score, counterfactual_score)
+
+
+def individual_effect(
+    coupling: AbstractCoupling,
+    p: Logits,
+    q: Logits,
+    x: OutcomeLike,
+    score: Score,
+    counterfactual_score: Score | None = None,
+) -> Effect:
+    """The exact effect for somebody whose factual outcome is known: h1(x) - h2(Y) given X = x.
+
+    Args:
+        coupling: How the two worlds hang together.
+        p: Logits of the factual world.
+        q: Logits of the other world.
+        x: What was seen in the factual world.
+        score: One number for each outcome.
+        counterfactual_score: The score in the other world, if it is another one.
+    """
+    log_p, _ = as_log_prob_pair(p, q)
+    score_p, score_q = as_score_pair(score, counterfactual_score, log_p.size)
+    probs = coupling.counterfactual_probs(p, q, x)
+    expected = probs @ score_q
+    return Effect(score_p[as_outcome(log_p, x)] - expected, probs @ (score_q - expected) ** 2)
+
+
+def sampled_effect(
+    coupling: AbstractSampler,
+    p: Logits,
+    q: Logits,
+    score: Score,
+    counterfactual_score: Score | None = None,
+    *,
+    num_samples: int,
+    key: PRNGKeyArray,
+) -> SampledEffect:
+    """The effect over everybody as `num_samples` independent draws show it, for couplings without an exact law.
+
+    Args:
+        coupling: Anything that draws pairs.
+        p: Logits of the factual world.
+        q: Logits of the other world.
+        score: One number for each outcome.
+        counterfactual_score: The score in the other world, if it is another one.
+        num_samples: At least 2.
+        key: Consumed once.
+    """
+    if num_samples < 2:
+        raise InputError(f"`num_samples` must be at least 2, got {num_samples}")
+    log_p, log_q = as_log_prob_pair(p, q)
+    score_p, score_q = as_score_pair(score, counterfactual_score, log_p.size)
+    x, y = jax.vmap(lambda each: coupling._pair(log_p, log_q, key=each))(jax.random.split(key, num_samples))
+    effects = score_p[x] - score_q[y]
+    mean = effects.mean()
+    deviations = effects - mean
+    variance = (deviations**2).sum() / (num_samples - 1)
+    spread_of_squares = jnp.maximum((deviations**4).mean() - variance**2, 0)
+    return SampledEffect(
+        mean, jnp.sqrt(variance / num_samples), variance, jnp.sqrt(spread_of_squares / num_samples), num_samples
+    )
+

@@ -1,0 +1,113 @@
+r"""The exact algebra of the Gumbel-max coupling: pure functions, no noise.
+
+Gumbel-max is an exponential race. With `E_k ~ Exp(1)` shared by both worlds, `X = argmin E_k / p_k` and
+`Y = argmin E_k / q_k`. Write `a` and `b` for the two winning times. For `i != j` the density of "X=i at a, Y=j at b" is
+`p_i q_j exp(-sum_k max(p_k a, q_k b))`, wherever i's arrival at `a` does not win the other world, nor j's at `b` this
+one. In polar form, with `u = b / (a + b)`, the radius integrates out and leaves
+
+    P(X=i, Y=j) = p_i q_j max(0, F(t_i) - F(t_j)),        t_k = p_k / (p_k + q_k),
+    F(t) = integral_0^t du / M(u)^2,                      M(u) = sum_k max((1-u) p_k, u q_k),
+    P(X=Y=i)    = p_i (1 - t_i) / M(t_i).
+
+`M` is piecewise linear with a kink at every `t_k`, so on each segment `[a, b]` between kinks the integral is
+`(b - a) / (M(a) M(b))`: one sort and a few cumulative sums give everything. `1/2 <= M <= 1`, so nothing overflows.
+
+All functions take *normalised* log-probabilities and check nothing; `countermax.GumbelMax` is the checked entrance.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from countermax._types import Joint, LogProbs, Outcome, Probs, Scalar
+
+
+class _Course(NamedTuple):
+    """The race after its one sort: outcomes in the order of their shares `t`."""
+
+    order: Int[Array, " k"]
+    share: Float[Array, " k"]  # t_k, ascending
+    segment: Float[Array, " k"]  # integral of du / M(u)^2 from the previous share (0 for the first) to this one
+    stay: Float[Array, " k"]  # P(Y=k | X=k) = (1 - t_k) / M(t_k)
+
+
+def joint(log_p: LogProbs, log_q: LogProbs) -> Joint:
+    """P(X=i, Y=j) for all i and j, in O(K log K + K^2)."""
+    share, clock, stay = _by_outcome(_course(log_p, log_q))
+    probs_p, probs_q = jnp.exp(log_p), jnp.exp(log_q)
+    head_start = jnp.maximum(clock[:, None] - clock[None, :], 0)
+    moved = jnp.where(share[:, None] > share[None, :], probs_p[:, None] * probs_q[None, :] * head_start, 0)
+    return moved + jnp.diag(probs_p * stay)
+
+
+def row(log_p: LogProbs, log_q: LogProbs, x: Outcome) -> Probs:
+    """P(Y=. | X=x) in O(K log K) time and O(K) memory; needs no division, so it holds for the rarest `x` too."""
+    share, clock, stay = _by_outcome(_course(log_p, log_q))
+    head_start = jnp.maximum(clock[x] - clock, 0)
+    moved = jnp.where(share[x] > share, jnp.exp(log_q) * head_start, 0)
+    return moved.at[x].set(stay[x])
+
+
+def agreement_by_outcome(log_p: LogProbs, log_q: LogProbs) -> Probs:
+    """P(X=Y=i) for all i: Proposition 1 of Lorberbom et al. (2021)."""
+    _, _, stay = _by_outcome(_course(log_p, log_q))
+    return jnp.exp(log_p) * stay
+
+
+def agreement(log_p: LogProbs, log_q: LogProbs) -> Scalar:
+    """P(X=Y) in O(K log K)."""
+    return agreement_by_outcome(log_p, log_q).sum()
+
+
+def expected_squared_difference(
+    log_p: LogProbs, log_q: LogProbs, score_p: Float[Array, " k"], score_q: Float[Array, " k"]
+) -> Scalar:
+    """E[(score_p(X) - score_q(Y))^2] in O(K log K), without a matrix.
+
+    A pair (i, j) with `t_j < t_i` is weighted by the segments between the two shares. Summing over segments first
+    leaves, for each, all outcomes behind it against all before it, and a squared difference splits into the moments of
+    both sides. Every term is non-negative, so a small answer is not the difference of two large ones.
+    """
+    order, _, segment, stay = _course(log_p, log_q)
+    centre = jnp.exp(log_p) @ score_p  # moments about a common centre lose the fewest digits
+    score_p, score_q = (score_p - centre)[order], (score_q - centre)[order]
+    weight_p, weight_q = jnp.exp(log_p)[order], jnp.exp(log_q)[order]
+
+    def behind(power: int) -> Float[Array, " k"]:
+        return jax.lax.cumsum(weight_p * score_p**power, reverse=True)
+
+    def ahead(power: int) -> Float[Array, " k"]:
+        return _shift(jnp.cumsum(weight_q * score_q**power))
+
+    moved = behind(2) * ahead(0) - 2 * behind(1) * ahead(1) + behind(0) * ahead(2)
+    stayed = weight_p * stay * (score_p - score_q) ** 2
+    return (segment * jnp.maximum(moved, 0)).sum() + stayed.sum()
+
+
+def _course(log_p: LogProbs, log_q: LogProbs) -> _Course:
+    nowhere = (log_p == -jnp.inf) & (log_q == -jnp.inf)
+    # Such an outcome has no share; it weighs nothing, so any constant will do, as long as it carries no gradient.
+    log_odds = jnp.where(nowhere, 0, jnp.where(nowhere, 0, log_p) - jnp.where(nowhere, 0, log_q))
+    order = jnp.argsort(log_odds)
+    share, other_share = jax.nn.sigmoid(log_odds[order]), jax.nn.sigmoid(-log_odds[order])
+    weight_p, weight_q = jnp.exp(log_p)[order], jnp.exp(log_q)[order]
+    # At u = t_k both terms of the maximum are equal for k itself: count it on q's side, and once.
+    still_p = _shift(jax.lax.cumsum(weight_p, reverse=True), backwards=True)
+    total = other_share * still_p + share * jnp.cumsum(weight_q)
+    segment = (share - _shift(share)) / (total * _shift(total, first=1))
+    return _Course(order, share, segment, other_share / total)
+
+
+def _by_outcome(course: _Course) -> tuple[Float[Array, " k"], Float[Array, " k"], Float[Array, " k"]]:
+    """Share, clock F(t_k) and probability to stay, back in the outcomes' own order."""
+    columns = jnp.stack([course.share, jnp.cumsum(course.segment), course.stay])
+    share, clock, stay = jnp.zeros_like(columns).at[:, course.order].set(columns, unique_indices=True)
+    return share, clock, stay
+
+
+def _shift(values: Float[Array, " k"], *, first: float = 0, backwards: bool = False) -> Float[Array, " k"]:
+    """The neighbour before each value (or after it), `first` where there is none."""
+    edge = jnp.full((1,), first, values.dtype)
+    return jnp.concatenate([values[1:], edge]) if backwards else jnp.concatenate([edge, values[:-1]])

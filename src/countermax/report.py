@@ -1,0 +1,98 @@
+"""Self-contained HTML pages: text, tables and pictures in one file that can be mailed."""
+
+import base64
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+from countermax._files import write_atomically
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+body {{ font: 16px/1.55 system-ui, sans-serif; color: #222; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }}
+h1 {{ font-size: 1.7rem; }} h2 {{ font-size: 1.2rem; margin-top: 2.2rem; }}
+table {{ border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }}
+th, td {{ padding: .25rem .8rem; text-align: right; border-bottom: 1px solid #ddd; }}
+th:first-child, td:first-child {{ text-align: left; }}
+thead th {{ border-bottom: 2px solid #888; }}
+img {{ max-width: 100%; height: auto; }}
+.note {{ color: #666; font-size: .85rem; }}
+</style>
+</head>
+<body>
+<h1>{title}</h1>
+{body}
+</body>
+</html>
+"""
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph; `note` sets it small and grey."""
+
+    words: str
+    note: bool = False
+
+    def html(self) -> str:
+        """As an element of the page."""
+        return f'<p class="note">{escape(self.words)}</p>' if self.note else f"<p>{escape(self.words)}</p>"
+
+
+@dataclass(frozen=True)
+class Heading:
+    """The title of a section."""
+
+    words: str
+
+    def html(self) -> str:
+        """As an element of the page."""
+        return f"<h2>{escape(self.words)}</h2>"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A PNG, carried inside the page."""
+
+    png: bytes
+    description: str
+
+    def html(self) -> str:
+        """As an element of the page."""
+        data = base64.b64encode(self.png).decode()
+        return f'<p><img alt="{escape(self.description)}" src="data:image/png;base64,{data}"></p>'
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A table: the first column names its rows; numbers are shown with three decimals."""
+
+    columns: Sequence[str]
+    rows: Mapping[str, Sequence[float | str | None]]
+
+    def html(self) -> str:
+        """As an element of the page."""
+        head = "".join(f"<th>{escape(column)}</th>" for column in ("", *self.columns))
+        body = "".join(
+            f"<tr><td>{escape(name)}</td>{''.join(f'<td>{_cell(value)}</td>' for value in values)}</tr>\n"
+            for name, values in self.rows.items()
+        )
+        return f"<table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table>"
+
+
+def write_report(path: Path, title: str, parts: Iterable[Text | Heading | Picture | Rows]) -> Path:
+    """Writes the page; nothing in it is fetched from elsewhere."""
+    body = "\n".join(part.html() for part in parts)
+    return write_atomically(path, _PAGE.format(title=escape(title), body=body))
+
+
+def _cell(value: float | str | None) -> str:
+    if value is None:
+        return ""
+    return escape(value) if isinstance(value, str) else f"{value:.3f}"
