@@ -2,7 +2,7 @@
 
 from typing import TypeAlias
 
-from jaxtyping import Array, ArrayLike, Float, Int
+from jaxtyping import Array, ArrayLike, Float, Int, Key, UInt32
 
 Logits: TypeAlias = Float[ArrayLike, " k"]
 """Unnormalised log-probabilities of `k` outcomes; `-inf` marks an impossible one."""
@@ -27,3 +27,6 @@ Score: TypeAlias = Float[ArrayLike, " k"]
 
 Scalar: TypeAlias = Float[Array, ""]
 """A number."""
+
+Keys: TypeAlias = Key[Array, " n"] | UInt32[Array, "n 2"]
+"""A batch of PRNG keys, new-style or old."""

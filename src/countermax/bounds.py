@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float
 
 from countermax import _stable_rows
 from countermax._checks import as_log_prob_pair, as_outcome, as_score_pair, as_scores
-from countermax._types import Logits, LogProbs, Outcome, OutcomeLike, Score
+from countermax._types import Logits, LogProbs, Outcome, OutcomeLike, Scalar, Score
 
 
 class Bounds(NamedTuple):

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import ArrayLike, Float, PRNGKeyArray
 
 from countermax._checks import InputError, as_floats, as_log_prob_pair, as_outcome, as_score_pair
 from countermax._types import Logits, OutcomeLike, Scalar, Score
@@ -34,7 +34,7 @@ class SampledEffect(NamedTuple):
 
 
 def effect_from_joint(
-    joint: Float[Array, "k k"], score: Score, counterfactual_score: Score | None = None
+    joint: Float[ArrayLike, "k k"], score: Score, counterfactual_score: Score | None = None
 ) -> Effect:
     """The exact effect under a joint law.
 

@@ -96,7 +96,7 @@ def _course(log_p: LogProbs, log_q: LogProbs) -> _Course:
     # At u = t_k both terms of the maximum are equal for k itself: count it on q's side, and once.
     still_p = _shift(jax.lax.cumsum(weight_p, reverse=True), backwards=True)
     total = other_share * still_p + share * jnp.cumsum(weight_q)
-    segment = (share - _shift(share)) / (total * _shift(total, first=1))
+    segment = (share - _shift(share)) / (total * _shift(total, first=1.0))
     return _Course(order, share, segment, other_share / total)
 
 
@@ -107,7 +107,7 @@ def _by_outcome(course: _Course) -> tuple[Float[Array, " k"], Float[Array, " k"]
     return share, clock, stay
 
 
-def _shift(values: Float[Array, " k"], *, first: float = 0, backwards: bool = False) -> Float[Array, " k"]:
+def _shift(values: Float[Array, " k"], *, first: float = 0.0, backwards: bool = False) -> Float[Array, " k"]:
     """The neighbour before each value (or after it), `first` where there is none."""
     edge = jnp.full((1,), first, values.dtype)
     return jnp.concatenate([values[1:], edge]) if backwards else jnp.concatenate([edge, values[:-1]])

@@ -12,13 +12,16 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, PRNGKeyArray
+from jaxtyping import Array, ArrayLike, Int, PRNGKeyArray
 from numpy.typing import NDArray
 from rich import box
 from rich.table import Table
 
 from countermax._checks import InputError
+from countermax._types import Keys, Logits
 from countermax.couplings import AbstractArgmaxMechanism, AbstractCoupling, AbstractMechanism, AbstractSampler
+
+_Draw = Callable[[AbstractSampler, Logits, Logits, PRNGKeyArray], tuple[Array, Array]]
 
 _NUM_STATISTICAL_TESTS = 24  # an upper limit on how many chi-square tests one call makes
 _LEAST_EXPECTED = 5.0  # cells expected less often than this are pooled
@@ -189,7 +192,7 @@ def _close(what: str, found: NDArray[Any], expected: NDArray[Any], tolerance: fl
 
 
 def _joint(coupling: AbstractCoupling, query: _Query) -> NDArray[np.floating]:
-    joint = np.asarray(jax.jit(coupling.joint)(query.p, query.q))
+    joint = np.asarray(_exact_joint(coupling, query.p, query.q))
     size = query.p.size
     if joint.shape != (size, size):
         raise _BrokenError(f"the joint law has shape {joint.shape}, not {(size, size)}")
@@ -214,7 +217,8 @@ def _rows(coupling: AbstractCoupling, query: _Query) -> float:
     p, q = query.probs
     joint = _joint(coupling, query)
     possible = np.flatnonzero(query.p > -np.inf)
-    rows = np.asarray(jax.jit(jax.vmap(coupling.counterfactual_probs, (None, None, 0)))(query.p, query.q, possible))
+    rows = np.asarray(_exact_rows(coupling, query.p, query.q, np.where(query.p > -np.inf, np.arange(p.size), possible[0])))
+    rows = rows[possible]
     if (rows < 0).any() or rows[:, q == 0].any():
         raise _BrokenError("a counterfactual row is negative, or holds an impossible outcome")
     worst = _close("the sum of a counterfactual row", rows.sum(axis=1), np.ones(len(possible)), _tolerance(query))
@@ -247,17 +251,10 @@ def _other_sizes(coupling: AbstractCoupling, query: _Query, key: PRNGKeyArray) -
 
 def _draws(coupling: AbstractSampler, query: _Query, num_samples: int, level: float, key: PRNGKeyArray) -> str:
     """Three views of the same law: pairs, counterfactuals of facts that follow p, and the exact joint."""
-    size = query.p.size
     p, q = query.probs
     key_pairs, key_facts = jax.random.split(key)
-    pairs = _tally(size, num_samples, key_pairs, lambda each: coupling.pair(query.p, query.q, key=each))
-
-    def fact_and_counterfactual(each: PRNGKeyArray) -> tuple[Int[Array, ""], Int[Array, ""]]:
-        key_fact, key_answer = jax.random.split(each)
-        x = jax.random.categorical(key_fact, query.p)
-        return x, coupling.counterfactual(query.p, query.q, x, key=key_answer)
-
-    facts = _tally(size, num_samples, key_facts, fact_and_counterfactual)
+    pairs = _tally(_draw_pair, coupling, query, num_samples, key_pairs)
+    facts = _tally(_draw_fact_and_counterfactual, coupling, query, num_samples, key_facts)
     for what, counts in (("pairs", pairs), ("counterfactuals", facts)):
         _follows(f"the factual outcome of {what}", counts.sum(axis=1), p, level)
         _follows(f"the other world's outcome of {what}", counts.sum(axis=0), q, level)
@@ -269,23 +266,65 @@ def _draws(coupling: AbstractSampler, query: _Query, num_samples: int, level: fl
     return f"{num_samples} draws, smallest p-value {least:.2g}"
 
 
-def _tally(
-    size: int, num_samples: int, key: PRNGKeyArray, draw: Callable[[PRNGKeyArray], tuple[Array, Array]]
-) -> NDArray[np.integer]:
+def _tally(draw: _Draw, coupling: AbstractSampler, query: _Query, num_samples: int, key: PRNGKeyArray) -> NDArray[np.integer]:
+    """How often each pair of outcomes was drawn."""
+    size = query.p.size
     batch = max(1, min(num_samples, 2**22 // size**2))
-
-    @jax.jit
-    def count(keys: PRNGKeyArray) -> Int[Array, " cells"]:
-        x, y = jax.vmap(draw)(keys)
-        inside = (x >= 0) & (x < size) & (y >= 0) & (y < size)
-        return jnp.bincount(jnp.where(inside, x * size + y, size * size), length=size * size + 1)
-
     total = np.zeros(size * size + 1, int)
     for start in range(0, num_samples, batch):
-        total += np.asarray(count(jax.random.split(jax.random.fold_in(key, start), batch)))
+        keys = jax.random.split(jax.random.fold_in(key, start), batch)
+        total += np.asarray(_count(draw, coupling, query.p, query.q, keys))
     if total[-1]:
         raise _BrokenError(f"{total[-1]} draws are no outcomes at all")
     return total[:-1].reshape(size, size)
+
+
+# Compiled once for all queries of one shape, since the coupling and its logits are arguments.
+@eqx.filter_jit
+def _exact_joint(coupling: AbstractCoupling, p: Logits, q: Logits) -> Array:
+    return coupling.joint(p, q)
+
+
+@eqx.filter_jit
+def _exact_rows(coupling: AbstractCoupling, p: Logits, q: Logits, outcomes: ArrayLike) -> Array:
+    return jax.vmap(coupling.counterfactual_probs, (None, None, 0))(p, q, outcomes)
+
+
+@eqx.filter_jit
+def _count(draw: _Draw, coupling: AbstractSampler, p: Logits, q: Logits, keys: Keys) -> Int[Array, " cells"]:
+    size = jnp.size(p)
+    x, y = jax.vmap(lambda key: draw(coupling, p, q, key))(keys)
+    inside = (x >= 0) & (x < size) & (y >= 0) & (y < size)
+    return jnp.bincount(jnp.where(inside, x * size + y, size * size), length=size * size + 1)
+
+
+@eqx.filter_jit
+def _relaxed_and_hard(
+    mechanism: AbstractArgmaxMechanism[Any], p: Logits, keys: Keys
+) -> tuple[Array, Array]:
+    def one(key: PRNGKeyArray) -> tuple[Array, Array]:
+        noise = mechanism.noise(jnp.size(p), key=key, dtype=jnp.result_type(p))
+        # A temperature far from one, so that noise left out of the division shows.
+        return mechanism.relax(noise, p, 3.0), mechanism.respond(noise, p)
+
+    return jax.vmap(one)(keys)
+
+
+def _draw_pair(coupling: AbstractSampler, p: Logits, q: Logits, key: PRNGKeyArray) -> tuple[Array, Array]:
+    return coupling.pair(p, q, key=key)
+
+
+def _draw_fact_and_counterfactual(coupling: AbstractSampler, p: Logits, q: Logits, key: PRNGKeyArray) -> tuple[Array, Array]:
+    key_fact, key_answer = jax.random.split(key)
+    x = jax.random.categorical(key_fact, p)
+    return x, coupling.counterfactual(p, q, x, key=key_answer)
+
+
+def _draw_fact_and_explained(coupling: AbstractSampler, p: Logits, q: Logits, key: PRNGKeyArray) -> tuple[Array, Array]:
+    assert isinstance(coupling, AbstractMechanism)
+    key_fact, key_noise = jax.random.split(key)
+    x = jax.random.categorical(key_fact, p)
+    return x, coupling.respond(coupling.abduct(p, x, key=key_noise), p)
 
 
 def _follows(what: str, counts: NDArray[np.integer], probs: NDArray[np.floating], level: float) -> float:
@@ -318,12 +357,7 @@ def _same_law(first: NDArray[np.integer], second: NDArray[np.integer], level: fl
 
 
 def _explains(mechanism: AbstractMechanism[Any], query: _Query, key: PRNGKeyArray, num_samples: int = 20_000) -> float:
-    def explain(each: PRNGKeyArray) -> tuple[Array, Array]:
-        key_fact, key_noise = jax.random.split(each)
-        x = jax.random.categorical(key_fact, query.p)
-        return x, mechanism.respond(mechanism.abduct(query.p, x, key=key_noise), query.p)
-
-    counts = _tally(query.p.size, num_samples, key, explain)
+    counts = _tally(_draw_fact_and_explained, mechanism, query, num_samples, key)
     wrong = int(counts.sum() - np.trace(counts))
     if wrong:
         raise _BrokenError(f"{wrong} of {counts.sum()} times the noise yields another outcome")
@@ -331,17 +365,7 @@ def _explains(mechanism: AbstractMechanism[Any], query: _Query, key: PRNGKeyArra
 
 
 def _relaxes(mechanism: AbstractArgmaxMechanism[Any], query: _Query, key: PRNGKeyArray, num_samples: int = 2_000) -> float:
-    """At a temperature far from one, so that noise left out of the division shows."""
-
-    @eqx.filter_jit
-    def relax(keys: PRNGKeyArray) -> tuple[Array, Array]:
-        def one(each: PRNGKeyArray) -> tuple[Array, Array]:
-            noise = mechanism.noise(query.p.size, key=each, dtype=query.p.dtype)
-            return mechanism.relax(noise, query.p, 3.0), mechanism.respond(noise, query.p)
-
-        return jax.vmap(one)(keys)
-
-    soft, hard = map(np.asarray, relax(jax.random.split(key, num_samples)))
+    soft, hard = map(np.asarray, _relaxed_and_hard(mechanism, query.p, jax.random.split(key, num_samples)))
     wrong = int((soft.argmax(axis=1) != hard).sum())
     if wrong:
         raise _BrokenError(f"in {wrong} of {num_samples} draws the largest weight is on another outcome")

@@ -98,9 +98,8 @@ class InverseCDF(AbstractMechanism[UniformNoise], AbstractCoupling):
         width = probs_p[position]
         distance = jnp.where(from_left < 0.5, from_left - below, above + width - from_right)
         inside = (distance > 0) & (distance < width)
-        fraction = jnp.where(
-            inside, jnp.exp(jnp.log(jnp.where(inside, distance, 1)) - log_p[x]), jnp.where(distance > 0, 1, 0)
-        )
+        log_fraction = jnp.log(jnp.where(inside, distance, 1)) - jnp.where(inside, log_p[x], 0)
+        fraction = jnp.where(inside, jnp.exp(log_fraction), jnp.where(distance > 0, 1, 0))
         fraction = jnp.where(from_right <= 0, 1, fraction)
         parts = jnp.diff(_flat_where_empty(fraction, probs_q), prepend=jnp.zeros(1, fraction.dtype))
         return parts if self.order is None else jnp.zeros_like(parts).at[self.order].set(parts)

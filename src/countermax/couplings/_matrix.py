@@ -1,11 +1,12 @@
 """Couplings that are known by their joint law: independent, maximal, optimal."""
 
+from collections.abc import Callable
 from typing import final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike, Float
 
 from countermax._checks import InputError, as_floats, as_score_pair
 from countermax._types import Joint, Logits, LogProbs, Outcome, Probs, Scalar, Score
@@ -43,10 +44,10 @@ class Maximal(AbstractMatrixCoupling):
 
 
 def _arrivals(log_p: LogProbs, log_q: LogProbs) -> Probs:
-    """Where the outcomes go that cannot be kept; all zero when p = q."""
+    """Where the outcomes go that cannot be kept; by q itself where rounding leaves no difference between the worlds."""
     gain = jnp.maximum(jnp.exp(log_q) - jnp.exp(log_p), 0)
     total = gain.sum()
-    return jnp.where(total > 0, gain / jnp.where(total > 0, total, 1), 0)
+    return jnp.where(total > 0, gain / jnp.where(total > 0, total, 1), jnp.exp(log_q))
 
 
 @final
@@ -59,7 +60,7 @@ class Optimal(AbstractMatrixCoupling):
 
     loss: Float[Array, "k k"]
 
-    def __init__(self, loss: Float[Array, "k k"]):
+    def __init__(self, loss: Float[ArrayLike, "k k"]):
         """Sets the loss to be minimised.
 
         Args:
@@ -87,7 +88,7 @@ class Optimal(AbstractMatrixCoupling):
         """The least expected loss that any coupling of `p` and `q` can have."""
         return (self.joint(p, q) * self.loss).sum()
 
-    def wasserstein(self, p: Logits, q: Logits, *, order: float = 1) -> Scalar:
+    def wasserstein(self, p: Logits, q: Logits, *, order: int | float = 1) -> Scalar:
         """The Wasserstein distance `min E[d(X, Y)^order]^(1 / order)`, for a loss `d` that is a metric.
 
         Args:
@@ -109,17 +110,35 @@ class Optimal(AbstractMatrixCoupling):
     def _rows(self, log_p: LogProbs, log_q: LogProbs) -> Float[Array, "k k"]:
         if log_p.size != self.loss.shape[0]:
             raise InputError(f"this loss is for {self.loss.shape[0]} outcomes, but `p` and `q` have {log_p.size}")
-        shape = jax.ShapeDtypeStruct(self.loss.shape, log_p.dtype)
-        return jax.pure_callback(_optimal_rows, shape, log_p, log_q, self.loss, vmap_method="sequential")
+        return _on_host(_optimal_rows, log_p, log_q, self.loss.astype(log_p.dtype), shape=self.loss.shape)
+
+
+def _on_host(function: Callable[..., np.ndarray], *arrays: Array, shape: tuple[int, ...]) -> Array:
+    """Calls a NumPy function from traced code, passing the bits of its floats.
+
+    JAX runs callbacks in threads of its own, where `jax.enable_x64` may not hold and doubles would be cut to singles on
+    the way in and refused on the way out. Integers pass unharmed.
+    """
+    dtype = arrays[0].dtype
+    words = dtype.itemsize // 4
+
+    def call(*bits: ArrayLike) -> np.ndarray:
+        floats = [np.ascontiguousarray(each).view(dtype).reshape(each.shape[:-1]) for each in map(np.asarray, bits)]
+        result = np.ascontiguousarray(function(*floats), dtype)
+        return result.view(np.uint32).reshape(*shape, words)
+
+    as_bits = [jax.lax.bitcast_convert_type(each, jnp.uint32).reshape(*each.shape, words) for each in arrays]
+    result = jax.pure_callback(call, jax.ShapeDtypeStruct((*shape, words), jnp.uint32), *as_bits, vmap_method="sequential")
+    return jax.lax.bitcast_convert_type(result if words > 1 else result[..., 0], dtype)
 
 
 def _optimal_rows(log_p: np.ndarray, log_q: np.ndarray, loss: np.ndarray) -> np.ndarray:
     """P(Y=. | X=i) for all i under the optimal plan."""
     import ot
 
-    probs_p, probs_q = (np.exp(np.asarray(log, np.float64)) for log in (log_p, log_q))
+    probs_p, probs_q = (np.exp(log.astype(np.float64)) for log in (log_p, log_q))
     probs_p, probs_q = probs_p / probs_p.sum(), probs_q / probs_q.sum()
-    costs = np.asarray(loss, np.float64)
+    costs = loss.astype(np.float64)
     plan, log = ot.emd(probs_p, probs_q, costs, numItermax=10_000_000, log=True)
     sums = plan.sum(axis=1)
     # The simplex drops what is below its resolution. There the dual says where an extra grain of mass would go.
@@ -129,7 +148,7 @@ def _optimal_rows(log_p: np.ndarray, log_q: np.ndarray, loss: np.ndarray) -> np.
     sums[lost] = 1
     plan[sums == 0] = probs_q
     sums[sums == 0] = 1
-    return np.asarray(plan / sums[:, None], np.asarray(log_p).dtype)
+    return plan / sums[:, None]
 
 
 def _check_metric(distance: np.ndarray) -> None:

@@ -1,0 +1,168 @@
+"""What each fixed coupling promises beyond the common laws."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from queries import AWKWARD, pairs, softmax
+from scipy.optimize import linprog
+from scipy.stats import wasserstein_distance
+
+from countermax import GumbelMax, Independent, InputError, InverseCDF, Maximal, Optimal
+
+pytestmark = pytest.mark.usefixtures("double")
+
+FIXED = [Independent(), GumbelMax(), InverseCDF(), Maximal()]
+
+
+def least_loss(p, q, loss):
+    """The transport LP, by SciPy."""
+    size = len(p)
+    rows = np.kron(np.eye(size), np.ones(size))
+    columns = np.kron(np.ones(size), np.eye(size))
+    return linprog(loss.ravel(), A_eq=np.vstack([rows, columns]), b_eq=np.concatenate([p, q])).fun
+
+
+@given(pairs(spread=5.0), st.integers(0, 2**31))
+def test_optimal_attains_the_linear_programme(pair, seed):
+    loss = np.random.default_rng(seed).normal(size=(len(pair[0]),) * 2)
+    assert float(Optimal(loss).cost(*pair)) == pytest.approx(least_loss(*map(softmax, pair), loss), abs=1e-9)
+
+
+@given(pairs(spread=5.0), st.integers(0, 2**31))
+def test_inverse_cdf_sorted_by_a_score_is_optimal_for_it(pair, seed):
+    score = np.round(np.random.default_rng(seed).normal(size=len(pair[0])), 1)
+    loss = (score[:, None] - score[None, :]) ** 2
+    found = (InverseCDF.sorted_by(score).joint(*pair) * loss).sum()
+    assert float(found) == pytest.approx(least_loss(*map(softmax, pair), loss), abs=1e-9)
+
+
+def test_inverse_cdf_in_another_order_is_worse():
+    """So that the law above can fail."""
+    p, q = np.log([0.5, 0.1, 0.4]), np.log([0.1, 0.5, 0.4])
+    score = np.array([0.0, 2.0, 1.0])
+    loss = (score[:, None] - score[None, :]) ** 2
+    assert (InverseCDF().joint(p, q) * loss).sum() > 1.1 * least_loss(softmax(p), softmax(q), loss)
+
+
+@given(pairs())
+def test_inverse_cdf_overlaps_intervals(pair):
+    p, q = map(softmax, pair)
+    upper_p, upper_q = np.cumsum(p)[:, None], np.cumsum(q)[None, :]
+    overlap = np.minimum(upper_p, upper_q) - np.maximum(upper_p - p[:, None], upper_q - q[None, :])
+    np.testing.assert_allclose(InverseCDF().joint(*pair), np.maximum(overlap, 0), atol=1e-12)
+
+
+def test_inverse_cdf_pairs_rare_outcomes_at_the_far_end():
+    """At the upper end of the line sums from the left have lost all digits; the answer must not have."""
+    p, q = np.log([1 - 1e-18, 1e-18]), np.log([1 - 1e-21, 1e-21])
+    np.testing.assert_allclose(InverseCDF().counterfactual_probs(p, q, 1), [0.999, 0.001], atol=1e-9)
+
+
+@given(pairs())
+def test_maximal_keeps_the_overlap_and_splits_the_rest_as_a_product(pair):
+    p, q = map(softmax, pair)
+    law = np.asarray(Maximal().joint(*pair))
+    np.testing.assert_allclose(np.diag(law), np.minimum(p, q), atol=1e-14)
+    leaving, arriving = np.maximum(p - q, 0), np.maximum(q - p, 0)
+    if leaving.sum() > 1e-6:
+        expected = np.outer(leaving, arriving) / leaving.sum()
+        np.testing.assert_allclose(law - np.diag(np.diag(law)), expected, atol=1e-13)
+
+
+@pytest.mark.parametrize("coupling", FIXED, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("name", AWKWARD)
+def test_gradients_of_laws_and_answers_are_finite(coupling, name):
+    p, q = map(jnp.asarray, AWKWARD[name])
+    weights = jnp.asarray(np.random.default_rng(0).normal(size=(p.size, p.size)))
+    x = int(jnp.argmax(p))
+
+    def loss(p, q):
+        return (coupling.joint(p, q) * weights).sum() + (coupling.counterfactual_probs(p, q, x) * weights[0]).sum()
+
+    for gradient in jax.grad(loss, (0, 1))(p, q):
+        assert jnp.isfinite(gradient).all()
+
+
+@pytest.mark.parametrize("coupling", FIXED, ids=lambda each: type(each).__name__)
+def test_gradients_of_laws_are_finite_differences(coupling):
+    rng = np.random.default_rng(3)
+    p, q, weights = rng.normal(size=4), rng.normal(size=4), rng.normal(size=(4, 4))
+
+    @jax.jit
+    def loss(p, q):
+        return (coupling.joint(p, q) * weights).sum()
+
+    found = np.asarray(jax.grad(loss)(p, q))
+    steps = 1e-6 * np.eye(4)
+    expected = [(loss(p + step, q) - loss(p - step, q)) / 2e-6 for step in steps]
+    np.testing.assert_allclose(found, expected, atol=1e-8)
+
+
+@pytest.mark.parametrize("coupling", [*FIXED, Optimal(np.arange(16.0).reshape(4, 4))], ids=lambda each: type(each).__name__)
+def test_batches_are_what_single_calls_are(coupling):
+    rng = np.random.default_rng(0)
+    p, q = rng.normal(size=(2, 6, 4))
+    x = rng.integers(0, 4, 6)
+    rows = jax.jit(jax.vmap(lambda p, q, x: coupling.counterfactual_probs(p, q, x)))(p, q, x)
+    for index in range(6):
+        np.testing.assert_allclose(rows[index], coupling.counterfactual_probs(p[index], q[index], x[index]), atol=1e-12)
+
+
+def test_no_intervention_means_no_change():
+    logits = np.array([0.3, -np.inf, 1.0, -2.0])
+    keys = jax.random.split(jax.random.key(0), 1000)
+    for mechanism in (GumbelMax(), InverseCDF()):
+        for x in (0, 2, 3):
+            y = jax.vmap(lambda key, m=mechanism, x=x: m.counterfactual(logits, logits, x, key=key))(keys)
+            assert (y == x).all()
+
+
+def test_wasserstein_distance_is_scipys():
+    rng = np.random.default_rng(0)
+    places = np.sort(rng.normal(size=6))
+    distance = np.abs(places[:, None] - places[None, :])
+    p, q = rng.normal(size=(2, 6))
+    expected = wasserstein_distance(places, places, softmax(p), softmax(q))
+    assert float(Optimal(distance).wasserstein(p, q)) == pytest.approx(expected, abs=1e-12)
+    second = float(Optimal(distance).wasserstein(p, q, order=2))
+    assert second == pytest.approx(float(Optimal.for_score(places).cost(p, q)) ** 0.5, abs=1e-12)
+
+
+def test_wasserstein_refuses_what_is_no_metric(as_users_call):
+    with pytest.raises(InputError, match="third outcome"):
+        Optimal.for_score(np.arange(3.0)).wasserstein(np.zeros(3), np.zeros(3))
+    with pytest.raises(InputError, match="symmetric"):
+        Optimal(np.array([[0.0, 1.0], [2.0, 0.0]])).wasserstein(np.zeros(2), np.zeros(2))
+    with pytest.raises(InputError, match="diagonal"):
+        Optimal(np.ones((2, 2))).wasserstein(np.zeros(2), np.zeros(2))
+    with pytest.raises(InputError, match="`order` must be at least 1"):
+        Optimal(1 - np.eye(2)).wasserstein(np.zeros(2), np.zeros(2), order=0.5)
+
+
+def test_optimal_answers_for_outcomes_below_the_solvers_resolution():
+    p, q = np.array([0.0, 0.0, -120.0]), np.array([0.0, 0.3, 0.2])
+    score = np.array([0.0, 1.0, 2.0])
+    row = Optimal.for_score(score).counterfactual_probs(p, q, 2)
+    np.testing.assert_allclose(row, [0, 0, 1], atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("order", "message"), [([0, 0, 1], "each of the outcomes"), ([1, 2, 3], "each of"), ([[0, 1]], "each of")]
+)
+def test_an_order_must_be_a_permutation(order, message, as_users_call):
+    with pytest.raises(InputError, match=message):
+        InverseCDF(order)
+
+
+def test_sizes_that_do_not_fit_are_refused(as_users_call):
+    with pytest.raises(InputError, match="this order has 3 outcomes, but `p` and `q` have 2"):
+        InverseCDF([2, 1, 0]).joint(np.zeros(2), np.zeros(2))
+    with pytest.raises(InputError, match="this loss is for 3 outcomes"):
+        Optimal(np.zeros((3, 3))).joint(np.zeros(2), np.zeros(2))
+    with pytest.raises(InputError, match="`loss` must be square"):
+        Optimal(np.zeros((3, 2)))
+    with pytest.raises(InputError, match="`loss` must be finite"):
+        Optimal(np.array([[0, np.inf], [1, 0]]))
