@@ -43,7 +43,10 @@ def test_logits_are_checked(p, q, message):
 )
 def test_observations_are_checked(x, message):
     p = np.array([0.0, -np.inf, 1.0])
-    for ask in (GumbelMax().counterfactual_probs, lambda *each: GumbelMax().counterfactual(*each, key=jax.random.key(0))):
+    for ask in (
+        GumbelMax().counterfactual_probs,
+        lambda *each: GumbelMax().counterfactual(*each, key=jax.random.key(0)),
+    ):
         with pytest.raises(InputError, match=message):
             ask(p, GOOD, x)
     with pytest.raises(InputError, match=message):

@@ -101,7 +101,9 @@ def test_gradients_of_laws_are_finite_differences(coupling):
     np.testing.assert_allclose(found, expected, atol=1e-8)
 
 
-@pytest.mark.parametrize("coupling", [*FIXED, Optimal(np.arange(16.0).reshape(4, 4))], ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize(
+    "coupling", [*FIXED, Optimal(np.arange(16.0).reshape(4, 4))], ids=lambda each: type(each).__name__
+)
 def test_batches_are_what_single_calls_are(coupling):
     rng = np.random.default_rng(0)
     p, q = rng.normal(size=(2, 6, 4))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from countermax._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from countermax._checks import InputError as InputError
+    from countermax._errors import InputError as InputError
     from countermax.bounds import Bounds as Bounds
     from countermax.bounds import effect_bounds as effect_bounds
     from countermax.bounds import outcome_bounds as outcome_bounds
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from countermax.maximality import maximality_gap as maximality_gap
 
 _HOMES = {
-    "_checks": ("InputError",),
+    "_errors": ("InputError",),
     "bounds": ("Bounds", "effect_bounds", "outcome_bounds", "score_bounds"),
     "comparison": ("Answer", "Comparison", "compare"),
     "couplings": (

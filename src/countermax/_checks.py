@@ -4,7 +4,6 @@ Shapes and dtypes are known when a function is traced, so they raise `InputError
 check travels with the computation (`equinox.error_if`) and fires when the numbers are known.
 """
 
-from collections.abc import Sequence
 from typing import TypeVar
 
 import equinox as eqx
@@ -14,16 +13,13 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float
 from numpy.typing import NDArray
 
-from countermax._types import LogProbs, Outcome
+from countermax._errors import InputError
+from countermax._types import LogProbs, Numbers, Outcome
 
 T = TypeVar("T", bound=Array)
 
 _SUM_TOLERANCE = 1e-6
 _MOST_NAMED_OUTCOMES = 256  # beyond this many, a traced error does not carry one message for each outcome
-
-
-class InputError(ValueError):
-    """Something handed in cannot be right; the message says what, and what to do."""
 
 
 def fail_if(value: T, bad: Bool[Array, ""], message: str) -> T:
@@ -54,7 +50,9 @@ def as_log_probs(name: str, logits: ArrayLike) -> LogProbs:
         raise InputError(f"`{name}` must have at least one outcome, got none")
     array = fail_if(array, jnp.isnan(array).any(), f"`{name}` must not contain NaN")
     array = fail_if(array, (array == jnp.inf).any(), f"`{name}` must not contain +inf; scale the logits down")
-    array = fail_if(array, (array == -jnp.inf).all(), f"`{name}` must leave at least one outcome possible, got all -inf")
+    array = fail_if(
+        array, (array == -jnp.inf).all(), f"`{name}` must leave at least one outcome possible, got all -inf"
+    )
     return jax.nn.log_softmax(array)
 
 
@@ -75,7 +73,8 @@ def as_outcome(log_p: LogProbs, x: ArrayLike) -> Outcome:
     outcome = jnp.asarray(x)
     if outcome.ndim != 0 or not jnp.issubdtype(outcome.dtype, jnp.integer):
         raise InputError(
-            f"`x` must be one outcome's index, got shape {outcome.shape} and dtype {outcome.dtype}; use jax.vmap for batches"
+            f"`x` must be one outcome's index, got shape {outcome.shape} and dtype {outcome.dtype}; "
+            "use jax.vmap for batches"
         )
     size = log_p.size
     named = "" if isinstance(outcome, jax.core.Tracer) else f", got {outcome}"
@@ -106,9 +105,7 @@ def as_score_pair(
     return factual, as_scores("counterfactual_score", counterfactual_score, num_outcomes)
 
 
-def log_probs_from(
-    name: str, values: ArrayLike | Sequence[float], *, logits: bool = False, normalise: bool = False
-) -> NDArray[np.float64]:
+def log_probs_from(name: str, values: Numbers, *, logits: bool = False, normalise: bool = False) -> NDArray[np.float64]:
     """Log-probabilities from what a person wrote down: probabilities, counts (`normalise`) or logits."""
     array = np.asarray(values, np.float64)
     if array.ndim != 1 or array.size == 0:
@@ -126,7 +123,9 @@ def log_probs_from(
     if not np.isfinite(total) or total == 0:
         raise InputError(f"`{name}` must have a positive, finite sum, got {total:g}")
     if not normalise and abs(total - 1) > _SUM_TOLERANCE:
-        raise InputError(f"`{name}` must sum to 1, got {total:.6g}; correct the numbers, or ask for them to be normalised")
+        raise InputError(
+            f"`{name}` must sum to 1, got {total:.6g}; correct the numbers, or ask for them to be normalised"
+        )
     with np.errstate(divide="ignore"):
         return np.log(array / total)
 

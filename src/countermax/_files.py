@@ -4,7 +4,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from countermax._checks import InputError
+from countermax._errors import InputError
 
 
 def writable_folder(folder: str | Path) -> Path:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from countermax._types import LogProbs, Outcome, Probs, Scalar
@@ -111,7 +112,7 @@ def _rows(log_p: LogProbs, log_q: LogProbs, x: Outcome) -> _Rows:
 
     # Ratios that differ by rounding only are equal: 0.1 / 0.2 and 0.3 / 0.6 must not let mass move.
     finite = jnp.where(jnp.isfinite(log_ratio), log_ratio, 0)
-    tie = 64 * jnp.finfo(log_p.dtype).eps * (1 + jnp.abs(finite[1:]))
+    tie = 64 * np.finfo(log_p.dtype).eps * (1 + jnp.abs(finite[1:]))
     starts = jnp.concatenate([jnp.ones(1, bool), log_ratio[1:] - log_ratio[:-1] > tie])
     positions = jnp.arange(size)
     first = jax.lax.cummax(jnp.where(starts, positions, 0))
@@ -120,7 +121,7 @@ def _rows(log_p: LogProbs, log_q: LogProbs, x: Outcome) -> _Rows:
 
     weight_p, weight_q = jnp.exp(log_p - log_p[position]), jnp.exp(log_q - log_p[position])
     gained = jnp.where(jnp.isfinite(log_ratio), weight_p * jnp.expm1(finite), weight_q - weight_p)
-    # D sums terms of one sign from whichever end they have one sign: below ratio one from the left, above from the right.
+    # D is summed from the end where all terms have one sign: from the left below ratio one, from the right above.
     from_left = jnp.cumsum(-gained)
     from_right = jnp.concatenate([jax.lax.cumsum(gained, reverse=True)[1:], jnp.zeros(1, gained.dtype)])
     ahead = jnp.maximum(jnp.where(log_ratio <= 0, from_left, from_right), 0)

@@ -1,5 +1,6 @@
 """Array aliases: what the letters in every signature mean."""
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from jaxtyping import Array, ArrayLike, Float, Int, Key, UInt32
@@ -30,3 +31,6 @@ Scalar: TypeAlias = Float[Array, ""]
 
 Keys: TypeAlias = Key[Array, " n"] | UInt32[Array, "n 2"]
 """A batch of PRNG keys, new-style or old."""
+
+Numbers: TypeAlias = ArrayLike | Sequence[int | float]
+"""A vector as people write it down: an array, a list or a tuple."""

@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float
 
 from countermax import _stable_rows
 from countermax._checks import as_log_prob_pair, as_outcome, as_score_pair, as_scores
-from countermax._types import Logits, LogProbs, Outcome, OutcomeLike, Scalar, Score
+from countermax._types import Logits, LogProbs, Outcome, OutcomeLike, Score
 
 
 class Bounds(NamedTuple):
@@ -97,9 +97,7 @@ def effect_bounds(
     return Bounds(here - other.upper, here - other.lower)
 
 
-def _largest_mean(
-    log_p: LogProbs, log_q: LogProbs, x: Outcome, score: Float[Array, " k"]
-) -> Float[Array, ""]:
+def _largest_mean(log_p: LogProbs, log_q: LogProbs, x: Outcome, score: Float[Array, " k"]) -> Float[Array, ""]:
     order = jnp.argsort(-score)
     room = jnp.exp(jnp.minimum(log_q - log_p[x], 0))[order]
     taken_before = jnp.concatenate([jnp.zeros(1, room.dtype), jnp.cumsum(room)[:-1]])

@@ -34,7 +34,7 @@ def _one_line_errors(command: Callable[Arguments, None]) -> Callable[Arguments, 
         try:
             command(*args, **kwargs)
         except (ValueError, OSError) as error:
-            from countermax._checks import InputError
+            from countermax._errors import InputError
 
             if isinstance(error, BrokenPipeError) or not isinstance(error, InputError | OSError):
                 raise
@@ -67,9 +67,15 @@ def compare(
     observed: Annotated[str, typer.Option(help="What was seen: a label, or an index from 0 without --labels.")],
     labels: Annotated[str | None, typer.Option(help="Names of the outcomes, separated by commas.")] = None,
     score: Annotated[str | None, typer.Option(help="A number for each outcome: how good it is.")] = None,
-    counterfactual_score: Annotated[str | None, typer.Option(help="The score in the other world, if different.")] = None,
-    logits: Annotated[bool, typer.Option("--logits", help="P and q are logits (-inf allowed), not probabilities.")] = False,
-    normalise: Annotated[bool, typer.Option("--normalise", help="Rescale p and q, e.g. counts, to sum to one.")] = False,
+    counterfactual_score: Annotated[
+        str | None, typer.Option(help="The score in the other world, if different.")
+    ] = None,
+    logits: Annotated[
+        bool, typer.Option("--logits", help="P and q are logits (-inf allowed), not probabilities.")
+    ] = False,
+    normalise: Annotated[
+        bool, typer.Option("--normalise", help="Rescale p and q, e.g. counts, to sum to one.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the answers into this file (.png, .pdf, .svg).")] = None,
     plot_couplings: Annotated[Path | None, typer.Option(help="Draw each mechanism's joint law into this file.")] = None,
@@ -81,14 +87,20 @@ def compare(
     from countermax import comparison, plotting
     from countermax._files import write_atomically
 
-    targets = [(plotting.checked_format(path), which) for path, which in ((plot, "plot"), (plot_couplings, "plot_couplings")) if path]
+    targets = [
+        (plotting.checked_format(path), which)
+        for path, which in ((plot, "plot"), (plot_couplings, "plot_couplings"))
+        if path
+    ]
     result = comparison.compare(
         _numbers("--p", p),
         _numbers("--q", q),
         observed,
         labels=None if labels is None else [label.strip() for label in labels.split(",")],
         score=None if score is None else _numbers("--score", score),
-        counterfactual_score=None if counterfactual_score is None else _numbers("--counterfactual-score", counterfactual_score),
+        counterfactual_score=None
+        if counterfactual_score is None
+        else _numbers("--counterfactual-score", counterfactual_score),
         logits=logits,
         normalise=normalise,
     )
@@ -105,7 +117,9 @@ def compare(
 @app.command()
 @_one_line_errors
 def demo(
-    out: Annotated[Path, typer.Option(help="The folder to write pictures and report.html into.")] = Path("countermax-demo"),
+    out: Annotated[Path, typer.Option(help="The folder to write pictures and report.html into.")] = Path(
+        "countermax-demo"
+    ),
 ) -> None:
     """Show on a bundled clinical trial what the choice of mechanism does."""
     from countermax.demo import run_demo
@@ -120,7 +134,7 @@ def demo(
 
 
 def _numbers(option: str, text: str) -> list[float]:
-    from countermax._checks import InputError
+    from countermax._errors import InputError
 
     def number(part: str) -> float:
         try:

@@ -17,7 +17,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from countermax import plotting
-from countermax._checks import InputError, log_probs_from
+from countermax._checks import log_probs_from
+from countermax._errors import InputError
+from countermax._types import Numbers
 from countermax.bounds import Bounds, outcome_bounds, score_bounds
 from countermax.couplings import AbstractCoupling, GumbelMax, Independent, InverseCDF, Maximal, Optimal
 
@@ -102,7 +104,8 @@ class Comparison:
     def verdict(self) -> str:
         """The flag in words."""
         if not self.mechanism_matters:
-            return f"The choice of mechanism hardly matters here: data alone fix every probability within {self.slack:.2g}."
+            fixed = f"data alone fix every probability within {self.slack:.2g}"
+            return f"The choice of mechanism hardly matters here: {fixed}."
         widest = int((self.bounds.upper - self.bounds.lower).argmax())
         low, high = self.bounds.lower[widest], self.bounds.upper[widest]
         return (
@@ -199,13 +202,13 @@ class Comparison:
 
 
 def compare(
-    p: ArrayLike | Sequence[float],
-    q: ArrayLike | Sequence[float],
+    p: Numbers,
+    q: Numbers,
     observed: Hashable,
     *,
     labels: Sequence[Hashable] | None = None,
-    score: ArrayLike | Sequence[float] | None = None,
-    counterfactual_score: ArrayLike | Sequence[float] | None = None,
+    score: Numbers | None = None,
+    counterfactual_score: Numbers | None = None,
     logits: bool = False,
     normalise: bool = False,
     couplings: Mapping[str, AbstractCoupling] | None = None,
@@ -239,7 +242,9 @@ def compare(
     if counterfactual_score is not None and score is None:
         raise InputError("`counterfactual_score` needs a `score` beside it")
     scores = None if score is None else _as_score("score", score, log_p.size)
-    other_scores = scores if counterfactual_score is None else _as_score("counterfactual_score", counterfactual_score, log_p.size)
+    other_scores = (
+        scores if counterfactual_score is None else _as_score("counterfactual_score", counterfactual_score, log_p.size)
+    )
     with jax.enable_x64(True):
         asked = standard_couplings(scores, other_scores) if couplings is None else dict(couplings)
         if not asked:
@@ -250,7 +255,7 @@ def compare(
         observed=seen,
         p=np.exp(log_p),
         q=np.exp(log_q),
-        answers=tuple(_answer(name, *laws[name], seen, scores, other_scores) for name in asked),
+        answers=tuple(_answer(name, laws[name], seen, scores, other_scores) for name in asked),
         bounds=Interval(*intervals["outcomes"]),
         stable_bounds=Interval(*intervals["stable outcomes"]),
         score_bounds=_score_bounds(intervals, "scores", scores, seen),
@@ -259,7 +264,9 @@ def compare(
     )
 
 
-def standard_couplings(score: Floats | None = None, counterfactual_score: Floats | None = None) -> dict[str, AbstractCoupling]:
+def standard_couplings(
+    score: Floats | None = None, counterfactual_score: Floats | None = None
+) -> dict[str, AbstractCoupling]:
     """The library's fixed couplings by name, with the ones that a score singles out."""
     couplings: dict[str, AbstractCoupling] = {"Gumbel-max": GumbelMax(), "inverse CDF": InverseCDF()}
     if score is not None:
@@ -272,7 +279,7 @@ def standard_couplings(score: Floats | None = None, counterfactual_score: Floats
 
 @eqx.filter_jit
 def _solve(
-    couplings: dict[str, AbstractCoupling], log_p: Array, log_q: Array, seen: Array, score: Array | None
+    couplings: dict[str, AbstractCoupling], log_p: ArrayLike, log_q: ArrayLike, seen: ArrayLike, score: ArrayLike | None
 ) -> tuple[dict[str, tuple[Array, Array]], dict[str, Bounds]]:
     """Every number that has to be computed, compiled in one piece: a dozen small programs would take far longer."""
     log_p, log_q, seen = jnp.asarray(log_p), jnp.asarray(log_q), jnp.asarray(seen)
@@ -291,8 +298,9 @@ def _solve(
 
 
 def _answer(
-    name: str, probabilities: Floats, joint: Floats, seen: int, score: Floats | None, other_score: Floats | None
+    name: str, law: tuple[Floats, Floats], seen: int, score: Floats | None, other_score: Floats | None
 ) -> Answer:
+    probabilities, joint = law
     expected = effect = variance = None
     if score is not None and other_score is not None:
         difference = score[:, None] - other_score[None, :]
@@ -302,9 +310,7 @@ def _answer(
     return Answer(name, probabilities, joint, float(np.trace(joint)), expected, effect, variance)
 
 
-def _score_bounds(
-    intervals: dict[str, Bounds], which: str, score: Floats | None, seen: int
-) -> ScoreBounds | None:
+def _score_bounds(intervals: dict[str, Bounds], which: str, score: Floats | None, seen: int) -> ScoreBounds | None:
     if score is None:
         return None
     lower, upper = map(float, intervals[which])
@@ -331,7 +337,7 @@ def _index_of(observed: Hashable, labels: Sequence[Hashable] | None, names: tupl
     return names.index(name)
 
 
-def _as_score(name: str, score: ArrayLike | Sequence[float], size: int) -> Floats:
+def _as_score(name: str, score: Numbers, size: int) -> Floats:
     array = np.asarray(score, np.float64)
     if array.shape != (size,):
         raise InputError(f"`{name}` must have one number for each of {size} outcomes, got shape {array.shape}")

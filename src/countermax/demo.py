@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from matplotlib.figure import Figure
 
@@ -40,8 +41,10 @@ class Demo:
 
 def load_trial() -> Trial:
     """The example that comes with the package."""
-    fields = json.loads(files("countermax").joinpath("data/trial.json").read_text())
-    return Trial(**{key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()})
+    fields: dict[str, Any] = json.loads(files("countermax").joinpath("data/trial.json").read_text())
+    for name in ("outcomes", "score"):
+        fields[name] = tuple(fields[name])
+    return Trial(**fields)
 
 
 def run_demo(out: str | Path) -> Demo:
@@ -83,15 +86,20 @@ def _findings(trial: Trial, comparison: Comparison) -> tuple[str, ...]:
     best = trial.outcomes[max(range(len(trial.score)), key=lambda index: trial.score[index])]
     at = trial.outcomes.index(best)
     low, high = comparison.bounds.lower[at], comparison.bounds.upper[at]
-    variances = [answer.effect_variance for answer in (gumbel, plain, ordered)]
+    variances = "; ".join(
+        f"{answer.effect_variance:.3f} under {words}"
+        for answer, words in (
+            (gumbel, "Gumbel-max"),
+            (plain, "inverse CDF in the table's order"),
+            (ordered, "inverse CDF in the order of the score, and no coupling has less"),
+        )
+    )
     return (
-        f"On {trial.factual} a patient's outcome was {trial.observed!r}. On {trial.counterfactual}, would it have been {best!r}? "
-        f"Gumbel-max says: with probability {gumbel.probabilities[at]:.2f}, inverse CDF {plain.probabilities[at]:.2f}, "
-        f"inverse CDF in the order of the score {ordered.probabilities[at]:.2f}.",
+        f"On {trial.factual} a patient's outcome was {trial.observed!r}. On {trial.counterfactual}, would it have been "
+        f"{best!r}? Gumbel-max says: with probability {gumbel.probabilities[at]:.2f}, inverse CDF "
+        f"{plain.probabilities[at]:.2f}, inverse CDF in the order of the score {ordered.probabilities[at]:.2f}.",
         f"All three fit the trial perfectly. Data alone allow anything from {low:.2f} to {high:.2f}.",
-        "The mean effect is the same under all of them; its variance is not: "
-        + "{:.3f} under Gumbel-max, {:.3f} under inverse CDF in the table's order, {:.3f} once the outcomes are ".format(*variances)
-        + "sorted by their score, and no coupling has less.",
+        f"The mean effect is the same under all of them; its variance is not: {variances}.",
     )
 
 
@@ -110,7 +118,9 @@ def _write_report(
             Heading("One patient, several answers"),
             *(Text(finding) for finding in findings[:2]),
             Picture(pictures["answers"], "counterfactual probabilities of each mechanism, with bounds"),
-            Rows([name.replace("_", " ") for name in columns], {name: list(row.values()) for name, row in rows.items()}),
+            Rows(
+                [name.replace("_", " ") for name in columns], {name: list(row.values()) for name, row in rows.items()}
+            ),
             Text(comparison.verdict),
             Heading("Why they differ: how the two worlds hang together"),
             Picture(pictures["couplings"], "joint law of the outcomes in both worlds under each mechanism"),

@@ -6,7 +6,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import ArrayLike, Float, PRNGKeyArray
 
-from countermax._checks import InputError, as_floats, as_log_prob_pair, as_outcome, as_score_pair
+from countermax._checks import as_floats, as_log_prob_pair, as_outcome, as_score_pair
+from countermax._errors import InputError
 from countermax._types import Logits, OutcomeLike, Scalar, Score
 from countermax.couplings import AbstractCoupling, AbstractSampler
 
@@ -126,4 +127,3 @@ def sampled_effect(
     return SampledEffect(
         mean, jnp.sqrt(variance / num_samples), variance, jnp.sqrt(spread_of_squares / num_samples), num_samples
     )
-

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool
 
 from countermax import race
@@ -40,7 +41,7 @@ def maximality_gap(p: Logits, q: Logits) -> MaximalityGap:
     log_ratio = jnp.where(somewhere, log_q - log_p, 0)
     smallest = jnp.where(somewhere, log_ratio, jnp.inf).min()
     largest = jnp.where(somewhere, log_ratio, -jnp.inf).max()
-    tie = 64 * jnp.finfo(log_p.dtype).eps * (1 + jnp.abs(jnp.where(jnp.isfinite(log_ratio), log_ratio, 0)))
+    tie = 64 * np.finfo(log_p.dtype).eps * (1 + jnp.abs(jnp.where(jnp.isfinite(log_ratio), log_ratio, 0)))
     extreme = (log_ratio <= smallest + tie) | (log_ratio >= largest - tie)
     shared = (log_p > -jnp.inf) & (log_q > -jnp.inf)
     kept = race.agreement_by_outcome(log_p, log_q)

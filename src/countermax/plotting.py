@@ -8,6 +8,7 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -15,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from countermax._checks import InputError
+from countermax._errors import InputError
 
 Floats = NDArray[np.floating]
 
@@ -35,7 +36,7 @@ _MOST_ANNOTATED = 8  # heatmaps of more outcomes show colours only
 @contextmanager
 def house_style() -> Iterator[None]:
     """Sizes and colours that survive being shrunk into a column of a paper."""
-    settings = {
+    settings: dict[Any, Any] = {
         "font.size": 9,
         "axes.titlesize": 10,
         "axes.spines.top": False,
@@ -95,7 +96,9 @@ def draw_couplings(joints: Mapping[str, Floats], p: Floats, q: Floats, labels: S
         figure = Figure(figsize=(2.75 * columns + 0.4, 2.75 * rows + 0.5), layout="constrained")
         panels = figure.subfigures(rows, columns, squeeze=False)
         for panel, (name, joint) in zip(panels.flat, joints.items(), strict=False):
-            grid = panel.subplots(2, 2, width_ratios=(1, 4.5), height_ratios=(1, 4.5), gridspec_kw={"wspace": 0, "hspace": 0})
+            grid = panel.subplots(
+                2, 2, width_ratios=(1, 4.5), height_ratios=(1, 4.5), gridspec_kw={"wspace": 0, "hspace": 0}
+            )
             grid[0, 0].axis("off")
             _margins(grid[1, 0], grid[0, 1], p, q, labels)
             _heatmap(grid[1, 1], joint, brightest)
@@ -170,4 +173,6 @@ def _heatmap(axes: Axes, joint: Floats, brightest: float) -> None:
         return
     for (i, j), value in np.ndenumerate(joint):
         text = "0" if value < 5e-4 else f"{value:.2f}"
-        axes.text(j, i, text, ha="center", va="center", fontsize=7, color="white" if value > 0.55 * brightest else "black")
+        axes.text(
+            j, i, text, ha="center", va="center", fontsize=7, color="white" if value > 0.55 * brightest else "black"
+        )

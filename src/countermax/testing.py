@@ -1,11 +1,12 @@
 """The laws that every coupling must satisfy, as a function that you can run on your own.
 
 Algebraic laws are checked to rounding. Laws about draws are chi-square tests; together they raise a false alarm with
-probability `false_alarm` at most, whatever the number of tests (Bonferroni), and a fixed key makes the verdict repeatable.
+probability `false_alarm` at most (Bonferroni), and a fixed key makes the verdict repeatable.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from rich import box
 from rich.table import Table
 
-from countermax._checks import InputError
+from countermax._errors import InputError
 from countermax._types import Keys, Logits
 from countermax.couplings import AbstractArgmaxMechanism, AbstractCoupling, AbstractMechanism, AbstractSampler
 
@@ -122,16 +123,20 @@ def _laws(
         yield "logits may be shifted by a constant", lambda: _each(queries, lambda query: _shift(exact, query))
         yield "other sizes work or are refused", lambda: _other_sizes(exact, queries[0], key)
     for index, query in enumerate(query for query in queries if query.name != "extreme"):
-        each = jax.random.fold_in(key, index)
-        yield f"draws follow the law ({query.name})", lambda query=query, each=each: _draws(
-            coupling, query, num_samples, level, each
-        )
+        draws = partial(_draws, coupling, query, num_samples, level, jax.random.fold_in(key, index))
+        yield f"draws follow the law ({query.name})", draws
     if isinstance(coupling, AbstractMechanism):
         mechanism: AbstractMechanism[Any] = coupling
-        yield "abducted noise explains what was seen", lambda: _each(queries, lambda query: _explains(mechanism, query, key))
+        yield (
+            "abducted noise explains what was seen",
+            lambda: _each(queries, lambda query: _explains(mechanism, query, key)),
+        )
     if isinstance(coupling, AbstractArgmaxMechanism):
         argmax: AbstractArgmaxMechanism[Any] = coupling
-        yield "the relaxation points at the response", lambda: _each(queries, lambda query: _relaxes(argmax, query, key))
+        yield (
+            "the relaxation points at the response",
+            lambda: _each(queries, lambda query: _relaxes(argmax, query, key)),
+        )
 
 
 class _BrokenError(Exception):
@@ -217,7 +222,9 @@ def _rows(coupling: AbstractCoupling, query: _Query) -> float:
     p, q = query.probs
     joint = _joint(coupling, query)
     possible = np.flatnonzero(query.p > -np.inf)
-    rows = np.asarray(_exact_rows(coupling, query.p, query.q, np.where(query.p > -np.inf, np.arange(p.size), possible[0])))
+    rows = np.asarray(
+        _exact_rows(coupling, query.p, query.q, np.where(query.p > -np.inf, np.arange(p.size), possible[0]))
+    )
     rows = rows[possible]
     if (rows < 0).any() or rows[:, q == 0].any():
         raise _BrokenError("a counterfactual row is negative, or holds an impossible outcome")
@@ -225,14 +232,18 @@ def _rows(coupling: AbstractCoupling, query: _Query) -> float:
     for x, row in zip(possible, rows, strict=True):
         if p[x] > 1e-3:
             expected = joint[x] / joint[x].sum()
-            worst = max(worst, _close(f"the counterfactual row of outcome {x}", row, expected, _tolerance(query) / p[x]))
+            worst = max(
+                worst, _close(f"the counterfactual row of outcome {x}", row, expected, _tolerance(query) / p[x])
+            )
     return worst
 
 
 def _shift(coupling: AbstractCoupling, query: _Query) -> float:
     moved = _Query(query.name, query.p + query.p.dtype.type(7.25), query.q - query.q.dtype.type(3.5))
     scale = max(1.0, float(np.abs(query.p[query.p > -np.inf]).max()))  # shifting rounds the logits themselves
-    return _close("the law of shifted logits", _joint(coupling, moved), _joint(coupling, query), scale * _tolerance(query))
+    return _close(
+        "the law of shifted logits", _joint(coupling, moved), _joint(coupling, query), scale * _tolerance(query)
+    )
 
 
 def _other_sizes(coupling: AbstractCoupling, query: _Query, key: PRNGKeyArray) -> str:
@@ -260,13 +271,17 @@ def _draws(coupling: AbstractSampler, query: _Query, num_samples: int, level: fl
         _follows(f"the other world's outcome of {what}", counts.sum(axis=0), q, level)
     if isinstance(coupling, AbstractCoupling):
         law = _joint(coupling, query).astype(np.float64)
-        least = min(_follows("a pair", pairs, law, level), _follows("a fact with its counterfactual", facts, law, level))
+        least = min(
+            _follows("a pair", pairs, law, level), _follows("a fact with its counterfactual", facts, law, level)
+        )
     else:
         least = _same_law(pairs, facts, level)
     return f"{num_samples} draws, smallest p-value {least:.2g}"
 
 
-def _tally(draw: _Draw, coupling: AbstractSampler, query: _Query, num_samples: int, key: PRNGKeyArray) -> NDArray[np.integer]:
+def _tally(
+    draw: _Draw, coupling: AbstractSampler, query: _Query, num_samples: int, key: PRNGKeyArray
+) -> NDArray[np.integer]:
     """How often each pair of outcomes was drawn."""
     size = query.p.size
     batch = max(1, min(num_samples, 2**22 // size**2))
@@ -299,9 +314,7 @@ def _count(draw: _Draw, coupling: AbstractSampler, p: Logits, q: Logits, keys: K
 
 
 @eqx.filter_jit
-def _relaxed_and_hard(
-    mechanism: AbstractArgmaxMechanism[Any], p: Logits, keys: Keys
-) -> tuple[Array, Array]:
+def _relaxed_and_hard(mechanism: AbstractArgmaxMechanism[Any], p: Logits, keys: Keys) -> tuple[Array, Array]:
     def one(key: PRNGKeyArray) -> tuple[Array, Array]:
         noise = mechanism.noise(jnp.size(p), key=key, dtype=jnp.result_type(p))
         # A temperature far from one, so that noise left out of the division shows.
@@ -314,7 +327,9 @@ def _draw_pair(coupling: AbstractSampler, p: Logits, q: Logits, key: PRNGKeyArra
     return coupling.pair(p, q, key=key)
 
 
-def _draw_fact_and_counterfactual(coupling: AbstractSampler, p: Logits, q: Logits, key: PRNGKeyArray) -> tuple[Array, Array]:
+def _draw_fact_and_counterfactual(
+    coupling: AbstractSampler, p: Logits, q: Logits, key: PRNGKeyArray
+) -> tuple[Array, Array]:
     key_fact, key_answer = jax.random.split(key)
     x = jax.random.categorical(key_fact, p)
     return x, coupling.counterfactual(p, q, x, key=key_answer)
@@ -364,7 +379,9 @@ def _explains(mechanism: AbstractMechanism[Any], query: _Query, key: PRNGKeyArra
     return 0.0
 
 
-def _relaxes(mechanism: AbstractArgmaxMechanism[Any], query: _Query, key: PRNGKeyArray, num_samples: int = 2_000) -> float:
+def _relaxes(
+    mechanism: AbstractArgmaxMechanism[Any], query: _Query, key: PRNGKeyArray, num_samples: int = 2_000
+) -> float:
     soft, hard = map(np.asarray, _relaxed_and_hard(mechanism, query.p, jax.random.split(key, num_samples)))
     wrong = int((soft.argmax(axis=1) != hard).sum())
     if wrong:

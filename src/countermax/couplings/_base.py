@@ -1,8 +1,8 @@
 """The contract: what every coupling can be asked, and what each kind has to supply.
 
 Public methods take unnormalised logits, check them, normalise them and hand over to a hook of the same name with an
-underscore. Hooks see normalised log-probabilities of one dtype and possible outcomes, and check nothing, so they can run
-inside a scan. A new coupling implements hooks; no concrete method is ever overridden.
+underscore. Hooks see normalised log-probabilities of one dtype and possible outcomes, and check nothing, so they can
+run inside a scan. A new coupling implements hooks; no concrete method is ever overridden.
 """
 
 from abc import abstractmethod

@@ -4,11 +4,13 @@ from typing import final
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, DTypeLike, Float, PRNGKeyArray
 
 from countermax import race
 from countermax._checks import as_log_prob_pair, as_score_pair
 from countermax._types import Joint, Logits, LogProbs, Outcome, Probs, Scalar, Score
+
 from ._base import AbstractArgmaxMechanism, AbstractCoupling
 
 GumbelNoise = Float[Array, " k"]
@@ -71,6 +73,6 @@ def top_down(log_p: LogProbs, x: Outcome, *, key: PRNGKeyArray) -> GumbelNoise:
     losers = -jnp.logaddexp(log_p - best, -rest)
     # Rounding can lift a loser to the winner's score; a few units in the last place keep it below.
     possible = jnp.where(log_p == -jnp.inf, 0, log_p)
-    margin = 8 * jnp.finfo(log_p.dtype).eps * (1 + jnp.abs(possible) + jnp.abs(possible[x]) + jnp.abs(best))
+    margin = 8 * np.finfo(log_p.dtype).eps * (1 + jnp.abs(possible) + jnp.abs(possible[x]) + jnp.abs(best))
     losers = jnp.where(log_p == -jnp.inf, losers, jnp.minimum(losers, best - possible - margin))
     return losers.at[x].set(best - log_p[x])

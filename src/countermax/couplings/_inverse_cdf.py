@@ -7,8 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, DTypeLike, Float, Int, PRNGKeyArray
 
-from countermax._checks import InputError, as_floats, fail_if
+from countermax._checks import as_floats, fail_if
+from countermax._errors import InputError
 from countermax._types import Joint, LogProbs, Outcome, Probs, Score
+
 from ._base import AbstractCoupling, AbstractMechanism
 
 UniformNoise = Float[Array, ""]
@@ -16,7 +18,7 @@ UniformNoise = Float[Array, ""]
 
 @final
 class InverseCDF(AbstractMechanism[UniformNoise], AbstractCoupling):
-    """The comonotone mechanism: outcome intervals laid side by side on [0, 1), and one uniform number that all worlds share.
+    """The comonotone mechanism: outcomes side by side on [0, 1), and one uniform number that all worlds share.
 
     Ranks are preserved: who does better than others in one world does so in every world. What "better" means is the
     order, so the order is the whole assumption.
@@ -43,10 +45,10 @@ class InverseCDF(AbstractMechanism[UniformNoise], AbstractCoupling):
         """The mechanism that is optimal for one scalar score.
 
         With outcomes in the order of their score, both worlds' scores are non-decreasing functions of one uniform
-        number. Such a pair has the largest covariance of all couplings (Hoeffding and Frechet; Cambanis et al. 1976), so
-        it minimises `E (score(X) - score(Y))^2`, and with it the variance of the effect `score(X) - score(Y)`, for every
-        `p` and `q` at once. Nothing is left to learn for one scalar score; learning pays for vector-valued scores, for
-        agreement, and for any other loss that no single order serves.
+        number. Such a pair has the largest covariance of all couplings (Hoeffding and Frechet; Cambanis et al. 1976),
+        so it minimises `E (score(X) - score(Y))^2`, and with it the variance of the effect `score(X) - score(Y)`, for
+        every `p` and `q` at once. Nothing is left to learn for one scalar score; learning pays for vector-valued
+        scores, for agreement, and for any other loss that no single order serves.
 
         Args:
             score: One number for each outcome. Ties keep the outcomes' own order and cost nothing.
@@ -85,9 +87,9 @@ class InverseCDF(AbstractMechanism[UniformNoise], AbstractCoupling):
     def _counterfactual_probs(self, log_p: LogProbs, log_q: LogProbs, x: Outcome) -> Probs:
         """Which part of x's interval each of the other world's intervals covers.
 
-        Distances along [0, 1) are measured from the nearer end, where sums have lost no digits, so that rare outcomes at
-        either end meet their right partners. The outermost edges are moved out to infinity: whatever rounding did, the
-        parts then add up to one.
+        Distances along [0, 1) are measured from the nearer end, where sums have lost no digits, so that rare outcomes
+        at either end meet their right partners. The last possible outcome takes what is left: whatever rounding did,
+        the parts add up to one.
         """
         probs_p, probs_q = self._arrange(jnp.exp(log_p)), self._arrange(jnp.exp(log_q))
         position = self._position_of(x)

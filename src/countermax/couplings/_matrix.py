@@ -8,8 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
-from countermax._checks import InputError, as_floats, as_score_pair
+from countermax._checks import as_floats, as_score_pair
+from countermax._errors import InputError
 from countermax._types import Joint, Logits, LogProbs, Outcome, Probs, Scalar, Score
+
 from ._base import AbstractMatrixCoupling
 
 
@@ -128,7 +130,9 @@ def _on_host(function: Callable[..., np.ndarray], *arrays: Array, shape: tuple[i
         return result.view(np.uint32).reshape(*shape, words)
 
     as_bits = [jax.lax.bitcast_convert_type(each, jnp.uint32).reshape(*each.shape, words) for each in arrays]
-    result = jax.pure_callback(call, jax.ShapeDtypeStruct((*shape, words), jnp.uint32), *as_bits, vmap_method="sequential")
+    result = jax.pure_callback(
+        call, jax.ShapeDtypeStruct((*shape, words), jnp.uint32), *as_bits, vmap_method="sequential"
+    )
     return jax.lax.bitcast_convert_type(result if words > 1 else result[..., 0], dtype)
 
 

@@ -1,0 +1,1 @@
+"""Measurements behind the speed claims: `make bench`."""

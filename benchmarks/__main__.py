@@ -1,0 +1,15 @@
+"""Runs the benchmarks named on the command line, or all of them."""
+
+import sys
+from pathlib import Path
+
+from benchmarks import couplings
+from benchmarks.measure import write
+from countermax._files import writable_folder
+
+SUITES = {"couplings": couplings.rows}
+
+if __name__ == "__main__":
+    folder = writable_folder(Path(__file__).parent / "results")
+    for name in sys.argv[1:] or SUITES:
+        write(name, list(SUITES[name]()), folder)

@@ -1,0 +1,115 @@
+"""Bounds against a linear programme over all couplings, and over the counterfactually stable ones."""
+
+import jax
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from countermax import GumbelMax, Independent, InverseCDF, Maximal, effect_bounds, outcome_bounds, score_bounds
+
+pytestmark = pytest.mark.usefixtures("double")
+
+
+def programme(p, q, x, value, *, stable):
+    """The least and the largest expectation of `value` over the row of x, by SciPy."""
+    size = len(p)
+    allowed = np.ones((size, size))
+    if stable:
+        favoured = q[None, :] * p[:, None] > q[:, None] * p[None, :] + 1e-13
+        allowed = favoured | np.eye(size, dtype=bool)
+    costs = np.zeros((size, size))
+    costs[x] = value
+    equalities = np.vstack([np.kron(np.eye(size), np.ones(size)), np.kron(np.ones(size), np.eye(size))])
+    limits = [(0, float(each)) for each in allowed.ravel()]
+    ends = []
+    for sign in (1, -1):
+        solution = linprog(sign * costs.ravel(), A_eq=equalities, b_eq=np.concatenate([p, q]), bounds=limits)
+        assert solution.status == 0, solution.message
+        ends.append(sign * solution.fun / p[x])
+    return ends
+
+
+def random_query(seed):
+    """Pairs of every awkward kind: zeros, small integers with many ties, equal ratios."""
+    rng = np.random.default_rng(seed)
+    size = (1, 2, 3, 4, 6)[seed % 5]
+    kind = seed % 4
+    p, q = rng.dirichlet(np.ones(size), size=2)
+    if kind == 1 and size > 2:
+        p[0] = q[1] = 0
+    if kind == 2:
+        p, q = rng.integers(0, 4, size=(2, size)).astype(float)
+        p[0] += 1
+        q[-1] += 1
+    if kind == 3:
+        q = p * rng.choice([0.5, 1, 2, 3], size)
+    p, q = p / p.sum(), q / q.sum()
+    return p, q, int(rng.choice(np.flatnonzero(p))), rng.normal(size=size)
+
+
+def logs(*probs):
+    with np.errstate(divide="ignore"):
+        return [np.log(each) for each in probs]
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_bounds_are_those_of_the_linear_programme(stable):
+    of_outcomes = jax.jit(lambda p, q, x: outcome_bounds(p, q, x, stable=stable))
+    of_scores = jax.jit(lambda p, q, x, h: score_bounds(p, q, x, h, stable=stable))
+    for seed in range(100):
+        p, q, x, score = random_query(seed)
+        found = of_outcomes(*logs(p, q), x)
+        expected = np.array([programme(p, q, x, unit, stable=stable) for unit in np.eye(len(p))]).T
+        np.testing.assert_allclose(found, expected, atol=1e-8, err_msg=f"seed {seed}")
+        np.testing.assert_allclose(
+            of_scores(*logs(p, q), x, score),
+            programme(p, q, x, score, stable=stable),
+            atol=1e-8,
+            err_msg=f"seed {seed}",
+        )
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_effect_bounds_turn_score_bounds_around(stable):
+    p, q, x, score = random_query(14)
+    other = score**2
+    low, high = programme(p, q, x, other, stable=stable)
+    found = effect_bounds(*logs(p, q), x, score, other, stable=stable)
+    np.testing.assert_allclose(found, [score[x] - high, score[x] - low], atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "coupling", [GumbelMax(), InverseCDF(), Maximal(), Independent()], ids=lambda each: type(each).__name__
+)
+def test_every_mechanism_lies_within_the_bounds(coupling):
+    @jax.jit
+    def inside(p, q, x):
+        answer = coupling.counterfactual_probs(p, q, x)
+        stable = outcome_bounds(p, q, x, stable=isinstance(coupling, GumbelMax))
+        return outcome_bounds(p, q, x).contains(answer) & stable.contains(answer)
+
+    for seed in range(20):
+        p, q, x, _ = random_query(seed)
+        assert inside(*logs(p, q), x).all()
+
+
+def test_stability_narrows_the_bounds():
+    p, q = logs(np.array([0.3, 0.4, 0.3]), np.array([0.1, 0.3, 0.6]))
+    wide, narrow = (outcome_bounds(p, q, 0, stable=stable) for stable in (False, True))
+    assert (narrow.width <= wide.width + 1e-12).all()
+    assert narrow.width.sum() < 0.6 * wide.width.sum()
+
+
+def test_equal_ratios_are_equal_despite_rounding():
+    """0.1 / 0.2 and 0.3 / 0.6 differ in the last digit; a stable coupling still moves nothing between them."""
+    p, q = np.array([0.1, 0.3, 0.6]), np.array([0.2, 0.6, 0.2])
+    upper = outcome_bounds(*logs(p, q), 0, stable=True).upper
+    assert float(upper[1]) == 0
+
+
+def test_single_precision_keeps_four_digits():
+    bounds = jax.jit(lambda p, q, x, h: score_bounds(p, q, x, h, stable=True))
+    for seed in range(40):
+        p, q, x, score = random_query(seed)
+        single = [each.astype(np.float32) for each in (*logs(p, q), score)]
+        np.testing.assert_allclose(bounds(single[0], single[1], x, single[2]), bounds(*logs(p, q), x, score), atol=1e-4)

@@ -1,0 +1,127 @@
+"""The command line, as a person meets it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import countermax
+from countermax.cli import app
+
+COMPARE = ["compare", "--p", "0.3,0.4,0.3", "--q", "0.1,0.3,0.6", "--labels", "dead,ill,well", "--observed", "dead"]
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(each) for each in arguments])
+
+
+def test_help_and_version_do_not_load_jax():
+    code = (
+        "import sys\n"
+        "from typer.testing import CliRunner\n"
+        "from countermax.cli import app\n"
+        "assert CliRunner().invoke(app, ['--help']).exit_code == 0\n"
+        "assert CliRunner().invoke(app, ['compare', '--help']).exit_code == 0\n"
+        "heavy = {'jax', 'equinox', 'matplotlib', 'scipy', 'numpy', 'pandas', 'ot'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_version():
+    assert run("--version").stdout.strip() == f"countermax {countermax.__version__}"
+
+
+def test_compare_prints_a_table():
+    result = run(*COMPARE, "--score", "0,1,2")
+    assert result.exit_code == 0, result.output
+    for word in ("Gumbel-max", "0.556", "any mechanism, least", "matters here", "effect variance"):
+        assert word in result.stdout
+
+
+def test_compare_prints_json_and_nothing_else(tmp_path):
+    picture = tmp_path / "out.svg"
+    result = run(*COMPARE, "--json", "--plot", picture, "--plot-couplings", tmp_path / "laws.png")
+    assert json.loads(result.stdout)["answers"][0]["name"] == "Gumbel-max"
+    assert picture.read_text().lstrip().startswith("<?xml")
+    assert (tmp_path / "laws.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_json_is_what_the_library_says():
+    result = json.loads(run(*COMPARE, "--score", "0,1,2", "--json").stdout)
+    expected = countermax.compare(
+        [0.3, 0.4, 0.3], [0.1, 0.3, 0.6], "dead", labels=["dead", "ill", "well"], score=[0, 1, 2]
+    )
+    assert result == expected.to_dict()
+
+
+def test_logits_and_counts_are_accepted():
+    counts = run("compare", "--p", "30,40,30", "--q", "10,30,60", "--observed", 0, "--normalise", "--json")
+    assert json.loads(counts.stdout)["answers"][0]["probabilities"][2] == pytest.approx(5 / 9)
+    logits = run("compare", "--p", "0,-inf", "--q", "0,0", "--observed", 0, "--logits", "--json")
+    assert json.loads(logits.stdout)["answers"][0]["probabilities"] == pytest.approx([0.5, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"--p": "0.3,0.4,0.2"}, "`p` must sum to 1, got 0.9"),
+        ({"--p": "0.3,-0.4,1.1"}, "must not be negative"),
+        ({"--p": "0.3,nan,0.2"}, "must not contain NaN"),
+        ({"--p": "0.3,x,0.2"}, "--p must be numbers separated by commas, got 'x'"),
+        ({"--q": "0.5,0.5"}, "same number of outcomes"),
+        ({"--observed": "sick"}, "one of the labels"),
+        ({"--p": "0,0.5,0.5"}, "probability zero"),
+        ({"--score": "1,2"}, "one number for each"),
+        ({"--plot": "out.jpeg"}, "end it in .png, .pdf, .svg"),
+        ({"--plot": "/nowhere/out.png"}, "cannot write"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(change, message, as_users_call):
+    options = dict(zip(COMPARE[1::2], COMPARE[2::2], strict=True)) | change
+    result = run("compare", *(part for option in options.items() for part in option))
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert "Traceback" not in result.output
+
+
+def test_demo_writes_its_pictures_and_a_self_contained_report(tmp_path):
+    result = run("demo", "--out", tmp_path / "demo")
+    assert result.exit_code == 0, result.output
+    names = {path.name for path in (tmp_path / "demo").iterdir()}
+    assert names == {"answers.png", "couplings.png", "variances.png", "comparison.json", "report.html"}
+    page = (tmp_path / "demo" / "report.html").read_text()
+    assert page.count("data:image/png;base64,") == 3
+    assert "http" not in page
+    assert "Gumbel-max says" in result.stdout
+
+
+def test_the_demo_shows_what_it_promises(tmp_path):
+    from countermax.demo import run_demo
+
+    comparison = run_demo(tmp_path).comparison
+    answers = {answer.name: answer for answer in comparison.answers}
+    home = comparison.labels.index("home")
+    opinions = [answers[name].probabilities[home] for name in ("Gumbel-max", "inverse CDF", "inverse CDF by score")]
+    assert max(opinions) - min(opinions) > 0.3
+    assert answers["inverse CDF by score"].effect_variance < 0.5 * answers["inverse CDF"].effect_variance
+    assert answers["inverse CDF by score"].effect_variance == pytest.approx(answers["optimal"].effect_variance)
+
+
+def test_an_unwritable_folder_is_one_line(tmp_path, as_users_call):
+    blocker = tmp_path / "file"
+    blocker.write_text("")
+    result = run("demo", "--out", blocker / "demo")
+    assert result.exit_code == 2
+    assert "cannot write to the folder" in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_the_installed_command_runs():
+    command = Path(sys.executable).with_name("countermax")
+    done = subprocess.run([command, "--version"], capture_output=True, text=True, check=True)
+    assert countermax.__version__ in done.stdout

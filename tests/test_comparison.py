@@ -1,0 +1,152 @@
+"""`compare`: one question, all answers, as table, dataframe, JSON and pictures."""
+
+import io
+import json
+
+import jax
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from rich.console import Console
+
+from countermax import GumbelMax, InputError, InverseCDF, compare, plotting
+
+P, Q, LABELS, SCORE = [0.3, 0.4, 0.3], [0.1, 0.3, 0.6], ["dead", "ill", "well"], [0.0, 1.0, 2.0]
+
+
+@pytest.fixture(scope="module")
+def comparison():
+    return compare(P, Q, "dead", labels=LABELS, score=SCORE)
+
+
+def test_answers_are_the_couplings_own(comparison):
+    answers = {answer.name: answer for answer in comparison.answers}
+    assert list(answers) == ["Gumbel-max", "inverse CDF", "inverse CDF by score", "maximal", "independent", "optimal"]
+    with jax.enable_x64(True):
+        expected = GumbelMax().counterfactual_probs(np.log(P), np.log(Q), 0)
+    np.testing.assert_allclose(answers["Gumbel-max"].probabilities, expected, atol=1e-12)
+    # By hand: q/p is 1/3, 3/4 and 2, so the dead stay dead with probability q/p = 1/3, and so on along the race.
+    np.testing.assert_allclose(answers["Gumbel-max"].probabilities, [1 / 3, 1 / 9, 5 / 9], atol=1e-12)
+    np.testing.assert_allclose(answers["inverse CDF"].probabilities, [1 / 3, 2 / 3, 0], atol=1e-12)
+    assert answers["independent"].expected_score == pytest.approx(1.5)
+    assert answers["independent"].effect == pytest.approx(-1.5)
+    assert answers["optimal"].effect_variance == pytest.approx(0.25)
+    assert answers["maximal"].agreement == pytest.approx(0.7)
+
+
+def test_bounds_and_flag(comparison):
+    np.testing.assert_allclose(comparison.bounds.upper, [1 / 3, 1, 1], atol=1e-12)
+    np.testing.assert_allclose(comparison.stable_bounds.lower, [1 / 3, 0, 0], atol=1e-12)
+    assert comparison.score_bounds.effect.upper == pytest.approx(-2 / 3)
+    assert comparison.mechanism_matters
+    assert "matters here" in comparison.verdict
+    assert comparison.slack == pytest.approx(1)
+    assert comparison.disagreement == pytest.approx(2 / 3)
+
+
+def test_where_data_fix_the_answer_the_mechanism_does_not_matter():
+    certain = compare([0.5, 0.5], [0.0, 1.0], 0)
+    assert not certain.mechanism_matters
+    assert certain.slack == pytest.approx(0, abs=1e-12)
+    assert "hardly matters" in certain.verdict
+
+
+def test_counts_logits_and_probabilities_are_the_same_question(comparison):
+    counts = compare([30, 40, 30], [10, 30, 60], "dead", labels=LABELS, normalise=True)
+    shifted = compare(np.log(P) + 5, np.log(Q) - 3, "dead", labels=LABELS, logits=True)
+    for other in (counts, shifted):
+        np.testing.assert_allclose(other.answers[0].probabilities, comparison.answers[0].probabilities, atol=1e-12)
+        assert other.score_bounds is None
+
+
+def test_a_score_for_each_world():
+    result = compare(P, Q, 0, score=[0, 1, 2], counterfactual_score=[1, 2, 3])
+    shifted = compare(P, Q, 0, score=[0, 1, 2])
+    assert result.answers[0].effect == pytest.approx(shifted.answers[0].effect - 1)
+    assert result.answers[0].effect_variance == pytest.approx(shifted.answers[0].effect_variance)
+
+
+def test_own_mechanisms_can_be_asked():
+    result = compare(P, Q, 2, couplings={"backwards": InverseCDF([2, 1, 0])})
+    assert [answer.name for answer in result.answers] == ["backwards"]
+    np.testing.assert_allclose(result.answers[0].probabilities, [0, 0, 1], atol=1e-12)
+
+
+def test_the_table_shows_everything(comparison):
+    console = Console(file=io.StringIO(), width=100)
+    console.print(comparison)
+    text = console.file.getvalue()
+    for word in (
+        "Gumbel-max",
+        "0.556",
+        "any mechanism, most",
+        "any stable one, least",
+        "effect variance",
+        "matters here",
+    ):
+        assert word in text
+
+
+def test_many_outcomes_are_cut_in_the_terminal_only():
+    result = compare(np.full(30, 1 / 30), np.full(30, 1 / 30), 3)
+    console = Console(file=io.StringIO(), width=120)
+    console.print(result)
+    assert "22 more outcomes" in console.file.getvalue()
+    assert result.to_frame().shape[1] == 31
+
+
+def test_dataframe_and_json_say_the_same(comparison):
+    frame, plain = comparison.to_frame(), json.loads(comparison.to_json())
+    assert frame.loc["Gumbel-max", "well"] == pytest.approx(plain["answers"][0]["probabilities"][2])
+    assert frame.loc["any mechanism, most", "effect"] == pytest.approx(plain["score_bounds"]["effect"]["upper"])
+    assert plain["observed"] == "dead"
+    assert plain["mechanism_matters"] is True
+    assert "effect" not in compare(P, Q, 0).to_frame().columns
+
+
+def test_pictures_hold_the_numbers(comparison):
+    figure = comparison.plot()
+    assert isinstance(figure, Figure)
+    heights = [bar.get_height() for container in figure.axes[0].containers[:1] for bar in container]
+    np.testing.assert_allclose(heights, comparison.answers[0].probabilities)
+    heatmaps = [
+        axes.images[0].get_array()
+        for axes in comparison.plot_couplings().findobj(match=type(figure.axes[0]))
+        if axes.images
+    ]
+    assert len(heatmaps) == 6
+    np.testing.assert_allclose(heatmaps[0], comparison.answers[0].joint)
+
+
+@pytest.mark.parametrize("suffix", [".png", ".pdf", ".svg"])
+def test_pictures_are_repeatable(comparison, suffix):
+    first, second = (plotting.picture(comparison.plot(), suffix) for _ in range(2))
+    assert len(first) > 1000
+    if suffix == ".png":
+        assert first == second
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"p": [0.3, 0.4, 0.2]}, "`p` must sum to 1, got 0.9"),
+        ({"q": [0.3, -0.4, 1.1]}, "`q` must not be negative, got -0.4"),
+        ({"p": [0.3, float("nan"), 0.2]}, "`p` must not contain NaN: number 2"),
+        ({"q": [0.5, 0.5]}, "same number of outcomes, got 3 and 2"),
+        ({"p": []}, "list of numbers"),
+        ({"observed": "sick"}, r"one of the labels \(dead, ill, well\), got 'sick'"),
+        ({"p": [0, 0.5, 0.5]}, "'dead' was observed but has probability zero under p; .*swapped"),
+        ({"labels": ["a", "b"]}, "each of the 3 outcomes, got 2"),
+        ({"labels": ["a", "a", "dead"]}, "differ from each other, got 'a'"),
+        ({"score": [1, 2]}, "one number for each of 3 outcomes"),
+        ({"score": [1, 2, float("inf")]}, "`score` must be finite"),
+        ({"counterfactual_score": [1, 2, 3]}, "needs a `score`"),
+        ({"couplings": {}}, "at least one mechanism"),
+        ({"p": [0, 0, 0], "normalise": True}, "positive, finite sum"),
+        ({"p": [0.0, np.inf, 0.0], "logits": True}, "logits below"),
+    ],
+)
+def test_bad_input_is_named(change, message, as_users_call):
+    arguments = {"p": P, "q": Q, "observed": "dead", "labels": LABELS} | change
+    with pytest.raises(InputError, match=message):
+        compare(**arguments)

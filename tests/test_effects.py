@@ -1,0 +1,107 @@
+"""Treatment effects: exact, sampled, and the identity of the paper's first appendix."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from queries import softmax
+
+from countermax import (
+    GumbelMax,
+    Independent,
+    InputError,
+    InverseCDF,
+    Maximal,
+    Optimal,
+    effect_from_joint,
+    individual_effect,
+    sampled_effect,
+    treatment_effect,
+)
+
+pytestmark = pytest.mark.usefixtures("double")
+
+RNG = np.random.default_rng(0)
+P, Q = RNG.normal(size=(2, 5))
+SCORE, OTHER = RNG.normal(size=(2, 5))
+COUPLINGS = [Independent(), GumbelMax(), InverseCDF(), Maximal()]
+
+
+@pytest.mark.parametrize("coupling", COUPLINGS, ids=lambda each: type(each).__name__)
+def test_the_mean_effect_does_not_depend_on_the_mechanism(coupling):
+    effect = treatment_effect(coupling, P, Q, SCORE, OTHER)
+    assert float(effect.mean) == pytest.approx(softmax(P) @ SCORE - softmax(Q) @ OTHER, abs=1e-12)
+
+
+@pytest.mark.parametrize("other", [None, OTHER])
+def test_the_variance_is_the_second_moment_less_the_squared_mean(other):
+    effect = treatment_effect(GumbelMax(), P, Q, SCORE, other)
+    second = GumbelMax().expected_squared_difference(P, Q, SCORE, other)
+    assert float(effect.variance) == pytest.approx(float(second - effect.mean**2), abs=1e-12)
+    assert float(effect.standard_deviation) == pytest.approx(float(effect.variance) ** 0.5)
+
+
+def test_no_coupling_has_less_variance_than_the_optimal_one():
+    least = treatment_effect(Optimal.for_score(SCORE, OTHER), P, Q, SCORE, OTHER).variance
+    for coupling in COUPLINGS:
+        assert treatment_effect(coupling, P, Q, SCORE, OTHER).variance >= least - 1e-12
+
+
+def test_independent_worlds_add_their_variances():
+    p, q = softmax(P), softmax(Q)
+    expected = p @ SCORE**2 - (p @ SCORE) ** 2 + q @ SCORE**2 - (q @ SCORE) ** 2
+    assert float(treatment_effect(Independent(), P, Q, SCORE).variance) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("coupling", COUPLINGS, ids=lambda each: type(each).__name__)
+def test_individual_effects_average_to_the_overall_one(coupling):
+    individual = jax.vmap(lambda x: individual_effect(coupling, P, Q, x, SCORE, OTHER))(jnp.arange(5))
+    overall = treatment_effect(coupling, P, Q, SCORE, OTHER)
+    p = softmax(P)
+    assert float(p @ individual.mean) == pytest.approx(float(overall.mean), abs=1e-12)
+    between = p @ (individual.mean - overall.mean) ** 2
+    assert float(p @ individual.variance + between) == pytest.approx(float(overall.variance), abs=1e-12)
+
+
+def test_the_effect_can_be_computed_by_abduction_from_the_other_world():
+    """First appendix: E[h1(X) - h2(Y)] = sum_y q(y) E[h1(X) - h2(y) | Gumbels abducted from y]."""
+    mechanism, q = GumbelMax(), softmax(Q)
+    backwards = jax.vmap(lambda y: mechanism.counterfactual_probs(Q, P, y))(jnp.arange(5))
+    expected = softmax(P) @ SCORE - q @ OTHER
+    assert float(q @ (backwards @ SCORE - OTHER)) == pytest.approx(expected, abs=1e-12)
+
+    num_samples = 40_000
+
+    def draw(key):
+        key_y, key_noise = jax.random.split(key)
+        y = jax.random.categorical(key_y, jnp.asarray(Q))
+        noise = mechanism.abduct(Q, y, key=key_noise)
+        return jnp.asarray(SCORE)[jnp.argmax(noise + P)] - jnp.asarray(OTHER)[y]
+
+    draws = jax.jit(jax.vmap(draw))(jax.random.split(jax.random.key(0), num_samples))
+    error = float(draws.std()) / num_samples**0.5
+    assert abs(float(draws.mean()) - expected) < 4.9 * error  # false-alarm level 1e-6
+
+
+@pytest.mark.parametrize("coupling", COUPLINGS, ids=lambda each: type(each).__name__)
+def test_sampled_effects_agree_with_exact_ones_within_their_errors(coupling):
+    """False-alarm level 1e-6 for each of the two numbers."""
+    exact = treatment_effect(coupling, P, Q, SCORE, OTHER)
+    found = sampled_effect(coupling, P, Q, SCORE, OTHER, num_samples=100_000, key=jax.random.key(1))
+    assert abs(found.mean - exact.mean) < 4.9 * found.mean_error
+    assert abs(found.variance - exact.variance) < 4.9 * found.variance_error
+
+
+def test_standard_errors_are_honest():
+    """Over repetitions, estimates scatter as much as their errors say."""
+    keys = jax.random.split(jax.random.key(2), 400)
+    runs = jax.jit(jax.vmap(lambda key: sampled_effect(GumbelMax(), P, Q, SCORE, num_samples=500, key=key)))(keys)
+    assert float(runs.mean.std() / runs.mean_error.mean()) == pytest.approx(1, abs=0.15)
+    assert float(runs.variance.std() / runs.variance_error.mean()) == pytest.approx(1, abs=0.15)
+
+
+def test_bad_input_is_refused(as_users_call):
+    with pytest.raises(InputError, match="`num_samples` must be at least 2"):
+        sampled_effect(GumbelMax(), P, Q, SCORE, num_samples=1, key=jax.random.key(0))
+    with pytest.raises(InputError, match="`joint` must be square"):
+        effect_from_joint(np.ones((2, 3)) / 6, np.zeros(2))
