@@ -73,3 +73,11 @@ def test_a_file_in_the_way_of_a_folder_is_named(tmp_path):
         writable_folder(blocker)
     with pytest.raises(InputError, match="cannot write"):
         write_atomically(tmp_path / "missing" / "file", "text")
+
+
+def test_measurements_in_the_readme_are_those_on_file():
+    measured = "".join(path.read_text() for path in (ROOT / "benchmarks/results").glob("*.md"))
+    section = (ROOT / "README.md").read_text().split("## How fast")[1].split("## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("|")]
+    assert len(rows) > 3
+    assert all(row in measured for row in rows)

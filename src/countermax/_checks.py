@@ -31,7 +31,7 @@ def fail_if(value: T, bad: Bool[Array, ""], message: str) -> T:
     return value
 
 
-def as_floats(name: str, value: ArrayLike, ndim: int) -> Array:
+def as_floats(name: str, value: Numbers, ndim: int) -> Array:
     """`value` as a floating-point array of `ndim` dimensions; half precision is widened, integers are converted."""
     array = jnp.asarray(value)
     if array.ndim != ndim:
@@ -43,7 +43,7 @@ def as_floats(name: str, value: ArrayLike, ndim: int) -> Array:
     return array.astype(jnp.promote_types(array.dtype, jnp.float32))
 
 
-def as_log_probs(name: str, logits: ArrayLike) -> LogProbs:
+def as_log_probs(name: str, logits: Numbers) -> LogProbs:
     """Normalises logits, after refusing NaN, `+inf` and vectors in which nothing is possible."""
     array = as_floats(name, logits, 1)
     if array.size == 0:
@@ -56,7 +56,7 @@ def as_log_probs(name: str, logits: ArrayLike) -> LogProbs:
     return jax.nn.log_softmax(array)
 
 
-def as_log_prob_pair(p: ArrayLike, q: ArrayLike) -> tuple[LogProbs, LogProbs]:
+def as_log_prob_pair(p: Numbers, q: Numbers) -> tuple[LogProbs, LogProbs]:
     """Both worlds' log-probabilities, of one length and one dtype."""
     log_p, log_q = as_log_probs("p", p), as_log_probs("q", q)
     if log_p.shape != log_q.shape:
@@ -87,7 +87,7 @@ def as_outcome(log_p: LogProbs, x: ArrayLike) -> Outcome:
     return eqx.branched_error_if(outcome, impossible, outcome, [_impossible(str(i)) for i in range(size)])
 
 
-def as_scores(name: str, score: ArrayLike, num_outcomes: int) -> Float[Array, " k"]:
+def as_scores(name: str, score: Numbers, num_outcomes: int) -> Float[Array, " k"]:
     """One finite number for each outcome."""
     array = as_floats(name, score, 1)
     if array.size != num_outcomes:
@@ -96,7 +96,7 @@ def as_scores(name: str, score: ArrayLike, num_outcomes: int) -> Float[Array, " 
 
 
 def as_score_pair(
-    score: ArrayLike, counterfactual_score: ArrayLike | None, num_outcomes: int
+    score: Numbers, counterfactual_score: Numbers | None, num_outcomes: int
 ) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
     """The scores of both worlds; the second defaults to the first."""
     factual = as_scores("score", score, num_outcomes)

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from jaxtyping import Array, ArrayLike, Float, Int, Key, UInt32
+from jaxtyping import Array, ArrayLike, Float, Int, Key, Real, UInt32
 
-Logits: TypeAlias = Float[ArrayLike, " k"]
+Logits: TypeAlias = Real[ArrayLike, " k"] | Sequence[int | float]
 """Unnormalised log-probabilities of `k` outcomes; `-inf` marks an impossible one."""
 
 LogProbs: TypeAlias = Float[Array, " k"]
@@ -23,7 +23,7 @@ OutcomeLike: TypeAlias = Int[ArrayLike, ""]
 Outcome: TypeAlias = Int[Array, ""]
 """The index of an outcome."""
 
-Score: TypeAlias = Float[ArrayLike, " k"]
+Score: TypeAlias = Real[ArrayLike, " k"] | Sequence[int | float]
 """One number for each outcome: how good it is."""
 
 Scalar: TypeAlias = Float[Array, ""]

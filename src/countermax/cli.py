@@ -44,10 +44,11 @@ def _one_line_errors(command: Callable[Arguments, None]) -> Callable[Arguments, 
     return wrapped
 
 
-def _version(wanted: bool) -> None:
+def _version(wanted: bool) -> bool:
     if wanted:
         typer.echo(f"countermax {__version__}")
         raise typer.Exit
+    return wanted
 
 
 @app.callback()

@@ -1,7 +1,7 @@
 """The bundled clinical trial: two minutes from a clone to a picture that explains something."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -24,9 +24,9 @@ class Trial:
     factual: str
     counterfactual: str
     observed: str
-    outcomes: tuple[str, ...]
-    score: tuple[float, ...]
-    counts: Mapping[str, tuple[int, ...]]
+    outcomes: Sequence[str]
+    score: Sequence[float]
+    counts: Mapping[str, Sequence[int]]
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,6 @@ class Demo:
 def load_trial() -> Trial:
     """The example that comes with the package."""
     fields: dict[str, Any] = json.loads(files("countermax").joinpath("data/trial.json").read_text())
-    for name in ("outcomes", "score"):
-        fields[name] = tuple(fields[name])
     return Trial(**fields)
 
 

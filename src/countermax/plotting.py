@@ -157,7 +157,7 @@ def _margins(left: Axes, top: Axes, p: Floats, q: Floats, labels: Sequence[str])
     top.set_xlim(-0.5, len(labels) - 0.5)
     top.set_yticks([])
     top.xaxis.tick_top()
-    top.set_xticks(positions, shown, fontsize=7, rotation=30, ha="left")
+    top.set_xticks(positions, shown, fontsize=7, rotation=90)
     top.set_ylabel("$q$", rotation=0, va="center")
     for axes in (left, top):
         axes.tick_params(length=0)

@@ -19,10 +19,10 @@ from rich import box
 from rich.table import Table
 
 from countermax._errors import InputError
-from countermax._types import Keys, Logits
+from countermax._types import Keys
 from countermax.couplings import AbstractArgmaxMechanism, AbstractCoupling, AbstractMechanism, AbstractSampler
 
-_Draw = Callable[[AbstractSampler, Logits, Logits, PRNGKeyArray], tuple[Array, Array]]
+_Draw = Callable[[AbstractSampler, ArrayLike, ArrayLike, PRNGKeyArray], tuple[Array, Array]]
 
 _NUM_STATISTICAL_TESTS = 24  # an upper limit on how many chi-square tests one call makes
 _LEAST_EXPECTED = 5.0  # cells expected less often than this are pooled
@@ -296,17 +296,17 @@ def _tally(
 
 # Compiled once for all queries of one shape, since the coupling and its logits are arguments.
 @eqx.filter_jit
-def _exact_joint(coupling: AbstractCoupling, p: Logits, q: Logits) -> Array:
+def _exact_joint(coupling: AbstractCoupling, p: ArrayLike, q: ArrayLike) -> Array:
     return coupling.joint(p, q)
 
 
 @eqx.filter_jit
-def _exact_rows(coupling: AbstractCoupling, p: Logits, q: Logits, outcomes: ArrayLike) -> Array:
+def _exact_rows(coupling: AbstractCoupling, p: ArrayLike, q: ArrayLike, outcomes: ArrayLike) -> Array:
     return jax.vmap(coupling.counterfactual_probs, (None, None, 0))(p, q, outcomes)
 
 
 @eqx.filter_jit
-def _count(draw: _Draw, coupling: AbstractSampler, p: Logits, q: Logits, keys: Keys) -> Int[Array, " cells"]:
+def _count(draw: _Draw, coupling: AbstractSampler, p: ArrayLike, q: ArrayLike, keys: Keys) -> Int[Array, " cells"]:
     size = jnp.size(p)
     x, y = jax.vmap(lambda key: draw(coupling, p, q, key))(keys)
     inside = (x >= 0) & (x < size) & (y >= 0) & (y < size)
@@ -314,7 +314,7 @@ def _count(draw: _Draw, coupling: AbstractSampler, p: Logits, q: Logits, keys: K
 
 
 @eqx.filter_jit
-def _relaxed_and_hard(mechanism: AbstractArgmaxMechanism[Any], p: Logits, keys: Keys) -> tuple[Array, Array]:
+def _relaxed_and_hard(mechanism: AbstractArgmaxMechanism[Any], p: ArrayLike, keys: Keys) -> tuple[Array, Array]:
     def one(key: PRNGKeyArray) -> tuple[Array, Array]:
         noise = mechanism.noise(jnp.size(p), key=key, dtype=jnp.result_type(p))
         # A temperature far from one, so that noise left out of the division shows.
@@ -323,22 +323,24 @@ def _relaxed_and_hard(mechanism: AbstractArgmaxMechanism[Any], p: Logits, keys: 
     return jax.vmap(one)(keys)
 
 
-def _draw_pair(coupling: AbstractSampler, p: Logits, q: Logits, key: PRNGKeyArray) -> tuple[Array, Array]:
+def _draw_pair(coupling: AbstractSampler, p: ArrayLike, q: ArrayLike, key: PRNGKeyArray) -> tuple[Array, Array]:
     return coupling.pair(p, q, key=key)
 
 
 def _draw_fact_and_counterfactual(
-    coupling: AbstractSampler, p: Logits, q: Logits, key: PRNGKeyArray
+    coupling: AbstractSampler, p: ArrayLike, q: ArrayLike, key: PRNGKeyArray
 ) -> tuple[Array, Array]:
     key_fact, key_answer = jax.random.split(key)
-    x = jax.random.categorical(key_fact, p)
+    x = jax.random.categorical(key_fact, jnp.asarray(p))
     return x, coupling.counterfactual(p, q, x, key=key_answer)
 
 
-def _draw_fact_and_explained(coupling: AbstractSampler, p: Logits, q: Logits, key: PRNGKeyArray) -> tuple[Array, Array]:
+def _draw_fact_and_explained(
+    coupling: AbstractSampler, p: ArrayLike, q: ArrayLike, key: PRNGKeyArray
+) -> tuple[Array, Array]:
     assert isinstance(coupling, AbstractMechanism)
     key_fact, key_noise = jax.random.split(key)
-    x = jax.random.categorical(key_fact, p)
+    x = jax.random.categorical(key_fact, jnp.asarray(p))
     return x, coupling.respond(coupling.abduct(p, x, key=key_noise), p)
 
 

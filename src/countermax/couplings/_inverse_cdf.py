@@ -1,5 +1,6 @@
 """Inverse CDF: line the outcomes up in some order and let one uniform number point at them."""
 
+from collections.abc import Sequence
 from typing import final
 
 import jax
@@ -26,7 +27,7 @@ class InverseCDF(AbstractMechanism[UniformNoise], AbstractCoupling):
 
     order: Int[Array, " k"] | None
 
-    def __init__(self, order: ArrayLike | None = None):
+    def __init__(self, order: Int[ArrayLike, " k"] | Sequence[int] | None = None):
         """Lines the outcomes up.
 
         Args:

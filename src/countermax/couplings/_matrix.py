@@ -83,7 +83,7 @@ class Optimal(AbstractMatrixCoupling):
             score: One number for each outcome.
             counterfactual_score: The score in the other world, if it is another one.
         """
-        score_p, score_q = as_score_pair(score, counterfactual_score, jnp.size(score))
+        score_p, score_q = as_score_pair(score, counterfactual_score, np.size(score))
         return cls((score_p[:, None] - score_q[None, :]) ** 2)
 
     def cost(self, p: Logits, q: Logits) -> Scalar:
