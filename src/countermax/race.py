@@ -86,6 +86,29 @@ def expected_squared_difference(
     return (segment * jnp.maximum(moved, 0)).sum() + stayed.sum()
 
 
+def rows_of_cells(log_p: LogProbs, log_split: Float[Array, "k k"], log_cells: Float[Array, "k k"]) -> Float[Array, "k k"]:
+    """P(Y=y | X=x) for all x and y when the runners are the cells of a square: X is the winner's row, Y its column.
+
+    Cell (a, b) runs with weight `p_a split[a, b]` in the first race and `cells[a, b]` in the second. Summing the closed
+    form over the cells of row x and of column y looks like K^4 terms. Sorted by share, a cell needs only the cumulative
+    weights (and weights times clock) of each column before it: O(K^2 log K + K^3).
+
+    Args:
+        log_p: Log-probabilities of the rows in the first race.
+        log_split: How each row divides among its cells there; normalised along the second axis.
+        log_cells: Log-weights of all cells in the second race; normalised over both axes.
+    """
+    size = log_p.size
+    order, _, segment, stay = _course((log_p[:, None] + log_split).ravel(), log_cells.ravel())
+    clock = jnp.cumsum(segment)
+    weight = jnp.exp(log_split.ravel())[order]
+    column = jax.nn.one_hot(order % size, size, dtype=log_p.dtype)
+    arrived = column * jnp.exp(log_cells.ravel())[order][:, None]
+    ahead, ahead_times_clock = jnp.cumsum(arrived, axis=0), jnp.cumsum(arrived * clock[:, None], axis=0)
+    moved = jnp.maximum(clock[:, None] * ahead - ahead_times_clock, 0)
+    return jax.ops.segment_sum(weight[:, None] * (moved + column * stay[:, None]), order // size, size)
+
+
 def _course(log_p: LogProbs, log_q: LogProbs) -> _Course:
     nowhere = (log_p == -jnp.inf) & (log_q == -jnp.inf)
     # Such an outcome has no share; it weighs nothing, so any constant will do, as long as it carries no gradient.

@@ -11,7 +11,7 @@ from countermax import race
 from countermax._checks import as_log_prob_pair, as_score_pair
 from countermax._types import Joint, Logits, LogProbs, Outcome, Probs, Scalar, Score
 
-from ._base import AbstractArgmaxMechanism, AbstractCoupling
+from countermax.couplings._base import AbstractArgmaxMechanism, AbstractCoupling
 
 GumbelNoise = Float[Array, " k"]
 
@@ -64,12 +64,18 @@ class GumbelMax(AbstractArgmaxMechanism[GumbelNoise], AbstractCoupling):
 def top_down(log_p: LogProbs, x: Outcome, *, key: PRNGKeyArray) -> GumbelNoise:
     """Draws Gumbels under which `log_p` yields `x`.
 
-    The winner's score is a standard Gumbel whoever wins; the losers' scores are Gumbels truncated below it. Written for
-    the noise itself instead of the scores, an impossible outcome's Gumbel comes out untouched rather than NaN.
+    The winner's score is a standard Gumbel whoever wins; the losers' scores are Gumbels truncated below it.
     """
     key_best, key_rest = jax.random.split(key)
-    best = jax.random.gumbel(key_best, (), log_p.dtype)
-    rest = jax.random.gumbel(key_rest, log_p.shape, log_p.dtype)
+    return below(log_p, x, jax.random.gumbel(key_best, (), log_p.dtype), key=key_rest)
+
+
+def below(log_p: LogProbs, x: Outcome, best: Float[Array, ""], *, key: PRNGKeyArray) -> GumbelNoise:
+    """Draws Gumbels under which `log_p` yields `x` with the score `best`.
+
+    Written for the noise itself instead of the scores, an impossible outcome's Gumbel comes out untouched, not NaN.
+    """
+    rest = jax.random.gumbel(key, log_p.shape, log_p.dtype)
     losers = -jnp.logaddexp(log_p - best, -rest)
     # Rounding can lift a loser to the winner's score; a few units in the last place keep it below.
     possible = jnp.where(log_p == -jnp.inf, 0, log_p)

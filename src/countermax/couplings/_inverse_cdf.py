@@ -12,7 +12,7 @@ from countermax._checks import as_floats, fail_if
 from countermax._errors import InputError
 from countermax._types import Joint, LogProbs, Outcome, Probs, Score
 
-from ._base import AbstractCoupling, AbstractMechanism
+from countermax.couplings._base import AbstractCoupling, AbstractMechanism
 
 UniformNoise = Float[Array, ""]
 

@@ -12,7 +12,7 @@ from countermax._checks import as_floats, as_score_pair
 from countermax._errors import InputError
 from countermax._types import Joint, Logits, LogProbs, Outcome, Probs, Scalar, Score
 
-from ._base import AbstractMatrixCoupling
+from countermax.couplings._base import AbstractMatrixCoupling
 
 
 @final

@@ -1,0 +1,168 @@
+"""Gadget 2: a latent cause z is drawn first, then Gumbel-max decides among the outcomes that z favours."""
+
+from collections.abc import Sequence
+from typing import NamedTuple, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, DTypeLike, Float, PRNGKeyArray
+
+from countermax import race
+from countermax._errors import InputError
+from countermax._types import Joint, LogProbs, Outcome, Probs
+from countermax.couplings._base import AbstractArgmaxMechanism, AbstractCoupling
+from countermax.couplings._gumbel import top_down
+from countermax.couplings._networks import AbstractPart, Perceptron, Started
+from countermax.couplings._sinkhorn import CORRECTIONS, Conditionals, balance
+
+
+class LatentNoise(NamedTuple):
+    """Gumbels for the latent cause, and Gumbels for the outcomes."""
+
+    latent: Float[Array, " z"]
+    outcome: Float[Array, " k"]
+
+
+@final
+class Gadget2(AbstractArgmaxMechanism[LatentNoise], AbstractCoupling):
+    """The learnable mechanism of Lorberbom et al. (2021), section 5.2, with its exact law.
+
+    A latent cause z, drawn without looking at p, picks a distribution `p(x | z)`; their mixture is p, for every p and
+    every value of the parameters. Given z both worlds run Gumbel-max with the same noise. So the joint law is a sum over z
+    of closed forms, and learning needs no sampling. One latent is Gumbel-max itself.
+    """
+
+    part: AbstractPart
+    latent_logits: Float[Array, " z"]
+    num_outcomes: int = eqx.field(static=True)
+    learn_latents: bool = eqx.field(static=True)
+    rounds: int = eqx.field(static=True)
+    relaxation: float = eqx.field(static=True)
+    momentum: float = eqx.field(static=True)
+    correction: str = eqx.field(static=True)
+
+    def __init__(
+        self,
+        num_outcomes: int,
+        num_latents: int = 20,
+        *,
+        key: PRNGKeyArray,
+        part: AbstractPart | None = None,
+        start: AbstractPart | None = None,
+        hidden: Sequence[int] = (256, 256),
+        activation: str = "gelu",
+        features: str = "rich",
+        learn_latents: bool = True,
+        rounds: int = 20,
+        relaxation: float = 1.5,
+        momentum: float = 0.5,
+        correction: str = "round-off",
+    ):
+        """Draws the parameters.
+
+        Args:
+            num_outcomes: The length of the logits.
+            num_latents: How many causes z can be.
+            key: Consumed once.
+            part: What learns, in place of a perceptron: any module that turns log-probabilities into [z, k].
+            start: A mechanism to begin at, added to the perceptron's output (`BinnedInverseCDF`, `ReferenceTransport`).
+            hidden: Sizes of the perceptron's hidden layers.
+            activation: Its activation: `gelu`, `relu`, `sigmoid` or `tanh`.
+            features: What it sees of p: `rich` or `probabilities`.
+            learn_latents: Whether the distribution of z is learned; uniform and fixed if not.
+            rounds: How often the table is balanced. More make the gadget sharper; marginals are exact with any.
+            relaxation: Step of the balancing; 1 is plain Sinkhorn.
+            momentum: Heavy ball of the balancing; 0 is plain Sinkhorn.
+            correction: What makes the marginals exact: `round-off` or the paper's `accept-reject`.
+        """
+        if num_outcomes < 1 or num_latents < 1:
+            raise InputError(f"`num_outcomes` and `num_latents` must be at least 1, got {num_outcomes} and {num_latents}")
+        if rounds < 0:
+            raise InputError(f"`rounds` must not be negative, got {rounds}")
+        if correction not in CORRECTIONS:
+            raise InputError(f"`correction` must be one of {', '.join(CORRECTIONS)}, got {correction!r}")
+        if part is None:
+            part = Perceptron(
+                num_latents,
+                num_outcomes,
+                key=key,
+                hidden=hidden,
+                activation=activation,
+                features=features,
+                silent=start is not None,
+            )
+        self.part = part if start is None else Started(start, part)
+        shape = eqx.filter_eval_shape(self.part, jnp.zeros(num_outcomes)).shape
+        if shape != (num_latents, num_outcomes):
+            raise InputError(f"`part` must yield a table of shape {(num_latents, num_outcomes)}, got {shape}")
+        self.latent_logits = jnp.zeros(num_latents)
+        self.num_outcomes, self.learn_latents = num_outcomes, learn_latents
+        self.rounds, self.relaxation, self.momentum, self.correction = rounds, float(relaxation), float(momentum), correction
+
+    @classmethod
+    def paper(cls, num_outcomes: int, num_latents: int = 20, *, key: PRNGKeyArray) -> "Gadget2":
+        """The gadget as the paper used it: large sigmoid network on probabilities, 10 plain rounds, accept-reject."""
+        return cls(
+            num_outcomes,
+            num_latents,
+            key=key,
+            hidden=(1024, 1024),
+            activation="sigmoid",
+            features="probabilities",
+            learn_latents=False,
+            rounds=10,
+            relaxation=1.0,
+            momentum=0.0,
+            correction="accept-reject",
+        )
+
+    def with_rounds(self, rounds: int) -> "Gadget2":
+        """The same parameters, balanced for another number of rounds: more is sharper and slower."""
+        return eqx.tree_at(lambda each: each.rounds, self, rounds)
+
+    def noise(self, num_outcomes: int, *, key: PRNGKeyArray, dtype: DTypeLike = float) -> LatentNoise:
+        """Gumbels for z and for x."""
+        key_latent, key_outcome = jax.random.split(key)
+        latent = jax.random.gumbel(key_latent, self.latent_logits.shape, dtype)
+        return LatentNoise(latent, jax.random.gumbel(key_outcome, (num_outcomes,), dtype))
+
+    def swap(self, noise: LatentNoise) -> LatentNoise:
+        """Both worlds see the same noise."""
+        return noise
+
+    def _scores(self, noise: LatentNoise, log_p: LogProbs) -> LogProbs:
+        latent = jnp.argmax(self._log_latents(log_p) + noise.latent)
+        return self._conditionals(log_p)[latent] + noise.outcome
+
+    def _abduct(self, log_p: LogProbs, x: Outcome, *, key: PRNGKeyArray) -> LatentNoise:
+        key_cause, key_latent, key_outcome = jax.random.split(key, 3)
+        log_latents, conditionals = self._log_latents(log_p), self._conditionals(log_p)
+        latent = jax.random.categorical(key_cause, log_latents + conditionals[:, x])
+        return LatentNoise(
+            top_down(log_latents, latent, key=key_latent), top_down(conditionals[latent], x, key=key_outcome)
+        )
+
+    def _joint(self, log_p: LogProbs, log_q: LogProbs) -> Joint:
+        laws = jax.vmap(race.joint)(self._conditionals(log_p), self._conditionals(log_q))
+        return jnp.tensordot(jnp.exp(self._log_latents(log_p)), laws, axes=1)
+
+    def _counterfactual_probs(self, log_p: LogProbs, log_q: LogProbs, x: Outcome) -> Probs:
+        conditionals = self._conditionals(log_p)
+        posterior = jax.nn.softmax(self._log_latents(log_p) + conditionals[:, x])
+        return posterior @ jax.vmap(race.row, (0, 0, None))(conditionals, self._conditionals(log_q), x)
+
+    def _log_latents(self, log_p: LogProbs) -> Float[Array, " z"]:
+        logits = self.latent_logits if self.learn_latents else jax.lax.stop_gradient(self.latent_logits)
+        return jax.nn.log_softmax(logits.astype(log_p.dtype))
+
+    def _conditionals(self, log_p: LogProbs) -> Conditionals:
+        """Log p(x | z): rows that sum to one and whose mixture over z is p."""
+        if log_p.size != self.num_outcomes:
+            raise InputError(f"this gadget is for {self.num_outcomes} outcomes, but the logits have {log_p.size}")
+        log_latents = self._log_latents(log_p)
+        table = self.part(log_p).astype(log_p.dtype)
+        balanced = balance(
+            table, log_p, log_latents, rounds=self.rounds, relaxation=self.relaxation, momentum=self.momentum
+        )
+        return CORRECTIONS[self.correction](balanced, log_p, log_latents)

@@ -1,0 +1,94 @@
+"""From a table of scores to conditional distributions p(x | z) with exact marginals, in log space.
+
+Balancing brings the columns near p; a correction then makes them exact for every table and every number of rounds.
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from countermax._types import LogProbs
+
+Conditionals = Float[Array, "z k"]
+
+
+def balance(
+    table: Float[Array, "z k"],
+    log_p: LogProbs,
+    log_latents: Float[Array, " z"],
+    *,
+    rounds: int,
+    relaxation: float,
+    momentum: float,
+) -> Conditionals:
+    """Sinkhorn's algorithm on one potential: log p(x | z) with exact rows and columns that approach p.
+
+    Plain Sinkhorn (`relaxation` 1, `momentum` 0) is slow on sharp tables. Overrelaxed and with a heavy ball, 15 rounds
+    come as far as some 60 plain ones; beyond about (1.8, 0.3) it begins to oscillate.
+    """
+    possible = log_p > -jnp.inf
+    target = jnp.where(possible, log_p, 0)
+    masked = jnp.where(possible[None, :], table, -jnp.inf)
+
+    def normalised(potential: LogProbs) -> Conditionals:
+        return jax.nn.log_softmax(masked + potential[None, :], axis=1)
+
+    def step(state: tuple[LogProbs, LogProbs], _: None) -> tuple[tuple[LogProbs, LogProbs], None]:
+        potential, last = state
+        columns = jax.nn.logsumexp(jnp.where(possible[None, :], normalised(potential), 0) + log_latents[:, None], axis=0)
+        move = jnp.where(possible, relaxation * (target - columns), 0) + momentum * last
+        return (potential + move, move), None
+
+    nothing = jnp.zeros_like(target)
+    (potential, _), _ = jax.lax.scan(step, (nothing, nothing), length=rounds, unroll=min(5, max(1, rounds)))
+    return normalised(potential)
+
+
+def accept_reject(log_conditionals: Conditionals, log_p: LogProbs, log_latents: Float[Array, " z"]) -> Conditionals:
+    """The paper's correction: thin each proposal by its column's ratio to the worst one, and fall back to p."""
+    probs, columns, conditionals = _columns(log_conditionals, log_p, log_latents)
+    ratio = jnp.where(columns > 0, probs / jnp.where(columns > 0, columns, 1), 0)
+    accepted = conditionals * (ratio / ratio.max())[None, :]
+    rejected = jnp.maximum(1 - accepted.sum(axis=1), 0)
+    return _log(accepted + rejected[:, None] * probs[None, :], log_p)
+
+
+def round_off(log_conditionals: Conditionals, log_p: LogProbs, log_latents: Float[Array, " z"]) -> Conditionals:
+    """Scales down the columns that have too much, and spreads what is missing by the product of the shortfalls.
+
+    It moves only the total-variation error of the columns, where accept-reject scales everything by the worst column.
+    """
+    probs, columns, conditionals = _columns(log_conditionals, log_p, log_latents)
+    too_much = columns > probs
+    kept = conditionals * jnp.where(too_much, probs / jnp.where(too_much, columns, 1), 1)[None, :]
+    missing = jnp.maximum(1 - kept.sum(axis=1), 0)
+    short = jnp.maximum(probs - columns, 0)
+    total = short.sum()
+    # Nothing short means that rounding alone is left; p itself is then as good a place as any for it.
+    enough = total > np.finfo(probs.dtype).eps
+    share = jnp.where(enough, short / jnp.where(enough, total, 1), probs)
+    return _log(kept + missing[:, None] * share[None, :], log_p)
+
+
+CORRECTIONS: dict[str, Callable[[Conditionals, LogProbs, Float[Array, " z"]], Conditionals]] = {
+    "round-off": round_off,
+    "accept-reject": accept_reject,
+}
+
+
+def _columns(
+    log_conditionals: Conditionals, log_p: LogProbs, log_latents: Float[Array, " z"]
+) -> tuple[LogProbs, LogProbs, Conditionals]:
+    possible = log_conditionals > -jnp.inf
+    conditionals = jnp.where(possible, jnp.exp(jnp.where(possible, log_conditionals, 0)), 0)
+    return jnp.exp(log_p), jnp.exp(log_latents) @ conditionals, conditionals
+
+
+def _log(probs: Conditionals, log_p: LogProbs) -> Conditionals:
+    """Log-probabilities, normalised along each row; an outcome too rare for its probability to be a number keeps p's."""
+    positive = probs > np.finfo(probs.dtype).tiny
+    sums = jnp.where(positive, probs, 0).sum(axis=1, keepdims=True)
+    return jnp.where(positive, jnp.log(jnp.where(positive, probs, 1)) - jnp.log(sums), log_p[None, :])
