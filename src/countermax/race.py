@@ -29,7 +29,7 @@ class _Course(NamedTuple):
 
     order: Int[Array, " k"]
     share: Float[Array, " k"]  # t_k, ascending
-    segment: Float[Array, " k"]  # integral of du / M(u)^2 from the previous share (0 for the first) to this one
+    clock: Float[Array, " k"]  # F(t_k)
     stay: Float[Array, " k"]  # P(Y=k | X=k) = (1 - t_k) / M(t_k)
 
 
@@ -70,7 +70,7 @@ def expected_squared_difference(
     leaves, for each, all outcomes behind it against all before it, and a squared difference splits into the moments of
     both sides. Every term is non-negative, so a small answer is not the difference of two large ones.
     """
-    order, _, segment, stay = _course(log_p, log_q)
+    order, _, clock, stay = _course(log_p, log_q)
     centre = jnp.exp(log_p) @ score_p  # moments about a common centre lose the fewest digits
     score_p, score_q = (score_p - centre)[order], (score_q - centre)[order]
     weight_p, weight_q = jnp.exp(log_p)[order], jnp.exp(log_q)[order]
@@ -83,10 +83,13 @@ def expected_squared_difference(
 
     moved = behind(2) * ahead(0) - 2 * behind(1) * ahead(1) + behind(0) * ahead(2)
     stayed = weight_p * stay * (score_p - score_q) ** 2
+    segment = jnp.maximum(clock - _shift(clock), 0)
     return (segment * jnp.maximum(moved, 0)).sum() + stayed.sum()
 
 
-def rows_of_cells(log_p: LogProbs, log_split: Float[Array, "k k"], log_cells: Float[Array, "k k"]) -> Float[Array, "k k"]:
+def rows_of_cells(
+    log_p: LogProbs, log_split: Float[Array, "k k"], log_cells: Float[Array, "k k"]
+) -> Float[Array, "k k"]:
     """P(Y=y | X=x) for all x and y when the runners are the cells of a square: X is the winner's row, Y its column.
 
     Cell (a, b) runs with weight `p_a split[a, b]` in the first race and `cells[a, b]` in the second. Summing the closed
@@ -99,8 +102,7 @@ def rows_of_cells(log_p: LogProbs, log_split: Float[Array, "k k"], log_cells: Fl
         log_cells: Log-weights of all cells in the second race; normalised over both axes.
     """
     size = log_p.size
-    order, _, segment, stay = _course((log_p[:, None] + log_split).ravel(), log_cells.ravel())
-    clock = jnp.cumsum(segment)
+    order, _, clock, stay = _course((log_p[:, None] + log_split).ravel(), log_cells.ravel())
     weight = jnp.exp(log_split.ravel())[order]
     column = jax.nn.one_hot(order % size, size, dtype=log_p.dtype)
     arrived = column * jnp.exp(log_cells.ravel())[order][:, None]
@@ -116,21 +118,27 @@ def _course(log_p: LogProbs, log_q: LogProbs) -> _Course:
     order = jnp.argsort(log_odds)
     share, other_share = jax.nn.sigmoid(log_odds[order]), jax.nn.sigmoid(-log_odds[order])
     weight_p, weight_q = jnp.exp(log_p)[order], jnp.exp(log_q)[order]
-    # At u = t_k both terms of the maximum are equal for k itself: count it on q's side, and once.
-    still_p = _shift(jax.lax.cumsum(weight_p, reverse=True), backwards=True)
-    total = other_share * still_p + share * jnp.cumsum(weight_q)
-    segment = (share - _shift(share)) / (total * _shift(total, first=1.0))
-    return _Course(order, share, segment, other_share / total)
+    behind, ahead = jax.lax.cumsum(weight_p, reverse=True), _shift(jnp.cumsum(weight_q))
+
+    # The integral does not change when a kink moves, since both sides meet there: only its upper limit counts. Holding
+    # the kinks still says so to the derivative, which would otherwise be the difference of two equal numbers and, at
+    # outcomes of vanishing weight, nothing but amplified rounding.
+    kink, other_kink = jax.lax.stop_gradient((share, other_share))
+    before, other_before = _shift(kink), _shift(other_kink, first=1.0)
+    segment = (kink - before) / ((other_before * behind + before * ahead) * (other_kink * behind + kink * ahead))
+    # At u = t_k both terms of the maximum are equal for k itself: count it once, on p's side.
+    total = other_share * behind + share * ahead
+    clock = jnp.cumsum(segment) + (share - kink) / jax.lax.stop_gradient(total) ** 2
+    return _Course(order, share, clock, other_share / total)
 
 
 def _by_outcome(course: _Course) -> tuple[Float[Array, " k"], Float[Array, " k"], Float[Array, " k"]]:
     """Share, clock F(t_k) and probability to stay, back in the outcomes' own order."""
-    columns = jnp.stack([course.share, jnp.cumsum(course.segment), course.stay])
+    columns = jnp.stack([course.share, course.clock, course.stay])
     share, clock, stay = jnp.zeros_like(columns).at[:, course.order].set(columns, unique_indices=True)
     return share, clock, stay
 
 
-def _shift(values: Float[Array, " k"], *, first: float = 0.0, backwards: bool = False) -> Float[Array, " k"]:
-    """The neighbour before each value (or after it), `first` where there is none."""
-    edge = jnp.full((1,), first, values.dtype)
-    return jnp.concatenate([values[1:], edge]) if backwards else jnp.concatenate([edge, values[:-1]])
+def _shift(values: Float[Array, " k"], *, first: float = 0.0) -> Float[Array, " k"]:
+    """The value before each one, `first` where there is none."""
+    return jnp.concatenate([jnp.full((1,), first, values.dtype), values[:-1]])

@@ -77,7 +77,9 @@ class Gadget2(AbstractArgmaxMechanism[LatentNoise], AbstractCoupling):
             correction: What makes the marginals exact: `round-off` or the paper's `accept-reject`.
         """
         if num_outcomes < 1 or num_latents < 1:
-            raise InputError(f"`num_outcomes` and `num_latents` must be at least 1, got {num_outcomes} and {num_latents}")
+            raise InputError(
+                f"`num_outcomes` and `num_latents` must be at least 1, got {num_outcomes} and {num_latents}"
+            )
         if rounds < 0:
             raise InputError(f"`rounds` must not be negative, got {rounds}")
         if correction not in CORRECTIONS:
@@ -98,7 +100,12 @@ class Gadget2(AbstractArgmaxMechanism[LatentNoise], AbstractCoupling):
             raise InputError(f"`part` must yield a table of shape {(num_latents, num_outcomes)}, got {shape}")
         self.latent_logits = jnp.zeros(num_latents)
         self.num_outcomes, self.learn_latents = num_outcomes, learn_latents
-        self.rounds, self.relaxation, self.momentum, self.correction = rounds, float(relaxation), float(momentum), correction
+        self.rounds, self.relaxation, self.momentum, self.correction = (
+            rounds,
+            float(relaxation),
+            float(momentum),
+            correction,
+        )
 
     @classmethod
     def paper(cls, num_outcomes: int, num_latents: int = 20, *, key: PRNGKeyArray) -> "Gadget2":

@@ -36,7 +36,10 @@ def _rich(log_p: LogProbs) -> Float[Array, " f"]:
     return jnp.concatenate([probs, jnp.maximum(log_p, _SMALLEST_LOG_PROB) / 8, jnp.cumsum(probs)])
 
 
-FEATURES: dict[str, tuple[int, Callable[[LogProbs], Array]]] = {"probabilities": (1, _probabilities), "rich": (3, _rich)}
+FEATURES: dict[str, tuple[int, Callable[[LogProbs], Array]]] = {
+    "probabilities": (1, _probabilities),
+    "rich": (3, _rich),
+}
 
 
 class AbstractPart(eqx.Module):
@@ -112,7 +115,9 @@ class Table(AbstractPart):
 
     def __init__(self, num_rows: int, num_outcomes: int, *, key: PRNGKeyArray, silent: bool = False):
         """Draws the entries, or sets them to zero (`silent`)."""
-        self.values = jnp.zeros((num_rows, num_outcomes)) if silent else jax.random.normal(key, (num_rows, num_outcomes))
+        self.values = (
+            jnp.zeros((num_rows, num_outcomes)) if silent else jax.random.normal(key, (num_rows, num_outcomes))
+        )
 
     def __call__(self, log_p: LogProbs) -> Float[Array, "rows k"]:
         """The table for one distribution."""

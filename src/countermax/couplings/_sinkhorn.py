@@ -38,7 +38,9 @@ def balance(
 
     def step(state: tuple[LogProbs, LogProbs], _: None) -> tuple[tuple[LogProbs, LogProbs], None]:
         potential, last = state
-        columns = jax.nn.logsumexp(jnp.where(possible[None, :], normalised(potential), 0) + log_latents[:, None], axis=0)
+        columns = jax.nn.logsumexp(
+            jnp.where(possible[None, :], normalised(potential), 0) + log_latents[:, None], axis=0
+        )
         move = jnp.where(possible, relaxation * (target - columns), 0) + momentum * last
         return (potential + move, move), None
 
@@ -88,7 +90,13 @@ def _columns(
 
 
 def _log(probs: Conditionals, log_p: LogProbs) -> Conditionals:
-    """Log-probabilities, normalised along each row; an outcome too rare for its probability to be a number keeps p's."""
-    positive = probs > np.finfo(probs.dtype).tiny
+    """Log-probabilities, normalised along each row.
+
+    What underflows for one latent is impossible there; what underflows in p itself has no share to speak of, and keeps
+    p's own logarithm for every latent, so that even its observation has an explanation.
+    """
+    tiny = np.finfo(probs.dtype).tiny
+    positive = probs > tiny
     sums = jnp.where(positive, probs, 0).sum(axis=1, keepdims=True)
-    return jnp.where(positive, jnp.log(jnp.where(positive, probs, 1)) - jnp.log(sums), log_p[None, :])
+    vanished = jnp.where(jnp.exp(log_p) > tiny, -jnp.inf, log_p)
+    return jnp.where(positive, jnp.log(jnp.where(positive, probs, 1)) - jnp.log(sums), vanished[None, :])

@@ -1,0 +1,42 @@
+"""The least expected loss that any coupling of a pair can have: the yardstick of every learned mechanism."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from numpy.typing import NDArray
+
+from countermax.couplings import InverseCDF
+from countermax.losses import Disagreement, Loss, SquaredDifference
+
+
+def least_losses(loss: Loss, log_p: Float[Array, "n k"], log_q: Float[Array, "n k"]) -> NDArray[np.float64]:
+    """The optimum of each pair: in closed form where there is one, else by POT's network simplex, in parallel."""
+    if isinstance(loss, Disagreement):
+        return np.asarray(1 - jnp.exp(jnp.minimum(log_p, log_q)).sum(axis=1), np.float64)
+    if isinstance(loss, SquaredDifference) and _is_one_score(loss):
+        with jax.enable_x64(True):
+            score = np.asarray(loss.score[:, 0], np.float64)
+            matrix = (score[:, None] - score[None, :]) ** 2
+            ordered = InverseCDF.sorted_by(score)
+            doubles = (jax.nn.log_softmax(np.asarray(each, np.float64), axis=1) for each in (log_p, log_q))
+            costs = jax.jit(jax.vmap(lambda p, q: (ordered._joint(p, q) * matrix).sum()))(*doubles)
+            return np.asarray(costs)
+    import ot
+
+    matrices = np.asarray(jax.vmap(loss)(log_p, log_q), np.float64)
+    probs_p, probs_q = (np.exp(np.asarray(each, np.float64)) for each in (log_p, log_q))
+
+    def solve(index: int) -> float:
+        p, q = probs_p[index] / probs_p[index].sum(), probs_q[index] / probs_q[index].sum()
+        return float((ot.emd(p, q, matrices[index], numItermax=10_000_000) * matrices[index]).sum())
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return np.fromiter(pool.map(solve, range(len(matrices))), np.float64, len(matrices))
+
+
+def _is_one_score(loss: SquaredDifference) -> bool:
+    return loss.score.shape[1] == 1 and bool((loss.score == loss.counterfactual_score).all())

@@ -1,0 +1,382 @@
+"""Learning: `fit` one mechanism, or `fit_many` of one shape at once.
+
+The loop runs inside `lax.scan`, a stretch between two evaluations at a time, so that progress, checkpoints and Ctrl-C
+cost nothing in between. All members of `fit_many` share each compiled stretch under `vmap`; `fit` is one member.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
+
+from countermax._errors import InputError
+from countermax._files import write_atomically
+from countermax._progress import Progress
+from countermax.couplings import AbstractCoupling, AbstractSampler, Independent
+from countermax.losses import Loss
+from countermax.objectives import AbstractObjective, as_objective
+from countermax.optima import least_losses
+from countermax.pairs import FixedPair, Pairs, draw_pairs
+from countermax.storage import pack, unpack
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Mechanism = TypeVar("Mechanism", bound=AbstractSampler)
+
+_MOST_SOLVED = 1024 * 100  # held-out pairs times outcomes for which the optimum is worth solving for
+
+
+@dataclass(frozen=True)
+class History:
+    """What was seen during training, one entry for each evaluation."""
+
+    step: list[int] = field(default_factory=list)
+    loss: list[float] = field(default_factory=list)
+    """Mean of the objective since the entry before."""
+    held_out: list[float] = field(default_factory=list)
+    """Exact loss on held-out pairs."""
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row for each evaluation."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError("dataframes need pandas: pip install 'countermax[pandas]'") from error
+        return pd.DataFrame({"step": self.step, "loss": self.loss, "held_out": self.held_out})
+
+
+@dataclass(frozen=True)
+class Fit(Generic[Mechanism]):
+    """A trained mechanism, how it came about and how training ended."""
+
+    mechanism: Mechanism
+    history: History
+    ended: str
+    """`finished`, `patience` (no more progress), `interrupted` (Ctrl-C) or `non-finite` (see `TrainingError`)."""
+    optimum: float | None
+    """The least loss that any coupling has on the held-out pairs, where it is known."""
+
+    @property
+    def above_optimum(self) -> float | None:
+        """How far the held-out loss is above the optimum, as a fraction of it."""
+        if self.optimum is None or not self.history.held_out or self.optimum <= 0:
+            return None
+        return self.history.held_out[-1] / self.optimum - 1
+
+
+class TrainingError(RuntimeError):
+    """Training had to stop; `fits` holds the last good state of every member."""
+
+    def __init__(self, message: str, fits: list[Fit[Any]]):
+        super().__init__(message)
+        self.fits = fits
+
+
+class _State(NamedTuple):
+    """What changes while training; every leaf has a leading axis over members."""
+
+    params: PyTree
+    optimizer: PyTree
+    bad_step: Int[Array, " members"]  # the first step with a non-finite loss or gradient; -1 while there is none
+
+
+class _Plan(NamedTuple):
+    """What does not change."""
+
+    static: PyTree
+    pairs: Any
+    losses: Any
+    pairs_axis: int | None
+    losses_axis: int | None
+    objective: AbstractObjective
+    optimizer: optax.GradientTransformation
+    batch_size: int
+
+
+def fit(mechanism: Mechanism, pairs: Pairs, loss: Loss, *, key: PRNGKeyArray, **options: Any) -> Fit[Mechanism]:
+    """Trains one mechanism to have a small expected loss over the pairs; for the options see `fit_many`."""
+    return fit_many([mechanism], pairs, loss, key=key, **options)[0]
+
+
+def fit_many(
+    mechanisms: Sequence[Mechanism],
+    pairs: Pairs | Sequence[Pairs],
+    loss: Loss | Sequence[Loss],
+    *,
+    key: PRNGKeyArray,
+    steps: int = 2000,
+    objective: str | AbstractObjective = "exact",
+    batch_size: int = 128,
+    learning_rate: float = 1e-2,
+    clip: float | None = 1.0,
+    optimizer: optax.GradientTransformation | None = None,
+    evaluate_every: int | None = None,
+    num_held_out: int = 256,
+    patience: int | None = None,
+    progress: bool | None = None,
+    checkpoint: str | Path | None = None,
+    label: str = "training",
+) -> list[Fit[Mechanism]]:
+    """Trains mechanisms of one shape at once: several seeds, or several tasks.
+
+    Args:
+        mechanisms: They may differ in their parameters only.
+        pairs: The query distribution, or one of the same kind for each mechanism.
+        loss: The loss, or one of the same kind for each mechanism.
+        key: Consumed once; the same key gives the same result.
+        steps: How many gradient steps.
+        objective: `exact`, `relaxed`, `reinforce`, or one of `countermax.objectives` with its own settings.
+        batch_size: Pairs for each step.
+        learning_rate: Of Adam at the start; it falls to zero along a cosine.
+        clip: The largest gradient norm, once losses are in units of the independent coupling's; None for no limit.
+        optimizer: Any Optax optimiser in place of that.
+        evaluate_every: Steps between evaluations (and checkpoints); by default twenty evaluations in all.
+        num_held_out: Pairs to evaluate on.
+        patience: Stop after so many evaluations without a better held-out loss, averaged over members.
+        progress: Whether to show a progress bar; by default if the output is a terminal.
+        checkpoint: A file to write after each evaluation, and to resume from where it exists.
+        label: What the progress bar says.
+
+    Raises:
+        TrainingError: A loss or gradient was not finite; it names the step and holds the last good states.
+    """
+    if not mechanisms:
+        raise InputError("`mechanisms` must not be empty")
+    if steps < 1 or batch_size < 1 or num_held_out < 1:
+        raise InputError(
+            f"`steps`, `batch_size` and `num_held_out` must be at least 1, got {steps}, {batch_size}, {num_held_out}"
+        )
+    key_steps, key_held_out, key_scale = jax.random.split(key, 3)
+    count = len(mechanisms)
+    params, static = eqx.partition(_stack("mechanisms", mechanisms), eqx.is_inexact_array)
+    all_pairs, pairs_axis = (_stack("pairs", pairs), 0) if isinstance(pairs, Sequence) else (pairs, None)
+    all_losses, losses_axis = (_stack("loss", loss), 0) if isinstance(loss, Sequence) else (loss, None)
+    for name, many in (("pairs", pairs), ("loss", loss)):
+        if isinstance(many, Sequence) and len(many) != count:
+            raise InputError(f"`{name}` must be one, or one for each of {count} mechanisms, got {len(many)}")
+    each_pairs = list(pairs) if isinstance(pairs, Sequence) else [pairs] * count
+    each_loss = list(loss) if isinstance(loss, Sequence) else [loss] * count
+    if optimizer is None:
+        chain = [] if clip is None else [optax.clip_by_global_norm(clip)]
+        optimizer = optax.chain(*chain, optax.adam(optax.cosine_decay_schedule(learning_rate, steps)))
+    if isinstance(each_pairs[0], FixedPair):
+        batch_size = 1
+    plan = _Plan(static, all_pairs, all_losses, pairs_axis, losses_axis, as_objective(objective), optimizer, batch_size)
+
+    held_out = [draw_pairs(each, num_held_out, key=key_held_out) for each in each_pairs]
+    optima = [_optimum(each, *data) for each, data in zip(each_loss, held_out, strict=True)]
+    held_p, held_q = (jnp.stack([data[side] for data in held_out]) for side in (0, 1))
+    scale = jnp.stack(
+        [
+            _independent_loss(one, *draw_pairs(each, 64, key=key_scale))
+            for one, each in zip(each_loss, each_pairs, strict=True)
+        ]
+    )
+
+    state = _State(params, jax.vmap(optimizer.init)(params), jnp.full(count, -1))
+    histories = [History() for _ in mechanisms]
+    stretch = evaluate_every or max(1, -(-steps // 20))
+    fingerprint = _fingerprint(
+        state, static, key, steps, stretch, batch_size, plan.objective, learning_rate, clip, num_held_out
+    )
+    done = 0
+    if checkpoint is not None and Path(checkpoint).exists():
+        state, histories, done = _resume(checkpoint, fingerprint, state, count)
+
+    ended = "finished"
+    keys = jax.random.split(key_steps, count)
+    with Progress(label, steps, done, progress) as bar:
+        try:
+            while done < steps:
+                length = min(stretch, steps - done)
+                state, means = _run(plan, state, keys, scale, jnp.asarray(done), length)
+                exact = _held_out_losses(plan, state.params, held_p, held_q)
+                done += length
+                for member, history in enumerate(histories):
+                    history.step.append(done)
+                    history.loss.append(float(means[member]))
+                    history.held_out.append(float(exact[member]))
+                bar.update(done, histories, optima)
+                if checkpoint is not None:
+                    _write_checkpoint(checkpoint, fingerprint, state, histories, done)
+                if bool((state.bad_step >= 0).any()):
+                    ended = "non-finite"
+                    break
+                if patience is not None and _stalled(histories, patience):
+                    ended = "patience"
+                    break
+        except KeyboardInterrupt:
+            ended = "interrupted"
+    fits = [Fit(_member(state.params, static, index), histories[index], ended, optima[index]) for index in range(count)]
+    if ended == "non-finite":
+        member = int((state.bad_step >= 0).argmax())
+        raise TrainingError(
+            f"the loss or its gradient became non-finite at step {int(state.bad_step[member])}"
+            + (f" of member {member}" if count > 1 else "")
+            + "; lower the learning rate or check the loss. The last good state is in this error's `fits`.",
+            fits,
+        )
+    return fits
+
+
+@eqx.filter_jit
+def _run(
+    plan: _Plan, state: _State, keys: Array, scale: Float[Array, " members"], start: Int[Array, ""], length: int
+) -> tuple[_State, Float[Array, " members"]]:
+    """A stretch of steps for all members; the key of a step depends on its number alone, so that resuming changes nothing."""
+
+    def step(state: _State, number: Int[Array, ""]) -> tuple[_State, Float[Array, " members"]]:
+        def member(
+            params: PyTree,
+            optimizer: PyTree,
+            bad: Int[Array, ""],
+            key: PRNGKeyArray,
+            scale: Array,
+            pairs: Any,
+            loss: Any,
+        ) -> Any:
+            return _step(plan, params, optimizer, bad, jax.random.fold_in(key, number), number, scale, pairs, loss)
+
+        axes = (0, 0, 0, 0, 0, _axis(plan.pairs, plan.pairs_axis), _axis(plan.losses, plan.losses_axis))
+        new, values = eqx.filter_vmap(member, in_axes=axes)(
+            state.params, state.optimizer, state.bad_step, keys, scale, plan.pairs, plan.losses
+        )
+        return new, values
+
+    state, values = jax.lax.scan(step, state, start + jnp.arange(length))
+    return state, values.mean(axis=0)
+
+
+def _step(
+    plan: _Plan,
+    params: PyTree,
+    optimizer: PyTree,
+    bad_step: Int[Array, ""],
+    key: PRNGKeyArray,
+    number: Int[Array, ""],
+    scale: Float[Array, ""],
+    pairs: Pairs,
+    loss: Loss,
+) -> tuple[_State, Float[Array, ""]]:
+    key_pairs, key_objective = jax.random.split(key)
+    p, q = jax.vmap(pairs)(jax.random.split(key_pairs, plan.batch_size))
+    log_p, log_q = jax.nn.log_softmax(p, axis=1), jax.nn.log_softmax(q, axis=1)
+    keys = jax.random.split(key_objective, plan.batch_size)
+
+    def objective(params: PyTree) -> Float[Array, ""]:
+        mechanism = eqx.combine(params, plan.static)
+        values = jax.vmap(lambda p, q, each: plan.objective(mechanism, p, q, loss(p, q), key=each))(log_p, log_q, keys)
+        return values.mean() / scale
+
+    value, gradient = jax.value_and_grad(objective)(params)
+    updates, new_optimizer = plan.optimizer.update(gradient, optimizer, params)
+    new_params = optax.apply_updates(params, updates)
+    finite: Bool[Array, ""] = jnp.isfinite(value)
+    for leaf in jax.tree.leaves((gradient, new_params)):
+        finite &= jnp.isfinite(leaf).all()
+    good = finite & (bad_step < 0)  # once a member has failed it keeps its last good state
+    kept = jax.tree.map(lambda new, old: jnp.where(good, new, old), (new_params, new_optimizer), (params, optimizer))
+    first_bad = jnp.where((bad_step < 0) & ~finite, number, bad_step).astype(bad_step.dtype)
+    return _State(*kept, first_bad), value * scale
+
+
+@eqx.filter_jit
+def _held_out_losses(
+    plan: _Plan, params: PyTree, p: Float[Array, "m n k"], q: Float[Array, "m n k"]
+) -> Float[Array, " m"]:
+    def member(params: PyTree, p: Array, q: Array, loss: Loss) -> Array:
+        mechanism = eqx.combine(params, plan.static)
+        if not isinstance(mechanism, AbstractCoupling):
+            return jnp.asarray(jnp.nan)
+        return jax.lax.map(lambda pair: (mechanism._joint(*pair) * loss(*pair)).sum(), (p, q), batch_size=64).mean()
+
+    return eqx.filter_vmap(member, in_axes=(0, 0, 0, _axis(plan.losses, plan.losses_axis)))(params, p, q, plan.losses)
+
+
+def _independent_loss(loss: Loss, log_p: Float[Array, "n k"], log_q: Float[Array, "n k"]) -> Float[Array, ""]:
+    """The unit in which losses are measured while training, so that one learning rate fits all of them."""
+    values = jax.vmap(lambda p, q: (Independent()._joint(p, q) * jnp.abs(loss(p, q))).sum())(log_p, log_q)
+    return jnp.where(values.mean() > 0, values.mean(), 1)
+
+
+def _optimum(loss: Loss, log_p: Float[Array, "n k"], log_q: Float[Array, "n k"]) -> float | None:
+    if log_p.size > _MOST_SOLVED:
+        return None
+    try:
+        return float(least_losses(loss, log_p, log_q).mean())
+    except ImportError:
+        return None
+
+
+def _stack(name: str, members: Sequence[Any]) -> Any:
+    first, *others = members
+    dynamic, static = eqx.partition(first, eqx.is_array)
+    for other in others:
+        if not eqx.tree_equal(static, eqx.partition(other, eqx.is_array)[1]):
+            raise InputError(f"`{name}` must be of one kind and shape to be trained at once")
+    arrays = [eqx.partition(each, eqx.is_array)[0] for each in members]
+    try:
+        return eqx.combine(jax.tree.map(lambda *leaves: jnp.stack(leaves), *arrays), static)
+    except ValueError as error:
+        raise InputError(f"`{name}` must be of one shape to be trained at once") from error
+
+
+def _axis(tree: Any, axis: int | None) -> Any:
+    return jax.tree.map(lambda leaf: axis if eqx.is_array(leaf) else None, tree)
+
+
+def _member(params: PyTree, static: PyTree, index: int) -> Any:
+    own_static = jax.tree.map(lambda leaf: leaf[index] if eqx.is_array(leaf) else leaf, static)
+    return eqx.combine(jax.tree.map(lambda leaf: leaf[index], params), own_static)
+
+
+def _stalled(histories: list[History], patience: int) -> bool:
+    means = np.mean([history.held_out for history in histories], axis=0)
+    return len(means) > patience and means[-patience:].min() >= means[:-patience].min()
+
+
+def _fingerprint(state: _State, *settings: Any) -> str:
+    """Changes with anything that would make a resumed run differ from an uninterrupted one."""
+    shapes = [(leaf.shape, str(leaf.dtype)) for leaf in jax.tree.leaves(state)]
+    first = [float(jnp.sum(leaf)) for leaf in jax.tree.leaves(state.params)]
+    keyed = [
+        jax.random.key_data(each).tolist()
+        if eqx.is_array(each) and jnp.issubdtype(each.dtype, jax.dtypes.prng_key)
+        else repr(each)
+        for each in settings
+    ]
+    return hashlib.sha256(repr((shapes, first, keyed)).encode()).hexdigest()
+
+
+def _write_checkpoint(path: str | Path, fingerprint: str, state: _State, histories: list[History], done: int) -> None:
+    header = {
+        "fingerprint": fingerprint,
+        "step": done,
+        "histories": [{"step": each.step, "loss": each.loss, "held_out": each.held_out} for each in histories],
+    }
+    write_atomically(path, pack("checkpoint", header, [np.asarray(leaf) for leaf in jax.tree.leaves(state)]))
+
+
+def _resume(path: str | Path, fingerprint: str, state: _State, count: int) -> tuple[_State, list[History], int]:
+    header, arrays = unpack(path, "checkpoint")
+    if header["fingerprint"] != fingerprint:
+        raise InputError(
+            f"{path} belongs to another run (other mechanisms, key, steps or settings): "
+            "move it away to start anew, or repeat the old settings to resume"
+        )
+    leaves, structure = jax.tree.flatten(state)
+    if len(arrays) != len(leaves) or len(header["histories"]) != count:
+        raise InputError(f"{path} is damaged: it does not hold the state of this run")
+    restored = jax.tree.unflatten(
+        structure, [jnp.asarray(array, leaf.dtype) for array, leaf in zip(arrays, leaves, strict=True)]
+    )
+    return restored, [History(**each) for each in header["histories"]], header["step"]
