@@ -113,3 +113,34 @@ def test_single_precision_keeps_four_digits():
         p, q, x, score = random_query(seed)
         single = [each.astype(np.float32) for each in (*logs(p, q), score)]
         np.testing.assert_allclose(bounds(single[0], single[1], x, single[2]), bounds(*logs(p, q), x, score), atol=1e-4)
+
+
+def test_bounds_hold_where_probabilities_are_nearly_one_or_vanish():
+    """In single precision 1 - q_j has no digits where q_j is nearly one, and exp(160) overflows."""
+    single = np.float32
+    np.testing.assert_array_equal(outcome_bounds(single([0, -25]), single([0, -20]), 1).lower, [0, 0])
+    np.testing.assert_array_equal(outcome_bounds(single([80, -80]), single([80, -80]), 1), [[0, 0], [1, 1]])
+    p, q = single([80, -80, 10]), single([80, -80, 20])
+    np.testing.assert_array_equal(outcome_bounds(p, q, 1, stable=True), [[0, 1, 0], [0, 1, 0]])
+    np.testing.assert_array_equal(score_bounds(p, q, 1, single([0, 1, 2]), stable=True), [1, 1])
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_gradients_of_bounds_are_finite(stable):
+    def total(p, q):
+        ends = outcome_bounds(p, q, 2, stable=stable), score_bounds(p, q, 2, np.float32([0, 1, 2, 1]), stable=stable)
+        return sum(each.sum() for each in jax.tree.leaves(ends))
+
+    gradients = jax.grad(total, (0, 1))(np.float32([80, -80, 0, 1]), np.float32([-80, 80, 0, 1]))
+    assert all(np.isfinite(each).all() for each in gradients)
+
+
+def test_stable_outcome_bounds_keep_four_digits_in_single_precision():
+    bounds = jax.jit(lambda p, q, x: outcome_bounds(p, q, x, stable=True))
+    p, q = [-1.13985, 7.99036, 1.79648, -4.86857, 8.6468], [-7.39761, 0.92333, -8.39728, -11.74193, 7.19655]
+    rng = np.random.default_rng(0)
+    pairs = [np.array([p, q]), *(scale * rng.normal(size=(2, 5)) for scale in (1, 5, 20) for _ in range(30))]
+    for pair in pairs:
+        single = pair.astype(np.float32)
+        for x in (0, 3):
+            np.testing.assert_allclose(bounds(*single, x), bounds(*single.astype(float), x), atol=1e-4)

@@ -82,3 +82,15 @@ def test_integers_and_half_precision_are_widened():
     law = GumbelMax().joint(np.array([0, 1, 2]), np.array([2, 1, 0], np.float16))
     assert law.dtype == jnp.float32
     np.testing.assert_allclose(law.sum(), 1, rtol=1e-6)
+
+
+def test_ragged_lists_and_words_are_refused():
+    for logits in ([0.0, [1.0, 2.0], 0.0], ["one", "two", "three"]):
+        with pytest.raises(InputError, match="`p` must be a vector of numbers"):
+            GumbelMax().joint(logits, GOOD)
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, np.nan])
+def test_a_temperature_must_be_positive(temperature):
+    with pytest.raises(InputError, match="`temperature` must be positive"):
+        GumbelMax().relax(jnp.zeros(3), GOOD, temperature)

@@ -122,8 +122,7 @@ def test_pictures_hold_the_numbers(comparison):
 def test_pictures_are_repeatable(comparison, suffix):
     first, second = (plotting.picture(comparison.plot(), suffix) for _ in range(2))
     assert len(first) > 1000
-    if suffix == ".png":
-        assert first == second
+    assert first == second
 
 
 @pytest.mark.parametrize(
@@ -144,9 +143,66 @@ def test_pictures_are_repeatable(comparison, suffix):
         ({"couplings": {}}, "at least one mechanism"),
         ({"p": [0, 0, 0], "normalise": True}, "positive, finite sum"),
         ({"p": [0.0, np.inf, 0.0], "logits": True}, "logits below"),
+        ({"p": [1e308, 1e308, 0.0], "normalise": True}, "positive, finite sum, got inf"),
+        ({"p": ["a", "b", "c"]}, "`p` must be a list of numbers"),
+        ({"q": [0.5, [0.5], 0]}, "`q` must be a list of numbers"),
+        ({"score": ["a", "b", "c"]}, "`score` must be a list of numbers"),
+        ({"score": [0, 1, -1e200]}, r"`score` must stay within 1e\+100"),
+        ({"labels": ["dead", "effect", "well"]}, "`labels` must not be expected_score.*, got 'effect'"),
+        ({"couplings": {"mine": GumbelMax}}, "`couplings` must hold couplings with an exact law.*make an instance"),
+        ({"couplings": {"mine": 3}}, "`couplings` must hold couplings with an exact law, got 3 as 'mine'"),
+        ({"tolerance": -1.0}, "`tolerance` must not be negative"),
+        ({"tolerance": float("nan")}, "`tolerance` must not be negative"),
     ],
 )
 def test_bad_input_is_named(change, message, as_users_call):
     arguments = {"p": P, "q": Q, "observed": "dead", "labels": LABELS} | change
     with pytest.raises(InputError, match=message):
         compare(**arguments)
+
+
+def test_an_error_does_not_list_thousands_of_labels():
+    with pytest.raises(InputError, match=r"\(0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 1990 more\), got 'x'"):
+        compare(np.full(2000, 1 / 2000), np.full(2000, 1 / 2000), "x")
+
+
+def printed(renderable):
+    console = Console(file=io.StringIO(), width=160)
+    console.print(renderable)
+    return console.file.getvalue()
+
+
+def test_labels_are_shown_as_they_are_written():
+    """Neither Rich's markup nor matplotlib's formulas nor the score columns' underscores are read into them."""
+    labels = ["[red]", "[/b] $1$", "not_well"]
+    result = compare(P, Q, "[red]", labels=labels, couplings={"[my] own": GumbelMax()})
+    text = printed(result)
+    for word in ("Seen: [red].", *labels, "[my] own"):
+        assert word in text
+    assert text.count("[red]") >= 2
+    figure = result.plot()
+    assert [tick.get_text() for tick in figure.axes[0].get_xticklabels()] == ["[red]", r"[/b] \$1\$", "not_well"]
+    for each in (figure, result.plot_couplings()):
+        plotting.picture(each)
+
+
+def test_a_bar_chart_of_many_outcomes_shows_those_that_could_be_likeliest():
+    p, q = np.ones(50), np.arange(1.0, 51)
+    p[3] = 200
+    figure = compare(p, q, 3, normalise=True).plot()
+    assert figure.get_size_inches()[0] < 20
+    assert len(figure.axes[0].get_xticklabels()) == 12
+    assert "12 of 50 outcomes" in figure.axes[0].get_title(loc="left")
+    assert figure.axes[0].get_xticklabels()[-1].get_text() == "49"
+
+
+def test_pictures_are_saved_in_the_house_style(comparison):
+    figure = comparison.plot()
+    header = plotting.picture(figure)[16:24]  # width and height of a PNG
+    pixels = int.from_bytes(header[:4], "big")
+    assert pixels == pytest.approx(200 * figure.get_size_inches()[0], abs=1)
+
+
+@pytest.mark.filterwarnings("error")
+def test_unusual_scripts_give_no_warning():
+    plotting.picture(compare(P, Q, 0, labels=[0, "\u4e2d", "\u0e01"], couplings={"one": GumbelMax()}).plot())

@@ -1,13 +1,17 @@
 """The conformance suite on every coupling, and on mutants that it must catch."""
 
+import io
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rich.console import Console
 
 import countermax
 from countermax import (
+    AbstractArgmaxMechanism,
     AbstractCoupling,
     AbstractMatrixCoupling,
     AbstractMechanism,
@@ -17,7 +21,7 @@ from countermax import (
     Maximal,
     Optimal,
 )
-from countermax.testing import check_coupling
+from countermax.testing import Conformance, Law, check_coupling
 
 NUM_SAMPLES = 100_000  # the mutants below are far off; finer deviations are the slow test's business
 
@@ -128,9 +132,68 @@ class _KnowsTenOutcomes(_Mutant):
         return jnp.zeros((log_p.size, log_p.size)).at[:size, :size].set(GumbelMax()._joint(log_p, log_q)[:size, :size])
 
 
+class _RareRowsAreAnothers(_Mutant):
+    """Where x is rare, the answer is the other world's rarest outcome."""
+
+    def _counterfactual_probs(self, log_p, log_q, x):
+        rarest = jax.nn.one_hot(jnp.argmin(jnp.where(log_q > -jnp.inf, log_q, 0)), log_q.size, dtype=log_q.dtype)
+        return jnp.where(log_p[x] < -9, rarest, GumbelMax()._counterfactual_probs(log_p, log_q, x))
+
+
+class _RareOutcomesAreNotExplained(AbstractArgmaxMechanism):
+    def noise(self, num_outcomes, *, key, dtype=float):
+        return GumbelMax().noise(num_outcomes, key=key, dtype=dtype)
+
+    def swap(self, noise):
+        return noise
+
+    def _scores(self, noise, log_p):
+        return log_p + noise
+
+    def _abduct(self, log_p, x, *, key):
+        return GumbelMax()._abduct(log_p, jnp.where(log_p[x] < -15, jnp.argmax(log_p), x), key=key)
+
+
+class _NoiseIsUndefined(_Mutant):
+    """NaN in the noise of an outcome that argmax does not look at."""
+
+    def noise(self, num_outcomes, *, key, dtype=float):
+        return jnp.append(GumbelMax().noise(num_outcomes, key=key, dtype=dtype), 0)
+
+    def _respond(self, noise, log_p):
+        return GumbelMax()._respond(noise[:-1], log_p)
+
+    def _abduct(self, log_p, x, *, key):
+        return jnp.append(GumbelMax()._abduct(log_p, x, key=key), jnp.nan)
+
+
+class _OtherSizesAreDrawnWrongly(_Mutant):
+    def _respond(self, noise, log_p):
+        return GumbelMax()._respond(noise, log_p if log_p.size == 5 else jnp.zeros_like(log_p))
+
+
+class _OtherSizesCrash(_Mutant):
+    def _joint(self, log_p, log_q):
+        if log_p.size != 5:
+            raise ValueError("operands could not be broadcast together")
+        return GumbelMax()._joint(log_p, log_q)
+
+
+class _GradientIsUndefined(_Mutant):
+    def _joint(self, log_p, log_q):
+        law = GumbelMax()._joint(log_p, log_q)
+        return law + 0 * jnp.sqrt(law.sum() * 0)
+
+
 @pytest.mark.parametrize(
     ("mutant", "law"),
     [
+        (_RareRowsAreAnothers, "a counterfactual row is the joint's row"),
+        (_RareOutcomesAreNotExplained, "abducted noise explains what was seen"),
+        (_NoiseIsUndefined, "abducted noise explains what was seen"),
+        (_OtherSizesAreDrawnWrongly, "other sizes work or are refused"),
+        (_OtherSizesCrash, "other sizes work or are refused"),
+        (_GradientIsUndefined, "gradients are finite, or refused"),
         (_AbductionIgnoresTheObservation, "abducted noise explains what was seen"),
         (_TruncatedAtTheWrongValue, "abducted noise explains what was seen"),
         (_WorldsSwappedInTheLaw, "the joint law has both marginals"),
@@ -187,3 +250,11 @@ def test_every_class_is_abstract_or_final_and_overrides_nothing_concrete():
             for base in inherited:
                 existing = vars(base).get(name)
                 assert existing is None or getattr(existing, "__isabstractmethod__", False), f"{cls.__name__}.{name}"
+
+
+def test_a_report_shows_brackets_as_they_are_written():
+    console = Console(file=io.StringIO(), width=160)
+    console.print(Conformance("Mine", 3, (Law("a [law]", False, "Error: [/b] in [red]"),)))
+    text = console.file.getvalue()
+    assert "a [law]" in text
+    assert "[/b] in [red]" in text

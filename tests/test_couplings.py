@@ -152,7 +152,15 @@ def test_optimal_answers_for_outcomes_below_the_solvers_resolution():
 
 
 @pytest.mark.parametrize(
-    ("order", "message"), [([0, 0, 1], "each of the outcomes"), ([1, 2, 3], "each of"), ([[0, 1]], "each of")]
+    ("order", "message"),
+    [
+        ([0, 0, 1], "each of the outcomes"),
+        ([1, 2, 3], "each of"),
+        ([[0, 1]], "each of"),
+        ([], "integers"),
+        ([0.0, 1.0], "integers"),
+        ([False, True], "integers"),
+    ],
 )
 def test_an_order_must_be_a_permutation(order, message, as_users_call):
     with pytest.raises(InputError, match=message):
@@ -168,3 +176,49 @@ def test_sizes_that_do_not_fit_are_refused(as_users_call):
         Optimal(np.zeros((3, 2)))
     with pytest.raises(InputError, match="`loss` must be finite"):
         Optimal(np.array([[0, np.inf], [1, 0]]))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("logits", [np.log([0.5, 1e-10, 0.5]), [80, -80, 80], [80, -80], [-80, 80]])
+def test_inverse_cdf_keeps_rare_outcomes_where_nothing_changed(logits, dtype):
+    logits = np.asarray(logits, dtype)
+    for x in range(logits.size):
+        np.testing.assert_array_equal(InverseCDF().counterfactual_probs(logits, logits, x), np.eye(logits.size)[x])
+
+
+def test_inverse_cdf_pairs_rare_outcomes_between_equal_ones():
+    p, q = np.log([0.5, 1e-20, 0.3, 0.2]), np.log([0.5, 1e-20, 0.1, 0.4])
+    np.testing.assert_array_equal(InverseCDF().counterfactual_probs(p, q, 1), [0, 1, 0, 0])
+    np.testing.assert_array_equal(InverseCDF([3, 2, 1, 0]).counterfactual_probs(p, q, 1), [0, 1, 0, 0])
+
+
+def test_optimal_refuses_to_be_differentiated():
+    coupling, logits = Optimal(1 - np.eye(3)), np.arange(3.0)
+    for function in (lambda p: coupling.cost(p, logits), jax.jit(lambda p: coupling.counterfactual_probs(p, p, 0)[0])):
+        with pytest.raises(InputError, match="`Optimal` has no gradient"):
+            jax.grad(function)(jnp.arange(3.0))
+    held = jax.grad(lambda p: (coupling.joint(*jax.lax.stop_gradient((p, -p))) * p[:, None]).sum())(jnp.arange(3.0))
+    np.testing.assert_allclose(held, softmax(np.arange(3.0)), atol=1e-12)
+
+
+def test_couplings_can_be_built_inside_jit():
+    score = jnp.array([0.0, 2.0, 1.0])
+    distance = jnp.abs(score[:, None] - score[None, :])
+    for function in (
+        lambda s, d: Optimal.for_score(s).cost(s, -s),
+        lambda s, d: Optimal(d).wasserstein(s, -s, order=2),
+        lambda s, d: InverseCDF.sorted_by(s).joint(s, -s),
+    ):
+        np.testing.assert_allclose(jax.jit(function)(score, distance), function(score, distance), atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_is_no_metric_is_refused_inside_jit():
+    with pytest.raises(Exception, match="third outcome"):
+        jax.block_until_ready(jax.jit(lambda s: Optimal.for_score(s).wasserstein(s, -s))(jnp.arange(3.0)))
+
+
+def test_a_maximal_row_has_no_negative_zeros():
+    logits = np.log([0.5, 0.2, 0.3])
+    for ask in (Maximal().counterfactual_probs, jax.jit(lambda *each: Maximal().counterfactual_probs(*each))):
+        assert not np.signbit(ask(logits, logits, 1)).any()

@@ -105,3 +105,16 @@ def test_bad_input_is_refused(as_users_call):
         sampled_effect(GumbelMax(), P, Q, SCORE, num_samples=1, key=jax.random.key(0))
     with pytest.raises(InputError, match="`joint` must be square"):
         effect_from_joint(np.ones((2, 3)) / 6, np.zeros(2))
+
+
+@pytest.mark.parametrize(
+    ("joint", "message"),
+    [
+        (np.array([[0.5, np.nan], [0.0, 0.5]]), "`joint` must be finite"),
+        (np.array([[1.5, -0.5], [0.0, 0.0]]), "`joint` must not be negative"),
+        (np.array([[3.0, 1.0], [2.0, 4.0]]), "`joint` must sum to one"),
+    ],
+)
+def test_what_is_no_joint_law_is_refused(joint, message, as_users_call):
+    with pytest.raises(InputError, match=message):
+        effect_from_joint(joint, np.zeros(2))

@@ -33,9 +33,12 @@ def fail_if(value: T, bad: Bool[Array, ""], message: str) -> T:
 
 def as_floats(name: str, value: Numbers, ndim: int) -> Array:
     """`value` as a floating-point array of `ndim` dimensions; half precision is widened, integers are converted."""
-    array = jnp.asarray(value)
+    kind = {1: "a vector", 2: "a matrix"}[ndim]
+    try:
+        array = jnp.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"`{name}` must be {kind} of numbers, got {_shortened(value)}") from error
     if array.ndim != ndim:
-        kind = {1: "a vector", 2: "a matrix"}[ndim]
         hint = "; use jax.vmap for batches" if array.ndim > ndim else ""
         raise InputError(f"`{name}` must be {kind}, got shape {array.shape}{hint}")
     if jnp.issubdtype(array.dtype, jnp.complexfloating) or array.dtype == bool:
@@ -105,9 +108,19 @@ def as_score_pair(
     return factual, as_scores("counterfactual_score", counterfactual_score, num_outcomes)
 
 
+def as_numbers(name: str, values: Numbers) -> NDArray[np.float64]:
+    """What a person wrote down, in double precision whatever JAX's default is."""
+    try:
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"`{name}` must be a list of numbers, one for each outcome, got {_shortened(values)}"
+        ) from error
+
+
 def log_probs_from(name: str, values: Numbers, *, logits: bool = False, normalise: bool = False) -> NDArray[np.float64]:
     """Log-probabilities from what a person wrote down: probabilities, counts (`normalise`) or logits."""
-    array = np.asarray(values, np.float64)
+    array = as_numbers(name, values)
     if array.ndim != 1 or array.size == 0:
         raise InputError(f"`{name}` must be a list of numbers, one for each outcome, got shape {array.shape}")
     if np.isnan(array).any():
@@ -119,7 +132,8 @@ def log_probs_from(name: str, values: Numbers, *, logits: bool = False, normalis
         return shifted - np.log(np.exp(shifted).sum())
     if (array < 0).any():
         raise InputError(f"`{name}` must not be negative, got {array.min():g}; if these are logits, say so")
-    total = array.sum()
+    with np.errstate(over="ignore"):  # told below, in words
+        total = array.sum()
     if not np.isfinite(total) or total == 0:
         raise InputError(f"`{name}` must have a positive, finite sum, got {total:g}")
     if not normalise and abs(total - 1) > _SUM_TOLERANCE:
@@ -128,6 +142,11 @@ def log_probs_from(name: str, values: Numbers, *, logits: bool = False, normalis
         )
     with np.errstate(divide="ignore"):
         return np.log(array / total)
+
+
+def _shortened(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _impossible(outcome: str) -> str:

@@ -10,8 +10,8 @@ from rich.console import Console
 
 
 class _Recorded(Protocol):
-    loss: list[float]
-    held_out: list[float]
+    @property
+    def held_out(self) -> list[float]: ...
 
 
 class Progress:

@@ -11,7 +11,8 @@ probabilities up to and including a group,
     sum of f over groups after G, plus the part of each f_j above (q_j - p_j)+ within G  <=  limit(G),
 
 for every group G after x's own, where `limit(G)` is D before G if its ratio is below one, and D after G if not. Split
-every `f_j` at `(q_j - p_j)+` and the sets are nested. Everything below is in units of `p_x`.
+every `f_j` at `(q_j - p_j)+` and the sets are nested. Everything below is in units of `p_x`. A row holds mass 1, so a
+room or a limit above 1 does not bind: all are cut there, which changes no answer and keeps the digits of small ones.
 """
 
 from typing import NamedTuple
@@ -48,25 +49,26 @@ def extremes(log_p: LogProbs, log_q: LogProbs, x: Outcome) -> tuple[Probs, Probs
     def before_group(running: Float[Array, " k"]) -> Float[Array, " k"]:
         return jnp.where(rows.first > 0, running[rows.first - 1], jnp.inf)
 
-    def after_group(running: Float[Array, " k"]) -> Float[Array, " k"]:
-        return jnp.where(rows.last < size - 1, running[jnp.minimum(rows.last + 1, size - 1)], jnp.inf)
-
     limit = jnp.where(rows.after, rows.limit, jnp.inf)
     passing = before_group(jax.lax.cummin(limit))
     upper = jnp.minimum(jnp.minimum(passing, rows.most), rows.free + jnp.minimum(rows.bound, rows.limit))
 
     # The least f_j is what the others cannot take. How much they can is the smallest cut of the nested sets.
-    total_free = jnp.cumsum(jnp.where(rows.after, rows.free, 0))
-    total_room = jnp.cumsum(room)
-    group_free = total_free[rows.last] - jnp.where(rows.first > 0, total_free[rows.first - 1], 0)
-    room_before = jnp.where(rows.first > 0, total_room[rows.first - 1], 0)
-    cut = jnp.where(rows.after, rows.limit + room_before + group_free, jnp.inf)
-    all_room = total_room[-1]
-    most = jnp.minimum(jnp.minimum(rows.most, cut.min()), all_room)
-    cut_before, cut_after = before_group(jax.lax.cummin(cut)), after_group(jax.lax.cummin(cut, reverse=True))
+    # Sums without j are added up on both sides of it: subtracting it from the whole would lose the digits of the rest.
+    positions = jnp.arange(size)
+    free = jnp.where(rows.after, rows.free, 0)
+    starts, ends = positions == rows.first, positions == rows.last
+    free_until, free_from = _sums_within(free, starts), _sums_within(free[::-1], ends[::-1])[::-1]
+    group_free = free_until[rows.last]
+    free_of_peers = jnp.where(starts, 0, jnp.roll(free_until, 1)) + jnp.where(ends, 0, jnp.roll(free_from, -1))
+    room_before = jnp.concatenate([jnp.zeros(1, room.dtype), jnp.cumsum(room)[:-1]])
+    group_cut = jnp.where(rows.after, rows.limit + room_before[rows.first], jnp.inf)
+    cut = group_cut + group_free
+    later_cut = _least_cut_later(room, jnp.where(rows.after & starts, rows.limit + group_free, jnp.inf))
+    most = jnp.minimum(jnp.minimum(rows.most, cut.min()), room.sum())
     others = jnp.minimum(
-        jnp.minimum(rows.most, jnp.minimum(cut_before, cut - rows.free)),
-        jnp.minimum(cut_after, all_room) - room,
+        jnp.minimum(rows.most, before_group(jax.lax.cummin(cut))),
+        jnp.minimum(group_cut + free_of_peers, room_before + later_cut),
     )
     lower = jnp.maximum(rows.least - others, 0)
 
@@ -102,6 +104,29 @@ def largest_mean(log_p: LogProbs, log_q: LogProbs, x: Outcome, score: Float[Arra
     return score[x] + amounts @ gains
 
 
+def _sums_within(values: Float[Array, " k"], starts: Bool[Array, " k"]) -> Float[Array, " k"]:
+    """Cumulative sums that begin anew wherever a group starts."""
+
+    def add(left: tuple[Array, Array], right: tuple[Array, Array]) -> tuple[Array, Array]:
+        return left[0] | right[0], jnp.where(right[0], right[1], left[1] + right[1])
+
+    _, sums = jax.lax.associative_scan(add, (starts, values))
+    return sums
+
+
+def _least_cut_later(room: Float[Array, " k"], cut: Float[Array, " k"]) -> Float[Array, " k"]:
+    """The least, over all later places, of the room on the way there plus the cut there, or of all later room.
+
+    Looking back from one place to the one before, the least `b` becomes `min(room + b, cut)`; such maps compose.
+    """
+
+    def compose(later: tuple[Array, Array], here: tuple[Array, Array]) -> tuple[Array, Array]:
+        return here[0] + later[0], jnp.minimum(here[0] + later[1], here[1])
+
+    from_here = jnp.minimum(*jax.lax.associative_scan(compose, (room, cut), reverse=True))
+    return jnp.concatenate([from_here[1:], jnp.zeros(1, room.dtype)])
+
+
 def _rows(log_p: LogProbs, log_q: LogProbs, x: Outcome) -> _Rows:
     size = log_p.size
     nowhere = (log_p == -jnp.inf) & (log_q == -jnp.inf)
@@ -119,8 +144,14 @@ def _rows(log_p: LogProbs, log_q: LogProbs, x: Outcome) -> _Rows:
     ends = jnp.concatenate([starts[1:], jnp.ones(1, bool)])
     last = jax.lax.cummin(jnp.where(ends, positions, size - 1), reverse=True)
 
-    weight_p, weight_q = jnp.exp(log_p - log_p[position]), jnp.exp(log_q - log_p[position])
-    gained = jnp.where(jnp.isfinite(log_ratio), weight_p * jnp.expm1(finite), weight_q - weight_p)
+    # So far above 1 that nothing binds, even where two such weights differ in the last digit only, yet below overflow.
+    largest = 40 if log_p.dtype.itemsize == 4 else 300
+    weight_p = jnp.exp(jnp.minimum(log_p - log_p[position], largest))
+    weight_q = jnp.exp(jnp.minimum(log_q - log_p[position], largest))
+    rises = finite > 0
+    more, less = -weight_q * jnp.expm1(-jnp.where(rises, finite, 0)), weight_p * jnp.expm1(jnp.where(rises, 0, finite))
+    gained = jnp.where(jnp.isfinite(log_ratio), jnp.where(rises, more, less), weight_q - weight_p)
+    gained = jnp.clip(gained, -1, 1)
     # D is summed from the end where all terms have one sign: from the left below ratio one, from the right above.
     from_left = jnp.cumsum(-gained)
     from_right = jnp.concatenate([jax.lax.cumsum(gained, reverse=True)[1:], jnp.zeros(1, gained.dtype)])
@@ -137,8 +168,8 @@ def _rows(log_p: LogProbs, log_q: LogProbs, x: Outcome) -> _Rows:
         first=first,
         last=last,
         free=jnp.maximum(gained, 0),
-        bound=jnp.minimum(weight_p, weight_q),
-        limit=jnp.where(log_ratio < 0, until, through),
+        bound=jnp.minimum(jnp.minimum(weight_p, weight_q), 1),
+        limit=jnp.minimum(jnp.where(log_ratio < 0, until, through), 1),
         least=jnp.maximum(-gained[own], 0),
         most=jnp.minimum(peers_keep, 1),
     )

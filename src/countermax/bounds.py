@@ -8,6 +8,7 @@ some coupling attains each end.
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
@@ -47,8 +48,13 @@ def outcome_bounds(p: Logits, q: Logits, x: OutcomeLike, *, stable: bool = False
     x = as_outcome(log_p, x)
     if stable:
         return Bounds(*_stable_rows.extremes(log_p, log_q, x))
-    lower = jnp.maximum(1 + jnp.expm1(log_q) * jnp.exp(-log_p[x]), 0)
-    return Bounds(lower, jnp.exp(jnp.minimum(log_q - log_p[x], 0)))
+    # In units of p_x no outcome can take more than 1, so rooms are cut there and nothing overflows. What the others can
+    # take is summed on both sides of j: the difference 1 - q_j would have no digits left where q_j is nearly one.
+    upper = jnp.exp(jnp.minimum(log_q - log_p[x], 0))
+    nothing = jnp.zeros(1, upper.dtype)
+    before = jnp.concatenate([nothing, jnp.cumsum(upper)[:-1]])
+    after = jnp.concatenate([jax.lax.cumsum(upper, reverse=True)[1:], nothing])
+    return Bounds(jnp.clip(1 - (before + after), 0, upper), upper)
 
 
 def score_bounds(p: Logits, q: Logits, x: OutcomeLike, score: Score, *, stable: bool = False) -> Bounds:

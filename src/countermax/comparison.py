@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
+from rich.text import Text
 
 from countermax import plotting
-from countermax._checks import log_probs_from
+from countermax._checks import as_numbers, log_probs_from
 from countermax._errors import InputError
 from countermax._types import Numbers
 from countermax.bounds import Bounds, outcome_bounds, score_bounds
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 Floats = NDArray[np.floating]
 
 _MOST_SHOWN_OUTCOMES = 8  # in a terminal; dataframes and JSON have them all
+_MOST_NAMED_LABELS = 10  # in an error message
+_LARGEST_SCORE = 1e100  # the squares of larger ones overflow
+_SCORE_COLUMNS = ("expected_score", "effect", "effect_variance", "agreement")
 _EVERYBODY = ("any mechanism", "any stable one")
 
 
@@ -159,29 +163,36 @@ class Comparison:
         likely = np.sort(np.argsort(-self.bounds.upper, kind="stable")[:_MOST_SHOWN_OUTCOMES])
         shown = [self.labels[index] for index in likely]
         title = f"Seen: {self.labels[self.observed]}. What would have happened instead?"
-        parts: list[RenderableType] = [self._table(title, shown, rows)]
+        parts: list[RenderableType] = [self._table(title, shown, shown, rows)]
         if len(shown) < len(self.labels):
             parts.append(f"{len(self.labels) - len(shown)} more outcomes in the dataframe and the JSON.\n")
         if self.score_bounds is not None:
-            scores = ["expected_score", "effect", "effect_variance", "agreement"]
-            parts.append(self._table("Scores: of this one, then over everybody", scores, rows))
-        return Group(*parts, self.verdict)
+            headers = [column.replace("_", " ") for column in _SCORE_COLUMNS]
+            parts.append(self._table("Scores: of this one, then over everybody", _SCORE_COLUMNS, headers, rows))
+        return Group(*parts, Text(self.verdict))
 
-    def _table(self, title: str, columns: Sequence[str], rows: list[tuple[str, dict[str, float | None]]]) -> Table:
-        table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    def _table(
+        self,
+        title: str,
+        columns: Sequence[str],
+        headers: Sequence[str],
+        rows: list[tuple[str, dict[str, float | None]]],
+    ) -> Table:
+        # People's own words go in as plain text: square brackets in them are no markup.
+        table = Table(title=Text(title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
         table.add_column("mechanism", no_wrap=True)
-        for column in columns:
-            table.add_column(column.replace("_", " "), justify="right")
+        for header in headers:
+            table.add_column(Text(header), justify="right")
         for index, (name, row) in enumerate(rows):
             cells = ("" if row[column] is None else f"{row[column]:.3f}" for column in columns)
-            table.add_row(name, *cells, end_section=index == len(self.answers) - 1)
+            table.add_row(Text(name), *cells, end_section=index == len(self.answers) - 1)
         return table
 
     def rows(self) -> list[tuple[str, dict[str, float | None]]]:
         """A name and a number for each column, for each mechanism and each end of the bounds."""
 
         def row(probabilities: Floats, *rest: float | None) -> dict[str, float | None]:
-            scores = dict(zip(("expected_score", "effect", "effect_variance", "agreement"), rest, strict=True))
+            scores = dict(zip(_SCORE_COLUMNS, rest, strict=True))
             return {**dict(zip(self.labels, map(float, probabilities), strict=True)), **scores}
 
         rows = [
@@ -234,6 +245,8 @@ def compare(
     log_q = log_probs_from("q", q, logits=logits, normalise=normalise)
     if log_p.size != log_q.size:
         raise InputError(f"`p` and `q` must have the same number of outcomes, got {log_p.size} and {log_q.size}")
+    if not tolerance >= 0:
+        raise InputError(f"`tolerance` must not be negative, got {tolerance}")
     names = _label_names(labels, log_p.size)
     seen = _index_of(observed, labels, names)
     if log_p[seen] == -np.inf:
@@ -249,6 +262,10 @@ def compare(
         asked = standard_couplings(scores, other_scores) if couplings is None else dict(couplings)
         if not asked:
             raise InputError("`couplings` must name at least one mechanism")
+        for name, each in asked.items():
+            if not isinstance(each, AbstractCoupling):
+                hint = "; make an instance of it" if isinstance(each, type) else ""
+                raise InputError(f"`couplings` must hold couplings with an exact law, got {each!r} as {name!r}{hint}")
         laws, intervals = jax.tree.map(np.asarray, _solve(asked, log_p, log_q, np.asarray(seen), other_scores))
     return Comparison(
         labels=names,
@@ -326,6 +343,11 @@ def _label_names(labels: Sequence[Hashable] | None, size: int) -> tuple[str, ...
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise InputError(f"`labels` must differ from each other, got {twice!r} more than once")
+    taken = next((name for name in names if name in _SCORE_COLUMNS), None)
+    if taken is not None:
+        raise InputError(
+            f"`labels` must not be {', '.join(_SCORE_COLUMNS)}, which are columns of the result, got {taken!r}"
+        )
     return names
 
 
@@ -333,16 +355,20 @@ def _index_of(observed: Hashable, labels: Sequence[Hashable] | None, names: tupl
     name = str(observed)
     if name not in names:
         kind = "one of the labels" if labels is not None else "an outcome's index"
-        raise InputError(f"`observed` must be {kind} ({', '.join(names)}), got {name!r}")
+        more = len(names) - _MOST_NAMED_LABELS
+        listed = ", ".join(names[:_MOST_NAMED_LABELS]) + (f" and {more} more" if more > 0 else "")
+        raise InputError(f"`observed` must be {kind} ({listed}), got {name!r}")
     return names.index(name)
 
 
 def _as_score(name: str, score: Numbers, size: int) -> Floats:
-    array = np.asarray(score, np.float64)
+    array = as_numbers(name, score)
     if array.shape != (size,):
         raise InputError(f"`{name}` must have one number for each of {size} outcomes, got shape {array.shape}")
     if not np.isfinite(array).all():
         raise InputError(f"`{name}` must be finite, got {array.tolist()}")
+    if (np.abs(array) > _LARGEST_SCORE).any():
+        raise InputError(f"`{name}` must stay within {_LARGEST_SCORE:g}, got {np.abs(array).max():g}; scale it down")
     return array
 
 

@@ -6,10 +6,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import ArrayLike, Float, PRNGKeyArray
 
-from countermax._checks import as_floats, as_log_prob_pair, as_outcome, as_score_pair
+from countermax._checks import as_floats, as_log_prob_pair, as_outcome, as_score_pair, fail_if
 from countermax._errors import InputError
 from countermax._types import Logits, OutcomeLike, Scalar, Score
 from countermax.couplings import AbstractCoupling, AbstractSampler
+
+_SUM_TOLERANCE = 1e-3  # finds counts and forgotten factors; a large law in single precision may be off by 1e-4
 
 
 class Effect(NamedTuple):
@@ -47,6 +49,10 @@ def effect_from_joint(
     matrix = as_floats("joint", joint, 2)
     if matrix.shape[0] != matrix.shape[1]:
         raise InputError(f"`joint` must be square, got shape {matrix.shape}")
+    matrix = fail_if(matrix, ~jnp.isfinite(matrix).all(), "`joint` must be finite")
+    matrix = fail_if(matrix, (matrix < -1e-6).any(), "`joint` must not be negative")
+    off = jnp.abs(matrix.sum() - 1) > _SUM_TOLERANCE
+    matrix = fail_if(matrix, off, "`joint` must sum to one; divide counts by their sum")
     score_p, score_q = as_score_pair(score, counterfactual_score, matrix.shape[0])
     difference = score_p[:, None] - score_q[None, :]
     mean = (matrix * difference).sum()

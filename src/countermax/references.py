@@ -13,9 +13,9 @@ def barycenter(
 ) -> NDArray[np.float64]:
     """Support points of the Wasserstein barycenter of the score distributions that the pairs induce.
 
-    If `p` and `q` are drawn alike, any mechanism's expected squared distance of scores is twice the mean squared distance
-    of the scores to their mean given the noise, and so at least twice the mean squared Wasserstein distance to the
-    barycenter. Transport from its support attains that, so these points are the right ones to start from.
+    If `p` and `q` are drawn alike, any mechanism's expected squared distance of scores is twice the mean squared
+    distance of the scores to their mean given the noise, and so at least twice the mean squared Wasserstein distance to
+    the barycenter. Transport from its support attains that, so these points are the right ones to start from.
 
     Args:
         scores: One vector for each outcome.
@@ -37,10 +37,10 @@ def implicit_floor(
     num_worlds: int = 400,
     num_rounds: int = 10,
 ) -> float:
-    """A numerical estimate of the least expected squared distance that any *mechanism* can have, for p and q drawn alike.
+    """Estimates the least expected squared distance that any *mechanism* can have, for p and q drawn alike.
 
-    It is twice the barycenter's objective, found by Lloyd's algorithm; a coupling that sees both worlds can do better, a
-    mechanism cannot, up to the algorithm's own error.
+    It is twice the barycenter's objective, found by Lloyd's algorithm; a coupling that sees both worlds can do better,
+    a mechanism cannot, up to the algorithm's own error.
     """
     return 2 * _lloyd(scores, num_points, pairs, key, num_worlds, num_rounds)[1]
 

@@ -1,4 +1,4 @@
-"""One file for a trained mechanism: arrays and a header in JSON, inside a NumPy archive. No pickle, so nothing runs on load."""
+"""One file for a trained mechanism: arrays and a JSON header in a NumPy archive. No pickle: nothing runs on load."""
 
 import dataclasses
 import io

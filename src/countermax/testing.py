@@ -17,6 +17,7 @@ from jaxtyping import Array, ArrayLike, Int, PRNGKeyArray
 from numpy.typing import NDArray
 from rich import box
 from rich.table import Table
+from rich.text import Text
 
 from countermax._errors import InputError
 from countermax._types import Keys
@@ -24,7 +25,11 @@ from countermax.couplings import AbstractArgmaxMechanism, AbstractCoupling, Abst
 
 _Draw = Callable[[AbstractSampler, ArrayLike, ArrayLike, PRNGKeyArray], tuple[Array, Array]]
 
-_NUM_STATISTICAL_TESTS = 24  # an upper limit on how many chi-square tests one call makes
+_NUM_STATISTICAL_TESTS = 28  # an upper limit on how many chi-square tests one call makes
+_RAREST_JOINT = 1e-30  # below, single precision has no room for the joint probabilities of an outcome
+_COARSE = 1e-3  # how far a rare outcome's row may be from the joint's: at extreme logits p itself has lost digits
+_RAREST_ABDUCTION = 1e-6  # a mechanism that reads one uniform number cannot resolve rarer observations
+_NUM_PAIRS_OF_OTHER_SIZES = 4096
 _LEAST_EXPECTED = 5.0  # cells expected less often than this are pooled
 
 
@@ -65,11 +70,13 @@ class Conformance:
         return "\n".join(lines)
 
     def __rich__(self) -> Table:
-        table = Table(title=f"{self.coupling}, {self.num_outcomes} outcomes", title_justify="left", box=box.SIMPLE_HEAD)
+        # Details quote errors and names; square brackets in them are no markup.
+        title = Text(f"{self.coupling}, {self.num_outcomes} outcomes")
+        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
         for column in ("law", "holds", "detail"):
             table.add_column(column)
         for law in self.laws:
-            table.add_row(law.name, "yes" if law.passed else "[bold red]NO[/]", law.detail)
+            table.add_row(Text(law.name), "yes" if law.passed else "[bold red]NO[/]", Text(law.detail))
         return table
 
 
@@ -121,7 +128,8 @@ def _laws(
         yield "the joint law has both marginals", lambda: _each(queries, lambda query: _marginals(exact, query))
         yield "a counterfactual row is the joint's row", lambda: _each(queries, lambda query: _rows(exact, query))
         yield "logits may be shifted by a constant", lambda: _each(queries, lambda query: _shift(exact, query))
-        yield "other sizes work or are refused", lambda: _other_sizes(exact, queries[0], key)
+        yield "gradients are finite, or refused", lambda: _gradients(exact, queries)
+        yield "other sizes work or are refused", lambda: _other_sizes(exact, queries[0], level, key)
     for index, query in enumerate(query for query in queries if query.name != "extreme"):
         draws = partial(_draws, coupling, query, num_samples, level, jax.random.fold_in(key, index))
         yield f"draws follow the law ({query.name})", draws
@@ -230,11 +238,12 @@ def _rows(coupling: AbstractCoupling, query: _Query) -> float:
         raise _BrokenError("a counterfactual row is negative, or holds an impossible outcome")
     worst = _close("the sum of a counterfactual row", rows.sum(axis=1), np.ones(len(possible)), _tolerance(query))
     for x, row in zip(possible, rows, strict=True):
+        what = f"the counterfactual row of outcome {x}"
         if p[x] > 1e-3:
             expected = joint[x] / joint[x].sum()
-            worst = max(
-                worst, _close(f"the counterfactual row of outcome {x}", row, expected, _tolerance(query) / p[x])
-            )
+            worst = max(worst, _close(what, row, expected, _tolerance(query) / p[x]))
+        elif p[x] > _RAREST_JOINT:
+            worst = max(worst, _close(what, row, joint[x].astype(np.float64) / p[x], _COARSE))
     return worst
 
 
@@ -246,16 +255,32 @@ def _shift(coupling: AbstractCoupling, query: _Query) -> float:
     )
 
 
-def _other_sizes(coupling: AbstractCoupling, query: _Query, key: PRNGKeyArray) -> str:
+def _gradients(coupling: AbstractCoupling, queries: list[_Query]) -> str:
+    """Of the joint law and of a row, with respect to both worlds' logits."""
+    # At extreme logits a derivative may itself be too large for single precision.
+    queries = [query for query in queries if query.name != "extreme"]
+    for query in queries:
+        try:
+            gradients = _joint_gradients(coupling, query.p, query.q)
+        except InputError as refusal:
+            return f"refused: {refusal}"
+        if not all(np.isfinite(np.asarray(each)).all() for each in gradients):
+            raise _BrokenError(f"{query.name}: a gradient of the joint law is not finite")
+    return f"finite on {len(queries)} queries"
+
+
+def _other_sizes(coupling: AbstractCoupling, query: _Query, level: float, key: PRNGKeyArray) -> str:
     seen = []
     for size in sorted({1, 2, query.p.size + 3} - {query.p.size}):
         other = _queries(size, jax.random.fold_in(key, size))[0]
         try:
             _marginals(coupling, other)
+            pairs = _tally(_draw_pair, coupling, other, _NUM_PAIRS_OF_OTHER_SIZES, jax.random.fold_in(key, size))
+            _follows("a pair", pairs, _joint(coupling, other).astype(np.float64), level)
             seen.append(f"{size} works")
         except _BrokenError as broken:
             raise _BrokenError(f"with {size} outcomes, {broken}") from None
-        except ValueError:
+        except InputError:
             seen.append(f"{size} is refused")
     return ", ".join(seen)
 
@@ -276,7 +301,7 @@ def _draws(coupling: AbstractSampler, query: _Query, num_samples: int, level: fl
         )
     else:
         least = _same_law(pairs, facts, level)
-    return f"{num_samples} draws, smallest p-value {least:.2g}"
+    return f"{pairs.sum()} draws, smallest p-value {least:.2g}"
 
 
 def _tally(
@@ -284,14 +309,24 @@ def _tally(
 ) -> NDArray[np.integer]:
     """How often each pair of outcomes was drawn."""
     size = query.p.size
-    batch = max(1, min(num_samples, 2**22 // size**2))
+    batch = min(num_samples, _batch(coupling, size))
     total = np.zeros(size * size + 1, int)
     for start in range(0, num_samples, batch):
-        keys = jax.random.split(jax.random.fold_in(key, start), batch)
+        keys = jax.random.split(jax.random.fold_in(key, start), batch)  # of one shape, so that it is compiled once
         total += np.asarray(_count(draw, coupling, query.p, query.q, keys))
     if total[-1]:
         raise _BrokenError(f"{total[-1]} draws are no outcomes at all")
     return total[:-1].reshape(size, size)
+
+
+def _batch(coupling: AbstractSampler, size: int) -> int:
+    """How many draws to make at once: most need one number for each outcome, but some mechanisms' noise is a matrix."""
+    needed = size
+    if isinstance(coupling, AbstractMechanism):
+        noise = eqx.filter_eval_shape(lambda: coupling.noise(size, key=jax.random.key(0)))
+        leaves = (leaf for leaf in jax.tree.leaves(noise) if isinstance(leaf, jax.ShapeDtypeStruct))
+        needed = max(size, sum(leaf.size for leaf in leaves))
+    return max(1, 2**22 // needed)
 
 
 # Compiled once for all queries of one shape, since the coupling and its logits are arguments.
@@ -335,13 +370,31 @@ def _draw_fact_and_counterfactual(
     return x, coupling.counterfactual(p, q, x, key=key_answer)
 
 
-def _draw_fact_and_explained(
-    coupling: AbstractSampler, p: ArrayLike, q: ArrayLike, key: PRNGKeyArray
+@eqx.filter_jit
+def _explained(
+    mechanism: AbstractMechanism[Any], p: ArrayLike, outcomes: Int[ArrayLike, " n"], keys: Keys
 ) -> tuple[Array, Array]:
-    assert isinstance(coupling, AbstractMechanism)
-    key_fact, key_noise = jax.random.split(key)
-    x = jax.random.categorical(key_fact, jnp.asarray(p))
-    return x, coupling.respond(coupling.abduct(p, x, key=key_noise), p)
+    """What the noise that was abducted from each outcome yields, and whether any of it is NaN."""
+
+    def one(x: Array, key: PRNGKeyArray) -> tuple[Array, Array]:
+        noise = mechanism.abduct(p, x, key=key)
+        floats = jax.tree.leaves(eqx.filter(noise, eqx.is_inexact_array))
+        return mechanism.respond(noise, p), jnp.array([jnp.isnan(each).any() for each in floats]).any()
+
+    return jax.vmap(one)(jnp.asarray(outcomes), keys)
+
+
+@eqx.filter_jit
+def _joint_gradients(coupling: AbstractCoupling, p: ArrayLike, q: ArrayLike) -> tuple[Array, Array]:
+    size = jnp.size(p)
+    weights = jnp.cos(jnp.arange(size * size)).reshape(size, size)  # no symmetry that could hide a term
+
+    def weighed(p: Array, q: Array) -> Array:
+        row = coupling.counterfactual_probs(p, q, jnp.argmax(p))
+        return (coupling.joint(p, q) * weights).sum() + (row * weights[0]).sum()
+
+    gradients: tuple[Array, Array] = jax.grad(weighed, (0, 1))(jnp.asarray(p), jnp.asarray(q))
+    return gradients
 
 
 def _follows(what: str, counts: NDArray[np.integer], probs: NDArray[np.floating], level: float) -> float:
@@ -374,10 +427,21 @@ def _same_law(first: NDArray[np.integer], second: NDArray[np.integer], level: fl
 
 
 def _explains(mechanism: AbstractMechanism[Any], query: _Query, key: PRNGKeyArray, num_samples: int = 20_000) -> float:
-    counts = _tally(_draw_fact_and_explained, mechanism, query, num_samples, key)
-    wrong = int(counts.sum() - np.trace(counts))
-    if wrong:
-        raise _BrokenError(f"{wrong} of {counts.sum()} times the noise yields another outcome")
+    """Every possible outcome in turn, so that rare ones are seen as often as common ones."""
+    p, _ = query.probs
+    rarest = 0.0 if isinstance(mechanism, AbstractArgmaxMechanism) else _RAREST_ABDUCTION
+    facts = np.resize(np.flatnonzero((query.p > -np.inf) & (p > rarest)), num_samples)
+    batch = min(num_samples, _batch(mechanism, p.size))
+    for start in range(0, num_samples, batch):
+        seen = np.resize(facts[start : start + batch], batch)
+        keys = jax.random.split(jax.random.fold_in(key, start), batch)
+        found, undefined = map(np.asarray, _explained(mechanism, query.p, seen, keys))
+        if undefined.any():
+            raise _BrokenError(f"the noise that explains outcome {seen[undefined.argmax()]} is NaN")
+        wrong = found != seen
+        if wrong.any():
+            example = f"{found[wrong.argmax()]} instead of {seen[wrong.argmax()]}"
+            raise _BrokenError(f"{wrong.sum()} of {batch} times the noise yields another outcome, {example}")
     return 0.0
 
 

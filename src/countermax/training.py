@@ -92,7 +92,7 @@ class _State(NamedTuple):
 class _Plan(NamedTuple):
     """What does not change."""
 
-    static: PyTree
+    rest: PyTree  # of the mechanisms: what is not trained; its arrays have a leading axis over members too
     pairs: Any
     losses: Any
     pairs_axis: int | None
@@ -157,7 +157,7 @@ def fit_many(
         )
     key_steps, key_held_out, key_scale = jax.random.split(key, 3)
     count = len(mechanisms)
-    params, static = eqx.partition(_stack("mechanisms", mechanisms), eqx.is_inexact_array)
+    params, rest = eqx.partition(_stack("mechanisms", mechanisms), eqx.is_inexact_array)
     all_pairs, pairs_axis = (_stack("pairs", pairs), 0) if isinstance(pairs, Sequence) else (pairs, None)
     all_losses, losses_axis = (_stack("loss", loss), 0) if isinstance(loss, Sequence) else (loss, None)
     for name, many in (("pairs", pairs), ("loss", loss)):
@@ -170,7 +170,7 @@ def fit_many(
         optimizer = optax.chain(*chain, optax.adam(optax.cosine_decay_schedule(learning_rate, steps)))
     if isinstance(each_pairs[0], FixedPair):
         batch_size = 1
-    plan = _Plan(static, all_pairs, all_losses, pairs_axis, losses_axis, as_objective(objective), optimizer, batch_size)
+    plan = _Plan(rest, all_pairs, all_losses, pairs_axis, losses_axis, as_objective(objective), optimizer, batch_size)
 
     held_out = [draw_pairs(each, num_held_out, key=key_held_out) for each in each_pairs]
     optima = [_optimum(each, *data) for each, data in zip(each_loss, held_out, strict=True)]
@@ -186,7 +186,7 @@ def fit_many(
     histories = [History() for _ in mechanisms]
     stretch = evaluate_every or max(1, -(-steps // 20))
     fingerprint = _fingerprint(
-        state, static, key, steps, stretch, batch_size, plan.objective, learning_rate, clip, num_held_out
+        state, rest, key, steps, stretch, batch_size, plan.objective, learning_rate, clip, num_held_out
     )
     done = 0
     if checkpoint is not None and Path(checkpoint).exists():
@@ -216,7 +216,7 @@ def fit_many(
                     break
         except KeyboardInterrupt:
             ended = "interrupted"
-    fits = [Fit(_member(state.params, static, index), histories[index], ended, optima[index]) for index in range(count)]
+    fits = [Fit(_member(state.params, rest, index), histories[index], ended, optima[index]) for index in range(count)]
     if ended == "non-finite":
         member = int((state.bad_step >= 0).argmax())
         raise TrainingError(
@@ -232,24 +232,20 @@ def fit_many(
 def _run(
     plan: _Plan, state: _State, keys: Array, scale: Float[Array, " members"], start: Int[Array, ""], length: int
 ) -> tuple[_State, Float[Array, " members"]]:
-    """A stretch of steps for all members; the key of a step depends on its number alone, so that resuming changes nothing."""
+    """A stretch of steps for all members.
+
+    The key of a step depends on its number alone, so that resuming changes nothing.
+    """
 
     def step(state: _State, number: Int[Array, ""]) -> tuple[_State, Float[Array, " members"]]:
         def member(
-            params: PyTree,
-            optimizer: PyTree,
-            bad: Int[Array, ""],
-            key: PRNGKeyArray,
-            scale: Array,
-            pairs: Any,
-            loss: Any,
-        ) -> Any:
-            return _step(plan, params, optimizer, bad, jax.random.fold_in(key, number), number, scale, pairs, loss)
+            state: _State, rest: PyTree, key: PRNGKeyArray, scale: Array, pairs: Any, loss: Any
+        ) -> tuple[_State, Array]:
+            key = jax.random.fold_in(key, number)
+            return _step(plan, state, rest, key, number, scale, pairs, loss)
 
-        axes = (0, 0, 0, 0, 0, _axis(plan.pairs, plan.pairs_axis), _axis(plan.losses, plan.losses_axis))
-        new, values = eqx.filter_vmap(member, in_axes=axes)(
-            state.params, state.optimizer, state.bad_step, keys, scale, plan.pairs, plan.losses
-        )
+        axes = (0, _axis(plan.rest, 0), 0, 0, _axis(plan.pairs, plan.pairs_axis), _axis(plan.losses, plan.losses_axis))
+        new, values = eqx.filter_vmap(member, in_axes=axes)(state, plan.rest, keys, scale, plan.pairs, plan.losses)
         return new, values
 
     state, values = jax.lax.scan(step, state, start + jnp.arange(length))
@@ -258,22 +254,22 @@ def _run(
 
 def _step(
     plan: _Plan,
-    params: PyTree,
-    optimizer: PyTree,
-    bad_step: Int[Array, ""],
+    state: _State,
+    rest: PyTree,
     key: PRNGKeyArray,
     number: Int[Array, ""],
     scale: Float[Array, ""],
     pairs: Pairs,
     loss: Loss,
 ) -> tuple[_State, Float[Array, ""]]:
+    params, optimizer, bad_step = state
     key_pairs, key_objective = jax.random.split(key)
     p, q = jax.vmap(pairs)(jax.random.split(key_pairs, plan.batch_size))
     log_p, log_q = jax.nn.log_softmax(p, axis=1), jax.nn.log_softmax(q, axis=1)
     keys = jax.random.split(key_objective, plan.batch_size)
 
     def objective(params: PyTree) -> Float[Array, ""]:
-        mechanism = eqx.combine(params, plan.static)
+        mechanism = eqx.combine(params, rest)
         values = jax.vmap(lambda p, q, each: plan.objective(mechanism, p, q, loss(p, q), key=each))(log_p, log_q, keys)
         return values.mean() / scale
 
@@ -286,20 +282,21 @@ def _step(
     good = finite & (bad_step < 0)  # once a member has failed it keeps its last good state
     kept = jax.tree.map(lambda new, old: jnp.where(good, new, old), (new_params, new_optimizer), (params, optimizer))
     first_bad = jnp.where((bad_step < 0) & ~finite, number, bad_step).astype(bad_step.dtype)
-    return _State(*kept, first_bad), value * scale
+    return _State(kept[0], kept[1], first_bad), value * scale
 
 
 @eqx.filter_jit
 def _held_out_losses(
     plan: _Plan, params: PyTree, p: Float[Array, "m n k"], q: Float[Array, "m n k"]
 ) -> Float[Array, " m"]:
-    def member(params: PyTree, p: Array, q: Array, loss: Loss) -> Array:
-        mechanism = eqx.combine(params, plan.static)
+    def member(params: PyTree, rest: PyTree, p: Array, q: Array, loss: Loss) -> Array:
+        mechanism = eqx.combine(params, rest)
         if not isinstance(mechanism, AbstractCoupling):
             return jnp.asarray(jnp.nan)
         return jax.lax.map(lambda pair: (mechanism._joint(*pair) * loss(*pair)).sum(), (p, q), batch_size=64).mean()
 
-    return eqx.filter_vmap(member, in_axes=(0, 0, 0, _axis(plan.losses, plan.losses_axis)))(params, p, q, plan.losses)
+    axes = (0, _axis(plan.rest, 0), 0, 0, _axis(plan.losses, plan.losses_axis))
+    return eqx.filter_vmap(member, in_axes=axes)(params, plan.rest, p, q, plan.losses)
 
 
 def _independent_loss(loss: Loss, log_p: Float[Array, "n k"], log_q: Float[Array, "n k"]) -> Float[Array, ""]:
@@ -334,9 +331,8 @@ def _axis(tree: Any, axis: int | None) -> Any:
     return jax.tree.map(lambda leaf: axis if eqx.is_array(leaf) else None, tree)
 
 
-def _member(params: PyTree, static: PyTree, index: int) -> Any:
-    own_static = jax.tree.map(lambda leaf: leaf[index] if eqx.is_array(leaf) else leaf, static)
-    return eqx.combine(jax.tree.map(lambda leaf: leaf[index], params), own_static)
+def _member(params: PyTree, rest: PyTree, index: int) -> Any:
+    return jax.tree.map(lambda leaf: leaf[index] if eqx.is_array(leaf) else leaf, eqx.combine(params, rest))
 
 
 def _stalled(histories: list[History], patience: int) -> bool:

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import DTypeLike, PRNGKeyArray
 
-from countermax._checks import as_log_prob_pair, as_log_probs, as_outcome
+from countermax._checks import as_log_prob_pair, as_log_probs, as_outcome, fail_if
 from countermax._types import Joint, Logits, LogProbs, Outcome, OutcomeLike, Probs, Scalar
 
 Noise = TypeVar("Noise")
@@ -147,7 +147,10 @@ class AbstractArgmaxMechanism(AbstractMechanism[Noise]):
 
     def relax(self, noise: Noise, logits: Logits, temperature: float | Scalar) -> Probs:
         """A differentiable stand-in for `respond`: the softmax of scores *and* noise over the temperature."""
-        return jax.nn.softmax(self.scores(noise, logits) / temperature)
+        value = jnp.asarray(temperature)
+        named = "" if isinstance(value, jax.core.Tracer) else f", got {value}"
+        value = fail_if(value, ~(value > 0), f"`temperature` must be positive{named}")
+        return jax.nn.softmax(self.scores(noise, logits) / value)
 
     @abstractmethod
     def _scores(self, noise: Noise, log_p: LogProbs) -> LogProbs: ...

@@ -28,9 +28,9 @@ class Gadget1(AbstractArgmaxMechanism[SquareNoise], AbstractCoupling):
     """The paper's warm-up gadget (section 5.1), with its exact law.
 
     Each outcome x divides its probability among K cells (x, z) by a learned rule, and the cell with the highest
-    Gumbel-max score wins. The other world sees the Gumbels transposed, so it is an antithetic coupling of two worlds rather
-    than a mechanism for all of them: equal logits need not give equal outcomes. A rule that keeps every outcome to its own
-    cell is Gumbel-max.
+    Gumbel-max score wins. The other world sees the Gumbels transposed, so it is an antithetic coupling of two worlds
+    rather than a mechanism for all of them: equal logits need not give equal outcomes. A rule that keeps every outcome
+    to its own cell is Gumbel-max.
     """
 
     part: AbstractPart

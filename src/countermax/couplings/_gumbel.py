@@ -10,7 +10,6 @@ from jaxtyping import Array, DTypeLike, Float, PRNGKeyArray
 from countermax import race
 from countermax._checks import as_log_prob_pair, as_score_pair
 from countermax._types import Joint, Logits, LogProbs, Outcome, Probs, Scalar, Score
-
 from countermax.couplings._base import AbstractArgmaxMechanism, AbstractCoupling
 
 GumbelNoise = Float[Array, " k"]

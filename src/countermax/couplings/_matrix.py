@@ -6,12 +6,11 @@ from typing import final
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, ArrayLike, Bool, Float
 
-from countermax._checks import as_floats, as_score_pair
+from countermax._checks import as_floats, as_score_pair, fail_if
 from countermax._errors import InputError
 from countermax._types import Joint, Logits, LogProbs, Outcome, Probs, Scalar, Score
-
 from countermax.couplings._base import AbstractMatrixCoupling
 
 
@@ -41,7 +40,7 @@ class Maximal(AbstractMatrixCoupling):
 
     def _counterfactual_probs(self, log_p: LogProbs, log_q: LogProbs, x: Outcome) -> Probs:
         log_ratio = jnp.minimum(log_q[x] - log_p[x], 0)
-        leaving = -jnp.expm1(log_ratio)
+        leaving = 0 - jnp.expm1(log_ratio)  # a plain minus would make it -0.0 where nothing leaves
         return (leaving * _arrivals(log_p, log_q)).at[x].add(jnp.exp(log_ratio))
 
 
@@ -71,9 +70,8 @@ class Optimal(AbstractMatrixCoupling):
         array = as_floats("loss", loss, 2)
         if array.shape[0] != array.shape[1]:
             raise InputError(f"`loss` must be square, one row and one column for each outcome, got shape {array.shape}")
-        if not np.isfinite(np.asarray(array)).all():
-            raise InputError("`loss` must be finite; use a large number for a pair to be avoided")
-        self.loss = array
+        finite = jnp.isfinite(array).all()
+        self.loss = fail_if(array, ~finite, "`loss` must be finite; use a large number for a pair to be avoided")
 
     @classmethod
     def for_score(cls, score: Score, counterfactual_score: Score | None = None) -> "Optimal":
@@ -83,7 +81,7 @@ class Optimal(AbstractMatrixCoupling):
             score: One number for each outcome.
             counterfactual_score: The score in the other world, if it is another one.
         """
-        score_p, score_q = as_score_pair(score, counterfactual_score, np.size(score))
+        score_p, score_q = as_score_pair(score, counterfactual_score, jnp.size(jnp.asarray(score)))
         return cls((score_p[:, None] - score_q[None, :]) ** 2)
 
     def cost(self, p: Logits, q: Logits) -> Scalar:
@@ -100,8 +98,7 @@ class Optimal(AbstractMatrixCoupling):
         """
         if not order >= 1:
             raise InputError(f"`order` must be at least 1, got {order}")
-        _check_metric(np.asarray(self.loss))
-        return Optimal(self.loss**order).cost(p, q) ** (1 / order)
+        return Optimal(_as_metric(self.loss) ** order).cost(p, q) ** (1 / order)
 
     def _joint(self, log_p: LogProbs, log_q: LogProbs) -> Joint:
         return jnp.exp(log_p)[:, None] * self._rows(log_p, log_q)
@@ -112,7 +109,18 @@ class Optimal(AbstractMatrixCoupling):
     def _rows(self, log_p: LogProbs, log_q: LogProbs) -> Float[Array, "k k"]:
         if log_p.size != self.loss.shape[0]:
             raise InputError(f"this loss is for {self.loss.shape[0]} outcomes, but `p` and `q` have {log_p.size}")
-        return _on_host(_optimal_rows, log_p, log_q, self.loss.astype(log_p.dtype), shape=self.loss.shape)
+        return _solved_rows(log_p, log_q, self.loss.astype(log_p.dtype))
+
+
+@jax.custom_jvp
+def _solved_rows(log_p: LogProbs, log_q: LogProbs, loss: Float[Array, "k k"]) -> Float[Array, "k k"]:
+    return _on_host(_optimal_rows, log_p, log_q, loss, shape=loss.shape)
+
+
+@_solved_rows.defjvp
+def _refuse_gradient(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Array, Array]:
+    """The bits that go to the host carry no derivative, and zero would be a wrong one."""
+    raise InputError("`Optimal` has no gradient; hold its answer still with jax.lax.stop_gradient on what goes into it")
 
 
 def _on_host(function: Callable[..., np.ndarray], *arrays: Array, shape: tuple[int, ...]) -> Array:
@@ -155,15 +163,21 @@ def _optimal_rows(log_p: np.ndarray, log_q: np.ndarray, loss: np.ndarray) -> np.
     return plan / sums[:, None]
 
 
-def _check_metric(distance: np.ndarray) -> None:
-    tolerance = 1e-6 * max(1.0, float(np.abs(distance).max()))
-    if (np.abs(np.diag(distance)) > tolerance).any() or (distance < -tolerance).any():
-        raise InputError("`loss` must be a metric for a Wasserstein distance: zero on the diagonal, positive elsewhere")
-    if (np.abs(distance - distance.T) > tolerance).any():
-        raise InputError("`loss` must be a metric for a Wasserstein distance: symmetric")
-    for middle in range(len(distance)):
-        if (distance > distance[:, [middle]] + distance[[middle], :] + tolerance).any():
-            raise InputError(
-                "`loss` must be a metric for a Wasserstein distance: no way through a third outcome may be shorter; "
-                "squared differences, for instance, are not one: pass the absolute differences and order=2"
-            )
+def _as_metric(distance: Float[Array, "k k"]) -> Float[Array, "k k"]:
+    """The distances, if they are a metric up to rounding."""
+    tolerance = 1e-6 * jnp.maximum(1, jnp.abs(distance).max(initial=0))
+    must = "`loss` must be a metric for a Wasserstein distance: "
+    signs = (jnp.abs(jnp.diag(distance)) > tolerance).any() | (distance < -tolerance).any()
+    distance = fail_if(distance, signs, must + "zero on the diagonal, positive elsewhere")
+    distance = fail_if(distance, (jnp.abs(distance - distance.T) > tolerance).any(), must + "symmetric")
+
+    def shorter_through(middle: Outcome) -> Bool[Array, ""]:
+        return (distance > distance[:, middle][:, None] + distance[middle, :][None, :] + tolerance).any()
+
+    return fail_if(
+        distance,
+        jax.lax.map(shorter_through, jnp.arange(len(distance))).any(),
+        must
+        + "no way through a third outcome may be shorter; squared differences, for instance, are not one: pass the "
+        "absolute differences and order=2",
+    )

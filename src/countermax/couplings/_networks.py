@@ -4,7 +4,7 @@ A part is any Equinox module with `part(log_p) -> [rows, k]`. Gadget 2 reads the
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import final
 
 import equinox as eqx
@@ -139,7 +139,7 @@ class Started(AbstractPart):
 
 @final
 class BinnedInverseCDF(AbstractPart):
-    """Starts Gadget 2 at the inverse CDF: latent z owns the z-th part of [0, 1) and the outcomes whose intervals it meets."""
+    """Starts Gadget 2 at the inverse CDF: latent z owns the z-th part of [0, 1), and the outcomes that meet it."""
 
     order: Int[Array, " k"]
     num_latents: int = eqx.field(static=True)
@@ -191,7 +191,8 @@ class ReferenceTransport(AbstractPart):
         self.points, self.scores = as_floats("points", points, 2), as_floats("scores", scores, 2)
         if self.points.shape[1] != self.scores.shape[1]:
             raise InputError(
-                f"`points` and `scores` must have the same dimension, got {self.points.shape[1]} and {self.scores.shape[1]}"
+                "`points` and `scores` must have the same dimension, "
+                f"got {self.points.shape[1]} and {self.scores.shape[1]}"
             )
         if not blur > 0:
             raise InputError(f"`blur` must be positive, got {blur}")
@@ -215,6 +216,6 @@ class Diagonal(AbstractPart):
         return self.strength * jnp.eye(self.num_outcomes, dtype=log_p.dtype)
 
 
-def _check_choice(name: str, value: str, choices: dict[str, object] | dict[str, Callable[[Array], Array]]) -> None:
+def _check_choice(name: str, value: str, choices: Mapping[str, object]) -> None:
     if value not in choices:
         raise InputError(f"`{name}` must be one of {', '.join(choices)}, got {value!r}")

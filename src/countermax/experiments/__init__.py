@@ -1,0 +1,1 @@
+"""Experiments whose results are stored beside the code that made them."""
