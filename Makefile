@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 OUT    ?= countermax-demo
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow lint bench figures clean
+.PHONY: demo test test-slow lint bench results figures clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed          ## a bundled clinical trial, its pictures and report.html
@@ -25,6 +25,10 @@ lint: $(VENV)/.developing         ## formatting, style, types, and which module 
 
 bench: $(VENV)/.developing        ## measures the speed claims; writes benchmarks/results
 	$(BIN)/python -m benchmarks
+
+results: $(VENV)/.developing      ## trains and measures everything in results/ (an hour on two cores; minutes on a GPU)
+	$(BIN)/python -m countermax.experiments.learning train
+	$(BIN)/python -m countermax.experiments.learning report
 
 figures: $(VENV)/.installed       ## redraws the README's pictures
 	$(BIN)/countermax demo --out $(VENV)/figures

@@ -93,9 +93,10 @@ def test_demo_writes_its_pictures_and_a_self_contained_report(tmp_path):
     result = run("demo", "--out", tmp_path / "demo")
     assert result.exit_code == 0, result.output
     names = {path.name for path in (tmp_path / "demo").iterdir()}
-    assert names == {"answers.png", "couplings.png", "variances.png", "comparison.json", "report.html"}
+    pictures = {"answers.png", "couplings.png", "variances.png", "learned.png"}
+    assert names == pictures | {"comparison.json", "report.html"}
     page = (tmp_path / "demo" / "report.html").read_text()
-    assert page.count("data:image/png;base64,") == 3
+    assert page.count("data:image/png;base64,") == 4
     assert "http" not in page
     assert "Gumbel-max says" in result.stdout
 
@@ -103,7 +104,10 @@ def test_demo_writes_its_pictures_and_a_self_contained_report(tmp_path):
 def test_the_demo_shows_what_it_promises(tmp_path):
     from countermax.demo import run_demo
 
-    comparison = run_demo(tmp_path).comparison
+    demo = run_demo(tmp_path)
+    comparison, losses = demo.comparison, {name: row["loss"] for name, row in demo.evaluation.rows().items()}
+    fixed = [losses[name] for name in losses if name not in ("learned Gadget 2", "optimum")]
+    assert losses["optimum"] <= losses["learned Gadget 2"] < min(fixed)
     answers = {answer.name: answer for answer in comparison.answers}
     home = comparison.labels.index("home")
     opinions = [answers[name].probabilities[home] for name in ("Gumbel-max", "inverse CDF", "inverse CDF by score")]
@@ -125,3 +129,80 @@ def test_the_installed_command_runs():
     command = Path(sys.executable).with_name("countermax")
     done = subprocess.run([command, "--version"], capture_output=True, text=True, check=True)
     assert countermax.__version__ in done.stdout
+
+
+CONFIG = """
+[task]
+pairs = "independent"
+num_outcomes = 4
+scale = 4.0
+
+[mechanism]
+kind = "gadget2"
+num_latents = 4
+hidden = [8]
+
+[training]
+steps = 20
+seeds = 2
+batch_size = 8
+held_out = 16
+"""
+
+
+def test_train_writes_a_run_that_evaluate_reads(tmp_path):
+    config, out = tmp_path / "run.toml", tmp_path / "run"
+    config.write_text(CONFIG)
+    result = run("train", config, "--out", out)
+    assert result.exit_code == 0, result.output
+    names = {path.name for path in out.iterdir()}
+    assert names == {
+        "mechanism-0.npz", "mechanism-1.npz", "run.json", "table.csv", "table.md", "losses.png", "curves.png",
+        "checkpoint.npz",
+    }  # fmt: skip
+    record = json.loads((out / "run.json").read_text())
+    assert record["config"]["task"]["num_outcomes"] == 4
+    assert record["ended"] == ["finished", "finished"]
+    again = run("evaluate", config, out / "mechanism-1.npz", "--json")
+    assert again.exit_code == 0, again.output
+    rows = json.loads(again.stdout)["rows"]
+    assert rows["mechanism-1"] == pytest.approx(record["evaluation"]["rows"]["seed 1"])
+    assert "Gumbel-max" in run("evaluate", config, "--num-pairs", 20).stdout
+    assert run("train", config, "--out", out).exit_code == 0  # finished: the checkpoint is read, nothing is trained
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("steps = 20", "stepps = 20", "unknown key training.stepps"),
+        ("steps = 20", "steps = 0", "training.steps must be at least 1, got 0"),
+        ("steps = 20", 'steps = "many"', "training.steps must be int, got 'many'"),
+        ("steps = 20", "learning_rate = -1.0", "training.learning_rate must be above 0.0"),
+        ("[training]", "[trainings]", "unknown section 'trainings'"),
+        ('kind = "gadget2"', 'kind = "gadget3"', "mechanism.kind must be one of gadget1, gadget2"),
+        ('kind = "gadget2"', "", "mechanism.kind is missing"),
+        ("hidden = [8]", "hidden = [8, 0]", "mechanism.hidden must be a list of positive whole numbers"),
+        ("num_outcomes = 4", "", "needs task.num_outcomes"),
+        ("scale = 4.0", "score = [1.0, 2.0]", "task.score must have one entry for each of 4 outcomes, got 2"),
+        ('pairs = "independent"', 'pairs = "fixed"', "needs task.p and task.q"),
+        ("hidden = [8]", 'start = "gumbel-max"', "is for gadget1"),
+        ("[task]", "[task", "not valid TOML"),
+    ],
+)
+def test_a_bad_configuration_names_the_key(tmp_path, old, new, message, as_users_call):
+    config = tmp_path / "run.toml"
+    config.write_text(CONFIG.replace(old, new))
+    result = run("train", config, "--out", tmp_path / "run")
+    assert result.exit_code == 2, result.output
+    assert message in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_a_file_that_is_no_mechanism_is_one_line(tmp_path, as_users_call):
+    config = tmp_path / "run.toml"
+    config.write_text(CONFIG)
+    result = run("evaluate", config, config)
+    assert result.exit_code == 2
+    assert "was not written by countermax" in result.stderr
+    assert "cannot read" in run("evaluate", config, tmp_path / "missing.npz").stderr
+    assert "cannot read" in run("train", tmp_path / "missing.toml").stderr

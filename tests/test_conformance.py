@@ -15,6 +15,9 @@ from countermax import (
     AbstractCoupling,
     AbstractMatrixCoupling,
     AbstractMechanism,
+    BinnedInverseCDF,
+    Gadget1,
+    Gadget2,
     GumbelMax,
     Independent,
     InverseCDF,
@@ -25,7 +28,18 @@ from countermax.testing import Conformance, Law, check_coupling
 
 NUM_SAMPLES = 100_000  # the mutants below are far off; finer deviations are the slow test's business
 
+KEY = jax.random.key(7)
+
 COUPLINGS = {
+    "Gadget1": lambda size: Gadget1(size, key=KEY, hidden=(8,)),
+    "Gadget1 with one set of parameters": lambda size: Gadget1(size, key=KEY, hidden=(8,), shared=True),
+    "Gadget2": lambda size: Gadget2(size, 5, key=KEY, hidden=(8,)),
+    "Gadget2 at the inverse CDF": lambda size: Gadget2(
+        size, 6, key=KEY, start=BinnedInverseCDF(6, np.arange(size) * 1.0)
+    ),
+    "Gadget2 with accept-reject": lambda size: Gadget2(
+        size, 4, key=KEY, hidden=(8,), correction="accept-reject", rounds=2
+    ),
     "Independent": lambda size: Independent(),
     "GumbelMax": lambda size: GumbelMax(),
     "InverseCDF": lambda size: InverseCDF(),

@@ -74,8 +74,10 @@ def test_marginals_are_exact_for_sharp_tables_and_any_number_of_rounds(correctio
 def test_gradients_in_single_precision_are_those_in_double():
     """At vanishing probabilities naive derivatives are amplified rounding, and training diverges."""
 
+    sharp = sharp_gadget2(10, 8)
+
     def gradient(dtype):
-        gadget = jax.tree.map(lambda leaf: leaf.astype(dtype), sharp_gadget2(10, 8))
+        gadget = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf), dtype), sharp)
         p, q = (jnp.asarray(each, dtype) for each in 3 * np.random.default_rng(3).normal(size=(2, 10)))
         loss = jnp.asarray((np.arange(10)[:, None] - np.arange(10)[None, :]) ** 2, dtype)
         return np.asarray(
@@ -158,7 +160,6 @@ def test_presets_are_the_papers():
     assert (gadget.rounds, gadget.relaxation, gadget.momentum, gadget.correction) == (10, 1.0, 0.0, "accept-reject")
     assert not gadget.learn_latents
     assert Gadget1.paper(10, key=KEY).other_part is not None
-    assert gadget.with_rounds(50).rounds == 50
 
 
 def test_bad_parts_are_refused(as_users_call):

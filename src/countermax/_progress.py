@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from rich import progress as rich_progress
 from rich.console import Console
 
 
+@runtime_checkable
 class _Recorded(Protocol):
     @property
     def held_out(self) -> list[float]: ...

@@ -121,8 +121,9 @@ def _learned_finding(evaluation: Evaluation) -> str:
     fixed = min(loss[name] for name in loss if name not in ("learned Gadget 2", "optimum"))
     return (
         "With two scores at once, quality of life and cost, no order of the outcomes is optimal, and a mechanism can "
-        f"be learned: over trials like this one its loss is {loss['learned Gadget 2']:.3f}, against {fixed:.3f} for the "
-        f"best fixed one and {loss['Gumbel-max']:.3f} for Gumbel-max; no coupling has less than {loss['optimum']:.3f}."
+        f"be learned: over trials like this one its loss is {loss['learned Gadget 2']:.3f}, against {fixed:.3f} for "
+        f"the best fixed one and {loss['Gumbel-max']:.3f} for Gumbel-max; no coupling has less than "
+        f"{loss['optimum']:.3f}."
     )
 
 

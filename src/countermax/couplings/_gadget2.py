@@ -29,8 +29,8 @@ class Gadget2(AbstractArgmaxMechanism[LatentNoise], AbstractCoupling):
     """The learnable mechanism of Lorberbom et al. (2021), section 5.2, with its exact law.
 
     A latent cause z, drawn without looking at p, picks a distribution `p(x | z)`; their mixture is p, for every p and
-    every value of the parameters. Given z both worlds run Gumbel-max with the same noise. So the joint law is a sum over
-    z of closed forms, and learning needs no sampling. One latent is Gumbel-max itself.
+    every value of the parameters. Given z both worlds run Gumbel-max with the same noise. So the joint law is a sum
+    over z of closed forms, and learning needs no sampling. One latent is Gumbel-max itself.
     """
 
     part: AbstractPart
@@ -123,10 +123,6 @@ class Gadget2(AbstractArgmaxMechanism[LatentNoise], AbstractCoupling):
             momentum=0.0,
             correction="accept-reject",
         )
-
-    def with_rounds(self, rounds: int) -> "Gadget2":
-        """The same parameters, balanced for another number of rounds: more is sharper and slower."""
-        return eqx.tree_at(lambda each: each.rounds, self, rounds)
 
     def noise(self, num_outcomes: int, *, key: PRNGKeyArray, dtype: DTypeLike = float) -> LatentNoise:
         """Gumbels for z and for x."""

@@ -51,11 +51,10 @@ def balance(
 
 def accept_reject(log_conditionals: Conditionals, log_p: LogProbs, log_latents: Float[Array, " z"]) -> Conditionals:
     """The paper's correction: thin each proposal by its column's ratio to the worst one, and fall back to p."""
-    probs, columns, conditionals = _columns(log_conditionals, log_p, log_latents)
-    ratio = jnp.where(columns > 0, probs / jnp.where(columns > 0, columns, 1), 0)
-    accepted = conditionals * (ratio / ratio.max())[None, :]
+    conditionals, log_ratio = _against_columns(log_conditionals, log_p, log_latents)
+    accepted = conditionals * jnp.exp(log_ratio - log_ratio.max())[None, :]
     rejected = jnp.maximum(1 - accepted.sum(axis=1), 0)
-    return _log(accepted + rejected[:, None] * probs[None, :], log_p)
+    return _log(accepted + rejected[:, None] * jnp.exp(log_p)[None, :], log_p)
 
 
 def round_off(log_conditionals: Conditionals, log_p: LogProbs, log_latents: Float[Array, " z"]) -> Conditionals:
@@ -63,11 +62,11 @@ def round_off(log_conditionals: Conditionals, log_p: LogProbs, log_latents: Floa
 
     It moves only the total-variation error of the columns, where accept-reject scales everything by the worst column.
     """
-    probs, columns, conditionals = _columns(log_conditionals, log_p, log_latents)
-    too_much = columns > probs
-    kept = conditionals * jnp.where(too_much, probs / jnp.where(too_much, columns, 1), 1)[None, :]
+    conditionals, log_ratio = _against_columns(log_conditionals, log_p, log_latents)
+    kept = conditionals * jnp.exp(jnp.minimum(log_ratio, 0))[None, :]
     missing = jnp.maximum(1 - kept.sum(axis=1), 0)
-    short = jnp.maximum(probs - columns, 0)
+    probs = jnp.exp(log_p)
+    short = jnp.maximum(probs - jnp.exp(log_latents) @ conditionals, 0)
     total = short.sum()
     # Nothing short means that rounding alone is left; p itself is then as good a place as any for it.
     enough = total > np.finfo(probs.dtype).eps
@@ -81,12 +80,18 @@ CORRECTIONS: dict[str, Callable[[Conditionals, LogProbs, Float[Array, " z"]], Co
 }
 
 
-def _columns(
+def _against_columns(
     log_conditionals: Conditionals, log_p: LogProbs, log_latents: Float[Array, " z"]
-) -> tuple[LogProbs, LogProbs, Conditionals]:
-    possible = log_conditionals > -jnp.inf
-    conditionals = jnp.where(possible, jnp.exp(jnp.where(possible, log_conditionals, 0)), 0)
-    return jnp.exp(log_p), jnp.exp(log_latents) @ conditionals, conditionals
+) -> tuple[Conditionals, LogProbs]:
+    """The conditionals, and the logarithm of p over their mixture; `-inf` for impossible outcomes.
+
+    A quotient of probabilities would have an infinite derivative where both underflow.
+    """
+    possible = log_p > -jnp.inf
+    logs = jnp.where(possible[None, :], log_conditionals, 0)
+    columns = jax.nn.logsumexp(logs + log_latents[:, None], axis=0)
+    conditionals = jnp.where(possible[None, :], jnp.exp(logs), 0)
+    return conditionals, jnp.where(possible, jnp.where(possible, log_p, 0) - columns, -jnp.inf)
 
 
 def _log(probs: Conditionals, log_p: LogProbs) -> Conditionals:
