@@ -1,5 +1,10 @@
 """Settings for all tests: strict ranks, quiet and repeatable property tests."""
 
+import os
+
+# Compiling is most of the work here, and what is compiled runs once: optimise it less. Before JAX is imported.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
+
 import jax
 import jaxtyping
 import pytest

@@ -61,6 +61,17 @@ def test_the_law_of_cells_is_the_sum_over_all_pairs_of_cells():
     np.testing.assert_allclose(found, expected, atol=1e-14)
 
 
+@pytest.mark.parametrize(
+    "gadget", [Gadget1(200, key=KEY, hidden=(4,)), Gadget2(200, 3, key=KEY, hidden=(4,))], ids=["1", "2"]
+)
+def test_marginals_are_exact_for_hundreds_of_outcomes(gadget):
+    p, q = np.random.default_rng(5).normal(size=(2, 200)).astype(np.float32)
+    p[::7] = q[::5] = -np.inf
+    law = eqx.filter_jit(gadget.joint)(p, q)
+    np.testing.assert_allclose(law.sum(axis=1), softmax(p), atol=2e-6)
+    np.testing.assert_allclose(law.sum(axis=0), softmax(q), atol=2e-6)
+
+
 @pytest.mark.parametrize("correction", ["round-off", "accept-reject"])
 @pytest.mark.parametrize("rounds", [0, 1, 30])
 def test_marginals_are_exact_for_sharp_tables_and_any_number_of_rounds(correction, rounds):

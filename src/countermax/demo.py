@@ -94,15 +94,15 @@ def _learn(trial: Trial, comparison: Comparison, progress: bool | None) -> Evalu
     scores = np.stack([trial.score, trial.cost], axis=1)
     scores = (scores - scores.mean(axis=0)) / scores.std(axis=0)
     pairs = PerturbedPair(np.log(comparison.p), np.log(comparison.q), 0.5)
-    gadget = Gadget2(len(trial.score), 24, key=jax.random.key(0), hidden=(48, 48))
+    gadget = Gadget2(len(trial.score), 16, key=jax.random.key(0), hidden=(32, 32), rounds=10)
     learned = fit(
         gadget,
         pairs,
         SquaredDifference(scores),
         key=jax.random.key(1),
-        steps=240,
-        batch_size=32,
-        num_held_out=64,
+        steps=200,
+        batch_size=16,
+        num_held_out=32,
         progress=progress,
         label="training a gadget",
     )
@@ -112,7 +112,7 @@ def _learn(trial: Trial, comparison: Comparison, progress: bool | None) -> Evalu
         "inverse CDF by cost": InverseCDF.sorted_by(trial.cost),
         "learned Gadget 2": learned.mechanism,
     }
-    return evaluate(mechanisms, pairs, SquaredDifference(scores), key=jax.random.key(2), num_pairs=200)
+    return evaluate(mechanisms, pairs, SquaredDifference(scores), key=jax.random.key(2), num_pairs=100)
 
 
 def _learned_finding(evaluation: Evaluation) -> str:
