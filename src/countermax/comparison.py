@@ -20,6 +20,7 @@ from rich.text import Text
 from countermax import plotting
 from countermax._checks import as_numbers, log_probs_from
 from countermax._errors import InputError
+from countermax._extras import import_pandas
 from countermax._types import Numbers
 from countermax.bounds import Bounds, outcome_bounds, score_bounds
 from countermax.couplings import AbstractCoupling, GumbelMax, Independent, InverseCDF, Maximal, Optimal
@@ -119,10 +120,7 @@ class Comparison:
 
     def to_frame(self) -> "pd.DataFrame":
         """One row for each mechanism and for each end of the bounds; one column for each outcome, then the scores'."""
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError("dataframes need pandas: pip install 'countermax[pandas]'") from error
+        pd = import_pandas()
         names, rows = zip(*self.rows(), strict=True)
         return pd.DataFrame(list(rows), index=pd.Index(names, name="mechanism")).dropna(axis="columns", how="all")
 

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from countermax import plotting
 from countermax._errors import InputError
+from countermax._extras import import_pandas
 from countermax.couplings import AbstractCoupling
 from countermax.losses import Loss
 from countermax.optima import least_losses
@@ -63,10 +64,7 @@ class Evaluation:
 
     def to_frame(self) -> "pd.DataFrame":
         """One row for each mechanism, and one for the optimum."""
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError("dataframes need pandas: pip install 'countermax[pandas]'") from error
+        pd = import_pandas()
         return pd.DataFrame.from_dict(self.rows(), orient="index").rename_axis("mechanism")
 
     def to_dict(self) -> dict[str, Any]:

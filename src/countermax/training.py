@@ -18,6 +18,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from countermax._errors import InputError
+from countermax._extras import import_pandas
 from countermax._files import write_atomically
 from countermax._progress import Progress
 from countermax.couplings import AbstractCoupling, AbstractSampler, Independent
@@ -47,10 +48,7 @@ class History:
 
     def to_frame(self) -> "pd.DataFrame":
         """One row for each evaluation."""
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError("dataframes need pandas: pip install 'countermax[pandas]'") from error
+        pd = import_pandas()
         return pd.DataFrame({"step": self.step, "loss": self.loss, "held_out": self.held_out})
 
 
@@ -158,6 +156,8 @@ def fit_many(
     key_steps, key_held_out, key_scale = jax.random.split(key, 3)
     count = len(mechanisms)
     params, rest = eqx.partition(_stack("mechanisms", mechanisms), eqx.is_inexact_array)
+    if not jax.tree.leaves(params):
+        raise InputError(f"`mechanisms` must have parameters, but {type(mechanisms[0]).__name__} has nothing to learn")
     all_pairs, pairs_axis = (_stack("pairs", pairs), 0) if isinstance(pairs, Sequence) else (pairs, None)
     all_losses, losses_axis = (_stack("loss", loss), 0) if isinstance(loss, Sequence) else (loss, None)
     for name, many in (("pairs", pairs), ("loss", loss)):
@@ -173,7 +173,6 @@ def fit_many(
     plan = _Plan(rest, all_pairs, all_losses, pairs_axis, losses_axis, as_objective(objective), optimizer, batch_size)
 
     held_out = [draw_pairs(each, num_held_out, key=key_held_out) for each in each_pairs]
-    optima = [_optimum(each, *data) for each, data in zip(each_loss, held_out, strict=True)]
     held_p, held_q = (jnp.stack([data[side] for data in held_out]) for side in (0, 1))
     scale = jnp.stack(
         [
@@ -181,6 +180,8 @@ def fit_many(
             for one, each in zip(each_loss, each_pairs, strict=True)
         ]
     )
+
+    optima = [_optimum(each, *data) for each, data in zip(each_loss, held_out, strict=True)]
 
     state = _State(params, jax.vmap(optimizer.init)(params), jnp.full(count, -1))
     histories = [History() for _ in mechanisms]
@@ -306,7 +307,7 @@ def _independent_loss(loss: Loss, log_p: Float[Array, "n k"], log_q: Float[Array
 
 
 def _optimum(loss: Loss, log_p: Float[Array, "n k"], log_q: Float[Array, "n k"]) -> float | None:
-    if log_p.size > _MOST_SOLVED:
+    if log_p.size > _MOST_SOLVED or not bool(jnp.isfinite(jax.vmap(loss)(log_p, log_q)).all()):
         return None
     try:
         return float(least_losses(loss, log_p, log_q).mean())
@@ -337,7 +338,7 @@ def _member(params: PyTree, rest: PyTree, index: int) -> Any:
 
 def _stalled(histories: list[History], patience: int) -> bool:
     means = np.mean([history.held_out for history in histories], axis=0)
-    return len(means) > patience and means[-patience:].min() >= means[:-patience].min()
+    return len(means) > patience and bool(means[-patience:].min() >= means[:-patience].min())
 
 
 def _fingerprint(state: _State, *settings: Any) -> str:

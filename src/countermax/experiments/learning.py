@@ -44,6 +44,7 @@ _HELD_OUT = 10_000
 _HELD_OUT_KEY = 12_345  # no training run uses it
 _NUM_DIRECTIONS = 200
 _OUT = Path("results/learning")
+_TRAINED = "trained.json"
 _ALL_TASKS = ",".join(TASKS)
 
 
@@ -107,6 +108,7 @@ def train_cell(cell: Cell, folder: Path) -> None:
     )
     for (index, repeat), each in zip(members, fits, strict=True):
         save(each.mechanism, folder / f"{cell.name}-{index}-{repeat}.npz")
+    _record_training(cell, folder.parent / _TRAINED)
 
 
 def report_cell(cell: Cell, folder: Path, out: Path) -> dict[str, Any]:
@@ -268,6 +270,13 @@ def _squared_effect(this: Task, index: int) -> float:
     p, q = (np.exp(np.asarray(each[0], np.float64)) for each in (log_p, log_q))
     score = this.scores[index]
     return float(p / p.sum() @ score - q / q.sum() @ score) ** 2
+
+
+def _record_training(cell: Cell, path: Path) -> None:
+    """Notes where and with what a cell was trained, which may be another machine than the one that measures it."""
+    known = json.loads(path.read_text()) if path.exists() else {}
+    known[cell.name] = {"device": jax.devices()[0].device_kind, "versions": _versions()}
+    write_atomically(path, json.dumps(known, indent=1, sort_keys=True) + "\n")
 
 
 def _versions() -> dict[str, str]:
