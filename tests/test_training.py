@@ -176,8 +176,10 @@ def test_a_resumed_run_is_an_uninterrupted_one(tmp_path, monkeypatch):
 def test_a_checkpoint_of_another_run_is_refused(tmp_path):
     arguments = (small(), RandomPairs(4), SquaredDifference(np.arange(4.0)))
     fit(*arguments, key=KEY, steps=4, checkpoint=tmp_path / "run.npz", batch_size=4)
-    with pytest.raises(InputError, match="belongs to another run"):
-        fit(*arguments, key=KEY, steps=5, checkpoint=tmp_path / "run.npz", batch_size=4)
+    other_loss = (*arguments[:2], SquaredDifference(np.arange(4.0) ** 2))
+    for changed, steps in ((arguments, 5), (other_loss, 4)):
+        with pytest.raises(InputError, match="belongs to another run"):
+            fit(*changed, key=KEY, steps=steps, checkpoint=tmp_path / "run.npz", batch_size=4)
 
 
 def test_a_non_finite_loss_names_the_step_and_keeps_the_last_good_state():

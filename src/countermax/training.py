@@ -5,6 +5,7 @@ cost nothing in between. All members of `fit_many` share each compiled stretch u
 """
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -186,9 +187,8 @@ def fit_many(
     state = _State(params, jax.vmap(optimizer.init)(params), jnp.full(count, -1))
     histories = [History() for _ in mechanisms]
     stretch = evaluate_every or max(1, -(-steps // 20))
-    fingerprint = _fingerprint(
-        state, rest, key, steps, stretch, batch_size, plan.objective, learning_rate, clip, num_held_out
-    )
+    settings = (steps, stretch, batch_size, plan.objective, learning_rate, clip, num_held_out)
+    fingerprint = _fingerprint(state, key, rest, each_pairs, each_loss, *settings)
     done = 0
     if checkpoint is not None and Path(checkpoint).exists():
         state, histories, done = _resume(checkpoint, fingerprint, state, count)
@@ -341,17 +341,14 @@ def _stalled(histories: list[History], patience: int) -> bool:
     return len(means) > patience and bool(means[-patience:].min() >= means[:-patience].min())
 
 
-def _fingerprint(state: _State, *settings: Any) -> str:
+def _fingerprint(state: _State, key: PRNGKeyArray, *settings: Any) -> str:
     """Changes with anything that would make a resumed run differ from an uninterrupted one."""
-    shapes = [(leaf.shape, str(leaf.dtype)) for leaf in jax.tree.leaves(state)]
-    first = [float(jnp.sum(leaf)) for leaf in jax.tree.leaves(state.params)]
-    keyed = [
-        jax.random.key_data(each).tolist()
-        if eqx.is_array(each) and jnp.issubdtype(each.dtype, jax.dtypes.prng_key)
-        else repr(each)
-        for each in settings
-    ]
-    return hashlib.sha256(repr((shapes, first, keyed)).encode()).hexdigest()
+    words = repr((np.asarray(jax.random.key_data(key)).tolist(), settings))
+    digest = hashlib.sha256(re.sub(r" at 0x[0-9a-f]+", "", words).encode())  # where a function lies differs by process
+    for leaf in jax.tree.leaves((state, settings)):
+        if eqx.is_array(leaf):
+            digest.update(f"{leaf.shape} {leaf.dtype}".encode() + np.asarray(leaf).tobytes())
+    return digest.hexdigest()
 
 
 def _write_checkpoint(path: str | Path, fingerprint: str, state: _State, histories: list[History], done: int) -> None:
