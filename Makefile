@@ -26,7 +26,7 @@ lint: $(VENV)/.developing         ## formatting, style, types, and which module 
 bench: $(VENV)/.developing        ## measures the speed claims; writes benchmarks/results
 	$(BIN)/python -m benchmarks
 
-results: $(VENV)/.developing      ## trains and measures everything in results/ (an hour on two cores; minutes on a GPU)
+results: $(VENV)/.developing      ## trains and measures everything in results/ (long on a CPU)
 	$(BIN)/python -m countermax.experiments.learning train
 	$(BIN)/python -m countermax.experiments.learning report
 
