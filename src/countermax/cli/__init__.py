@@ -1,0 +1,42 @@
+"""The command line: parses, calls, prints. Everything heavy is imported when a command runs."""
+
+from typing import Annotated
+
+import typer
+
+from countermax._version import __version__
+from countermax.cli._ask import compare, demo
+from countermax.cli._learn import evaluate, train
+
+app = typer.Typer(
+    help="Counterfactual reasoning about categorical outcomes, exactly.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def main() -> None:
+    """Entry point of the `countermax` command."""
+    app()
+
+
+def _version(wanted: bool) -> bool:
+    if wanted:
+        typer.echo(f"countermax {__version__}")
+        raise typer.Exit
+    return wanted
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    del version
+
+
+for _command in (compare, demo, train, evaluate):
+    app.command()(_command)

@@ -1,0 +1,5 @@
+"""`python -m countermax.cli` does what `countermax` does."""
+
+from countermax.cli import main
+
+main()

@@ -1,0 +1,80 @@
+"""Commands that answer one question: `compare` and `demo`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from countermax.cli._shared import numbers, one_line_errors, show
+
+
+@one_line_errors
+def compare(
+    p: Annotated[str, typer.Option(help="Probabilities in the world that was seen, separated by commas.")],
+    q: Annotated[str, typer.Option(help="Probabilities of the same outcomes in the other world.")],
+    observed: Annotated[str, typer.Option(help="What was seen: a label, or an index from 0 without --labels.")],
+    labels: Annotated[str | None, typer.Option(help="Names of the outcomes, separated by commas.")] = None,
+    score: Annotated[str | None, typer.Option(help="A number for each outcome: how good it is.")] = None,
+    counterfactual_score: Annotated[
+        str | None, typer.Option(help="The score in the other world, if different.")
+    ] = None,
+    logits: Annotated[
+        bool, typer.Option("--logits", help="P and q are logits (-inf allowed), not probabilities.")
+    ] = False,
+    normalise: Annotated[
+        bool, typer.Option("--normalise", help="Rescale p and q, e.g. counts, to sum to one.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw the answers into this file (.png, .pdf, .svg).")] = None,
+    plot_couplings: Annotated[Path | None, typer.Option(help="Draw each mechanism's joint law into this file.")] = None,
+) -> None:
+    """Ask every mechanism one question: this was seen; what would have happened in the other world?
+
+    Example: countermax compare --p 0.3,0.4,0.3 --q 0.1,0.3,0.6 --labels dead,ill,well --observed dead --score 0,1,2
+    """
+    from countermax import comparison, plotting
+    from countermax._files import write_atomically
+
+    targets = [
+        (plotting.checked_format(path), which)
+        for path, which in ((plot, "plot"), (plot_couplings, "plot_couplings"))
+        if path
+    ]
+    result = comparison.compare(
+        numbers("--p", p),
+        numbers("--q", q),
+        observed,
+        labels=None if labels is None else [label.strip() for label in labels.split(",")],
+        score=None if score is None else numbers("--score", score),
+        counterfactual_score=None
+        if counterfactual_score is None
+        else numbers("--counterfactual-score", counterfactual_score),
+        logits=logits,
+        normalise=normalise,
+    )
+    for target, which in targets:
+        write_atomically(target, plotting.picture(getattr(result, which)(), target.suffix.lower()))
+    if json:
+        typer.echo(result.to_json())
+        return
+    show(result)
+    for target, _ in targets:
+        show(f"written: {target}")
+
+
+@one_line_errors
+def demo(
+    out: Annotated[Path, typer.Option(help="The folder to write pictures and report.html into.")] = Path(
+        "countermax-demo"
+    ),
+) -> None:
+    """Show on a bundled clinical trial what the choice of mechanism does."""
+    from countermax.demo import run_demo
+
+    result = run_demo(out)
+    show(f"{result.trial.title}\n{result.trial.about}\n")
+    show(result.comparison)
+    for finding in result.findings:
+        show(f"\n* {finding}")
+    show("\nwritten: " + ", ".join(path.name for path in result.written))
+    show(f"open {result.written[-1]} in a browser")

@@ -1,0 +1,58 @@
+"""Commands that learn a mechanism and measure it: `train` and `evaluate`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from countermax.cli._shared import one_line_errors, show
+
+
+@one_line_errors
+def train(
+    config: Annotated[Path, typer.Argument(help="A TOML file with the sections task, mechanism and training.")],
+    out: Annotated[Path, typer.Option(help="The folder for mechanisms, history, table and curves.")] = Path(
+        "countermax-run"
+    ),
+) -> None:
+    """Learn a mechanism as a TOML file says; call again to resume after an interruption.
+
+    Example file: [task] pairs = "independent", num_outcomes = 10; [mechanism] kind = "gadget2"; [training] steps = 500
+    """
+    from countermax.config import read_config
+    from countermax.runs import train_run
+    from countermax.training import TrainingError
+
+    try:
+        run = train_run(read_config(config), out)
+    except TrainingError as error:
+        typer.echo(f"countermax: {error}", err=True)
+        raise typer.Exit(1) from error
+    show(run.evaluation)
+    if run.fits[0].ended == "interrupted":
+        show("interrupted; the same command resumes from the last evaluation")
+    show("written: " + ", ".join(path.name for path in run.written) + f" in {out}")
+
+
+@one_line_errors
+def evaluate(
+    config: Annotated[Path, typer.Argument(help="The TOML file that says on which task.")],
+    mechanisms: Annotated[list[Path] | None, typer.Argument(help="Files that `countermax train` wrote.")] = None,
+    num_pairs: Annotated[int, typer.Option(min=1, help="How many held-out pairs.")] = 1000,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Also write table and picture into this folder.")] = None,
+) -> None:
+    """Compare stored mechanisms with the fixed ones and with the optimum, on the same held-out pairs."""
+    from countermax._files import writable_folder
+    from countermax.config import read_config
+    from countermax.runs import evaluate_run, load_mechanisms, write_table
+
+    result = evaluate_run(read_config(config), load_mechanisms(mechanisms or []), num_pairs)
+    if out is not None:
+        write_table(result, writable_folder(out))
+    if json:
+        import json as encoder
+
+        typer.echo(encoder.dumps(result.to_dict(), indent=2))
+        return
+    show(result)

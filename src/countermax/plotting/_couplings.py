@@ -1,0 +1,66 @@
+"""Joint laws as heatmaps."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from countermax.plotting._style import Floats, colours, house_style, literal
+
+_MOST_ANNOTATED = 8  # heatmaps of more outcomes show colours only
+
+
+def draw_couplings(joints: Mapping[str, Floats], p: Floats, q: Floats, labels: Sequence[str], title: str) -> Figure:
+    """Heatmaps: P(X=row, Y=column) under each mechanism, `p` on the left margin and `q` on top."""
+    columns = min(3, len(joints))
+    rows = -(-len(joints) // columns)
+    brightest = max(float(joint.max()) for joint in joints.values())
+    palette = colours(list(joints))
+    with house_style():
+        figure = Figure(figsize=(2.75 * columns + 0.4, 2.75 * rows + 0.5), layout="constrained")
+        panels = figure.subfigures(rows, columns, squeeze=False)
+        for panel, (name, joint) in zip(panels.flat, joints.items(), strict=False):
+            grid = panel.subplots(
+                2, 2, width_ratios=(1, 4.5), height_ratios=(1, 4.5), gridspec_kw={"wspace": 0, "hspace": 0}
+            )
+            grid[0, 0].axis("off")
+            _margins(grid[1, 0], grid[0, 1], p, q, labels)
+            _heatmap(grid[1, 1], joint, brightest)
+            panel.suptitle(literal(name), fontsize=10, color=palette[name], fontweight="bold")
+        figure.suptitle(literal(title), fontsize=10)
+    return figure
+
+
+def _margins(left: Axes, top: Axes, p: Floats, q: Floats, labels: Sequence[str]) -> None:
+    positions = np.arange(len(labels))
+    shown = [literal(label) for label in labels] if len(labels) <= 2 * _MOST_ANNOTATED else [""] * len(labels)
+    left.barh(positions, p, color="0.75")
+    left.set_ylim(len(labels) - 0.5, -0.5)
+    left.invert_xaxis()
+    left.set_yticks(positions, shown, fontsize=7)
+    left.set_xticks([])
+    left.set_xlabel("$p$")
+    top.bar(positions, q, color="0.75")
+    top.set_xlim(-0.5, len(labels) - 0.5)
+    top.set_yticks([])
+    top.xaxis.tick_top()
+    top.set_xticks(positions, shown, fontsize=7, rotation=90)
+    top.set_ylabel("$q$", rotation=0, va="center")
+    for axes in (left, top):
+        axes.tick_params(length=0)
+        axes.spines[["left", "bottom"]].set_visible(False)
+
+
+def _heatmap(axes: Axes, joint: Floats, brightest: float) -> None:
+    axes.imshow(joint, cmap="Blues", vmin=0, vmax=brightest, aspect="auto")
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.spines[:].set(visible=True, color="0.8")
+    if len(joint) > _MOST_ANNOTATED:
+        return
+    for (i, j), value in np.ndenumerate(joint):
+        text = "0" if value < 5e-4 else f"{value:.2f}"
+        axes.text(
+            j, i, text, ha="center", va="center", fontsize=7, color="white" if value > 0.55 * brightest else "black"
+        )
