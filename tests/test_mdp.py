@@ -2,6 +2,8 @@
 
 import dataclasses
 import itertools
+import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
+import countermax.mdp.sepsis
 from countermax import InputError
 from countermax.mdp import (
     EpisodeLog,
@@ -456,3 +459,11 @@ def test_what_was_never_seen_is_not_allowed_or_goes_where_it_is_sent():
     assert feared.counts.sum() == 2
     with pytest.raises(InputError, match="episode 'a' goes on from state 1 at step 1"):
         estimate(log, absorbing=[1])
+
+
+def test_every_public_name_of_decision_processes_is_in_the_reference():
+    reference = (Path(__file__).parent.parent / "docs/reference.md").read_text()
+    for module in (countermax.mdp, countermax.mdp.sepsis):
+        public = re.findall(r" as (\w+)$", Path(module.__file__).read_text(), re.MULTILINE)
+        assert len(public) > 10
+        assert [name for name in public if not re.search(rf"\b{name}\b", reference)] == []
