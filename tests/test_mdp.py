@@ -25,6 +25,7 @@ from countermax.mdp import (
     policy_matrix,
     policy_value,
     policy_values,
+    query,
     softened,
     state_distributions,
     visits,
@@ -457,8 +458,38 @@ def test_what_was_never_seen_is_not_allowed_or_goes_where_it_is_sent():
     np.testing.assert_array_equal(feared.row(3, 0), np.eye(5)[4])
     np.testing.assert_array_equal(feared.row(0, 1), np.eye(5)[4])
     assert feared.counts.sum() == 2
+    with pytest.raises(InputError, match="`least_visits` must be at least 1"):
+        estimate(log, least_visits=0)
     with pytest.raises(InputError, match="episode 'a' goes on from state 1 at step 1"):
         estimate(log, absorbing=[1])
+
+
+def test_rows_from_too_few_visits_do_not_count():
+    log = EpisodeLog.from_frame(random_log(1), num_states=4, num_actions=2)
+    seen = visits(log)
+    least = int(np.median(seen[:3]))
+    mdp = estimate(log, absorbing=[3], least_visits=least)
+    often = seen >= least
+    known = often.any(axis=1)
+    np.testing.assert_array_equal(mdp.allowed[known], often[known])
+    assert mdp.absorbing[~known].all()
+    full = estimate(log, absorbing=[3])
+    for state, action in np.argwhere(often).tolist():
+        np.testing.assert_array_equal(mdp.row(state, action), full.row(state, action))
+
+
+def test_a_query_holds_both_rows_over_their_common_support():
+    mdp = random_mdp(5, num_states=8, num_actions=2)
+    asked = query(mdp, 2, 0, 1)
+    for action, logits in ((0, asked.p), (1, asked.q)):
+        row = np.zeros(8)
+        row[asked.successors] = np.exp(logits)
+        np.testing.assert_allclose(row, mdp.row(2, action))
+    assert (np.exp(asked.p) + np.exp(asked.q) > 0).all()
+    assert asked.outcome_of(int(asked.successors[1])) == 1
+    missing = next(state for state in range(9) if state not in asked.successors)
+    with pytest.raises(InputError, match=f"must be reachable from state 2, got {missing}"):
+        asked.outcome_of(missing)
 
 
 def test_every_public_name_of_decision_processes_is_in_the_reference():

@@ -18,4 +18,6 @@ from countermax.mdp._planning import policy_value as policy_value
 from countermax.mdp._planning import policy_values as policy_values
 from countermax.mdp._planning import softened as softened
 from countermax.mdp._planning import state_distributions as state_distributions
+from countermax.mdp._queries import Query as Query
+from countermax.mdp._queries import query as query
 from countermax.mdp._rollout import simulate as simulate

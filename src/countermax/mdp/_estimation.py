@@ -9,20 +9,29 @@ from countermax.mdp._transitions import Floats, Ints, Values, as_indices, as_mas
 
 
 def estimate(
-    log: EpisodeLog, *, absorbing: Values | None = None, unseen: int | None = None, discount: float = 1.0
+    log: EpisodeLog,
+    *,
+    absorbing: Values | None = None,
+    unseen: int | None = None,
+    least_visits: int = 1,
+    discount: float = 1.0,
 ) -> FiniteMDP:
     """The process whose rows are the frequencies in the log; rewards are the means over each transition.
 
-    Actions never taken in a state are not allowed there, unless `unseen` says where they lead. A state that the log
-    reaches but never leaves, or never reaches, is where knowledge ends: it becomes absorbing.
+    Actions seen too seldom in a state are not allowed there, unless `unseen` says where they lead. A state in which
+    nothing was seen often enough is where knowledge ends: it becomes absorbing.
 
     Args:
         log: What was seen.
         absorbing: States where episodes end, as indices or as a mask. The log must not leave them.
-        unseen: The state that actions never taken lead to, for instance death, to keep policies near the data.
+        unseen: The state that actions never or too seldom seen lead to, for instance death.
+        least_visits: How often an action must have been seen in a state for its row to count. Rows from a handful of
+            visits are noise, and a policy that maximises over them picks the luckiest.
         discount: What a reward is worth one step later.
     """
     ends = as_mask("absorbing", absorbing, log.num_states)
+    if least_visits < 1:
+        raise InputError(f"`least_visits` must be at least 1, got {least_visits}")
     steps = log.steps()
     leaving = ends[steps.state]
     if leaving.any():
@@ -39,17 +48,21 @@ def estimate(
     rewards = np.bincount(where, steps.reward) / counts
     state, action, successor = np.unravel_index(cells, sizes)
     totals = visits(log)
+    known = totals >= least_visits
+    kept = known[state, action]
+    state, action, successor = (each[kept] for each in (state, action, successor))
+    counts, rewards = counts[kept], rewards[kept]
     probs = counts / totals[state, action]
-    if unseen is not None:
+    if unseen is None:
+        ends |= ~known.any(axis=1)
+    else:
         as_indices("unseen", unseen, log.num_states)
-        ends[unseen] |= not totals[unseen].any()
-        more_state, more_action = np.nonzero((totals == 0) & ~ends[:, None])
+        ends[unseen] |= not known[unseen].any()
+        more_state, more_action = np.nonzero(~known & ~ends[:, None])
         nothing = np.zeros(len(more_state))
         state, action = np.append(state, more_state), np.append(action, more_action)
         successor = np.append(successor, np.full(len(more_state), unseen))
         probs, rewards, counts = np.append(probs, nothing + 1), np.append(rewards, nothing), np.append(counts, nothing)
-    else:
-        ends |= ~totals.any(axis=1)
     return FiniteMDP.from_transitions(
         state,
         action,
