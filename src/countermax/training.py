@@ -8,6 +8,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
@@ -167,8 +168,7 @@ def fit_many(
     each_pairs = list(pairs) if isinstance(pairs, Sequence) else [pairs] * count
     each_loss = list(loss) if isinstance(loss, Sequence) else [loss] * count
     if optimizer is None:
-        chain = [] if clip is None else [optax.clip_by_global_norm(clip)]
-        optimizer = optax.chain(*chain, optax.adam(optax.cosine_decay_schedule(learning_rate, steps)))
+        optimizer = _adam(learning_rate, steps, clip)
     if isinstance(each_pairs[0], FixedPair):
         batch_size = 1
     plan = _Plan(rest, all_pairs, all_losses, pairs_axis, losses_axis, as_objective(objective), optimizer, batch_size)
@@ -227,6 +227,13 @@ def fit_many(
             fits,
         )
     return fits
+
+
+@lru_cache(maxsize=64)
+def _adam(learning_rate: float, steps: int, clip: float | None) -> optax.GradientTransformation:
+    """One object for the same settings, so that a second run of the same shape is not compiled again."""
+    chain = [] if clip is None else [optax.clip_by_global_norm(clip)]
+    return optax.chain(*chain, optax.adam(optax.cosine_decay_schedule(learning_rate, steps)))
 
 
 @eqx.filter_jit
@@ -300,6 +307,7 @@ def _held_out_losses(
     return eqx.filter_vmap(member, in_axes=axes)(params, plan.rest, p, q, plan.losses)
 
 
+@eqx.filter_jit
 def _independent_loss(loss: Loss, log_p: Float[Array, "n k"], log_q: Float[Array, "n k"]) -> Float[Array, ""]:
     """The unit in which losses are measured while training, so that one learning rate fits all of them."""
     values = jax.vmap(lambda p, q: (Independent()._joint(p, q) * jnp.abs(loss(p, q))).sum())(log_p, log_q)
