@@ -6,10 +6,13 @@ import tempfile
 from importlib.metadata import version
 
 # Compiling is most of the work here, and what is compiled runs once: optimise it less. Before JAX is imported.
-_FLAGS = ["--xla_backend_optimization_level=0", "--xla_llvm_disable_expensive_passes=true"]
-if version("jaxlib").startswith("0.10."):  # a flag that XLA does not know is fatal, so these are for a known version
-    _FLAGS += ["--xla_cpu_use_fusion_emitters=false", "--xla_cpu_parallel_codegen_split_count=1"]
-os.environ.setdefault("XLA_FLAGS", " ".join(_FLAGS))
+# A flag that XLA does not know is fatal, so the last two are for a version that is known to have them.
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+    + " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+    * version("jaxlib").startswith("0.10."),
+)
 
 import jax
 import jaxtyping
