@@ -153,7 +153,7 @@ def _findings(trial: Trial, comparison: Comparison) -> tuple[str, ...]:
 def _write_report(
     path: Path, trial: Trial, comparison: Comparison, findings: tuple[str, ...], pictures: Mapping[str, bytes]
 ) -> Path:
-    counts = {arm: [str(count) for count in counts] for arm, counts in trial.counts.items()}
+    counts = [[arm, *(str(count) for count in counts)] for arm, counts in trial.counts.items()]
     rows = dict(comparison.rows())
     columns = list(next(iter(rows.values())))
     return write_report(
@@ -161,12 +161,13 @@ def _write_report(
         trial.title,
         [
             Text(trial.about),
-            Rows(trial.outcomes, counts | {"score": [f"{value:g}" for value in trial.score]}),
+            Rows(["", *trial.outcomes], [*counts, ["score", *(f"{value:g}" for value in trial.score)]]),
             Heading("One patient, several answers"),
             *(Text(finding) for finding in findings[:2]),
             Picture(pictures["answers"], "counterfactual probabilities of each mechanism, with bounds"),
             Rows(
-                [name.replace("_", " ") for name in columns], {name: list(row.values()) for name, row in rows.items()}
+                ["", *(name.replace("_", " ") for name in columns)],
+                [[name, *row.values()] for name, row in rows.items()],
             ),
             Text(comparison.verdict),
             Heading("Why they differ: how the two worlds hang together"),

@@ -1,7 +1,7 @@
 """Self-contained HTML pages: text, tables and pictures in one file that can be mailed."""
 
 import base64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -22,6 +22,8 @@ th, td {{ padding: .25rem .8rem; text-align: right; border-bottom: 1px solid #dd
 th:first-child, td:first-child {{ text-align: left; }}
 thead th {{ border-bottom: 2px solid #888; }}
 img {{ max-width: 100%; height: auto; }}
+.wide {{ overflow-x: auto; }} .wide td {{ white-space: nowrap; }}
+details {{ margin: 1rem 0; }} pre {{ font-size: .8rem; overflow-x: auto; }}
 .note {{ color: #666; font-size: .85rem; }}
 </style>
 </head>
@@ -71,22 +73,31 @@ class Picture:
 
 @dataclass(frozen=True)
 class Rows:
-    """A table: the first column names its rows; numbers are shown with three decimals."""
+    """A table; numbers are shown with three decimals."""
 
     columns: Sequence[str]
-    rows: Mapping[str, Sequence[float | str | None]]
+    rows: Sequence[Sequence[float | str | None]]
 
     def html(self) -> str:
         """As an element of the page."""
-        head = "".join(f"<th>{escape(column)}</th>" for column in ("", *self.columns))
-        body = "".join(
-            f"<tr><td>{escape(name)}</td>{''.join(f'<td>{_cell(value)}</td>' for value in values)}</tr>\n"
-            for name, values in self.rows.items()
-        )
-        return f"<table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table>"
+        head = "".join(f"<th>{escape(column)}</th>" for column in self.columns)
+        body = "".join(f"<tr>{''.join(f'<td>{_cell(value)}</td>' for value in row)}</tr>\n" for row in self.rows)
+        return f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>'
 
 
-def write_report(path: Path, title: str, parts: Iterable[Text | Heading | Picture | Rows]) -> Path:
+@dataclass(frozen=True)
+class Preformatted:
+    """Text as it stands, folded away under a heading until it is asked for."""
+
+    heading: str
+    text: str
+
+    def html(self) -> str:
+        """As an element of the page."""
+        return f"<details><summary>{escape(self.heading)}</summary><pre>{escape(self.text)}</pre></details>"
+
+
+def write_report(path: Path, title: str, parts: Iterable[Text | Heading | Picture | Rows | Preformatted]) -> Path:
     """Writes the page; nothing in it is fetched from elsewhere."""
     body = "\n".join(part.html() for part in parts)
     return write_atomically(path, _PAGE.format(title=escape(title), body=body))

@@ -4,11 +4,11 @@ The loop runs inside `lax.scan`, a stretch between two evaluations at a time, so
 cost nothing in between. All members of `fit_many` share each compiled stretch under `vmap`; `fit` is one member.
 """
 
+import functools
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
@@ -25,7 +25,7 @@ from countermax._files import write_atomically
 from countermax._progress import Progress
 from countermax.couplings import AbstractCoupling, AbstractSampler, Independent
 from countermax.losses import Loss
-from countermax.objectives import AbstractObjective, as_objective
+from countermax.objectives import AbstractObjective, Exact, as_objective
 from countermax.optima import least_losses
 from countermax.pairs import FixedPair, Pairs, draw_pairs
 from countermax.storage import pack, unpack
@@ -122,7 +122,7 @@ def fit_many(
     evaluate_every: int | None = None,
     num_held_out: int = 256,
     patience: int | None = None,
-    progress: bool | None = None,
+    progress: bool | Callable[[int, int], None] | None = None,
     checkpoint: str | Path | None = None,
     label: str = "training",
 ) -> list[Fit[Mechanism]]:
@@ -142,7 +142,8 @@ def fit_many(
         evaluate_every: Steps between evaluations (and checkpoints); by default twenty evaluations in all.
         num_held_out: Pairs to evaluate on.
         patience: Stop after so many evaluations without a better held-out loss, averaged over members.
-        progress: Whether to show a progress bar; by default if the output is a terminal.
+        progress: Whether to show a progress bar; by default if the output is a terminal. Or a function to call instead
+            after each evaluation, with the number of steps done and of all steps.
         checkpoint: A file to write after each evaluation, and to resume from where it exists.
         label: What the progress bar says.
 
@@ -169,9 +170,10 @@ def fit_many(
     each_loss = list(loss) if isinstance(loss, Sequence) else [loss] * count
     if optimizer is None:
         optimizer = _adam(learning_rate, steps, clip)
-    if isinstance(each_pairs[0], FixedPair):
-        batch_size = 1
-    plan = _Plan(rest, all_pairs, all_losses, pairs_axis, losses_axis, as_objective(objective), optimizer, batch_size)
+    objective = as_objective(objective)
+    if isinstance(each_pairs[0], FixedPair) and isinstance(objective, Exact):
+        batch_size = 1  # more of the same pair would change nothing where nothing is sampled
+    plan = _Plan(rest, all_pairs, all_losses, pairs_axis, losses_axis, objective, optimizer, batch_size)
 
     held_out = [draw_pairs(each, num_held_out, key=key_held_out) for each in each_pairs]
     held_p, held_q = (jnp.stack([data[side] for data in held_out]) for side in (0, 1))
@@ -195,7 +197,8 @@ def fit_many(
 
     ended = "finished"
     keys = jax.random.split(key_steps, count)
-    with Progress(label, steps, done, progress) as bar:
+    report = progress if callable(progress) else None
+    with Progress(label, steps, done, False if callable(progress) else progress) as bar:
         try:
             while done < steps:
                 length = min(stretch, steps - done)
@@ -207,6 +210,8 @@ def fit_many(
                     history.loss.append(float(means[member]))
                     history.held_out.append(float(exact[member]))
                 bar.update(done, histories, optima)
+                if report is not None:
+                    report(done, steps)
                 if checkpoint is not None:
                     _write_checkpoint(checkpoint, fingerprint, state, histories, done)
                 if bool((state.bad_step >= 0).any()):
@@ -229,9 +234,9 @@ def fit_many(
     return fits
 
 
-@lru_cache(maxsize=64)
+@functools.lru_cache
 def _adam(learning_rate: float, steps: int, clip: float | None) -> optax.GradientTransformation:
-    """One object for the same settings, so that a second run of the same shape is not compiled again."""
+    """Remembered, so that a second run with the same settings finds its training loop compiled."""
     chain = [] if clip is None else [optax.clip_by_global_norm(clip)]
     return optax.chain(*chain, optax.adam(optax.cosine_decay_schedule(learning_rate, steps)))
 

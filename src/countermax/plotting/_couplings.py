@@ -11,8 +11,18 @@ from countermax.plotting._style import Floats, colours, house_style, literal
 _MOST_ANNOTATED = 8  # heatmaps of more outcomes show colours only
 
 
-def draw_couplings(joints: Mapping[str, Floats], p: Floats, q: Floats, labels: Sequence[str], title: str) -> Figure:
-    """Heatmaps: P(X=row, Y=column) under each mechanism, `p` on the left margin and `q` on top."""
+def draw_couplings(
+    joints: Mapping[str, Floats],
+    p: Floats,
+    q: Floats,
+    labels: Sequence[str],
+    title: str,
+    notes: Mapping[str, str] | None = None,
+) -> Figure:
+    """Heatmaps: P(X=row, Y=column) under each mechanism, `p` on the left margin and `q` on top.
+
+    `notes` has words to put after a mechanism's name.
+    """
     columns = min(3, len(joints))
     rows = -(-len(joints) // columns)
     brightest = max(float(joint.max()) for joint in joints.values())
@@ -27,7 +37,9 @@ def draw_couplings(joints: Mapping[str, Floats], p: Floats, q: Floats, labels: S
             grid[0, 0].axis("off")
             _margins(grid[1, 0], grid[0, 1], p, q, labels)
             _heatmap(grid[1, 1], joint, brightest)
-            panel.suptitle(literal(name), fontsize=10, color=palette[name], fontweight="bold")
+            panel.suptitle(
+                literal(name + (notes or {}).get(name, "")), fontsize=10, color=palette[name], fontweight="bold"
+            )
         figure.suptitle(literal(title), fontsize=10)
     return figure
 

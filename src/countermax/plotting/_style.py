@@ -27,8 +27,10 @@ _COLOURS = {
     "maximal": "#009E73",
     "independent": "#999999",
     "optimal": "#000000",
+    "Gadget 1": "#56B4E9",
+    "Gadget 2": "#CC79A7",
 }
-_SPARE_COLOURS = ("#CC79A7", "#56B4E9", "#F0E442", "#8C564B", "#17BECF")
+_SPARE_COLOURS = ("#F0E442", "#8C564B", "#17BECF", "#CC79A7", "#56B4E9")
 _FORMATS = (".png", ".pdf", ".svg")
 
 

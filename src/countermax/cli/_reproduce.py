@@ -1,0 +1,61 @@
+"""The commands that compute the paper's experiments anew: `reproduce` and, within it, `plot`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from countermax.cli._shared import one_line_errors, show
+
+_ALL = "all"
+_PLOT = "plot"
+_NAMES = ("maximality", "table1", "couplings")
+
+
+@one_line_errors
+def reproduce(
+    experiment: Annotated[str, typer.Argument(help=f"{', '.join(_NAMES)}, {_ALL}; or {_PLOT} to draw again.")],
+    folder: Annotated[Path | None, typer.Argument(help=f"With {_PLOT}: the folder of stored results.")] = None,
+    preset: Annotated[
+        str, typer.Option(help="quick: minutes; paper: the paper's settings and objective; best: ours.")
+    ] = "quick",
+    seeds: Annotated[int | None, typer.Option(min=1, help="How many seeds; each preset has its own number.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Where results go; by default countermax-results/PRESET.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="How many cells to compute at once.")] = 1,
+    train_only: Annotated[
+        bool, typer.Option("--train-only", help="Train and store; measure later with the same command without this.")
+    ] = False,
+) -> None:
+    """Compute the paper's experiments anew; a second call goes on where the first one stopped.
+
+    Examples: countermax reproduce all; countermax reproduce table1 --preset best --out results;
+    countermax reproduce plot results
+    """
+    from countermax._errors import InputError
+    from countermax.experiments import EXPERIMENTS, Interrupted, redraw, reproduce
+
+    if experiment == _PLOT:
+        if folder is None:
+            raise InputError("name the folder of results to draw, for instance: countermax reproduce plot results")
+        _tell(redraw(folder), folder)
+        return
+    if folder is not None:
+        raise InputError(f"{folder} was not expected: only {_PLOT} takes a folder; use --out to say where results go")
+    target = Path("countermax-results") / preset if out is None else out
+    names = list(EXPERIMENTS) if experiment == _ALL else [experiment]
+    try:
+        written = reproduce(names, target, preset=preset, seeds=seeds, jobs=jobs, train_only=train_only)
+    except Interrupted as error:
+        typer.echo(f"countermax: {error}", err=True)
+        raise typer.Exit(130) from error
+    _tell(written, target)
+
+
+def _tell(written: list[Path], folder: Path) -> None:
+    for path in written:
+        if path.suffix == ".md":
+            show(f"\n{path.stem}\n{path.read_text()}")
+    if written:
+        show(f"written: {len(written)} files; open {folder / 'index.html'} in a browser")
+    else:
+        show("trained; the same command without --train-only measures and draws")

@@ -1,0 +1,53 @@
+"""All experiments by name, and the two things one does with them: compute, and draw again."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from countermax._errors import InputError
+from countermax._files import writable_folder
+from countermax.experiments._base import AbstractExperiment, checked_preset
+from countermax.experiments._document import write_documents
+from countermax.experiments._plan import run_plan
+from countermax.experiments._store import Store
+from countermax.experiments.couplings import Couplings
+from countermax.experiments.maximality import Maximality
+from countermax.experiments.table1 import Table1
+
+EXPERIMENTS: dict[str, AbstractExperiment] = {each.name: each for each in (Maximality(), Table1(), Couplings())}
+
+
+def reproduce(
+    names: Sequence[str],
+    out: str | Path,
+    *,
+    preset: str = "quick",
+    seeds: int | None = None,
+    jobs: int = 1,
+    train_only: bool = False,
+    progress: bool | None = None,
+) -> list[Path]:
+    """Computes what is not stored yet in `out`, then writes tables, figures and the page; returns the files.
+
+    Args:
+        names: Experiments, by name.
+        out: The folder of results; a second call goes on where the first one stopped.
+        preset: `quick`, `paper` or `best`.
+        seeds: How many seeds; by default as many as the preset has.
+        jobs: Cells computed at once.
+        train_only: Train everything and measure nothing; the same call without it measures.
+        progress: Whether to show a bar; by default if the output is a terminal.
+    """
+    unknown = [name for name in names if name not in EXPERIMENTS]
+    if unknown or not names:
+        raise InputError(f"unknown experiment {', '.join(unknown) or 'name'}; known are {', '.join(EXPERIMENTS)}")
+    if seeds is not None and seeds < 1:
+        raise InputError(f"`seeds` must be at least 1, got {seeds}")
+    store = Store(writable_folder(out))
+    cells = [cell for name in names for cell in EXPERIMENTS[name].cells(checked_preset(preset), seeds)]
+    run_plan(EXPERIMENTS, cells, store, jobs=jobs, train_only=train_only, progress=progress)
+    return [] if train_only else write_documents(EXPERIMENTS, store)
+
+
+def redraw(folder: str | Path) -> list[Path]:
+    """Writes tables, figures and the page again from what is stored; computes nothing."""
+    return write_documents(EXPERIMENTS, Store(folder))
