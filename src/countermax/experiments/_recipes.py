@@ -25,7 +25,7 @@ from countermax.couplings import (
 from countermax.couplings import Table as ParameterTable
 from countermax.experiments._base import Result, Workshop, provenance
 from countermax.losses import Loss
-from countermax.objectives import Exact, Relaxed
+from countermax.objectives import AbstractObjective, Exact, Relaxed
 from countermax.pairs import Pairs
 from countermax.references import barycenter
 from countermax.storage import load, save
@@ -108,13 +108,23 @@ class Recipe:
 def train(
     recipe: Recipe,
     scores: Sequence[NDArray[np.float64]],
-    pairs: Pairs,
+    pairs: Pairs | Sequence[Pairs],
     losses: Loss | Sequence[Loss],
     *,
     seed: int,
     workshop: Workshop,
+    objective: AbstractObjective | None = None,
 ) -> tuple[list[AbstractCoupling], dict[str, Any]]:
     """Trains a gadget for each score at once, or finds them trained; also tells where and how long it took.
+
+    Args:
+        recipe: What to build and how to train it.
+        scores: One for each gadget; they decide where it starts.
+        pairs: The query distribution, or one for each gadget.
+        losses: The loss, or one for each gadget.
+        seed: Of the parameters and of the training.
+        workshop: Where mechanisms and checkpoints go.
+        objective: In place of the recipe's.
 
     Raises:
         KeyboardInterrupt: After Ctrl-C; the checkpoint stays, and the next call goes on from it.
@@ -127,15 +137,19 @@ def train(
             return [load(path) for path in files], made_with
     checkpoint = workshop.folder / "checkpoint.npz"
     start = time.perf_counter()
+    each_pairs = pairs if isinstance(pairs, Sequence) else [pairs] * len(scores)
     fits = fit_many(
-        [recipe.build(score, pairs, seed + index) for index, score in enumerate(scores)],
+        [
+            recipe.build(score, each, seed + index)
+            for index, (score, each) in enumerate(zip(scores, each_pairs, strict=True))
+        ],
         pairs,
         losses,
         key=jax.random.key(seed),
         steps=recipe.steps,
         learning_rate=recipe.learning_rate,
         batch_size=recipe.batch_size,
-        objective=Relaxed(1.0, 16) if recipe.objective == "relaxed" else Exact(),
+        objective=objective or (Relaxed(1.0, 16) if recipe.objective == "relaxed" else Exact()),
         optimizer=_constant_adam(recipe.learning_rate) if recipe.as_published else None,
         checkpoint=checkpoint,
         progress=lambda done, steps: workshop.advance(0.95 * done / steps),

@@ -1,0 +1,120 @@
+"""The sepsis process as a Gymnasium environment, `countermax/Sepsis-v0`; importing this module registers it.
+
+gymnasium.make("countermax.integrations.gymnasium:countermax/Sepsis-v0")
+"""
+
+from typing import Any, ClassVar, final
+
+import numpy as np
+
+from countermax._errors import InputError
+from countermax._extras import import_gymnasium
+from countermax.mdp import sepsis
+
+gymnasium = import_gymnasium()
+_Env: Any = gymnasium.Env
+
+_OPTIONS = ("state", "diabetic")
+_OBSERVATIONS = ("index", "variables")
+
+
+@final
+class SepsisEnv(_Env):
+    """A patient with sepsis: three treatments each step, until death, discharge or the time limit.
+
+    The observation leaves out diabetes, which `info` has. Steps are drawn from the exact rows of `sepsis.process`.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi"], "render_fps": 1}
+
+    def __init__(
+        self,
+        *,
+        faithful: bool = False,
+        prob_diabetes: float = 0.2,
+        observation: str = "index",
+        render_mode: str | None = None,
+    ):
+        """Prepares the process.
+
+        Args:
+            faithful: Whether to keep the published slip in glucose; see `sepsis.process`.
+            prob_diabetes: Before starts in which an episode would end at once are drawn again.
+            observation: `index`, one of 720, or `variables`, the seven numbers behind it.
+            render_mode: None, or `ansi` for a line of text.
+        """
+        if observation not in _OBSERVATIONS:
+            raise InputError(f"`observation` must be one of {', '.join(_OBSERVATIONS)}, got {observation!r}")
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise InputError(f"`render_mode` must be None or ansi, got {render_mode!r}")
+        self.mdp = sepsis.process(faithful=faithful, prob_diabetes=prob_diabetes)
+        self.render_mode = render_mode
+        self.observation = observation
+        self.action_space = gymnasium.spaces.Discrete(sepsis.ACTIONS.count)
+        self.observation_space = (
+            gymnasium.spaces.Discrete(sepsis.OBSERVED.count)
+            if observation == "index"
+            else gymnasium.spaces.MultiDiscrete(sepsis.OBSERVED.sizes)
+        )
+        self._state: int | None = None
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Admits a new patient.
+
+        Args:
+            seed: For the random stream; None goes on with the one there is.
+            options: `diabetic` fixes whether the patient is; `state`, an observed index, fixes the rest.
+        """
+        super().reset(seed=seed)
+        start = self._start(options or {})
+        self._state = int(self.np_random.choice(len(start), p=start))
+        return self._observed(), self._info()
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Treats the patient for one step."""
+        if self._state is None or self.mdp.absorbing[self._state]:
+            raise gymnasium.error.ResetNeeded("the episode has ended; call reset() first")
+        if not self.action_space.contains(action):
+            raise InputError(f"`action` must be an integer in 0..{self.mdp.num_actions - 1}, got {action!r}")
+        successors, probs = self.mdp.support(self._state, int(action))
+        slot = int(self.np_random.choice(len(successors), p=probs))
+        reward = float(self.mdp.rewards[self._state, int(action), slot])
+        self._state = int(successors[slot])
+        return self._observed(), reward, bool(self.mdp.absorbing[self._state]), False, self._info()
+
+    def render(self) -> str | None:
+        """The patient in words."""
+        if self.render_mode != "ansi" or self._state is None or self.mdp.state_names is None:
+            return None
+        return self.mdp.state_names[self._state]
+
+    def _observed(self) -> Any:
+        assert self._state is not None
+        index = self._state % sepsis.OBSERVED.count
+        return index if self.observation == "index" else sepsis.OBSERVED.values(index)
+
+    def _info(self) -> dict[str, Any]:
+        assert self._state is not None
+        return {"diabetic": self._state >= sepsis.OBSERVED.count, "full_state": self._state}
+
+    def _start(self, options: dict[str, Any]) -> np.ndarray:
+        """The start given the options: they condition its distribution, or replace it where they name a state."""
+        unknown = [name for name in options if name not in _OPTIONS]
+        if unknown:
+            raise InputError(f"`options` must be among {', '.join(_OPTIONS)}, got {', '.join(unknown)}")
+        start = self.mdp.start.reshape(2, -1)
+        shares = start.sum(axis=1) if options.get("diabetic") is None else np.eye(2)[int(bool(options["diabetic"]))]
+        if options.get("state") is not None:
+            state = int(options["state"])
+            if not 0 <= state < sepsis.OBSERVED.count or self.mdp.absorbing[state]:
+                raise InputError(f"`state` must be an observed index in which an episode goes on, got {state}")
+            start = np.tile(np.eye(sepsis.OBSERVED.count)[state], (2, 1))
+        weighted = start * (shares / start.sum(axis=1))[:, None]
+        return weighted.ravel()
+
+
+gymnasium.register(
+    id="countermax/Sepsis-v0",
+    entry_point="countermax.integrations.gymnasium:SepsisEnv",
+    max_episode_steps=20,
+)

@@ -1,0 +1,101 @@
+"""From logged episodes to a process: frequencies, with the counts kept so that one can see how thin the data are."""
+
+import numpy as np
+
+from countermax._errors import InputError
+from countermax.mdp._finite import FiniteMDP
+from countermax.mdp._log import EpisodeLog
+from countermax.mdp._transitions import Floats, Ints, Values, as_indices, as_mask
+
+
+def estimate(
+    log: EpisodeLog,
+    *,
+    absorbing: Values | None = None,
+    unseen: int | None = None,
+    least_visits: int = 1,
+    discount: float = 1.0,
+) -> FiniteMDP:
+    """The process whose rows are the frequencies in the log; rewards are the means over each transition.
+
+    Actions seen too seldom in a state are not allowed there, unless `unseen` says where they lead. A state in which
+    nothing was seen often enough is where knowledge ends: it becomes absorbing.
+
+    Args:
+        log: What was seen.
+        absorbing: States where episodes end, as indices or as a mask. The log must not leave them.
+        unseen: The state that actions never or too seldom seen lead to, for instance death.
+        least_visits: How often an action must have been seen in a state for its row to count. Rows from a handful of
+            visits are noise, and a policy that maximises over them picks the luckiest.
+        discount: What a reward is worth one step later.
+    """
+    ends = as_mask("absorbing", absorbing, log.num_states)
+    if least_visits < 1:
+        raise InputError(f"`least_visits` must be at least 1, got {least_visits}")
+    steps = log.steps()
+    leaving = ends[steps.state]
+    if leaving.any():
+        at = int(leaving.argmax())
+        raise InputError(
+            f"`absorbing` states must end episodes, but episode {log.name_of(int(steps.episode[at]))!r} goes on from "
+            f"state {steps.state[at]} at step {steps.step[at]}"
+        )
+    sizes = (log.num_states, log.num_actions, log.num_states)
+    cells, where = np.unique(
+        np.ravel_multi_index((steps.state, steps.action, steps.next_state), sizes), return_inverse=True
+    )
+    counts = np.bincount(where)
+    rewards = np.bincount(where, steps.reward) / counts
+    state, action, successor = np.unravel_index(cells, sizes)
+    totals = visits(log)
+    known = totals >= least_visits
+    kept = known[state, action]
+    state, action, successor = (each[kept] for each in (state, action, successor))
+    counts, rewards = counts[kept], rewards[kept]
+    probs = counts / totals[state, action]
+    if unseen is None:
+        ends |= ~known.any(axis=1)
+    else:
+        as_indices("unseen", unseen, log.num_states)
+        ends[unseen] |= not known[unseen].any()
+        more_state, more_action = np.nonzero(~known & ~ends[:, None])
+        nothing = np.zeros(len(more_state))
+        state, action = np.append(state, more_state), np.append(action, more_action)
+        successor = np.append(successor, np.full(len(more_state), unseen))
+        probs, rewards, counts = np.append(probs, nothing + 1), np.append(rewards, nothing), np.append(counts, nothing)
+    return FiniteMDP.from_transitions(
+        state,
+        action,
+        successor,
+        probs,
+        rewards,
+        num_states=log.num_states,
+        num_actions=log.num_actions,
+        start=np.bincount(log.states[:, 0], minlength=log.num_states) / len(log),
+        discount=discount,
+        absorbing=ends,
+        counts=counts,
+        state_names=log.state_names,
+        action_names=log.action_names,
+    )
+
+
+def visits(log: EpisodeLog) -> Ints:
+    """[state, action]: how often each action was taken."""
+    steps = log.steps()
+    cells = steps.state * log.num_actions + steps.action
+    return np.bincount(cells, minlength=log.num_states * log.num_actions).reshape(log.num_states, log.num_actions)
+
+
+def estimate_policy(log: EpisodeLog, *, pseudo_count: float = 0.0) -> Floats:
+    """[state, action]: how often each action was taken in each state; uniform in states never left.
+
+    Args:
+        log: What was seen.
+        pseudo_count: Added to the count of every action, so that none is impossible.
+    """
+    if not pseudo_count >= 0:
+        raise InputError(f"`pseudo_count` must not be negative, got {pseudo_count}")
+    counts = visits(log) + pseudo_count
+    totals = counts.sum(axis=1, keepdims=True)
+    return np.where(totals > 0, counts / np.where(totals > 0, totals, 1), 1 / log.num_actions)

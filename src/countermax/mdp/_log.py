@@ -1,0 +1,240 @@
+"""Logged episodes, as a dataframe has them and as arrays."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple, final
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from countermax._errors import InputError
+from countermax._extras import import_pandas
+from countermax.mdp._frames import COLUMNS, mask_of, read_episodes
+from countermax.mdp._transitions import Floats, Ints, Values, as_indices
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Steps(NamedTuple):
+    """Every step of every episode, one after the other."""
+
+    episode: Ints
+    """The episode's position in the log."""
+    step: Ints
+    state: Ints
+    action: Ints
+    next_state: Ints
+    reward: Floats
+
+
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class EpisodeLog:
+    """Episodes of one process, padded to the longest: make one with `from_frame` or with `simulate`.
+
+    After an episode's end its last state is repeated, with action 0 and reward 0, so that indexing is always safe;
+    `lengths` and `mask` say what is real.
+    """
+
+    states: Int[np.ndarray, "n times"]
+    """The states at times 0, 1, ...: one more than there are actions."""
+    actions: Int[np.ndarray, "n t"]
+    rewards: Float[np.ndarray, "n t"]
+    lengths: Int[np.ndarray, " n"]
+    """How many steps each episode has; at least one."""
+    num_states: int
+    num_actions: int
+    episodes: tuple[Hashable, ...] | None = None
+    """What the episodes are called; None for their positions."""
+    state_names: tuple[str, ...] | None = None
+    action_names: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        _check(self)
+        real = mask_of(self.lengths, self.actions.shape[1])
+        reached = mask_of(self.lengths + 1, self.states.shape[1])
+        last = np.take_along_axis(self.states, self.lengths[:, None].astype(np.int64), axis=1)
+        for name, value in (
+            ("states", np.where(reached, self.states, last).astype(np.int64)),
+            ("actions", np.where(real, self.actions, 0).astype(np.int64)),
+            ("rewards", np.where(real, self.rewards, 0).astype(np.float64)),
+            ("lengths", self.lengths.astype(np.int64)),
+        ):
+            value.setflags(write=False)
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: "pd.DataFrame",
+        *,
+        num_states: int | None = None,
+        num_actions: int | None = None,
+        state_names: Sequence[str] | None = None,
+        action_names: Sequence[str] | None = None,
+    ) -> "EpisodeLog":
+        """Reads a dataframe with the columns episode, step, state, action, next_state and reward.
+
+        Rows may come in any order. The steps of an episode count from 0 (or all of them from 1) without a gap, and each
+        starts where the one before led. What is wrong is named by row and column.
+
+        Args:
+            frame: One row for each step; other columns are ignored.
+            num_states: How many states there are; by default as many as names, or as the largest index asks for.
+            num_actions: How many actions; likewise.
+            state_names: One for each state; the columns may then hold names instead of indices.
+            action_names: The same for actions.
+        """
+        num_states = _size("num_states", num_states, state_names)
+        num_actions = _size("num_actions", num_actions, action_names)
+        read = read_episodes(
+            frame,
+            num_states=num_states,
+            num_actions=num_actions,
+            state_names=state_names,
+            action_names=action_names,
+        )
+        return cls(
+            states=read.states,
+            actions=read.actions,
+            rewards=read.rewards,
+            lengths=read.lengths,
+            num_states=int(read.states.max()) + 1 if num_states is None else num_states,
+            num_actions=int(read.actions.max()) + 1 if num_actions is None else num_actions,
+            episodes=read.episodes,
+            state_names=None if state_names is None else tuple(state_names),
+            action_names=None if action_names is None else tuple(action_names),
+        )
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def longest(self) -> int:
+        """How many steps there is room for."""
+        return self.actions.shape[1]
+
+    @property
+    def mask(self) -> Bool[np.ndarray, "n t"]:
+        """Which steps there are."""
+        return mask_of(self.lengths, self.longest)
+
+    @property
+    def num_steps(self) -> int:
+        """How many steps there are in all."""
+        return int(self.lengths.sum())
+
+    @property
+    def last_states(self) -> Int[np.ndarray, " n"]:
+        """Where each episode ended."""
+        return self.states[:, -1]
+
+    def steps(self) -> Steps:
+        """All steps one after the other, without padding."""
+        episode, step = np.nonzero(self.mask)
+        return Steps(
+            episode,
+            step,
+            self.states[episode, step],
+            self.actions[episode, step],
+            self.states[episode, step + 1],
+            self.rewards[episode, step],
+        )
+
+    def returns(self, discount: float = 1.0) -> Float[np.ndarray, " n"]:
+        """The discounted sum of each episode's rewards."""
+        return self.rewards @ discount ** np.arange(self.longest)
+
+    def select(self, episodes: Values) -> "EpisodeLog":
+        """Some of the episodes, by position; with repeats they are a bootstrap sample."""
+        chosen = as_indices("episodes", episodes, len(self))
+        if chosen.ndim != 1 or chosen.size == 0:
+            raise InputError(f"`episodes` must be a vector of at least one position, got shape {chosen.shape}")
+        return replace(
+            self,
+            states=self.states[chosen],
+            actions=self.actions[chosen],
+            rewards=self.rewards[chosen],
+            lengths=self.lengths[chosen],
+            episodes=tuple(self._names()[each] for each in chosen),
+        )
+
+    def with_states(self, table: Values, num_states: int, *, state_names: Sequence[str] | None = None) -> "EpisodeLog":
+        """The same episodes seen through a coarser description of the states.
+
+        Args:
+            table: The new index of each old state.
+            num_states: How many new states there are.
+            state_names: Their names.
+        """
+        new = as_indices("table", table, num_states)
+        if new.shape != (self.num_states,):
+            raise InputError(f"`table` must have one entry for each of {self.num_states} states, got {new.shape}")
+        names = None if state_names is None else tuple(state_names)
+        return replace(self, states=new[self.states], num_states=num_states, state_names=names)
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row for each step, as `from_frame` reads them."""
+        steps = self.steps()
+        names = self._names()
+        columns = ([names[each] for each in steps.episode.tolist()], *steps[1:])
+        return import_pandas().DataFrame(dict(zip(COLUMNS, columns, strict=True)))
+
+    def __repr__(self) -> str:
+        return (
+            f"EpisodeLog({len(self)} episodes, {self.num_steps} steps, at most {self.longest} in one; "
+            f"{self.num_states} states, {self.num_actions} actions)"
+        )
+
+    def name_of(self, episode: int) -> Hashable:
+        """What the episode at this position is called."""
+        return self._names()[episode]
+
+    def _names(self) -> Sequence[Hashable]:
+        return range(len(self)) if self.episodes is None else self.episodes
+
+
+def _size(name: str, size: int | None, names: Sequence[str] | None) -> int | None:
+    if names is None:
+        return size
+    if size is not None and size != len(names):
+        raise InputError(f"`{name}` must be the number of names, {len(names)}, got {size}")
+    return len(names)
+
+
+def _check(log: EpisodeLog) -> None:
+    if log.actions.ndim != 2 or log.actions.size == 0:
+        raise InputError(f"`actions` must be [episode, step] and not empty, got shape {log.actions.shape}")
+    count, longest = log.actions.shape
+    for name, array, shape in (
+        ("states", log.states, (count, longest + 1)),
+        ("rewards", log.rewards, (count, longest)),
+        ("lengths", log.lengths, (count,)),
+    ):
+        if array.shape != shape:
+            raise InputError(f"`{name}` must have shape {shape}, got {array.shape}")
+    if log.episodes is not None and len(log.episodes) != count:
+        raise InputError(f"`episodes` must name each of {count} episodes, got {len(log.episodes)}")
+
+    def refuse(name: str, array: np.ndarray, bad: np.ndarray, rule: str) -> None:
+        if bad.any():
+            place = np.unravel_index(int(bad.argmax()), bad.shape)
+            episode = log._names()[int(place[0])]
+            step = f", step {place[1]}" if len(place) > 1 else ""
+            raise InputError(f"`{name}` {rule}, got {array[place]} in episode {episode!r}{step}")
+
+    lengths = log.lengths
+    refuse("lengths", lengths, (lengths < 1) | (lengths > longest), f"must lie in 1..{longest}: no episode is empty")
+    real, reached = mask_of(lengths, longest), mask_of(lengths + 1, longest + 1)
+    outside = (log.states < 0) | (log.states >= log.num_states)
+    refuse("states", log.states, reached & outside, f"must lie in 0..{log.num_states - 1}")
+    unknown = (log.actions < 0) | (log.actions >= log.num_actions)
+    refuse("actions", log.actions, real & unknown, f"must lie in 0..{log.num_actions - 1}")
+    refuse("rewards", log.rewards, real & ~np.isfinite(log.rewards), "must be finite")
+    for name, names, size in (
+        ("state_names", log.state_names, log.num_states),
+        ("action_names", log.action_names, log.num_actions),
+    ):
+        if names is not None and len(names) != size:
+            raise InputError(f"`{name}` must hold {size} names, got {len(names)}")

@@ -1,0 +1,221 @@
+"""Planning in a finite MDP: the best policy, the value of any policy, and where it leads over time.
+
+A policy is an array [state, action] whose rows are distributions. Everything is exact up to rounding: linear solves
+and forward recursions, in double precision.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse import linalg
+
+from countermax._errors import InputError
+from countermax.mdp._finite import FiniteMDP
+from countermax.mdp._transitions import SUM_TOLERANCE, Floats, Values, as_floats, as_indices
+
+_TIE = 1e-9  # a gain below this share of the largest value is rounding, not an improvement
+_DENSE_SHARE = 0.02  # above this share of nonzeros a dense solve is faster than a sparse one
+
+
+class Plan(NamedTuple):
+    """A best policy, and what everything is worth under it."""
+
+    actions: Int[np.ndarray, " s"]
+    """The best action in each state."""
+    values: Float[np.ndarray, " s"]
+    """The expected discounted reward from each state on."""
+    action_values: Float[np.ndarray, "s a"]
+    """The same if the first action is another one; `-inf` where it is not allowed."""
+    rounds: int
+
+    @property
+    def policy(self) -> Float[np.ndarray, "s a"]:
+        """The policy that takes the best action for certain."""
+        return deterministic(self.actions, self.action_values.shape[1])
+
+
+def policy_iteration(mdp: FiniteMDP, *, actions: Values | None = None, most_rounds: int = 1000) -> Plan:
+    """The policy with the largest discounted value over an unlimited horizon.
+
+    Each round solves for the values of the policy and then improves every action that can be improved by more than
+    rounding. Keeping the old action on ties is what makes it end: where several actions are worth exactly the same, an
+    argmax follows the last digit and can run in circles.
+
+    Args:
+        mdp: With a discount below one, or absorbing states that every policy met on the way reaches.
+        actions: Where to begin; by default the largest immediate reward, the lowest action on ties.
+        most_rounds: An error after so many; in practice ten or so suffice.
+    """
+    immediate = np.where(mdp.allowed, mdp.expected_rewards, -np.inf)
+    current = immediate.argmax(axis=1) if actions is None else _as_actions(mdp, actions)
+    everywhere = np.arange(mdp.num_states)
+    for rounds in range(1, most_rounds + 1):
+        values = policy_values(mdp, deterministic(current, mdp.num_actions))
+        worth = action_values(mdp, values)
+        gain = worth.max(axis=1) - worth[everywhere, current]
+        better = gain > _TIE * max(1e-300, float(np.abs(values).max()))
+        if not better.any():
+            return Plan(current, values, worth, rounds)
+        current = np.where(better, worth.argmax(axis=1), current)
+    raise InputError(f"policy iteration must end within `most_rounds`, but did not in {most_rounds}")
+
+
+def policy_values(
+    mdp: FiniteMDP, policy: Values, *, horizon: int | None = None, discount: float | None = None
+) -> Floats:
+    """The expected sum of discounted rewards from each state on.
+
+    Args:
+        mdp: The process.
+        policy: [state, action], rows that sum to one.
+        horizon: How many steps; unlimited by default.
+        discount: In place of the process's own; 1 for the plain return.
+    """
+    probs = as_policy(mdp, policy)
+    factor = _as_discount(mdp, discount)
+    chain = policy_matrix(mdp, probs)
+    gains = (probs * mdp.expected_rewards).sum(axis=1)
+    if horizon is not None:
+        values = np.zeros(mdp.num_states)
+        for _ in range(_as_horizon(horizon)):
+            values = gains + factor * (chain @ values)
+        return values
+    live = np.flatnonzero(~mdp.absorbing)
+    if factor == 1:
+        _check_proper(mdp, chain)
+    inner = sparse.csr_array(chain[live][:, live])
+    system = sparse.eye_array(len(live), format="csr") - factor * inner
+    values = np.zeros(mdp.num_states)
+    if system.nnz > _DENSE_SHARE * len(live) ** 2:
+        values[live] = np.linalg.solve(system.toarray(), gains[live])
+    elif len(live):
+        values[live] = linalg.spsolve(system.tocsc(), gains[live])
+    return values
+
+
+def policy_value(mdp: FiniteMDP, policy: Values, *, horizon: int | None = None, discount: float | None = None) -> float:
+    """The expected sum of discounted rewards of an episode; see `policy_values`."""
+    return float(mdp.start @ policy_values(mdp, policy, horizon=horizon, discount=discount))
+
+
+def state_distributions(mdp: FiniteMDP, policy: Values, horizon: int) -> Float[np.ndarray, "t s"]:
+    """Where episodes are at times 0..horizon, exactly; those that ended stay in their absorbing state.
+
+    Args:
+        mdp: The process.
+        policy: [state, action], rows that sum to one.
+        horizon: How many steps.
+    """
+    backwards = policy_matrix(mdp, policy).T.tocsr()
+    rows = [mdp.start]
+    for _ in range(_as_horizon(horizon)):
+        rows.append(backwards @ rows[-1])
+    return np.stack(rows)
+
+
+def action_values(mdp: FiniteMDP, values: Values, *, discount: float | None = None) -> Floats:
+    """[state, action]: the expected reward of a step and of what follows; `-inf` where an action is not allowed."""
+    later = as_floats("values", values)
+    if later.shape != (mdp.num_states,):
+        raise InputError(f"`values` must have one number for each of {mdp.num_states} states, got shape {later.shape}")
+    worth = mdp.expected_rewards + _as_discount(mdp, discount) * (mdp.matrix @ later).reshape(mdp.allowed.shape)
+    return np.where(mdp.allowed, worth, -np.inf)
+
+
+def policy_matrix(mdp: FiniteMDP, policy: Values) -> sparse.csr_array:
+    """The Markov chain [state, next state] of a policy, sparse."""
+    probs = as_policy(mdp, policy)
+    state, action = np.nonzero(probs)
+    mixing = sparse.csr_array(
+        (probs[state, action], (state, state * mdp.num_actions + action)), shape=(mdp.num_states, probs.size)
+    )
+    return sparse.csr_array(mixing @ mdp.matrix)
+
+
+def as_policy(mdp: FiniteMDP, policy: Values) -> Floats:
+    """A policy for this process; what is wrong with it is named by state and action."""
+    probs = as_floats("policy", policy)
+    if probs.shape != mdp.allowed.shape:
+        raise InputError(f"`policy` must be [state, action] of shape {mdp.allowed.shape}, got {probs.shape}")
+    bad = ~((probs >= 0) & (probs < np.inf))
+    if bad.any():
+        state, action = divmod(int(bad.argmax()), mdp.num_actions)
+        raise InputError(
+            f"`policy` must be finite and not negative, got {probs[state, action]:g} in {mdp.name_of_state(state)}, "
+            f"{mdp.name_of_action(action)}"
+        )
+    sums = probs.sum(axis=1)
+    off = ~(np.abs(sums - 1) <= SUM_TOLERANCE)
+    if off.any():
+        state = int(off.argmax())
+        raise InputError(f"`policy` must sum to one in each state, got {sums[state]:.6g} in {mdp.name_of_state(state)}")
+    unknown = (probs > 0) & ~mdp.allowed
+    if unknown.any():
+        state, action = divmod(int(unknown.argmax()), mdp.num_actions)
+        raise InputError(
+            f"`policy` must keep to allowed actions, but takes {mdp.name_of_action(action)} in "
+            f"{mdp.name_of_state(state)}, which has no transition row; {int(unknown.sum())} such pair(s) in all"
+        )
+    return probs / sums[:, None]
+
+
+def deterministic(actions: Values, num_actions: int) -> Floats:
+    """The policy that takes these actions, one for each state, for certain."""
+    return np.eye(num_actions)[as_indices("actions", actions, num_actions)]
+
+
+def softened(policy: Values, best: float, *, allowed: Bool[np.ndarray, "s a"] | None = None) -> Floats:
+    """A policy that takes the most likely action of each state with probability `best`, and else any other one.
+
+    Args:
+        policy: [state, action]; on ties the lowest action is the most likely.
+        best: The most likely action's new probability.
+        allowed: Which actions can be taken where; all of them by default. Where there is no other, `best` is one.
+    """
+    probs = as_floats("policy", policy)
+    if probs.ndim != 2 or probs.size == 0:
+        raise InputError(f"`policy` must be [state, action], got shape {probs.shape}")
+    if not 0 <= best <= 1:
+        raise InputError(f"`best` must lie in [0, 1], got {best}")
+    chosen = np.eye(probs.shape[1], dtype=bool)[probs.argmax(axis=1)]
+    others = (np.ones_like(chosen) if allowed is None else allowed) & ~chosen
+    number = others.sum(axis=1, keepdims=True)
+    return np.where(chosen, np.where(number > 0, best, 1.0), others * (1 - best) / np.maximum(number, 1))
+
+
+def _check_proper(mdp: FiniteMDP, chain: sparse.csr_array) -> None:
+    """Without a discount, values are finite if every state can reach an absorbing one."""
+    ending = mdp.absorbing.copy()
+    while True:
+        more = ending | (chain @ ending.astype(np.float64) > 0)
+        if (more == ending).all():
+            break
+        ending = more
+    if not ending.all():
+        raise InputError(
+            "without a discount every state must lead to an absorbing one, but under this policy "
+            f"{mdp.name_of_state(int((~ending).argmax()))} does not; give a `horizon` or a `discount` below one"
+        )
+
+
+def _as_actions(mdp: FiniteMDP, actions: Values) -> NDArray[np.int64]:
+    array = as_indices("actions", actions, mdp.num_actions)
+    as_policy(mdp, deterministic(array, mdp.num_actions))
+    return array
+
+
+def _as_discount(mdp: FiniteMDP, discount: float | None) -> float:
+    if discount is None:
+        return mdp.discount
+    if not 0 <= discount <= 1:
+        raise InputError(f"`discount` must lie in [0, 1], got {discount}")
+    return float(discount)
+
+
+def _as_horizon(horizon: int) -> int:
+    if horizon < 0:
+        raise InputError(f"`horizon` must not be negative, got {horizon}")
+    return horizon
