@@ -12,10 +12,10 @@ demo: $(VENV)/.installed          ## a bundled clinical trial, its pictures and 
 	$(BIN)/countermax demo --out $(OUT)
 
 test: $(VENV)/.developing         ## the test suite
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist=worksteal
 
 test-slow: $(VENV)/.developing    ## the long statistical runs
-	$(BIN)/python -m pytest -n auto -m slow
+	$(BIN)/python -m pytest -n auto --dist=worksteal -m slow
 
 lint: $(VENV)/.developing         ## formatting, style, types, and which module may import which
 	$(BIN)/ruff format --check .

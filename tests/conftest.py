@@ -1,9 +1,18 @@
-"""Settings for all tests: strict ranks, quiet and repeatable property tests."""
+"""Settings for all tests: strict ranks, quiet and repeatable property tests, and little time spent compiling."""
 
 import os
+import shutil
+import tempfile
+from importlib.metadata import version
 
 # Compiling is most of the work here, and what is compiled runs once: optimise it less. Before JAX is imported.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
+# A flag that XLA does not know is fatal, so the last two are for a version that is known to have them.
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+    + " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+    * version("jaxlib").startswith("0.10."),
+)
 
 import jax
 import jaxtyping
@@ -20,6 +29,18 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("countermax")
+
+_CACHE = "COUNTERMAX_TEST_CACHE"
+
+
+def pytest_configure(config):
+    """What one process has compiled, the others take from a folder that lives as long as the session."""
+    if _CACHE not in os.environ:
+        os.environ[_CACHE] = tempfile.mkdtemp(prefix="countermax-compiled-")
+        config.add_cleanup(lambda: shutil.rmtree(os.environ.pop(_CACHE), ignore_errors=True))
+    jax.config.update("jax_compilation_cache_dir", os.environ[_CACHE])
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
 @pytest.fixture

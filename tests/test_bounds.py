@@ -1,5 +1,7 @@
 """Bounds against a linear programme over all couplings, and over the counterfactually stable ones."""
 
+from functools import partial
+
 import jax
 import numpy as np
 import pytest
@@ -8,6 +10,9 @@ from scipy.optimize import linprog
 from countermax import GumbelMax, Independent, InverseCDF, Maximal, effect_bounds, outcome_bounds, score_bounds
 
 pytestmark = pytest.mark.usefixtures("double")
+
+of_outcomes = jax.jit(outcome_bounds, static_argnames="stable")
+of_scores = jax.jit(score_bounds, static_argnames="stable")
 
 
 def programme(p, q, x, value, *, stable):
@@ -54,15 +59,13 @@ def logs(*probs):
 
 @pytest.mark.parametrize("stable", [False, True])
 def test_bounds_are_those_of_the_linear_programme(stable):
-    of_outcomes = jax.jit(lambda p, q, x: outcome_bounds(p, q, x, stable=stable))
-    of_scores = jax.jit(lambda p, q, x, h: score_bounds(p, q, x, h, stable=stable))
     for seed in range(100):
         p, q, x, score = random_query(seed)
-        found = of_outcomes(*logs(p, q), x)
+        found = of_outcomes(*logs(p, q), x, stable=stable)
         expected = np.array([programme(p, q, x, unit, stable=stable) for unit in np.eye(len(p))]).T
         np.testing.assert_allclose(found, expected, atol=1e-8, err_msg=f"seed {seed}")
         np.testing.assert_allclose(
-            of_scores(*logs(p, q), x, score),
+            of_scores(*logs(p, q), x, score, stable=stable),
             programme(p, q, x, score, stable=stable),
             atol=1e-8,
             err_msg=f"seed {seed}",
@@ -95,7 +98,7 @@ def test_every_mechanism_lies_within_the_bounds(coupling):
 
 def test_stability_narrows_the_bounds():
     p, q = logs(np.array([0.3, 0.4, 0.3]), np.array([0.1, 0.3, 0.6]))
-    wide, narrow = (outcome_bounds(p, q, 0, stable=stable) for stable in (False, True))
+    wide, narrow = (of_outcomes(p, q, 0, stable=stable) for stable in (False, True))
     assert (narrow.width <= wide.width + 1e-12).all()
     assert narrow.width.sum() < 0.6 * wide.width.sum()
 
@@ -108,7 +111,7 @@ def test_equal_ratios_are_equal_despite_rounding():
 
 
 def test_single_precision_keeps_four_digits():
-    bounds = jax.jit(lambda p, q, x, h: score_bounds(p, q, x, h, stable=True))
+    bounds = partial(of_scores, stable=True)
     for seed in range(40):
         p, q, x, score = random_query(seed)
         single = [each.astype(np.float32) for each in (*logs(p, q), score)]
@@ -118,11 +121,11 @@ def test_single_precision_keeps_four_digits():
 def test_bounds_hold_where_probabilities_are_nearly_one_or_vanish():
     """In single precision 1 - q_j has no digits where q_j is nearly one, and exp(160) overflows."""
     single = np.float32
-    np.testing.assert_array_equal(outcome_bounds(single([0, -25]), single([0, -20]), 1).lower, [0, 0])
-    np.testing.assert_array_equal(outcome_bounds(single([80, -80]), single([80, -80]), 1), [[0, 0], [1, 1]])
+    np.testing.assert_array_equal(of_outcomes(single([0, -25]), single([0, -20]), 1).lower, [0, 0])
+    np.testing.assert_array_equal(of_outcomes(single([80, -80]), single([80, -80]), 1), [[0, 0], [1, 1]])
     p, q = single([80, -80, 10]), single([80, -80, 20])
-    np.testing.assert_array_equal(outcome_bounds(p, q, 1, stable=True), [[0, 1, 0], [0, 1, 0]])
-    np.testing.assert_array_equal(score_bounds(p, q, 1, single([0, 1, 2]), stable=True), [1, 1])
+    np.testing.assert_array_equal(of_outcomes(p, q, 1, stable=True), [[0, 1, 0], [0, 1, 0]])
+    np.testing.assert_array_equal(of_scores(p, q, 1, single([0, 1, 2]), stable=True), [1, 1])
 
 
 @pytest.mark.parametrize("stable", [False, True])
@@ -131,12 +134,12 @@ def test_gradients_of_bounds_are_finite(stable):
         ends = outcome_bounds(p, q, 2, stable=stable), score_bounds(p, q, 2, np.float32([0, 1, 2, 1]), stable=stable)
         return sum(each.sum() for each in jax.tree.leaves(ends))
 
-    gradients = jax.grad(total, (0, 1))(np.float32([80, -80, 0, 1]), np.float32([-80, 80, 0, 1]))
+    gradients = jax.jit(jax.grad(total, (0, 1)))(np.float32([80, -80, 0, 1]), np.float32([-80, 80, 0, 1]))
     assert all(np.isfinite(each).all() for each in gradients)
 
 
 def test_stable_outcome_bounds_keep_four_digits_in_single_precision():
-    bounds = jax.jit(lambda p, q, x: outcome_bounds(p, q, x, stable=True))
+    bounds = partial(of_outcomes, stable=True)
     p, q = [-1.13985, 7.99036, 1.79648, -4.86857, 8.6468], [-7.39761, 0.92333, -8.39728, -11.74193, 7.19655]
     rng = np.random.default_rng(0)
     pairs = [np.array([p, q]), *(scale * rng.normal(size=(2, 5)) for scale in (1, 5, 20) for _ in range(30))]

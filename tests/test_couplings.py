@@ -16,6 +16,20 @@ pytestmark = pytest.mark.usefixtures("double")
 
 FIXED = [Independent(), GumbelMax(), InverseCDF(), Maximal()]
 JOINTS = {type(each): jax.jit(lambda p, q, each=each: each.joint(p, q)) for each in FIXED}
+joint_in_order = jax.jit(lambda score, p, q: InverseCDF.sorted_by(score).joint(p, q))
+least_cost = jax.jit(lambda loss, p, q: Optimal(loss).cost(p, q))
+row_of_inverse_cdf = jax.jit(InverseCDF().counterfactual_probs)
+
+
+def _law_and_answer(coupling):
+    def loss(p, q, x, weights):
+        return (coupling.joint(p, q) * weights).sum() + (coupling.counterfactual_probs(p, q, x) * weights[0]).sum()
+
+    return jax.jit(loss)
+
+
+LOSSES = {type(each): _law_and_answer(each) for each in FIXED}
+GRADIENTS = {each: jax.jit(jax.grad(loss, (0, 1))) for each, loss in LOSSES.items()}
 
 
 def least_loss(p, q, loss):
@@ -29,14 +43,22 @@ def least_loss(p, q, loss):
 @given(pairs(spread=5.0), st.integers(0, 2**31))
 def test_optimal_attains_the_linear_programme(pair, seed):
     loss = np.random.default_rng(seed).normal(size=(len(pair[0]),) * 2)
-    assert float(Optimal(loss).cost(*pair)) == pytest.approx(least_loss(*map(softmax, pair), loss), abs=1e-6)
+    assert float(least_cost(loss, *pair)) == pytest.approx(least_loss(*map(softmax, pair), loss), abs=1e-6)
+
+
+def test_negative_losses_have_an_optimum_too():
+    """POT by itself calls these problems infeasible."""
+    p, q = np.array([-np.inf, 0.0]), np.zeros(2)
+    for seed in (11698, 9):
+        loss = np.random.default_rng(seed).normal(size=(2, 2)) - 2
+        assert float(least_cost(loss, p, q)) == pytest.approx(least_loss(softmax(p), softmax(q), loss))
 
 
 @given(pairs(spread=5.0), st.integers(0, 2**31))
 def test_inverse_cdf_sorted_by_a_score_is_optimal_for_it(pair, seed):
     score = np.round(np.random.default_rng(seed).normal(size=len(pair[0])), 1)
     loss = (score[:, None] - score[None, :]) ** 2
-    found = (InverseCDF.sorted_by(score).joint(*pair) * loss).sum()
+    found = (joint_in_order(score, *pair) * loss).sum()
     assert float(found) == pytest.approx(least_loss(*map(softmax, pair), loss), abs=1e-6)
 
 
@@ -53,7 +75,7 @@ def test_inverse_cdf_overlaps_intervals(pair):
     p, q = map(softmax, pair)
     upper_p, upper_q = np.cumsum(p)[:, None], np.cumsum(q)[None, :]
     overlap = np.minimum(upper_p, upper_q) - np.maximum(upper_p - p[:, None], upper_q - q[None, :])
-    np.testing.assert_allclose(InverseCDF().joint(*pair), np.maximum(overlap, 0), atol=1e-12)
+    np.testing.assert_allclose(JOINTS[InverseCDF](*pair), np.maximum(overlap, 0), atol=1e-12)
 
 
 def test_inverse_cdf_pairs_rare_outcomes_at_the_far_end():
@@ -65,7 +87,7 @@ def test_inverse_cdf_pairs_rare_outcomes_at_the_far_end():
 @given(pairs())
 def test_maximal_keeps_the_overlap_and_splits_the_rest_as_a_product(pair):
     p, q = map(softmax, pair)
-    law = np.asarray(Maximal().joint(*pair))
+    law = np.asarray(JOINTS[Maximal](*pair))
     np.testing.assert_allclose(np.diag(law), np.minimum(p, q), atol=1e-14)
     leaving, arriving = np.maximum(p - q, 0), np.maximum(q - p, 0)
     if leaving.sum() > 1e-6:
@@ -76,14 +98,9 @@ def test_maximal_keeps_the_overlap_and_splits_the_rest_as_a_product(pair):
 @pytest.mark.parametrize("coupling", FIXED, ids=lambda each: type(each).__name__)
 @pytest.mark.parametrize("name", AWKWARD)
 def test_gradients_of_laws_and_answers_are_finite(coupling, name):
-    p, q = map(jnp.asarray, AWKWARD[name])
-    weights = jnp.asarray(np.random.default_rng(0).normal(size=(p.size, p.size)))
-    x = int(jnp.argmax(p))
-
-    def loss(p, q):
-        return (coupling.joint(p, q) * weights).sum() + (coupling.counterfactual_probs(p, q, x) * weights[0]).sum()
-
-    for gradient in jax.grad(loss, (0, 1))(p, q):
+    p, q = AWKWARD[name]
+    weights = np.random.default_rng(0).normal(size=(p.size, p.size))
+    for gradient in GRADIENTS[type(coupling)](p, q, int(np.argmax(p)), weights):
         assert jnp.isfinite(gradient).all()
 
 
@@ -92,13 +109,10 @@ def test_gradients_of_laws_are_finite_differences(coupling):
     rng = np.random.default_rng(3)
     p, q, weights = rng.normal(size=4), rng.normal(size=4), rng.normal(size=(4, 4))
 
-    @jax.jit
-    def loss(p, q):
-        return (coupling.joint(p, q) * weights).sum()
-
-    found = np.asarray(jax.grad(loss)(p, q))
+    loss = LOSSES[type(coupling)]
+    found = np.asarray(GRADIENTS[type(coupling)](p, q, 1, weights)[0])
     steps = 1e-6 * np.eye(4)
-    expected = [(loss(p + step, q) - loss(p - step, q)) / 2e-6 for step in steps]
+    expected = [(loss(p + step, q, 1, weights) - loss(p - step, q, 1, weights)) / 2e-6 for step in steps]
     np.testing.assert_allclose(found, expected, atol=1e-8)
 
 
@@ -109,18 +123,19 @@ def test_batches_are_what_single_calls_are(coupling):
     rng = np.random.default_rng(0)
     p, q = rng.normal(size=(2, 6, 4))
     x = rng.integers(0, 4, 6)
+    single = jax.jit(lambda p, q, x: coupling.counterfactual_probs(p, q, x))
     rows = jax.jit(jax.vmap(lambda p, q, x: coupling.counterfactual_probs(p, q, x)))(p, q, x)
     for index in range(6):
-        np.testing.assert_allclose(rows[index], coupling.counterfactual_probs(p[index], q[index], x[index]), atol=1e-12)
+        np.testing.assert_allclose(rows[index], single(p[index], q[index], x[index]), atol=1e-12)
 
 
 def test_no_intervention_means_no_change():
     logits = np.array([0.3, -np.inf, 1.0, -2.0])
     keys = jax.random.split(jax.random.key(0), 1000)
     for mechanism in (GumbelMax(), InverseCDF()):
+        draws = jax.jit(jax.vmap(lambda x, key, m=mechanism: m.counterfactual(logits, logits, x, key=key), (None, 0)))
         for x in (0, 2, 3):
-            y = jax.vmap(lambda key, m=mechanism, x=x: m.counterfactual(logits, logits, x, key=key))(keys)
-            assert (y == x).all()
+            assert (draws(x, keys) == x).all()
 
 
 def test_wasserstein_distance_is_scipys():
@@ -184,7 +199,7 @@ def test_sizes_that_do_not_fit_are_refused(as_users_call):
 def test_inverse_cdf_keeps_rare_outcomes_where_nothing_changed(logits, dtype):
     logits = np.asarray(logits, dtype)
     for x in range(logits.size):
-        np.testing.assert_array_equal(InverseCDF().counterfactual_probs(logits, logits, x), np.eye(logits.size)[x])
+        np.testing.assert_array_equal(row_of_inverse_cdf(logits, logits, x), np.eye(logits.size)[x])
 
 
 def test_inverse_cdf_pairs_rare_outcomes_between_equal_ones():

@@ -14,6 +14,10 @@ from countermax import race
 pytestmark = pytest.mark.usefixtures("double")
 
 joint = jax.jit(race.joint)
+row = jax.jit(race.row)
+rows = jax.jit(jax.vmap(race.row, (None, None, 0)))
+agreement_by_outcome = jax.jit(race.agreement_by_outcome)
+agreement = jax.jit(race.agreement)
 squared_difference = jax.jit(race.expected_squared_difference)
 
 
@@ -58,7 +62,7 @@ def test_a_row_is_the_normalised_row_of_the_matrix(pair):
     p, q = map(log_probs, pair)
     law = joint(p, q)
     for x in np.flatnonzero(np.exp(p) > 1e-6):
-        np.testing.assert_allclose(race.row(p, q, jnp.asarray(x)), law[x] / jnp.exp(p[x]), atol=1e-9)
+        np.testing.assert_allclose(row(p, q, jnp.asarray(x)), law[x] / jnp.exp(p[x]), atol=1e-9)
 
 
 @given(pairs())
@@ -67,9 +71,9 @@ def test_agreement_is_proposition_1(pair):
     expected = [
         1 / (np.maximum(p / p[i], q / q[i])).sum() if p[i] > 1e-200 and q[i] > 1e-200 else 0.0 for i in range(p.size)
     ]
-    found = race.agreement_by_outcome(*map(log_probs, pair))
+    found = agreement_by_outcome(*map(log_probs, pair))
     np.testing.assert_allclose(found, expected, atol=1e-14)
-    np.testing.assert_allclose(race.agreement(*map(log_probs, pair)), sum(expected), atol=1e-14)
+    np.testing.assert_allclose(agreement(*map(log_probs, pair)), sum(expected), atol=1e-14)
 
 
 @given(pairs(), st.integers(0, 2**31))
@@ -98,24 +102,27 @@ def test_the_law_is_the_integral_over_both_winning_times():
                 assert law[i, j] == pytest.approx(quad(density, 0, 1, (i, j), points=kinks)[0], abs=1e-10)
 
 
+@jax.jit
+def everything(p, q, weights, score):
+    p, q = log_probs(p), log_probs(q)
+    return (
+        (race.joint(p, q) * weights).sum()
+        + (race.row(p, q, jnp.argmax(p)) * weights[0]).sum()
+        + race.agreement(p, q)
+        + race.expected_squared_difference(p, q, score, -score)
+    )
+
+
+gradients = jax.jit(jax.grad(everything, (0, 1)))
+
+
 @pytest.mark.parametrize("name", AWKWARD)
 def test_gradients_are_finite_everywhere(name):
-    p, q = map(jnp.asarray, AWKWARD[name])
-    weights = jnp.asarray(np.random.default_rng(0).normal(size=(p.size, p.size)))
-    score = jnp.arange(p.size, dtype=p.dtype)
-
-    def loss(p, q):
-        p, q = log_probs(p), log_probs(q)
-        x = jnp.argmax(p)
-        return (
-            (race.joint(p, q) * weights).sum()
-            + (race.row(p, q, x) * weights[0]).sum()
-            + race.agreement(p, q)
-            + race.expected_squared_difference(p, q, score, score)
-        )
-
-    for dtype in (jnp.float32, jnp.float64):
-        for gradient in jax.grad(loss, (0, 1))(p.astype(dtype), q.astype(dtype)):
+    p, q = AWKWARD[name]
+    weights = np.random.default_rng(0).normal(size=(p.size, p.size))
+    for dtype in (np.float32, np.float64):
+        arguments = (each.astype(dtype) for each in (p, q, weights, np.arange(p.size)))
+        for gradient in gradients(*arguments):
             assert jnp.isfinite(gradient).all()
 
 
@@ -126,13 +133,10 @@ def test_gradients_are_finite_differences(seed):
     p[0] = q[1] = -np.inf  # impossible outcomes stay impossible, so only the others are moved
     weights, score = rng.normal(size=(6, 6)), rng.normal(size=6)
 
-    @jax.jit
     def loss(p, q):
-        p, q = log_probs(p), log_probs(q)
-        matrix = (race.joint(p, q) * weights).sum()
-        return matrix + race.expected_squared_difference(p, q, jnp.asarray(score), jnp.asarray(-score))
+        return everything(p, q, weights, score)
 
-    found = np.concatenate(jax.grad(loss, (0, 1))(p, q))
+    found = np.concatenate(gradients(p, q, weights, score))
     both = np.concatenate([p, q])
     for k in np.flatnonzero(np.isfinite(both)):
         step = 1e-6 * np.eye(12)[k]
@@ -146,9 +150,9 @@ def test_logits_over_eighty_either_way_are_safe(dtype):
     rng = np.random.default_rng(1)
     for _ in range(20):
         p, q = (log_probs(rng.uniform(-80, 80, 40)).astype(dtype) for _ in range(2))
-        rows = jax.vmap(race.row, (None, None, 0))(p, q, jnp.arange(40))
-        np.testing.assert_allclose(rows.sum(axis=1), 1, atol=100 * jnp.finfo(dtype).eps)
-        assert (rows >= 0).all()
+        found = rows(p, q, jnp.arange(40))
+        np.testing.assert_allclose(found.sum(axis=1), 1, atol=100 * jnp.finfo(dtype).eps)
+        assert (found >= 0).all()
 
 
 def test_a_row_of_a_hundred_thousand_outcomes_builds_no_matrix():

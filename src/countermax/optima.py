@@ -30,7 +30,8 @@ def least_losses(loss: Loss, log_p: Float[Array, "n k"], log_q: Float[Array, "n 
 
     def solve(index: int) -> float:
         p, q = probs_p[index] / probs_p[index].sum(), probs_q[index] / probs_q[index].sum()
-        return float((ot.emd(p, q, matrices[index], numItermax=10_000_000) * matrices[index]).sum())
+        costs = matrices[index] - matrices[index].min()  # POT takes some negative costs for an infeasible problem
+        return float((ot.emd(p, q, costs, numItermax=10_000_000) * matrices[index]).sum())
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return np.fromiter(pool.map(solve, range(len(matrices))), np.float64, len(matrices))

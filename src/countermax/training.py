@@ -312,6 +312,7 @@ def _held_out_losses(
     return eqx.filter_vmap(member, in_axes=axes)(params, plan.rest, p, q, plan.losses)
 
 
+@eqx.filter_jit
 def _independent_loss(loss: Loss, log_p: Float[Array, "n k"], log_q: Float[Array, "n k"]) -> Float[Array, ""]:
     """The unit in which losses are measured while training, so that one learning rate fits all of them."""
     values = jax.vmap(lambda p, q: (Independent()._joint(p, q) * jnp.abs(loss(p, q))).sum())(log_p, log_q)

@@ -151,6 +151,7 @@ def _optimal_rows(log_p: np.ndarray, log_q: np.ndarray, loss: np.ndarray) -> np.
     probs_p, probs_q = (np.exp(log.astype(np.float64)) for log in (log_p, log_q))
     probs_p, probs_q = probs_p / probs_p.sum(), probs_q / probs_q.sum()
     costs = loss.astype(np.float64)
+    costs -= costs.min()  # the same plan, and POT takes some feasible problems with negative costs for infeasible ones
     plan, log = ot.emd(probs_p, probs_q, costs, numItermax=10_000_000, log=True)
     sums = plan.sum(axis=1)
     # The simplex drops what is below its resolution. There the dual says where an extra grain of mass would go.
