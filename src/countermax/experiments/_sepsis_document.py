@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from countermax import plotting
@@ -62,12 +63,15 @@ def repaired_section(title: str, stored: Mapping[str, Result]) -> Section:
         "sepsis": _compact(_of("states", panels), "Variance of the effect ± standard error over queries (share)"),
         "sepsis_queries": _queries(stored["queries"]),
     }
-    figures = {"sepsis": plotting.draw_panels(_drawn(_of("states", panels)), _LABEL)}
+    figures = {
+        "sepsis": plotting.draw_panels(_drawn(_of("states", panels)), _LABEL),
+        "sepsis_shares": _shares(_of("states", panels)),
+    }
     vitals = _of("vitals", panels)
     if vitals:
         tables["sepsis_vitals"] = _gains(_of("states", panels), vitals)
         sides = {
-            f"{panel.split('-')[0]}, {what}": group[panel].bars()
+            f"{panel.split('-')[0]},\n{what}": group[panel].bars()
             for panel in vitals
             for what, group in (("states", _of("states", panels)), ("vital signs", vitals))
         }
@@ -105,7 +109,11 @@ def faithful_section(title: str, stored: Mapping[str, Result]) -> Section:
         "sepsis_faithful_queries": _queries(stored["queries"]),
         "sepsis_faithful_details": _details(panels),
     }
-    return Section(title, words, tables, {"sepsis_faithful": plotting.draw_panels(_drawn(group), _LABEL)})
+    figures = {
+        "sepsis_faithful": plotting.draw_panels(_drawn(group), _LABEL),
+        "sepsis_faithful_shares": _shares(group),
+    }
+    return Section(title, words, tables, figures)
 
 
 def _panels(stored: Mapping[str, Result], *, faithful: bool) -> list[_Panel]:
@@ -118,7 +126,16 @@ def _of(world: str, panels: Sequence[_Panel]) -> dict[str, _Panel]:
 
 
 def _drawn(group: Mapping[str, _Panel]) -> dict[str, dict[str, tuple[float, float | None]]]:
-    return {_TITLES[panel]: each.bars() for panel, each in group.items()}
+    return {_TITLES[panel].replace(", ", "\n"): each.bars() for panel, each in group.items()}
+
+
+def _shares(group: Mapping[str, _Panel]) -> Figure:
+    """What is left of independent sampling's variance; errors are paired, so that rows can be compared."""
+    shares = {
+        _TITLES[panel].replace(", ", "\n"): {name: each.share(name) for name in each.rows if name != "independent"}
+        for panel, each in group.items()
+    }
+    return plotting.draw_panels(shares, "share of independent sampling's variance", ".0%")
 
 
 def _compact(group: Mapping[str, _Panel], caption: str) -> Table:
@@ -212,8 +229,9 @@ def _reading(panels: Sequence[_Panel]) -> list[str]:
         "logits are perturbed by standard normal noise, the mean over perturbed pairs; how the mean effect differs "
         "between them is told apart (`between` in the details). Inverse CDF by score pairs quantiles of the two "
         "scores: with one scalar score it is optimal over everybody and needs no training. It is not the optimum once "
-        "the outcome is known, which is found over all orders of outcomes. Errors are over queries; those share "
-        "no state, but they do share the log."
+        "the outcome is known, which is found over all orders of outcomes. Errors are over queries, which differ "
+        "far more than mechanisms do on the same query: compare shares, whose errors are paired. Queries share no "
+        "state, but they do share the log."
     ]
 
 

@@ -118,11 +118,13 @@ def _compute(cell: Cell, workshop: Workshop) -> Result | None:
     objective = _objective(recipe, known=known, faithful=faithful)
     if not is_generalised(panel) and not isinstance(objective, Relaxed):
         recipe = replace(recipe, batch_size=1)  # more of the same pair would change nothing where nothing is sampled
+    members = [index for index in range(len(trials)) for _ in range(_restarts(recipe, panel))]
+    scores = [score[:, 0] if score.shape[1] == 1 else score for score in trials.score]
     mechanisms, trained = train(
         recipe,
-        [score[:, 0] if score.shape[1] == 1 else score for score in trials.score],
-        [_pairs(trials, index, panel) for index in range(len(trials))],
-        [_loss(trials, index, known=known, faithful=faithful) for index in range(len(trials))],
+        [scores[index] for index in members],
+        [_pairs(trials, index, panel) for index in members],
+        [_loss(trials, index, known=known, faithful=faithful) for index in members],
         seed=settings["seed"],
         workshop=workshop,
         objective=objective,
@@ -130,10 +132,15 @@ def _compute(cell: Cell, workshop: Workshop) -> Result | None:
     )
     if workshop.train_only:
         return None
-    rows = measure_learned(mechanisms, trials, panel, faithful=faithful, num_noisy=settings["num_noisy"])
+    rows = measure_learned(mechanisms, members, trials, panel, faithful=faithful, num_noisy=settings["num_noisy"])
     if isinstance(objective, VarianceGivenSeen):
         trained = {key: value for key, value in trained.items() if key != "history"}  # of a loss that is not trained
     return {"trained": trained, "rows": {recipe.gadget: rows}, "pair": trials.pair.tolist()}
+
+
+def _restarts(recipe: Recipe, panel: str) -> int:
+    """How often a gadget is trained for each trial; on perturbed pairs choosing the best would be choosing by luck."""
+    return 1 if is_generalised(panel) else recipe.restarts
 
 
 def _pairs(trials: Trials, index: int, panel: str) -> AbstractPairs:
