@@ -330,6 +330,9 @@ def test_the_experiment_without_gadgets_obeys_its_own_optima(name, tmp_path):
     for label, result in stored.items():
         if label == "queries":
             continue
+        if label == "states-counterfactual-generalised-fixed" and name == "sepsis-faithful":
+            assert "optimal" not in result["rows"]
+            continue
         least = np.asarray(result["rows"]["optimal"]["within"])
         for row in result["rows"].values():
             assert (np.asarray(row["within"]) >= least - 1e-9).all()

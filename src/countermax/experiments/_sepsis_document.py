@@ -36,7 +36,7 @@ class _Panel:
         row = self.rows[name]
         within = np.asarray(row["within"])
         if self.faithful:
-            return within + np.asarray(row["between"] or 0)
+            return within + np.asarray(row["between"])
         return np.array([within[self.pair == each].mean() for each in np.unique(self.pair)])
 
     def bars(self) -> dict[str, tuple[float, float | None]]:

@@ -18,7 +18,7 @@ from countermax.experiments._sepsis_measuring import (
     measure_fixed,
     measure_learned,
 )
-from countermax.experiments._sepsis_pipeline import pipeline_settings, run_pipeline
+from countermax.experiments._sepsis_pipeline import AskedQuery, pipeline_settings, run_pipeline
 from countermax.experiments._sepsis_presets import sepsis_preset
 from countermax.experiments._sepsis_trials import Trials, trials_of
 from countermax.losses import AbstractLoss, SquaredDifference
@@ -69,6 +69,15 @@ class FaithfulSepsis(AbstractExperiment):
     def section(self, stored: Mapping[str, Result]) -> Section:
         """The four panels as in the paper."""
         return faithful_section(self.title, stored)
+
+
+def sepsis_queries(*, faithful: bool = False) -> tuple[AskedQuery, ...]:
+    """The queries of the experiment: pairs of rows, what was seen, and how much data stand behind them.
+
+    Args:
+        faithful: Those of the published pipeline instead of the repaired one.
+    """
+    return run_pipeline(faithful=faithful).queries
 
 
 def _cells(name: str, preset: str, seeds: int | None, worlds: list[str], *, faithful: bool) -> list[Cell]:
