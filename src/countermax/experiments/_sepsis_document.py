@@ -15,6 +15,7 @@ from countermax.experiments._tables import Table, Value
 _ORDER = ("independent", "Gumbel-max", "inverse CDF", "inverse CDF by score", "Gadget 1", "Gadget 2", "optimal")
 _TITLES = {panel: panel.replace("-", ", ") + (" pairs" if is_generalised(panel) else " pair") for panel in PANELS}
 _LABEL = "variance of the treatment effect"
+_TOO_EARLY = "The queries or the fixed mechanisms are not computed yet; the command that began this goes on with them."
 
 
 class _Panel:
@@ -58,6 +59,8 @@ class _Panel:
 def repaired_section(title: str, stored: Mapping[str, Result]) -> Section:
     """The four panels, what coupling vital signs gains, and the records."""
     panels = _panels(stored, faithful=False)
+    if not _of("states", panels) or "queries" not in stored:
+        return Section(title, [_TOO_EARLY])
     words = [_about_the_data(stored["queries"], repaired=True), *_about_overlap(panels), *_reading(panels)]
     tables = {
         "sepsis": _compact(_of("states", panels), "Variance of the effect ± standard error over queries (share)"),
@@ -67,7 +70,7 @@ def repaired_section(title: str, stored: Mapping[str, Result]) -> Section:
         "sepsis": plotting.draw_panels(_drawn(_of("states", panels)), _LABEL),
         "sepsis_shares": _shares(_of("states", panels)),
     }
-    vitals = _of("vitals", panels)
+    vitals = {panel: each for panel, each in _of("vitals", panels).items() if panel in _of("states", panels)}
     if vitals:
         tables["sepsis_vitals"] = _gains(_of("states", panels), vitals)
         sides = {
@@ -91,6 +94,8 @@ def repaired_section(title: str, stored: Mapping[str, Result]) -> Section:
 def faithful_section(title: str, stored: Mapping[str, Result]) -> Section:
     """The four panels as in the paper."""
     panels = _panels(stored, faithful=True)
+    if not panels or "queries" not in stored:
+        return Section(title, [_TOO_EARLY])
     words = [
         _about_the_data(stored["queries"], repaired=False),
         "The pipeline is the published one, point by point: behaviour planned as if death could be left again, ends "
@@ -169,7 +174,7 @@ def _gains(states: Mapping[str, _Panel], vitals: Mapping[str, _Panel]) -> Table:
     """What each mechanism gains when vital signs are coupled and the flags follow the action."""
     rows: list[list[Value]] = []
     for panel, coupled in vitals.items():
-        for name in coupled.rows:
+        for name in (each for each in coupled.rows if each in states[panel].rows):
             before, after = states[panel].figures(name), coupled.figures(name)
             saved = 1 - after.mean() / before.mean() if before.mean() > 0 else None
             rows.append([_TITLES[panel], name, float(before.mean()), float(after.mean()), saved])
