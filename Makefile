@@ -26,9 +26,9 @@ lint: $(VENV)/.developing         ## formatting, style, types, and which module 
 bench: $(VENV)/.developing        ## measures the speed claims; writes benchmarks/results
 	$(BIN)/python -m benchmarks
 
-results: $(VENV)/.developing      ## trains and measures everything in results/ (long on a CPU)
-	$(BIN)/python -m countermax.experiments.learning train
-	$(BIN)/python -m countermax.experiments.learning report
+results: $(VENV)/.developing      ## trains and measures what results/ lacks (hours on a CPU; each cell is kept)
+	$(BIN)/countermax reproduce all --preset paper --out results/paper/paper
+	$(BIN)/countermax reproduce all --preset best --out results/paper/best
 
 figures: $(VENV)/.installed       ## redraws the README's pictures
 	$(BIN)/countermax demo --out $(VENV)/figures
