@@ -1,5 +1,6 @@
 """What every command needs: errors in one line, numbers from text, printing."""
 
+import csv
 import functools
 import sys
 from collections.abc import Callable
@@ -39,6 +40,11 @@ def numbers(option: str, text: str) -> list[float]:
             raise InputError(f"{option} must be numbers separated by commas, got {part.strip()!r}") from error
 
     return [number(part) for part in text.split(",")]
+
+
+def words(text: str) -> list[str]:
+    """Words separated by commas; one in double quotes may contain commas."""
+    return [word.strip() for word in next(csv.reader([text], skipinitialspace=True))]
 
 
 def show(what: object) -> None:
