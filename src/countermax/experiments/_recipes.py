@@ -114,6 +114,7 @@ def train(
     seed: int,
     workshop: Workshop,
     objective: AbstractObjective | None = None,
+    num_held_out: int = 256,
 ) -> tuple[list[AbstractCoupling], dict[str, Any]]:
     """Trains a gadget for each score at once, or finds them trained; also tells where and how long it took.
 
@@ -125,6 +126,7 @@ def train(
         seed: Of the parameters and of the training.
         workshop: Where mechanisms and checkpoints go.
         objective: In place of the recipe's.
+        num_held_out: Pairs that progress is measured on while training.
 
     Raises:
         KeyboardInterrupt: After Ctrl-C; the checkpoint stays, and the next call goes on from it.
@@ -152,6 +154,7 @@ def train(
         objective=objective or (Relaxed(1.0, 16) if recipe.objective == "relaxed" else Exact()),
         optimizer=_constant_adam(recipe.learning_rate) if recipe.as_published else None,
         checkpoint=checkpoint,
+        num_held_out=num_held_out,
         progress=lambda done, steps: workshop.advance(0.95 * done / steps),
     )
     if fits[0].ended == "interrupted":
