@@ -12,14 +12,26 @@ from typer.testing import CliRunner
 
 from countermax import InputError
 from countermax.cli import app
-from countermax.experiments import EXPERIMENTS, Interrupted, _plan, _registry, maximality, redraw, reproduce, table1
+from countermax.experiments import (
+    EXPERIMENTS,
+    Interrupted,
+    _plan,
+    _recipes,
+    _registry,
+    maximality,
+    redraw,
+    reproduce,
+    table1,
+)
 from countermax.experiments import couplings as couplings_experiment
-from countermax.experiments._base import AbstractExperiment, Cell, Section
+from countermax.experiments._base import AbstractExperiment, Cell, Section, Workshop
+from countermax.experiments._measuring import _summary
 from countermax.experiments._presets import maximality_recipe, table1_recipes
-from countermax.experiments._recipes import Recipe
+from countermax.experiments._recipes import Recipe, train
 from countermax.experiments._store import Store
+from countermax.experiments._table1_document import _verdict
 from countermax.experiments._tables import Table
-from countermax.experiments._tasks import opposed_pair, published_scores, task
+from countermax.experiments._tasks import Published, opposed_pair, published_scores, task
 
 ROOT = Path(__file__).parent.parent
 STORED = [ROOT / "results/paper/paper", ROOT / "results/paper/best"]
@@ -248,3 +260,41 @@ def test_published_settings_are_those_of_the_paper():
     assert [each.learning_rate for each in recipes["independent"]] == [1e-4, 1e-3]
     assert {each.objective for column in recipes.values() for each in column} == {"relaxed"}
     assert task("mirrored").published["Gadget 1"].error == 0.45
+
+
+def test_a_figure_is_reproduced_only_within_two_combined_errors():
+    theirs = Published(figure=1.0, error=0.03)
+    ours = {"error": 0.04, "as_published": True}  # combined with the rounding of .005: .0502
+    assert _verdict({**ours, "figure": 1.1003}, theirs) == "yes"
+    assert _verdict({**ours, "figure": 1.1010}, theirs) == "no: 2.0 errors above"
+    assert _verdict({**ours, "figure": 0.8}, theirs) == "no: 4.0 errors below"
+    assert _verdict({**ours, "figure": 1.0, "as_published": False}, theirs) == "other settings"
+
+
+def test_distances_to_the_optimum_have_paired_errors():
+    rng = np.random.default_rng(0)
+    optimum = rng.gamma(2.0, size=(1, 4000))
+    losses = (1.1 * optimum + 0.01 * rng.normal(size=optimum.shape))[None]
+    summary = _summary(task("independent"), losses, optimum)
+    assert summary["above"] == pytest.approx(0.1, abs=5 * summary["above_error"])
+    assert summary["above_error"] == pytest.approx(0.01 / np.sqrt(4000) / optimum.mean(), rel=0.05)
+    assert summary["error"] == pytest.approx(1.1 * np.sqrt(2 / 4000), rel=0.1)
+
+
+def test_training_is_found_again_and_a_changed_recipe_trains_anew(tmp_path, monkeypatch):
+    recipe = Recipe("Gadget 2", learning_rate=1e-2, **TINY)
+    this = task("independent")
+
+    def once(recipe):
+        return train(recipe, this.scores, this.pairs, this.losses[0], seed=1, workshop=Workshop(tmp_path))
+
+    _, made_with = once(recipe)
+    assert not (tmp_path / "checkpoint.npz").exists()
+    assert made_with["history"]["step"][-1] == 4
+    calls = []
+    monkeypatch.setattr(_recipes, "fit_many", lambda *_, **__: calls.append(1))
+    assert once(recipe)[1] == made_with
+    assert not calls
+    with pytest.raises(TypeError):
+        once(replace(recipe, steps=5))
+    assert calls
