@@ -5,6 +5,7 @@ from countermax.plotting._bars import draw_losses as draw_losses
 from countermax.plotting._bars import draw_variances as draw_variances
 from countermax.plotting._couplings import draw_couplings as draw_couplings
 from countermax.plotting._curves import draw_curves as draw_curves
+from countermax.plotting._flows import draw_flows as draw_flows
 from countermax.plotting._style import checked_format as checked_format
 from countermax.plotting._style import colours as colours
 from countermax.plotting._style import house_style as house_style
