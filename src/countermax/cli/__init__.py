@@ -7,6 +7,7 @@ import typer
 from countermax._version import __version__
 from countermax.cli._ask import compare, demo
 from countermax.cli._learn import evaluate, train
+from countermax.cli._tables import counterfactuals, transitions
 
 app = typer.Typer(
     help="Counterfactual reasoning about categorical outcomes, exactly.",
@@ -38,5 +39,5 @@ def _root(
     del version
 
 
-for _command in (compare, demo, train, evaluate):
+for _command in (compare, demo, train, evaluate, counterfactuals, transitions):
     app.command()(_command)

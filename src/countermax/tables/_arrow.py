@@ -41,6 +41,8 @@ class ArrowFrame(AbstractFrame):
 
     def factorised(self, values: Any) -> tuple[Codes, list[Any]]:
         """A column as indices into its distinct values; a missing one has the index -1."""
+        if pa.types.is_null(values.type):
+            return np.full(len(values), -1, np.int64), []
         if pa.types.is_floating(values.type):
             values = pa.compute.if_else(pa.compute.is_null(values, nan_is_null=True), None, values)
         if not pa.types.is_dictionary(values.type):
