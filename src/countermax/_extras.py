@@ -32,3 +32,13 @@ def import_pyarrow() -> Any:
     except ImportError as error:
         raise ImportError("tables in files need pyarrow: pip install 'countermax[files]'") from error
     return pyarrow
+
+
+def import_dowhy() -> Any:
+    """DoWhy with its graphical causal models, or an error that says how to get it."""
+    try:
+        import dowhy.gcm
+        import dowhy.graph
+    except ImportError as error:
+        raise ImportError("DoWhy models need dowhy: pip install 'countermax[dowhy]'") from error
+    return dowhy

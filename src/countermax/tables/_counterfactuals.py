@@ -37,7 +37,7 @@ def counterfactuals(
     bounds: str = "any",
     normalise: bool = False,
     errors: str = "raise",
-    tolerance: float = 0.05,
+    tolerance: int | float = 0.05,
     prefix: str = "counterfactual_",
     progress: bool | None = None,
 ) -> Any:
@@ -92,7 +92,7 @@ class Answers:
         *,
         score: Any = None,
         bounds: str = "any",
-        tolerance: float = 0.05,
+        tolerance: int | float = 0.05,
         prefix: str = "counterfactual_",
     ):
         if bounds not in BOUNDS:

@@ -33,7 +33,7 @@ def counterfactuals_file(
     bounds: str = "any",
     normalise: bool = False,
     errors: str = "raise",
-    tolerance: float = 0.05,
+    tolerance: int | float = 0.05,
     prefix: str = "counterfactual_",
     progress: bool | None = None,
 ) -> int:
