@@ -1,4 +1,4 @@
-"""The progress bar of training: loss, distance to the optimum, speed and time left; silent where nobody watches."""
+"""Progress bars of training and of tables: silent where nobody watches."""
 
 from collections.abc import Sequence
 from types import TracebackType
@@ -53,3 +53,37 @@ class Progress:
         task = self._bar.tasks[self._task]
         speed = f"{(done - self._start) / task.elapsed:.0f} steps/s" if task.elapsed else ""
         self._bar.update(self._task, completed=done, loss=f"{held_out:.4g}", above=above, speed=speed)
+
+
+class RowProgress:
+    """A bar over the rows of a table."""
+
+    def __init__(self, label: str, rows: int | None, shown: bool | None):
+        """Prepares the bar; `shown` None means: if the output is a terminal. Where `rows` is None it only counts."""
+        console = Console(stderr=True)
+        self._bar = rich_progress.Progress(
+            rich_progress.TextColumn("{task.description}"),
+            rich_progress.BarColumn(bar_width=24),
+            rich_progress.TextColumn("{task.completed:,.0f} rows"),
+            rich_progress.TextColumn("{task.fields[speed]}"),
+            rich_progress.TimeRemainingColumn(),
+            console=console,
+            disable=not (console.is_terminal if shown is None else shown),
+        )
+        self._task = self._bar.add_task(label, total=rows, speed="")
+
+    def __enter__(self) -> "RowProgress":
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def advance(self, rows: int) -> None:
+        """Counts rows that are done."""
+        task = self._bar.tasks[self._task]
+        done = task.completed + rows
+        speed = f"{done / task.elapsed:,.0f} rows/s" if task.elapsed else ""
+        self._bar.update(self._task, completed=done, speed=speed)

@@ -18,10 +18,11 @@ def one_line_errors(command: Callable[Arguments, None]) -> Callable[Arguments, N
     def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
         try:
             command(*args, **kwargs)
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, ImportError) as error:
             from countermax._errors import InputError
 
-            if isinstance(error, BrokenPipeError) or not isinstance(error, InputError | OSError):
+            missing_extra = isinstance(error, ImportError) and "pip install" in str(error)
+            if isinstance(error, BrokenPipeError) or not (isinstance(error, InputError | OSError) or missing_extra):
                 raise
             typer.echo(f"countermax: {' '.join(str(error).split())}", err=True)
             raise typer.Exit(2) from error
