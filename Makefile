@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 OUT    ?= countermax-demo
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow lint bench results figures clean
+.PHONY: demo test test-slow lint bench results figures examples clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed          ## a bundled clinical trial, its pictures and report.html
@@ -33,6 +33,9 @@ results: $(VENV)/.developing      ## trains and measures what results/ lacks (ho
 figures: $(VENV)/.installed       ## redraws the README's pictures
 	$(BIN)/countermax demo --out $(VENV)/figures
 	cp $(VENV)/figures/answers.png $(VENV)/figures/couplings.png docs/images/
+
+examples: $(VENV)/.developing     ## runs the examples; their pictures go to docs/images
+	for each in examples/*.py; do $(BIN)/python $$each docs/images || exit 1; done
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -334,3 +334,17 @@ def test_frames_that_cannot_be_read_are_refused():
     model = LogisticRegression().fit(frame[["id"]], frame["status"])
     with pytest.raises(InputError, match="a pandas or polars DataFrame, got an Arrow table"):
         counterfactuals(pa.Table.from_pandas(frame), outcome="status", factual=model, counterfactual=model)
+
+
+def test_every_public_name_of_the_subpackages_is_in_the_reference():
+    from pathlib import Path
+
+    import countermax.tables
+
+    pytest.importorskip("dowhy")
+    import countermax.integrations.dowhy
+
+    reference = (Path(__file__).parent.parent / "docs/reference.md").read_text()
+    for module in (countermax.tables, countermax.integrations.dowhy):
+        names = [name for name, value in vars(module).items() if not name.startswith("_") and callable(value)]
+        assert [name for name in names if f"`{name}" not in reference] == []

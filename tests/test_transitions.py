@@ -224,7 +224,7 @@ def test_several_scores_are_learned_on_the_frames_own_pairs(monkeypatch):
         return Fit(mechanism, History(), "finished", None)
 
     monkeypatch.setattr(_choice, "fit", untrained)
-    asked = {"score": scores, "learn": gadget, "fit_options": {"steps": 20}, "mechanisms": {"own": "maximal"}}
+    asked = {"score": scores, "learn": gadget, "fit_options": {"steps": 20}, "mechanisms": {"own": "independent"}}
     found = effects(pl.from_pandas(frame), **ask(p, q), **asked)
     assert list(found.variances) == ["own", "learned Gadget 2"]
     assert found.fit.mechanism is gadget

@@ -80,6 +80,8 @@ def choose(scores: Scores, variances: Mapping[str, float], least: float | None) 
             "row at once; nothing has to be learned."
         )
     best = min(variances, key=lambda name: variances[name])
+    if least is not None and variances[best] <= least * (1 + 1e-6):
+        return best, f"no mechanism can have less variance than {least:.4g} on these rows; nothing has to be learned."
     why = "no order of the outcomes is optimal for several scores at once"
     if len(scores.names) == 1:
         why = "the two worlds' scores sort the outcomes differently, so that no order is optimal"

@@ -15,7 +15,7 @@ from countermax._errors import InputError
 from countermax._progress import RowProgress
 from countermax.bounds import unchecked_outcome_bounds, unchecked_score_bounds
 from countermax.couplings import AbstractCoupling, GumbelMax
-from countermax.tables._batches import in_batches
+from countermax.tables._batches import in_batches, numbers_for
 from countermax.tables._frames import Block, Codes, Floats, as_frame, check_new_names
 from countermax.tables._labels import Labels
 from countermax.tables._mechanisms import as_mechanism
@@ -116,7 +116,8 @@ class Answers:
     def rows(self, questions: Questions) -> tuple[Floats, Codes, Floats]:
         """Numbers [columns, rows], the index of the most likely outcome and the widest interval of each row."""
         ask = partial(_ask, self.mechanism, self.score, self.bounds)
-        numbers = in_batches(ask, (questions.log_p, questions.log_q, questions.x), len(self.labels))
+        size = numbers_for(self.mechanism, len(self.labels))
+        numbers = in_batches(ask, (questions.log_p, questions.log_q, questions.x), size)
         slack, numbers = numbers[-1], numbers[:-1]
         likeliest = numbers[: len(self.labels)].argmax(axis=0)
         numbers[:, questions.bad] = np.nan

@@ -70,14 +70,9 @@ class TableEffects:
             }
         )
 
-    def plot(self) -> Figure:
+    def plot(self, title: str = "The mean effect is the same; its variance is not") -> Figure:
         """Bars: the variance of the effect under each mechanism."""
-        figure = plotting.draw_variances(
-            self.variances, "The mean effect is the same; its variance is not", "variance of the effect"
-        )
-        if self.least_variance is not None:
-            figure.axes[0].axvline(self.least_variance, color="black", linewidth=1, linestyle="--")
-        return figure
+        return plotting.draw_variances(self.variances, title, "variance of the effect", self.least_variance)
 
     def __rich__(self) -> Group:
         means = ", ".join(
@@ -150,6 +145,8 @@ def effects(
         by_score = scores.factual[:, 0] if scores.one_order else None
         given = {name: as_mechanism(each, reader.labels, by_score) for name, each in mechanisms.items()}
         compared = given | {name: each for name, each in compared.items() if name == BY_SCORE}
+    if not compared and learn is False:
+        raise InputError("`mechanisms` must name at least one mechanism, got none")
     learned: Fit[Gadget2] | None = None
     if learn is not False:
         key = jax.random.key(0) if key is None else key

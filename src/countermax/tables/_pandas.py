@@ -13,6 +13,7 @@ from countermax.tables._labels import Labels
 
 pd = import_pandas()
 
+_TEXT = "str" if int(pd.__version__.partition(".")[0]) >= 3 else object  # before, "str" made words of missing values
 _NUMBERS_IN_OBJECTS = ("floating", "integer", "mixed-integer-float", "decimal", "boolean", "empty")
 
 
@@ -115,7 +116,7 @@ class PandasFrame(AbstractFrame):
 
     def texts(self, values: Sequence[str | None]) -> Any:
         """A column of text."""
-        return pd.Series(values, index=self.native.index, dtype="str")
+        return pd.Series(values, index=self.native.index, dtype=_TEXT)
 
     def flags(self, values: NDArray[np.bool_], missing: NDArray[np.bool_]) -> Any:
         """A column of booleans, some of them missing."""

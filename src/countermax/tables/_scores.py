@@ -16,7 +16,7 @@ from countermax._errors import InputError
 from countermax._types import LogProbs, Scalar
 from countermax.bounds import unchecked_score_bounds
 from countermax.couplings import AbstractCoupling, GumbelMax
-from countermax.tables._batches import in_batches
+from countermax.tables._batches import in_batches, numbers_for
 from countermax.tables._frames import Floats
 from countermax.tables._labels import Labels
 from countermax.tables._questions import Questions
@@ -86,7 +86,10 @@ class EffectSums:
             return
         log_p, log_q, x = questions.log_p[good], questions.log_q[good], questions.x[good]
         scores = (self._scores.factual, self._scores.counterfactual)
-        numbers = in_batches(partial(_population, self._mechanisms, scores), (log_p, log_q), log_p.shape[1])
+        rows, laws = (
+            max(numbers_for(each, log_p.shape[1], law=law) for each in self._mechanisms) for law in (False, True)
+        )
+        numbers = in_batches(partial(_population, self._mechanisms, scores), (log_p, log_q), laws)
         size = len(self._scores.names)
         means, squares = numbers[:size], numbers[size:]
         self._shift = means.mean(axis=1) if self._shift is None else self._shift
@@ -97,7 +100,7 @@ class EffectSums:
         self.count += len(good)
         if self.rows is not None:
             ask = partial(_individual, self._mechanisms, scores)
-            self.rows[:, start + good] = in_batches(ask, (log_p, log_q, x), log_p.shape[1])
+            self.rows[:, start + good] = in_batches(ask, (log_p, log_q, x), rows)
 
     @property
     def average(self) -> Floats:
