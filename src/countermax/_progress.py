@@ -53,3 +53,33 @@ class Progress:
         task = self._bar.tasks[self._task]
         speed = f"{(done - self._start) / task.elapsed:.0f} steps/s" if task.elapsed else ""
         self._bar.update(self._task, completed=done, loss=f"{held_out:.4g}", above=above, speed=speed)
+
+
+class Steps:
+    """A plain bar over work that has no loss: what is done, how fast, time left."""
+
+    def __init__(self, label: str, total: int, shown: bool | None):
+        """Prepares the bar; `shown` None means: if the output is a terminal."""
+        console = Console(stderr=True)
+        self._bar = rich_progress.Progress(
+            rich_progress.TextColumn("{task.description}"),
+            rich_progress.BarColumn(bar_width=24),
+            rich_progress.MofNCompleteColumn(),
+            rich_progress.TimeRemainingColumn(),
+            console=console,
+            disable=not (console.is_terminal if shown is None else shown),
+        )
+        self._task = self._bar.add_task(label, total=total)
+
+    def __enter__(self) -> "Steps":
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def advance(self, done: int) -> None:
+        """So much more is done."""
+        self._bar.advance(self._task, done)

@@ -20,4 +20,8 @@ from countermax.mdp._planning import softened as softened
 from countermax.mdp._planning import state_distributions as state_distributions
 from countermax.mdp._queries import Query as Query
 from countermax.mdp._queries import query as query
+from countermax.mdp._replay import Replay as Replay
+from countermax.mdp._replay import replay as replay
 from countermax.mdp._rollout import simulate as simulate
+from countermax.mdp._sampled_replay import SampledReplay as SampledReplay
+from countermax.mdp._sampled_replay import sample_replay as sample_replay
