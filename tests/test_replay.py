@@ -207,9 +207,8 @@ def test_couplings_made_for_a_number_of_outcomes_see_all_of_them():
         for choice in range(NUM_ACTIONS):
             p, q = np.log(MDP.row(state, action)), np.log(MDP.row(state, choice))
             row = np.asarray(jax.jit(lambda p, q: gadget.counterfactual_probs(p, q, successor))(p, q))
-            rewards = dict(zip(MDP.successors[state, choice].tolist(), MDP.rewards[state, choice], strict=True))
-            gains = np.array([rewards.get(each, 0) for each in range(NUM_STATES)])
-            expected += POLICY[state, choice] * row @ gains
+            reached, _ = MDP.support(state, choice)
+            expected += POLICY[state, choice] * row[reached] @ MDP.rewards[state, choice, : len(reached)]
     assert found.values[0] == pytest.approx(expected, abs=1e-6)
     with pytest.raises(InputError, match="as many outcomes as there are, 4, but Optimal does not"):
         replay(MDP, LOG, POLICY, Optimal(np.zeros((3, 3))))
