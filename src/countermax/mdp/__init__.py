@@ -25,3 +25,5 @@ from countermax.mdp._replay import replay as replay
 from countermax.mdp._rollout import simulate as simulate
 from countermax.mdp._sampled_replay import SampledReplay as SampledReplay
 from countermax.mdp._sampled_replay import sample_replay as sample_replay
+from countermax.mdp._trajectory_bounds import TrajectoryBounds as TrajectoryBounds
+from countermax.mdp._trajectory_bounds import trajectory_bounds as trajectory_bounds

@@ -57,7 +57,7 @@ class Questioner:
         answers = np.zeros((count, self.mdp.width))
         with jax.enable_x64(True):
             for part in _parts(count):
-                log_p, log_q, x, places = self._chunk(Questions(*(each[part] for each in questions)))
+                log_p, log_q, x, places = self.logits(Questions(*(each[part] for each in questions)))
                 found = np.asarray(_exact(self.coupling, log_p, log_q, x))[: len(places)]
                 answers[part] = np.take_along_axis(found, places, axis=1)
         answers *= self.mdp.probs[questions.other_state, questions.other_action] > 0
@@ -69,14 +69,14 @@ class Questioner:
         slots = np.zeros(count, np.int64)
         with jax.enable_x64(True):
             for part in _parts(count):
-                log_p, log_q, x, places = self._chunk(Questions(*(each[part] for each in questions)))
+                log_p, log_q, x, places = self.logits(Questions(*(each[part] for each in questions)))
                 keys = jax.random.split(jax.random.fold_in(key, part.start), len(log_p))
                 found = np.asarray(_drawn(self.coupling, log_p, log_q, x, keys))[: len(places)]
                 possible = self.mdp.probs[questions.other_state[part], questions.other_action[part]] > 0
                 slots[part] = ((places == found[:, None]) & possible).argmax(axis=1)
         return slots
 
-    def _chunk(self, asked: Questions) -> tuple[Floats, Floats, Ints, Ints]:
+    def logits(self, asked: Questions) -> tuple[Floats, Floats, Ints, Ints]:
         """Logits of both worlds, what was seen, and where the slots of the other world's row are among the outcomes."""
         count = next(size for size in _CHUNKS if len(asked.state) <= size)
         first, second = (asked.state, asked.action), (asked.other_state, asked.other_action)
