@@ -6,8 +6,16 @@ from countermax.mdp._estimation import visits as visits
 from countermax.mdp._finite import FiniteMDP as FiniteMDP
 from countermax.mdp._icu_sepsis import ICUSepsis as ICUSepsis
 from countermax.mdp._icu_sepsis import icu_sepsis as icu_sepsis
+from countermax.mdp._importance import ImportanceEstimates as ImportanceEstimates
+from countermax.mdp._importance import doubly_robust as doubly_robust
+from countermax.mdp._importance import effective_sample_size as effective_sample_size
+from countermax.mdp._importance import importance_estimates as importance_estimates
+from countermax.mdp._importance import importance_ratios as importance_ratios
 from countermax.mdp._log import EpisodeLog as EpisodeLog
 from countermax.mdp._log import Steps as Steps
+from countermax.mdp._off_policy import Estimate as Estimate
+from countermax.mdp._off_policy import PolicyEvaluation as PolicyEvaluation
+from countermax.mdp._off_policy import evaluate_policy as evaluate_policy
 from countermax.mdp._planning import Plan as Plan
 from countermax.mdp._planning import action_values as action_values
 from countermax.mdp._planning import as_policy as as_policy
