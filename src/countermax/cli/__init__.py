@@ -8,6 +8,7 @@ from countermax._version import __version__
 from countermax.cli._ask import compare, demo
 from countermax.cli._learn import evaluate, train
 from countermax.cli._reproduce import reproduce
+from countermax.cli._trajectories import evaluate_policy, explain
 
 app = typer.Typer(
     help="Counterfactual reasoning about categorical outcomes, exactly.",
@@ -39,5 +40,5 @@ def _root(
     del version
 
 
-for _command in (compare, demo, train, evaluate, reproduce):
+for _command in (compare, demo, train, evaluate, reproduce, evaluate_policy, explain):
     app.command()(_command)

@@ -130,7 +130,7 @@ def forward(
     mdp = asker.mdp
     steps = log.longest if horizon is None else as_horizon(horizon)
     factor = as_discount(mdp, discount)
-    known = _Answers(asker, facts_of(mdp, log))
+    known = Answers(asker, facts_of(mdp, log))
     at_once = max(1, _CELLS_AT_ONCE // mdp.num_states)
     parts = []
     with ProgressSteps("replaying", len(log) * steps, progress) as bar:
@@ -156,7 +156,7 @@ class _Part(NamedTuple):
 
 
 def _run(
-    known: "_Answers",
+    known: "Answers",
     log: EpisodeLog,
     choose: Choose,
     episodes: Ints,
@@ -200,7 +200,7 @@ def _spread(rows: sparse.csr_array, shifts: Ints, cells: int) -> sparse.csc_arra
     return sparse.csc_array((rows.data, cell, rows.indptr), shape=(cells, len(shifts)))
 
 
-class _Rows(NamedTuple):
+class ChainRows(NamedTuple):
     """Rows of the counterfactual chain: [row, state]."""
 
     chances: sparse.csr_array
@@ -210,7 +210,7 @@ class _Rows(NamedTuple):
     """Chances times squared rewards."""
 
 
-class _Answers:
+class Answers:
     """Remembers the answer to every question that was asked."""
 
     def __init__(self, asker: Questioner, facts: Facts):
@@ -218,9 +218,9 @@ class _Answers:
         self._facts = facts
         self._keys = np.zeros(0, np.int64)
         nothing = sparse.csr_array((0, asker.mdp.num_states))
-        self._rows = _Rows(nothing, nothing, nothing)
+        self._rows = ChainRows(nothing, nothing, nothing)
 
-    def rows(self, episode: Ints, step: int, state: Ints, action: Ints) -> _Rows:
+    def rows(self, episode: Ints, step: int, state: Ints, action: Ints) -> ChainRows:
         """The chain's rows from these states under these actions, given what was seen in each episode at this step."""
         mdp, facts = self.asker.mdp, self._facts
         fact = facts.of_step[episode, step] if step < facts.of_step.shape[1] else np.full(len(episode), -1)
@@ -230,7 +230,7 @@ class _Answers:
         if unknown.any():
             self._learn(np.unique(keys[unknown]))
             place = self._find(keys)
-        return _Rows(*(each[place] for each in self._rows))
+        return ChainRows(*(each[place] for each in self._rows))
 
     def _find(self, keys: Ints) -> Ints:
         if len(self._keys) == 0:
@@ -251,7 +251,7 @@ class _Answers:
         everything = np.concatenate([self._keys, keys])
         order = np.argsort(everything)
         self._keys = everything[order]
-        self._rows = _Rows(
+        self._rows = ChainRows(
             *(
                 sparse.csr_array(sparse.vstack([known, _packed(values, successors, mdp.num_states)], format="csr"))[
                     order

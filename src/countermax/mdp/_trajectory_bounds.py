@@ -23,12 +23,13 @@ from countermax.mdp._finite import FiniteMDP
 from countermax.mdp._log import EpisodeLog
 from countermax.mdp._planning import as_discount, as_horizon, as_policy, policy_matrix
 from countermax.mdp._questions import Questions, questioner
+from countermax.mdp._replay import Choose
 from countermax.mdp._transitions import Floats, Ints, Values
 
 _CELLS_AT_ONCE = 2**18  # episodes times states that are bounded together
 _ROWS_AT_ONCE = 2**14
 
-_Fill: TypeAlias = Callable[[Ints, Ints, Ints, Floats], tuple[Floats, Floats]]
+Fill: TypeAlias = Callable[[Ints, Ints, Ints, Floats], tuple[Floats, Floats]]
 """From facts, states, actions and the worth of each slot: the least and the largest mean over the rows allowed."""
 
 
@@ -70,46 +71,95 @@ def trajectory_bounds(
         progress: Whether to show a progress bar; by default if the output is a terminal.
     """
     probs = as_policy(mdp, policy)
+    return backward(
+        mdp,
+        log,
+        lambda _, __, state: probs[state],
+        probs,
+        possible=probs > 0,
+        stable=stable,
+        horizon=horizon,
+        discount=discount,
+        rewards=rewards,
+        final=final,
+        progress=progress,
+    )
+
+
+def backward(
+    mdp: FiniteMDP,
+    log: EpisodeLog,
+    choose: Choose,
+    after: Floats,
+    *,
+    possible: Bool[np.ndarray, "s a"] | None = None,
+    stable: bool = False,
+    horizon: int | None = None,
+    discount: float | None = None,
+    rewards: Values | None = None,
+    final: Values | None = None,
+    progress: bool | None = None,
+) -> TrajectoryBounds:
+    """The recursion, for policies that may change with time and from one episode to the next.
+
+    Args:
+        mdp: The process.
+        log: What happened.
+        choose: What would have been done while each episode lasted.
+        after: [state, action]: what would have been done after its end.
+        possible: [state, action]: what can be chosen at all; by default everything that is allowed. Saves work.
+        stable: As in `trajectory_bounds`, like the rest.
+        horizon: How many steps.
+        discount: In place of the process's own.
+        rewards: In place of the process's own.
+        final: A score for being in each state at the end; by episode too, if need be.
+        progress: Whether to show a progress bar.
+    """
     steps = log.longest if horizon is None else as_horizon(horizon)
     factor = as_discount(mdp, discount)
     gains = mdp.rewards if rewards is None else np.broadcast_to(np.asarray(rewards, float), mdp.rewards.shape)
     last = np.zeros(mdp.num_states) if final is None else np.asarray(final, float)
+    last = np.broadcast_to(last, (len(log), mdp.num_states))
     facts = facts_of(mdp, log)
-    task = _Task(
-        mdp, probs, gains, factor, facts, _plain_values(mdp, probs, gains, last, steps, factor),
-        _stable_fill(mdp, facts) if stable else _fill(mdp, facts),
-    )  # fmt: skip
+    fill = _stable_fill(mdp, facts) if stable else greedy_fill(mdp, facts)
+    task = _Task(mdp, choose, after, mdp.allowed if possible is None else possible, gains, factor, facts, fill)
     at_once = max(1, _CELLS_AT_ONCE // mdp.num_states)
     parts = []
     with ProgressSteps("bounding", len(log), progress) as bar:
         for start in range(0, len(log), at_once):
             episodes = np.arange(start, min(start + at_once, len(log)))
-            parts.append(_backward(task, log, episodes, steps))
+            parts.append(_backward(task, log, episodes, steps, last[episodes]))
             bar.advance(len(episodes))
     return TrajectoryBounds(*(np.concatenate(each) for each in zip(*parts, strict=True)))
 
 
 class _Task(NamedTuple):
     mdp: FiniteMDP
-    policy: Floats
+    choose: Choose
+    after: Floats
+    possible: Bool[np.ndarray, "s a"]
     gains: Floats
     factor: float
     facts: Facts
-    plain: Float[np.ndarray, "times s"]
-    """What is still to come at each time where the log says nothing."""
-    fill: _Fill
+    fill: Fill
 
 
-def _backward(task: _Task, log: EpisodeLog, episodes: Ints, steps: int) -> tuple[Floats, Floats]:
+def _backward(
+    task: _Task, log: EpisodeLog, episodes: Ints, steps: int, last: Float[np.ndarray, "n s"]
+) -> tuple[Floats, Floats]:
     mdp = task.mdp
-    reach = _reachable(mdp, task.policy, log.states[episodes, 0], steps)
-    ends = [np.repeat(task.plain[steps][None], len(episodes), axis=0) for _ in range(2)]
+    reach = _reachable(mdp, task.possible, log.states[episodes, 0], steps)
+    chain = policy_matrix(mdp, task.after)
+    now = (task.after * (mdp.probs * task.gains).sum(axis=2)).sum(axis=1)
+    plain = last  # what is still to come where the log says nothing
+    ends = [last, last]
     for step in reversed(range(steps)):
-        later, ends = ends, [np.repeat(task.plain[step][None], len(episodes), axis=0) for _ in range(2)]
+        plain = now + task.factor * (plain @ chain.T)
+        later, ends = ends, [plain.copy(), plain.copy()]
         seen = step < log.lengths[episodes]
         place, state = np.nonzero(reach[step] & seen[:, None] & ~mdp.absorbing)
-        entry, action = np.nonzero(task.policy[state])
-        place, state = place[entry], state[entry]
+        entry, action = np.nonzero(choices := task.choose(step, episodes[place], state))
+        place, state, share = place[entry], state[entry], choices[entry, action]
         for end in ends:
             end[place, state] = 0
         for start in range(0, len(place), _ROWS_AT_ONCE):
@@ -117,7 +167,7 @@ def _backward(task: _Task, log: EpisodeLog, episodes: Ints, steps: int) -> tuple
             where = place[part], state[part]
             fact = task.facts.of_step[episodes[where[0]], step]
             for end, each in zip(ends, _one_step(task, later, *where, action[part], fact), strict=True):
-                np.add.at(end, where, task.policy[state[part], action[part]] * each)
+                np.add.at(end, where, share[part] * each)
     everybody = np.arange(len(episodes))
     lower, upper = (end[everybody, log.states[episodes, 0]] for end in ends)
     return lower, upper
@@ -137,7 +187,7 @@ def _one_step(
     return np.where(same, least[everybody, slot], lower), np.where(same, most[everybody, slot], upper)
 
 
-def _fill(mdp: FiniteMDP, facts: Facts) -> _Fill:
+def greedy_fill(mdp: FiniteMDP, facts: Facts) -> Fill:
     """Over all mechanisms: fill the worst (the best) outcomes first, none beyond `q / p_x`."""
     seen = mdp.probs[facts.state, facts.action, facts.next_slot]
 
@@ -156,7 +206,7 @@ def _filled(room: Floats, worth: Floats) -> Floats:
     return (weights * worth).sum(axis=1) / weights.sum(axis=1)
 
 
-def _stable_fill(mdp: FiniteMDP, facts: Facts) -> _Fill:
+def _stable_fill(mdp: FiniteMDP, facts: Facts) -> Fill:
     """Over counterfactually stable mechanisms, by `score_bounds`."""
     asker = questioner(mdp, Independent())
 
@@ -179,22 +229,14 @@ def _stable(log_p: ArrayLike, log_q: ArrayLike, x: ArrayLike, scores: ArrayLike)
     return jnp.asarray(bounds.lower), jnp.asarray(bounds.upper)
 
 
-def _plain_values(
-    mdp: FiniteMDP, policy: Floats, gains: Floats, last: Floats, steps: int, factor: float
-) -> Float[np.ndarray, "times s"]:
-    """What is still to come at each time where the log says nothing."""
-    chain = policy_matrix(mdp, policy)
-    now = (policy * (mdp.probs * gains).sum(axis=2)).sum(axis=1)
-    values = [last]
-    for _ in range(steps):
-        values.append(now + factor * (chain @ values[-1]))
-    return np.stack(values[::-1])
-
-
-def _reachable(mdp: FiniteMDP, policy: Floats, first: Ints, steps: int) -> list[Bool[np.ndarray, "n s"]]:
-    """[episode, state] at each time: where a counterfactual trajectory can be at all."""
-    chain = policy_matrix(mdp, policy)
-    after = sparse.csr_array((np.ones(chain.nnz, np.float32), chain.indices, chain.indptr), shape=chain.shape)
+def _reachable(
+    mdp: FiniteMDP, possible: Bool[np.ndarray, "s a"], first: Ints, steps: int
+) -> list[Bool[np.ndarray, "n s"]]:
+    """[episode, state] at each time: where a trajectory can be at all."""
+    row, state = mdp.matrix.nonzero()
+    row, state = row[kept := possible.ravel()[row]], state[kept]
+    pairs = np.ones(len(row), np.float32), (row // mdp.num_actions, state)
+    after = sparse.csr_array(pairs, shape=(mdp.num_states, mdp.num_states))
     here = np.zeros((len(first), mdp.num_states), bool)
     here[np.arange(len(first)), first] = True
     found = [here]
