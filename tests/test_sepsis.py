@@ -366,6 +366,9 @@ def test_simulation_repeats_with_its_key_and_survives_the_frame(repaired, simula
     policy, log = simulated
     again = simulate(repaired, policy, num_episodes=20_000, horizon=20, key=jax.random.key(0))
     np.testing.assert_array_equal(again.states, log.states)
+    with jax.enable_x64(True):
+        doubled = simulate(repaired, policy, num_episodes=20_000, horizon=20, key=jax.random.key(0))
+    np.testing.assert_array_equal(doubled.states, log.states)
     few = log.select(np.arange(50))
     back = EpisodeLog.from_frame(few.to_frame(), num_states=1440, num_actions=8)
     np.testing.assert_array_equal(back.states[:, : back.longest + 1], few.states[:, : back.longest + 1])

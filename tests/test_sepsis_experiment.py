@@ -2,15 +2,27 @@
 
 import itertools
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from scipy.optimize import linprog
+from typer.testing import CliRunner
 
-from countermax.couplings import GumbelMax, Independent
+from countermax.cli import app
+from countermax.couplings import Gadget2, GumbelMax, Independent, Perceptron, Table
+from countermax.experiments import EXPERIMENTS
 from countermax.experiments import _sepsis_variances as variances
+from countermax.experiments._base import Workshop
+from countermax.experiments._sepsis_losses import AfterOneOutcome, ScoreProducts, VarianceGivenSeen
 from countermax.experiments._sepsis_pipeline import run_pipeline
 from countermax.experiments._sepsis_trials import random_reward, trials_of
+from countermax.losses import SquaredDifference
 from countermax.mdp import sepsis
+from countermax.pairs import FixedPair
+from countermax.training import fit
 
 
 def random_problem(seed, size=5):
@@ -197,3 +209,166 @@ def test_the_least_variance_given_one_outcome_is_that_of_the_best_part_of_q(seed
         share = solved.x
         reached = min(reached, share @ (h - share @ h) ** 2)
     np.testing.assert_allclose(least, reached, atol=1e-6)
+
+
+# ---------------------------------------------------------------------------------------------------------- training
+
+
+def narrowed(part, successors, size):
+    """The same part for the outcomes that can be reached: its parameters for the others are left out."""
+    if isinstance(part, Table):
+        return eqx.tree_at(lambda each: each.values, part, part.values[:, successors])
+    last = part.weights[-1].reshape(part.num_rows, size, -1)[:, successors]
+    bias = part.biases[-1].reshape(part.num_rows, size)[:, successors]
+    weights = (part.weights[0][:, successors], *part.weights[1:-1], last.reshape(-1, last.shape[2]))
+    return eqx.tree_at(lambda each: (each.weights, each.biases), part, (weights, (*part.biases[:-1], bias.ravel())))
+
+
+@pytest.mark.usefixtures("double")
+def test_training_on_what_can_be_reached_is_training_on_everything():
+    """146 outcomes, of which p or q can reach nine: the same loss and the same step of Adam, again and again."""
+    asked = run_pipeline(faithful=False).queries[1].query
+    size, key = sepsis.NUM_PROJECTED, jax.random.key(0)
+    reward = random_reward(0, faithful=False)
+    network = Perceptron(3, size, key=key, hidden=(6,), features="probabilities")
+    wide = np.full((2, size), -np.inf)
+    wide[:, asked.successors] = asked.p, asked.q
+    losses, laws = [], []
+    for part, (p, q), score in (
+        (network, wide, reward),
+        (narrowed(network, asked.successors, size), (asked.p, asked.q), reward[asked.successors]),
+    ):
+        params, rest = eqx.partition(Gadget2(len(score), 3, key=key, part=part, rounds=2), eqx.is_inexact_array)
+        p, q = jnp.asarray(p), jnp.asarray(q)
+        matrix = SquaredDifference(score)(p, q)
+
+        @jax.jit
+        def step(params, p=p, q=q, matrix=matrix, rest=rest):
+            def expected(params):
+                law = eqx.combine(params, rest)._joint(p, q)
+                return (law * matrix).sum(), law
+
+            return jax.value_and_grad(expected, has_aux=True)(params)
+
+        optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(1e-2))
+        state = optimizer.init(params)
+        for _ in range(4):
+            (loss, law), gradient = step(params)
+            updates, state = optimizer.update(gradient, state, params)
+            params = optax.apply_updates(params, updates)
+            losses.append(float(loss))
+        laws.append(np.asarray(law))
+    np.testing.assert_allclose(losses[:4], losses[4:], rtol=1e-9)
+    assert losses[3] < losses[0]
+    np.testing.assert_allclose(laws[0][np.ix_(asked.successors, asked.successors)], laws[1], atol=1e-9)
+    np.testing.assert_allclose(laws[0].sum(), laws[1].sum())
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("double")
+def test_whole_trainings_agree_with_and_without_unreachable_outcomes():
+    asked = run_pipeline(faithful=False).queries[1].query
+    size, key = sepsis.NUM_PROJECTED, jax.random.key(0)
+    reward = random_reward(0, faithful=False)
+    table = Table(3, size, key=key)
+    wide = np.full((2, size), -np.inf)
+    wide[:, asked.successors] = asked.p, asked.q
+    fits = [
+        fit(
+            Gadget2(len(score), 3, key=key, part=part, rounds=3),
+            FixedPair(*pair),
+            SquaredDifference(score),
+            key=key,
+            steps=200,
+            progress=False,
+        )
+        for part, pair, score in (
+            (table, wide, reward),
+            (narrowed(table, asked.successors, size), (asked.p, asked.q), reward[asked.successors]),
+        )
+    ]
+    np.testing.assert_allclose(fits[0].history.held_out, fits[1].history.held_out, rtol=1e-6)
+    full, small = fits[0].mechanism.joint(*wide), fits[1].mechanism.joint(asked.p, asked.q)
+    np.testing.assert_allclose(full[np.ix_(asked.successors, asked.successors)], small, atol=1e-6)
+
+
+@pytest.mark.usefixtures("double")
+def test_what_is_trained_is_what_is_reported():
+    rng = np.random.default_rng(0)
+    log_p, log_q = np.log(rng.dirichlet(np.ones(4), 2))
+    log_p[3] = -np.inf
+    log_p -= np.log(np.exp(log_p).sum())
+    score, other = rng.normal(size=(2, 4, 2))
+    gadget = Gadget2(4, 3, key=jax.random.key(0), hidden=(4,), rounds=3)
+    joint = np.asarray(gadget.joint(log_p, log_q))
+    matrix = ScoreProducts(jnp.asarray(other))(jnp.asarray(log_p), jnp.asarray(log_q))
+    value = VarianceGivenSeen()(gadget, jnp.asarray(log_p), jnp.asarray(log_q), matrix, key=jax.random.key(1))
+    np.testing.assert_allclose(value, variances.given_what_was_seen(joint[None], score, other).within)
+    one = AfterOneOutcome(jnp.asarray(score), jnp.asarray(other), jnp.asarray(2))
+    given = joint[2] / joint[2].sum()
+    moment = given @ ((score[2] - other) ** 2).sum(axis=1)
+    np.testing.assert_allclose((joint * one(jnp.asarray(log_p), jnp.asarray(log_q))).sum(), moment)
+
+
+# ---------------------------------------------------------------------------------------------------- the experiment
+
+
+@pytest.mark.parametrize("name", ["sepsis", "sepsis-faithful"])
+def test_the_experiment_without_gadgets_obeys_its_own_optima(name, tmp_path):
+    """All panels on states and vital signs with what is not learned: no row beats the optimum."""
+    experiment = EXPERIMENTS[name]
+    cells = [
+        cell
+        for cell in experiment.cells("quick", 1)
+        if cell.name.split("-")[0] in ("queries", "states", "vitals") and "recipe" not in cell.settings
+    ]
+    stored = {}
+    for cell in cells:
+        if "num_noisy" in cell.settings:
+            cell.settings["num_noisy"] = min(cell.settings["num_noisy"], 4)
+        stored[cell.name] = experiment.compute(cell, Workshop(tmp_path))
+    for label, result in stored.items():
+        if label == "queries":
+            continue
+        if label == "states-counterfactual-generalised-fixed" and name == "sepsis-faithful":
+            assert "optimal" not in result["rows"]
+            continue
+        least = np.asarray(result["rows"]["optimal"]["within"])
+        for row in result["rows"].values():
+            assert (np.asarray(row["within"]) >= least - 1e-9).all()
+        if "joint" in label:
+            np.testing.assert_allclose(result["rows"]["inverse CDF by score"]["within"], least, atol=1e-9)
+    for missing in ({}, {label: stored[label] for label in list(stored)[:2]}):  # an interrupted run can be drawn too
+        assert experiment.section(missing).words
+    section = experiment.section(stored)
+    table = section.tables[name.replace("-", "_")]
+    assert [row[0] for row in table.rows] == [
+        "independent",
+        "Gumbel-max",
+        "inverse CDF",
+        "inverse CDF by score",
+        "optimal",
+    ]
+    assert any("disjoint" in words for words in section.words)
+    if name == "sepsis":
+        gains = {(row[0], row[1]): row[4] for row in section.tables["sepsis_vitals"].rows}
+        assert gains["joint, fixed pair", "Gumbel-max"] > 0.02
+        assert abs(gains["joint, fixed pair", "independent"]) < 1e-9
+        assert any("Left out: the ICU records" in words for words in section.words)
+
+
+def test_every_panel_has_a_cell_for_every_kind_of_mechanism():
+    names = {cell.name for cell in EXPERIMENTS["sepsis"].cells("best", None)}
+    for panel in ("joint-fixed", "joint-generalised", "counterfactual-fixed", "counterfactual-generalised"):
+        assert {f"states-{panel}-{kind}" for kind in ("fixed", "gadget-1", "gadget-2")} <= names
+        assert {f"icu-sofa-{panel}-{kind}" for kind in ("fixed", "gadget-2")} <= names
+    assert {f"vitals-{panel}-gadget-2" for panel in ("joint-fixed", "counterfactual-fixed")} <= names
+    published = {cell.name: cell for cell in EXPERIMENTS["sepsis-faithful"].cells("paper", None)}
+    assert published["states-joint-fixed-gadget-2"].settings["recipe"]["steps"] == 2000
+    assert published["states-joint-fixed-gadget-1"].settings["recipe"]["steps"] == 32016
+
+
+def test_faithful_is_for_sepsis_alone():
+    done = CliRunner().invoke(app, ["reproduce", "table1", "--faithful"])
+    assert done.exit_code == 2
+    assert "--faithful is for sepsis, got table1" in done.output

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike, Float
 from numpy.typing import NDArray
 
 from countermax.couplings import InverseCDF
@@ -20,11 +20,9 @@ def least_losses(loss: Loss, log_p: Float[Array, "n k"], log_q: Float[Array, "n 
     if isinstance(loss, SquaredDifference) and _is_one_score(loss):
         with jax.enable_x64(True):
             score = np.asarray(loss.score[:, 0], np.float64)
-            matrix = (score[:, None] - score[None, :]) ** 2
-            ordered = InverseCDF.sorted_by(score)
-            doubles = (jax.nn.log_softmax(np.asarray(each, np.float64), axis=1) for each in (log_p, log_q))
-            costs = jax.jit(jax.vmap(lambda p, q: (ordered._joint(p, q) * matrix).sum()))(*doubles)
-            return np.asarray(costs)
+            order = np.argsort(score, stable=True)
+            doubles = (np.asarray(each, np.float64)[:, order] for each in (log_p, log_q))
+            return np.asarray(_costs_in_order(score[order], *doubles))
     import ot
 
     matrices = np.asarray(jax.vmap(loss)(log_p, log_q), np.float64)
@@ -37,6 +35,16 @@ def least_losses(loss: Loss, log_p: Float[Array, "n k"], log_q: Float[Array, "n 
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return np.fromiter(pool.map(solve, range(len(matrices))), np.float64, len(matrices))
+
+
+@jax.jit
+def _costs_in_order(
+    score: Float[ArrayLike, " k"], p: Float[ArrayLike, "n k"], q: Float[ArrayLike, "n k"]
+) -> Float[Array, " n"]:
+    """Expected squared differences of the inverse CDF, for outcomes that stand in the order of their score."""
+    ascending, log_p, log_q = jnp.asarray(score), jax.nn.log_softmax(p, axis=1), jax.nn.log_softmax(q, axis=1)
+    matrix = (ascending[:, None] - ascending[None, :]) ** 2
+    return jax.vmap(lambda first, second: (InverseCDF()._joint(first, second) * matrix).sum())(log_p, log_q)
 
 
 def _is_one_score(loss: SquaredDifference) -> bool:

@@ -113,11 +113,11 @@ class Table(AbstractPart):
 
     values: Float[Array, "rows k"]
 
-    def __init__(self, num_rows: int, num_outcomes: int, *, key: PRNGKeyArray, silent: bool = False):
-        """Draws the entries, or sets them to zero (`silent`)."""
-        self.values = (
-            jnp.zeros((num_rows, num_outcomes)) if silent else jax.random.normal(key, (num_rows, num_outcomes))
-        )
+    def __init__(
+        self, num_rows: int, num_outcomes: int, *, key: PRNGKeyArray, silent: bool = False, scale: float = 1.0
+    ):
+        """Draws normal entries of the given scale, or sets them to zero (`silent`)."""
+        self.values = (0.0 if silent else scale) * jax.random.normal(key, (num_rows, num_outcomes))
 
     def __call__(self, log_p: LogProbs) -> Float[Array, "rows k"]:
         """The table for one distribution."""

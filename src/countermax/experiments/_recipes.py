@@ -32,6 +32,7 @@ from countermax.storage import load, save
 from countermax.training import fit_many
 
 _TRAINED = "trained.json"
+_SCATTER = 3.0
 _constant_adam = functools.lru_cache(optax.adam)  # one object for each rate, so that its training loop compiles once
 
 
@@ -44,8 +45,9 @@ class Recipe:
     steps: int
     learning_rate: float
     start: str = "random"
-    """`random`, or the fixed mechanism that training begins at: `Gumbel-max`, `inverse CDF` (of indices),
-    `sorted inverse CDF` (by the score) or `barycenter`."""
+    """`random`: the network alone; `scattered`: a random table besides, so that latents differ from the beginning; or
+    the fixed mechanism that training begins at: `Gumbel-max`, `inverse CDF` (of indices), `sorted inverse CDF` (by
+    the score) or `barycenter`."""
     num_latents: int = 20
     hidden: tuple[int, ...] = (256, 256)
     rounds: int = 20
@@ -86,11 +88,13 @@ class Recipe:
             self.num_latents,
             key=key,
             hidden=self.hidden,
-            start=self._start(score, pairs),
+            start=self._start(score, pairs, seed),
             rounds=self.rounds,
         )
 
-    def _start(self, score: NDArray[np.float64], pairs: Pairs) -> AbstractPart | None:
+    def _start(self, score: NDArray[np.float64], pairs: Pairs, seed: int) -> AbstractPart | None:
+        if self.start == "scattered":
+            return ParameterTable(self.num_latents, len(score), key=jax.random.key(2000 + seed), scale=_SCATTER)
         if self.start == "inverse CDF":
             return BinnedInverseCDF(self.num_latents, np.arange(len(score), dtype=float))
         if self.start == "sorted inverse CDF":
@@ -110,6 +114,7 @@ def train(
     seed: int,
     workshop: Workshop,
     objective: AbstractObjective | None = None,
+    num_held_out: int = 256,
 ) -> tuple[list[AbstractCoupling], dict[str, Any]]:
     """Trains a gadget for each score at once, or finds them trained; also tells where and how long it took.
 
@@ -121,6 +126,7 @@ def train(
         seed: Of the parameters and of the training.
         workshop: Where mechanisms and checkpoints go.
         objective: In place of the recipe's.
+        num_held_out: Pairs that progress is measured on while training.
 
     Raises:
         KeyboardInterrupt: After Ctrl-C; the checkpoint stays, and the next call goes on from it.
@@ -148,6 +154,7 @@ def train(
         objective=objective or (Relaxed(1.0, 16) if recipe.objective == "relaxed" else Exact()),
         optimizer=_constant_adam(recipe.learning_rate) if recipe.as_published else None,
         checkpoint=checkpoint,
+        num_held_out=num_held_out,
         progress=lambda done, steps: workshop.advance(0.95 * done / steps),
     )
     if fits[0].ended == "interrupted":

@@ -11,9 +11,12 @@ from countermax.experiments._plan import run_plan
 from countermax.experiments._store import Store
 from countermax.experiments.couplings import Couplings
 from countermax.experiments.maximality import Maximality
+from countermax.experiments.sepsis import FaithfulSepsis, Sepsis
 from countermax.experiments.table1 import Table1
 
-EXPERIMENTS: dict[str, AbstractExperiment] = {each.name: each for each in (Maximality(), Table1(), Couplings())}
+EXPERIMENTS: dict[str, AbstractExperiment] = {
+    each.name: each for each in (Maximality(), Table1(), Couplings(), Sepsis(), FaithfulSepsis())
+}
 
 
 def reproduce(

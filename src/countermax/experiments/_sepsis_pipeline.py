@@ -32,6 +32,18 @@ _LEAST_VISITS = 20
 _LEAST_SUCCESSORS = {True: 5, False: 4}  # published and repaired: how many outcomes each row must have
 
 
+def pipeline_settings(*, faithful: bool) -> dict[str, int | float]:
+    """What the queries depend on, to be stored beside results."""
+    return {
+        "num_episodes": NUM_EPISODES,
+        "horizon": HORIZON,
+        "best_action": _BEST_ACTION,
+        "discount": _DISCOUNT,
+        "least_successors": _LEAST_SUCCESSORS[faithful],
+        "least_visits": 1 if faithful else _LEAST_VISITS,
+    }
+
+
 @dataclass(frozen=True)
 class AskedQuery:
     """A query that the log contains, with what was seen and how much stands behind its rows."""

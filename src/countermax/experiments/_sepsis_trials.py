@@ -68,14 +68,16 @@ def trials_of(world: str, *, faithful: bool, num_scores: int, most_outcomes: int
         most_outcomes: Skip queries with more outcomes (records only).
     """
     if world.startswith("icu"):
-        return _padded(_icu_trials(world == "icu-features", most_outcomes))
+        records = _icu_trials(world == "icu-features", most_outcomes)
+        return _padded(records, max(len(each.log_p) for each in records))
     found = []
-    for pair, asked in enumerate(run_pipeline(faithful=faithful).queries):
+    queries = run_pipeline(faithful=faithful).queries
+    for pair, asked in enumerate(queries):
         for draw in range(num_scores):
             reward = random_reward(num_scores * pair + draw, faithful=faithful)
             describe = _by_vitals if world == "vitals" else _by_state
             found.append(describe(asked.query, asked.outcome, reward, pair))
-    return _padded(found)
+    return _padded(found, max(len(asked.query.p) for asked in queries))  # one width, so that one program serves both
 
 
 def random_reward(seed: int, *, faithful: bool) -> Floats:
@@ -162,8 +164,7 @@ def _features(features: Floats) -> Floats:
     return np.append(scaled, fate, axis=1)
 
 
-def _padded(trials: Sequence[_Trial]) -> Trials:
-    width = max(len(each.log_p) for each in trials)
+def _padded(trials: Sequence[_Trial], width: int) -> Trials:
 
     def stacked(part: Callable[[_Trial], Floats], filler: float) -> Floats:
         arrays = [part(each) for each in trials]

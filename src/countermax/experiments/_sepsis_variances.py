@@ -75,6 +75,14 @@ def sorted_joint(p: Floats, q: Floats, score: Floats, other_score: Floats) -> Fl
     return joint
 
 
+def transported_joint(p: Floats, q: Floats, score: Floats, other_score: Floats) -> Floats:
+    """The coupling with the least variance over everybody for vector-valued scores, by optimal transport."""
+    import ot
+
+    cost = ((score[:, None, :] - other_score[None, :, :]) ** 2).sum(axis=2)
+    return np.asarray(ot.emd(p / p.sum(), q / q.sum(), cost, numItermax=10_000_000), np.float64)
+
+
 def least_given_what_was_seen(
     p: Float[np.ndarray, "m k"], q: Float[np.ndarray, "m k"], other_score: Float[np.ndarray, " k"]
 ) -> Floats | None:

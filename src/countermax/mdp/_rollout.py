@@ -83,13 +83,15 @@ def _walk(
     def step(
         state: Int[Array, " n"], key: PRNGKeyArray
     ) -> tuple[Int[Array, " n"], tuple[Int[Array, " n"], Int[Array, " n"], Int[Array, " n"]]]:
-        for_action, for_state = jax.random.uniform(key, (2, num_episodes))
+        for_action, for_state = jax.random.uniform(key, (2, num_episodes), jnp.float32)
         action = _pick(policy[state], for_action)
         slot = _pick(rows[state, action], for_state)
         after = successors[state, action, slot]
         return after, (after, action, slot)
 
-    first = jnp.searchsorted(start, jax.random.uniform(key_start, (num_episodes,)), side="right").astype(jnp.int32)
+    # Single precision whatever JAX's default is, so that a key means the same episodes everywhere.
+    uniform = jax.random.uniform(key_start, (num_episodes,), jnp.float32)
+    first = jnp.searchsorted(start, uniform, side="right").astype(jnp.int32)
     _, (later, actions, slots) = jax.lax.scan(step, first, jax.random.split(key_steps, horizon))
     return jnp.concatenate([first[None], later]), actions, slots
 

@@ -13,6 +13,7 @@ _DIAMOND: dict[str, Any] = {
     "marker": "D",
     "linestyle": "none",
     "markersize": 4,
+    "clip_on": False,
     "markerfacecolor": "white",
     "markeredgecolor": "0.25",
 }
