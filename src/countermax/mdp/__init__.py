@@ -15,6 +15,7 @@ from countermax.mdp._importance import doubly_robust as doubly_robust
 from countermax.mdp._importance import effective_sample_size as effective_sample_size
 from countermax.mdp._importance import importance_estimates as importance_estimates
 from countermax.mdp._importance import importance_ratios as importance_ratios
+from countermax.mdp._learning import logged_pairs as logged_pairs
 from countermax.mdp._leeway import Leeway as Leeway
 from countermax.mdp._leeway import leeway as leeway
 from countermax.mdp._log import EpisodeLog as EpisodeLog
