@@ -1,7 +1,8 @@
 """Whole trajectories on the sepsis process and on intensive-care records.
 
-Run as `python -m countermax.experiments.trajectories`. Three questions, one stored file each: how the published off-policy figures compare with their exact counterparts, what
-every estimate says where the truth is known, and what a mechanism learned on the log's own pairs adds.
+Run as `python -m countermax.experiments.trajectories`. Three questions, one stored file each: how the published
+off-policy figures compare with their exact counterparts, what every estimate says where the truth is known, and what a
+mechanism learned on the log's own pairs adds.
 """
 
 import json
