@@ -330,11 +330,16 @@ def test_the_experiment_without_gadgets_obeys_its_own_optima(name, tmp_path):
     for label, result in stored.items():
         if label == "queries":
             continue
+        if label == "states-counterfactual-generalised-fixed" and name == "sepsis-faithful":
+            assert "optimal" not in result["rows"]
+            continue
         least = np.asarray(result["rows"]["optimal"]["within"])
         for row in result["rows"].values():
             assert (np.asarray(row["within"]) >= least - 1e-9).all()
         if "joint" in label:
             np.testing.assert_allclose(result["rows"]["inverse CDF by score"]["within"], least, atol=1e-9)
+    for missing in ({}, {label: stored[label] for label in list(stored)[:2]}):  # an interrupted run can be drawn too
+        assert experiment.section(missing).words
     section = experiment.section(stored)
     table = section.tables[name.replace("-", "_")]
     assert [row[0] for row in table.rows] == [

@@ -55,24 +55,25 @@ class Progress:
         self._bar.update(self._task, completed=done, loss=f"{held_out:.4g}", above=above, speed=speed)
 
 
-class RowProgress:
-    """A bar over the rows of a table."""
+class CountProgress:
+    """A bar over work that is counted: how much is done, how fast, time left."""
 
-    def __init__(self, label: str, rows: int | None, shown: bool | None):
-        """Prepares the bar; `shown` None means: if the output is a terminal. Where `rows` is None it only counts."""
+    def __init__(self, label: str, total: int | None, shown: bool | None, *, unit: str):
+        """Prepares the bar; `shown` None means: if the output is a terminal. Where `total` is None it only counts."""
         console = Console(stderr=True)
+        self._unit = unit
         self._bar = rich_progress.Progress(
             rich_progress.TextColumn("{task.description}"),
             rich_progress.BarColumn(bar_width=24),
-            rich_progress.TextColumn("{task.completed:,.0f} rows"),
+            rich_progress.TextColumn(f"{{task.completed:,.0f}} {unit}"),
             rich_progress.TextColumn("{task.fields[speed]}"),
             rich_progress.TimeRemainingColumn(),
             console=console,
             disable=not (console.is_terminal if shown is None else shown),
         )
-        self._task = self._bar.add_task(label, total=rows, speed="")
+        self._task = self._bar.add_task(label, total=total, speed="")
 
-    def __enter__(self) -> "RowProgress":
+    def __enter__(self) -> "CountProgress":
         self._bar.start()
         return self
 
@@ -81,9 +82,9 @@ class RowProgress:
     ) -> None:
         self._bar.stop()
 
-    def advance(self, rows: int) -> None:
-        """Counts rows that are done."""
+    def advance(self, count: int) -> None:
+        """So much more is done."""
         task = self._bar.tasks[self._task]
-        done = task.completed + rows
-        speed = f"{done / task.elapsed:,.0f} rows/s" if task.elapsed else ""
+        done = task.completed + count
+        speed = f"{done / task.elapsed:,.0f} {self._unit}/s" if task.elapsed else ""
         self._bar.update(self._task, completed=done, speed=speed)

@@ -9,6 +9,7 @@ from countermax.cli._ask import compare, demo
 from countermax.cli._learn import evaluate, train
 from countermax.cli._reproduce import reproduce
 from countermax.cli._tables import counterfactuals, transitions
+from countermax.cli._trajectories import evaluate_policy, explain
 
 app = typer.Typer(
     help="Counterfactual reasoning about categorical outcomes, exactly.",
@@ -40,5 +41,16 @@ def _root(
     del version
 
 
-for _command in (compare, demo, train, evaluate, reproduce, counterfactuals, transitions):
+_COMMANDS = (
+    compare,
+    demo,
+    counterfactuals,
+    transitions,
+    evaluate_policy,
+    explain,
+    train,
+    evaluate,
+    reproduce,
+)
+for _command in _COMMANDS:
     app.command()(_command)

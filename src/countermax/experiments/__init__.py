@@ -4,3 +4,4 @@ from countermax.experiments._plan import Interrupted as Interrupted
 from countermax.experiments._registry import EXPERIMENTS as EXPERIMENTS
 from countermax.experiments._registry import redraw as redraw
 from countermax.experiments._registry import reproduce as reproduce
+from countermax.experiments.sepsis import sepsis_queries as sepsis_queries

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from countermax import plotting
@@ -14,6 +15,7 @@ from countermax.experiments._tables import Table, Value
 _ORDER = ("independent", "Gumbel-max", "inverse CDF", "inverse CDF by score", "Gadget 1", "Gadget 2", "optimal")
 _TITLES = {panel: panel.replace("-", ", ") + (" pairs" if is_generalised(panel) else " pair") for panel in PANELS}
 _LABEL = "variance of the treatment effect"
+_TOO_EARLY = "The queries or the fixed mechanisms are not computed yet; the command that began this goes on with them."
 
 
 class _Panel:
@@ -35,7 +37,7 @@ class _Panel:
         row = self.rows[name]
         within = np.asarray(row["within"])
         if self.faithful:
-            return within + np.asarray(row["between"] or 0)
+            return within + np.asarray(row["between"])
         return np.array([within[self.pair == each].mean() for each in np.unique(self.pair)])
 
     def bars(self) -> dict[str, tuple[float, float | None]]:
@@ -57,17 +59,22 @@ class _Panel:
 def repaired_section(title: str, stored: Mapping[str, Result]) -> Section:
     """The four panels, what coupling vital signs gains, and the records."""
     panels = _panels(stored, faithful=False)
+    if not _of("states", panels) or "queries" not in stored:
+        return Section(title, [_TOO_EARLY])
     words = [_about_the_data(stored["queries"], repaired=True), *_about_overlap(panels), *_reading(panels)]
     tables = {
         "sepsis": _compact(_of("states", panels), "Variance of the effect ± standard error over queries (share)"),
         "sepsis_queries": _queries(stored["queries"]),
     }
-    figures = {"sepsis": plotting.draw_panels(_drawn(_of("states", panels)), _LABEL)}
-    vitals = _of("vitals", panels)
+    figures = {
+        "sepsis": plotting.draw_panels(_drawn(_of("states", panels)), _LABEL),
+        "sepsis_shares": _shares(_of("states", panels)),
+    }
+    vitals = {panel: each for panel, each in _of("vitals", panels).items() if panel in _of("states", panels)}
     if vitals:
         tables["sepsis_vitals"] = _gains(_of("states", panels), vitals)
         sides = {
-            f"{panel.split('-')[0]}, {what}": group[panel].bars()
+            f"{panel.split('-')[0]},\n{what}": group[panel].bars()
             for panel in vitals
             for what, group in (("states", _of("states", panels)), ("vital signs", vitals))
         }
@@ -87,6 +94,8 @@ def repaired_section(title: str, stored: Mapping[str, Result]) -> Section:
 def faithful_section(title: str, stored: Mapping[str, Result]) -> Section:
     """The four panels as in the paper."""
     panels = _panels(stored, faithful=True)
+    if not panels or "queries" not in stored:
+        return Section(title, [_TOO_EARLY])
     words = [
         _about_the_data(stored["queries"], repaired=False),
         "The pipeline is the published one, point by point: behaviour planned as if death could be left again, ends "
@@ -105,7 +114,11 @@ def faithful_section(title: str, stored: Mapping[str, Result]) -> Section:
         "sepsis_faithful_queries": _queries(stored["queries"]),
         "sepsis_faithful_details": _details(panels),
     }
-    return Section(title, words, tables, {"sepsis_faithful": plotting.draw_panels(_drawn(group), _LABEL)})
+    figures = {
+        "sepsis_faithful": plotting.draw_panels(_drawn(group), _LABEL),
+        "sepsis_faithful_shares": _shares(group),
+    }
+    return Section(title, words, tables, figures)
 
 
 def _panels(stored: Mapping[str, Result], *, faithful: bool) -> list[_Panel]:
@@ -118,7 +131,16 @@ def _of(world: str, panels: Sequence[_Panel]) -> dict[str, _Panel]:
 
 
 def _drawn(group: Mapping[str, _Panel]) -> dict[str, dict[str, tuple[float, float | None]]]:
-    return {_TITLES[panel]: each.bars() for panel, each in group.items()}
+    return {_TITLES[panel].replace(", ", "\n"): each.bars() for panel, each in group.items()}
+
+
+def _shares(group: Mapping[str, _Panel]) -> Figure:
+    """What is left of independent sampling's variance; errors are paired, so that rows can be compared."""
+    shares = {
+        _TITLES[panel].replace(", ", "\n"): {name: each.share(name) for name in each.rows if name != "independent"}
+        for panel, each in group.items()
+    }
+    return plotting.draw_panels(shares, "share of independent sampling's variance", ".0%")
 
 
 def _compact(group: Mapping[str, _Panel], caption: str) -> Table:
@@ -152,7 +174,7 @@ def _gains(states: Mapping[str, _Panel], vitals: Mapping[str, _Panel]) -> Table:
     """What each mechanism gains when vital signs are coupled and the flags follow the action."""
     rows: list[list[Value]] = []
     for panel, coupled in vitals.items():
-        for name in coupled.rows:
+        for name in (each for each in coupled.rows if each in states[panel].rows):
             before, after = states[panel].figures(name), coupled.figures(name)
             saved = 1 - after.mean() / before.mean() if before.mean() > 0 else None
             rows.append([_TITLES[panel], name, float(before.mean()), float(after.mean()), saved])
@@ -212,8 +234,9 @@ def _reading(panels: Sequence[_Panel]) -> list[str]:
         "logits are perturbed by standard normal noise, the mean over perturbed pairs; how the mean effect differs "
         "between them is told apart (`between` in the details). Inverse CDF by score pairs quantiles of the two "
         "scores: with one scalar score it is optimal over everybody and needs no training. It is not the optimum once "
-        "the outcome is known, which is found over all orders of outcomes. Errors are over queries; those share "
-        "no state, but they do share the log."
+        "the outcome is known, which is found over all orders of outcomes. Errors are over queries, which differ "
+        "far more than mechanisms do on the same query: compare shares, whose errors are paired. Queries share no "
+        "state, but they do share the log."
     ]
 
 

@@ -52,7 +52,7 @@ def measure_fixed(trials: Trials, panel: str, *, faithful: bool, num_noisy: int)
     rows: dict[str, list[Split]] = {name: [] for name in fixed}
     if scalar:
         rows[BY_SCORE] = []
-    optimum: list[float | None] = []
+    optimum: list[Split | None] = []
     for index in range(len(trials)):
         log_p, log_q = measured_pairs(trials, index, panel, num_noisy)
         for name, mechanism in fixed.items():
@@ -64,20 +64,38 @@ def measure_fixed(trials: Trials, panel: str, *, faithful: bool, num_noisy: int)
             rows[BY_SCORE].append(_split(by_score, trials, index, panel, faithful))
         optimum.append(_least(p, q, trials, index, panel, faithful))
     result: Result = {name: _stored(splits) for name, splits in rows.items()}
-    if None not in optimum:
-        result["optimal"] = {"within": optimum, "between": None}
+    known = [each for each in optimum if each is not None]
+    if len(known) == len(trials):
+        result["optimal"] = _stored(known)
     return {"rows": result, "pair": trials.pair.tolist(), "overlap": trials.overlap.round(6).tolist()}
 
 
 def measure_learned(
-    mechanisms: Sequence[AbstractCoupling], trials: Trials, panel: str, *, faithful: bool, num_noisy: int
-) -> Mapping[str, list[float]]:
-    """One gadget for each trial."""
-    splits = []
-    for index, mechanism in enumerate(mechanisms):
+    mechanisms: Sequence[AbstractCoupling],
+    members: Sequence[int],
+    trials: Trials,
+    panel: str,
+    *,
+    faithful: bool,
+    num_noisy: int,
+) -> Mapping[str, list[float] | None]:
+    """One gadget or more for each trial; of several restarts on one pair the best, which training knows.
+
+    Args:
+        mechanisms: The trained gadgets.
+        members: The trial of each.
+        trials: All trials.
+        panel: One of `PANELS`.
+        faithful: Whether what is measured is the published quantity.
+        num_noisy: Perturbed pairs for each trial.
+    """
+    found: dict[int, Split] = {}
+    for index, mechanism in zip(members, mechanisms, strict=True):
         laws = joints(mechanism, *measured_pairs(trials, index, panel, num_noisy))
-        splits.append(_split(laws, trials, index, panel, faithful))
-    return _stored(splits)
+        split = _split(laws, trials, index, panel, faithful)
+        if index not in found or split.within < found[index].within:
+            found[index] = split
+    return _stored([found[index] for index in range(len(trials))])
 
 
 def joints(mechanism: AbstractCoupling, log_p: Floats, log_q: Floats) -> Floats:
@@ -102,25 +120,31 @@ def _split(laws: Floats, trials: Trials, index: int, panel: str, faithful: bool)
     return variances.given_what_was_seen(laws, score, other)
 
 
-def _least(p: Floats, q: Floats, trials: Trials, index: int, panel: str, faithful: bool) -> float | None:
-    """The least variance within queries that any coupling has; None where it is not known."""
+def _least(p: Floats, q: Floats, trials: Trials, index: int, panel: str, faithful: bool) -> Split | None:
+    """The least variance within queries that any coupling has; None where it is not known.
+
+    Between queries couplings differ only where the outcome is known, and there not by themselves: `between` is left
+    out. As published it belongs to the figure, so that with several queries the least figure is not known.
+    """
     score, other = trials.score[index], trials.other_score[index]
     if not is_counterfactual(panel):
-        if score.shape[1] == 1:
-            laws = [variances.sorted_joint(*each, score[:, 0], other[:, 0]) for each in zip(p, q, strict=True)]
-        else:
-            laws = [variances.transported_joint(*each, score, other) for each in zip(p, q, strict=True)]
-        return variances.over_everybody(np.stack(laws), score, other).within
-    if score.shape[1] > 1:
+        joint_of = variances.sorted_joint if score.shape[1] == 1 else variances.transported_joint
+        flat = (score[:, 0], other[:, 0]) if score.shape[1] == 1 else (score, other)
+        laws = [joint_of(*each, *flat) for each in zip(p, q, strict=True)]
+        return variances.over_everybody(np.stack(laws), score, other)
+    if score.shape[1] > 1 or (faithful and len(p) > 1):
         return None
     if faithful:
-        return float(variances.least_given_one_outcome(p, q, other[:, 0], int(trials.outcome[index])).mean())
+        return Split(float(variances.least_given_one_outcome(p, q, other[:, 0], int(trials.outcome[index]))[0]), 0.0)
     least = variances.least_given_what_was_seen(p, q, other[:, 0])
-    return None if least is None else float(least.mean())
+    return None if least is None else Split(float(least.mean()), np.nan)
 
 
-def _stored(splits: Sequence[Split]) -> dict[str, list[float]]:
-    return {"within": [each.within for each in splits], "between": [each.between for each in splits]}
+def _stored(splits: Sequence[Split]) -> dict[str, list[float] | None]:
+    """As JSON has it; None where the second part is not known."""
+    unknown = any(np.isnan(each.between) for each in splits)
+    between = None if unknown else [each.between for each in splits]
+    return {"within": [each.within for each in splits], "between": between}
 
 
 def _logsumexp(values: Floats) -> Floats:

@@ -33,7 +33,7 @@ class SepsisPreset:
 
 _GADGET_2 = Recipe("Gadget 2", 1000, 1e-2, num_latents=32, hidden=(64, 64))
 _BEST = SepsisPreset(
-    fixed=(Recipe("Gadget 1", 2000, 1e-1, table=True), _GADGET_2),
+    fixed=(Recipe("Gadget 1", 2000, 1e-1, table=True, restarts=4), replace(_GADGET_2, restarts=4)),
     generalised=(
         Recipe("Gadget 1", 800, 3e-3, hidden=(128, 128), batch_size=8),
         replace(_GADGET_2, steps=800, num_latents=20, hidden=(128, 128), batch_size=8),
@@ -44,8 +44,8 @@ _BEST = SepsisPreset(
 )
 _QUICK = SepsisPreset(
     fixed=(
-        replace(_BEST.fixed[0], steps=300),
-        replace(_BEST.fixed[1], steps=300, num_latents=16, hidden=(32, 32), rounds=10),
+        replace(_BEST.fixed[0], steps=300, restarts=1),
+        replace(_BEST.fixed[1], steps=300, num_latents=16, hidden=(32, 32), rounds=10, restarts=1),
     ),
     generalised=(
         replace(_BEST.generalised[0], steps=150, learning_rate=1e-2, hidden=(64, 64), batch_size=4),

@@ -18,7 +18,7 @@ from countermax.experiments._sepsis_measuring import (
     measure_fixed,
     measure_learned,
 )
-from countermax.experiments._sepsis_pipeline import pipeline_settings, run_pipeline
+from countermax.experiments._sepsis_pipeline import AskedQuery, pipeline_settings, run_pipeline
 from countermax.experiments._sepsis_presets import sepsis_preset
 from countermax.experiments._sepsis_trials import Trials, trials_of
 from countermax.losses import AbstractLoss, SquaredDifference
@@ -71,6 +71,15 @@ class FaithfulSepsis(AbstractExperiment):
         return faithful_section(self.title, stored)
 
 
+def sepsis_queries(*, faithful: bool = False) -> tuple[AskedQuery, ...]:
+    """The queries of the experiment: pairs of rows, what was seen, and how much data stand behind them.
+
+    Args:
+        faithful: Those of the published pipeline instead of the repaired one.
+    """
+    return run_pipeline(faithful=faithful).queries
+
+
 def _cells(name: str, preset: str, seeds: int | None, worlds: list[str], *, faithful: bool) -> list[Cell]:
     chosen = sepsis_preset(preset)
     common: Result = {"faithful": faithful, "pipeline": pipeline_settings(faithful=faithful)}
@@ -118,11 +127,13 @@ def _compute(cell: Cell, workshop: Workshop) -> Result | None:
     objective = _objective(recipe, known=known, faithful=faithful)
     if not is_generalised(panel) and not isinstance(objective, Relaxed):
         recipe = replace(recipe, batch_size=1)  # more of the same pair would change nothing where nothing is sampled
+    members = [index for index in range(len(trials)) for _ in range(_restarts(recipe, panel))]
+    scores = [score[:, 0] if score.shape[1] == 1 else score for score in trials.score]
     mechanisms, trained = train(
         recipe,
-        [score[:, 0] if score.shape[1] == 1 else score for score in trials.score],
-        [_pairs(trials, index, panel) for index in range(len(trials))],
-        [_loss(trials, index, known=known, faithful=faithful) for index in range(len(trials))],
+        [scores[index] for index in members],
+        [_pairs(trials, index, panel) for index in members],
+        [_loss(trials, index, known=known, faithful=faithful) for index in members],
         seed=settings["seed"],
         workshop=workshop,
         objective=objective,
@@ -130,10 +141,15 @@ def _compute(cell: Cell, workshop: Workshop) -> Result | None:
     )
     if workshop.train_only:
         return None
-    rows = measure_learned(mechanisms, trials, panel, faithful=faithful, num_noisy=settings["num_noisy"])
+    rows = measure_learned(mechanisms, members, trials, panel, faithful=faithful, num_noisy=settings["num_noisy"])
     if isinstance(objective, VarianceGivenSeen):
         trained = {key: value for key, value in trained.items() if key != "history"}  # of a loss that is not trained
     return {"trained": trained, "rows": {recipe.gadget: rows}, "pair": trials.pair.tolist()}
+
+
+def _restarts(recipe: Recipe, panel: str) -> int:
+    """How often a gadget is trained for each trial; on perturbed pairs choosing the best would be choosing by luck."""
+    return 1 if is_generalised(panel) else recipe.restarts
 
 
 def _pairs(trials: Trials, index: int, panel: str) -> AbstractPairs:

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Int
 
 from countermax._errors import InputError
-from countermax._progress import RowProgress
+from countermax._progress import CountProgress
 from countermax.bounds import unchecked_outcome_bounds, unchecked_score_bounds
 from countermax.couplings import AbstractCoupling, GumbelMax
 from countermax.tables._batches import in_batches, numbers_for
@@ -78,7 +78,7 @@ def counterfactuals(
     answers = Answers(reader.labels, mechanism, score=score, bounds=bounds, tolerance=tolerance, prefix=prefix)
     check_new_names(asked, answers.names(errors), "pass another `prefix`")
     shown = False if asked.num_rows <= CHUNK_ROWS else progress
-    with RowProgress("counterfactuals", asked.num_rows, shown) as bar:
+    with CountProgress("counterfactuals", asked.num_rows, shown, unit="rows") as bar:
         return answers.extend(reader, bar)
 
 
@@ -123,7 +123,7 @@ class Answers:
         numbers[:, questions.bad] = np.nan
         return numbers, np.where(questions.bad, -1, likeliest), slack
 
-    def extend(self, reader: Reader, bar: RowProgress) -> Any:
+    def extend(self, reader: Reader, bar: CountProgress) -> Any:
         """The reader's frame with its answers."""
         frame, count = reader.frame, reader.frame.num_rows
         numbers = np.empty((len(self.probabilities) + len(self.scores) + len(self.ends), count))

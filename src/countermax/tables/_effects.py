@@ -16,7 +16,7 @@ from rich.text import Text
 
 from countermax import plotting
 from countermax._errors import InputError
-from countermax._progress import RowProgress
+from countermax._progress import CountProgress
 from countermax.couplings import AbstractCoupling, Gadget2
 from countermax.tables._choice import BY_SCORE, LEARNED, choose, learned_on, least_by_transport, standard
 from countermax.tables._frames import Floats, as_frame
@@ -158,7 +158,7 @@ def effects(
 
     sums = EffectSums(scores, compared, num_rows=asked.num_rows, individual=outcome is not None)
     shown = False if asked.num_rows <= CHUNK_ROWS else progress
-    with RowProgress("effects", asked.num_rows, shown) as bar:
+    with CountProgress("effects", asked.num_rows, shown, unit="rows") as bar:
         for start, stop, questions in reader.chunks():
             sums.add(start, questions)
             bar.advance(stop - start)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from countermax._errors import InputError
-from countermax._progress import RowProgress
+from countermax._progress import CountProgress
 from countermax.couplings import AbstractCoupling, GumbelMax
 from countermax.tables._counterfactuals import Answers
 from countermax.tables._frames import as_frame, check_new_names
@@ -62,7 +62,7 @@ def counterfactuals_file(
     reading = {"labels": labels, "normalise": normalise, "errors": errors}
     asking = {"score": score, "bounds": bounds, "tolerance": tolerance, "prefix": prefix}
 
-    def convert(readers: Iterator[Reader], bar: RowProgress) -> int:
+    def convert(readers: Iterator[Reader], bar: CountProgress) -> int:
         answers: Answers | None = None
         count = 0
         with open_sink(target) as sink:
@@ -114,7 +114,7 @@ def transition_table_file(
     reading = {"labels": labels, "normalise": normalise, "errors": errors}
     settings = {"score": score, "num_resamples": num_resamples, "level": level, "seed": seed}
 
-    def add_up(readers: Iterator[Reader], bar: RowProgress) -> TransitionTable:
+    def add_up(readers: Iterator[Reader], bar: CountProgress) -> TransitionTable:
         tally: Tally | None = None
         for reader in readers:
             tally = tally or Tally(reader.labels, mechanism, **settings)
@@ -134,7 +134,7 @@ def _over_chunks(
     outcome: str,
     worlds: Mapping[str, Named],
     reading: Mapping[str, Any],
-    use: Callable[[Iterator[Reader], RowProgress], T],
+    use: Callable[[Iterator[Reader], CountProgress], T],
     progress: bool | None,
 ) -> T:
     """Hands the file's questions over chunk by chunk, from the beginning again when a column was misjudged."""
@@ -157,7 +157,7 @@ def _over_chunks(
         source.numbers([str(column) for column in columns.names])
     while True:
         try:
-            with RowProgress("reading", source.num_rows, progress) as bar:
+            with CountProgress("reading", source.num_rows, progress, unit="rows") as bar:
                 return use(readers(), bar)
         except RetypedError:
             continue

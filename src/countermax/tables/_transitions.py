@@ -15,7 +15,7 @@ from rich.text import Text
 
 from countermax import plotting
 from countermax._errors import InputError
-from countermax._progress import RowProgress
+from countermax._progress import CountProgress
 from countermax.couplings import AbstractCoupling, GumbelMax
 from countermax.tables._bootstrap import Bootstrap, interval
 from countermax.tables._counterfactuals import Answers
@@ -163,7 +163,7 @@ def transition_table(
     reader = Reader(asked, outcome, factual, counterfactual, labels=labels, normalise=normalise, errors=errors)
     tally = Tally(reader.labels, mechanism, score=score, num_resamples=num_resamples, level=level, seed=seed)
     shown = False if asked.num_rows <= CHUNK_ROWS else progress
-    with RowProgress("transitions", asked.num_rows, shown) as bar:
+    with CountProgress("transitions", asked.num_rows, shown, unit="rows") as bar:
         for start, stop, questions in reader.chunks():
             tally.add(questions)
             bar.advance(stop - start)
