@@ -154,7 +154,7 @@ def cohort(num_bootstrap: int) -> dict[str, Any]:
             mechanisms={"Gumbel-max": GumbelMax(), "inverse CDF": InverseCDF()},
             model=partial(estimate, absorbing=np.flatnonzero(icu.mdp.absorbing)),
             horizon=HORIZON,
-            num_bootstrap=max(1, num_bootstrap // 5),
+            num_bootstrap=num_bootstrap,
             key=jax.random.key(3),
         )
         truth = policy_value(icu.mdp, policy, horizon=HORIZON, discount=1.0)
@@ -196,8 +196,8 @@ def learned(steps: int) -> dict[str, Any]:
 
 
 PARTS: dict[str, tuple[Callable[[int], dict[str, Any]], int]] = {
-    "oberst_sontag": (oberst_sontag, 100),
-    "cohort": (cohort, 50),
+    "oberst_sontag": (oberst_sontag, 50),
+    "cohort": (cohort, 20),
     "learned": (learned, 1500),
 }
 
