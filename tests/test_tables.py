@@ -287,6 +287,9 @@ def test_a_classifier_is_asked_twice_with_the_treatment_changed():
     ):
         with pytest.raises(InputError, match=words):
             counterfactuals(frame, **ask, counterfactual=source())
+    frame.loc[3, "age"] = np.nan
+    with pytest.raises(InputError, match="must predict every row, but failed in rows 0 to 59: Input X contains NaN"):
+        counterfactuals(frame, **ask, counterfactual=Predicted(model, {"treated": 1}))
 
 
 BAD = {
