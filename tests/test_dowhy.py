@@ -171,11 +171,13 @@ def test_exact_probabilities_are_those_of_the_classifier_and_the_mechanism(model
             assert (answer[label] <= table[f"counterfactual_{label}_upper"] + 1e-9).all()
 
 
-def test_nodes_whose_parents_are_known_in_probability_only_are_told_apart(model):
+def test_nodes_whose_parents_are_known_in_probability_only_are_told_apart(model, as_users_call):
     with pytest.raises(InputError, match="'home' cannot be answered for exactly: its parent 'status' is known in prob"):
         counterfactual_probabilities(model, TO_B, DATA, nodes=["home"])
     with pytest.raises(InputError, match="no categorical node can be answered for .*the change reaches none"):
         counterfactual_probabilities(model, {"cost": lambda cost: 2 * cost}, DATA)
+    with pytest.raises(InputError, match="must be functions of the old value, got 'B' for 'drug'"):
+        counterfactual_probabilities(model, {"drug": "B"}, DATA)
     with pytest.raises(InputError, match="must change nodes of the model"):
         counterfactual_probabilities(model, {"dose": lambda _: 1}, DATA)
     with pytest.raises(InputError, match="a column for each node, got none for 'home'"):

@@ -129,6 +129,17 @@ def test_a_column_may_turn_out_to_be_something_else_than_it_first_seemed(tmp_pat
         pd.testing.assert_series_equal(found["counterfactual_ill"], expected["counterfactual_ill"])
 
 
+def test_an_empty_cell_of_a_csv_is_a_missing_value_and_nothing_else_is(tmp_path):
+    frame = patients(3)
+    frame["status"] = ["", "NA", "nan"]
+    frame = frame.rename(columns={"p_dead": "p_NA", "p_ill": "p_nan", "q_dead": "q_NA", "q_ill": "q_nan"})
+    frame["p_well"], frame["q_well"] = frame["p_well"].astype(object), frame["q_well"].astype(object)
+    for suffix in (".csv", ".parquet"):
+        counterfactuals_file(store(frame, tmp_path / "in.csv"), tmp_path / f"out{suffix}", **ASK, errors="missing")
+        found = read(tmp_path / f"out{suffix}")
+        assert found["counterfactual_problem"].notna().tolist() == [True, False, False]
+
+
 def test_labels_of_other_types_keep_them(tmp_path):
     frame = pd.DataFrame({"y": [3, 1, 3], "p_1": [0.2] * 3, "p_3": [0.8] * 3, "q_1": [0.5] * 3, "q_3": [0.5] * 3})
     source = store(frame, tmp_path / "in.jsonl")

@@ -83,6 +83,7 @@ def test_probabilities_may_come_in_any_form():
         {"factual": [f"p_{label}" for label in LABELS], "counterfactual": named, "labels": LABELS},
         {"factual": pd.DataFrame(p, columns=LABELS), "counterfactual": pl.DataFrame(q, schema=LABELS)},
     ]
+    pd.testing.assert_frame_equal(counterfactuals(frame, **(ASK | {"outcome": tuple(frame["status"])})), expected)
     for form in forms:
         pd.testing.assert_frame_equal(counterfactuals(frame, outcome="status", **form), expected)
         pd.testing.assert_frame_equal(counterfactuals(frame, outcome=frame["status"], **form), expected)
@@ -156,6 +157,16 @@ def test_labels_keep_their_type(kind, library):
         assert likeliest.dtype == frame["y"].dtype
 
 
+def test_an_enumeration_of_polars_stays_one_unless_a_label_is_not_in_it():
+    p = np.full((3, 3), 1 / 3)
+    for categories, labels in ((["well", "unused", "ill", "dead"], LABELS), (["ill", "dead"], [*LABELS[:2], "cured"])):
+        frame = pl.DataFrame({"y": ["dead", "ill", "dead"]}, schema={"y": pl.Enum(categories)})
+        result = counterfactuals(frame, outcome="y", factual=p, counterfactual=p, labels=labels)
+        likeliest = result["counterfactual_most_likely"]
+        assert likeliest.to_list() == ["dead", "ill", "dead"]
+        assert likeliest.dtype == (frame["y"].dtype if "cured" not in labels else pl.String)
+
+
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_rows_without_an_answer_are_named_or_left_missing(library):
     columns = patients()
@@ -192,7 +203,9 @@ def test_rows_without_an_answer_are_named_or_left_missing(library):
 def test_an_error_names_the_row_by_its_index():
     frame = pd.DataFrame(patients(), index=[f"patient {row}" for row in range(7)])
     frame.loc["patient 4", "q_ill"] = np.nan
-    with pytest.raises(InputError, match=r"index 'patient 4'\) .* probability of 'ill' is missing; 1 such rows"):
+    with pytest.raises(
+        InputError, match=r"index 'patient 4'\) .* probability of 'ill' is missing. Up to row 6 there are 1 such"
+    ):
         counterfactuals(frame, **ASK)
 
 
@@ -216,7 +229,9 @@ def test_one_row_no_row_and_one_outcome_are_ordinary():
     empty = counterfactuals(frame[:0], **ASK)
     assert list(empty.columns) == list(whole.columns)
     assert len(empty) == 0
-    one = counterfactuals(frame, outcome=["x"] * 7, factual=np.ones((7, 1)), counterfactual=np.ones((7, 1)), labels="x")
+    one = counterfactuals(
+        frame, outcome=["x"] * 7, factual=np.ones((7, 1)), counterfactual=np.ones((7, 1)), labels=["x"]
+    )
     assert (one["counterfactual_x"] == 1).all()
 
 
@@ -272,6 +287,9 @@ def test_a_classifier_is_asked_twice_with_the_treatment_changed():
     ):
         with pytest.raises(InputError, match=words):
             counterfactuals(frame, **ask, counterfactual=source())
+    frame.loc[3, "age"] = np.nan
+    with pytest.raises(InputError, match="must predict every row, but failed in rows 0 to 59: Input X contains NaN"):
+        counterfactuals(frame, **ask, counterfactual=Predicted(model, {"treated": 1}))
 
 
 BAD = {
@@ -285,6 +303,7 @@ BAD = {
     "other labels": ({"counterfactual": {"dead": "q_dead", "ill": "q_ill"}}, "'well' not in it; give an outcome that"),
     "labels too few": ({"labels": ["dead", "ill"]}, "'well' too many"),
     "labels twice": ({"labels": ["dead", "dead", "ill"]}, "'dead' more than once"),
+    "labels in one text": ({"labels": "dead,ill,well"}, "must be a list of labels, got the text 'dead,ill,well'"),
     "no labels": ({"factual": np.ones((7, 3)), "counterfactual": np.ones((7, 3))}, "`labels` must name the outcomes"),
     "wrong shape": ({"factual": np.ones((6, 3))}, "a row of probabilities for each of 7 rows, got shape"),
     "nonsense": ({"factual": object()}, "must be columns"),

@@ -97,7 +97,9 @@ class _Worlds:
 
     def __post_init__(self) -> None:
         nodes = list(dowhy.graph.nx.topological_sort(self.model.graph))
-        for node in self.interventions:
+        for node, change in self.interventions.items():
+            if not callable(change):
+                raise InputError(f"`interventions` must be functions of the old value, got {change!r} for {node!r}")
             if node not in nodes:
                 raise InputError(f"`interventions` must change nodes of the model ({listed(nodes)}), got {node!r}")
         for node in nodes:

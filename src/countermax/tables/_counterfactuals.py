@@ -16,8 +16,9 @@ from countermax._progress import CountProgress
 from countermax.bounds import unchecked_outcome_bounds, unchecked_score_bounds
 from countermax.couplings import AbstractCoupling, GumbelMax
 from countermax.tables._batches import in_batches, numbers_for
-from countermax.tables._frames import Block, Codes, Floats, as_frame, check_new_names
+from countermax.tables._frames import Block, Codes, Floats, check_new_names
 from countermax.tables._labels import Labels
+from countermax.tables._libraries import as_frame
 from countermax.tables._mechanisms import as_mechanism
 from countermax.tables._questions import CHUNK_ROWS, Questions, Reader
 from countermax.tables._sources import Given

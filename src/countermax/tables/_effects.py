@@ -19,7 +19,8 @@ from countermax._errors import InputError
 from countermax._progress import CountProgress
 from countermax.couplings import AbstractCoupling, Gadget2
 from countermax.tables._choice import BY_SCORE, LEARNED, choose, learned_on, least_by_transport, standard
-from countermax.tables._frames import Floats, as_frame
+from countermax.tables._frames import Floats
+from countermax.tables._libraries import as_frame
 from countermax.tables._mechanisms import as_mechanism
 from countermax.tables._questions import CHUNK_ROWS, Reader
 from countermax.tables._scores import EffectSums, as_scores

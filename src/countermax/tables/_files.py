@@ -8,7 +8,8 @@ from countermax._errors import InputError
 from countermax._progress import CountProgress
 from countermax.couplings import AbstractCoupling, GumbelMax
 from countermax.tables._counterfactuals import Answers
-from countermax.tables._frames import as_frame, check_new_names
+from countermax.tables._frames import check_new_names
+from countermax.tables._libraries import as_frame
 from countermax.tables._questions import CHUNK_ROWS, Reader
 from countermax.tables._sources import Columns, as_source
 from countermax.tables._streams import RetypedError, Source, format_of, open_sink

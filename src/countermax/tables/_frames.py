@@ -106,27 +106,6 @@ class AbstractFrame(ABC):
         return f"row {self.first_row + row} (counted from 0)"
 
 
-def as_frame(frame: Any) -> AbstractFrame:
-    """The interface to a frame of any supported library; none of them is imported for it."""
-    kinds = {(kind.__module__.partition(".")[0], kind.__name__) for kind in type(frame).__mro__}
-    if ("pandas", "DataFrame") in kinds:
-        from countermax.tables._pandas import PandasFrame
-
-        return PandasFrame(frame)
-    if ("polars", "DataFrame") in kinds:
-        from countermax.tables._polars import PolarsFrame
-
-        return PolarsFrame(frame)
-    if ("pyarrow", "Table") in kinds:
-        from countermax.tables._arrow import ArrowFrame
-
-        return ArrowFrame(frame)
-    hint = "; collect() it first" if ("polars", "LazyFrame") in kinds else ""
-    raise InputError(
-        f"`frame` must be a pandas or polars DataFrame or an Arrow table, got {type(frame).__name__}{hint}"
-    )
-
-
 def check_new_names(frame: AbstractFrame, names: Sequence[str], hint: str) -> None:
     """Refuses names that are there already, or that would be there twice."""
     twice = [name for name, count in Counter(names).items() if count > 1]

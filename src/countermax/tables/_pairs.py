@@ -8,7 +8,8 @@ import numpy as np
 
 from countermax._errors import InputError
 from countermax.pairs import PairTable
-from countermax.tables._frames import Floats, as_frame
+from countermax.tables._frames import Floats
+from countermax.tables._libraries import as_frame
 from countermax.tables._questions import Reader
 from countermax.tables._sources import Given
 

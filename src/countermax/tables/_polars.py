@@ -51,7 +51,7 @@ class PolarsFrame(AbstractFrame):
 
     def labelled(self, codes: Codes, labels: Labels, like: Any) -> Any:
         """A column of labels, in the type of the column `like`; missing where the code is negative."""
-        own = like.cat.get_categories().to_list() if like.dtype == pl.Enum else self.factorised(like)[1]
+        own = like.dtype.categories.to_list() if like.dtype == pl.Enum else self.factorised(like)[1]
         tests = ((like.dtype == pl.Boolean, bool), (like.dtype.is_integer(), int), (like.dtype.is_numeric(), float))
         values = native_labels(labels, own, next((kind for test, kind in tests if test), str))
         try:

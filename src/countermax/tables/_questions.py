@@ -68,7 +68,7 @@ class Reader:
             raise InputError(f"`errors` must be one of {', '.join(ON_ERROR)}, got {errors!r}")
         self.frame, self.normalise, self.errors = frame, normalise, errors
         self.sources = (as_source("factual", factual, frame), as_source("counterfactual", counterfactual, frame))
-        self.outcome_name = repr(outcome) if isinstance(outcome, Hashable) else "the array `outcome`"
+        self.outcome_name = repr(outcome) if _is_name(outcome) else "the array `outcome`"
         self.outcome, self._codes, self._seen = _find_outcome(frame, outcome)
         self.labels = _find_labels(labels, self.sources, self._seen)
         self.orders = [_order(name, self.labels, source) for name, source in zip(_WORLDS, self.sources, strict=True)]
@@ -97,16 +97,19 @@ class Reader:
             x[found.bad] = 0
             found.note(
                 np.isneginf(log_p[np.arange(len(x)), x]),
-                lambda row: f"{self.labels.values[x[row]]!r} was observed but has probability zero under `factual`",
+                lambda row: (
+                    f"{self.labels.values[x[row]]!r} was observed but has probability zero under `factual`"
+                    + ("; are the two worlds swapped?" if np.isfinite(log_q[row, x[row]]) else "")
+                ),
             )
         x[found.bad] = 0
         log_p[found.bad] = log_q[found.bad] = -np.log(len(self.labels))
         if self.errors == "raise" and found.bad.any():
             first = int(found.bad.argmax())
             raise InputError(
-                f"{rows.row_name(first)} cannot be answered: {found.words[first]}; {found.bad.sum()} such rows up to "
-                f"row {rows.first_row + stop - start - 1}. Correct or drop them, or leave their results missing with "
-                "errors='missing'"
+                f"{rows.row_name(first)} cannot be answered: {found.words[first]}. Up to row "
+                f"{rows.first_row + stop - start - 1} there are {found.bad.sum()} such rows; correct or drop them, or "
+                "leave their results missing with errors='missing'"
             )
         return Questions(log_p, log_q, x, found.bad, found.words)
 
@@ -145,13 +148,19 @@ def _find_outcome(frame: AbstractFrame, outcome: Any) -> tuple[Any, Codes | None
     """The column of outcomes, its indices into the distinct values, and those; nothing where none was seen."""
     if outcome is None:
         return None, None, []
-    column = frame.column("outcome", outcome) if isinstance(outcome, Hashable) else frame.own("outcome", outcome)
+    column = frame.column("outcome", outcome) if _is_name(outcome) else frame.own("outcome", outcome)
     return column, *frame.factorised(column)
+
+
+def _is_name(outcome: Any) -> bool:
+    return isinstance(outcome, str | int | float)
 
 
 def _find_labels(
     given: Sequence[Hashable] | None, sources: tuple[AbstractSource, AbstractSource], seen: Sequence[Any]
 ) -> Labels:
+    if isinstance(given, str):
+        raise InputError(f"`labels` must be a list of labels, got the text {given!r}")
     if given is not None:
         return Labels(tuple(given))
     for source in sources:

@@ -3,13 +3,14 @@
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 
 from countermax._errors import InputError
-from countermax.tables._frames import AbstractFrame, Floats, as_frame
+from countermax.tables._frames import AbstractFrame, Floats
 from countermax.tables._labels import listed
+from countermax.tables._libraries import as_frame
 
 
 class AbstractSource(ABC):
@@ -80,7 +81,15 @@ class Predicted(AbstractSource):
                 raise InputError(f"`change` must change what the classifier reads ({listed(names)}), got {name!r}")
         change = {name: self._changed(name, value, rows, start) for name, value in self.change.items()}
         inputs = rows.features(list(names), change)
-        return np.asarray(self.classifier.predict_proba(inputs if trained_on is not None else inputs.to_numpy()), float)
+        try:
+            probs = self.classifier.predict_proba(inputs if trained_on is not None else inputs.to_numpy())
+        except ValueError as error:
+            last = rows.first_row + rows.num_rows - 1
+            reason = str(error).partition("\n")[0]
+            raise InputError(
+                f"`classifier` must predict every row, but failed in rows {rows.first_row} to {last}: {reason}"
+            ) from error
+        return np.asarray(probs, np.float64)
 
     @staticmethod
     def _changed(name: str, value: Any, rows: AbstractFrame, start: int) -> Any:
@@ -138,8 +147,8 @@ class Matrix(AbstractSource):
         return self.array[start : start + rows.num_rows]
 
 
-Given = AbstractSource | str | Mapping[Any, Any] | Sequence[Any] | Any
-"""How probabilities are handed in; see `as_source`."""
+Given: TypeAlias = Any
+"""Probabilities as they are handed in: columns, an array, a classifier or a source; see `as_source`."""
 
 
 def as_source(argument: str, given: Given, frame: AbstractFrame) -> AbstractSource:

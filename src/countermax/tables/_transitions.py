@@ -19,8 +19,9 @@ from countermax._progress import CountProgress
 from countermax.couplings import AbstractCoupling, GumbelMax
 from countermax.tables._bootstrap import Bootstrap, interval
 from countermax.tables._counterfactuals import Answers
-from countermax.tables._frames import Floats, as_frame
+from countermax.tables._frames import Floats
 from countermax.tables._labels import Labels
+from countermax.tables._libraries import as_frame
 from countermax.tables._questions import CHUNK_ROWS, Questions, Reader
 from countermax.tables._sources import Given
 
