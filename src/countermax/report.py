@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from typing import TypeAlias
 
 from countermax._files import write_atomically
 
@@ -97,7 +98,10 @@ class Preformatted:
         return f"<details><summary>{escape(self.heading)}</summary><pre>{escape(self.text)}</pre></details>"
 
 
-def write_report(path: Path, title: str, parts: Iterable[Text | Heading | Picture | Rows | Preformatted]) -> Path:
+Part: TypeAlias = Text | Heading | Picture | Rows | Preformatted
+
+
+def write_report(path: Path, title: str, parts: Iterable[Part]) -> Path:
     """Writes the page; nothing in it is fetched from elsewhere."""
     body = "\n".join(part.html() for part in parts)
     return write_atomically(path, _PAGE.format(title=escape(title), body=body))

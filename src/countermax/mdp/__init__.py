@@ -1,13 +1,29 @@
 """Finite Markov decision processes: planning, logs, estimation, simulation, and the sepsis process."""
 
+from countermax.mdp._decisions import Decision as Decision
+from countermax.mdp._decisions import single_decisions as single_decisions
 from countermax.mdp._estimation import estimate as estimate
 from countermax.mdp._estimation import estimate_policy as estimate_policy
 from countermax.mdp._estimation import visits as visits
+from countermax.mdp._explain import explain as explain
+from countermax.mdp._explanation import Explanation as Explanation
 from countermax.mdp._finite import FiniteMDP as FiniteMDP
 from countermax.mdp._icu_sepsis import ICUSepsis as ICUSepsis
 from countermax.mdp._icu_sepsis import icu_sepsis as icu_sepsis
+from countermax.mdp._importance import ImportanceEstimates as ImportanceEstimates
+from countermax.mdp._importance import doubly_robust as doubly_robust
+from countermax.mdp._importance import effective_sample_size as effective_sample_size
+from countermax.mdp._importance import importance_estimates as importance_estimates
+from countermax.mdp._importance import importance_ratios as importance_ratios
+from countermax.mdp._learning import logged_pairs as logged_pairs
+from countermax.mdp._leeway import Leeway as Leeway
+from countermax.mdp._leeway import leeway as leeway
 from countermax.mdp._log import EpisodeLog as EpisodeLog
 from countermax.mdp._log import Steps as Steps
+from countermax.mdp._off_policy import Estimate as Estimate
+from countermax.mdp._off_policy import PolicyEvaluation as PolicyEvaluation
+from countermax.mdp._off_policy import evaluate_policy as evaluate_policy
+from countermax.mdp._off_policy import restricted as restricted
 from countermax.mdp._planning import Plan as Plan
 from countermax.mdp._planning import action_values as action_values
 from countermax.mdp._planning import as_policy as as_policy
@@ -20,4 +36,15 @@ from countermax.mdp._planning import softened as softened
 from countermax.mdp._planning import state_distributions as state_distributions
 from countermax.mdp._queries import Query as Query
 from countermax.mdp._queries import query as query
+from countermax.mdp._ranking import Ranking as Ranking
+from countermax.mdp._ranking import rank_episodes as rank_episodes
+from countermax.mdp._replay import Replay as Replay
+from countermax.mdp._replay import replay as replay
 from countermax.mdp._rollout import simulate as simulate
+from countermax.mdp._sampled_replay import SampledReplay as SampledReplay
+from countermax.mdp._sampled_replay import sample_replay as sample_replay
+from countermax.mdp._tables import LoggedPolicy as LoggedPolicy
+from countermax.mdp._tables import policy_from_frame as policy_from_frame
+from countermax.mdp._tables import read_log_and_policy as read_log_and_policy
+from countermax.mdp._trajectory_bounds import TrajectoryBounds as TrajectoryBounds
+from countermax.mdp._trajectory_bounds import trajectory_bounds as trajectory_bounds

@@ -75,12 +75,12 @@ def policy_values(
         discount: In place of the process's own; 1 for the plain return.
     """
     probs = as_policy(mdp, policy)
-    factor = _as_discount(mdp, discount)
+    factor = as_discount(mdp, discount)
     chain = policy_matrix(mdp, probs)
     gains = (probs * mdp.expected_rewards).sum(axis=1)
     if horizon is not None:
         values = np.zeros(mdp.num_states)
-        for _ in range(_as_horizon(horizon)):
+        for _ in range(as_horizon(horizon)):
             values = gains + factor * (chain @ values)
         return values
     live = np.flatnonzero(~mdp.absorbing)
@@ -111,7 +111,7 @@ def state_distributions(mdp: FiniteMDP, policy: Values, horizon: int) -> Float[n
     """
     backwards = policy_matrix(mdp, policy).T.tocsr()
     rows = [mdp.start]
-    for _ in range(_as_horizon(horizon)):
+    for _ in range(as_horizon(horizon)):
         rows.append(backwards @ rows[-1])
     return np.stack(rows)
 
@@ -121,7 +121,7 @@ def action_values(mdp: FiniteMDP, values: Values, *, discount: float | None = No
     later = as_floats("values", values)
     if later.shape != (mdp.num_states,):
         raise InputError(f"`values` must have one number for each of {mdp.num_states} states, got shape {later.shape}")
-    worth = mdp.expected_rewards + _as_discount(mdp, discount) * (mdp.matrix @ later).reshape(mdp.allowed.shape)
+    worth = mdp.expected_rewards + as_discount(mdp, discount) * (mdp.matrix @ later).reshape(mdp.allowed.shape)
     return np.where(mdp.allowed, worth, -np.inf)
 
 
@@ -207,7 +207,8 @@ def _as_actions(mdp: FiniteMDP, actions: Values) -> NDArray[np.int64]:
     return array
 
 
-def _as_discount(mdp: FiniteMDP, discount: float | None) -> float:
+def as_discount(mdp: FiniteMDP, discount: float | None) -> float:
+    """The discount asked for, or the process's own."""
     if discount is None:
         return mdp.discount
     if not 0 <= discount <= 1:
@@ -215,7 +216,8 @@ def _as_discount(mdp: FiniteMDP, discount: float | None) -> float:
     return float(discount)
 
 
-def _as_horizon(horizon: int) -> int:
+def as_horizon(horizon: int) -> int:
+    """A number of steps."""
     if horizon < 0:
         raise InputError(f"`horizon` must not be negative, got {horizon}")
     return horizon

@@ -6,6 +6,8 @@ from countermax.mdp.sepsis._coding import OBSERVED as OBSERVED
 from countermax.mdp.sepsis._coding import PROJECTED as PROJECTED
 from countermax.mdp.sepsis._coding import Coding as Coding
 from countermax.mdp.sepsis._coding import projected as projected
+from countermax.mdp.sepsis._features import projected_features as projected_features
+from countermax.mdp.sepsis._features import projected_outcomes as projected_outcomes
 from countermax.mdp.sepsis._process import DEATH as DEATH
 from countermax.mdp.sepsis._process import DISCHARGE as DISCHARGE
 from countermax.mdp.sepsis._process import NUM_PROJECTED as NUM_PROJECTED

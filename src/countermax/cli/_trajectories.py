@@ -1,0 +1,125 @@
+"""Commands about logged episodes: `evaluate-policy` and `explain`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from countermax.cli._shared import one_line_errors, show
+
+if TYPE_CHECKING:
+    from countermax.couplings import AbstractCoupling
+
+_LOG = typer.Argument(help="Steps, CSV or Parquet: episode, step, state, action, next_state, reward.")
+_POLICY = typer.Option(help="The other policy, CSV or Parquet: state, action and, unless it is certain, probability.")
+_MECHANISMS = typer.Option(help="Mechanisms separated by commas: gumbel-max, inverse-cdf, maximal, independent.")
+_HORIZON = typer.Option(help="How many steps an episode can have; by default as many as the longest.")
+_DISCOUNT = typer.Option(help="What a reward is worth one step later.")
+
+
+@one_line_errors
+def evaluate_policy(
+    log: Annotated[Path, _LOG],
+    policy: Annotated[Path, _POLICY],
+    mechanisms: Annotated[str, _MECHANISMS] = "gumbel-max,inverse-cdf",
+    horizon: Annotated[int | None, _HORIZON] = None,
+    discount: Annotated[float, _DISCOUNT] = 1.0,
+    num_bootstrap: Annotated[int, typer.Option(help="Resamples for the intervals.")] = 100,
+    seed: Annotated[int, typer.Option(help="Of the resamples.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw the estimates into this file (.png, .pdf, .svg).")] = None,
+) -> None:
+    """Estimate what a policy is worth from the log of another one, in every common way.
+
+    Example: countermax evaluate-policy steps.csv --policy policy.csv --plot estimates.png
+    """
+    import jax
+
+    from countermax import mdp, plotting
+    from countermax._files import write_atomically
+
+    target = None if plot is None else plotting.checked_format(plot)
+    chosen = _mechanisms(mechanisms)
+    read = mdp.read_log_and_policy(log, policy)
+    result = mdp.evaluate_policy(
+        read.log,
+        read.policy,
+        mechanisms=chosen,
+        horizon=horizon,
+        discount=discount,
+        num_bootstrap=num_bootstrap,
+        key=jax.random.key(seed),
+    )
+    if target is not None:
+        write_atomically(target, plotting.picture(result.plot(), target.suffix.lower()))
+    if json:
+        typer.echo(result.to_json())
+        return
+    show(result)
+    if target is not None:
+        show(f"written: {target}")
+
+
+@one_line_errors
+def explain(
+    log: Annotated[Path, _LOG],
+    policy: Annotated[Path, _POLICY],
+    episode: Annotated[str | None, typer.Option(help="Which one; left out, episodes are ranked instead.")] = None,
+    mechanisms: Annotated[str, _MECHANISMS] = "gumbel-max,inverse-cdf",
+    horizon: Annotated[int | None, _HORIZON] = None,
+    discount: Annotated[float, _DISCOUNT] = 1.0,
+    most: Annotated[int, typer.Option(help="How many episodes of the ranking to print.")] = 20,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of sentences.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw the story into this file (.png, .pdf, .svg).")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write a self-contained page into this file (.html).")] = None,
+) -> None:
+    """Tell one episode's story under another policy; or rank all of them by what the policy would have added.
+
+    The process is estimated from the log itself.
+
+    Example: countermax explain steps.csv --policy policy.csv --episode 17 --out story.html
+    """
+    from countermax import mdp, plotting
+    from countermax._files import write_atomically
+
+    target = None if plot is None else plotting.checked_format(plot)
+    chosen = _mechanisms(mechanisms)
+    read = mdp.read_log_and_policy(log, policy)
+    model = mdp.estimate(read.log)
+    wanted, _ = mdp.restricted(model, read.policy)
+    if episode is None:
+        ranking = mdp.rank_episodes(
+            model, read.log, wanted, mechanisms=chosen, horizon=horizon, discount=discount
+        ).to_frame()
+        typer.echo(ranking.to_json(orient="records") if json else ranking.head(most).to_string(index=False))
+        return
+    story = mdp.explain(model, read.log, episode, wanted, mechanisms=chosen, horizon=horizon, discount=discount)
+    if target is not None:
+        write_atomically(target, plotting.picture(story.plot(), target.suffix.lower()))
+    if out is not None:
+        story.write_report(out)
+    if json:
+        typer.echo(story.to_json())
+        return
+    for sentence in story.findings:
+        show(sentence)
+    for path in (target, out):
+        if path is not None:
+            show(f"written: {path}")
+
+
+def _mechanisms(text: str) -> "dict[str, AbstractCoupling]":
+    from countermax._errors import InputError
+    from countermax.couplings import GumbelMax, Independent, InverseCDF, Maximal
+
+    known: dict[str, tuple[str, AbstractCoupling]] = {
+        "gumbel-max": ("Gumbel-max", GumbelMax()),
+        "inverse-cdf": ("inverse CDF", InverseCDF()),
+        "maximal": ("maximal", Maximal()),
+        "independent": ("independent", Independent()),
+    }
+    names = [part.strip() for part in text.split(",")]
+    for name in names:
+        if name not in known:
+            raise InputError(f"--mechanisms must be some of {', '.join(known)}, got {name!r}")
+    return dict(known[name] for name in names)

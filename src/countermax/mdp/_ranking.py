@@ -1,0 +1,99 @@
+"""For which episodes the model claims most, beside how robust the claim is."""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from countermax._errors import InputError
+from countermax._extras import import_pandas
+from countermax.couplings import AbstractSampler, GumbelMax, InverseCDF
+from countermax.mdp._finite import FiniteMDP
+from countermax.mdp._log import EpisodeLog
+from countermax.mdp._replay import replay
+from countermax.mdp._trajectory_bounds import trajectory_bounds
+from countermax.mdp._transitions import Values
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """Effects of a policy on each episode, by mechanism and over all of them."""
+
+    episodes: tuple[Hashable, ...]
+    observed: Float[np.ndarray, " n"]
+    effects: Mapping[str, Float[np.ndarray, " n"]]
+    """What each mechanism says the policy would have added."""
+    lower: Float[np.ndarray, " n"]
+    """The least that any mechanism says."""
+    upper: Float[np.ndarray, " n"]
+    """The most."""
+
+    @property
+    def robust(self) -> Bool[np.ndarray, " n"]:
+        """Whether every mechanism says that the policy would have helped."""
+        return self.lower > 1e-9
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row for each episode, the largest claim of the first mechanism first."""
+        columns = {"episode": list(self.episodes), "observed": self.observed}
+        columns |= {f"effect, {name}": effect for name, effect in self.effects.items()}
+        columns |= {"least effect": self.lower, "most effect": self.upper, "robust": self.robust}
+        first = next(iter(self.effects.values()))
+        order = np.lexsort((-self.lower, -first))
+        return import_pandas().DataFrame(columns).iloc[order].reset_index(drop=True)
+
+    def __repr__(self) -> str:
+        name, first = next(iter(self.effects.items()))
+        helped = first > 1e-9
+        return (
+            f"Ranking({len(first)} episodes; {name} says {int(helped.sum())} would have gained; "
+            f"every mechanism says so of {int(self.robust.sum())})"
+        )
+
+
+def rank_episodes(
+    mdp: FiniteMDP,
+    log: EpisodeLog,
+    policy: Values,
+    *,
+    mechanisms: Mapping[str, AbstractSampler] | None = None,
+    outcomes: Values | None = None,
+    horizon: int | None = None,
+    discount: float | None = None,
+    progress: bool | None = None,
+) -> Ranking:
+    """Sorts out which claims rest on the mechanism and which on the data.
+
+    Args:
+        mdp: The process.
+        log: What happened.
+        policy: [state, action]: what would have been done.
+        mechanisms: Couplings by name, the one to sort by first; by default Gumbel-max and inverse CDF.
+        outcomes: What each state is called as an outcome; see `replay`.
+        horizon: How many steps; by default as many as the longest episode has.
+        discount: In place of the process's own.
+        progress: Whether to show progress bars; by default if the output is a terminal.
+    """
+    if mechanisms is None:
+        mechanisms = {"Gumbel-max": GumbelMax(), "inverse CDF": InverseCDF()}
+    if not mechanisms:
+        raise InputError("`mechanisms` must name at least one mechanism")
+    replays = {
+        name: replay(mdp, log, policy, each, outcomes=outcomes, horizon=horizon, discount=discount, progress=progress)
+        for name, each in mechanisms.items()
+    }
+    bounds = trajectory_bounds(mdp, log, policy, horizon=horizon, discount=discount, progress=progress)
+    first = next(iter(replays.values()))
+    return Ranking(
+        first.episodes,
+        first.observed,
+        {name: each.effects for name, each in replays.items()},
+        bounds.lower - first.observed,
+        bounds.upper - first.observed,
+    )

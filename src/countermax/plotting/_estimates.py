@@ -1,0 +1,52 @@
+"""Estimates of one number, one line each."""
+
+from collections.abc import Sequence
+
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from countermax.plotting._style import house_style, literal
+
+_KINDS = {
+    "observed": "#999999",
+    "importance sampling": "#E69F00",
+    "model": "#009E73",
+    "counterfactual": "#0072B2",
+}
+
+
+def draw_estimates(
+    rows: Sequence[tuple[str, str, float, float | None, float | None]],
+    *,
+    bounds: tuple[float, float] | None,
+    truth: float | None,
+    title: str,
+    label: str,
+) -> Figure:
+    """Dots with intervals: name, kind, value, lower and upper end of each row, from the top down.
+
+    `bounds` is a line of its own under the others: what any mechanism could say.
+    """
+    names = [row[0] for row in rows] + (["any mechanism"] if bounds else [])
+    with house_style():
+        figure = Figure(figsize=(6.4, 1.0 + 0.3 * len(names)), layout="constrained")
+        axes = figure.subplots()
+        for place, (_, kind, value, lower, upper) in enumerate(rows):
+            colour = _KINDS.get(kind, "black")
+            if lower is not None and upper is not None:
+                axes.plot([lower, upper], [place, place], color=colour, linewidth=2, solid_capstyle="butt")
+            axes.plot([value], [place], "o", color=colour, markersize=5)
+        if bounds:
+            axes.plot(bounds, [len(rows)] * 2, color="black", linewidth=1, marker="|", markersize=7)
+        if truth is not None:
+            axes.axvline(truth, color="#D55E00", linewidth=1.2, linestyle="--")
+        axes.set_yticks(range(len(names)), [literal(name) for name in names])
+        axes.set_ylim(len(names) - 0.4, -0.6)
+        axes.tick_params(axis="y", length=0)
+        axes.grid(axis="x", color="0.9")
+        axes.set_xlabel(literal(label))
+        axes.set_title(literal(title), loc="left")
+        if truth is not None:
+            handle = Line2D([], [], color="#D55E00", linewidth=1.2, linestyle="--", label=f"truth, {truth:.3f}")
+            figure.legend(handles=[handle], loc="outside lower right", fontsize=8)
+    return figure

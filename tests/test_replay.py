@@ -1,0 +1,275 @@
+"""Whole trajectories: the exact chain against enumeration of all noise, against draws, and against the bounds."""
+
+import functools
+import itertools
+
+import jax
+import numpy as np
+import pytest
+
+from countermax import AbstractSampler, Gadget2, GumbelMax, Independent, InputError, InverseCDF, Maximal, Optimal
+from countermax.mdp import (
+    EpisodeLog,
+    FiniteMDP,
+    deterministic,
+    estimate,
+    logged_pairs,
+    policy_values,
+    replay,
+    sample_replay,
+    simulate,
+)
+
+NUM_STATES, NUM_ACTIONS, HORIZON = 4, 2, 3
+
+
+def small_mdp(seed, *, sparse=True):
+    """Random rows, some of them with zeros; state 3 is the end; rewards for every transition."""
+    rng = np.random.default_rng(seed)
+    transitions = rng.dirichlet(np.ones(NUM_STATES), size=(NUM_STATES, NUM_ACTIONS))
+    if sparse:
+        transitions[0, 0, 1] = transitions[1, 1, 2] = transitions[2, 0, 3] = 0
+    transitions /= transitions.sum(axis=2, keepdims=True)
+    rewards = rng.normal(size=transitions.shape)
+    return FiniteMDP.from_dense(transitions, rewards, start=[0.5, 0.3, 0.2, 0], absorbing=[3], discount=0.9)
+
+
+def some_episodes(mdp, num_episodes=6, seed=0, horizon=HORIZON):
+    uniform = np.full((NUM_STATES, NUM_ACTIONS), 1 / NUM_ACTIONS)
+    return simulate(mdp, uniform, num_episodes=num_episodes, horizon=horizon, key=jax.random.key(seed))
+
+
+MDP = small_mdp(0)
+LOG = some_episodes(MDP)
+POLICY = np.random.default_rng(1).dirichlet(np.ones(NUM_ACTIONS), NUM_STATES)
+
+
+@functools.cache
+def row_of(coupling, fact, world):
+    """One step of the chain from the public couplings, over all states."""
+    (state, action, successor), (other, choice) = fact, world
+    with jax.enable_x64(True), np.errstate(divide="ignore"):
+        p, q = np.log(MDP.row(state, action)), np.log(MDP.row(other, choice))
+        return np.asarray(ROWS[coupling](p, q, successor))
+
+
+COUPLINGS = [GumbelMax(), InverseCDF(), Maximal(), Independent()]
+ROWS = {type(each): jax.jit(lambda p, q, x, each=each: each.counterfactual_probs(p, q, x)) for each in COUPLINGS}
+
+
+def enumerated(coupling, mdp, log, policy, horizon, discount):
+    """Return and its square, over all counterfactual paths of each episode, one by one."""
+    moments = []
+    for episode in range(len(log)):
+        total = np.zeros(2)
+        for path in itertools.product(range(NUM_ACTIONS), range(NUM_STATES), repeat=horizon):
+            actions, states = path[::2], path[1::2]
+            chance, earned, state = 1.0, 0.0, int(log.states[episode, 0])
+            for step, (action, successor) in enumerate(zip(actions, states, strict=True)):
+                row = mdp.row(state, action)
+                if not mdp.absorbing[state]:
+                    chance *= policy[state, action]
+                    if step < log.lengths[episode]:
+                        seen = log.states[episode, step], log.actions[episode, step], log.states[episode, step + 1]
+                        row = row_of(type(coupling), tuple(map(int, seen)), (state, action))
+                elif action:
+                    chance = 0  # where nothing is left to decide, one action stands for all
+                chance *= row[successor]
+                if chance == 0:
+                    break
+                slot = list(mdp.successors[state, action]).index(successor)
+                earned += discount**step * mdp.rewards[state, action, slot]
+                state = successor
+            total += chance * np.array([earned, earned**2])
+        moments.append(total)
+    first, second = np.array(moments).T
+    return first, second - first**2
+
+
+@pytest.mark.parametrize("coupling", [GumbelMax(), InverseCDF()], ids=lambda each: type(each).__name__)
+def test_values_and_variances_are_sums_over_all_paths(coupling):
+    """One step longer than the log, so that the plain rows after its end are walked too."""
+    log = LOG.select([0, 1, 2])
+    found = replay(MDP, log, POLICY, coupling, horizon=HORIZON + 1)
+    values, variances = enumerated(coupling, MDP, log, POLICY, HORIZON + 1, MDP.discount)
+    np.testing.assert_allclose(found.values, values, atol=1e-12)
+    np.testing.assert_allclose(found.variances, variances, atol=1e-12)
+
+
+def test_the_chain_is_the_enumeration_of_all_noise():
+    """Of inverse CDF, whose noise is one number: between two cuts of [0, 1] no row can tell its values apart."""
+    log = some_episodes(MDP, 4, seed=5)
+    found = replay(MDP, log, deterministic([1, 0, 1, 0], NUM_ACTIONS), InverseCDF())
+    cuts = np.unique(np.append(0, [MDP.row(s, a).cumsum() for s in range(NUM_STATES) for a in range(NUM_ACTIONS)]))
+    cuts = np.unique(np.clip(np.round(cuts, 15), 0, 1))
+    middles, widths = (cuts[1:] + cuts[:-1]) / 2, np.diff(cuts)
+
+    def respond(uniform, state, action):
+        return int(np.searchsorted(MDP.row(state, action).cumsum(), uniform))
+
+    for episode in range(len(log)):
+        chain = {int(log.states[episode, 0]): (1.0, 0.0)}
+        for step in range(HORIZON):
+            after = {}
+            for other, (mass, earned) in chain.items():
+                choice = [1, 0, 1, 0][other]
+                for uniform, width in zip(middles, widths, strict=True):
+                    share = width
+                    if step < log.lengths[episode]:
+                        state, action = int(log.states[episode, step]), int(log.actions[episode, step])
+                        successor = int(log.states[episode, step + 1])
+                        agrees = respond(uniform, state, action) == successor
+                        share = width / MDP.row(state, action)[successor] if agrees else 0
+                    if share == 0:
+                        continue
+                    target = respond(uniform, other, choice) if other != 3 else 3
+                    slot = list(MDP.successors[other, choice]).index(target)
+                    gain = MDP.discount**step * MDP.rewards[other, choice, slot]
+                    before = after.get(target, (0.0, 0.0))
+                    after[target] = (before[0] + mass * share, before[1] + share * (earned + mass * gain))
+            chain = after
+        assert found.values[episode] == pytest.approx(sum(earned for _, earned in chain.values()), abs=1e-9)
+        for state, (mass, _) in chain.items():
+            assert found.last[[episode], [state]][0] == pytest.approx(mass, abs=1e-9)
+
+
+def test_without_a_change_of_policy_nothing_changes():
+    """The policy that does what was done, where the log says what that was."""
+    transitions = np.eye(5)[[[1], [2], [3], [4], [4]]] * 0.6 + np.eye(5)[[[2], [3], [4], [4], [4]]] * 0.4
+    mdp = FiniteMDP.from_dense(transitions, np.arange(5.0), start=0, absorbing=[4])
+    log = simulate(mdp, np.ones((5, 1)), num_episodes=30, horizon=6, key=jax.random.key(0))
+    for coupling in (GumbelMax(), InverseCDF()):
+        found = replay(mdp, log, np.ones((5, 1)), coupling)
+        np.testing.assert_allclose(found.values, found.observed, atol=1e-12)
+        np.testing.assert_allclose(found.variances, 0, atol=1e-12)
+        np.testing.assert_allclose(found.effects, 0, atol=1e-12)
+
+
+def test_the_independent_coupling_forgets_what_was_seen():
+    found = replay(MDP, LOG, POLICY, Independent())
+    expected = policy_values(MDP, POLICY, horizon=HORIZON)[LOG.states[:, 0]]
+    np.testing.assert_allclose(found.values, expected, atol=1e-12)
+
+
+def test_averaged_over_what_could_have_been_seen_every_mechanism_gives_the_policys_value():
+    """One step: the facts follow p, so their counterfactuals follow q whatever the mechanism."""
+    for coupling in COUPLINGS:
+        total = 0.0
+        for state, action in itertools.product(range(3), range(NUM_ACTIONS)):
+            successors, probs = MDP.support(state, action)
+            log = EpisodeLog(
+                states=np.stack([np.full(len(successors), state), successors], axis=1),
+                actions=np.full((len(successors), 1), action),
+                rewards=np.zeros((len(successors), 1)),
+                lengths=np.ones(len(successors), int),
+                num_states=NUM_STATES,
+                num_actions=NUM_ACTIONS,
+            )
+            total += MDP.start[state] / NUM_ACTIONS * probs @ replay(MDP, log, POLICY, coupling).values
+        assert total == pytest.approx(MDP.start @ policy_values(MDP, POLICY, horizon=1), abs=1e-12)
+
+
+@pytest.mark.parametrize("coupling", [GumbelMax(), InverseCDF()], ids=lambda each: type(each).__name__)
+def test_drawn_trajectories_follow_the_exact_law(coupling):
+    """False-alarm level 1e-6 for all episodes together; two moments each."""
+    log, num_samples = LOG.select([0, 1, 2]), 4000
+    exact = replay(MDP, log, POLICY, coupling, path=True)
+    drawn = sample_replay(MDP, log, POLICY, coupling, num_samples=num_samples, key=jax.random.key(3))
+    error = np.sqrt(exact.variances / num_samples)
+    assert (np.abs(drawn.returns.mean(axis=1) - exact.values) <= 5.2 * error + 1e-12).all()
+    shares = (drawn.states[:, :, :, None] == np.arange(NUM_STATES)).mean(axis=1)
+    spread = np.sqrt(exact.path * (1 - exact.path) / num_samples)
+    assert (np.abs(shares - exact.path) <= 5.7 * spread + 1e-12).all()
+
+
+def test_labels_decide_what_two_worlds_have_in_common():
+    """Two actions lead to twins of the same two states; called by one name they agree, by two names they cannot."""
+    transitions = np.zeros((5, 2, 5))
+    transitions[0, 0, [1, 2]] = transitions[0, 1, [3, 4]] = [0.5, 0.5]
+    transitions[1:, :, 0] = 1
+    mdp = FiniteMDP.from_dense(transitions, np.array([0, 1.0, 0, 1.0, 0]), start=0)
+    log = EpisodeLog(
+        states=np.array([[0, 1]]), actions=np.array([[0]]), rewards=np.array([[1.0]]), lengths=np.array([1]),
+        num_states=5, num_actions=2,
+    )  # fmt: skip
+    policy = deterministic([1, 0, 0, 0, 0], 2)
+    assert replay(mdp, log, policy, GumbelMax()).values[0] == pytest.approx(0.5)
+    assert replay(mdp, log, policy, GumbelMax(), outcomes=[0, 1, 2, 1, 2]).values[0] == pytest.approx(1)
+    with pytest.raises(InputError, match=r"two of state 0, action 1 share a label"):
+        replay(mdp, log, policy, GumbelMax(), outcomes=[0, 1, 2, 3, 3])
+
+
+def test_couplings_made_for_a_number_of_outcomes_see_all_of_them():
+    gadget = Gadget2(NUM_STATES, 3, key=jax.random.key(0), hidden=(4,))
+    found = replay(MDP, LOG.select([0]), POLICY, gadget, horizon=1)
+    state, action, successor = (int(each) for each in (LOG.states[0, 0], LOG.actions[0, 0], LOG.states[0, 1]))
+    expected = 0.0
+    with np.errstate(divide="ignore"), jax.enable_x64(True):
+        for choice in range(NUM_ACTIONS):
+            p, q = np.log(MDP.row(state, action)), np.log(MDP.row(state, choice))
+            row = np.asarray(jax.jit(lambda p, q: gadget.counterfactual_probs(p, q, successor))(p, q))
+            reached, _ = MDP.support(state, choice)
+            expected += POLICY[state, choice] * row[reached] @ MDP.rewards[state, choice, : len(reached)]
+    assert found.values[0] == pytest.approx(expected, abs=1e-6)
+    with pytest.raises(InputError, match="as many outcomes as there are, 4, but Optimal does not"):
+        replay(MDP, LOG, POLICY, Optimal(np.zeros((3, 3))))
+
+
+def test_bad_input_is_named(as_users_call):
+    with pytest.raises(InputError, match=r"sum to one in each state, got 0.5 in state 2"):
+        replay(MDP, LOG, np.where(np.arange(4)[:, None] == 2, POLICY / 2, POLICY), GumbelMax())
+    with pytest.raises(InputError, match="make an instance"):
+        replay(MDP, LOG, POLICY, GumbelMax)
+    other = small_mdp(0, sparse=False)
+    with pytest.raises(
+        InputError, match=r"episode \d+, step \d+, goes from state . by action . to state ., which has prob"
+    ):
+        replay(MDP, some_episodes(other, 200), POLICY, GumbelMax())
+    with pytest.raises(InputError, match="states and actions of the process, 4 and 2, got 5 and 2"):
+        replay(MDP, EpisodeLog(**{**LOG.__dict__, "num_states": 5}), POLICY, GumbelMax())
+
+    class Drawn(AbstractSampler):
+        def _pair(self, log_p, log_q, *, key):
+            return Independent()._pair(log_p, log_q, key=key)
+
+        def _counterfactual(self, log_p, log_q, x, *, key):
+            return Independent()._counterfactual(log_p, log_q, x, key=key)
+
+    with pytest.raises(InputError, match="Drawn can only draw; use `sample_replay`"):
+        replay(MDP, LOG, POLICY, Drawn())
+    assert sample_replay(MDP, LOG, POLICY, Drawn(), num_samples=2, key=jax.random.key(0)).returns.shape == (6, 2)
+
+
+def test_the_pairs_of_a_log_are_its_rows_weighted_by_frequency():
+    target = deterministic([1, 0, 1, 0], NUM_ACTIONS)
+    table = logged_pairs(MDP, LOG, target)
+    steps = LOG.steps()
+    differs = steps.action != np.array([1, 0, 1, 0])[steps.state]
+    cells, counts = np.unique(np.stack([steps.state, steps.action])[:, differs], axis=1, return_counts=True)
+    assert len(table.p) == cells.shape[1]
+    np.testing.assert_allclose(np.exp(table.log_weights), counts / counts.sum(), rtol=1e-5)
+    for row, (state, action) in enumerate(cells.T.tolist()):
+        np.testing.assert_allclose(np.exp(table.p[row]), MDP.row(state, action), atol=1e-6)
+        np.testing.assert_allclose(np.exp(table.q[row]), MDP.row(state, 1 - action), atol=1e-6)
+    always = EpisodeLog(
+        states=np.array([[0, 2]]), actions=np.array([[0]]), rewards=np.zeros((1, 1)), lengths=np.array([1]),
+        num_states=NUM_STATES, num_actions=NUM_ACTIONS,
+    )  # fmt: skip
+    with pytest.raises(InputError, match="must differ from what was done"):
+        logged_pairs(MDP, always, deterministic([0] * NUM_STATES, NUM_ACTIONS))
+
+
+def test_a_frame_has_a_row_for_each_episode():
+    found = replay(estimate(LOG), LOG, _seen(LOG), GumbelMax())
+    frame = found.to_frame()
+    assert list(frame.columns) == ["episode", "observed", "counterfactual", "effect", "standard_deviation"]
+    assert len(frame) == len(LOG)
+    assert "6 episodes" in repr(found)
+
+
+def _seen(log):
+    """A policy that keeps to what the log has seen."""
+    from countermax.mdp import estimate_policy
+
+    model = estimate(log)
+    return np.where(model.absorbing[:, None], model.allowed / model.allowed.sum(axis=1)[:, None], estimate_policy(log))
