@@ -156,11 +156,15 @@ class Sink:
             self._file.write("".join(f"{row}\n" for row in rows).encode())
             return
         if self._writer is None:
-            options = {"write_options": self._pa.csv.WriteOptions(quoting_style="needed")}
-            kinds = {"csv": (self._pa.csv.CSVWriter, options), "parquet": (self._pa.parquet.ParquetWriter, {})}
-            writer, settings = kinds[self._kind]
-            self._writer = writer(self._file, table.schema, **settings)
+            self._writer = self._open(table.schema)
         self._writer.write_table(table)
+
+    def _open(self, schema: Any) -> Any:
+        pa = self._pa
+        if self._kind == "csv":
+            return pa.csv.CSVWriter(self._file, schema, write_options=pa.csv.WriteOptions(quoting_style="needed"))
+        repeating = [field.name for field in schema if not pa.types.is_floating(field.type)]
+        return pa.parquet.ParquetWriter(self._file, schema, use_dictionary=repeating)
 
     def close(self) -> None:
         """Writes what belongs at the end of a file."""
