@@ -19,6 +19,7 @@ from countermax._errors import InputError
 from countermax._extras import import_pandas
 from countermax._progress import CountProgress
 from countermax.couplings import AbstractSampler, GumbelMax, InverseCDF
+from countermax.mdp._decisions import usual_policy
 from countermax.mdp._estimation import estimate, estimate_policy, visits
 from countermax.mdp._finite import FiniteMDP
 from countermax.mdp._importance import (
@@ -29,7 +30,7 @@ from countermax.mdp._importance import (
     visit_shares,
 )
 from countermax.mdp._log import EpisodeLog
-from countermax.mdp._planning import as_horizon, policy_values, state_distributions
+from countermax.mdp._planning import as_horizon, deterministic, policy_values, state_distributions
 from countermax.mdp._replay import replay
 from countermax.mdp._trajectory_bounds import trajectory_bounds
 from countermax.mdp._transitions import SUM_TOLERANCE, Floats, Ints, Values, as_floats
@@ -249,12 +250,12 @@ def _estimates(task: _Task, chosen: Ints) -> tuple[dict[tuple[str, str], float],
 def restricted(mdp: FiniteMDP, policy: Floats) -> tuple[Floats, Floats]:
     """The policy among the actions that the process knows, and how much of it was left out in each state.
 
-    Where a policy wants nothing that is known, all known actions are as good as each other.
+    Where a policy wants nothing that is known, it does what was done most often.
     """
     kept = policy * mdp.allowed
     totals = kept.sum(axis=1, keepdims=True)
-    anything = mdp.allowed / mdp.allowed.sum(axis=1, keepdims=True)
-    return np.where(totals > 0, kept / np.where(totals > 0, totals, 1), anything), 1 - totals[:, 0]
+    usual = deterministic(usual_policy(mdp).argmax(axis=1), mdp.num_actions)
+    return np.where(totals > 0, kept / np.where(totals > 0, totals, 1), usual), 1 - totals[:, 0]
 
 
 def _as_target(log: EpisodeLog, target: Values) -> Floats:
@@ -295,7 +296,7 @@ def _warnings(task: _Task, process: FiniteMDP, ratios: Floats) -> tuple[str, ...
     if beyond > _LARGE_SHARE:
         found.append(
             f"for {beyond:.1%} of the target policy's own steps the model knows no such action; the model-based and "
-            "counterfactual estimates use the known actions there"
+            "counterfactual estimates do there what was done most often"
         )
     thin = float((occupancy[:, None] * within * (counts < _THIN_VISITS)).sum())
     if thin > _LARGE_THIN_SHARE:
