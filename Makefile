@@ -29,6 +29,9 @@ bench: $(VENV)/.developing        ## measures the speed claims; writes benchmark
 results: $(VENV)/.developing      ## trains and measures what results/ lacks (hours on a CPU; each cell is kept)
 	$(BIN)/countermax reproduce all --preset paper --out results/paper/paper
 	$(BIN)/countermax reproduce all --preset best --out results/paper/best
+	$(BIN)/countermax reproduce sepsis --seeds 5 --out results/sepsis
+	$(BIN)/countermax reproduce sepsis --seeds 5 --faithful --out results/sepsis
+	$(BIN)/countermax reproduce trajectories --preset best --out results/trajectories
 
 figures: $(VENV)/.installed       ## redraws the README's pictures
 	$(BIN)/countermax demo --out $(VENV)/figures

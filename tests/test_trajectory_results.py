@@ -4,10 +4,11 @@ from pathlib import Path
 
 import jax
 import numpy as np
-import pytest
 
 from countermax import GumbelMax
-from countermax.experiments._trajectory_tables import tables
+from countermax.experiments import EXPERIMENTS
+from countermax.experiments._plan import run_plan
+from countermax.experiments._store import Store
 from countermax.experiments.trajectories import cautious_policy, sepsis_log
 from countermax.mdp import replay, sample_replay, sepsis
 
@@ -34,6 +35,28 @@ def test_exact_answers_on_sepsis_are_those_of_draws():
     assert (exact.variances > 0.01).any()
 
 
-@pytest.mark.parametrize("name", ["oberst_sontag", "cohort", "learned"])
-def test_tables_in_the_document_are_made_from_the_stored_results(name):
-    assert tables(STORED)[name] in (ROOT / "docs/trajectories.md").read_text()
+def test_stored_studies_are_those_of_the_preset_and_their_tables_are_documented():
+    store = Store(STORED)
+    assert all(store.find(cell) is not None for cell in EXPERIMENTS["trajectories"].cells("best", None))
+    results = {name: record.result for name, record in store.records()["trajectories"].items()}
+    document = (ROOT / "docs/trajectories.md").read_text()
+    for name, table in EXPERIMENTS["trajectories"].section(results).tables.items():
+        assert (STORED / "tables" / f"{name}.md").read_text() == table.markdown()
+        assert table.markdown() in document
+
+
+def test_published_figures_lie_within_the_range_of_new_episodes():
+    rows = Store(STORED).records()["trajectories"]["oberst-sontag"].result["rows"]
+    published = {"observed": 0.3240, "weighted importance sampling": 0.6286, "model-based": 0.9164, "true": -0.4907}
+    for name, figure in (published | {"counterfactual": 0.9531}).items():
+        values = [row[name] for row in rows]
+        assert min(values) <= figure <= max(values), name
+        assert all(row["lower"] - 1e-9 <= row["counterfactual"] <= row["upper"] + 1e-9 for row in rows)
+    assert np.mean([row["true"] for row in rows]) < np.mean([row["counterfactual"] for row in rows])
+
+
+def test_a_study_runs_and_is_stored(tmp_path):
+    cells = [cell for cell in EXPERIMENTS["trajectories"].cells("quick", 1) if cell.name == "oberst-sontag"]
+    run_plan(EXPERIMENTS, cells, Store(tmp_path))
+    found = Store(tmp_path).records()["trajectories"]["oberst-sontag"].result
+    assert len(found["rows"]) == found["num_repeats"] == 1

@@ -10,7 +10,7 @@ from countermax.cli._shared import one_line_errors, show
 _ALL = "all"
 _PLOT = "plot"
 _SYNTHETIC = ("maximality", "table1", "couplings")
-_NAMES = (*_SYNTHETIC, "sepsis")
+_NAMES = (*_SYNTHETIC, "sepsis", "trajectories")
 
 
 @one_line_errors

@@ -13,9 +13,10 @@ from countermax.experiments.couplings import Couplings
 from countermax.experiments.maximality import Maximality
 from countermax.experiments.sepsis import FaithfulSepsis, Sepsis
 from countermax.experiments.table1 import Table1
+from countermax.experiments.trajectories import Trajectories
 
 EXPERIMENTS: dict[str, AbstractExperiment] = {
-    each.name: each for each in (Maximality(), Table1(), Couplings(), Sepsis(), FaithfulSepsis())
+    each.name: each for each in (Maximality(), Table1(), Couplings(), Sepsis(), FaithfulSepsis(), Trajectories())
 }
 
 

@@ -1,11 +1,11 @@
 """Tables about whole trajectories, made from the stored results."""
 
-import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from countermax.experiments._base import Result
+from countermax.experiments._tables import Table, Value
 
 PUBLISHED = {
     "observed": (0.3240, (0.3097, 0.2694, 0.3510)),
@@ -17,60 +17,58 @@ PUBLISHED = {
 """Oberst and Sontag (2019): the figure, and mean and 95 % range over 100 repeats where the appendix has them."""
 
 
-def tables(folder: Path) -> dict[str, str]:
-    """Every table in Markdown, by the name of the file that it is made from."""
-    stored = {path.stem: json.loads(path.read_text())["result"] for path in sorted(folder.glob("*.json"))}
-    makers = {"oberst_sontag": _published, "cohort": _cohort, "learned": _learned}
-    return {name: "\n".join(makers[name](result)) for name, result in stored.items()}
-
-
-def _published(result: dict[str, Any]) -> Iterator[str]:
+def published_table(result: Result) -> Table:
+    """The published off-policy figures beside ours."""
     rows = result["rows"]
-    yield (
-        f"| estimate | published | published, 100 repeats | here, {result['num_repeats']} repeats | "
-        "published lies above | sampling error that is gone |"
-    )
-    yield "|---|---:|---:|---:|---:|---:|"
+    lines: list[list[Value]] = []
     for name, (figure, repeats) in PUBLISHED.items():
         values = np.array([row[name] for row in rows])
         low, high = np.quantile(values, (0.025, 0.975))
         before = "" if repeats is None else "{:.3f} ({:.3f}, {:.3f})".format(*repeats)
         errors = [row["errors that exactness removes"].get(name) for row in rows]
         gone = "" if errors[0] is None else f"{np.mean(errors):.4f}"
-        yield (
-            f"| {name} | {figure:.4f} | {before} | {values.mean():.3f} ({low:.3f}, {high:.3f}) | "
-            f"{(values < figure).mean():.0%} of repeats | {gone} |"
-        )
+        here = f"{values.mean():.3f} ({low:.3f}, {high:.3f})"
+        lines.append([name, f"{figure:.4f}", before, here, f"{(values < figure).mean():.0%} of repeats", gone])
     low, high = (np.mean([row[end] for row in rows]) for end in ("lower", "upper"))
-    yield f"| counterfactual, any mechanism | | | {low:.3f} to {high:.3f} on average | | |"
+    lines.append(["counterfactual, any mechanism", "", "", f"{low:.3f} to {high:.3f} on average", "", ""])
+    columns = (
+        "estimate",
+        "published",
+        "published, 100 repeats",
+        f"here, {result['num_repeats']} repeats",
+        "published lies above",
+        "sampling error that is gone",
+    )
+    return Table("Oberst and Sontag's figures, and ours: mean and 95 % range", columns, ("",) * 6, lines)
 
 
-def _cohort(result: dict[str, Any]) -> Iterator[str]:
-    names = list(result)
-    yield "| estimate | " + " | ".join(names) + " |"
-    yield "|---|" + "---:|" * len(names)
-    by_name = [{each["name"]: each for each in result[name]["estimates"]} for name in names]
+def cohort_table(result: Result) -> Table:
+    """Every estimate beside the truth."""
+    by_name = [{each["name"]: each for each in found["estimates"]} for found in result.values()]
     wanted = dict.fromkeys(estimate for each in by_name for estimate in each)
-    for estimate in wanted:
-        yield f"| {estimate} | " + " | ".join(_cell(each.get(estimate)) for each in by_name) + " |"
-    ends = (result[name]["bounds"] for name in names)
-    yield "| any mechanism | " + " | ".join(f"{each['lower']:.3f} to {each['upper']:.3f}" for each in ends) + " |"
-    yield "| **truth** | " + " | ".join(f"**{result[name]['truth']:.3f}**" for name in names) + " |"
-    sizes = (result[name]["effective_sample_size"] for name in names)
-    yield "| effective sample size | " + " | ".join(f"{size:.1f}" for size in sizes) + " |"
+    lines: list[list[Value]] = [[name, *(_entry(each.get(name)) for each in by_name)] for name in wanted]
+    ends = [found["bounds"] for found in result.values()]
+    lines.append(
+        ["any mechanism", *("" if end is None else f"{end['lower']:.3f} to {end['upper']:.3f}" for end in ends)]
+    )
+    lines.append(["**truth**", *(f"**{found['truth']:.3f}**" for found in result.values())])
+    lines.append(["effective sample size", *(f"{found['effective_sample_size']:.1f}" for found in result.values())])
+    columns = ("estimate", *result)
+    return Table("What each estimate says, with its 95 % bootstrap interval", columns, ("",) * len(columns), lines)
 
 
-def _cell(estimate: dict[str, Any] | None) -> str:
+def learned_table(result: Result) -> Table:
+    """What a mechanism learned on the log's pairs leaves of the variance."""
+    lines: list[list[Value]] = []
+    for name, row in result["whole trajectories"].items():
+        above = result["one step"]["rows"][name]["above_optimum"]
+        lines.append([name, above, row["variance within a patient"], row["variance between patients"]])
+    columns = ("mechanism", "one step, above the optimum", "variance within a patient", "variance between patients")
+    return Table("Variance of what the other policy would have earned", columns, ("", ".2%", ".4f", ".4f"), lines)
+
+
+def _entry(estimate: dict[str, Any] | None) -> str:
     if estimate is None:
         return ""
     ends = "" if estimate["lower"] is None else f" ({estimate['lower']:.3f}, {estimate['upper']:.3f})"
     return f"{estimate['value']:.3f}{ends}"
-
-
-def _learned(result: dict[str, Any]) -> Iterator[str]:
-    yield "| mechanism | one step, above the optimum | variance within a patient | variance between patients |"
-    yield "|---|---:|---:|---:|"
-    for name, row in result["whole trajectories"].items():
-        above = result["one step"]["rows"][name]["above_optimum"]
-        within, between = row["variance within a patient"], row["variance between patients"]
-        yield f"| {name} | {above:.2%} | {within:.4f} | {between:.4f} |"

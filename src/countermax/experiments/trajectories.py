@@ -1,235 +1,60 @@
-"""Whole trajectories on the sepsis process and on intensive-care records.
+"""Whole trajectories: published figures beside exact ones, all estimates beside the truth, a learned mechanism."""
 
-Run as `python -m countermax.experiments.trajectories`. Three questions, one stored file each: how the published
-off-policy figures compare with their exact counterparts, what every estimate says where the truth is known, and what a
-mechanism learned on the log's own pairs adds.
-"""
+from collections.abc import Callable, Mapping
+from typing import final
 
-import json
-import platform
-import sys
-from collections.abc import Callable
-from dataclasses import replace
-from functools import lru_cache, partial
-from importlib.metadata import version
-from pathlib import Path
-from typing import Any
+from countermax.experiments._base import AbstractExperiment, Cell, Result, Section, Workshop, checked_preset
+from countermax.experiments._trajectory_studies import DISCOUNT, HORIZON, NUM_EPISODES, cohort, learned, oberst_sontag
+from countermax.experiments._trajectory_studies import cautious_policy as cautious_policy
+from countermax.experiments._trajectory_studies import sepsis_log as sepsis_log
+from countermax.experiments._trajectory_tables import cohort_table, learned_table, published_table
 
-import jax
-import numpy as np
-
-from countermax._files import writable_folder, write_atomically
-from countermax._version import __version__
-from countermax.couplings import AbstractCoupling, Gadget2, GumbelMax, Independent, InverseCDF, Maximal
-from countermax.evaluation import evaluate
-from countermax.experiments._sepsis_pipeline import published_model
-from countermax.losses import SquaredDifference
-from countermax.mdp import (
-    EpisodeLog,
-    FiniteMDP,
-    estimate,
-    evaluate_policy,
-    icu_sepsis,
-    importance_estimates,
-    importance_ratios,
-    logged_pairs,
-    policy_iteration,
-    policy_value,
-    policy_values,
-    replay,
-    restricted,
-    sepsis,
-    simulate,
-    softened,
-    state_distributions,
-    trajectory_bounds,
-)
-from countermax.mdp._decisions import usual_policy
-from countermax.training import fit
-
-HORIZON, DISCOUNT, NUM_EPISODES, BEST_ACTION = 20, 0.99, 1000, 0.95
-NUM_DRAWS = 5  # counterfactual trajectories for each episode in the published program
-FIXED: dict[str, AbstractCoupling] = {
-    "Gumbel-max": GumbelMax(),
-    "inverse CDF": InverseCDF(),
-    "maximal": Maximal(),
-    "independent": Independent(),
+_STUDIES: dict[str, tuple[Callable[[int], Result], str]] = {
+    "oberst-sontag": (oberst_sontag, "num_repeats"),
+    "cohort": (cohort, "num_bootstrap"),
+    "learned": (learned, "steps"),
+}
+_AMOUNTS = {
+    "quick": {"oberst-sontag": 5, "cohort": 5, "learned": 300},
+    "paper": {"oberst-sontag": 50, "cohort": 20, "learned": 1500},
+    "best": {"oberst-sontag": 50, "cohort": 20, "learned": 1500},
 }
 
 
-def sepsis_log(*, faithful: bool, num_episodes: int, seed: int) -> tuple[EpisodeLog, FiniteMDP, FiniteMDP]:
-    """Episodes in the projected space, the model learned from them, and the simulator behind them."""
-    simulator, behaviour = _world(faithful)
-    episodes = simulate(simulator, behaviour, num_episodes=num_episodes, horizon=HORIZON, key=jax.random.key(seed))
-    log = episodes.with_states(
-        sepsis.projection(faithful=faithful), sepsis.NUM_PROJECTED, state_names=sepsis.projected_names()
-    )
-    log = replace(log, action_names=sepsis.action_names())
-    model = published_model(episodes, log) if faithful else learned_model(log)
-    return log, model, simulator
+@final
+class Trajectories(AbstractExperiment):
+    """Logged patients, another policy, and what is said of them."""
 
+    name = "trajectories"
+    title = "Whole trajectories: what another policy would have done"
 
-@lru_cache
-def _world(faithful: bool) -> tuple[FiniteMDP, np.ndarray]:
-    """The simulator and the policy that episodes come from."""
-    simulator = sepsis.process(faithful=faithful, discount=DISCOUNT)
-    planned = sepsis.process(faithful=True, absorbing=False, discount=DISCOUNT) if faithful else simulator
-    return simulator, softened(policy_iteration(planned).policy, BEST_ACTION)
+    def cells(self, preset: str, seeds: int | None) -> list[Cell]:
+        """One for each study; `seeds` counts the repeats of the published pipeline."""
+        amounts = dict(_AMOUNTS[checked_preset(preset)])
+        if seeds is not None:
+            amounts["oberst-sontag"] = seeds
+        common = {"horizon": HORIZON, "discount": DISCOUNT, "num_episodes": NUM_EPISODES}
+        return [
+            Cell(self.name, study, {**common, amount: amounts[study]}, cost=float(amounts[study]))
+            for study, (_, amount) in _STUDIES.items()
+        ]
 
+    def compute(self, cell: Cell, workshop: Workshop) -> Result | None:
+        """The study's numbers."""
+        if workshop.train_only:
+            return None
+        study, amount = _STUDIES[cell.name]
+        return study(cell.settings[amount])
 
-def learned_model(log: EpisodeLog) -> FiniteMDP:
-    """Every row that was seen, with the two ends as ends."""
-    return estimate(log, absorbing=[sepsis.DEATH, sepsis.DISCHARGE], discount=DISCOUNT)
-
-
-def cautious_policy(log: EpisodeLog, model: FiniteMDP, least_visits: int = 20) -> np.ndarray:
-    """The best policy among actions that were seen often enough, in the terms of the full model."""
-    known = estimate(log, absorbing=[sepsis.DEATH, sepsis.DISCHARGE], least_visits=least_visits, discount=DISCOUNT)
-    return restricted(model, policy_iteration(known).policy)[0]
-
-
-def true_value(simulator: FiniteMDP, policy: np.ndarray) -> float:
-    """What a policy over projected states is worth in the simulator, exactly."""
-    return policy_value(simulator, policy[sepsis.projection(faithful=True)], horizon=HORIZON, discount=1.0)
-
-
-def oberst_sontag(num_repeats: int) -> dict[str, Any]:
-    """The published pipeline, flaws included, with new episodes each time; all but the episodes is exact."""
-    rows: list[dict[str, Any]] = []
-    for seed in range(num_repeats):
-        log, model, simulator = sepsis_log(faithful=True, num_episodes=NUM_EPISODES, seed=seed)
-        target = policy_iteration(model).policy
-        ratios = importance_ratios(log, target, usual_policy(model))
-        replayed = replay(model, log, target, GumbelMax(), discount=1.0, progress=False)
-        bounds = trajectory_bounds(model, log, target, discount=1.0, progress=False)
-        planned = policy_values(model, target, horizon=HORIZON, discount=1.0)
-        rollout = state_distributions(model, target, HORIZON)[-1]
-        walked = state_distributions(simulator, target[sepsis.projection(faithful=True)], HORIZON)[-1]
-        errors = {
-            "model-based": _error(float(rollout[model.absorbing].sum()), float(model.start @ planned)),
-            "counterfactual": float(np.sqrt(replayed.variances.mean() / (NUM_DRAWS * NUM_EPISODES))),
-            "true": _error(float(walked[simulator.absorbing].sum()), true_value(simulator, target)),
+    def section(self, stored: Mapping[str, Result]) -> Section:
+        """A table for each study that is stored."""
+        makers = {"oberst-sontag": published_table, "cohort": cohort_table, "learned": learned_table}
+        tables = {
+            f"trajectories_{name}".replace("-", "_"): makers[name](stored[name]) for name in makers if name in stored
         }
-        rows.append(
-            {
-                "observed": float(log.returns().mean()),
-                "weighted importance sampling": importance_estimates(log, ratios).weighted,
-                "episodes with any weight": int((ratios[:, -1] > 0).sum()),
-                "model-based": float(planned[log.states[:, 0]].mean()),
-                "counterfactual": replayed.mean,
-                "true": true_value(simulator, target),
-                "lower": float(bounds.lower.mean()),
-                "upper": float(bounds.upper.mean()),
-                "errors that exactness removes": errors,
-                "fates": _fates(log, replayed.last.toarray()),
-            }
-        )
-    return {"num_repeats": num_repeats, "num_episodes": NUM_EPISODES, "rows": rows}
-
-
-def _error(ended: float, mean: float) -> float:
-    """The standard error of a mean of 1,000 drawn returns, each -1, 0 or 1; `ended` is how often it is not 0."""
-    return float(np.sqrt((ended - mean**2) / NUM_EPISODES))
-
-
-def _fates(log: EpisodeLog, last: np.ndarray) -> list[list[int]]:
-    """Observed by most likely counterfactual outcome: death, neither, discharge; ties go to the worse."""
-    chances = np.stack([last[:, sepsis.DEATH], np.zeros(len(last)), last[:, sepsis.DISCHARGE]], axis=1)
-    chances[:, 1] = 1 - chances.sum(axis=1)
-    observed, claimed = np.sign(log.returns()).astype(int) + 1, np.round(chances, 12).argmax(axis=1)
-    table = np.zeros((3, 3), int)
-    np.add.at(table, (observed, claimed), 1)
-    return table.tolist()
-
-
-def cohort(num_bootstrap: int) -> dict[str, Any]:
-    """Every estimate beside the truth, on the repaired sepsis process and on intensive-care records."""
-    found: dict[str, Any] = {}
-    log, model, simulator = sepsis_log(faithful=False, num_episodes=NUM_EPISODES, seed=0)
-    target = cautious_policy(log, model)
-    fixed = {name: FIXED[name] for name in ("Gumbel-max", "inverse CDF", "maximal")}
-    evaluation = evaluate_policy(
-        log,
-        target,
-        mechanisms=fixed,
-        model=learned_model,
-        outcomes=sepsis.projected_outcomes(),
-        num_bootstrap=num_bootstrap,
-        key=jax.random.key(1),
-    )
-    found["sepsis, learned policy"] = evaluation.to_dict() | {"truth": true_value(simulator, target)}
-    icu = icu_sepsis()
-    best = policy_iteration(icu.mdp).policy
-    records = simulate(icu.mdp, icu.expert_policy, num_episodes=NUM_EPISODES, horizon=HORIZON, key=jax.random.key(2))
-    learn = partial(estimate, absorbing=np.flatnonzero(icu.mdp.absorbing))
-    # A replay here asks about a million questions, too many to repeat for every resample: it has no interval. The
-    # experts' own policy, spread over 25 actions, would ask many more, and say little beyond the observed return.
-    targets: dict[str, tuple[np.ndarray, dict[str, AbstractCoupling]]] = {
-        "icu, the experts' own policy": (icu.expert_policy, {}),
-        "icu, the optimal policy": (best, {name: FIXED[name] for name in ("Gumbel-max", "inverse CDF")}),
-    }
-    for name, (policy, mechanisms) in targets.items():
-        key = jax.random.key(3)
-        settings: dict[str, Any] = {"model": learn, "horizon": HORIZON, "key": key, "progress": False}
-        resampled = evaluate_policy(records, policy, mechanisms={}, num_bootstrap=num_bootstrap, **settings).to_dict()
-        if mechanisms:
-            once = evaluate_policy(records, policy, mechanisms=mechanisms, num_bootstrap=0, **settings).to_dict()
-            resampled["estimates"] += [each for each in once["estimates"] if each["kind"] == "counterfactual"]
-        truth = policy_value(icu.mdp, policy, horizon=HORIZON, discount=1.0)
-        found[name] = resampled | {"truth": truth}
-    return found
-
-
-def learned(steps: int) -> dict[str, Any]:
-    """A mechanism trained on the pairs of a log, beside the fixed ones: one step, and whole trajectories."""
-    log, model, _ = sepsis_log(faithful=False, num_episodes=NUM_EPISODES, seed=0)
-    target = cautious_policy(log, model)
-    labels = sepsis.projected_outcomes()
-    size = int(labels.max()) + 1
-    first = np.array([int((labels == label).argmax()) for label in range(size)])
-    score = np.stack(list(sepsis.projected_features().values()), axis=1)[first]
-    pairs = logged_pairs(model, log, target, outcomes=labels)
-    loss = SquaredDifference(score)
-    gadget = Gadget2(size, 20, key=jax.random.key(4), hidden=(64, 64))
-    result = fit(gadget, pairs, loss, key=jax.random.key(5), steps=steps, batch_size=64, progress=False)
-    mechanisms = FIXED | {"learned Gadget 2": result.mechanism}
-    one_step = evaluate(mechanisms, pairs, loss, key=jax.random.key(6), num_pairs=2000)
-    replays = {
-        name: replay(model, log, target, each, outcomes=labels, discount=1.0, progress=False)
-        for name, each in mechanisms.items()
-    }
-    whole = {
-        name: {
-            "mean": each.mean,
-            "variance within a patient": float(each.variances.mean()),
-            "variance between patients": float(each.values.var()),
-            "median variance": float(np.median(each.variances)),
-            "patients below half the variance of Gumbel-max": float(
-                (each.variances < 0.5 * replays["Gumbel-max"].variances).mean()
-            ),
-        }
-        for name, each in replays.items()
-    }
-    return {"steps": steps, "one step": one_step.to_dict(), "whole trajectories": whole}
-
-
-PARTS: dict[str, tuple[Callable[[int], dict[str, Any]], int]] = {
-    "oberst_sontag": (oberst_sontag, 50),
-    "cohort": (cohort, 20),
-    "learned": (learned, 1500),
-}
-
-
-def write(folder: Path, names: list[str]) -> None:
-    """Computes the named parts and stores each with its settings and versions."""
-    for name in names:
-        compute, amount = PARTS[name]
-        packages = {each: version(each) for each in ("jax", "jaxlib", "numpy", "scipy")}
-        about = {"countermax": __version__, "python": platform.python_version(), "versions": packages}
-        settings = {"amount": amount, "horizon": HORIZON, "discount for planning": DISCOUNT, "seed": 0}
-        content = {"made_with": about, "settings": settings, "result": compute(amount)}
-        write_atomically(writable_folder(folder) / f"{name}.json", json.dumps(content, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    write(Path("results/trajectories"), sys.argv[1:] or list(PARTS))
+        words = [
+            "Everything but the logged episodes is exact: values, counterfactual chains, bounds and the truth. The "
+            "published figures rest on one set of 1,000 episodes and on sampling; here the episodes are drawn anew in "
+            "each repeat, so the range is that of the episodes alone.",
+        ]
+        return Section(self.title, words, tables)
