@@ -7,6 +7,7 @@ from countermax.experiments._base import AbstractExperiment, Cell, Result, Secti
 from countermax.experiments._trajectory_studies import DISCOUNT, HORIZON, NUM_EPISODES, cohort, learned, oberst_sontag
 from countermax.experiments._trajectory_studies import cautious_policy as cautious_policy
 from countermax.experiments._trajectory_studies import sepsis_log as sepsis_log
+from countermax.experiments._trajectory_studies import true_value as true_value
 from countermax.experiments._trajectory_tables import cohort_table, learned_table, published_table
 
 _STUDIES: dict[str, tuple[Callable[[int], Result], str]] = {
