@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 OUT    ?= countermax-demo
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow lint bench results figures clean
+.PHONY: demo test test-slow lint bench results figures examples clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed          ## a bundled clinical trial, its pictures and report.html
@@ -26,13 +26,16 @@ lint: $(VENV)/.developing         ## formatting, style, types, and which module 
 bench: $(VENV)/.developing        ## measures the speed claims; writes benchmarks/results
 	$(BIN)/python -m benchmarks
 
-results: $(VENV)/.developing      ## trains and measures everything in results/ (long on a CPU)
-	$(BIN)/python -m countermax.experiments.learning train
-	$(BIN)/python -m countermax.experiments.learning report
+results: $(VENV)/.developing      ## trains and measures what results/ lacks (hours on a CPU; each cell is kept)
+	$(BIN)/countermax reproduce all --preset paper --out results/paper/paper
+	$(BIN)/countermax reproduce all --preset best --out results/paper/best
 
 figures: $(VENV)/.installed       ## redraws the README's pictures
 	$(BIN)/countermax demo --out $(VENV)/figures
 	cp $(VENV)/figures/answers.png $(VENV)/figures/couplings.png docs/images/
+
+examples: $(VENV)/.developing     ## runs the examples; their pictures go to docs/images
+	for each in examples/*.py; do $(BIN)/python $$each docs/images || exit 1; done
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -3,11 +3,17 @@
 import sys
 from pathlib import Path
 
-from benchmarks import couplings, learning, mdp, trajectories
+from benchmarks import couplings, learning, mdp, tables, trajectories
 from benchmarks.measure import write
 from countermax._files import writable_folder
 
-SUITES = {"couplings": couplings.rows, "learning": learning.rows, "mdp": mdp.rows, "trajectories": trajectories.rows}
+SUITES = {
+    "couplings": couplings.rows,
+    "learning": learning.rows,
+    "mdp": mdp.rows,
+    "tables": tables.rows,
+    "trajectories": trajectories.rows,
+}
 
 if __name__ == "__main__":
     folder = writable_folder(Path(__file__).parent / "results")

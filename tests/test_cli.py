@@ -209,3 +209,9 @@ def test_a_file_that_is_no_mechanism_is_one_line(tmp_path, as_users_call):
     assert "was not written by countermax" in result.stderr
     assert "cannot read" in run("evaluate", config, tmp_path / "missing.npz").stderr
     assert "cannot read" in run("train", tmp_path / "missing.toml").stderr
+
+
+def test_a_quoted_label_may_contain_a_comma():
+    labels = 'dead,"ill, at home",well'
+    result = json.loads(run(*COMPARE[:5], "--labels", labels, "--observed", "ill, at home", "--json").stdout)
+    assert result["labels"] == ["dead", "ill, at home", "well"]

@@ -81,12 +81,3 @@ def test_measurements_in_the_readme_are_those_on_file():
     rows = [line for line in section.splitlines() if line.startswith("|")]
     assert len(rows) > 3
     assert all(row in measured for row in rows)
-
-
-def test_the_learning_table_is_made_from_the_stored_results():
-    from countermax.experiments.learning import table_of
-
-    stored = ROOT / "results/learning"
-    assert (stored / "table.md").read_text() == table_of(stored)
-    documented = (ROOT / "docs/learning.md").read_text()
-    assert all(line in documented for line in table_of(stored).splitlines())

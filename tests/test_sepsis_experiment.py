@@ -1,6 +1,7 @@
 """The sepsis experiment: its pipeline against known figures, its variances and optima against brute force."""
 
 import itertools
+from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -19,6 +20,7 @@ from countermax.experiments._base import Workshop
 from countermax.experiments._sepsis_losses import AfterOneOutcome, ScoreProducts, VarianceGivenSeen
 from countermax.experiments._sepsis_pipeline import run_pipeline
 from countermax.experiments._sepsis_trials import random_reward, trials_of
+from countermax.experiments._store import Store
 from countermax.losses import SquaredDifference
 from countermax.mdp import sepsis
 from countermax.pairs import FixedPair
@@ -372,3 +374,16 @@ def test_faithful_is_for_sepsis_alone():
     done = CliRunner().invoke(app, ["reproduce", "table1", "--faithful"])
     assert done.exit_code == 2
     assert "--faithful is for sepsis, got table1" in done.output
+
+
+def test_stored_tables_are_made_from_stored_cells_and_shown_in_the_documents():
+    folder = Path(__file__).parent.parent / "results/sepsis"
+    shown = (folder.parent.parent / "docs/sepsis.md").read_text()
+    for name, records in Store(folder).records().items():
+        section = EXPERIMENTS[name].section({cell: record.result for cell, record in records.items()})
+        for table, content in section.tables.items():
+            assert (folder / f"tables/{table}.md").read_text() == content.markdown()
+    stored = "".join(path.read_text() for path in (folder / "tables").glob("*.md"))
+    rows = [line for line in shown.splitlines() if line.startswith("|")]
+    assert len(rows) > 40
+    assert all(row in stored for row in rows)

@@ -2,7 +2,10 @@
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from countermax._errors import InputError
 
@@ -21,15 +24,22 @@ def writable_folder(folder: str | Path) -> Path:
 
 def write_atomically(path: str | Path, content: bytes | str) -> Path:
     """Writes beside the target and then renames, so that an interruption or a full disk leaves the old file whole."""
+    with atomic_file(path) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+    return Path(path)
+
+
+@contextmanager
+def atomic_file(path: str | Path) -> Iterator[BinaryIO]:
+    """A file to write into, beside the target, which it replaces when all went well; after an error nothing is left."""
     target = Path(path)
-    data = content.encode() if isinstance(content, str) else content
     try:
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     except OSError as error:
         raise InputError(f"cannot write {target}: {_reason(error)}; choose another place") from error
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         Path(name).chmod(0o666 & ~_umask())
@@ -38,7 +48,6 @@ def write_atomically(path: str | Path, content: bytes | str) -> Path:
         raise InputError(f"cannot write {target}: {_reason(error)}; make room or choose another place") from error
     finally:
         Path(name).unlink(missing_ok=True)
-    return target
 
 
 def _reason(error: OSError) -> str:

@@ -1,4 +1,4 @@
-"""The progress bar of training: loss, distance to the optimum, speed and time left; silent where nobody watches."""
+"""Progress bars of training and of tables: silent where nobody watches."""
 
 from collections.abc import Sequence
 from types import TracebackType
@@ -55,23 +55,25 @@ class Progress:
         self._bar.update(self._task, completed=done, loss=f"{held_out:.4g}", above=above, speed=speed)
 
 
-class Steps:
-    """A plain bar over work that has no loss: what is done, how fast, time left."""
+class CountProgress:
+    """A bar over work that is counted: how much is done, how fast, time left."""
 
-    def __init__(self, label: str, total: int, shown: bool | None):
-        """Prepares the bar; `shown` None means: if the output is a terminal."""
+    def __init__(self, label: str, total: int | None, shown: bool | None, *, unit: str):
+        """Prepares the bar; `shown` None means: if the output is a terminal. Where `total` is None it only counts."""
         console = Console(stderr=True)
+        self._unit = unit
         self._bar = rich_progress.Progress(
             rich_progress.TextColumn("{task.description}"),
             rich_progress.BarColumn(bar_width=24),
-            rich_progress.MofNCompleteColumn(),
+            rich_progress.TextColumn(f"{{task.completed:,.0f}} {unit}"),
+            rich_progress.TextColumn("{task.fields[speed]}"),
             rich_progress.TimeRemainingColumn(),
             console=console,
             disable=not (console.is_terminal if shown is None else shown),
         )
-        self._task = self._bar.add_task(label, total=total)
+        self._task = self._bar.add_task(label, total=total, speed="")
 
-    def __enter__(self) -> "Steps":
+    def __enter__(self) -> "CountProgress":
         self._bar.start()
         return self
 
@@ -80,6 +82,9 @@ class Steps:
     ) -> None:
         self._bar.stop()
 
-    def advance(self, done: int) -> None:
+    def advance(self, count: int) -> None:
         """So much more is done."""
-        self._bar.advance(self._task, done)
+        task = self._bar.tasks[self._task]
+        done = task.completed + count
+        speed = f"{done / task.elapsed:,.0f} {self._unit}/s" if task.elapsed else ""
+        self._bar.update(self._task, completed=done, speed=speed)

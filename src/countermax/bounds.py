@@ -45,16 +45,7 @@ def outcome_bounds(p: Logits, q: Logits, x: OutcomeLike, *, stable: bool = False
         stable: Whether to allow counterfactually stable couplings only.
     """
     log_p, log_q = as_log_prob_pair(p, q)
-    x = as_outcome(log_p, x)
-    if stable:
-        return Bounds(*_stable_rows.extremes(log_p, log_q, x))
-    # In units of p_x no outcome can take more than 1, so rooms are cut there and nothing overflows. What the others can
-    # take is summed on both sides of j: the difference 1 - q_j would have no digits left where q_j is nearly one.
-    upper = jnp.exp(jnp.minimum(log_q - log_p[x], 0))
-    nothing = jnp.zeros(1, upper.dtype)
-    before = jnp.concatenate([nothing, jnp.cumsum(upper)[:-1]])
-    after = jnp.concatenate([jax.lax.cumsum(upper, reverse=True)[1:], nothing])
-    return Bounds(jnp.clip(1 - (before + after), 0, upper), upper)
+    return unchecked_outcome_bounds(log_p, log_q, as_outcome(log_p, x), stable=stable)
 
 
 def score_bounds(p: Logits, q: Logits, x: OutcomeLike, score: Score, *, stable: bool = False) -> Bounds:
@@ -72,9 +63,7 @@ def score_bounds(p: Logits, q: Logits, x: OutcomeLike, score: Score, *, stable: 
     """
     log_p, log_q = as_log_prob_pair(p, q)
     x = as_outcome(log_p, x)
-    scores = as_scores("score", score, log_p.size)
-    largest = _stable_rows.largest_mean if stable else _largest_mean
-    return Bounds(-largest(log_p, log_q, x, -scores), largest(log_p, log_q, x, scores))
+    return unchecked_score_bounds(log_p, log_q, x, as_scores("score", score, log_p.size), stable=stable)
 
 
 def effect_bounds(
@@ -101,6 +90,27 @@ def effect_bounds(
     other = score_bounds(p, q, x, score_q, stable=stable)
     here = score_p[as_outcome(log_p, x)]
     return Bounds(here - other.upper, here - other.lower)
+
+
+def unchecked_outcome_bounds(log_p: LogProbs, log_q: LogProbs, x: Outcome, *, stable: bool = False) -> Bounds:
+    """`outcome_bounds` of normalised log-probabilities and a possible outcome, for callers that have checked them."""
+    if stable:
+        return Bounds(*_stable_rows.extremes(log_p, log_q, x))
+    # In units of p_x no outcome can take more than 1, so rooms are cut there and nothing overflows. What the others can
+    # take is summed on both sides of j: the difference 1 - q_j would have no digits left where q_j is nearly one.
+    upper = jnp.exp(jnp.minimum(log_q - log_p[x], 0))
+    nothing = jnp.zeros(1, upper.dtype)
+    before = jnp.concatenate([nothing, jnp.cumsum(upper)[:-1]])
+    after = jnp.concatenate([jax.lax.cumsum(upper, reverse=True)[1:], nothing])
+    return Bounds(jnp.clip(1 - (before + after), 0, upper), upper)
+
+
+def unchecked_score_bounds(
+    log_p: LogProbs, log_q: LogProbs, x: Outcome, score: Float[Array, " k"], *, stable: bool = False
+) -> Bounds:
+    """`score_bounds` of normalised log-probabilities and a possible outcome, for callers that have checked them."""
+    largest = _stable_rows.largest_mean if stable else _largest_mean
+    return Bounds(-largest(log_p, log_q, x, -score), largest(log_p, log_q, x, score))
 
 
 def _largest_mean(log_p: LogProbs, log_q: LogProbs, x: Outcome, score: Float[Array, " k"]) -> Float[Array, ""]:

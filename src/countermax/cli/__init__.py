@@ -8,6 +8,7 @@ from countermax._version import __version__
 from countermax.cli._ask import compare, demo
 from countermax.cli._learn import evaluate, train
 from countermax.cli._reproduce import reproduce
+from countermax.cli._tables import counterfactuals, transitions
 from countermax.cli._trajectories import evaluate_policy, explain
 
 app = typer.Typer(
@@ -40,5 +41,16 @@ def _root(
     del version
 
 
-for _command in (compare, demo, train, evaluate, reproduce, evaluate_policy, explain):
+_COMMANDS = (
+    compare,
+    demo,
+    counterfactuals,
+    transitions,
+    evaluate_policy,
+    explain,
+    train,
+    evaluate,
+    reproduce,
+)
+for _command in _COMMANDS:
     app.command()(_command)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from countermax.cli._shared import numbers, one_line_errors, show
+from countermax.cli._shared import numbers, one_line_errors, show, words
 
 
 @one_line_errors
@@ -13,7 +13,9 @@ def compare(
     p: Annotated[str, typer.Option(help="Probabilities in the world that was seen, separated by commas.")],
     q: Annotated[str, typer.Option(help="Probabilities of the same outcomes in the other world.")],
     observed: Annotated[str, typer.Option(help="What was seen: a label, or an index from 0 without --labels.")],
-    labels: Annotated[str | None, typer.Option(help="Names of the outcomes, separated by commas.")] = None,
+    labels: Annotated[
+        str | None, typer.Option(help="Names of the outcomes, separated by commas; quote a name that has one.")
+    ] = None,
     score: Annotated[str | None, typer.Option(help="A number for each outcome: how good it is.")] = None,
     counterfactual_score: Annotated[
         str | None, typer.Option(help="The score in the other world, if different.")
@@ -44,7 +46,7 @@ def compare(
         numbers("--p", p),
         numbers("--q", q),
         observed,
-        labels=None if labels is None else [label.strip() for label in labels.split(",")],
+        labels=None if labels is None else words(labels),
         score=None if score is None else numbers("--score", score),
         counterfactual_score=None
         if counterfactual_score is None

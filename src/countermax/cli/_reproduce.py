@@ -9,12 +9,15 @@ from countermax.cli._shared import one_line_errors, show
 
 _ALL = "all"
 _PLOT = "plot"
-_NAMES = ("maximality", "table1", "couplings", "sepsis")
+_SYNTHETIC = ("maximality", "table1", "couplings")
+_NAMES = (*_SYNTHETIC, "sepsis")
 
 
 @one_line_errors
 def reproduce(
-    experiment: Annotated[str, typer.Argument(help=f"{', '.join(_NAMES)}, {_ALL}; or {_PLOT} to draw again.")],
+    experiment: Annotated[
+        str, typer.Argument(help=f"{', '.join(_NAMES)}; {_ALL} for the first three; or {_PLOT} to draw again.")
+    ],
     folder: Annotated[Path | None, typer.Argument(help=f"With {_PLOT}: the folder of stored results.")] = None,
     preset: Annotated[
         str, typer.Option(help="quick: minutes; paper: the paper's settings and objective; best: ours.")
@@ -35,7 +38,7 @@ def reproduce(
     countermax reproduce plot results
     """
     from countermax._errors import InputError
-    from countermax.experiments import EXPERIMENTS, Interrupted, redraw, reproduce
+    from countermax.experiments import Interrupted, redraw, reproduce
 
     if experiment == _PLOT:
         if folder is None:
@@ -45,9 +48,9 @@ def reproduce(
     if folder is not None:
         raise InputError(f"{folder} was not expected: only {_PLOT} takes a folder; use --out to say where results go")
     if faithful and experiment != "sepsis":
-        raise InputError(f"--faithful is for sepsis, got {experiment}; `{_ALL}` has both pipelines")
+        raise InputError(f"--faithful is for sepsis, got {experiment}")
     target = Path("countermax-results") / preset if out is None else out
-    names = list(EXPERIMENTS) if experiment == _ALL else ["sepsis-faithful" if faithful else experiment]
+    names = list(_SYNTHETIC) if experiment == _ALL else ["sepsis-faithful" if faithful else experiment]
     try:
         written = reproduce(names, target, preset=preset, seeds=seeds, jobs=jobs, train_only=train_only)
     except Interrupted as error:

@@ -1,5 +1,6 @@
 """What every command needs: errors in one line, numbers from text, printing."""
 
+import csv
 import functools
 import sys
 from collections.abc import Callable
@@ -17,10 +18,11 @@ def one_line_errors(command: Callable[Arguments, None]) -> Callable[Arguments, N
     def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
         try:
             command(*args, **kwargs)
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, ImportError) as error:
             from countermax._errors import InputError
 
-            if isinstance(error, BrokenPipeError) or not isinstance(error, InputError | OSError):
+            missing_extra = isinstance(error, ImportError) and "pip install" in str(error)
+            if isinstance(error, BrokenPipeError) or not (isinstance(error, InputError | OSError) or missing_extra):
                 raise
             typer.echo(f"countermax: {' '.join(str(error).split())}", err=True)
             raise typer.Exit(2) from error
@@ -39,6 +41,11 @@ def numbers(option: str, text: str) -> list[float]:
             raise InputError(f"{option} must be numbers separated by commas, got {part.strip()!r}") from error
 
     return [number(part) for part in text.split(",")]
+
+
+def words(text: str) -> list[str]:
+    """Words separated by commas; one in double quotes may contain commas."""
+    return [word.strip() for word in next(csv.reader([text], skipinitialspace=True))]
 
 
 def show(what: object) -> None:

@@ -90,9 +90,9 @@ def compact_table(columns: Sequence[str], stored: Mapping[str, Result]) -> Table
         published = task(column).published
         for mechanism, start, row in _rows(column, stored):
             name = mechanism if start in ("", "random") else f"{mechanism} from {_short(start)}"
-            error = f" ± {row['error']:.2g}" if row.get("error") is not None else ""
+            error = f" ± {row['error']:#.2g}" if row.get("error") is not None else ""
             theirs = f"; paper {published[mechanism].figure:.2f}" if mechanism in published else ""
-            entries.setdefault(name, {})[column] = f"{row['figure']:.3g}{error} ({1 + row['above']:.3f}{theirs})"
+            entries.setdefault(name, {})[column] = f"{row['figure']:#.3g}{error} ({1 + row['above']:.3f}{theirs})"
     order = [*(name for name in _FIXED_ROWS if name in entries), *(name for name in entries if name not in _FIXED_ROWS)]
     rows = [[name, *(entries[name].get(column, "") for column in columns)] for name in order]
     caption = "Figure ± standard error (ratio to the optimum; the paper's figure)"

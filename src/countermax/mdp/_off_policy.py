@@ -17,7 +17,7 @@ from rich.text import Text
 from countermax import plotting
 from countermax._errors import InputError
 from countermax._extras import import_pandas
-from countermax._progress import Steps as ProgressSteps
+from countermax._progress import CountProgress
 from countermax.couplings import AbstractSampler, GumbelMax, InverseCDF
 from countermax.mdp._decisions import usual_policy
 from countermax.mdp._estimation import estimate, estimate_policy, visits
@@ -177,7 +177,7 @@ def evaluate_policy(
     task = _Task(log, probs, mechanisms, model, behaviour, outcomes, steps, discount)
     everybody = np.arange(len(log))
     key_draws = np.asarray(jax.random.bits(key, (4,)))
-    with ProgressSteps("evaluating", num_bootstrap + 1, progress) as bar:
+    with CountProgress("evaluating", num_bootstrap + 1, progress, unit="resamples") as bar:
         point, process, ratios = _estimates(task, everybody)
         bar.advance(1)
         drawn = []

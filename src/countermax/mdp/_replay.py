@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from scipy import sparse
 
 from countermax._extras import import_pandas
-from countermax._progress import Steps as ProgressSteps
+from countermax._progress import CountProgress
 from countermax.couplings import AbstractSampler
 from countermax.mdp._facts import Facts, facts_of
 from countermax.mdp._finite import FiniteMDP
@@ -133,7 +133,7 @@ def forward(
     known = Answers(asker, facts_of(mdp, log))
     at_once = max(1, _CELLS_AT_ONCE // mdp.num_states)
     parts = []
-    with ProgressSteps("replaying", len(log) * steps, progress) as bar:
+    with CountProgress("replaying", len(log) * steps, progress, unit="steps") as bar:
         for start in range(0, len(log), at_once):
             episodes = np.arange(start, min(start + at_once, len(log)))
             parts.append(_run(known, log, choose, episodes, steps, factor, path, bar))
@@ -163,7 +163,7 @@ def _run(
     steps: int,
     factor: float,
     keep: bool,
-    bar: ProgressSteps,
+    bar: CountProgress,
 ) -> _Part:
     mdp = known.asker.mdp
     shape = (len(episodes), mdp.num_states)

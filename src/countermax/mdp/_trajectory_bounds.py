@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float
 from scipy import sparse
 
-from countermax._progress import Steps as ProgressSteps
+from countermax._progress import CountProgress
 from countermax.bounds import score_bounds
 from countermax.couplings import Independent
 from countermax.mdp._facts import Facts, facts_of
@@ -125,7 +125,7 @@ def backward(
     task = _Task(mdp, choose, after, mdp.allowed if possible is None else possible, gains, factor, facts, fill)
     at_once = max(1, _CELLS_AT_ONCE // mdp.num_states)
     parts = []
-    with ProgressSteps("bounding", len(log), progress) as bar:
+    with CountProgress("bounding", len(log), progress, unit="episodes") as bar:
         for start in range(0, len(log), at_once):
             episodes = np.arange(start, min(start + at_once, len(log)))
             parts.append(_backward(task, log, episodes, steps, last[episodes]))

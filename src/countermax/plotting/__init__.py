@@ -9,6 +9,7 @@ from countermax.plotting._estimates import draw_estimates as draw_estimates
 from countermax.plotting._experiments import draw_distances as draw_distances
 from countermax.plotting._experiments import draw_gallery as draw_gallery
 from countermax.plotting._experiments import draw_noise_scales as draw_noise_scales
+from countermax.plotting._flows import draw_flows as draw_flows
 from countermax.plotting._panels import draw_panels as draw_panels
 from countermax.plotting._style import checked_format as checked_format
 from countermax.plotting._style import colours as colours

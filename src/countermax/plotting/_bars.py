@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from countermax.plotting._style import colours, house_style, literal
 
 
-def draw_variances(variances: Mapping[str, float], title: str, label: str) -> Figure:
-    """Horizontal bars, the smallest on top."""
+def draw_variances(variances: Mapping[str, float], title: str, label: str, least: float | None = None) -> Figure:
+    """Horizontal bars, the smallest on top; the least that is possible as a line, where it is known."""
     names = sorted(variances, key=lambda name: variances[name], reverse=True)
     palette = colours(list(variances))
     with house_style():
@@ -24,16 +25,19 @@ def draw_variances(variances: Mapping[str, float], title: str, label: str) -> Fi
         axes.set_xlabel(literal(label))
         axes.set_title(literal(title), loc="left")
         axes.tick_params(axis="y", length=0)
+        if least is not None:
+            _line(axes, least, "least possible")
     return figure
 
 
 def draw_losses(losses: Mapping[str, float], optimum: float, title: str) -> Figure:
     """Horizontal bars of expected losses, the smallest on top, with the optimum as a line."""
     figure = draw_variances(losses, title, "expected loss")
-    axes = figure.axes[0]
-    axes.axvline(optimum, color="black", linewidth=1, linestyle="--")
-    axes.annotate(
-        "optimum", (optimum, 1), (3, 2), xycoords=("data", "axes fraction"), textcoords="offset points", fontsize=7
-    )
-    axes.set_title(title, loc="left", pad=14)
+    _line(figure.axes[0], optimum, "optimum")
     return figure
+
+
+def _line(axes: Axes, place: float, words: str) -> None:
+    axes.axvline(place, color="black", linewidth=1, linestyle="--")
+    axes.annotate(words, (place, 1), (3, 2), xycoords=("data", "axes fraction"), textcoords="offset points", fontsize=7)
+    axes.set_title(axes.get_title(loc="left"), loc="left", pad=14)

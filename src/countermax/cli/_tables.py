@@ -1,0 +1,155 @@
+"""Commands about tables in files: `counterfactuals` and `transitions`."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from countermax.cli._shared import numbers, one_line_errors, show
+
+Data = Annotated[Path, typer.Argument(help="A table: .csv, .parquet or .jsonl (a JSON object in each line).")]
+Outcome = Annotated[str, typer.Option(help="The column with the outcomes that were seen.")]
+Factual = Annotated[
+    str,
+    typer.Option(
+        help="Probabilities in the world that was seen: what the names of their columns begin with (p_ for p_dead, "
+        "p_ill, ...), or label=column,label=column, or columns in the order of --labels."
+    ),
+]
+Counterfactual = Annotated[str, typer.Option(help="The same for the other world.")]
+Mechanism = Annotated[
+    str, typer.Option(help="gumbel-max, inverse-cdf, inverse-cdf-by-score, maximal, independent, or a FILE with one.")
+]
+Names = Annotated[str | None, typer.Option("--labels", help="The outcomes in their order, separated by commas.")]
+Score = Annotated[
+    str | None, typer.Option(help="A number for each outcome: label=number,... or in the order of --labels.")
+]
+Normalise = Annotated[bool, typer.Option("--normalise", help="Rescale probabilities, e.g. counts, to sum to one.")]
+Errors = Annotated[str, typer.Option(help="Rows that cannot be answered: raise, or leave them missing.")]
+
+
+@one_line_errors
+def counterfactuals(
+    data: Data,
+    outcome: Outcome,
+    factual: Factual,
+    counterfactual: Counterfactual,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write: .csv, .parquet or .jsonl.")],
+    mechanism: Mechanism = "gumbel-max",
+    labels: Names = None,
+    score: Score = None,
+    bounds: Annotated[str, typer.Option(help="Over which mechanisms: any, stable, or none.")] = "any",
+    normalise: Normalise = False,
+    errors: Errors = "raise",
+    tolerance: Annotated[float, typer.Option(help="How wide bounds may be for the mechanism not to matter.")] = 0.05,
+    prefix: Annotated[str, typer.Option(help="What the names of new columns begin with.")] = "counterfactual_",
+) -> None:
+    """Write a table with each row's exact counterfactual probabilities, most likely outcome, bounds and a flag.
+
+    Example: countermax counterfactuals trial.csv --outcome status --factual p_ --counterfactual q_ -o out.parquet
+    """
+    from countermax.tables import counterfactuals_file
+
+    count = counterfactuals_file(
+        data,
+        out,
+        outcome=outcome,
+        factual=_columns(factual),
+        counterfactual=_columns(counterfactual),
+        mechanism=mechanism,
+        labels=_words(labels),
+        score=_score(score),
+        bounds=bounds,
+        normalise=normalise,
+        errors=errors,
+        tolerance=tolerance,
+        prefix=prefix,
+    )
+    show(f"written: {out} ({count:,} rows)")
+
+
+@one_line_errors
+def transitions(
+    data: Data,
+    outcome: Outcome,
+    factual: Factual,
+    counterfactual: Counterfactual,
+    mechanism: Mechanism = "gumbel-max",
+    labels: Names = None,
+    score: Score = None,
+    normalise: Normalise = False,
+    errors: Errors = "raise",
+    resamples: Annotated[int, typer.Option(help="How often rows are drawn anew for intervals; 0 for none.")] = 1000,
+    level: Annotated[float, typer.Option(help="How much of the resamples the intervals hold.")] = 0.95,
+    seed: Annotated[int, typer.Option(help="Of the resampling.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw the flows into this file (.png, .pdf, .svg).")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Also write the cells: .csv, .parquet, .jsonl.")
+    ] = None,
+) -> None:
+    """Of those with each outcome, count how many would have had which: exact, with intervals and bounds.
+
+    Example: countermax transitions customers.parquet --outcome status --factual p_ --counterfactual q_ --plot flows.png
+    """
+    from countermax import plotting
+    from countermax._files import write_atomically
+    from countermax.tables import transition_table_file, write_table
+
+    picture = None if plot is None else plotting.checked_format(plot)
+    table = transition_table_file(
+        data,
+        outcome=outcome,
+        factual=_columns(factual),
+        counterfactual=_columns(counterfactual),
+        mechanism=mechanism,
+        labels=_words(labels),
+        score=_score(score),
+        normalise=normalise,
+        errors=errors,
+        num_resamples=resamples,
+        level=level,
+        seed=seed,
+    )
+    if out is not None:
+        write_table(table.to_frame(), out)
+    if picture is not None:
+        write_atomically(picture, plotting.picture(table.plot(), picture.suffix.lower()))
+    if json:
+        typer.echo(table.to_json())
+        return
+    show(table)
+    for path in (out, picture):
+        if path is not None:
+            show(f"written: {path}")
+
+
+def _words(text: str | None) -> list[str] | None:
+    return None if text is None else [word.strip() for word in text.split(",")]
+
+
+def _columns(text: str) -> str | list[str] | dict[str, str]:
+    """The beginning of names, names, or names by label."""
+    words = _words(text) or []
+    if "=" in text:
+        return _by_label(words, str)
+    return words if len(words) > 1 else text
+
+
+def _score(text: str | None) -> Any:
+    if text is None:
+        return None
+    if "=" in text:
+        return _by_label(_words(text) or [], lambda part: numbers("--score", part)[0])
+    return numbers("--score", text)
+
+
+def _by_label(words: list[str], read: Callable[[str], Any]) -> dict[str, Any]:
+    from countermax._errors import InputError
+
+    pairs = [word.partition("=") for word in words]
+    for label, equals, _ in pairs:
+        if not (label and equals):
+            raise InputError(f"must be label=value,label=value,..., got {','.join(words)!r}")
+    return {label.strip(): read(value.strip()) for label, _, value in pairs}

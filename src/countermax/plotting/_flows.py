@@ -1,0 +1,87 @@
+"""How many would have had which outcome instead: flows from what was seen to what would have been."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import PathPatch, Rectangle
+from matplotlib.path import Path
+
+from countermax.plotting._style import Floats, house_style, literal
+
+_PALETTE = ("#D55E00", "#E69F00", "#009E73", "#0072B2", "#CC79A7", "#56B4E9", "#F0E442", "#999999")
+_MOST_SHOWN = 8  # outcomes; the smaller ones are drawn as one
+_GAP = 0.08  # between two outcomes, as a part of the whole height
+_BAR = 0.025
+_LONGEST_LABEL = 24
+_LEAST_LABELLED = 0.035  # of the whole height: thinner flows carry no number
+
+
+def draw_flows(counts: Floats, labels: Sequence[str], title: str) -> Figure:
+    """Bands from each seen outcome on the left to each other one on the right, as high as their expected counts."""
+    if len(labels) > _MOST_SHOWN:
+        counts, labels = _others_together(counts, labels)
+    with house_style():
+        figure = Figure(figsize=(6.4, 1.1 + 0.6 * len(labels)), layout="constrained")
+        axes = figure.subplots()
+        axes.set_xlim(-0.4, 1.4)
+        axes.set_ylim(1.01 + _GAP * (len(labels) - 1), -0.09)
+        axes.axis("off")
+        axes.set_title(literal(title), loc="left")
+        _draw(axes, counts, labels)
+        for place, words in ((0.0, "seen"), (1.0, "would have been")):
+            axes.text(place, -0.05, words, ha="left" if place else "right", va="center", fontsize=8, color="0.35")
+    return figure
+
+
+def _draw(axes: Axes, counts: Floats, labels: Sequence[str]) -> None:
+    total = counts.sum()
+    heights = counts / total if total > 0 else counts
+    sides = (heights.sum(axis=1), heights.sum(axis=0))
+    starts = [np.concatenate([[0], np.cumsum(side + _GAP)[:-1]]) for side in sides]
+    left, right = (start.copy() for start in starts)
+    for row in range(len(labels)):
+        colour = _PALETTE[row % len(_PALETTE)]
+        for column in range(len(labels)):
+            height = heights[row, column]
+            if height > 0:
+                axes.add_patch(_band(left[row], right[column], height, colour))
+            if height >= _LEAST_LABELLED:
+                share = f"{counts[row, column]:,.0f}  ({heights[row, column] / sides[0][row]:.0%})"
+                axes.text(0.03, left[row] + height / 2, share, va="center", fontsize=7)
+            left[row] += height
+            right[column] += height
+    amounts = (counts.sum(axis=1), counts.sum(axis=0))
+    for side, (place, align) in enumerate(((0.0, "right"), (1.0, "left"))):
+        for index, label in enumerate(labels):
+            top, height = starts[side][index], sides[side][index]
+            corner = (place - _BAR if side == 0 else place, top)
+            axes.add_patch(Rectangle(corner, _BAR, height, color=_PALETTE[index % len(_PALETTE)], linewidth=0))
+            words = f"{literal(_shortened(label))}  {amounts[side][index]:,.0f}"
+            outside = place + (-_BAR - 0.015 if side == 0 else _BAR + 0.015)
+            axes.text(outside, top + height / 2, words, ha=align, va="center", fontsize=8)
+
+
+def _shortened(label: str) -> str:
+    return label if len(label) <= _LONGEST_LABEL else f"{label[: _LONGEST_LABEL - 1]}…"
+
+
+def _band(left: float, right: float, height: float, colour: str) -> PathPatch:
+    points = [
+        (0, left), (0.5, left), (0.5, right), (1, right),
+        (1, right + height), (0.5, right + height), (0.5, left + height), (0, left + height), (0, left),
+    ]  # fmt: skip
+    curve = [Path.CURVE4] * 3
+    path = Path(points, [Path.MOVETO, *curve, Path.LINETO, *curve, Path.CLOSEPOLY])
+    return PathPatch(path, facecolor=colour, alpha=0.45, linewidth=0)
+
+
+def _others_together(counts: Floats, labels: Sequence[str]) -> tuple[Floats, list[str]]:
+    """The outcomes that most had or would have had, and all others as one."""
+    largest = np.sort(np.argsort(-(counts.sum(axis=0) + counts.sum(axis=1)), kind="stable")[: _MOST_SHOWN - 1])
+    group = np.full(len(labels), _MOST_SHOWN - 1)
+    group[largest] = np.arange(_MOST_SHOWN - 1)
+    together = np.zeros((_MOST_SHOWN, _MOST_SHOWN))
+    np.add.at(together, (group[:, None], group[None, :]), counts)
+    return together, [*(labels[index] for index in largest), f"{len(labels) - _MOST_SHOWN + 1} others"]

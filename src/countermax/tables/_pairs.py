@@ -1,0 +1,84 @@
+"""The pairs of worlds that a frame's rows hold: what a mechanism can be trained on."""
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from countermax._errors import InputError
+from countermax.pairs import PairTable
+from countermax.tables._frames import Floats
+from countermax.tables._libraries import as_frame
+from countermax.tables._questions import Reader
+from countermax.tables._sources import Given
+
+MOST_PAIRS = 4096
+
+Weighted = tuple[Floats, Floats, Floats]
+"""Distinct pairs of log-probabilities, and in how many rows each stands."""
+
+
+def frame_pairs(
+    frame: Any,
+    *,
+    factual: Given,
+    counterfactual: Given,
+    labels: Sequence[Hashable] | None = None,
+    normalise: bool = False,
+    max_pairs: int = MOST_PAIRS,
+    seed: int = 0,
+) -> PairTable:
+    """The pairs of worlds in a frame's rows, to train a mechanism on; of many rows some are drawn.
+
+    Args:
+        frame: A pandas or polars DataFrame, or an Arrow table.
+        factual: Probabilities in the world that was seen; see `counterfactuals`.
+        counterfactual: Probabilities in the other world.
+        labels: The outcomes in their order; by default that of `factual`.
+        normalise: Whether to rescale columns and arrays to sum to one, for instance counts.
+        max_pairs: How many rows are drawn at most.
+        seed: Of the drawing.
+    """
+    if max_pairs < 1:
+        raise InputError(f"`max_pairs` must be at least 1, got {max_pairs}")
+    reader = Reader(as_frame(frame), None, factual, counterfactual, labels=labels, normalise=normalise, errors="raise")
+    log_p, log_q, weights = some_pairs(reader, max_pairs, seed)
+    return PairTable(jnp.asarray(log_p), jnp.asarray(log_q), weights)
+
+
+def some_pairs(reader: Reader, most: int = MOST_PAIRS, seed: int = 0) -> Weighted:
+    """Distinct pairs of at most `most` rows, drawn without replacement."""
+    count = reader.frame.num_rows
+    drawn = np.arange(count)
+    if count > most:
+        drawn = np.sort(np.random.default_rng(seed).choice(count, most, replace=False))
+    found = []
+    for start, stop, questions in reader.chunks():
+        rows = drawn[(drawn >= start) & (drawn < stop)] - start
+        rows = rows[~questions.bad[rows]]
+        found.append(np.concatenate([questions.log_p[rows], questions.log_q[rows]], axis=1))
+    if not sum(map(len, found)):
+        raise InputError("`frame` must have at least one row that can be answered, got none")
+    return _divided(*np.unique(np.concatenate(found), axis=0, return_counts=True))
+
+
+def all_pairs(reader: Reader, most: int) -> Weighted | None:
+    """All distinct pairs; None if there are more than `most`."""
+    distinct: Floats | None = None
+    weights: Floats = np.zeros(0)
+    for _, _, questions in reader.chunks():
+        good = ~questions.bad
+        pairs = np.concatenate([questions.log_p[good], questions.log_q[good]], axis=1)
+        together = pairs if distinct is None else np.concatenate([distinct, pairs])
+        distinct, place = np.unique(together, axis=0, return_inverse=True)
+        counted = np.concatenate([weights, np.ones(len(pairs))])
+        weights = np.bincount(place.ravel(), counted, len(distinct)).astype(np.float64)
+        if len(distinct) > most:
+            return None
+    return None if distinct is None else _divided(distinct, weights)
+
+
+def _divided(pairs: Floats, weights: Any) -> Weighted:
+    log_p, log_q = np.split(pairs, 2, axis=1)
+    return log_p, log_q, weights.astype(np.float64)

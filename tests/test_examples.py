@@ -1,0 +1,49 @@
+"""The examples run, say what the documents say they show, and draw the pictures that are there."""
+
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+ROOT = Path(__file__).parent.parent
+
+
+def run(name, folder):
+    result = runpy.run_path(str(ROOT / "examples" / f"{name}.py"))["main"](folder)
+    drawn = (folder / f"{name}.png").read_bytes()
+    assert drawn.startswith(b"\x89PNG")
+    assert (ROOT / "docs/images" / f"{name}.png").exists()
+    return result
+
+
+def test_every_example_is_run_here():
+    assert {path.stem for path in (ROOT / "examples").glob("*.py")} == {"trial_in_dowhy", "churn", "choosing"}
+
+
+def test_the_trial_in_dowhy_shows_that_mechanisms_disagree(tmp_path, capsys):
+    pytest.importorskip("dowhy")
+    answers = run("trial_in_dowhy", tmp_path)
+    assert_allclose([sum(answer) for answer in answers.values()], 1)
+    assert abs(answers["Gumbel-max"] - answers["inverse CDF"]).max() > 0.3
+    for line in capsys.readouterr().out.splitlines()[:6]:  # exactly ..., in 1,000 samples ...
+        exact, share = (float(part.split()[-1]) for part in line.rsplit(", in", 1))
+        assert abs(exact - share) < 0.08  # five standard errors of 1,000 draws
+
+
+def test_customers_who_churned_would_have_stayed(tmp_path):
+    table = run("churn", tmp_path)
+    assert table.num_rows == round(table.counts.sum())
+    assert table.counts[0, 2] > 0.3 * table.seen[0]
+    assert table.counts[2, 0] < 1e-6  # Gumbel-max: a discount drives nobody away
+
+
+def test_the_variance_falls_with_the_right_mechanism(tmp_path):
+    one, both = run("choosing", tmp_path)
+    assert one.choice == "inverse CDF by score"
+    assert one.variances[one.choice] == pytest.approx(one.least_variance)
+    assert both.choice == "learned Gadget 2"
+    fixed = [value for name, value in both.variances.items() if name != both.choice]
+    assert both.least_variance < both.variances[both.choice] < 0.9 * min(fixed)
+    assert np.isfinite(both.fit.history.held_out).all()

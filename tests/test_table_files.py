@@ -1,0 +1,251 @@
+"""Tables in files: the numbers of the Python calls, whatever the format; errors in one line; nothing half written."""
+
+import errno
+import json
+import os
+import sys
+import tempfile
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from typer.testing import CliRunner
+
+from countermax import InputError
+from countermax.cli import app
+from countermax.tables import (
+    _files,
+    _streams,
+    counterfactuals,
+    counterfactuals_file,
+    transition_table,
+    transition_table_file,
+    write_table,
+)
+
+LABELS = ["dead", "ill", "well"]
+ASK = {"outcome": "status", "factual": "p_", "counterfactual": "q_"}
+OPTIONS = ["--outcome", "status", "--factual", "p_", "--counterfactual", "q_"]
+
+
+def patients(count=9):
+    rng = np.random.default_rng(0)
+    p, q = rng.dirichlet([2, 3, 4], count), rng.dirichlet([1, 3, 5], count)
+    frame = pd.DataFrame({"id": [f"{row:03}" for row in range(count)], "visits": np.arange(count)})
+    frame["status"] = [LABELS[row % 3] for row in range(count)]
+    for world, probs in (("p", p), ("q", q)):
+        frame[[f"{world}_{label}" for label in LABELS]] = probs
+    return frame
+
+
+def store(frame, path):
+    if path.suffix == ".csv":
+        frame.to_csv(path, index=False)
+    else:
+        write_table(pa.Table.from_pandas(frame, preserve_index=False), path)
+    return path
+
+
+def read(path):
+    if path.suffix == ".csv":
+        return pd.read_csv(path, dtype={"id": str})
+    if path.suffix == ".parquet":
+        return pd.read_parquet(path)
+    return pd.DataFrame([json.loads(line) for line in path.read_text().splitlines()])
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(each) for each in arguments])
+
+
+FORMATS = [".csv", ".parquet", ".jsonl"]
+
+
+@pytest.mark.parametrize("before", FORMATS)
+@pytest.mark.parametrize("after", FORMATS)
+def test_the_command_writes_what_the_python_call_returns(before, after, tmp_path, monkeypatch):
+    monkeypatch.setattr(_files, "CHUNK_ROWS", 4)  # three chunks
+    frame = patients()
+    source, target = store(frame, tmp_path / f"in{before}"), tmp_path / f"out{after}"
+    result = run("counterfactuals", source, *OPTIONS, "--score", "dead=0,ill=1,well=2", "-o", target)
+    assert result.exit_code == 0, result.output
+    assert "9 rows" in result.stdout
+    expected = counterfactuals(frame, **ASK, score=[0, 1, 2])
+    found = read(target)
+    if (before, after) == (".csv", ".parquet"):
+        found["id"] = [f"{row:03}" for row in found["id"]]  # typed columns: there the zeros go
+    if before == ".csv" and after == ".jsonl":
+        found["id"] = [f"{row:03}" for row in found["id"]]
+    pd.testing.assert_frame_equal(found, expected, check_dtype=False, rtol=1e-14)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"in{before}", f"out{after}"]
+
+
+def test_a_csv_keeps_what_nobody_asked_about_as_it_was_written(tmp_path):
+    frame = patients(2)
+    frame["note"] = ['say "hello", then', ""]
+    frame["amount"] = ["1.50", "NA"]
+    source, target = store(frame, tmp_path / "in.csv"), tmp_path / "out.csv"
+    counterfactuals_file(source, target, **ASK)
+    found = pd.read_csv(target, dtype=str, keep_default_na=False)
+    for name in ("id", "note", "amount", "status"):
+        assert list(found[name]) == list(frame[name])
+
+
+def test_transitions_are_those_of_the_python_call(tmp_path, monkeypatch):
+    frame = patients()
+    expected = transition_table(frame, **ASK, num_resamples=50, seed=2)
+    source = store(frame, tmp_path / "in.parquet")
+    picture, out = tmp_path / "flows.png", tmp_path / "cells.csv"
+    options = ["--resamples", 50, "--seed", 2]
+    result = run("transitions", source, *OPTIONS, *options, "--json", "--plot", picture, "-o", out)
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout) == json.loads(expected.to_json())
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    pd.testing.assert_frame_equal(pd.read_csv(out), expected.to_frame(), rtol=1e-12)
+    shown = run("transitions", source, *OPTIONS, *options, "-o", out)
+    assert "any mechanism" in shown.stdout
+    assert "written" in shown.stdout
+
+
+def test_a_column_may_turn_out_to_be_something_else_than_it_first_seemed(tmp_path, monkeypatch):
+    monkeypatch.setattr(_streams, "_BLOCK_BYTES", 512)
+    frame = patients(40)
+    frame["whole"] = [*range(39), 0.5]
+    frame["late"] = [None] * 39 + ["text"]
+    frame["empty"] = None
+    frame["p_dead"], frame["p_ill"] = [0.0] * 39 + [0.5], [0.5] * 39 + [0.0]
+    frame["p_well"] = 0.5
+    frame["status"] = ["ill"] * 39 + ["dead"]
+    frame["code"] = pd.array([1] * 39 + [None], dtype="Int64")
+    expected = counterfactuals(frame, **ASK)
+    for suffix in (".csv", ".jsonl"):
+        counterfactuals_file(store(frame, tmp_path / f"in{suffix}"), tmp_path / "out.parquet", **ASK)
+        found = pd.read_parquet(tmp_path / "out.parquet")
+        assert found["whole"].iloc[-1] == 0.5
+        assert found["late"].iloc[-1] == "text"
+        assert pa.parquet.read_schema(tmp_path / "out.parquet").field("code").type == pa.int64()
+        pd.testing.assert_series_equal(found["counterfactual_ill"], expected["counterfactual_ill"])
+
+
+def test_an_empty_cell_of_a_csv_is_a_missing_value_and_nothing_else_is(tmp_path):
+    frame = patients(3)
+    frame["status"] = ["", "NA", "nan"]
+    frame = frame.rename(columns={"p_dead": "p_NA", "p_ill": "p_nan", "q_dead": "q_NA", "q_ill": "q_nan"})
+    frame["p_well"], frame["q_well"] = frame["p_well"].astype(object), frame["q_well"].astype(object)
+    for suffix in (".csv", ".parquet"):
+        counterfactuals_file(store(frame, tmp_path / "in.csv"), tmp_path / f"out{suffix}", **ASK, errors="missing")
+        found = read(tmp_path / f"out{suffix}")
+        assert found["counterfactual_problem"].notna().tolist() == [True, False, False]
+
+
+def test_labels_of_other_types_keep_them(tmp_path):
+    frame = pd.DataFrame({"y": [3, 1, 3], "p_1": [0.2] * 3, "p_3": [0.8] * 3, "q_1": [0.5] * 3, "q_3": [0.5] * 3})
+    source = store(frame, tmp_path / "in.jsonl")
+    asked = {"outcome": "y", "factual": "p_", "counterfactual": "q_"}
+    counterfactuals_file(source, tmp_path / "out.parquet", **asked)
+    found = pd.read_parquet(tmp_path / "out.parquet")
+    assert found["counterfactual_most_likely"].dtype == np.int64
+    frame["y"] = [True, False, True]
+    named = frame.rename(columns=lambda name: name.replace("_1", "_false").replace("_3", "_true"))
+    counterfactuals_file(store(named, tmp_path / "in.csv"), tmp_path / "out.parquet", **asked)
+    assert pd.read_parquet(tmp_path / "out.parquet")["counterfactual_most_likely"].dtype == bool
+    by_label = run(
+        "counterfactuals", source, "--outcome", "y", "--factual", "1=p_1,3=p_3", "--counterfactual", "q_3,q_1",
+        "--labels", "3,1", "-o", tmp_path / "again.csv", "--mechanism", "inverse-cdf",
+    )  # fmt: skip
+    assert by_label.exit_code == 0, by_label.output
+    assert "counterfactual_3" in (tmp_path / "again.csv").read_text()
+
+
+def test_a_table_without_rows_has_its_columns(tmp_path):
+    source = store(patients(0), tmp_path / "in.csv")
+    assert counterfactuals_file(source, tmp_path / "out.csv", **ASK) == 0
+    assert "counterfactual_most_likely" in (tmp_path / "out.csv").read_text()
+    table = transition_table_file(source, **ASK, num_resamples=5)
+    assert table.num_rows == 0
+
+
+BAD = {
+    "no file": (["nowhere.csv"], "cannot read nowhere.csv: no such file"),
+    "format": (["data.xlsx"], "cannot tell the format from 'data.xlsx'; end it in .csv, .parquet"),
+    "target": (["-o", "out.xlsx"], "cannot tell the format from 'out.xlsx'"),
+    "outcome": (["--outcome", "state"], "`outcome` must name a column, got 'state'; the columns are 'id'"),
+    "prefix": (["--factual", "z_"], "none begins with 'z_'"),
+    "column": (["--factual", "p_dead,p_sick,p_well"], "`factual` must name a column, got 'p_sick'"),
+    "text": (["--factual", "dead=p_dead,ill=id_text,well=p_well"], "column 'id_text' must hold numbers"),
+    "mechanism": (["--mechanism", "gumbel"], "must be one of gumbel-max, inverse-cdf"),
+    "score": (["--score", "dead=0,ill"], "must be label=value"),
+    "number": (["--score", "0,x,1"], "--score must be numbers separated by commas, got 'x'"),
+    "folder": (["-o", "/nowhere/out.csv"], "cannot write /nowhere/out.csv: no such file or directory"),
+    "zero": (["--factual", "z"], "none begins with 'z'"),
+    "sum": (["--factual", "dead=p_dead,ill=p_dead,well=p_well"], "row 0 (counted from 0) cannot be answered"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_line_and_leaves_no_file(case, tmp_path, monkeypatch, as_users_call):
+    monkeypatch.chdir(tmp_path)
+    frame = patients()
+    frame["id_text"] = "x" + frame["id"]
+    store(frame, tmp_path / "data.csv")
+    change, words = BAD[case]
+    data = change if case in ("no file", "format") else ["data.csv"]
+    more = [] if case in ("no file", "format") else change
+    result = run("counterfactuals", *data, *OPTIONS, "-o", "out.csv", *more)
+    assert result.exit_code == 2, result.output
+    assert words in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["data.csv"]
+
+
+def test_files_that_are_no_tables_are_told_so(tmp_path):
+    for name, content, words in (
+        ("a.csv", b"", "Empty CSV"),
+        ("b.csv", b"status,p_a\nx,1\ny\n", "Expected 2 columns, got 1"),
+        ("c.parquet", b"PAR1 no", "cannot read"),
+        ("d.jsonl", b"", "is empty"),
+        ("e.jsonl", b'{"status": "a"}\n{"status"', "JSON parse error"),
+        ("f.jsonl", b'{"status": 1}\n{"status": "a"}\n', "changed from number to string"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(InputError, match=words):
+            transition_table_file(tmp_path / name, outcome="status", factual="p_", counterfactual="p_")
+
+
+def test_an_error_far_down_names_its_row_and_writes_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(_files, "CHUNK_ROWS", 4)
+    frame = patients()
+    frame.loc[7, "status"] = "cured"
+    source, target = store(frame, tmp_path / "in.jsonl"), tmp_path / "out.parquet"
+    target.write_text("old")
+    with pytest.raises(InputError, match=r"row 7 \(counted from 0\) .* 'cured' is none of the labels"):
+        counterfactuals_file(source, target, **ASK)
+    assert target.read_text() == "old"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out.parquet"]
+    counterfactuals_file(source, target, **ASK, errors="missing")
+    assert pd.read_parquet(target)["counterfactual_problem"].notna().tolist() == [False] * 7 + [True, False]
+
+
+def test_a_read_only_folder_is_told(tmp_path, monkeypatch):
+    def refuse(**_):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    source = store(patients(), tmp_path / "in.csv")
+    monkeypatch.setattr(tempfile, "mkstemp", refuse)
+    with pytest.raises(InputError, match="cannot write .*permission denied; choose another place"):
+        counterfactuals_file(source, tmp_path / "out.csv", **ASK)
+
+
+def test_a_missing_extra_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    result = run("transitions", store_text(tmp_path), *OPTIONS)
+    assert result.exit_code == 2
+    assert "pip install 'countermax[files]'" in result.stderr
+
+
+def store_text(folder):
+    path = folder / "in.csv"
+    path.write_text("status,p_a,q_a\na,1,1\n")
+    return path
