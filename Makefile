@@ -33,6 +33,7 @@ results: $(VENV)/.developing      ## trains and measures what results/ lacks (ho
 figures: $(VENV)/.installed       ## redraws the README's pictures
 	$(BIN)/countermax demo --out $(VENV)/figures
 	cp $(VENV)/figures/answers.png $(VENV)/figures/couplings.png docs/images/
+	$(BIN)/python -m countermax.experiments.trajectories picture
 
 examples: $(VENV)/.developing     ## runs the examples; their pictures go to docs/images
 	for each in examples/*.py; do $(BIN)/python $$each docs/images || exit 1; done

@@ -18,6 +18,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from countermax import plotting
 from countermax._files import writable_folder, write_atomically
 from countermax._version import __version__
 from countermax.couplings import AbstractCoupling, Gadget2, GumbelMax, Independent, InverseCDF, Maximal
@@ -29,6 +30,7 @@ from countermax.mdp import (
     FiniteMDP,
     estimate,
     evaluate_policy,
+    explain,
     icu_sepsis,
     importance_estimates,
     importance_ratios,
@@ -36,6 +38,7 @@ from countermax.mdp import (
     policy_iteration,
     policy_value,
     policy_values,
+    rank_episodes,
     replay,
     restricted,
     sepsis,
@@ -231,5 +234,21 @@ def write(folder: Path, names: list[str]) -> None:
         write_atomically(writable_folder(folder) / f"{name}.json", json.dumps(content, indent=1) + "\n")
 
 
+def draw_patient(path: Path) -> Path:
+    """The picture of the documents: the first patient who died, whom the model would save, and whose case is open."""
+    log, model, _ = sepsis_log(faithful=False, num_episodes=NUM_EPISODES, seed=0)
+    policy, outcomes = cautious_policy(log, model), sepsis.projected_outcomes()
+    frame = rank_episodes(
+        model, log, policy, mechanisms={"Gumbel-max": GumbelMax()}, outcomes=outcomes, discount=1.0
+    ).to_frame()
+    open_cases = frame[(frame["observed"] < 0) & (frame["most effect"] - frame["least effect"] > 0.3)]
+    features = sepsis.projected_features()
+    story = explain(model, log, int(open_cases["episode"].iloc[0]), policy, features=features, outcomes=outcomes)
+    return write_atomically(path, plotting.picture(story.plot()))
+
+
 if __name__ == "__main__":
-    write(Path("results/trajectories"), sys.argv[1:] or list(PARTS))
+    if sys.argv[1:] == ["picture"]:
+        draw_patient(Path("docs/images/trajectory.png"))
+    else:
+        write(Path("results/trajectories"), sys.argv[1:] or list(PARTS))
