@@ -19,7 +19,12 @@ def run(name, folder):
 
 
 def test_every_example_is_run_here():
-    assert {path.stem for path in (ROOT / "examples").glob("*.py")} == {"trial_in_dowhy", "churn", "choosing"}
+    assert {path.stem for path in (ROOT / "examples").glob("*.py")} == {
+        "trial_in_dowhy",
+        "churn",
+        "choosing",
+        "patient",
+    }
 
 
 def test_the_trial_in_dowhy_shows_that_mechanisms_disagree(tmp_path, capsys):
@@ -47,3 +52,11 @@ def test_the_variance_falls_with_the_right_mechanism(tmp_path):
     fixed = [value for name, value in both.variances.items() if name != both.choice]
     assert both.least_variance < both.variances[both.choice] < 0.9 * min(fixed)
     assert np.isfinite(both.fit.history.held_out).all()
+
+
+def test_the_patients_story_names_a_decision_and_the_mechanisms_part(tmp_path, capsys):
+    story = run("patient", tmp_path)
+    said = capsys.readouterr().out
+    assert said.splitlines() == list(story.findings)
+    assert "mattered most" in said
+    assert "whatever the mechanism" in said
