@@ -145,3 +145,16 @@ def test_bad_options_are_one_line(files, tmp_path, as_users_call):
     assert "no such file" in run("explain", tmp_path / "missing.csv", "--policy", policy).stderr
     assert "cannot tell the format" in run("explain", tmp_path / "steps.txt", "--policy", policy).stderr
     assert "must be in the log" in run("explain", log, "--policy", policy, "--episode", "nobody").stderr
+
+
+def test_parquet_logs_are_read_like_csv_ones(files, tmp_path):
+    paths = tmp_path / "steps.parquet", tmp_path / "policy.parquet"
+    for frame, path in zip(frames(names=True), paths, strict=True):
+        frame.to_parquet(path)
+    from_csv, from_parquet = read_log_and_policy(*files), read_log_and_policy(*paths)
+    assert np.array_equal(from_csv.log.states, from_parquet.log.states)
+    assert np.array_equal(from_csv.policy, from_parquet.policy)
+    paths[0].write_bytes(b"PAR1 but not really")
+    result = run("explain", paths[0], "--policy", paths[1])
+    assert result.exit_code == 2
+    assert "steps.parquet" in result.stderr
