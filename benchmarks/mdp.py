@@ -28,21 +28,18 @@ def _supports() -> Iterator[Row]:
     asked = query(mdp, state, action, other)
     wide = np.full((2, mdp.num_states), -np.inf)
     wide[:, asked.successors] = asked.p, asked.q
-    times = []
-    for logits in (wide, np.stack([asked.p, asked.q])):
-        size = logits.shape[1]
-        gadget = Gadget2(size, 20, key=jax.random.key(0))
-        params, rest = eqx.partition(gadget, eqx.is_inexact_array)
-        p, q = jnp.asarray(logits, jnp.float32)
-        loss = SquaredDifference(np.arange(float(size)))(p, q)
-
-        @jax.jit
-        def gradient(params: Gadget2, p: jax.Array = p, q: jax.Array = q, loss: jax.Array = loss) -> Gadget2:
-            return jax.grad(lambda each: (eqx.combine(each, rest)._joint(p, q) * loss).sum())(params)  # noqa: B023
-
-        times.append(seconds(gradient, params))
+    times = [_step_time(*logits) for logits in (wide, np.stack([asked.p, asked.q]))]
     sizes = f"{mdp.num_states} outcomes, {len(asked.successors)} of them reachable"
     yield Row("a training step of Gadget 2 on all outcomes takes", times[0] / times[1], "times as long", sizes)
+
+
+def _step_time(p: np.ndarray, q: np.ndarray) -> float:
+    gadget = Gadget2(p.size, 20, key=jax.random.key(0))
+    params, rest = eqx.partition(gadget, eqx.is_inexact_array)
+    log_p, log_q = jnp.asarray(p, jnp.float32), jnp.asarray(q, jnp.float32)
+    loss = SquaredDifference(np.arange(float(p.size)))(log_p, log_q)
+    gradient = jax.jit(jax.grad(lambda each: (eqx.combine(each, rest)._joint(log_p, log_q) * loss).sum()))
+    return seconds(gradient, params)
 
 
 def _projected_log() -> EpisodeLog:

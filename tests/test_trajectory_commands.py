@@ -2,12 +2,14 @@
 
 import json
 
+import jax
 import numpy as np
 import pandas as pd
 import pytest
 from test_replay import MDP, NUM_ACTIONS, NUM_STATES, some_episodes
 from typer.testing import CliRunner
 
+from countermax import Gadget2, plotting, save
 from countermax.cli import app
 from countermax.mdp import estimate, evaluate_policy, explain, read_log_and_policy, restricted
 
@@ -47,8 +49,6 @@ def test_evaluate_policy_prints_what_the_library_says(files, tmp_path):
     result = run(*arguments, "--json", "--plot", picture)
     assert result.exit_code == 0, result.output
     read = read_log_and_policy(log, policy)
-    import jax
-
     from countermax import Maximal
 
     expected = evaluate_policy(
@@ -136,7 +136,7 @@ def test_bad_files_are_one_line_that_names_the_place(spoil, message, tmp_path, a
 def test_bad_options_are_one_line(files, tmp_path, as_users_call):
     log, policy = files
     for arguments, message in (
-        (["--mechanisms", "magic"], "--mechanisms must be some of gumbel-max"),
+        (["--mechanisms", "magic"], "`mechanism` must be one of gumbel-max"),
         (["--plot", "out.jpeg"], "end it in .png"),
     ):
         result = run("evaluate-policy", log, "--policy", policy, *arguments)
@@ -158,3 +158,21 @@ def test_parquet_logs_are_read_like_csv_ones(files, tmp_path):
     result = run("explain", paths[0], "--policy", paths[1])
     assert result.exit_code == 2
     assert "steps.parquet" in result.stderr
+
+
+def test_a_stored_mechanism_can_be_asked_beside_the_named_ones(files, tmp_path):
+    stored = save(Gadget2(NUM_STATES, 4, key=jax.random.key(0), hidden=(4,)), tmp_path / "mine.npz")
+    log, policy = files
+    mechanisms = f"gumbel-max,{stored}"
+    result = run("evaluate-policy", log, "--policy", policy, "--num-bootstrap", 0, "--mechanisms", mechanisms, "--json")
+    assert result.exit_code == 0, result.output
+    names = [each["name"] for each in json.loads(result.stdout)["estimates"]]
+    assert names[-2:] == ["counterfactual, Gumbel-max", "counterfactual, mine"]
+
+
+def test_estimates_out_of_all_proportion_do_not_squash_the_others():
+    rows = [("observed", "observed", 0.5, 0.4, 0.6), ("wild", "importance sampling", 80.0, -15.0, 300.0)]
+    figure = plotting.draw_estimates(rows, bounds=(0.3, 0.7), truth=None, title="", label="")
+    low, high = figure.axes[0].get_xlim()
+    assert high - low < 2
+    assert [text.get_text() for text in figure.axes[0].texts] == ["80 →"]

@@ -1,18 +1,15 @@
 """Commands about logged episodes: `evaluate-policy` and `explain`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from countermax.cli._shared import one_line_errors, show
-
-if TYPE_CHECKING:
-    from countermax.couplings import AbstractCoupling
+from countermax.cli._shared import one_line_errors, show, words
 
 _LOG = typer.Argument(help="Steps, CSV or Parquet: episode, step, state, action, next_state, reward.")
 _POLICY = typer.Option(help="The other policy, CSV or Parquet: state, action and, unless it is certain, probability.")
-_MECHANISMS = typer.Option(help="Mechanisms separated by commas: gumbel-max, inverse-cdf, maximal, independent.")
+_MECHANISMS = typer.Option(help="Separated by commas: gumbel-max, inverse-cdf, maximal, independent, or files.")
 _HORIZON = typer.Option(help="How many steps an episode can have; by default as many as the longest.")
 _DISCOUNT = typer.Option(help="What a reward is worth one step later.")
 
@@ -37,9 +34,10 @@ def evaluate_policy(
 
     from countermax import mdp, plotting
     from countermax._files import write_atomically
+    from countermax._mechanisms import mechanisms_by_name
 
     target = None if plot is None else plotting.checked_format(plot)
-    chosen = _mechanisms(mechanisms)
+    chosen = mechanisms_by_name(words(mechanisms))
     read = mdp.read_log_and_policy(log, policy)
     result = mdp.evaluate_policy(
         read.log,
@@ -81,17 +79,19 @@ def explain(
     """
     from countermax import mdp, plotting
     from countermax._files import write_atomically
+    from countermax._mechanisms import mechanisms_by_name
 
     target = None if plot is None else plotting.checked_format(plot)
-    chosen = _mechanisms(mechanisms)
+    chosen = mechanisms_by_name(words(mechanisms))
     read = mdp.read_log_and_policy(log, policy)
     model = mdp.estimate(read.log)
     wanted, _ = mdp.restricted(model, read.policy)
     if episode is None:
-        ranking = mdp.rank_episodes(
-            model, read.log, wanted, mechanisms=chosen, horizon=horizon, discount=discount
-        ).to_frame()
-        typer.echo(ranking.to_json(orient="records") if json else ranking.head(most).to_string(index=False))
+        ranking = mdp.rank_episodes(model, read.log, wanted, mechanisms=chosen, horizon=horizon, discount=discount)
+        if json:
+            typer.echo(ranking.to_frame().to_json(orient="records"))
+        else:
+            show(ranking.table(most))
         return
     story = mdp.explain(model, read.log, episode, wanted, mechanisms=chosen, horizon=horizon, discount=discount)
     if target is not None:
@@ -106,20 +106,3 @@ def explain(
     for path in (target, out):
         if path is not None:
             show(f"written: {path}")
-
-
-def _mechanisms(text: str) -> "dict[str, AbstractCoupling]":
-    from countermax._errors import InputError
-    from countermax.couplings import GumbelMax, Independent, InverseCDF, Maximal
-
-    known: dict[str, tuple[str, AbstractCoupling]] = {
-        "gumbel-max": ("Gumbel-max", GumbelMax()),
-        "inverse-cdf": ("inverse CDF", InverseCDF()),
-        "maximal": ("maximal", Maximal()),
-        "independent": ("independent", Independent()),
-    }
-    names = [part.strip() for part in text.split(",")]
-    for name in names:
-        if name not in known:
-            raise InputError(f"--mechanisms must be some of {', '.join(known)}, got {name!r}")
-    return dict(known[name] for name in names)

@@ -53,11 +53,12 @@ def _write_page(
 
 
 def _configuration(records: Mapping[str, Record]) -> str:
+    """A line for each cell."""
     shown = {
         name: {"settings": record.settings, "made_with": record.made_with, **_training(record)}
         for name, record in records.items()
     }
-    return json.dumps(shown, indent=1)
+    return "\n".join(f"{name}: {json.dumps(each)}" for name, each in shown.items())
 
 
 def _training(record: Record) -> dict[str, dict[str, object]]:

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from countermax._errors import InputError
 from countermax._extras import import_dowhy
+from countermax._mechanisms import as_mechanism
 from countermax.couplings import AbstractCoupling, GumbelMax
 from countermax.integrations._noise import Codes, Floats, Uniforms, noise_of
 from countermax.tables._labels import UNKNOWN, Labels, listed
-from countermax.tables._mechanisms import as_mechanism
 
 dowhy = import_dowhy()
 
@@ -97,7 +97,7 @@ class CategoricalMechanism(ClassifierFCM, InvertibleFunctionalCausalModel):
             raise InputError(f"`labels` must name every class in the data, but {listed(unknown)} is not there")
         kinds = {type(value) for value in values}
         self.classifier_model.fit(X=parents, Y=target.astype(kinds.pop()) if len(kinds) == 1 else target.astype(str))
-        as_mechanism(self._mechanism, self.labels)
+        as_mechanism(self._mechanism, len(self.labels))
         if isinstance(self._random_state, int):
             data = [zlib.crc32("\n".join(map(str, table.ravel().tolist())).encode()) for table in (parents, target)]
             self._uniforms = np.random.default_rng([self._random_state, *data])

@@ -116,6 +116,7 @@ class Explanation:
             given=self.given,
             wanted=self.wanted,
             leeway=(self.leeway.lower, self.leeway.upper),
+            decision=self.decisions[0].step if self.decisions and self.decisions[0].effect > 0 else None,
             title=f"Episode {self.episode}: what happened, and what would have happened under the other policy",
         )
 

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 from jaxtyping import Bool, Float
+from rich import box
+from rich.table import Table
+from rich.text import Text
 
 from countermax._errors import InputError
 from countermax._extras import import_pandas
@@ -18,6 +21,8 @@ from countermax.mdp._transitions import Values
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_MOST_SHOWN = 20
 
 
 @final
@@ -47,6 +52,22 @@ class Ranking:
         first = next(iter(self.effects.values()))
         order = np.lexsort((-self.lower, -first))
         return import_pandas().DataFrame(columns).iloc[order].reset_index(drop=True)
+
+    def table(self, most: int) -> Table:
+        """The first rows as a table that rich can draw."""
+        frame = self.to_frame()
+        shown = Table(
+            title=Text(repr(self)), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
+        )
+        for column in frame.columns:
+            shown.add_column(Text(column), justify="left" if column == "episode" else "right", no_wrap=True)
+        for row in frame.head(most).itertuples(index=False):
+            *values, robust = row[1:]
+            shown.add_row(Text(str(row[0])), *(f"{value:.3f}" for value in values), "yes" if robust else "no")
+        return shown
+
+    def __rich__(self) -> Table:
+        return self.table(_MOST_SHOWN)
 
     def __repr__(self) -> str:
         name, first = next(iter(self.effects.items()))

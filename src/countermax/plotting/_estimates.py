@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -14,9 +15,11 @@ _KINDS = {
     "counterfactual": "#0072B2",
 }
 
+Row = tuple[str, str, float, float | None, float | None]
+
 
 def draw_estimates(
-    rows: Sequence[tuple[str, str, float, float | None, float | None]],
+    rows: Sequence[Row],
     *,
     bounds: tuple[float, float] | None,
     truth: float | None,
@@ -25,7 +28,8 @@ def draw_estimates(
 ) -> Figure:
     """Dots with intervals: name, kind, value, lower and upper end of each row, from the top down.
 
-    `bounds` is a line of its own under the others: what any mechanism could say.
+    `bounds` is a line of its own under the others: what any mechanism could say. Importance sampling can be off by
+    orders of magnitude; what lies outside the range of the other estimates is cut, its value written at the edge.
     """
     names = [row[0] for row in rows] + (["any mechanism"] if bounds else [])
     with house_style():
@@ -42,6 +46,10 @@ def draw_estimates(
             axes.axvline(truth, color="#D55E00", linewidth=1.2, linestyle="--")
         axes.set_yticks(range(len(names)), [literal(name) for name in names])
         axes.set_ylim(len(names) - 0.4, -0.6)
+        low, high = _range(rows, bounds, truth)
+        axes.set_xlim(low, high)
+        for place, row in enumerate(rows):
+            _mark_outside(axes, place, row[2], low, high)
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="x", color="0.9")
         axes.set_xlabel(literal(label))
@@ -50,3 +58,30 @@ def draw_estimates(
             handle = Line2D([], [], color="#D55E00", linewidth=1.2, linestyle="--", label=f"truth, {truth:.3f}")
             figure.legend(handles=[handle], loc="outside lower right", fontsize=8)
     return figure
+
+
+def _range(rows: Sequence[Row], bounds: tuple[float, float] | None, truth: float | None) -> tuple[float, float]:
+    """What has to be seen: everything but importance sampling, whose share may be as wide again on either side."""
+    ends = [end for _, kind, *numbers in rows if kind != "importance sampling" for end in numbers if end is not None]
+    ends += [*(bounds or ()), *(() if truth is None else (truth,))]
+    everything = [end for _, _, *numbers in rows for end in numbers if end is not None] + ends
+    low, high = min(ends or everything), max(ends or everything)
+    room = max(high - low, 0.1 * max(abs(low), abs(high)), 1e-9)
+    low, high = max(low - room, min(everything)), min(high + room, max(everything))
+    margin = 0.06 * max(high - low, 1e-9)
+    return low - margin, high + margin
+
+
+def _mark_outside(axes: Axes, place: int, value: float, low: float, high: float) -> None:
+    if low <= value <= high:
+        return
+    above = value > high
+    axes.text(
+        high if above else low,
+        place,
+        f"{value:.3g} →" if above else f"← {value:.3g}",
+        ha="right" if above else "left",
+        va="center",
+        fontsize=8,
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5},
+    )

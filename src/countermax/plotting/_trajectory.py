@@ -13,6 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from countermax.plotting._style import Floats, colours, house_style, literal
 
 _SHADE = "#DDDDDD"
+_MARK = "#FBEFB0"
 _RING = "#0072B2"
 _MOST_TREATMENTS = 8  # more rows of dots than this say nothing; the most used ones are shown
 
@@ -27,12 +28,14 @@ def draw_trajectory(
     given: Floats,
     wanted: Floats,
     leeway: tuple[Floats, Floats],
+    decision: int | None,
     title: str,
 ) -> Figure:
     """Panels under each other with one axis of time.
 
     Black dots are treatments that were given, rings those that the other policy would give, darker where it is surer.
     Features are [time, feature]; what happened is black, the answers coloured, and what any answer could be is grey.
+    `decision` is the step whose decision mattered most, and is marked.
     """
     palette = colours(list(answers))
     most_used = np.argsort(-(given.sum(axis=0) + wanted.sum(axis=0)), kind="stable")[:_MOST_TREATMENTS]
@@ -57,11 +60,15 @@ def draw_trajectory(
             axes.set_ylim(low - margin, high + margin)
             _say(axes, feature)
         _draw_leeway(panels[-1], *leeway)
+        if decision is not None:
+            panels[0].axvspan(decision - 0.4, decision + 0.4, color=_MARK, linewidth=0, zorder=0)
         panels[-1].set_xlabel("step")
         panels[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
         panels[-1].set_xlim(-0.5, len(times) - 0.5)
         figure.suptitle(literal(title), x=0.01, ha="left", fontsize=10)
-        figure.legend(handles=_legend(palette), loc="outside lower center", ncols=3, fontsize=8)
+        figure.legend(
+            handles=_legend(palette, marked=decision is not None), loc="outside lower center", ncols=3, fontsize=8
+        )
     return figure
 
 
@@ -103,7 +110,8 @@ def _say(axes: Axes, text: str) -> None:
     axes.grid(axis="y", color="0.92")
 
 
-def _legend(palette: Mapping[str, str]) -> list[Line2D | Patch]:
+def _legend(palette: Mapping[str, str], *, marked: bool) -> list[Line2D | Patch]:
+    most = [Patch(color=_MARK, label="the decision that mattered most")] if marked else []
     return [
         Line2D([], [], color="black", marker=".", label="what happened"),
         *(Line2D([], [], color=colour, linewidth=1.6, label=literal(name)) for name, colour in palette.items()),
@@ -119,4 +127,5 @@ def _legend(palette: Mapping[str, str]) -> list[Line2D | Patch]:
             markersize=8,
             label="the other policy would give",
         ),
+        *most,
     ]

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Int
 
 from countermax._errors import InputError
+from countermax._mechanisms import as_mechanism
 from countermax._progress import CountProgress
 from countermax.bounds import unchecked_outcome_bounds, unchecked_score_bounds
 from countermax.couplings import AbstractCoupling, GumbelMax
@@ -19,7 +20,6 @@ from countermax.tables._batches import in_batches, numbers_for
 from countermax.tables._frames import Block, Codes, Floats, check_new_names
 from countermax.tables._labels import Labels
 from countermax.tables._libraries import as_frame
-from countermax.tables._mechanisms import as_mechanism
 from countermax.tables._questions import CHUNK_ROWS, Questions, Reader
 from countermax.tables._sources import Given
 
@@ -102,7 +102,7 @@ class Answers:
             raise InputError(f"`tolerance` must not be negative, got {tolerance}")
         self.labels, self.prefix, self.tolerance, self.bounds = labels, prefix, tolerance, bounds
         self.score = None if score is None else labels.scores("score", score)
-        self.mechanism = as_mechanism(mechanism, labels, self.score)
+        self.mechanism = as_mechanism(mechanism, len(labels), self.score)
         kinds = () if bounds == "none" else ("lower", "upper")
         self.probabilities = [f"{prefix}{name}" for name in labels.names]
         self.scores = [] if score is None else [f"{prefix}score{end}" for end in ("", *(f"_{kind}" for kind in kinds))]

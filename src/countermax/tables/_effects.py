@@ -16,12 +16,12 @@ from rich.text import Text
 
 from countermax import plotting
 from countermax._errors import InputError
+from countermax._mechanisms import as_mechanism
 from countermax._progress import CountProgress
 from countermax.couplings import AbstractCoupling, Gadget2
 from countermax.tables._choice import BY_SCORE, LEARNED, choose, learned_on, least_by_transport, standard
 from countermax.tables._frames import Floats
 from countermax.tables._libraries import as_frame
-from countermax.tables._mechanisms import as_mechanism
 from countermax.tables._questions import CHUNK_ROWS, Reader
 from countermax.tables._scores import EffectSums, as_scores
 from countermax.tables._sources import Given
@@ -144,7 +144,7 @@ def effects(
     compared = standard(scores)
     if mechanisms is not None:
         by_score = scores.factual[:, 0] if scores.one_order else None
-        given = {name: as_mechanism(each, reader.labels, by_score) for name, each in mechanisms.items()}
+        given = {name: as_mechanism(each, len(reader.labels), by_score) for name, each in mechanisms.items()}
         compared = given | {name: each for name, each in compared.items() if name == BY_SCORE}
     if not compared and learn is False:
         raise InputError("`mechanisms` must name at least one mechanism, got none")
