@@ -5,7 +5,7 @@ from pathlib import Path
 
 from benchmarks import couplings, learning, mdp, tables, trajectories
 from benchmarks.measure import write
-from countermax._files import writable_folder
+from countermax._core.files import writable_folder
 
 SUITES = {
     "couplings": couplings.rows,

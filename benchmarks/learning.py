@@ -56,7 +56,7 @@ def _relaxed_to_the_papers_quality(pairs: RandomPairs, loss: SquaredDifference) 
     def run(steps: int) -> tuple[float, float]:
         start = time.perf_counter()
         relaxed = fit(
-            Gadget2.paper(10, key=key),
+            Gadget2.as_published(10, key=key),
             pairs,
             loss,
             key=key,

@@ -9,7 +9,8 @@ import numpy as np
 
 from benchmarks.measure import Row, seconds
 from countermax import Gadget2, SquaredDifference
-from countermax.mdp import EpisodeLog, estimate, policy_iteration, query, sepsis, simulate, softened, visits
+from countermax.mdp import EpisodeLog, estimate, policy_iteration, query, simulate, softened, visits
+from countermax.mdp.processes import sepsis
 
 NUM_EPISODES, HORIZON = 20_000, 20
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import jax
 
-from countermax._files import write_atomically
+from countermax._core.files import write_atomically
 
 
 @dataclass(frozen=True)

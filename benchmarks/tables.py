@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.measure import Row
-from countermax.tables import counterfactuals, counterfactuals_file, transition_table
-from countermax.tables._questions import CHUNK_ROWS
+from countermax.tables import CHUNK_ROWS, counterfactuals, counterfactuals_file, transition_table
 
 WORLDS = {"outcome": "outcome", "factual": "p_", "counterfactual": "q_"}
 MILLION = 1_000_000

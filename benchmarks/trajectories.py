@@ -16,11 +16,11 @@ from countermax.mdp import (
     policy_iteration,
     replay,
     sample_replay,
-    sepsis,
     simulate,
     softened,
     trajectory_bounds,
 )
+from countermax.mdp.processes import sepsis
 
 NUM_EPISODES, SOME, FEW, NUM_DRAWS, HORIZON = 20_000, 500, 200, 1000, 20
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from countermax import GumbelMax
 from countermax.experiments.trajectories import cautious_policy, sepsis_log
-from countermax.mdp import Explanation, explain, rank_episodes, sepsis
+from countermax.mdp import Explanation, explain, rank_episodes
+from countermax.mdp.processes import sepsis
 from countermax.plotting import picture
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import countermax
 from countermax import InputError
-from countermax._files import writable_folder, write_atomically
+from countermax._core.files import writable_folder, write_atomically
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -12,14 +12,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from countermax import plotting
-from countermax._files import writable_folder, write_atomically
+from countermax._core.files import writable_folder, write_atomically
 from countermax.comparison import Comparison, compare
 from countermax.couplings import AbstractCoupling, Gadget2, GumbelMax, InverseCDF
-from countermax.evaluation import Evaluation, evaluate
-from countermax.losses import SquaredDifference
-from countermax.pairs import PerturbedPair
+from countermax.learning import Evaluation, PerturbedPair, SquaredDifference, evaluate, fit
 from countermax.report import Heading, Picture, Rows, Text, write_report
-from countermax.training import fit
 
 
 @dataclass(frozen=True)
@@ -110,7 +107,7 @@ def _learn(trial: Trial, comparison: Comparison, progress: bool | None) -> Evalu
         "Gumbel-max": GumbelMax(),
         "inverse CDF by score": InverseCDF.sorted_by(trial.score),
         "inverse CDF by cost": InverseCDF.sorted_by(trial.cost),
-        "learned Gadget 2": learned.mechanism,
+        "learned Gadget 2": learned.coupling,
     }
     return evaluate(mechanisms, pairs, SquaredDifference(scores), key=jax.random.key(2), num_pairs=100)
 

@@ -1,14 +1,17 @@
-"""Treatment effects `h1(X) - h2(Y)`: their mean, which data fix, and their variance, which the mechanism decides."""
+"""Treatment effects: the other world's score minus the factual one's, what the change would have added.
+
+Data fix their mean; the coupling decides their variance.
+"""
 
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import ArrayLike, Float, PRNGKeyArray
+from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 
-from countermax._checks import as_floats, as_log_prob_pair, as_outcome, as_score_pair, fail_if
-from countermax._errors import InputError
-from countermax._types import Logits, OutcomeLike, Scalar, Score
+from countermax._core.checks import as_floats, as_log_prob_pair, as_outcome, as_score_pair, fail_if
+from countermax._core.errors import InputError
+from countermax._core.types import Logits, OutcomeLike, Scalar, Score
 from countermax.couplings import AbstractCoupling, AbstractSampler
 
 _SUM_TOLERANCE = 1e-3  # finds counts and forgotten factors; a large law in single precision may be off by 1e-4
@@ -53,19 +56,25 @@ def effect_from_joint(
     matrix = fail_if(matrix, (matrix < -1e-6).any(), "`joint` must not be negative")
     off = jnp.abs(matrix.sum() - 1) > _SUM_TOLERANCE
     matrix = fail_if(matrix, off, "`joint` must sum to one; divide counts by their sum")
-    score_p, score_q = as_score_pair(score, counterfactual_score, matrix.shape[0])
-    difference = score_p[:, None] - score_q[None, :]
-    mean = (matrix * difference).sum()
-    return Effect(mean, (matrix * (difference - mean) ** 2).sum())
+    return unchecked_effect(matrix, *as_score_pair(score, counterfactual_score, matrix.shape[0]))
+
+
+def unchecked_effect(
+    joint: Float[Array, "k k"], score: Float[Array, " k"], counterfactual_score: Float[Array, " k"]
+) -> Effect:
+    """`effect_from_joint` of a law and scores that have been checked."""
+    difference = counterfactual_score[None, :] - score[:, None]
+    mean = (joint * difference).sum()
+    return Effect(mean, (joint * (difference - mean) ** 2).sum())
 
 
 def treatment_effect(
     coupling: AbstractCoupling, p: Logits, q: Logits, score: Score, counterfactual_score: Score | None = None
 ) -> Effect:
-    """The exact effect over everybody: h1(X) - h2(Y) for (X, Y) from the coupling.
+    """The exact effect over everybody: counterfactual_score(Y) - score(X) for (X, Y) from the coupling.
 
     Args:
-        coupling: How the two worlds hang together.
+        coupling: How the two worlds are coupled.
         p: Logits of the factual world.
         q: Logits of the other world.
         score: One number for each outcome.
@@ -82,10 +91,10 @@ def individual_effect(
     score: Score,
     counterfactual_score: Score | None = None,
 ) -> Effect:
-    """The exact effect for somebody whose factual outcome is known: h1(x) - h2(Y) given X = x.
+    """The exact effect for somebody whose factual outcome is known: counterfactual_score(Y) - score(x) given X = x.
 
     Args:
-        coupling: How the two worlds hang together.
+        coupling: How the two worlds are coupled.
         p: Logits of the factual world.
         q: Logits of the other world.
         x: What was seen in the factual world.
@@ -96,7 +105,7 @@ def individual_effect(
     score_p, score_q = as_score_pair(score, counterfactual_score, log_p.size)
     probs = coupling.counterfactual_probs(p, q, x)
     expected = probs @ score_q
-    return Effect(score_p[as_outcome(log_p, x)] - expected, probs @ (score_q - expected) ** 2)
+    return Effect(expected - score_p[as_outcome(log_p, x)], probs @ (score_q - expected) ** 2)
 
 
 def sampled_effect(
@@ -123,9 +132,10 @@ def sampled_effect(
     if num_samples < 2:
         raise InputError(f"`num_samples` must be at least 2, got {num_samples}")
     log_p, log_q = as_log_prob_pair(p, q)
+    coupling.check_size(log_p.size)
     score_p, score_q = as_score_pair(score, counterfactual_score, log_p.size)
     x, y = jax.vmap(lambda each: coupling._pair(log_p, log_q, key=each))(jax.random.split(key, num_samples))
-    effects = score_p[x] - score_q[y]
+    effects = score_q[y] - score_p[x]
     mean = effects.mean()
     deviations = effects - mean
     variance = (deviations**2).sum() / (num_samples - 1)

@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Array, Bool
 
 from countermax import race
-from countermax._checks import as_log_prob_pair
-from countermax._types import Logits, Probs, Scalar
+from countermax._core.checks import as_log_prob_pair
+from countermax._core.types import Logits, Probs, Scalar
 
 
 class MaximalityGap(NamedTuple):

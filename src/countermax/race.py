@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from countermax._types import Joint, LogProbs, Outcome, Probs, Scalar
+from countermax._core.types import Joint, LogProbs, Outcome, Probs, Scalar
 
 
 class _Course(NamedTuple):

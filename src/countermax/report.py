@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import TypeAlias
 
-from countermax._files import write_atomically
+from countermax._core.files import write_atomically
 
 _PAGE = """<!doctype html>
 <html lang="en">

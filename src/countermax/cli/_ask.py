@@ -35,7 +35,7 @@ def compare(
     Example: countermax compare --p 0.3,0.4,0.3 --q 0.1,0.3,0.6 --labels dead,ill,well --observed dead --score 0,1,2
     """
     from countermax import comparison, plotting
-    from countermax._files import write_atomically
+    from countermax._core.files import write_atomically
 
     targets = [
         (plotting.checked_format(path), which)

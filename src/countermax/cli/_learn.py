@@ -19,9 +19,7 @@ def train(
 
     Example file: [task] pairs = "independent", num_outcomes = 10; [mechanism] kind = "gadget2"; [training] steps = 500
     """
-    from countermax.config import read_config
-    from countermax.runs import train_run
-    from countermax.training import TrainingError
+    from countermax.learning import TrainingError, read_config, train_run
 
     try:
         run = train_run(read_config(config), out)
@@ -43,13 +41,12 @@ def evaluate(
     out: Annotated[Path | None, typer.Option(help="Also write table and picture into this folder.")] = None,
 ) -> None:
     """Compare stored mechanisms with the fixed ones and with the optimum, on the same held-out pairs."""
-    from countermax._files import writable_folder
-    from countermax.config import read_config
-    from countermax.runs import evaluate_run, load_mechanisms, write_table
+    from countermax._core.files import writable_folder
+    from countermax.learning import evaluate_run, read_config
 
-    result = evaluate_run(read_config(config), load_mechanisms(mechanisms or []), num_pairs)
+    result = evaluate_run(read_config(config), mechanisms or [], num_pairs)
     if out is not None:
-        write_table(result, writable_folder(out))
+        write_evaluation(result, writable_folder(out))
     if json:
         import json as encoder
 

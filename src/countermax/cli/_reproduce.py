@@ -37,7 +37,7 @@ def reproduce(
     Examples: countermax reproduce all; countermax reproduce table1 --preset best --out results;
     countermax reproduce plot results
     """
-    from countermax._errors import InputError
+    from countermax._core.errors import InputError
     from countermax.experiments import Interrupted, redraw, reproduce
 
     if experiment == _PLOT:

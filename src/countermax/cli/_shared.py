@@ -19,7 +19,7 @@ def one_line_errors(command: Callable[Arguments, None]) -> Callable[Arguments, N
         try:
             command(*args, **kwargs)
         except (ValueError, OSError, ImportError) as error:
-            from countermax._errors import InputError
+            from countermax._core.errors import InputError
 
             missing_extra = isinstance(error, ImportError) and "pip install" in str(error)
             if isinstance(error, BrokenPipeError) or not (isinstance(error, InputError | OSError) or missing_extra):
@@ -32,7 +32,7 @@ def one_line_errors(command: Callable[Arguments, None]) -> Callable[Arguments, N
 
 def numbers(option: str, text: str) -> list[float]:
     """Numbers separated by commas."""
-    from countermax._errors import InputError
+    from countermax._core.errors import InputError
 
     def number(part: str) -> float:
         try:

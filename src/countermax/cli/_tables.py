@@ -94,7 +94,7 @@ def transitions(
     Example: countermax transitions customers.parquet --outcome status --factual p_ --counterfactual q_ --plot flows.png
     """
     from countermax import plotting
-    from countermax._files import write_atomically
+    from countermax._core.files import write_atomically
     from countermax.tables import transition_table_file, write_table
 
     picture = None if plot is None else plotting.checked_format(plot)
@@ -146,7 +146,7 @@ def _score(text: str | None) -> Any:
 
 
 def _by_label(words: list[str], read: Callable[[str], Any]) -> dict[str, Any]:
-    from countermax._errors import InputError
+    from countermax._core.errors import InputError
 
     pairs = [word.partition("=") for word in words]
     for label, equals, _ in pairs:

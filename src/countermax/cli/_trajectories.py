@@ -33,11 +33,11 @@ def evaluate_policy(
     import jax
 
     from countermax import mdp, plotting
-    from countermax._files import write_atomically
-    from countermax._mechanisms import mechanisms_by_name
+    from countermax._core.files import write_atomically
+    from countermax.couplings import as_couplings
 
     target = None if plot is None else plotting.checked_format(plot)
-    chosen = mechanisms_by_name(words(mechanisms))
+    chosen = as_couplings(words(mechanisms))
     read = mdp.read_log_and_policy(log, policy)
     result = mdp.evaluate_policy(
         read.log,
@@ -78,11 +78,11 @@ def explain(
     Example: countermax explain steps.csv --policy policy.csv --episode 17 --out story.html
     """
     from countermax import mdp, plotting
-    from countermax._files import write_atomically
-    from countermax._mechanisms import mechanisms_by_name
+    from countermax._core.files import write_atomically
+    from countermax.couplings import as_couplings
 
     target = None if plot is None else plotting.checked_format(plot)
-    chosen = mechanisms_by_name(words(mechanisms))
+    chosen = as_couplings(words(mechanisms))
     read = mdp.read_log_and_policy(log, policy)
     model = mdp.estimate(read.log)
     wanted, _ = mdp.restricted(model, read.policy)

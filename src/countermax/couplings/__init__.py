@@ -1,21 +1,25 @@
-"""Joint laws of two worlds' outcomes, one file per idea."""
+"""Joint laws of two worlds' outcomes: the contract, one file for each coupling, and their names.
 
-from countermax.couplings._base import AbstractArgmaxMechanism as AbstractArgmaxMechanism
+What gadgets are made of is in `countermax.couplings.parts`; the algebra of the comonotone coupling in
+`countermax.couplings.comonotone`.
+"""
+
+from countermax.couplings._base import AbstractArgmaxSampler as AbstractArgmaxSampler
 from countermax.couplings._base import AbstractCoupling as AbstractCoupling
 from countermax.couplings._base import AbstractMatrixCoupling as AbstractMatrixCoupling
 from countermax.couplings._base import AbstractMechanism as AbstractMechanism
+from countermax.couplings._base import AbstractNoiseSampler as AbstractNoiseSampler
 from countermax.couplings._base import AbstractSampler as AbstractSampler
 from countermax.couplings._gadget1 import Gadget1 as Gadget1
 from countermax.couplings._gadget2 import Gadget2 as Gadget2
-from countermax.couplings._gumbel import GumbelMax as GumbelMax
+from countermax.couplings._gumbel_max import GumbelMax as GumbelMax
+from countermax.couplings._independent import Independent as Independent
 from countermax.couplings._inverse_cdf import InverseCDF as InverseCDF
-from countermax.couplings._matrix import Independent as Independent
-from countermax.couplings._matrix import Maximal as Maximal
-from countermax.couplings._matrix import Optimal as Optimal
-from countermax.couplings._networks import AbstractPart as AbstractPart
-from countermax.couplings._networks import BinnedInverseCDF as BinnedInverseCDF
-from countermax.couplings._networks import Diagonal as Diagonal
-from countermax.couplings._networks import Perceptron as Perceptron
-from countermax.couplings._networks import ReferenceTransport as ReferenceTransport
-from countermax.couplings._networks import Started as Started
-from countermax.couplings._networks import Table as Table
+from countermax.couplings._maximal import Maximal as Maximal
+from countermax.couplings._named import NAMES as NAMES
+from countermax.couplings._named import as_coupling as as_coupling
+from countermax.couplings._named import as_couplings as as_couplings
+from countermax.couplings._named import named_couplings as named_couplings
+from countermax.couplings._optimal import Optimal as Optimal
+from countermax.couplings._storage import load as load
+from countermax.couplings._storage import save as save

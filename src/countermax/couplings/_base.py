@@ -11,16 +11,22 @@ from typing import Generic, TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import DTypeLike, PRNGKeyArray
+from jaxtyping import Array, ArrayLike, DTypeLike, Float, PRNGKeyArray
 
-from countermax._checks import as_log_prob_pair, as_log_probs, as_outcome, fail_if
-from countermax._types import Joint, Logits, LogProbs, Outcome, OutcomeLike, Probs, Scalar
+from countermax._core.checks import as_floats, as_log_prob_pair, as_log_probs, as_outcome, fail_if
+from countermax._core.errors import InputError
+from countermax._core.types import Joint, Logits, LogProbs, Outcome, OutcomeLike, Probs, Scalar
 
 Noise = TypeVar("Noise")
 
 
 class AbstractSampler(eqx.Module):
     """Draws X ~ p and Y ~ q together: the least that a coupling can do."""
+
+    @property
+    @abstractmethod
+    def num_outcomes(self) -> int | None:
+        """How many outcomes it is made for; None if it takes any number."""
 
     def pair(self, p: Logits, q: Logits, *, key: PRNGKeyArray) -> tuple[Outcome, Outcome]:
         """One draw of (X, Y).
@@ -30,7 +36,7 @@ class AbstractSampler(eqx.Module):
             q: Logits of the other world.
             key: Consumed once.
         """
-        return self._pair(*as_log_prob_pair(p, q), key=key)
+        return self._pair(*self._worlds(p, q), key=key)
 
     def counterfactual(self, p: Logits, q: Logits, x: OutcomeLike, *, key: PRNGKeyArray) -> Outcome:
         """One draw of Y given that X = x was seen.
@@ -41,8 +47,19 @@ class AbstractSampler(eqx.Module):
             x: What was seen in the factual world; must have nonzero probability there.
             key: Consumed once.
         """
-        log_p, log_q = as_log_prob_pair(p, q)
+        log_p, log_q = self._worlds(p, q)
         return self._counterfactual(log_p, log_q, as_outcome(log_p, x), key=key)
+
+    def check_size(self, size: int) -> None:
+        """Raises an error unless it takes so many outcomes; hooks rely on callers to have asked."""
+        if self.num_outcomes not in (None, size):
+            name = type(self).__name__
+            raise InputError(f"this {name} is for {self.num_outcomes} outcomes, but the logits have {size}")
+
+    def _worlds(self, p: Logits, q: Logits) -> tuple[LogProbs, LogProbs]:
+        log_p, log_q = as_log_prob_pair(p, q)
+        self.check_size(log_p.size)
+        return log_p, log_q
 
     @abstractmethod
     def _pair(self, log_p: LogProbs, log_q: LogProbs, *, key: PRNGKeyArray) -> tuple[Outcome, Outcome]: ...
@@ -56,7 +73,7 @@ class AbstractCoupling(AbstractSampler):
 
     def joint(self, p: Logits, q: Logits) -> Joint:
         """Exact P(X=i, Y=j): row sums are the probabilities of `p`, column sums those of `q`."""
-        return self._joint(*as_log_prob_pair(p, q))
+        return self._joint(*self._worlds(p, q))
 
     def counterfactual_probs(self, p: Logits, q: Logits, x: OutcomeLike) -> Probs:
         """Exact P(Y=. | X=x): the row of `joint` that belongs to `x`, normalised, found without the matrix.
@@ -66,8 +83,25 @@ class AbstractCoupling(AbstractSampler):
             q: Logits of the other world.
             x: What was seen in the factual world; must have nonzero probability there.
         """
-        log_p, log_q = as_log_prob_pair(p, q)
+        log_p, log_q = self._worlds(p, q)
         return self._counterfactual_probs(log_p, log_q, as_outcome(log_p, x))
+
+    def expected_loss(self, p: Logits, q: Logits, loss: Float[ArrayLike, "k k"]) -> Scalar:
+        """Exact E[loss(X, Y)].
+
+        Args:
+            p: Logits of the factual world.
+            q: Logits of the other world.
+            loss: `loss[i, j]` is what it costs to pair outcome i of the factual world with j of the other.
+        """
+        log_p, log_q = self._worlds(p, q)
+        matrix = as_floats("loss", loss, 2)
+        if matrix.shape != (log_p.size, log_p.size):
+            raise InputError(f"`loss` must be a matrix of {log_p.size} by {log_p.size}, got shape {matrix.shape}")
+        return self._expected_loss(log_p, log_q, matrix)
+
+    def _expected_loss(self, log_p: LogProbs, log_q: LogProbs, loss: Float[Array, "k k"]) -> Scalar:
+        return (self._joint(log_p, log_q) * loss).sum()
 
     @abstractmethod
     def _joint(self, log_p: LogProbs, log_q: LogProbs) -> Joint: ...
@@ -88,8 +122,8 @@ class AbstractMatrixCoupling(AbstractCoupling):
         return jax.random.categorical(key, jnp.log(self._counterfactual_probs(log_p, log_q, x)))
 
 
-class AbstractMechanism(AbstractSampler, Generic[Noise]):
-    """A coupling that comes from one function of noise and logits, so that it couples all worlds at once.
+class AbstractNoiseSampler(AbstractSampler, Generic[Noise]):
+    """Both worlds respond to one draw of noise, which the other world may see rearranged.
 
     The factual world sees `respond(noise, p)`, the other world `respond(swap(noise), q)`. A counterfactual is abduction
     (noise that explains what was seen), action (the other world's logits) and prediction.
@@ -107,11 +141,11 @@ class AbstractMechanism(AbstractSampler, Generic[Noise]):
 
     @abstractmethod
     def swap(self, noise: Noise) -> Noise:
-        """The noise as the other world sees it: the same value for every mechanism in the strict sense."""
+        """The noise as the other world sees it; a mechanism changes nothing."""
 
     def respond(self, noise: Noise, logits: Logits) -> Outcome:
         """The outcome of a world with these logits: no randomness is left."""
-        return self._respond(noise, as_log_probs("logits", logits))
+        return self._respond(noise, self._world(logits))
 
     def abduct(self, logits: Logits, x: OutcomeLike, *, key: PRNGKeyArray) -> Noise:
         """Draws noise given that a world with these logits yielded `x`.
@@ -121,8 +155,13 @@ class AbstractMechanism(AbstractSampler, Generic[Noise]):
             x: The outcome seen there; must have nonzero probability.
             key: Consumed once.
         """
-        log_p = as_log_probs("logits", logits)
+        log_p = self._world(logits)
         return self._abduct(log_p, as_outcome(log_p, x), key=key)
+
+    def _world(self, logits: Logits) -> LogProbs:
+        log_p = as_log_probs("logits", logits)
+        self.check_size(log_p.size)
+        return log_p
 
     @abstractmethod
     def _respond(self, noise: Noise, log_p: LogProbs) -> Outcome: ...
@@ -138,12 +177,23 @@ class AbstractMechanism(AbstractSampler, Generic[Noise]):
         return self._respond(self.swap(self._abduct(log_p, x, key=key)), log_q)
 
 
-class AbstractArgmaxMechanism(AbstractMechanism[Noise]):
-    """A mechanism in which the outcome with the highest score wins, so that it can be relaxed."""
+class AbstractMechanism(AbstractNoiseSampler[Noise]):
+    """One function of noise and logits, the same for every world, so that it couples all worlds at once.
+
+    Where nothing is done nothing changes: equal logits give equal outcomes.
+    """
+
+    def swap(self, noise: Noise) -> Noise:
+        """All worlds see the same noise."""
+        return noise
+
+
+class AbstractArgmaxSampler(AbstractNoiseSampler[Noise]):
+    """A response to noise in which the outcome with the highest score wins, so that it can be relaxed."""
 
     def scores(self, noise: Noise, logits: Logits) -> LogProbs:
         """What each outcome scores; an impossible one scores `-inf`."""
-        return self._scores(noise, as_log_probs("logits", logits))
+        return self._scores(noise, self._world(logits))
 
     def relax(self, noise: Noise, logits: Logits, temperature: float | Scalar) -> Probs:
         """A differentiable stand-in for `respond`: the softmax of scores *and* noise over the temperature."""

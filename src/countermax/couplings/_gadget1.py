@@ -9,11 +9,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, DTypeLike, Float, PRNGKeyArray
 
 from countermax import race
-from countermax._errors import InputError
-from countermax._types import Joint, LogProbs, Outcome, Probs
-from countermax.couplings._base import AbstractArgmaxMechanism, AbstractCoupling
-from countermax.couplings._gumbel import below, top_down
-from countermax.couplings._networks import AbstractPart, Perceptron, Started
+from countermax._core.errors import InputError
+from countermax._core.types import Joint, LogProbs, Outcome, Probs
+from countermax.couplings._base import AbstractArgmaxSampler, AbstractCoupling
+from countermax.couplings._gumbel_max import below, top_down
+from countermax.couplings.parts import AbstractPart, Perceptron, Started
 
 
 class SquareNoise(eqx.Module):
@@ -24,7 +24,7 @@ class SquareNoise(eqx.Module):
 
 
 @final
-class Gadget1(AbstractArgmaxMechanism[SquareNoise], AbstractCoupling):
+class Gadget1(AbstractArgmaxSampler[SquareNoise], AbstractCoupling):
     """The paper's warm-up gadget (section 5.1), with its exact law.
 
     Each outcome x divides its probability among K cells (x, z) by a learned rule, and the cell with the highest
@@ -35,7 +35,7 @@ class Gadget1(AbstractArgmaxMechanism[SquareNoise], AbstractCoupling):
 
     part: AbstractPart
     other_part: AbstractPart | None
-    num_outcomes: int = eqx.field(static=True)
+    size: int = eqx.field(static=True)
 
     def __init__(
         self,
@@ -87,17 +87,22 @@ class Gadget1(AbstractArgmaxMechanism[SquareNoise], AbstractCoupling):
             whole = each if start is None else Started(start, each)
             shape = eqx.filter_eval_shape(whole, jnp.zeros(num_outcomes)).shape
             if shape != (num_outcomes, num_outcomes):
-                raise InputError(f"`part` must yield a table of shape {(num_outcomes, num_outcomes)}, got {shape}")
+                raise InputError(f"`part` must yield a matrix of shape {(num_outcomes, num_outcomes)}, got {shape}")
             return whole
 
         self.part = started(part)
         self.other_part = None if other_part is None else started(other_part)
-        self.num_outcomes = num_outcomes
+        self.size = num_outcomes
 
     @classmethod
-    def paper(cls, num_outcomes: int, *, key: PRNGKeyArray) -> "Gadget1":
+    def as_published(cls, num_outcomes: int, *, key: PRNGKeyArray) -> "Gadget1":
         """The gadget as the paper used it: two large sigmoid networks on probabilities."""
         return cls(num_outcomes, key=key, hidden=(1024, 1024), activation="sigmoid", features="probabilities")
+
+    @property
+    def num_outcomes(self) -> int:
+        """As many as it was built for."""
+        return self.size
 
     def noise(self, num_outcomes: int, *, key: PRNGKeyArray, dtype: DTypeLike = float) -> SquareNoise:
         """One standard Gumbel for each cell."""
@@ -133,7 +138,5 @@ class Gadget1(AbstractArgmaxMechanism[SquareNoise], AbstractCoupling):
 
     def _split(self, log_p: LogProbs, other_world: bool) -> Float[Array, "k k"]:
         """Log of how each outcome divides its probability among its cells."""
-        if log_p.size != self.num_outcomes:
-            raise InputError(f"this gadget is for {self.num_outcomes} outcomes, but the logits have {log_p.size}")
         part = self.other_part if other_world and self.other_part is not None else self.part
         return jax.nn.log_softmax(part(log_p).astype(log_p.dtype), axis=1)

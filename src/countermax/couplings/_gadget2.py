@@ -9,12 +9,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, DTypeLike, Float, PRNGKeyArray
 
 from countermax import race
-from countermax._errors import InputError
-from countermax._types import Joint, LogProbs, Outcome, Probs
-from countermax.couplings._base import AbstractArgmaxMechanism, AbstractCoupling
-from countermax.couplings._gumbel import top_down
-from countermax.couplings._networks import AbstractPart, Perceptron, Started
-from countermax.couplings._sinkhorn import CORRECTIONS, Conditionals, balance
+from countermax._core.errors import InputError
+from countermax._core.types import Joint, LogProbs, Outcome, Probs
+from countermax.couplings._balancing import CORRECTIONS, Conditionals, balance
+from countermax.couplings._base import AbstractArgmaxSampler, AbstractCoupling, AbstractMechanism
+from countermax.couplings._gumbel_max import top_down
+from countermax.couplings.parts import AbstractPart, Perceptron, Started
 
 
 class LatentNoise(NamedTuple):
@@ -25,7 +25,7 @@ class LatentNoise(NamedTuple):
 
 
 @final
-class Gadget2(AbstractArgmaxMechanism[LatentNoise], AbstractCoupling):
+class Gadget2(AbstractArgmaxSampler[LatentNoise], AbstractMechanism[LatentNoise], AbstractCoupling):
     """The learnable mechanism of Lorberbom et al. (2021), section 5.2, with its exact law.
 
     A latent cause z, drawn without looking at p, picks a distribution `p(x | z)`; their mixture is p, for every p and
@@ -35,7 +35,7 @@ class Gadget2(AbstractArgmaxMechanism[LatentNoise], AbstractCoupling):
 
     part: AbstractPart
     latent_logits: Float[Array, " z"]
-    num_outcomes: int = eqx.field(static=True)
+    size: int = eqx.field(static=True)
     learn_latents: bool = eqx.field(static=True)
     rounds: int = eqx.field(static=True)
     relaxation: float = eqx.field(static=True)
@@ -97,9 +97,9 @@ class Gadget2(AbstractArgmaxMechanism[LatentNoise], AbstractCoupling):
         self.part = part if start is None else Started(start, part)
         shape = eqx.filter_eval_shape(self.part, jnp.zeros(num_outcomes)).shape
         if shape != (num_latents, num_outcomes):
-            raise InputError(f"`part` must yield a table of shape {(num_latents, num_outcomes)}, got {shape}")
+            raise InputError(f"`part` must yield a matrix of shape {(num_latents, num_outcomes)}, got {shape}")
         self.latent_logits = jnp.zeros(num_latents)
-        self.num_outcomes, self.learn_latents = num_outcomes, learn_latents
+        self.size, self.learn_latents = num_outcomes, learn_latents
         self.rounds, self.relaxation, self.momentum, self.correction = (
             rounds,
             float(relaxation),
@@ -108,7 +108,7 @@ class Gadget2(AbstractArgmaxMechanism[LatentNoise], AbstractCoupling):
         )
 
     @classmethod
-    def paper(cls, num_outcomes: int, num_latents: int = 20, *, key: PRNGKeyArray) -> "Gadget2":
+    def as_published(cls, num_outcomes: int, num_latents: int = 20, *, key: PRNGKeyArray) -> "Gadget2":
         """The gadget as the paper used it: large sigmoid network on probabilities, 10 plain rounds, accept-reject."""
         return cls(
             num_outcomes,
@@ -124,15 +124,16 @@ class Gadget2(AbstractArgmaxMechanism[LatentNoise], AbstractCoupling):
             correction="accept-reject",
         )
 
+    @property
+    def num_outcomes(self) -> int:
+        """As many as it was built for."""
+        return self.size
+
     def noise(self, num_outcomes: int, *, key: PRNGKeyArray, dtype: DTypeLike = float) -> LatentNoise:
         """Gumbels for z and for x."""
         key_latent, key_outcome = jax.random.split(key)
         latent = jax.random.gumbel(key_latent, self.latent_logits.shape, dtype)
         return LatentNoise(latent, jax.random.gumbel(key_outcome, (num_outcomes,), dtype))
-
-    def swap(self, noise: LatentNoise) -> LatentNoise:
-        """Both worlds see the same noise."""
-        return noise
 
     def _scores(self, noise: LatentNoise, log_p: LogProbs) -> LogProbs:
         latent = jnp.argmax(self._log_latents(log_p) + noise.latent)
@@ -161,8 +162,6 @@ class Gadget2(AbstractArgmaxMechanism[LatentNoise], AbstractCoupling):
 
     def _conditionals(self, log_p: LogProbs) -> Conditionals:
         """Log p(x | z): rows that sum to one and whose mixture over z is p."""
-        if log_p.size != self.num_outcomes:
-            raise InputError(f"this gadget is for {self.num_outcomes} outcomes, but the logits have {log_p.size}")
         log_latents = self._log_latents(log_p)
         table = self.part(log_p).astype(log_p.dtype)
         balanced = balance(

@@ -1,7 +1,7 @@
 """The paper's experiments, each a plan of cells whose results are stored one by one and drawn from what is stored."""
 
-from countermax.experiments._plan import Interrupted as Interrupted
 from countermax.experiments._registry import EXPERIMENTS as EXPERIMENTS
 from countermax.experiments._registry import redraw as redraw
 from countermax.experiments._registry import reproduce as reproduce
+from countermax.experiments.engine import Interrupted as Interrupted
 from countermax.experiments.sepsis import sepsis_queries as sepsis_queries

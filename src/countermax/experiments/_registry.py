@@ -3,16 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from countermax._errors import InputError
-from countermax._files import writable_folder
-from countermax.experiments._base import AbstractExperiment, checked_preset
-from countermax.experiments._document import write_documents
-from countermax.experiments._plan import run_plan
-from countermax.experiments._store import Store
-from countermax.experiments.couplings import Couplings
-from countermax.experiments.maximality import Maximality
+from countermax._core.errors import InputError
+from countermax._core.files import writable_folder
+from countermax.experiments.engine import AbstractExperiment, Store, checked_preset, run_plan, write_documents
 from countermax.experiments.sepsis import FaithfulSepsis, Sepsis
-from countermax.experiments.table1 import Table1
+from countermax.experiments.synthetic import Couplings, Maximality, Table1
 from countermax.experiments.trajectories import Trajectories
 
 EXPERIMENTS: dict[str, AbstractExperiment] = {

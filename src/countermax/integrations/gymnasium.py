@@ -7,9 +7,9 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-from countermax._errors import InputError
-from countermax._extras import import_gymnasium
-from countermax.mdp import sepsis
+from countermax._core.errors import InputError
+from countermax._core.extras import import_gymnasium
+from countermax.mdp.processes import sepsis
 
 gymnasium = import_gymnasium()
 _Env: Any = gymnasium.Env

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from countermax._errors import InputError
-from countermax.mdp._finite import FiniteMDP
+from countermax._core.errors import InputError
+from countermax.mdp._arrays import Floats, Ints, Values, as_indices, as_mask
 from countermax.mdp._log import EpisodeLog
-from countermax.mdp._transitions import Floats, Ints, Values, as_indices, as_mask
+from countermax.mdp._process import FiniteMDP
 
 
 def estimate(

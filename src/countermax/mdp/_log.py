@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple, final
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from countermax._errors import InputError
-from countermax._extras import import_pandas
-from countermax.mdp._frames import COLUMNS, mask_of, read_episodes
-from countermax.mdp._transitions import Floats, Ints, Values, as_indices
+from countermax._core.errors import InputError
+from countermax._core.extras import import_pandas
+from countermax.mdp._arrays import Floats, Ints, Values, as_indices
+from countermax.mdp._reading import COLUMNS, mask_of, read_episodes
 
 if TYPE_CHECKING:
     import pandas as pd

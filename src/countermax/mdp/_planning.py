@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import linalg
 
-from countermax._errors import InputError
-from countermax.mdp._finite import FiniteMDP
-from countermax.mdp._transitions import SUM_TOLERANCE, Floats, Values, as_floats, as_indices
+from countermax._core.errors import InputError
+from countermax.mdp._arrays import SUM_TOLERANCE, Floats, Values, as_floats, as_indices
+from countermax.mdp._process import FiniteMDP
 
 _TIE = 1e-9  # a gain below this share of the largest value is rounding, not an improvement
 _DENSE_SHARE = 0.02  # above this share of nonzeros a dense solve is faster than a sparse one

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from countermax._errors import InputError
-from countermax.mdp._finite import FiniteMDP
+from countermax._core.errors import InputError
+from countermax.mdp._process import FiniteMDP
 
 
 class Query(NamedTuple):

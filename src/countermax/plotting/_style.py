@@ -16,7 +16,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from countermax._errors import InputError
+from countermax._core.errors import InputError
 
 Floats = NDArray[np.floating]
 

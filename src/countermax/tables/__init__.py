@@ -3,10 +3,11 @@
 from countermax.tables._counterfactuals import counterfactuals as counterfactuals
 from countermax.tables._effects import TableEffects as TableEffects
 from countermax.tables._effects import effects as effects
-from countermax.tables._files import counterfactuals_file as counterfactuals_file
-from countermax.tables._files import transition_table_file as transition_table_file
+from countermax.tables._files import write_table as write_table
 from countermax.tables._pairs import frame_pairs as frame_pairs
-from countermax.tables._sources import Predicted as Predicted
-from countermax.tables._streams import write_table as write_table
+from countermax.tables._probabilities import Predicted as Predicted
+from countermax.tables._rows import CHUNK_ROWS as CHUNK_ROWS
+from countermax.tables._streaming import counterfactuals_file as counterfactuals_file
+from countermax.tables._streaming import transition_table_file as transition_table_file
 from countermax.tables._transitions import TransitionTable as TransitionTable
 from countermax.tables._transitions import transition_table as transition_table

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from countermax.couplings import AbstractCoupling, Gadget1, Gadget2
-from countermax.tables._frames import Floats
+from countermax.tables.frames import Floats
 
 _NUMBERS_IN_BATCH = 2**18  # arrays that stay in the cache, and a bound on the memory
 _LEAST_BATCH = 256

@@ -8,16 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from countermax._errors import InputError
+from countermax._core.errors import InputError
 from countermax.couplings import AbstractCoupling, Gadget2, GumbelMax, Independent, InverseCDF, Maximal
-from countermax.losses import SquaredDifference
-from countermax.optima import least_losses
-from countermax.pairs import PairTable
-from countermax.tables._frames import Floats
+from countermax.learning import Fit, ObservedPairs, SquaredDifference, fit, least_losses
 from countermax.tables._pairs import MOST_PAIRS, all_pairs, some_pairs
-from countermax.tables._questions import Reader
+from countermax.tables._rows import Reader
 from countermax.tables._scores import Scores
-from countermax.training import Fit, fit
+from countermax.tables.frames import Floats
 
 BY_SCORE = "inverse CDF by score"
 LEARNED = "learned Gadget 2"
@@ -54,7 +51,7 @@ def learned_on(
     if gadget.num_outcomes != size:
         raise InputError(f"`learn` must be a gadget for {size} outcomes, got one for {gadget.num_outcomes}")
     log_p, log_q, weights = some_pairs(reader, MOST_PAIRS)
-    pairs = PairTable(jnp.asarray(log_p), jnp.asarray(log_q), weights)
+    pairs = ObservedPairs(jnp.asarray(log_p), jnp.asarray(log_q), weights)
     loss = SquaredDifference(jnp.asarray(scores.factual), jnp.asarray(scores.counterfactual))
     settings = {"steps": 500, "batch_size": 64, "progress": progress} | options
     return fit(gadget, pairs, loss, key=key_fit, **settings)

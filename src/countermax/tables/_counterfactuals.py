@@ -11,17 +11,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Int
 
-from countermax._errors import InputError
-from countermax._mechanisms import as_mechanism
-from countermax._progress import CountProgress
+from countermax._core.errors import InputError
+from countermax._core.labels import Labels
+from countermax._core.progress import ProgressBar
 from countermax.bounds import unchecked_outcome_bounds, unchecked_score_bounds
-from countermax.couplings import AbstractCoupling, GumbelMax
+from countermax.couplings import AbstractCoupling, GumbelMax, as_coupling
 from countermax.tables._batches import in_batches, numbers_for
-from countermax.tables._frames import Block, Codes, Floats, check_new_names
-from countermax.tables._labels import Labels
-from countermax.tables._libraries import as_frame
-from countermax.tables._questions import CHUNK_ROWS, Questions, Reader
-from countermax.tables._sources import Given
+from countermax.tables._probabilities import Given
+from countermax.tables._rows import CHUNK_ROWS, Questions, Reader
+from countermax.tables.frames import Block, Codes, Floats, as_frame, check_new_names
 
 BOUNDS = ("any", "stable", "none")
 
@@ -79,7 +77,7 @@ def counterfactuals(
     answers = Answers(reader.labels, mechanism, score=score, bounds=bounds, tolerance=tolerance, prefix=prefix)
     check_new_names(asked, answers.names(errors), "pass another `prefix`")
     shown = False if asked.num_rows <= CHUNK_ROWS else progress
-    with CountProgress("counterfactuals", asked.num_rows, shown, unit="rows") as bar:
+    with ProgressBar("counterfactuals", asked.num_rows, shown, unit="rows") as bar:
         return answers.extend(reader, bar)
 
 
@@ -102,7 +100,7 @@ class Answers:
             raise InputError(f"`tolerance` must not be negative, got {tolerance}")
         self.labels, self.prefix, self.tolerance, self.bounds = labels, prefix, tolerance, bounds
         self.score = None if score is None else labels.scores("score", score)
-        self.mechanism = as_mechanism(mechanism, len(labels), self.score)
+        self.mechanism = as_coupling(mechanism, len(labels), self.score)
         kinds = () if bounds == "none" else ("lower", "upper")
         self.probabilities = [f"{prefix}{name}" for name in labels.names]
         self.scores = [] if score is None else [f"{prefix}score{end}" for end in ("", *(f"_{kind}" for kind in kinds))]
@@ -124,7 +122,7 @@ class Answers:
         numbers[:, questions.bad] = np.nan
         return numbers, np.where(questions.bad, -1, likeliest), slack
 
-    def extend(self, reader: Reader, bar: CountProgress) -> Any:
+    def extend(self, reader: Reader, bar: ProgressBar) -> Any:
         """The reader's frame with its answers."""
         frame, count = reader.frame, reader.frame.num_rows
         numbers = np.empty((len(self.probabilities) + len(self.scores) + len(self.ends), count))

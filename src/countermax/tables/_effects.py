@@ -15,17 +15,15 @@ from rich.table import Table
 from rich.text import Text
 
 from countermax import plotting
-from countermax._errors import InputError
-from countermax._mechanisms import as_mechanism
-from countermax._progress import CountProgress
-from countermax.couplings import AbstractCoupling, Gadget2
+from countermax._core.errors import InputError
+from countermax._core.progress import ProgressBar
+from countermax.couplings import AbstractCoupling, Gadget2, as_coupling
+from countermax.learning import Fit
 from countermax.tables._choice import BY_SCORE, LEARNED, choose, learned_on, least_by_transport, standard
-from countermax.tables._frames import Floats
-from countermax.tables._libraries import as_frame
-from countermax.tables._questions import CHUNK_ROWS, Reader
+from countermax.tables._probabilities import Given
+from countermax.tables._rows import CHUNK_ROWS, Reader
 from countermax.tables._scores import EffectSums, as_scores
-from countermax.tables._sources import Given
-from countermax.training import Fit
+from countermax.tables.frames import Floats, as_frame
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +142,7 @@ def effects(
     compared = standard(scores)
     if mechanisms is not None:
         by_score = scores.factual[:, 0] if scores.one_order else None
-        given = {name: as_mechanism(each, len(reader.labels), by_score) for name, each in mechanisms.items()}
+        given = {name: as_coupling(each, len(reader.labels), by_score) for name, each in mechanisms.items()}
         compared = given | {name: each for name, each in compared.items() if name == BY_SCORE}
     if not compared and learn is False:
         raise InputError("`mechanisms` must name at least one mechanism, got none")
@@ -153,13 +151,13 @@ def effects(
         key = jax.random.key(0) if key is None else key
         gadget = None if learn is True else learn
         learned = learned_on(reader, scores, gadget, dict(fit_options or {}), progress, key=key)
-        compared[LEARNED] = learned.mechanism
+        compared[LEARNED] = learned.coupling
     elif fit_options is not None:
         raise InputError("`fit_options` needs learn=True beside it")
 
     sums = EffectSums(scores, compared, num_rows=asked.num_rows, individual=outcome is not None)
     shown = False if asked.num_rows <= CHUNK_ROWS else progress
-    with CountProgress("effects", asked.num_rows, shown, unit="rows") as bar:
+    with ProgressBar("effects", asked.num_rows, shown, unit="rows") as bar:
         for start, stop, questions in reader.chunks():
             sums.add(start, questions)
             bar.advance(stop - start)

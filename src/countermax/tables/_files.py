@@ -1,164 +1,193 @@
-"""The same questions of tables in files, which need not fit into memory."""
+"""Tables in files, a chunk of rows at a time: CSV, Parquet and JSON lines."""
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+import io
+import json
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO
 
-from countermax._errors import InputError
-from countermax._progress import CountProgress
-from countermax.couplings import AbstractCoupling, GumbelMax
-from countermax.tables._counterfactuals import Answers
-from countermax.tables._frames import check_new_names
-from countermax.tables._libraries import as_frame
-from countermax.tables._questions import CHUNK_ROWS, Reader
-from countermax.tables._sources import Columns, as_source
-from countermax.tables._streams import RetypedError, Source, format_of, open_sink
-from countermax.tables._transitions import Tally, TransitionTable
+from countermax._core.errors import InputError
+from countermax._core.extras import import_pyarrow
+from countermax._core.files import atomic_file
 
-Named = str | Mapping[Any, str] | Sequence[str]
-"""Columns of a file: the beginning of their names, a mapping from labels, or a list in the order of the labels."""
+FORMATS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 
-T = TypeVar("T")
+_BLOCK_BYTES = 2**24  # of text that is parsed at a time
+_CONVERSION = re.compile(r"In CSV column #(\d+): .*?conversion error to (\w+)")
 
 
-def counterfactuals_file(
-    source: str | Path,
-    target: str | Path,
-    *,
-    outcome: str,
-    factual: Named,
-    counterfactual: Named,
-    mechanism: str | Path | AbstractCoupling = GumbelMax(),  # noqa: B008 (immutable)
-    labels: Sequence[Hashable] | None = None,
-    score: Any = None,
-    bounds: str = "any",
-    normalise: bool = False,
-    errors: str = "raise",
-    tolerance: int | float = 0.05,
-    prefix: str = "counterfactual_",
-    progress: bool | None = None,
-) -> int:
-    """Does what `counterfactuals` does from file to file, chunk by chunk; returns the number of rows.
-
-    The target is written atomically: it is there with all rows, or not at all. From CSV to CSV all columns but the
-    probabilities stay as they were written.
-
-    Args:
-        source: A file that ends in `.csv`, `.parquet` or `.jsonl` (a JSON object in each line).
-        target: A file that ends in one of these.
-        outcome: The column with the outcomes seen.
-        factual: Columns with the probabilities in the world that was seen.
-        counterfactual: Columns with the probabilities in the other world.
-        mechanism: How the two worlds hang together; see `counterfactuals`, and for all that follows.
-        labels: The outcomes in the order that results have.
-        score: A number for each outcome.
-        bounds: Over which mechanisms.
-        normalise: Whether to rescale probabilities to sum to one.
-        errors: What to do with rows that cannot be answered.
-        tolerance: How wide bounds may be for the choice of mechanism not to matter.
-        prefix: What the names of new columns begin with.
-        progress: Whether to show a progress bar; by default on a terminal.
-    """
-    as_text = format_of(source) == format_of(target) == "csv"
-    reading = {"labels": labels, "normalise": normalise, "errors": errors}
-    asking = {"score": score, "bounds": bounds, "tolerance": tolerance, "prefix": prefix}
-
-    def convert(readers: Iterator[Reader], bar: CountProgress) -> int:
-        answers: Answers | None = None
-        count = 0
-        with open_sink(target) as sink:
-            for reader in readers:
-                if answers is None:
-                    answers = Answers(reader.labels, mechanism, **asking)
-                    check_new_names(reader.frame, answers.names(errors), "pass another prefix")
-                sink.write(answers.extend(reader, bar))
-                count += reader.frame.num_rows
-        return count
-
-    worlds = {"factual": factual, "counterfactual": counterfactual}
-    return _over_chunks(Source(source, as_text=as_text), outcome, worlds, reading, convert, progress)
+class RetypedError(Exception):
+    """A column turned out to hold something else than its first rows did; reading has to begin again."""
 
 
-def transition_table_file(
-    source: str | Path,
-    *,
-    outcome: str,
-    factual: Named,
-    counterfactual: Named,
-    mechanism: str | Path | AbstractCoupling = GumbelMax(),  # noqa: B008 (immutable)
-    labels: Sequence[Hashable] | None = None,
-    score: Any = None,
-    normalise: bool = False,
-    errors: str = "raise",
-    num_resamples: int = 1000,
-    level: float = 0.95,
-    seed: int = 0,
-    progress: bool | None = None,
-) -> TransitionTable:
-    """Does what `transition_table` does with a file, chunk by chunk; its frames are Arrow tables.
-
-    Args:
-        source: A file that ends in `.csv`, `.parquet` or `.jsonl` (a JSON object in each line).
-        outcome: The column with the outcomes seen.
-        factual: Columns with the probabilities in the world that was seen.
-        counterfactual: Columns with the probabilities in the other world.
-        mechanism: How the two worlds hang together; see `transition_table`, and for all that follows.
-        labels: The outcomes in the order that the table has.
-        score: A number for each outcome.
-        normalise: Whether to rescale probabilities to sum to one.
-        errors: What to do with rows that cannot be answered.
-        num_resamples: How often rows are drawn anew.
-        level: How much of the resamples the intervals hold.
-        seed: Of the resampling.
-        progress: Whether to show a progress bar; by default on a terminal.
-    """
-    reading = {"labels": labels, "normalise": normalise, "errors": errors}
-    settings = {"score": score, "num_resamples": num_resamples, "level": level, "seed": seed}
-
-    def add_up(readers: Iterator[Reader], bar: CountProgress) -> TransitionTable:
-        tally: Tally | None = None
-        for reader in readers:
-            tally = tally or Tally(reader.labels, mechanism, **settings)
-            for _, _, questions in reader.chunks():
-                tally.add(questions)
-            bar.advance(reader.frame.num_rows)
-            make_frame = reader.frame.from_columns
-        assert tally is not None  # a file has at least one chunk, though it may be empty
-        return tally.table(make_frame)
-
-    worlds = {"factual": factual, "counterfactual": counterfactual}
-    return _over_chunks(Source(source), outcome, worlds, reading, add_up, progress)
+def format_of(path: str | Path) -> str:
+    """The format that a file's name says."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in FORMATS:
+        raise InputError(f"cannot tell the format from {Path(path).name!r}; end it in {', '.join(FORMATS)}")
+    return FORMATS[suffix]
 
 
-def _over_chunks(
-    source: Source,
-    outcome: str,
-    worlds: Mapping[str, Named],
-    reading: Mapping[str, Any],
-    use: Callable[[Iterator[Reader], CountProgress], T],
-    progress: bool | None,
-) -> T:
-    """Hands the file's questions over chunk by chunk, from the beginning again when a column was misjudged."""
+class Source:
+    """A table in a file. Rows come in chunks of one size, whatever the blocks of the file are."""
 
-    def readers() -> Iterator[Reader]:
-        first_row = 0
-        for table in source.chunks(CHUNK_ROWS):
-            frame = as_frame(table)
-            frame.first_row = first_row
-            yield Reader(frame, outcome, worlds["factual"], worlds["counterfactual"], **reading)
-            first_row += frame.num_rows
+    def __init__(self, path: str | Path, *, as_text: bool = False):
+        """Looks at the columns.
 
-    empty = as_frame(source.empty_table())
-    for name, given in worlds.items():
-        columns = as_source(name, given, empty)
-        if not isinstance(columns, Columns):
-            raise InputError(f"`{name}` must name columns of the file, got {type(given).__name__}")
-        for column in columns.names:
-            empty.column(name, column)
-        source.numbers([str(column) for column in columns.names])
-    while True:
+        Args:
+            path: The file; its ending says what it is.
+            as_text: Whether a CSV's columns, but for those in `numbers`, stay as they are written: 007 keeps its zeros.
+        """
+        self.path, self.kind, self._as_text = Path(path), format_of(path), as_text
+        self._pa = import_pyarrow()
+        self._types: dict[str, Any] = {}
+        self._numbers: set[str] = set()
+        with self._in_words():
+            self._schema = self._find_schema()
+        self.names: list[str] = self._schema.names
+
+    @property
+    def num_rows(self) -> int | None:
+        """How many rows there are, where the file says so."""
+        return self._pa.parquet.ParquetFile(self.path).metadata.num_rows if self.kind == "parquet" else None
+
+    def empty_table(self) -> Any:
+        """The columns without rows."""
+        return self._schema.empty_table()
+
+    def numbers(self, names: Iterable[str]) -> None:
+        """Says which columns hold numbers, whatever their first rows look like."""
+        self._numbers |= set(names)
+        if self.kind == "csv":
+            self._types |= dict.fromkeys(self._numbers, self._pa.float64())
+
+    def chunks(self, rows: int) -> Iterator[Any]:
+        """Tables of `rows` rows, the last one shorter; at least one, though it may be empty."""
+        with self._in_words():
+            waiting: list[Any] = []
+            count, empty = 0, True
+            for batch in self._batches():
+                waiting.append(batch)
+                count += batch.num_rows
+                while count >= rows:
+                    table = self._pa.Table.from_batches(waiting)
+                    yield table.slice(0, rows)
+                    waiting, empty = table.slice(rows).to_batches(), False
+                    count -= rows
+            if count or empty:
+                yield self._pa.Table.from_batches(waiting) if waiting else self._schema.empty_table()
+
+    def _batches(self) -> Iterator[Any]:
+        pa = self._pa
+        if self.kind == "parquet":
+            yield from pa.parquet.ParquetFile(self.path).iter_batches()
+        elif self.kind == "csv":
+            types = {name: pa.string() for name in self.names} if self._as_text else {}
+            yield from self._csv(types | self._types)
+        else:
+            options = pa.json.ParseOptions(explicit_schema=self._schema)
+            for block in self._json_blocks():
+                yield from pa.json.read_json(io.BytesIO(block), parse_options=options).to_batches()
+
+    def _csv(self, types: dict[str, Any]) -> Any:
+        csv = self._pa.csv
+        return csv.open_csv(
+            self.path,
+            read_options=csv.ReadOptions(block_size=_BLOCK_BYTES),
+            parse_options=csv.ParseOptions(newlines_in_values=True),
+            convert_options=csv.ConvertOptions(
+                column_types=types, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
+            ),
+        )
+
+    def _json_blocks(self) -> Iterator[bytes]:
+        """Whole lines, about a block of them at a time."""
+        with self.path.open("rb") as file:
+            while lines := file.readlines(_BLOCK_BYTES):
+                block = b"".join(lines)
+                if block.strip():
+                    yield block
+
+    def _find_schema(self) -> Any:
+        """Of a CSV by its first block, of JSON lines by all of them: there a field may be a whole number at first."""
+        pa = self._pa
+        if self.kind == "parquet":
+            return pa.parquet.ParquetFile(self.path).schema_arrow
+        if self.kind == "csv":
+            return self._csv({}).schema
+        schemas = [pa.json.read_json(io.BytesIO(block)).schema for block in self._json_blocks()]
+        if not schemas:
+            raise InputError(f"{self.path} is empty")
+        return pa.unify_schemas(schemas, promote_options="permissive")
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
         try:
-            with CountProgress("reading", source.num_rows, progress, unit="rows") as bar:
-                return use(readers(), bar)
-        except RetypedError:
-            continue
+            yield
+        except FileNotFoundError as error:
+            raise InputError(f"cannot read {self.path}: no such file") from error
+        except (self._pa.ArrowInvalid, self._pa.ArrowTypeError) as error:
+            reason = str(error).splitlines()[0]
+            if match := _CONVERSION.search(reason):
+                name, kind = self.names[int(match[1])], match[2]
+                if name not in self._numbers and kind != "string":
+                    wider = {"null": self._pa.int64(), "int64": self._pa.float64()}
+                    self._types[name] = wider.get(kind, self._pa.string())
+                    raise RetypedError from error
+                reason = f"column {name!r} must hold numbers, and nothing where one is missing; {reason}"
+            raise InputError(f"cannot read {self.path}: {reason}") from error
+        except OSError as error:
+            raise InputError(f"cannot read {self.path}: {(error.strerror or str(error)).lower()}") from error
+
+
+class Sink:
+    """A table that is written chunk by chunk, and that is there only when all of it is."""
+
+    def __init__(self, path: str | Path, file: BinaryIO):
+        self._kind, self._file, self._pa = format_of(path), file, import_pyarrow()
+        self._writer: Any = None
+
+    def write(self, table: Any) -> None:
+        """The next rows; all tables have the columns of the first."""
+        if self._kind == "jsonl":
+            rows = (json.dumps(_plain(row), default=str) for row in table.to_pylist())
+            self._file.write("".join(f"{row}\n" for row in rows).encode())
+            return
+        if self._writer is None:
+            self._writer = self._open(table.schema)
+        self._writer.write_table(table)
+
+    def _open(self, schema: Any) -> Any:
+        pa = self._pa
+        if self._kind == "csv":
+            return pa.csv.CSVWriter(self._file, schema, write_options=pa.csv.WriteOptions(quoting_style="needed"))
+        repeating = [field.name for field in schema if not pa.types.is_floating(field.type)]
+        return pa.parquet.ParquetWriter(self._file, schema, use_dictionary=repeating)
+
+    def close(self) -> None:
+        """Writes what belongs at the end of a file."""
+        if self._writer is not None:
+            self._writer.close()
+
+
+@contextmanager
+def open_sink(path: str | Path) -> Iterator[Sink]:
+    """A file to write a table into; it appears when the block ends without an error."""
+    with atomic_file(path) as file:
+        sink = Sink(path, file)
+        try:
+            yield sink
+        finally:
+            sink.close()
+
+
+def write_table(table: Any, path: str | Path) -> None:
+    """Writes an Arrow table to a file that ends in `.csv`, `.parquet` or `.jsonl`, atomically."""
+    with open_sink(path) as sink:
+        sink.write(table)
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: None if isinstance(value, float) and value != value else value for name, value in row.items()}

@@ -6,12 +6,11 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from countermax._errors import InputError
-from countermax.pairs import PairTable
-from countermax.tables._frames import Floats
-from countermax.tables._libraries import as_frame
-from countermax.tables._questions import Reader
-from countermax.tables._sources import Given
+from countermax._core.errors import InputError
+from countermax.learning import ObservedPairs
+from countermax.tables._probabilities import Given
+from countermax.tables._rows import Reader
+from countermax.tables.frames import Floats, as_frame
 
 MOST_PAIRS = 4096
 
@@ -28,7 +27,7 @@ def frame_pairs(
     normalise: bool = False,
     max_pairs: int = MOST_PAIRS,
     seed: int = 0,
-) -> PairTable:
+) -> ObservedPairs:
     """The pairs of worlds in a frame's rows, to train a mechanism on; of many rows some are drawn.
 
     Args:
@@ -44,7 +43,7 @@ def frame_pairs(
         raise InputError(f"`max_pairs` must be at least 1, got {max_pairs}")
     reader = Reader(as_frame(frame), None, factual, counterfactual, labels=labels, normalise=normalise, errors="raise")
     log_p, log_q, weights = some_pairs(reader, max_pairs, seed)
-    return PairTable(jnp.asarray(log_p), jnp.asarray(log_q), weights)
+    return ObservedPairs(jnp.asarray(log_p), jnp.asarray(log_q), weights)
 
 
 def some_pairs(reader: Reader, most: int = MOST_PAIRS, seed: int = 0) -> Weighted:

@@ -12,14 +12,14 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
 from countermax import race
-from countermax._errors import InputError
-from countermax._types import LogProbs, Scalar
+from countermax._core.errors import InputError
+from countermax._core.labels import Labels
+from countermax._core.types import LogProbs, Scalar
 from countermax.bounds import unchecked_score_bounds
 from countermax.couplings import AbstractCoupling, GumbelMax
 from countermax.tables._batches import in_batches, numbers_for
-from countermax.tables._frames import Floats
-from countermax.tables._labels import Labels
-from countermax.tables._questions import Questions
+from countermax.tables._rows import Questions
+from countermax.tables.frames import Floats
 
 
 @dataclass(frozen=True, eq=False)

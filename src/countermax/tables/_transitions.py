@@ -14,16 +14,15 @@ from rich.table import Table
 from rich.text import Text
 
 from countermax import plotting
-from countermax._errors import InputError
-from countermax._progress import CountProgress
+from countermax._core.errors import InputError
+from countermax._core.labels import Labels
+from countermax._core.progress import ProgressBar
 from countermax.couplings import AbstractCoupling, GumbelMax
-from countermax.tables._bootstrap import Bootstrap, interval
+from countermax.intervals import Bootstrap, percentile_interval
 from countermax.tables._counterfactuals import Answers
-from countermax.tables._frames import Floats
-from countermax.tables._labels import Labels
-from countermax.tables._libraries import as_frame
-from countermax.tables._questions import CHUNK_ROWS, Questions, Reader
-from countermax.tables._sources import Given
+from countermax.tables._probabilities import Given
+from countermax.tables._rows import CHUNK_ROWS, Questions, Reader
+from countermax.tables.frames import Floats, as_frame
 
 Ends = tuple[Floats, Floats]
 """The lower and the upper ends of intervals, one for each cell of a table."""
@@ -164,7 +163,7 @@ def transition_table(
     reader = Reader(asked, outcome, factual, counterfactual, labels=labels, normalise=normalise, errors=errors)
     tally = Tally(reader.labels, mechanism, score=score, num_resamples=num_resamples, level=level, seed=seed)
     shown = False if asked.num_rows <= CHUNK_ROWS else progress
-    with CountProgress("transitions", asked.num_rows, shown, unit="rows") as bar:
+    with ProgressBar("transitions", asked.num_rows, shown, unit="rows") as bar:
         for start, stop, questions in reader.chunks():
             tally.add(questions)
             bar.advance(stop - start)
@@ -215,8 +214,8 @@ class Tally:
         return TransitionTable(
             labels=self._labels.values,
             counts=counts,
-            counts_interval=interval(samples, self._level),
-            shares_interval=interval(shares, self._level),
+            counts_interval=_ends(percentile_interval(samples, self._level)),
+            shares_interval=_ends(percentile_interval(shares, self._level)),
             bounds=(self._sums[:, size::2], self._sums[:, size + 1 :: 2]),
             level=self._level,
             num_rows=self._num_rows,
@@ -227,3 +226,7 @@ class Tally:
 
 def _or_nan(values: Floats) -> Floats:
     return np.where(values > 0, values, np.nan)
+
+
+def _ends(found: Any) -> Ends | None:
+    return None if found is None else (found.lower, found.upper)

@@ -7,8 +7,8 @@ from typing import Any
 import jax
 from jaxtyping import PRNGKeyArray
 
-from countermax._errors import InputError
-from countermax.couplings import AbstractArgmaxMechanism, AbstractCoupling, AbstractMechanism, AbstractSampler
+from countermax._core.errors import InputError
+from countermax.couplings import AbstractArgmaxSampler, AbstractCoupling, AbstractMechanism, AbstractSampler
 from countermax.testing import _draw_laws, _exact_laws, _noise_laws
 from countermax.testing._queries import BrokenError, Query, on_each, queries
 from countermax.testing._report import Conformance, Law
@@ -69,8 +69,8 @@ def _laws(
             "abducted noise explains what was seen",
             lambda: on_each(asked, lambda query: _noise_laws.explains(mechanism, query, key)),
         )
-    if isinstance(coupling, AbstractArgmaxMechanism):
-        argmax: AbstractArgmaxMechanism[Any] = coupling
+    if isinstance(coupling, AbstractArgmaxSampler):
+        argmax: AbstractArgmaxSampler[Any] = coupling
         yield (
             "the relaxation points at the response",
             lambda: on_each(asked, lambda query: _noise_laws.relaxes(argmax, query, key)),

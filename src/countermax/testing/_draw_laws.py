@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Int, PRNGKeyArray
 from numpy.typing import NDArray
 
-from countermax._errors import InputError
-from countermax._types import Keys
+from countermax._core.errors import InputError
+from countermax._core.types import Keys
 from countermax.couplings import AbstractCoupling, AbstractMechanism, AbstractSampler
 from countermax.testing._exact_laws import joint_of, marginals, rows
 from countermax.testing._queries import BrokenError, Query, queries

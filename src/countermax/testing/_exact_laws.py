@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike
 from numpy.typing import NDArray
 
-from countermax._errors import InputError
+from countermax._core.errors import InputError
 from countermax.couplings import AbstractCoupling
 from countermax.testing._queries import BrokenError, Query, close
 

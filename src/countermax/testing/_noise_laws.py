@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Int, PRNGKeyArray
 
-from countermax._types import Keys
-from countermax.couplings import AbstractArgmaxMechanism, AbstractMechanism
+from countermax._core.types import Keys
+from countermax.couplings import AbstractArgmaxSampler, AbstractMechanism
 from countermax.testing._draw_laws import batch_size
 from countermax.testing._queries import BrokenError, Query, close
 
@@ -19,7 +19,7 @@ _RAREST_ABDUCTION = 1e-6  # a mechanism that reads one uniform number cannot res
 def explains(mechanism: AbstractMechanism[Any], query: Query, key: PRNGKeyArray, num_samples: int = 20_000) -> float:
     """Every possible outcome in turn, so that rare ones are seen as often as common ones."""
     p, _ = query.probs
-    rarest = 0.0 if isinstance(mechanism, AbstractArgmaxMechanism) else _RAREST_ABDUCTION
+    rarest = 0.0 if isinstance(mechanism, AbstractArgmaxSampler) else _RAREST_ABDUCTION
     facts = np.resize(np.flatnonzero((query.p > -np.inf) & (p > rarest)), num_samples)
     batch = min(num_samples, batch_size(mechanism, p.size))
     for start in range(0, num_samples, batch):
@@ -35,9 +35,7 @@ def explains(mechanism: AbstractMechanism[Any], query: Query, key: PRNGKeyArray,
     return 0.0
 
 
-def relaxes(
-    mechanism: AbstractArgmaxMechanism[Any], query: Query, key: PRNGKeyArray, num_samples: int = 2_000
-) -> float:
+def relaxes(mechanism: AbstractArgmaxSampler[Any], query: Query, key: PRNGKeyArray, num_samples: int = 2_000) -> float:
     """The largest weight is on the outcome that the same noise yields."""
     soft, hard = map(np.asarray, _relaxed_and_hard(mechanism, query.p, jax.random.split(key, num_samples)))
     wrong = int((soft.argmax(axis=1) != hard).sum())
@@ -61,7 +59,7 @@ def _explained(
 
 
 @eqx.filter_jit
-def _relaxed_and_hard(mechanism: AbstractArgmaxMechanism[Any], p: ArrayLike, keys: Keys) -> tuple[Array, Array]:
+def _relaxed_and_hard(mechanism: AbstractArgmaxSampler[Any], p: ArrayLike, keys: Keys) -> tuple[Array, Array]:
     def one(key: PRNGKeyArray) -> tuple[Array, Array]:
         noise = mechanism.noise(jnp.size(p), key=key, dtype=jnp.result_type(p))
         # A temperature far from one, so that noise left out of the division shows.

@@ -1,0 +1,1 @@
+"""What every room stands on: errors, types, checks, labels, files, extras, progress."""

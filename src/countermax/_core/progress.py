@@ -1,0 +1,63 @@
+"""The progress bar of everything that takes a while: silent where nobody watches."""
+
+from types import TracebackType
+
+from rich import progress as rich_progress
+from rich.console import Console
+
+
+class ProgressBar:
+    """A bar over work that is counted: how much is done, how fast, what was seen last, time left."""
+
+    def __init__(self, label: str, total: float | None, shown: bool | None, *, unit: str = "", done: float = 0):
+        """Prepares the bar.
+
+        Args:
+            label: What it says.
+            total: How much there is to do; None where that is not known, so that it only counts.
+            shown: Whether to show it; None means: if the output is a terminal.
+            unit: What is counted; where empty, the share that is done is shown in place of a count.
+            done: How much is done already.
+        """
+        console = Console(stderr=True)
+        count = (
+            rich_progress.TextColumn(f"{{task.completed:,.0f}} {unit}") if unit else rich_progress.TaskProgressColumn()
+        )
+        self._unit, self._start = unit, done
+        self._bar = rich_progress.Progress(
+            rich_progress.TextColumn("{task.description}"),
+            rich_progress.BarColumn(bar_width=24),
+            count,
+            rich_progress.TextColumn("{task.fields[note]}"),
+            rich_progress.TextColumn("{task.fields[speed]}"),
+            rich_progress.TimeRemainingColumn(elapsed_when_finished=True),
+            console=console,
+            disable=not (console.is_terminal if shown is None else shown),
+        )
+        self._task = self._bar.add_task(label, total=total, note="", speed="")
+        self._bar.update(self._task, completed=done)
+
+    def __enter__(self) -> "ProgressBar":
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    @property
+    def done(self) -> float:
+        """How much is done."""
+        return self._bar.tasks[self._task].completed
+
+    def advance(self, count: float) -> None:
+        """So much more is done."""
+        self.update(self.done + count)
+
+    def update(self, done: float, *, label: str | None = None, note: str | None = None) -> None:
+        """So much is done in all; a label or a note replaces the one that is shown."""
+        task = self._bar.tasks[self._task]
+        speed = f"{(done - self._start) / task.elapsed:,.0f} {self._unit}/s" if task.elapsed and self._unit else ""
+        shown = task.fields["note"] if note is None else note
+        self._bar.update(self._task, completed=done, description=label, note=shown, speed=speed)

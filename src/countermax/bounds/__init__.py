@@ -1,0 +1,9 @@
+"""What data alone can say, whatever the coupling: over all couplings, and over the counterfactually stable ones."""
+
+from countermax.bounds._any import filled_mean as filled_mean
+from countermax.bounds._questions import effect_bounds as effect_bounds
+from countermax.bounds._questions import outcome_bounds as outcome_bounds
+from countermax.bounds._questions import score_bounds as score_bounds
+from countermax.bounds._questions import unchecked_outcome_bounds as unchecked_outcome_bounds
+from countermax.bounds._questions import unchecked_score_bounds as unchecked_score_bounds
+from countermax.bounds._value import Bounds as Bounds

@@ -1,0 +1,110 @@
+"""The names of couplings: the one dictionary from words to couplings, for tables, pictures and the command line."""
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from countermax._core.errors import InputError
+from countermax.couplings._base import AbstractCoupling
+from countermax.couplings._gumbel_max import GumbelMax
+from countermax.couplings._independent import Independent
+from countermax.couplings._inverse_cdf import InverseCDF
+from countermax.couplings._maximal import Maximal
+from countermax.couplings._optimal import Optimal
+from countermax.couplings._storage import load
+
+Scores = NDArray[np.floating] | None
+
+_ANY: Mapping[str, Callable[[], AbstractCoupling]] = {
+    "Gumbel-max": GumbelMax,
+    "inverse CDF": InverseCDF,
+    "maximal": Maximal,
+    "independent": Independent,
+}
+_OF_SCORE: Mapping[str, Callable[[Any, Any], AbstractCoupling]] = {
+    "inverse CDF by score": lambda score, _: InverseCDF.sorted_by(score),
+    "optimal": Optimal.for_score,
+}
+_ORDER = ("Gumbel-max", "inverse CDF", "inverse CDF by score", "maximal", "independent", "optimal")
+_NAME_OF = {name.lower().replace(" ", "-"): name for name in _ORDER}
+
+NAMES = tuple(_NAME_OF)
+"""What couplings are called in words: gumbel-max, inverse-cdf, inverse-cdf-by-score, maximal, independent, optimal."""
+
+
+def named_couplings(
+    names: Iterable[str] | None = None, *, score: Scores = None, counterfactual_score: Scores = None
+) -> dict[str, AbstractCoupling]:
+    """Fixed couplings under the names that tables and pictures show.
+
+    Args:
+        names: Which ones, in words or as they are shown; by default all that the arguments allow.
+        score: One number for each outcome; the couplings that are made for a score need it.
+        counterfactual_score: The score in the other world, if it is another one.
+    """
+    if names is None:
+        names = _ORDER if score is not None else _ANY
+    return {_NAME_OF.get(name, name): _named(name, score, counterfactual_score) for name in names}
+
+
+def as_coupling(
+    coupling: str | Path | AbstractCoupling,
+    num_outcomes: int | None = None,
+    *,
+    score: Scores = None,
+    argument: str = "coupling",
+) -> AbstractCoupling:
+    """A coupling with an exact law: itself, one of `NAMES`, or the file that one is stored in.
+
+    Args:
+        coupling: What was handed in.
+        num_outcomes: For how many outcomes it has to be; None where that is seen later.
+        score: One number for each outcome, for the couplings that are made for a score.
+        argument: What a message calls it.
+    """
+    if isinstance(coupling, str | Path):
+        coupling = _named(coupling, score, None, argument)
+    if not isinstance(coupling, AbstractCoupling):
+        hint = "; make an instance of it" if isinstance(coupling, type) else ""
+        raise InputError(f"`{argument}` must be a coupling with an exact law, got {coupling!r}{hint}")
+    if num_outcomes is not None and coupling.num_outcomes not in (None, num_outcomes):
+        raise InputError(f"`{argument}` must be for {num_outcomes} outcomes, got one for {coupling.num_outcomes}")
+    return coupling
+
+
+def as_couplings(
+    couplings: Mapping[str, str | Path | AbstractCoupling] | Iterable[str | Path],
+    num_outcomes: int | None = None,
+    *,
+    score: Scores = None,
+) -> dict[str, AbstractCoupling]:
+    """Several couplings by name: from a mapping, or from a list of words and files, which name themselves."""
+    given: Mapping[str, str | Path | AbstractCoupling] = (
+        couplings
+        if isinstance(couplings, Mapping)
+        else {_NAME_OF.get(str(each), Path(each).stem): each for each in couplings}
+    )
+    if not given:
+        raise InputError("`couplings` must name at least one coupling, got none")
+    return {
+        name: as_coupling(each, num_outcomes, score=score, argument=f"couplings[{name!r}]")
+        for name, each in given.items()
+    }
+
+
+def _named(
+    name: str | Path, score: Scores, counterfactual_score: Scores, argument: str = "coupling"
+) -> AbstractCoupling:
+    shown = _NAME_OF.get(str(name), str(name))
+    if shown in _ANY:
+        return _ANY[shown]()
+    if shown in _OF_SCORE:
+        if score is None:
+            raise InputError(f"`{argument}` must have a `score` beside it to be {shown!r}")
+        return _OF_SCORE[shown](score, counterfactual_score)
+    if not Path(name).exists():
+        raise InputError(f"`{argument}` must be one of {', '.join(NAMES)}, or a file with one, got {str(name)!r}")
+    return as_coupling(load(name), argument=argument)

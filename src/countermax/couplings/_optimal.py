@@ -1,0 +1,150 @@
+"""Optimal: the coupling with the least expected loss, by exact optimal transport."""
+
+from collections.abc import Callable
+from typing import final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Bool, Float
+
+from countermax._core.checks import as_floats, as_score_pair, fail_if
+from countermax._core.errors import InputError
+from countermax._core.types import Joint, Logits, LogProbs, Outcome, Probs, Scalar, Score
+from countermax.couplings._base import AbstractMatrixCoupling
+
+
+@final
+class Optimal(AbstractMatrixCoupling):
+    """The coupling with the least expected loss: exact optimal transport, solved by POT's network simplex.
+
+    It looks at both worlds at once, so it is a yardstick for mechanisms rather than one of them. It runs on the host,
+    works under `jit` and `vmap`, and has no gradient.
+    """
+
+    loss: Float[Array, "k k"]
+
+    def __init__(self, loss: Float[ArrayLike, "k k"]):
+        """Sets the loss to be minimised.
+
+        Args:
+            loss: `loss[i, j]` is what it costs to pair outcome i of the factual world with j of the other.
+        """
+        array = as_floats("loss", loss, 2)
+        if array.shape[0] != array.shape[1]:
+            raise InputError(f"`loss` must be square, one row and one column for each outcome, got shape {array.shape}")
+        finite = jnp.isfinite(array).all()
+        self.loss = fail_if(array, ~finite, "`loss` must be finite; use a large number for a pair to be avoided")
+
+    @classmethod
+    def for_score(cls, score: Score, counterfactual_score: Score | None = None) -> "Optimal":
+        """The coupling under which the effect `counterfactual_score(Y) - score(X)` varies least.
+
+        Args:
+            score: One number for each outcome.
+            counterfactual_score: The score in the other world, if it is another one.
+        """
+        score_p, score_q = as_score_pair(score, counterfactual_score, jnp.size(jnp.asarray(score)))
+        return cls((score_p[:, None] - score_q[None, :]) ** 2)
+
+    @property
+    def num_outcomes(self) -> int | None:
+        """As many as the loss has."""
+        return self.loss.shape[0]
+
+    def cost(self, p: Logits, q: Logits) -> Scalar:
+        """The least expected loss that any coupling of `p` and `q` can have."""
+        return self.expected_loss(p, q, self.loss)
+
+    def wasserstein(self, p: Logits, q: Logits, *, order: int | float = 1) -> Scalar:
+        """The Wasserstein distance `min E[d(X, Y)^order]^(1 / order)`, for a loss `d` that is a metric.
+
+        Args:
+            p: Logits of one distribution.
+            q: Logits of the other.
+            order: At least 1.
+        """
+        if not order >= 1:
+            raise InputError(f"`order` must be at least 1, got {order}")
+        return Optimal(_as_metric(self.loss) ** order).cost(p, q) ** (1 / order)
+
+    def _joint(self, log_p: LogProbs, log_q: LogProbs) -> Joint:
+        return jnp.exp(log_p)[:, None] * self._rows(log_p, log_q)
+
+    def _counterfactual_probs(self, log_p: LogProbs, log_q: LogProbs, x: Outcome) -> Probs:
+        return self._rows(log_p, log_q)[x]
+
+    def _rows(self, log_p: LogProbs, log_q: LogProbs) -> Float[Array, "k k"]:
+        return _solved_rows(log_p, log_q, self.loss.astype(log_p.dtype))
+
+
+@jax.custom_jvp
+def _solved_rows(log_p: LogProbs, log_q: LogProbs, loss: Float[Array, "k k"]) -> Float[Array, "k k"]:
+    return _on_host(_optimal_rows, log_p, log_q, loss, shape=loss.shape)
+
+
+@_solved_rows.defjvp
+def _refuse_gradient(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Array, Array]:
+    """The bits that go to the host carry no derivative, and zero would be a wrong one."""
+    raise InputError("`Optimal` has no gradient; hold its answer still with jax.lax.stop_gradient on what goes into it")
+
+
+def _on_host(function: Callable[..., np.ndarray], *arrays: Array, shape: tuple[int, ...]) -> Array:
+    """Calls a NumPy function from traced code, passing the bits of its floats.
+
+    JAX runs callbacks in threads of its own, where `jax.enable_x64` may not hold and doubles would be cut to singles on
+    the way in and refused on the way out. Integers pass unharmed.
+    """
+    dtype = arrays[0].dtype
+    words = dtype.itemsize // 4
+
+    def call(*bits: ArrayLike) -> np.ndarray:
+        floats = [np.ascontiguousarray(each).view(dtype).reshape(each.shape[:-1]) for each in map(np.asarray, bits)]
+        result = np.ascontiguousarray(function(*floats), dtype)
+        return result.view(np.uint32).reshape(*shape, words)
+
+    as_bits = [jax.lax.bitcast_convert_type(each, jnp.uint32).reshape(*each.shape, words) for each in arrays]
+    result = jax.pure_callback(
+        call, jax.ShapeDtypeStruct((*shape, words), jnp.uint32), *as_bits, vmap_method="sequential"
+    )
+    return jax.lax.bitcast_convert_type(result if words > 1 else result[..., 0], dtype)
+
+
+def _optimal_rows(log_p: np.ndarray, log_q: np.ndarray, loss: np.ndarray) -> np.ndarray:
+    """P(Y=. | X=i) for all i under the optimal plan."""
+    import ot
+
+    probs_p, probs_q = (np.exp(log.astype(np.float64)) for log in (log_p, log_q))
+    probs_p, probs_q = probs_p / probs_p.sum(), probs_q / probs_q.sum()
+    costs = loss.astype(np.float64)
+    costs -= costs.min()  # the same plan, and POT takes some feasible problems with negative costs for infeasible ones
+    plan, log = ot.emd(probs_p, probs_q, costs, numItermax=10_000_000, log=True)
+    sums = plan.sum(axis=1)
+    # The simplex drops what is below its resolution. There the dual says where an extra grain of mass would go.
+    lost = np.abs(sums - probs_p) > 1e-6 * probs_p
+    reduced = np.where(probs_q > 0, costs - log["v"], np.inf)
+    plan[lost] = np.eye(len(probs_q))[reduced[lost].argmin(axis=1)]
+    sums[lost] = 1
+    plan[sums == 0] = probs_q
+    sums[sums == 0] = 1
+    return plan / sums[:, None]
+
+
+def _as_metric(distance: Float[Array, "k k"]) -> Float[Array, "k k"]:
+    """The distances, if they are a metric up to rounding."""
+    tolerance = 1e-6 * jnp.maximum(1, jnp.abs(distance).max(initial=0))
+    must = "`loss` must be a metric for a Wasserstein distance: "
+    signs = (jnp.abs(jnp.diag(distance)) > tolerance).any() | (distance < -tolerance).any()
+    distance = fail_if(distance, signs, must + "zero on the diagonal, positive elsewhere")
+    distance = fail_if(distance, (jnp.abs(distance - distance.T) > tolerance).any(), must + "symmetric")
+
+    def shorter_through(middle: Outcome) -> Bool[Array, ""]:
+        return (distance > distance[:, middle][:, None] + distance[middle, :][None, :] + tolerance).any()
+
+    return fail_if(
+        distance,
+        jax.lax.map(shorter_through, jnp.arange(len(distance))).any(),
+        must
+        + "no way through a third outcome may be shorter; squared differences, for instance, are not one: pass the "
+        "absolute differences and order=2",
+    )

@@ -1,0 +1,66 @@
+"""Everything that is shown: tables, figures and a page, made from stored results."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from countermax import plotting
+from countermax._core.files import writable_folder, write_atomically
+from countermax.experiments.engine._base import AbstractExperiment, Section
+from countermax.experiments.engine._store import Record, Store
+from countermax.report import Heading, Picture, Preformatted, Rows, Text, write_report
+
+
+def write_documents(experiments: Mapping[str, AbstractExperiment], store: Store) -> list[Path]:
+    """Writes tables (Markdown, LaTeX, CSV), figures (PNG, PDF) and `index.html`; returns what was written."""
+    records = {name: found for name, found in store.records().items() if name in experiments}
+    sections = {
+        name: experiments[name].section({cell: record.result for cell, record in records[name].items()})
+        for name in experiments
+        if name in records
+    }
+    tables, figures = (writable_folder(store.folder / name) for name in ("tables", "figures"))
+    written = []
+    pictures: dict[str, bytes] = {}
+    for section in sections.values():
+        for name, table in section.tables.items():
+            for suffix, text in ((".md", table.markdown()), (".tex", table.latex()), (".csv", table.csv())):
+                written.append(write_atomically(tables / f"{name}{suffix}", text))
+        for name, figure in section.figures.items():
+            pictures[name] = plotting.picture(figure)
+            written.append(write_atomically(figures / f"{name}.png", pictures[name]))
+            written.append(write_atomically(figures / f"{name}.pdf", plotting.picture(figure, ".pdf")))
+    written.append(_write_page(store.folder / "index.html", sections, pictures, records))
+    return written
+
+
+def _write_page(
+    path: Path,
+    sections: Mapping[str, Section],
+    pictures: Mapping[str, bytes],
+    records: Mapping[str, Mapping[str, Record]],
+) -> Path:
+    parts: list[Heading | Text | Picture | Rows | Preformatted] = []
+    for name, section in sections.items():
+        parts.append(Heading(section.title))
+        parts += [Text(words) for words in section.words]
+        parts += [Picture(pictures[each], each.replace("_", " ")) for each in section.figures]
+        for table in section.tables.values():
+            parts.append(Text(table.caption, note=True))
+            parts.append(Rows(table.columns, table.shown()))
+        parts.append(Preformatted("Configuration, versions and devices", _configuration(records[name])))
+    return write_report(path, "Learning generalized Gumbel-max causal mechanisms, reproduced", parts)
+
+
+def _configuration(records: Mapping[str, Record]) -> str:
+    """A line for each cell."""
+    shown = {
+        name: {"settings": record.settings, "made_with": record.made_with, **_training(record)}
+        for name, record in records.items()
+    }
+    return "\n".join(f"{name}: {json.dumps(each)}" for name, each in shown.items())
+
+
+def _training(record: Record) -> dict[str, dict[str, object]]:
+    trained = record.result.get("trained")
+    return {} if trained is None else {"trained": {key: trained[key] for key in trained if key != "history"}}

@@ -1,0 +1,61 @@
+"""Whole trajectories: published figures beside exact ones, all estimates beside the truth, a learned mechanism."""
+
+from collections.abc import Callable, Mapping
+from typing import final
+
+from countermax.experiments.engine import AbstractExperiment, Cell, Result, Section, Workshop, checked_preset
+from countermax.experiments.trajectories._document import cohort_table, learned_table, published_table
+from countermax.experiments.trajectories._studies import DISCOUNT, HORIZON, NUM_EPISODES, cohort, learned, oberst_sontag
+from countermax.experiments.trajectories._studies import cautious_policy as cautious_policy
+from countermax.experiments.trajectories._studies import sepsis_log as sepsis_log
+from countermax.experiments.trajectories._studies import true_value as true_value
+
+_STUDIES: dict[str, tuple[Callable[[int], Result], str]] = {
+    "oberst-sontag": (oberst_sontag, "num_repeats"),
+    "cohort": (cohort, "num_bootstrap"),
+    "learned": (learned, "steps"),
+}
+_AMOUNTS = {
+    "quick": {"oberst-sontag": 5, "cohort": 5, "learned": 300},
+    "paper": {"oberst-sontag": 50, "cohort": 20, "learned": 1500},
+    "best": {"oberst-sontag": 50, "cohort": 20, "learned": 1500},
+}
+
+
+@final
+class Trajectories(AbstractExperiment):
+    """Logged patients, another policy, and what is said of them."""
+
+    name = "trajectories"
+    title = "Whole trajectories: what another policy would have done"
+
+    def cells(self, preset: str, seeds: int | None) -> list[Cell]:
+        """One for each study; `seeds` counts the repeats of the published pipeline."""
+        amounts = dict(_AMOUNTS[checked_preset(preset)])
+        if seeds is not None:
+            amounts["oberst-sontag"] = seeds
+        common = {"horizon": HORIZON, "discount": DISCOUNT, "num_episodes": NUM_EPISODES}
+        return [
+            Cell(self.name, study, {**common, amount: amounts[study]}, cost=float(amounts[study]))
+            for study, (_, amount) in _STUDIES.items()
+        ]
+
+    def compute(self, cell: Cell, workshop: Workshop) -> Result | None:
+        """The study's numbers."""
+        if workshop.train_only:
+            return None
+        study, amount = _STUDIES[cell.name]
+        return study(cell.settings[amount])
+
+    def section(self, stored: Mapping[str, Result]) -> Section:
+        """A table for each study that is stored."""
+        makers = {"oberst-sontag": published_table, "cohort": cohort_table, "learned": learned_table}
+        tables = {
+            f"trajectories_{name}".replace("-", "_"): makers[name](stored[name]) for name in makers if name in stored
+        }
+        words = [
+            "Everything but the logged episodes is exact: values, counterfactual chains, bounds and the truth. The "
+            "published figures rest on one set of 1,000 episodes and on sampling; here the episodes are drawn anew in "
+            "each repeat, so the range is that of the episodes alone.",
+        ]
+        return Section(self.title, words, tables)

@@ -1,0 +1,164 @@
+"""A categorical node for DoWhy: a classifier for the probabilities, a mechanism for how worlds hang together."""
+
+import zlib
+from collections.abc import Hashable, Sequence
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from countermax._core.errors import InputError
+from countermax._core.extras import import_dowhy
+from countermax._core.labels import UNKNOWN, Labels, listed
+from countermax.couplings import AbstractCoupling, GumbelMax, as_coupling
+from countermax.integrations.dowhy._noise import Codes, Floats, Uniforms, noise_of
+
+dowhy = import_dowhy()
+
+ClassifierFCM: Any = dowhy.gcm.causal_mechanisms.ClassifierFCM
+InvertibleFunctionalCausalModel: Any = dowhy.gcm.causal_mechanisms.InvertibleFunctionalCausalModel
+ClassificationModel = dowhy.gcm.ml.classification.ClassificationModel
+SklearnClassificationModel = dowhy.gcm.ml.classification.SklearnClassificationModel
+shape_into_2d = dowhy.gcm.util.general.shape_into_2d
+
+
+class _GlobalState:
+    """NumPy's global random numbers, which `gcm.util.general.set_random_seed` sets."""
+
+    def random(self, size: int) -> Floats:
+        return np.random.random_sample(size)  # noqa: NPY002 (DoWhy's own source of randomness)
+
+
+@final
+class CategoricalMechanism(ClassifierFCM, InvertibleFunctionalCausalModel):
+    """A categorical node `Y := f(parents, noise)` that can explain what was seen.
+
+    The classifier says how likely each class is given the parents; the mechanism turns that and the noise into a class.
+    The noise is one number in [0, 1), so noise data can be stored, and passed to DoWhy again to see the same individual
+    in another world. Many noises explain one class: `estimate_noise` draws one of them, given what was seen.
+    """
+
+    def __init__(
+        self,
+        classifier: Any = None,
+        mechanism: AbstractCoupling = GumbelMax(),  # noqa: B008 (immutable)
+        *,
+        labels: Sequence[Hashable] | None = None,
+        smoothing: int | float = 1e-6,
+        random_state: int | np.random.Generator | None = None,
+    ):
+        """Puts a classifier and a mechanism together; `gcm.fit` fits the classifier.
+
+        Args:
+            classifier: Of scikit-learn, or DoWhy's wrapper of one; by default DoWhy's own choice.
+            mechanism: `GumbelMax()`, `InverseCDF(...)` or a trained `Gadget2`.
+            labels: The classes in the order that the mechanism numbers them; by default sorted. The order is all that
+                `InverseCDF` assumes.
+            smoothing: This much of the probability is spread evenly over the classes, so that one that was seen is
+                never impossible. With 0 such a row is an error.
+            random_state: A seed or generator of its own; by default NumPy's global state, which DoWhy's seed sets. The
+                data are mixed into a seed, so that nodes with the same one do not share their noise.
+        """
+        if classifier is None or isinstance(classifier, ClassificationModel):
+            wrapped = classifier
+        elif hasattr(classifier, "fit") and hasattr(classifier, "predict_proba"):
+            wrapped = SklearnClassificationModel(classifier)
+        else:
+            raise InputError(f"`classifier` must have `fit` and `predict_proba`, got {type(classifier).__name__}")
+        if not 0 <= smoothing < 1:
+            raise InputError(f"`smoothing` must lie in [0, 1), got {smoothing}")
+        super().__init__(wrapped)
+        self._mechanism, self._smoothing, self._random_state = mechanism, smoothing, random_state
+        self._noise = noise_of(mechanism)
+        self._labels = None if labels is None else Labels(tuple(labels))
+        self._uniforms: Uniforms = _GlobalState() if random_state is None else np.random.default_rng(random_state)
+
+    @property
+    def mechanism(self) -> AbstractCoupling:
+        """How worlds hang together."""
+        return self._mechanism
+
+    @property
+    def labels(self) -> Labels:
+        """The classes in the order of the mechanism."""
+        return self._labels or Labels(tuple(np.asarray(self.classifier_model.classes).tolist()))
+
+    def fit(self, X: NDArray[Any], Y: NDArray[Any]) -> None:  # noqa: N803 (DoWhy's names)
+        """Fits the classifier; strings, booleans and whole numbers are classes."""
+        parents, target = shape_into_2d(X, Y)
+        values = list(dict.fromkeys(target[:, 0].tolist()))
+        if any(isinstance(value, float) and not value.is_integer() for value in values):
+            raise InputError(f"a categorical node must hold classes, got numbers such as {values[0]!r}")
+        if len(values) < 2:
+            raise InputError(f"a categorical node must have at least two classes to be learned, got {listed(values)}")
+        if self._labels is not None and (self._labels.places(values) == UNKNOWN).any():
+            unknown = [value for value in values if self._labels.places([value])[0] == UNKNOWN]
+            raise InputError(f"`labels` must name every class in the data, but {listed(unknown)} is not there")
+        kinds = {type(value) for value in values}
+        self.classifier_model.fit(X=parents, Y=target.astype(kinds.pop()) if len(kinds) == 1 else target.astype(str))
+        as_coupling(self._mechanism, len(self.labels))
+        if isinstance(self._random_state, int):
+            data = [zlib.crc32("\n".join(map(str, table.ravel().tolist())).encode()) for table in (parents, target)]
+            self._uniforms = np.random.default_rng([self._random_state, *data])
+
+    def estimate_probabilities(self, parent_samples: NDArray[Any]) -> Floats:
+        """Smoothed probabilities [rows, classes], in the classifier's order."""
+        probs = np.asarray(super().estimate_probabilities(parent_samples), np.float64)
+        probs = probs / probs.sum(axis=1, keepdims=True)
+        return (1 - self._smoothing) * probs + self._smoothing / probs.shape[1]
+
+    def probabilities(self, parent_samples: NDArray[Any]) -> Floats:
+        """The same in the order of `labels`; a label that was never seen in training has probability zero."""
+        probs = self.estimate_probabilities(parent_samples)
+        ordered = np.zeros((len(probs), len(self.labels)))
+        ordered[:, self.labels.places(np.asarray(self.classifier_model.classes).tolist())] = probs
+        return ordered
+
+    def draw_noise_samples(self, num_samples: int) -> Floats:
+        """Fresh noise: one uniform number for each sample."""
+        return self._uniforms.random(num_samples)[:, None]
+
+    def evaluate(self, parent_samples: NDArray[Any], noise_samples: NDArray[Any]) -> NDArray[Any]:
+        """The class of each row."""
+        noise = np.asarray(noise_samples, np.float64).reshape(-1)
+        codes = self._noise.respond(self.probabilities(shape_into_2d(parent_samples)), noise)
+        classes = np.asarray(self.classifier_model.classes)
+        places = Labels(tuple(classes.tolist())).places(self.labels.values)
+        return classes[places[codes]][:, None]
+
+    def estimate_noise(self, target_samples: NDArray[Any], parent_samples: NDArray[Any]) -> Floats:
+        """Draws noise under which each row has the class that was seen."""
+        probs = self.probabilities(shape_into_2d(parent_samples))
+        return self._noise.abduct(probs, self.outcomes(target_samples, probs), self._uniforms)[:, None]
+
+    def outcomes(self, target_samples: NDArray[Any], probs: Floats) -> Codes:
+        """The index of each class that was seen; one that is unknown or impossible is an error."""
+        values = np.asarray(target_samples).reshape(-1).tolist()
+        codes = self.labels.places(values)
+        for row in np.flatnonzero(codes == UNKNOWN):
+            raise InputError(
+                f"row {row} (counted from 0) has the class {values[row]!r}, which is none of "
+                f"{listed(self.labels.values)}"
+            )
+        for row in np.flatnonzero(probs[np.arange(len(codes)), codes] <= 0):
+            raise InputError(
+                f"row {row} (counted from 0) has the class {values[row]!r}, which has probability zero there; give the "
+                "mechanism some `smoothing`, or train on data that have this class"
+            )
+        return codes
+
+    def clone(self) -> "CategoricalMechanism":
+        """An unfitted copy with the same settings; with a seed, its random numbers begin anew."""
+        return CategoricalMechanism(
+            self.classifier_model.clone(),
+            self._mechanism,
+            labels=None if self._labels is None else self._labels.values,
+            smoothing=self._smoothing,
+            random_state=self._random_state,
+        )
+
+    def __repr__(self) -> str:
+        return f"CategoricalMechanism({self.classifier_model}, {type(self._mechanism).__name__})"
+
+    def __str__(self) -> str:
+        return repr(self)

@@ -1,0 +1,55 @@
+"""Confidence intervals, and the errors of means."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from countermax._core.errors import InputError
+
+
+class Interval(NamedTuple):
+    """What other data of the same kind would give, with the stated confidence: sampling, not the choice of coupling.
+
+    How far the answer depends on the coupling is another question, and `Bounds` another type.
+    """
+
+    lower: Any
+    """One number, or an array with one for each answer."""
+    upper: Any
+    level: float
+    """The confidence, between 0 and 1."""
+
+    @property
+    def width(self) -> Any:
+        """How far the answer may move."""
+        return self.upper - self.lower
+
+
+def percentile_interval(samples: NDArray[np.floating], level: float) -> Interval | None:
+    """The middle `level` of resampled answers, along the first axis; None where there are none.
+
+    Resamples in which an answer is not defined (NaN) do not count for it.
+    """
+    check_level(level)
+    if not len(samples):
+        return None
+    tails = [(1 - level) / 2, (1 + level) / 2]
+    if np.isnan(samples).any():
+        known = ~np.isnan(samples).all(axis=0)
+        lower, upper = np.full((2, *samples.shape[1:]), np.nan)
+        lower[known], upper[known] = np.nanquantile(samples[:, known], tails, axis=0)
+        return Interval(lower, upper, level)
+    lower, upper = np.quantile(samples, tails, axis=0)
+    return Interval(lower, upper, level)
+
+
+def check_level(level: float) -> None:
+    """Refuses a confidence that is none."""
+    if not 0 < level < 1:
+        raise InputError(f"`level` must lie between 0 and 1, got {level}")
+
+
+def standard_error(sample: NDArray[np.floating]) -> float | None:
+    """The standard error of the mean of independent numbers; None for fewer than two."""
+    return None if len(sample) < 2 else float(sample.std(ddof=1) / np.sqrt(len(sample)))

@@ -1,0 +1,35 @@
+"""Learning a coupling: which pairs, which loss, how to train, and how good the result is."""
+
+from countermax.learning._config import read_config as read_config
+from countermax.learning._evaluate import Evaluation as Evaluation
+from countermax.learning._evaluate import evaluate as evaluate
+from countermax.learning._fit import fit as fit
+from countermax.learning._fit import fit_many as fit_many
+from countermax.learning._history import Fit as Fit
+from countermax.learning._history import History as History
+from countermax.learning._history import TrainingError as TrainingError
+from countermax.learning._losses import AbstractLoss as AbstractLoss
+from countermax.learning._losses import Disagreement as Disagreement
+from countermax.learning._losses import GivenOutcome as GivenOutcome
+from countermax.learning._losses import Loss as Loss
+from countermax.learning._losses import MatrixLoss as MatrixLoss
+from countermax.learning._losses import SquaredDifference as SquaredDifference
+from countermax.learning._losses import expected_losses as expected_losses
+from countermax.learning._objectives import AbstractObjective as AbstractObjective
+from countermax.learning._objectives import Exact as Exact
+from countermax.learning._objectives import Reinforce as Reinforce
+from countermax.learning._objectives import Relaxed as Relaxed
+from countermax.learning._optima import least_losses as least_losses
+from countermax.learning._pairs import AbstractPairs as AbstractPairs
+from countermax.learning._pairs import FixedPair as FixedPair
+from countermax.learning._pairs import ObservedPairs as ObservedPairs
+from countermax.learning._pairs import Pairs as Pairs
+from countermax.learning._pairs import PerturbedPair as PerturbedPair
+from countermax.learning._pairs import RandomPairs as RandomPairs
+from countermax.learning._pairs import draw_pairs as draw_pairs
+from countermax.learning._recipe import Recipe as Recipe
+from countermax.learning._references import barycenter as barycenter
+from countermax.learning._references import implicit_floor as implicit_floor
+from countermax.learning._run import evaluate_run as evaluate_run
+from countermax.learning._run import train_run as train_run
+from countermax.learning._run import write_evaluation as write_evaluation

@@ -1,0 +1,122 @@
+"""Exact losses of many couplings on the same held-out pairs, beside the best that any coupling can do."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import PRNGKeyArray
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from countermax import plotting
+from countermax._core.console import Listing, add_line, listing
+from countermax._core.errors import InputError
+from countermax._core.extras import import_pandas
+from countermax._core.results import AbstractResult
+from countermax.couplings import AbstractCoupling, as_couplings
+from countermax.intervals import standard_error
+from countermax.learning._losses import Loss, expected_losses
+from countermax.learning._optima import least_losses
+from countermax.learning._pairs import Pairs, draw_pairs
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_COLUMNS = ("loss", "standard_error", "above_optimum", "above_optimum_error", "difference", "difference_error")
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation(AbstractResult):
+    """Losses by coupling and pair; everything else is computed from them."""
+
+    losses: Mapping[str, NDArray[np.float64]]
+    optimum: NDArray[np.float64]
+    """The least loss that any coupling has, for each pair."""
+    reference: str
+    """The coupling that differences are taken from."""
+
+    def rows(self) -> dict[str, dict[str, float | None]]:
+        """Mean loss, distance to the optimum and paired difference to the reference, each with its standard error.
+
+        All couplings see the same pairs, so errors of differences are those of the pairs' differences, which are far
+        smaller than the errors of the losses themselves.
+        """
+        best = self.optimum.mean()
+        rows: dict[str, dict[str, float | None]] = {}
+        for name, losses in {**self.losses, "optimum": self.optimum}.items():
+            above = losses.mean() / best - 1 if best > 0 else None
+            difference = losses - self.losses[self.reference]
+            values = (
+                losses.mean(),
+                standard_error(losses),
+                above,
+                None if above is None else standard_error((losses - (1 + above) * self.optimum) / best),
+                difference.mean(),
+                standard_error(difference),
+            )
+            rows[name] = {
+                column: None if value is None else float(value) for column, value in zip(_COLUMNS, values, strict=True)
+            }
+        return rows
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row for each coupling, and one for the optimum."""
+        pd = import_pandas()
+        return pd.DataFrame.from_dict(self.rows(), orient="index").rename_axis("coupling")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers: the rows and what they were computed from."""
+        return {"num_pairs": len(self.optimum), "reference": self.reference, "rows": self.rows()}
+
+    def plot(self) -> Figure:
+        """Bars of the mean losses, with their distance to the optimum."""
+        means = {name: float(losses.mean()) for name, losses in self.losses.items()}
+        return plotting.draw_losses(means, float(self.optimum.mean()), "Expected loss on held-out pairs")
+
+    def __rich__(self) -> Listing:
+        title = f"{len(self.optimum)} held-out pairs; differences to {self.reference}"
+        table = listing(title, ["coupling", "loss", "above optimum", "difference"])
+        for name, row in self.rows().items():
+            cells = [
+                name,
+                _with_error(row["loss"], row["standard_error"], "{:.4g}", "{:.2g}"),
+                _with_error(row["above_optimum"], row["above_optimum_error"], "{:.2%}", "{:.2%}"),
+                _with_error(row["difference"], row["difference_error"], "{:+.4g}", "{:.2g}"),
+            ]
+            add_line(table, cells)
+        return table
+
+
+def evaluate(
+    couplings: Mapping[str, str | AbstractCoupling] | Sequence[str],
+    pairs: Pairs,
+    loss: Loss,
+    *,
+    key: PRNGKeyArray,
+    num_pairs: int = 1000,
+    reference: str | None = None,
+) -> Evaluation:
+    """Exact expected losses of many couplings on the same pairs.
+
+    Args:
+        couplings: Couplings with an exact law, by name; or names of fixed ones.
+        pairs: The query distribution.
+        loss: The loss.
+        key: Consumed once; draws the pairs.
+        num_pairs: How many pairs; fewer if there are not so many different ones.
+        reference: The coupling that differences are taken from; by default the first.
+    """
+    log_p, log_q = draw_pairs(pairs, num_pairs, key=key)
+    asked = as_couplings(couplings, log_p.shape[1])
+    reference = next(iter(asked)) if reference is None else reference
+    if reference not in asked:
+        raise InputError(f"`reference` must be one of {', '.join(asked)}, got {reference!r}")
+    losses = {name: np.asarray(expected_losses(each, loss, log_p, log_q), np.float64) for name, each in asked.items()}
+    return Evaluation(losses, least_losses(loss, log_p, log_q), reference)
+
+
+def _with_error(value: float | None, error: float | None, form: str, error_form: str) -> str:
+    if value is None:
+        return ""
+    return form.format(value) + ("" if error is None else f" +- {error_form.format(error)}")

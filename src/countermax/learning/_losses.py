@@ -1,0 +1,128 @@
+"""Losses: what it costs to pair outcome x of the factual world with y of the other.
+
+A loss is any function of two vectors of log-probabilities that returns a [k, k] matrix.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike, Float
+
+from countermax._core.errors import InputError
+from countermax._core.types import LogProbs
+from countermax.couplings import AbstractCoupling
+
+Loss = Callable[[LogProbs, LogProbs], Float[Array, "k k"]]
+
+
+class AbstractLoss(eqx.Module):
+    """A matrix of costs for each pair of distributions."""
+
+    @abstractmethod
+    def __call__(self, log_p: LogProbs, log_q: LogProbs) -> Float[Array, "k k"]:
+        """The matrix for one pair."""
+
+
+@final
+class SquaredDifference(AbstractLoss):
+    """The squared distance of scores, which may be vectors and may differ between the worlds.
+
+    Its expectation is the variance of the effect plus the square of the mean effect, which no mechanism can change.
+    """
+
+    score: Float[Array, "k d"]
+    counterfactual_score: Float[Array, "k d"]
+
+    def __init__(self, score: ArrayLike, counterfactual_score: ArrayLike | None = None):
+        """Sets the scores: one number, or one vector, for each outcome."""
+        self.score = _as_vectors("score", score)
+        other = score if counterfactual_score is None else counterfactual_score
+        self.counterfactual_score = _as_vectors("counterfactual_score", other)
+        if self.score.shape != self.counterfactual_score.shape:
+            raise InputError(
+                f"both scores must have one shape, got {self.score.shape} and {self.counterfactual_score.shape}"
+            )
+
+    def __call__(self, log_p: LogProbs, log_q: LogProbs) -> Float[Array, "k k"]:
+        """The matrix, the same for every pair."""
+        _check_size("score", len(self.score), log_p)
+        return ((self.score[:, None, :] - self.counterfactual_score[None, :, :]) ** 2).sum(axis=2)
+
+
+@final
+class Disagreement(AbstractLoss):
+    """One where the outcome changes, zero where it stays: the maximal coupling is optimal."""
+
+    def __call__(self, log_p: LogProbs, log_q: LogProbs) -> Float[Array, "k k"]:
+        """The matrix, the same for every pair."""
+        return 1 - jnp.eye(log_p.size, dtype=log_p.dtype)
+
+
+@final
+class MatrixLoss(AbstractLoss):
+    """Any fixed matrix."""
+
+    matrix: Float[Array, "k k"]
+
+    def __init__(self, matrix: ArrayLike):
+        """Sets the matrix."""
+        self.matrix = jnp.asarray(matrix, float)
+        if self.matrix.ndim != 2 or self.matrix.shape[0] != self.matrix.shape[1]:
+            raise InputError(f"`matrix` must be square, got shape {self.matrix.shape}")
+        if not bool(jnp.isfinite(self.matrix).all()):
+            raise InputError("`matrix` must be finite; use a large number for a pair to be avoided")
+
+    def __call__(self, log_p: LogProbs, log_q: LogProbs) -> Float[Array, "k k"]:
+        """The matrix, the same for every pair."""
+        _check_size("matrix", len(self.matrix), log_p)
+        return self.matrix
+
+
+@final
+class GivenOutcome(AbstractLoss):
+    """A loss as seen by somebody whose factual outcome is known: the paper's counterfactual setting.
+
+    The expectation over the joint law weights outcome x by p(x). Here the weight is one for `outcome`, or the same for
+    every possible outcome: dividing the matrix by p(x) makes that an ordinary loss.
+    """
+
+    loss: Loss
+    outcome: int | None = eqx.field(static=True, default=None)
+
+    def __call__(self, log_p: LogProbs, log_q: LogProbs) -> Float[Array, "k k"]:
+        """The matrix for one pair."""
+        possible = log_p > -jnp.inf
+        if self.outcome is None:
+            wanted = possible / possible.sum()
+        else:
+            wanted = jnp.where(jnp.arange(log_p.size) == self.outcome, possible, 0).astype(log_p.dtype)
+        weights = jnp.where(possible, wanted * jnp.exp(-jnp.where(possible, log_p, 0)), 0)
+        return weights[:, None] * self.loss(log_p, log_q)
+
+
+@eqx.filter_jit
+def expected_losses(
+    coupling: AbstractCoupling, loss: Loss, log_p: Float[Array, "n k"], log_q: Float[Array, "n k"]
+) -> Float[Array, " n"]:
+    """The expected loss of each pair, a batch at a time so that memory stays bounded."""
+    return jax.lax.map(
+        lambda pair: coupling._expected_loss(pair[0], pair[1], loss(*pair)), (log_p, log_q), batch_size=100
+    )
+
+
+def _as_vectors(name: str, score: ArrayLike) -> Float[Array, "k d"]:
+    array = jnp.asarray(score, float)
+    if array.ndim not in (1, 2) or array.size == 0:
+        raise InputError(f"`{name}` must be one number or one vector for each outcome, got shape {array.shape}")
+    if not bool(jnp.isfinite(array).all()):
+        raise InputError(f"`{name}` must be finite")
+    return array if array.ndim == 2 else array[:, None]
+
+
+def _check_size(name: str, size: int, log_p: LogProbs) -> None:
+    if size != log_p.size:
+        raise InputError(f"the loss's `{name}` is for {size} outcomes, but the pairs have {log_p.size}")

@@ -1,0 +1,43 @@
+"""The least expected loss that any coupling of a pair can have: the yardstick of every learned mechanism."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float
+from numpy.typing import NDArray
+
+from countermax.couplings import comonotone
+from countermax.learning._losses import Disagreement, Loss, SquaredDifference
+
+
+def least_losses(loss: Loss, log_p: Float[Array, "n k"], log_q: Float[Array, "n k"]) -> NDArray[np.float64]:
+    """The optimum of each pair: in closed form where there is one, else by POT's network simplex, in parallel."""
+    if isinstance(loss, Disagreement):
+        return np.asarray(1 - jnp.exp(jnp.minimum(log_p, log_q)).sum(axis=1), np.float64)
+    if isinstance(loss, SquaredDifference) and loss.score.shape[1] == 1:
+        with jax.enable_x64(True):
+            doubles = [np.asarray(each, np.float64) for each in (loss.score, loss.counterfactual_score, log_p, log_q)]
+            return np.asarray(_sorted_losses(doubles[0][:, 0], doubles[1][:, 0], *doubles[2:]))
+    import ot
+
+    matrices = np.asarray(jax.vmap(loss)(log_p, log_q), np.float64)
+    probs_p, probs_q = (np.exp(np.asarray(each, np.float64)) for each in (log_p, log_q))
+
+    def solve(index: int) -> float:
+        p, q = probs_p[index] / probs_p[index].sum(), probs_q[index] / probs_q[index].sum()
+        costs = matrices[index] - matrices[index].min()  # POT takes some negative costs for an infeasible problem
+        return float((ot.emd(p, q, costs, numItermax=10_000_000) * matrices[index]).sum())
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return np.fromiter(pool.map(solve, range(len(matrices))), np.float64, len(matrices))
+
+
+@jax.jit
+def _sorted_losses(score: ArrayLike, other_score: ArrayLike, log_p: ArrayLike, log_q: ArrayLike) -> Array:
+    """The comonotone coupling's, which no coupling beats where there is one score in each world."""
+    first, second = (jax.nn.log_softmax(jnp.asarray(each), axis=1) for each in (log_p, log_q))
+    squares = jax.vmap(comonotone.expected_squared_difference, (0, 0, None, None))
+    return squares(first, second, jnp.asarray(score), jnp.asarray(other_score))

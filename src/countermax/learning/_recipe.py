@@ -1,0 +1,140 @@
+"""How a gadget is built and trained: all of it in one value, which files describe and results store."""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+import optax
+from numpy.typing import NDArray
+
+from countermax._core.errors import InputError
+from countermax.couplings import AbstractCoupling, Gadget1, Gadget2
+from countermax.couplings.parts import (
+    ACTIVATIONS,
+    AbstractPart,
+    BinnedInverseCDF,
+    Constant,
+    Diagonal,
+    ReferenceTransport,
+)
+from countermax.learning._objectives import OBJECTIVES, AbstractObjective, Relaxed, as_objective
+from countermax.learning._pairs import Pairs
+from countermax.learning._references import barycenter
+
+GADGETS = ("gadget-1", "gadget-2")
+STARTS = {
+    "gadget-1": ("random", "gumbel-max"),
+    "gadget-2": ("random", "scattered", "inverse-cdf", "inverse-cdf-by-score", "barycenter"),
+}
+_PARTS = ("perceptron", "constant")
+_SCATTER = 3.0
+_constant_adam = functools.lru_cache(optax.adam)  # one object for each rate, so that its training loop compiles once
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A gadget, where it starts and how it learns."""
+
+    gadget: str = field(metadata={"choices": GADGETS})
+    steps: int = field(default=2000, metadata={"least": 1})
+    learning_rate: float = field(default=1e-2, metadata={"above": 0.0})
+    start: str = field(
+        default="random", metadata={"choices": tuple(dict.fromkeys((*STARTS["gadget-1"], *STARTS["gadget-2"])))}
+    )
+    """`random`: the network alone; `scattered`: random scores besides, so that latents differ from the beginning; or
+    the fixed coupling that training begins at: `gumbel-max` (Gadget 1), `inverse-cdf` (of indices),
+    `inverse-cdf-by-score` or `barycenter` (Gadget 2)."""
+    num_latents: int = field(default=20, metadata={"least": 1})
+    part: str = field(default="perceptron", metadata={"choices": _PARTS})
+    """What learns: a network that sees p, or constant scores that balancing alone adapts to it."""
+    hidden: tuple[int, ...] = (256, 256)
+    activation: str = field(default="gelu", metadata={"choices": tuple(ACTIVATIONS)})
+    rounds: int = field(default=20, metadata={"least": 0})
+    as_published: bool = False
+    """The paper's network, balancing and correction in place of this library's; and Adam at a constant rate."""
+    objective: str = field(default="exact", metadata={"choices": tuple(OBJECTIVES)})
+    """`exact`, `reinforce`, or `relaxed`: the paper's, with 16 draws for each pair."""
+    temperature: float = field(default=1.0, metadata={"above": 0.0})
+    """Of the relaxed objective."""
+    batch_size: int = field(default=128, metadata={"least": 1})
+    restarts: int = field(default=1, metadata={"least": 1})
+    """Trainings where there is one fixed pair; the one with the least exact loss is kept."""
+
+    def __post_init__(self) -> None:
+        if self.start not in STARTS[self.gadget]:
+            raise InputError(
+                f"`start` must be one of {', '.join(STARTS[self.gadget])} for {self.gadget}, got {self.start!r}"
+            )
+
+    def settings(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {**asdict(self), "hidden": list(self.hidden)}
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> "Recipe":
+        """From what `settings` gave."""
+        return cls(**{**settings, "hidden": tuple(settings["hidden"])})
+
+    def build(self, score: NDArray[np.float64], pairs: Pairs, seed: int) -> AbstractCoupling:
+        """The gadget before training, with an outcome for each entry of the score.
+
+        Args:
+            score: One number, or one vector, for each outcome; where the gadget starts may depend on it.
+            pairs: The query distribution; likewise.
+            seed: Seed of the parameters.
+        """
+        key, size = jax.random.key(1000 + seed), len(score)
+        silent = self.start not in ("random", "scattered")
+        if self.gadget == "gadget-1":
+            if self.as_published:
+                return Gadget1.as_published(size, key=key)
+            start = Diagonal(size) if self.start == "gumbel-max" else None
+            parts: dict[str, Any] = {}
+            if self.part == "constant":
+                first, second = (Constant(size, size, key=each, silent=silent) for each in jax.random.split(key))
+                parts = {"part": first, "other_part": second}
+            return Gadget1(size, key=key, start=start, hidden=self.hidden, activation=self.activation, **parts)
+        if self.as_published:
+            return Gadget2.as_published(size, self.num_latents, key=key)
+        constant = Constant(self.num_latents, size, key=key, silent=silent) if self.part == "constant" else None
+        return Gadget2(
+            size,
+            self.num_latents,
+            key=key,
+            part=constant,
+            start=self._start(score, pairs, seed),
+            hidden=self.hidden,
+            activation=self.activation,
+            rounds=self.rounds,
+        )
+
+    def fit_options(self) -> dict[str, Any]:
+        """What `fit` and `fit_many` are told."""
+        return {
+            "steps": self.steps,
+            "learning_rate": self.learning_rate,
+            "batch_size": self.batch_size,
+            "objective": self.make_objective(),
+            "optimizer": _constant_adam(self.learning_rate) if self.as_published else None,
+        }
+
+    def make_objective(self) -> AbstractObjective:
+        """The objective with its settings."""
+        return Relaxed(self.temperature) if self.objective == "relaxed" else as_objective(self.objective)
+
+    def _start(self, score: NDArray[np.float64], pairs: Pairs, seed: int) -> AbstractPart | None:
+        if self.start == "scattered":
+            return Constant(self.num_latents, len(score), key=jax.random.key(2000 + seed), scale=_SCATTER)
+        if self.start == "inverse-cdf":
+            return BinnedInverseCDF(self.num_latents, np.arange(len(score), dtype=float))
+        if self.start == "inverse-cdf-by-score":
+            if np.ndim(score) != 1:
+                raise InputError("a start at inverse-cdf-by-score needs one scalar score to put the outcomes in order")
+            return BinnedInverseCDF(self.num_latents, score)
+        if self.start == "barycenter":
+            points = barycenter(score, self.num_latents, pairs, key=jax.random.key(2))
+            return ReferenceTransport(points.astype(np.float32), score.astype(np.float32))
+        return None

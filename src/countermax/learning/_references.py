@@ -1,0 +1,100 @@
+"""Reference points for vector-valued scores: where a mechanism should send everybody from."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import ArrayLike, PRNGKeyArray
+from numpy.typing import NDArray
+
+from countermax._core.errors import InputError
+from countermax.learning._pairs import Pairs, draw_pairs
+
+_NUM_PARTNERS = 10
+
+
+def barycenter(
+    scores: ArrayLike, num_points: int, pairs: Pairs, *, key: PRNGKeyArray, num_worlds: int = 400, num_rounds: int = 10
+) -> NDArray[np.float64]:
+    """Support points of the Wasserstein barycenter of the score distributions that the pairs induce.
+
+    If `p` and `q` are drawn alike, any mechanism's expected squared distance of scores is twice the mean squared
+    distance of the scores to their mean given the noise, and so at least twice the mean squared Wasserstein distance to
+    the barycenter. Transport from its support attains that, so these points are the right ones to start from.
+
+    Args:
+        scores: One vector for each outcome.
+        num_points: How many points, one for each latent.
+        pairs: The query distribution; its factual worlds are used.
+        key: Consumed once.
+        num_worlds: How many worlds to average over.
+        num_rounds: Rounds of Lloyd's algorithm.
+    """
+    return _lloyd(scores, num_points, pairs, key, num_worlds, num_rounds)[0]
+
+
+@dataclass(frozen=True)
+class ImplicitFloor:
+    """The least that a mechanism can lose, beside what couplings lose that may see both worlds; on the same worlds."""
+
+    loss: float
+    optimum: float
+
+    @property
+    def above_optimum(self) -> float:
+        """The distance as a fraction of the optimum; worlds that are easy or hard move both alike."""
+        return self.loss / self.optimum - 1
+
+
+def implicit_floor(
+    scores: ArrayLike,
+    pairs: Pairs,
+    *,
+    key: PRNGKeyArray,
+    num_points: int = 256,
+    num_worlds: int = 400,
+    num_rounds: int = 10,
+) -> ImplicitFloor:
+    """Estimates the least expected squared distance that any *mechanism* can have, for p and q drawn alike.
+
+    It is twice the barycenter's objective, found by Lloyd's algorithm; a coupling that sees both worlds can do better,
+    a mechanism cannot, up to the algorithm's own error. For the optimum each world is paired with ten others.
+    """
+    import ot
+
+    _, value, worlds = _lloyd(scores, num_points, pairs, key, num_worlds, num_rounds)
+    vectors = np.asarray(scores, np.float64)
+    costs = ((vectors[:, None, :] - vectors[None, :, :]) ** 2).sum(axis=2)
+    shifts = range(1, min(_NUM_PARTNERS, num_worlds - 1) + 1)
+    least = [
+        (ot.emd(world, other, costs) * costs).sum()
+        for shift in shifts
+        for world, other in zip(worlds, np.roll(worlds, shift, axis=0), strict=True)
+    ]
+    # The barycenter is that of these very worlds, each of which is also paired with itself, at no loss.
+    return ImplicitFloor(2 * value * num_worlds / (num_worlds - 1), float(np.mean(least)))
+
+
+def _lloyd(
+    scores: ArrayLike, num_points: int, pairs: Pairs, key: PRNGKeyArray, num_worlds: int, num_rounds: int
+) -> tuple[NDArray[np.float64], float, NDArray[np.float64]]:
+    """Points, mean squared distance to them, and the worlds."""
+    import ot
+
+    vectors = np.asarray(scores, np.float64)
+    if vectors.ndim != 2:
+        raise InputError(f"`scores` must be one vector for each outcome, got shape {vectors.shape}")
+    worlds = np.exp(np.asarray(draw_pairs(pairs, num_worlds, key=key)[0], np.float64))
+    worlds /= worlds.sum(axis=1, keepdims=True)
+    rng = np.random.default_rng(0)
+    mean = worlds.mean(axis=0)
+    points = vectors[rng.choice(len(vectors), num_points, p=mean / mean.sum())] + 0.1 * rng.normal(
+        size=(num_points, vectors.shape[1])
+    )
+    uniform = np.full(num_points, 1 / num_points)
+    value = np.inf
+    for _ in range(num_rounds):
+        costs = ((points[:, None, :] - vectors[None, :, :]) ** 2).sum(axis=2)
+        plans = [ot.emd(uniform, world, costs, numItermax=10_000_000) for world in worlds]
+        value = float(np.mean([(plan * costs).sum() for plan in plans]))
+        points = np.mean([plan @ vectors for plan in plans], axis=0) * num_points
+    return points, value, worlds

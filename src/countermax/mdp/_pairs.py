@@ -1,0 +1,40 @@
+"""The questions that a log asks of a mechanism, as pairs to train one on."""
+
+import numpy as np
+
+from countermax._core.errors import InputError
+from countermax.couplings import Independent
+from countermax.learning import ObservedPairs
+from countermax.mdp._arrays import Values
+from countermax.mdp._estimation import visits
+from countermax.mdp._log import EpisodeLog
+from countermax.mdp._planning import as_policy
+from countermax.mdp._process import FiniteMDP
+from countermax.mdp.replays import questioner
+
+
+def logged_pairs(mdp: FiniteMDP, log: EpisodeLog, policy: Values, *, outcomes: Values | None = None) -> ObservedPairs:
+    """Rows of what was done beside rows of what the policy would have done there, weighted by how often it came up.
+
+    Train a gadget with `fit(gadget, logged_pairs(...), loss, key=...)` and replay with the same `outcomes`. Steps at
+    which the policy agrees with the log are left out: there is nothing to learn from them.
+
+    Args:
+        mdp: The process; must know the logged actions.
+        log: What happened.
+        policy: [state, action]: what would have been done.
+        outcomes: What each state is called as an outcome; see `replay`. The gadget needs as many outcomes as labels.
+    """
+    probs = as_policy(mdp, policy)
+    asker = questioner(mdp, Independent(), outcomes)
+    seen = visits(log) * mdp.allowed * ~mdp.absorbing[:, None]
+    weights = seen[:, :, None] * probs[:, None, :] * ~np.eye(mdp.num_actions, dtype=bool)
+    state, action, other = np.nonzero(weights)
+    if len(state) == 0:
+        raise InputError("`policy` must differ from what was done somewhere in the log; it never does")
+    logits = np.full((2, len(state), asker.num_labels), -np.inf)
+    for table, chosen in zip(logits, (action, other), strict=True):
+        row, slot = np.nonzero(mdp.probs[state, chosen])
+        successor = mdp.successors[state[row], chosen[row], slot]
+        table[row, asker.labels[successor]] = np.log(mdp.probs[state[row], chosen[row], slot])
+    return ObservedPairs(logits[0].astype(np.float32), logits[1].astype(np.float32), weights[state, action, other])

@@ -1,0 +1,335 @@
+"""Finite Markov decision processes as checked, immutable values.
+
+Transition rows are kept as supports, padded to the widest one: most rows of a clinical model can reach a handful of
+states out of hundreds, and everything downstream costs what the supports cost.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import final
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
+from scipy import sparse
+
+from countermax._core.errors import InputError
+from countermax.mdp._arrays import (
+    SUM_TOLERANCE,
+    Floats,
+    Ints,
+    Values,
+    as_floats,
+    as_indices,
+    as_mask,
+    as_start,
+    pack,
+    transitions_from,
+)
+
+_DTYPES = {
+    "successors": np.int64,
+    "probs": np.float64,
+    "rewards": np.float64,
+    "start": np.float64,
+    "absorbing": np.bool_,
+    "allowed": np.bool_,
+    "counts": np.int64,
+}
+
+
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FiniteMDP:
+    """States, actions, transition rows, rewards and a start: make one with `from_dense` or `from_transitions`.
+
+    An episode ends on arrival in an absorbing state, so the rows of absorbing states are self-loops without reward. In
+    every row the reachable successors come first, in ascending order; the padding behind them has probability zero.
+    """
+
+    successors: Int[np.ndarray, "s a w"]
+    """Which state each slot of a row leads to; zero where there is padding."""
+    probs: Float[np.ndarray, "s a w"]
+    """How likely; zero where there is padding."""
+    rewards: Float[np.ndarray, "s a w"]
+    """What the step earns."""
+    start: Float[np.ndarray, " s"]
+    """Distribution of the first state."""
+    discount: float
+    """What a reward is worth one step later."""
+    absorbing: Bool[np.ndarray, " s"]
+    """Where episodes end."""
+    allowed: Bool[np.ndarray, "s a"]
+    """Which actions can be taken where; the rows of the others are empty. Estimates allow what was seen."""
+    counts: Int[np.ndarray, "s a w"] | None = None
+    """How often each slot was seen, where the rows are estimates."""
+    state_names: tuple[str, ...] | None = None
+    action_names: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for name, dtype in _DTYPES.items():
+            value = getattr(self, name)
+            if value is not None:
+                frozen: NDArray = np.array(value, dtype)
+                frozen.setflags(write=False)
+                object.__setattr__(self, name, frozen)
+        _check(self)
+
+    @classmethod
+    def from_dense(
+        cls,
+        transitions: Values,
+        rewards: Values,
+        *,
+        start: Values,
+        action_axis: int = 1,
+        discount: float = 1.0,
+        absorbing: Values | None = None,
+        allowed: Bool[np.ndarray, "s a"] | None = None,
+        counts: Values | None = None,
+        state_names: Sequence[str] | None = None,
+        action_names: Sequence[str] | None = None,
+    ) -> "FiniteMDP":
+        """Packs full arrays.
+
+        Args:
+            transitions: Probabilities [state, action, next state].
+            rewards: By [state, action, next state], by [state, action], or by [next state] alone.
+            start: Distribution of the first state, or the one state that all episodes start in.
+            action_axis: 0 where `transitions` and `rewards` have the action before the state.
+            discount: What a reward is worth one step later.
+            absorbing: States where episodes end, as indices or as a mask; their rows are not looked at.
+            allowed: [state, action], which rows there are; the others are not looked at. By default all of them.
+            counts: How often each transition was seen, in the shape of `transitions`.
+            state_names: One for each state.
+            action_names: One for each action.
+        """
+        if action_axis not in (0, 1):
+            raise InputError(f"`action_axis` must be 0 or 1, got {action_axis}")
+        array = as_floats("transitions", transitions)
+        if array.ndim != 3 or array.shape[2] != array.shape[1 - action_axis] or array.size == 0:
+            layout = "[action, state, next state]" if action_axis == 0 else "[state, action, next state]"
+            other = array.ndim == 3 and array.shape[2] == array.shape[action_axis]
+            hint = f"; set `action_axis` to {1 - action_axis}" if other else ""
+            raise InputError(f"`transitions` must be {layout}, got shape {array.shape}{hint}")
+        array = np.moveaxis(array, action_axis, 1)
+        gains = as_floats("rewards", rewards)
+        wanted = {3: array.shape, 2: array.shape[:2], 1: array.shape[2:]}
+        if gains.ndim in (2, 3):
+            gains = np.moveaxis(gains, action_axis, 1)
+        if gains.shape != wanted.get(gains.ndim):
+            raise InputError(
+                "`rewards` must be given for each transition, for each state and action, or for each next state, "
+                f"got shape {np.asarray(rewards).shape} beside transitions of shape {np.asarray(transitions).shape}"
+            )
+        seen = None if counts is None else np.moveaxis(as_floats("counts", counts), action_axis, 1)
+        if seen is not None and seen.shape != array.shape:
+            raise InputError(f"`counts` must have the shape of `transitions`, got {np.asarray(counts).shape}")
+        if allowed is not None and allowed.shape != array.shape[:2]:
+            raise InputError(f"`allowed` must be [state, action] of shape {array.shape[:2]}, got {allowed.shape}")
+        there = np.ones(array.shape[:2], bool) if allowed is None else allowed
+        empty = there & ~as_mask("absorbing", absorbing, len(array))[:, None] & ~array.any(axis=2)
+        if empty.any():
+            s, a = divmod(int(empty.argmax()), array.shape[1])
+            raise InputError(
+                f"probabilities must sum to one over next states, but state {s}, action {a} sums to 0; "
+                "if the action cannot be taken there, say so with `allowed`"
+            )
+        state, action, successor = np.nonzero(array * there[:, :, None])
+        where = {3: (state, action, successor), 2: (state, action), 1: (successor,)}[gains.ndim]
+        return cls.from_transitions(
+            state,
+            action,
+            successor,
+            array[state, action, successor],
+            gains[where],
+            num_states=array.shape[0],
+            num_actions=array.shape[1],
+            start=start,
+            discount=discount,
+            absorbing=absorbing,
+            counts=None if seen is None else seen[state, action, successor],
+            state_names=state_names,
+            action_names=action_names,
+        )
+
+    @classmethod
+    def from_transitions(
+        cls,
+        state: Values,
+        action: Values,
+        successor: Values,
+        probs: Values,
+        rewards: Values,
+        *,
+        num_states: int,
+        num_actions: int,
+        start: Values,
+        discount: float = 1.0,
+        absorbing: Values | None = None,
+        counts: Values | None = None,
+        state_names: Sequence[str] | None = None,
+        action_names: Sequence[str] | None = None,
+    ) -> "FiniteMDP":
+        """Packs a list of transitions, one entry for each (state, action, successor) that is possible.
+
+        An action without any entry is not allowed in that state.
+
+        Args:
+            state: Where each transition starts.
+            action: What is done.
+            successor: Where it leads; each once for a state and action.
+            probs: How likely.
+            rewards: What it earns.
+            num_states: How many states there are.
+            num_actions: How many actions.
+            start: Distribution of the first state, or the one state that all episodes start in.
+            discount: What a reward is worth one step later.
+            absorbing: States where episodes end, as indices or as a mask; transitions out of them are left out.
+            counts: How often each transition was seen.
+            state_names: One for each state.
+            action_names: One for each action.
+        """
+        if num_states < 1 or num_actions < 1:
+            raise InputError(f"`num_states` and `num_actions` must be at least 1, got {num_states} and {num_actions}")
+        ends = as_mask("absorbing", absorbing, num_states)
+        entries = transitions_from(
+            state, action, successor, probs, rewards, counts, num_states=num_states, num_actions=num_actions
+        )
+        rows = pack(entries, num_states=num_states, num_actions=num_actions, absorbing=ends)
+        return cls(
+            successors=rows.successors,
+            probs=rows.probs,
+            rewards=rows.rewards,
+            counts=rows.counts,
+            start=as_start(start, num_states),
+            discount=float(discount),
+            absorbing=ends,
+            allowed=rows.probs.sum(axis=2) > 0,
+            state_names=None if state_names is None else tuple(map(str, state_names)),
+            action_names=None if action_names is None else tuple(map(str, action_names)),
+        )
+
+    @property
+    def num_states(self) -> int:
+        """How many states, absorbing ones included."""
+        return self.probs.shape[0]
+
+    @property
+    def num_actions(self) -> int:
+        """How many actions."""
+        return self.probs.shape[1]
+
+    @property
+    def width(self) -> int:
+        """How many successors the widest row has."""
+        return self.probs.shape[2]
+
+    @cached_property
+    def expected_rewards(self) -> Floats:
+        """[state, action]: what a step earns on average; zero where an action is not allowed."""
+        return (self.probs * self.rewards).sum(axis=2)
+
+    @cached_property
+    def matrix(self) -> sparse.csr_array:
+        """The rows as a sparse matrix [state * num_actions + action, next state]."""
+        flat = self.probs.reshape(-1, self.width)
+        row, slot = np.nonzero(flat)
+        columns = self.successors.reshape(-1, self.width)[row, slot]
+        return sparse.csr_array((flat[row, slot], (row, columns)), shape=(len(flat), self.num_states))
+
+    def support(self, state: int, action: int) -> tuple[Ints, Floats]:
+        """The states that a step can lead to, in ascending order, and their probabilities."""
+        self._check_pair(state, action)
+        size = int((self.probs[state, action] > 0).sum())
+        return self.successors[state, action, :size], self.probs[state, action, :size]
+
+    def row(self, state: int, action: int) -> Floats:
+        """The probabilities of all next states."""
+        successors, probs = self.support(state, action)
+        dense = np.zeros(self.num_states)
+        dense[successors] = probs
+        return dense
+
+    def name_of_state(self, state: int) -> str:
+        """For messages: the index, and the name where there is one."""
+        return _named("state", state, self.state_names)
+
+    def name_of_action(self, action: int) -> str:
+        """For messages: the index, and the name where there is one."""
+        return _named("action", action, self.action_names)
+
+    def __repr__(self) -> str:
+        ends = int(self.absorbing.sum())
+        return (
+            f"FiniteMDP({self.num_states} states, {ends} of them absorbing; {self.num_actions} actions; "
+            f"at most {self.width} successors; discount {self.discount:g})"
+        )
+
+    def _check_pair(self, state: int, action: int) -> None:
+        as_indices("state", state, self.num_states)
+        as_indices("action", action, self.num_actions)
+        if not self.allowed[state, action]:
+            raise InputError(
+                f"{self.name_of_action(action)} is not allowed in {self.name_of_state(state)}: it has no transition row"
+            )
+
+
+def _named(kind: str, index: int, names: tuple[str, ...] | None) -> str:
+    return f"{kind} {index}" if names is None else f"{kind} {index} ({names[index]})"
+
+
+def _check(mdp: FiniteMDP) -> None:
+    """What every later computation takes for granted, for those who call the constructor themselves."""
+    if mdp.probs.ndim != 3 or mdp.probs.size == 0:
+        raise InputError(f"`probs` must be [state, action, slot], got shape {mdp.probs.shape}")
+    num_states, num_actions, width = mdp.probs.shape
+    shapes = {
+        "successors": mdp.probs.shape,
+        "rewards": mdp.probs.shape,
+        "counts": mdp.probs.shape,
+        "start": (num_states,),
+        "absorbing": (num_states,),
+        "allowed": (num_states, num_actions),
+    }
+    for name, shape in shapes.items():
+        value = getattr(mdp, name)
+        if value is not None and value.shape != shape:
+            raise InputError(f"`{name}` must have shape {shape}, got {value.shape}")
+    for name, names, size in (
+        ("state_names", mdp.state_names, num_states),
+        ("action_names", mdp.action_names, num_actions),
+    ):
+        if names is not None and (len(names) != size or len(set(names)) != size):
+            raise InputError(f"`{name}` must hold {size} different names, got {len(set(names))} in {len(names)}")
+    if not 0 <= mdp.discount <= 1:
+        raise InputError(f"`discount` must lie in [0, 1], got {mdp.discount}")
+    as_start(mdp.start, num_states)
+    as_indices("successors", mdp.successors, num_states)
+
+    def refuse(bad: NDArray[np.bool_], problem: str) -> None:
+        if bad.any():
+            state, action = divmod(int(bad.argmax()), num_actions)
+            raise InputError(f"{mdp.name_of_state(state)}, {mdp.name_of_action(action)}: {problem}")
+
+    reachable = mdp.probs > 0
+    at_home = np.where(mdp.absorbing[:, None], np.arange(num_states)[:, None], mdp.successors[:, :, 0])
+    refuse((~(mdp.probs >= 0) | ~np.isfinite(mdp.rewards)).sum(axis=2) > 0, "needs probabilities and finite rewards")
+    refuse(
+        np.abs(mdp.probs.sum(axis=2) - mdp.allowed) > SUM_TOLERANCE,
+        "probabilities must sum to one, or to zero where the action is not allowed",
+    )
+    disorder = reachable[:, :, 1:] & ~(reachable[:, :, :-1] & (np.diff(mdp.successors, axis=2) > 0))
+    refuse(disorder.sum(axis=2) > 0, "reachable successors must come first, in ascending order")
+    refuse(
+        mdp.absorbing[:, None] & ((mdp.probs[:, :, 0] < 1) | (at_home != mdp.successors[:, :, 0])),
+        "an absorbing state must lead to itself",
+    )
+    refuse(mdp.absorbing[:, None] & (mdp.rewards[:, :, 0] != 0), "an absorbing state must earn nothing")
+    stuck = ~mdp.allowed.any(axis=1)
+    if stuck.any():
+        raise InputError(
+            f"{mdp.name_of_state(int(stuck.argmax()))} must allow an action or be absorbing, but has no transitions; "
+            f"{int(stuck.sum())} state(s) in all"
+        )

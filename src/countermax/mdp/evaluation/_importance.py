@@ -1,0 +1,132 @@
+"""Importance sampling: what a policy is worth, from episodes of another one, with no model of the process."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from countermax._core.errors import InputError
+from countermax.mdp._arrays import Floats, Values, as_floats
+from countermax.mdp._log import EpisodeLog
+from countermax.mdp._planning import action_values, as_discount, as_horizon, as_policy, policy_matrix
+from countermax.mdp._process import FiniteMDP
+
+
+class ImportanceEstimates(NamedTuple):
+    """Three weightings of the same returns."""
+
+    ordinary: float
+    """Unbiased; every episode counts by the ratio of its probabilities."""
+    per_decision: float
+    """Unbiased; every reward counts by the ratio up to its step."""
+    weighted: float
+    """Biased but bounded: ratios are divided by their mean. NaN where no episode counts at all."""
+
+
+def importance_ratios(log: EpisodeLog, target: Values, behaviour: Values) -> Float[np.ndarray, "n t"]:
+    """How much likelier each episode is under the target policy than under the behaviour, up to each step.
+
+    After an episode's end the last ratio is repeated.
+
+    Args:
+        log: Episodes of the behaviour policy.
+        target: [state, action].
+        behaviour: [state, action]; what was done must have a positive probability.
+    """
+    policies = []
+    for name, policy in (("target", target), ("behaviour", behaviour)):
+        probs = as_floats(name, policy)
+        if probs.shape != (log.num_states, log.num_actions):
+            shape = (log.num_states, log.num_actions)
+            raise InputError(f"`{name}` must be [state, action] of shape {shape}, got {probs.shape}")
+        policies.append(probs)
+    states, actions = log.states[:, :-1], log.actions
+    wanted, done = (probs[states, actions] for probs in policies)
+    never = log.mask & ~(done > 0)
+    if never.any():
+        episode, step = (int(each) for each in np.unravel_index(int(never.argmax()), never.shape))
+        raise InputError(
+            f"`behaviour` must give what was done a positive probability, but has none for action "
+            f"{actions[episode, step]} in state {states[episode, step]} (episode {log.name_of(episode)!r}, step {step})"
+        )
+    ratios = np.where(log.mask, wanted / np.where(log.mask, done, 1), 1)
+    return ratios.cumprod(axis=1)
+
+
+def importance_estimates(
+    log: EpisodeLog, ratios: Float[np.ndarray, "n t"], *, discount: float = 1.0
+) -> ImportanceEstimates:
+    """The target policy's value by importance sampling.
+
+    Args:
+        log: Episodes of the behaviour policy.
+        ratios: From `importance_ratios`.
+        discount: What a reward is worth one step later.
+    """
+    weights, returns = ratios[:, -1], log.returns(discount)
+    gains = log.rewards * discount ** np.arange(log.longest)
+    total = weights.sum()
+    return ImportanceEstimates(
+        float((weights * returns).mean()),
+        float((ratios * gains).sum(axis=1).mean()),
+        float((weights * returns).sum() / total) if total > 0 else np.nan,
+    )
+
+
+def effective_sample_size(ratios: Float[np.ndarray, "n t"]) -> float:
+    """How many equally weighted episodes carry as much as these weights: the squared sum over the sum of squares."""
+    weights = ratios[:, -1]
+    return float(weights.sum() ** 2 / (weights**2).sum()) if weights.any() else 0.0
+
+
+def doubly_robust(
+    mdp: FiniteMDP,
+    log: EpisodeLog,
+    target: Values,
+    ratios: Float[np.ndarray, "n t"],
+    *,
+    horizon: int | None = None,
+    discount: float | None = None,
+) -> float:
+    """The model's value, corrected by importance sampling where the log disagrees with the model.
+
+    Unbiased if the ratios are right, whatever the model; of small variance if the model is good.
+
+    Args:
+        mdp: The process or an estimate of it; must know every logged action.
+        log: Episodes of the behaviour policy.
+        target: [state, action].
+        ratios: From `importance_ratios`.
+        horizon: How many steps an episode can have; by default as many as the longest has.
+        discount: In place of the process's own.
+    """
+    probs = as_policy(mdp, target)
+    factor = as_discount(mdp, discount)
+    steps = log.longest if horizon is None else as_horizon(horizon)
+    later = np.zeros(mdp.num_states)
+    chain = policy_matrix(mdp, probs)
+    gains = (probs * mdp.expected_rewards).sum(axis=1)
+    values, worths = [later], []
+    for _ in range(steps):
+        worths.append(action_values(mdp, later, discount=factor))
+        later = gains + factor * (chain @ later)
+        values.append(later)
+    values, worths = values[::-1], worths[::-1]  # by time
+    total = values[0][log.states[:, 0]].copy()
+    for step in range(min(steps, log.longest)):
+        going = log.mask[:, step]
+        state, action, after = log.states[going, step], log.actions[going, step], log.states[going, step + 1]
+        surprise = log.rewards[going, step] + factor * values[step + 1][after] - worths[step][state, action]
+        total[going] += factor**step * ratios[going, step] * surprise
+    return _checked(float(total.mean()))
+
+
+def _checked(value: float) -> float:
+    if not np.isfinite(value):
+        raise InputError("`mdp` must know every action in the log; estimate it from the same log")
+    return value
+
+
+def visit_shares(log: EpisodeLog) -> Floats:
+    """[state]: the share of all steps that start there."""
+    return np.bincount(log.steps().state, minlength=log.num_states) / log.num_steps

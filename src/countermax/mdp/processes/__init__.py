@@ -1,0 +1,1 @@
+"""Processes that come with the library."""

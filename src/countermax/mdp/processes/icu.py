@@ -1,0 +1,62 @@
+"""A process estimated from intensive-care records: the package icu-sepsis, as a `FiniteMDP`."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from countermax._core.errors import InputError
+from countermax._core.extras import icu_sepsis_folder
+from countermax.mdp._process import FiniteMDP
+
+_ENDS = {713: "death", 714: "survival", 715: "after the end"}
+_LEVELS = 5
+
+
+class ICUSepsis(NamedTuple):
+    """The process of Choudhary, Gupta and Thomas (2024), and what is known about its states."""
+
+    mdp: FiniteMDP
+    expert_policy: Float[np.ndarray, "s a"]
+    """What clinicians did; uniform at the ends."""
+    sofa_scores: Float[np.ndarray, " s"]
+    """Mean organ failure (SOFA) of the patients behind each state; zero for the ends."""
+    features: Float[np.ndarray, "s f"]
+    """Mean clinical measurements of the patients behind each state, standardised; zero for the ends."""
+    admissible: Bool[np.ndarray, "s a"]
+    """Which actions were seen often enough; the rows of the others are means over those."""
+
+
+def icu_sepsis(*, admissible_only: bool = False, discount: float = 1.0) -> ICUSepsis:
+    """Reads 716 states and 25 actions (five doses of fluid times five of vasopressor) from the package's files.
+
+    Args:
+        admissible_only: Whether actions that were hardly ever seen are not allowed. By default they have the mean of
+            the admissible rows, which is the package's own choice, and which the clinicians' policy needs.
+        discount: What a reward is worth one step later; the package has one.
+    """
+    folder = icu_sepsis_folder()
+    try:
+        with np.load(folder / "dynamics.npz") as stored:
+            arrays = {name: np.asarray(stored[name], np.float64) for name in stored.files}
+        _, *lines = (folder / "admissible_actions.txt").read_text().splitlines()
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read the data of icu-sepsis in {folder}: {error}; install it again") from error
+    transitions = arrays["tx_mat"]
+    num_states, num_actions = transitions.shape[:2]
+    admissible = np.zeros((num_states, num_actions), bool)
+    for state, line in enumerate(lines[:num_states]):
+        admissible[state, [int(action) for action in line.split()]] = True
+    mdp = FiniteMDP.from_dense(
+        transitions,
+        arrays["r_mat"],
+        start=arrays["d_0"],
+        discount=discount,
+        absorbing=list(_ENDS),
+        allowed=admissible if admissible_only else None,
+        state_names=[_ENDS.get(state, f"patient state {state}") for state in range(num_states)],
+        action_names=[f"fluid {action // _LEVELS}, vasopressor {action % _LEVELS}" for action in range(num_actions)],
+    )
+    # At the ends, where nothing is left to decide, the package has no policy; any will do.
+    experts = np.where(mdp.absorbing[:, None], 1 / num_actions, arrays["expert_policy"])
+    return ICUSepsis(mdp, experts, arrays["sofa_scores"], arrays["state_cluster_centers"], admissible)

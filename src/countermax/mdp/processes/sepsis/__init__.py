@@ -1,0 +1,32 @@
+"""The sepsis process of Oberst and Sontag (2019): its tables, its codings, and everything that follows from them."""
+
+from countermax.mdp.processes.sepsis._coding import ACTIONS as ACTIONS
+from countermax.mdp.processes.sepsis._coding import FULL as FULL
+from countermax.mdp.processes.sepsis._coding import OBSERVED as OBSERVED
+from countermax.mdp.processes.sepsis._coding import PROJECTED as PROJECTED
+from countermax.mdp.processes.sepsis._coding import Coding as Coding
+from countermax.mdp.processes.sepsis._coding import projected as projected
+from countermax.mdp.processes.sepsis._constants import EFFECTS as EFFECTS
+from countermax.mdp.processes.sepsis._constants import FLUCTUATIONS as FLUCTUATIONS
+from countermax.mdp.processes.sepsis._constants import LEVELS as LEVELS
+from countermax.mdp.processes.sepsis._constants import PUBLISHED_FLUCTUATIONS as PUBLISHED_FLUCTUATIONS
+from countermax.mdp.processes.sepsis._constants import START as START
+from countermax.mdp.processes.sepsis._constants import Effect as Effect
+from countermax.mdp.processes.sepsis._features import projected_features as projected_features
+from countermax.mdp.processes.sepsis._features import projected_outcomes as projected_outcomes
+from countermax.mdp.processes.sepsis._process import DEATH as DEATH
+from countermax.mdp.processes.sepsis._process import DISCHARGE as DISCHARGE
+from countermax.mdp.processes.sepsis._process import NUM_PROJECTED as NUM_PROJECTED
+from countermax.mdp.processes.sepsis._process import action_names as action_names
+from countermax.mdp.processes.sepsis._process import flags_after as flags_after
+from countermax.mdp.processes.sepsis._process import is_death as is_death
+from countermax.mdp.processes.sepsis._process import is_discharge as is_discharge
+from countermax.mdp.processes.sepsis._process import kernel as kernel
+from countermax.mdp.processes.sepsis._process import num_abnormal as num_abnormal
+from countermax.mdp.processes.sepsis._process import process as process
+from countermax.mdp.processes.sepsis._process import projected_names as projected_names
+from countermax.mdp.processes.sepsis._process import projection as projection
+from countermax.mdp.processes.sepsis._process import rewards as rewards
+from countermax.mdp.processes.sepsis._process import start as start
+from countermax.mdp.processes.sepsis._process import state_names as state_names
+from countermax.mdp.processes.sepsis._process import treatment_modes as treatment_modes

@@ -1,0 +1,245 @@
+"""How far a log and a process pin down what would have happened, whatever the mechanism.
+
+At each step a mechanism may answer with any row `w` between 0 and `q / p_x`: all that the data say of it. Backwards
+from the end, the best (the worst) such row from every state gives an interval for the value of a whole trajectory. The
+logged action in the logged state leads to the logged successor for certain. No mechanism gives a value outside the
+interval; both ends belong to mechanisms, if these may differ from step to step.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Bool, Float
+from scipy import sparse
+
+from countermax._core.progress import ProgressBar
+from countermax.bounds import score_bounds
+from countermax.couplings import Independent
+from countermax.mdp._arrays import Floats, Ints, Values
+from countermax.mdp._log import EpisodeLog
+from countermax.mdp._planning import as_discount, as_horizon, as_policy, policy_matrix
+from countermax.mdp._process import FiniteMDP
+from countermax.mdp.replays._exact import Choose
+from countermax.mdp.replays._facts import Facts, facts_of
+from countermax.mdp.replays._questions import Questions, questioner
+
+_CELLS_AT_ONCE = 2**18  # episodes times states that are bounded together
+_ROWS_AT_ONCE = 2**14
+
+Fill: TypeAlias = Callable[[Ints, Ints, Ints, Floats], tuple[Floats, Floats]]
+"""From facts, states, actions and the worth of each slot: the least and the largest mean over the rows allowed."""
+
+
+class TrajectoryBounds(NamedTuple):
+    """The interval for each episode's counterfactual value."""
+
+    lower: Float[np.ndarray, " n"]
+    upper: Float[np.ndarray, " n"]
+
+    @property
+    def width(self) -> Float[np.ndarray, " n"]:
+        """How much the mechanism can change."""
+        return self.upper - self.lower
+
+
+def trajectory_bounds(
+    mdp: FiniteMDP,
+    log: EpisodeLog,
+    policy: Values,
+    *,
+    stable: bool = False,
+    horizon: int | None = None,
+    discount: float | None = None,
+    rewards: Values | None = None,
+    final: Values | None = None,
+    progress: bool | None = None,
+) -> TrajectoryBounds:
+    """The interval that holds each episode's counterfactual value under every mechanism.
+
+    Args:
+        mdp: The process.
+        log: What happened; every step must be possible under the process.
+        policy: [state, action]: what would have been done.
+        stable: Whether to allow counterfactually stable mechanisms only (Gumbel-max is one), over states as outcomes.
+        horizon: How many steps; by default as many as the longest episode has.
+        discount: In place of the process's own; 1 for the plain return.
+        rewards: In place of the process's own, in the shape of `mdp.rewards`; zeros to ask for `final` alone.
+        final: A score for being in each state at the end. With zero rewards and an indicator it bounds a probability.
+        progress: Whether to show a progress bar; by default if the output is a terminal.
+    """
+    probs = as_policy(mdp, policy)
+    return backward(
+        mdp,
+        log,
+        lambda _, __, state: probs[state],
+        probs,
+        possible=probs > 0,
+        stable=stable,
+        horizon=horizon,
+        discount=discount,
+        rewards=rewards,
+        final=final,
+        progress=progress,
+    )
+
+
+def backward(
+    mdp: FiniteMDP,
+    log: EpisodeLog,
+    choose: Choose,
+    after: Floats,
+    *,
+    possible: Bool[np.ndarray, "s a"] | None = None,
+    stable: bool = False,
+    horizon: int | None = None,
+    discount: float | None = None,
+    rewards: Values | None = None,
+    final: Values | None = None,
+    progress: bool | None = None,
+) -> TrajectoryBounds:
+    """The recursion, for policies that may change with time and from one episode to the next.
+
+    Args:
+        mdp: The process.
+        log: What happened.
+        choose: What would have been done while each episode lasted.
+        after: [state, action]: what would have been done after its end.
+        possible: [state, action]: what can be chosen at all; by default everything that is allowed. Saves work.
+        stable: As in `trajectory_bounds`, like the rest.
+        horizon: How many steps.
+        discount: In place of the process's own.
+        rewards: In place of the process's own.
+        final: A score for being in each state at the end; by episode too, if need be.
+        progress: Whether to show a progress bar.
+    """
+    steps = log.longest if horizon is None else as_horizon(horizon)
+    factor = as_discount(mdp, discount)
+    gains = mdp.rewards if rewards is None else np.broadcast_to(np.asarray(rewards, float), mdp.rewards.shape)
+    last = np.zeros(mdp.num_states) if final is None else np.asarray(final, float)
+    last = np.broadcast_to(last, (len(log), mdp.num_states))
+    facts = facts_of(mdp, log)
+    fill = _stable_fill(mdp, facts) if stable else greedy_fill(mdp, facts)
+    task = _Task(mdp, choose, after, mdp.allowed if possible is None else possible, gains, factor, facts, fill)
+    at_once = max(1, _CELLS_AT_ONCE // mdp.num_states)
+    parts = []
+    with ProgressBar("bounding", len(log), progress, unit="episodes") as bar:
+        for start in range(0, len(log), at_once):
+            episodes = np.arange(start, min(start + at_once, len(log)))
+            parts.append(_backward(task, log, episodes, steps, last[episodes]))
+            bar.advance(len(episodes))
+    return TrajectoryBounds(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+
+
+class _Task(NamedTuple):
+    mdp: FiniteMDP
+    choose: Choose
+    after: Floats
+    possible: Bool[np.ndarray, "s a"]
+    gains: Floats
+    factor: float
+    facts: Facts
+    fill: Fill
+
+
+def _backward(
+    task: _Task, log: EpisodeLog, episodes: Ints, steps: int, last: Float[np.ndarray, "n s"]
+) -> tuple[Floats, Floats]:
+    mdp = task.mdp
+    reach = _reachable(mdp, task.possible, log.states[episodes, 0], steps)
+    chain = policy_matrix(mdp, task.after)
+    now = (task.after * (mdp.probs * task.gains).sum(axis=2)).sum(axis=1)
+    plain = last  # what is still to come where the log says nothing
+    ends = [last, last]
+    for step in reversed(range(steps)):
+        plain = now + task.factor * (plain @ chain.T)
+        later, ends = ends, [plain.copy(), plain.copy()]
+        seen = step < log.lengths[episodes]
+        place, state = np.nonzero(reach[step] & seen[:, None] & ~mdp.absorbing)
+        entry, action = np.nonzero(choices := task.choose(step, episodes[place], state))
+        place, state, share = place[entry], state[entry], choices[entry, action]
+        for end in ends:
+            end[place, state] = 0
+        for start in range(0, len(place), _ROWS_AT_ONCE):
+            part = slice(start, start + _ROWS_AT_ONCE)
+            where = place[part], state[part]
+            fact = task.facts.of_step[episodes[where[0]], step]
+            for end, each in zip(ends, _one_step(task, later, *where, action[part], fact), strict=True):
+                np.add.at(end, where, share[part] * each)
+    everybody = np.arange(len(episodes))
+    lower, upper = (end[everybody, log.states[episodes, 0]] for end in ends)
+    return lower, upper
+
+
+def _one_step(
+    task: _Task, later: list[Floats], place: Ints, state: Ints, action: Ints, fact: Ints
+) -> tuple[Floats, Floats]:
+    """The least and the largest worth of a step and of what follows."""
+    mdp, facts = task.mdp, task.facts
+    successors, earned = mdp.successors[state, action], task.gains[state, action]
+    least, most = (earned + task.factor * each[place[:, None], successors] for each in later)
+    same = (facts.state[fact] == state) & (facts.action[fact] == action)
+    slot = facts.next_slot[fact]
+    everybody = np.arange(len(place))
+    lower, upper = task.fill(fact, state, action, least)[0], task.fill(fact, state, action, most)[1]
+    return np.where(same, least[everybody, slot], lower), np.where(same, most[everybody, slot], upper)
+
+
+def greedy_fill(mdp: FiniteMDP, facts: Facts) -> Fill:
+    """Over all mechanisms: fill the worst (the best) outcomes first, none beyond `q / p_x`."""
+    seen = mdp.probs[facts.state, facts.action, facts.next_slot]
+
+    def fill(fact: Ints, state: Ints, action: Ints, worth: Floats) -> tuple[Floats, Floats]:
+        room = np.minimum(mdp.probs[state, action] / seen[fact][:, None], 1)
+        order = np.argsort(worth, axis=1)
+        room, worth = np.take_along_axis(room, order, axis=1), np.take_along_axis(worth, order, axis=1)
+        return _filled(room, worth), _filled(room[:, ::-1], worth[:, ::-1])
+
+    return fill
+
+
+def _filled(room: Floats, worth: Floats) -> Floats:
+    taken = np.minimum(room.cumsum(axis=1), 1)
+    weights = np.diff(taken, axis=1, prepend=0)
+    return (weights * worth).sum(axis=1) / weights.sum(axis=1)
+
+
+def _stable_fill(mdp: FiniteMDP, facts: Facts) -> Fill:
+    """Over counterfactually stable mechanisms, by `score_bounds`."""
+    asker = questioner(mdp, Independent())
+
+    def fill(fact: Ints, state: Ints, action: Ints, worth: Floats) -> tuple[Floats, Floats]:
+        asked = Questions(facts.state[fact], facts.action[fact], facts.next_slot[fact], state, action)
+        log_p, log_q, x, places = asker.logits(asked)
+        row, slot = np.nonzero(mdp.probs[state, action])
+        scores = np.zeros_like(log_q)
+        scores[row, places[row, slot]] = worth[row, slot]
+        with jax.enable_x64(True):
+            lower, upper = map(np.asarray, _stable(log_p, log_q, x, scores))
+        return lower[: len(fact)], upper[: len(fact)]
+
+    return fill
+
+
+@jax.jit
+def _stable(log_p: ArrayLike, log_q: ArrayLike, x: ArrayLike, scores: ArrayLike) -> tuple[Array, Array]:
+    bounds = jax.vmap(lambda p, q, x, score: score_bounds(p, q, x, score, stable=True))(log_p, log_q, x, scores)
+    return jnp.asarray(bounds.lower), jnp.asarray(bounds.upper)
+
+
+def _reachable(
+    mdp: FiniteMDP, possible: Bool[np.ndarray, "s a"], first: Ints, steps: int
+) -> list[Bool[np.ndarray, "n s"]]:
+    """[episode, state] at each time: where a trajectory can be at all."""
+    row, state = mdp.matrix.nonzero()
+    row, state = row[kept := possible.ravel()[row]], state[kept]
+    pairs = np.ones(len(row), np.float32), (row // mdp.num_actions, state)
+    after = sparse.csr_array(pairs, shape=(mdp.num_states, mdp.num_states))
+    here = np.zeros((len(first), mdp.num_states), bool)
+    here[np.arange(len(first)), first] = True
+    found = [here]
+    for _ in range(steps - 1):
+        found.append(np.asarray(found[-1].astype(np.float32) @ after) > 0)
+    return found

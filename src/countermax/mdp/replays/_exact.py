@@ -1,0 +1,266 @@
+"""Logged episodes replayed under another policy: exact counterfactual distributions, returns and their variances.
+
+Given a logged episode, the counterfactual state is a Markov chain. While the episode lasts, its row from state c under
+action b is the coupling's answer given what was seen at that step; after its end, the process's own row. A forward
+recursion over the chain carries three numbers for each state: the probability, and the first two moments of the reward
+so far. Nothing is sampled.
+"""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, final
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy import sparse
+
+from countermax._core.extras import import_pandas
+from countermax._core.progress import ProgressBar
+from countermax.couplings import AbstractSampler
+from countermax.mdp._arrays import Floats, Ints, Values
+from countermax.mdp._log import EpisodeLog
+from countermax.mdp._planning import as_discount, as_horizon, as_policy
+from countermax.mdp._process import FiniteMDP
+from countermax.mdp.replays._facts import Facts, facts_of
+from countermax.mdp.replays._questions import Questioner, Questions, questioner
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Choose: TypeAlias = Callable[[int, Ints, Ints], Floats]
+"""The probabilities of the actions at a step, for episodes (by position) in states."""
+
+_CELLS_AT_ONCE = 2**18  # episodes times states that are replayed together: what fits the processor's cache
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """What would have become of each logged episode."""
+
+    episodes: tuple[Hashable, ...]
+    observed: Float[np.ndarray, " n"]
+    """What each episode earned."""
+    values: Float[np.ndarray, " n"]
+    """What it would have earned on average, over the randomness that the log leaves open."""
+    variances: Float[np.ndarray, " n"]
+    """How much that varies."""
+    last: sparse.csr_array
+    """[episode, state]: where it would have been at the end."""
+    path: Float[np.ndarray, "n times s"] | None
+    """Where it would have been at every time, if asked for."""
+
+    @property
+    def effects(self) -> Float[np.ndarray, " n"]:
+        """What the other policy would have added to each episode, on average."""
+        return self.values - self.observed
+
+    @property
+    def mean(self) -> float:
+        """The average over episodes of what they would have earned."""
+        return float(self.values.mean())
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row for each episode."""
+        columns = {
+            "episode": list(self.episodes),
+            "observed": self.observed,
+            "counterfactual": self.values,
+            "effect": self.effects,
+            "standard_deviation": np.sqrt(self.variances),
+        }
+        return import_pandas().DataFrame(columns)
+
+    def __repr__(self) -> str:
+        spread = float(self.variances.mean())
+        return (
+            f"Replay({len(self.values)} episodes: observed {self.observed.mean():.4g}, counterfactual "
+            f"{self.mean:.4g} on average; variance within an episode {spread:.4g})"
+        )
+
+
+def replay(
+    mdp: FiniteMDP,
+    log: EpisodeLog,
+    policy: Values,
+    coupling: AbstractSampler,
+    *,
+    outcomes: Values | None = None,
+    horizon: int | None = None,
+    discount: float | None = None,
+    path: bool = False,
+    progress: bool | None = None,
+) -> Replay:
+    """Replays every episode under another policy, exactly.
+
+    Each episode starts in its own first state. Answers are computed once for every distinct question, over the
+    outcomes that the two rows at hand can reach.
+
+    Args:
+        mdp: The process, often an estimate from the same log.
+        log: What happened; every step must be possible under the process.
+        policy: [state, action]: what would have been done.
+        coupling: The mechanism; fixed or learned.
+        outcomes: What each state is called as an outcome. Two worlds agree where their outcomes have one label, so
+            states that differ by the action alone (a treatment flag, say) deserve a common one; couplings that go by
+            order (`InverseCDF`) take the order of the labels. By default each state is an outcome of its own.
+        horizon: How many steps; by default as many as the longest episode has.
+        discount: In place of the process's own; 1 for the plain return.
+        path: Whether to keep the distributions of all times, not the last one only.
+        progress: Whether to show a progress bar; by default if the output is a terminal.
+    """
+    probs = as_policy(mdp, policy)
+    asker = questioner(mdp, coupling, outcomes)
+    return forward(
+        asker, log, lambda _, __, state: probs[state], horizon=horizon, discount=discount, path=path, progress=progress
+    )
+
+
+def forward(
+    asker: Questioner,
+    log: EpisodeLog,
+    choose: Choose,
+    *,
+    horizon: int | None = None,
+    discount: float | None = None,
+    path: bool = False,
+    progress: bool | None = None,
+) -> Replay:
+    """The recursion, for policies that may change with time and from one episode to the next."""
+    mdp = asker.mdp
+    steps = log.longest if horizon is None else as_horizon(horizon)
+    factor = as_discount(mdp, discount)
+    known = Answers(asker, facts_of(mdp, log))
+    at_once = max(1, _CELLS_AT_ONCE // mdp.num_states)
+    parts = []
+    with ProgressBar("replaying", len(log) * steps, progress, unit="steps") as bar:
+        for start in range(0, len(log), at_once):
+            episodes = np.arange(start, min(start + at_once, len(log)))
+            parts.append(_run(known, log, choose, episodes, steps, factor, path, bar))
+    values, seconds = (np.concatenate([getattr(part, name) for part in parts]) for name in ("first", "second"))
+    return Replay(
+        tuple(log.name_of(each) for each in range(len(log))),
+        log.returns(factor),
+        values,
+        np.maximum(seconds - values**2, 0),
+        sparse.csr_array(sparse.vstack([part.last for part in parts])),
+        np.concatenate([part.path for part in parts if part.path is not None]) if path else None,
+    )
+
+
+class _Part(NamedTuple):
+    first: Floats
+    second: Floats
+    last: sparse.csr_array
+    path: Floats | None
+
+
+def _run(
+    known: "Answers",
+    log: EpisodeLog,
+    choose: Choose,
+    episodes: Ints,
+    steps: int,
+    factor: float,
+    keep: bool,
+    bar: ProgressBar,
+) -> _Part:
+    mdp = known.asker.mdp
+    shape = (len(episodes), mdp.num_states)
+    moments = np.zeros((*shape, 3))  # of the reward so far: its powers 0, 1 and 2, where the chain is in each state
+    moments[np.arange(len(episodes)), log.states[episodes, 0], 0] = 1
+    path = np.zeros((len(episodes), steps + 1, mdp.num_states)) if keep else None
+    live, cells = ~mdp.absorbing, len(episodes) * mdp.num_states
+    for step in range(steps + 1):
+        if path is not None:
+            path[:, step] = moments[:, :, 0]
+        if step == steps:
+            break
+        place, state = np.nonzero((moments[:, :, 0] > 0) & live)
+        entry, action = np.nonzero(choices := choose(step, episodes[place], state))
+        place, state = place[entry], state[entry]
+        rows = known.rows(episodes[place], step, state, action)
+        before = moments[place, state] * choices[entry, action][:, None]
+        moments *= mdp.absorbing[:, None]
+        shifts = place * mdp.num_states
+        after = _spread(rows.chances, shifts, cells) @ before
+        # In the expansion of (reward so far + gain) ** power; few entries, since most rewards are for reaching an end.
+        gains, squares = (factor**step * _spread(rows.gains, shifts, cells), _spread(rows.squares, shifts, cells))
+        after[:, 1] += gains @ before[:, 0]
+        after[:, 2] += 2 * (gains @ before[:, 1]) + factor ** (2 * step) * (squares @ before[:, 0])
+        moments += after.reshape(moments.shape)
+        bar.advance(len(episodes))
+    _, first, second = moments.sum(axis=1).T
+    return _Part(first, second, sparse.csr_array(moments[:, :, 0]), path)
+
+
+def _spread(rows: sparse.csr_array, shifts: Ints, cells: int) -> sparse.csc_array:
+    """A matrix that takes what leaves each entry to the cells (episode, state) where it arrives."""
+    cell = rows.indices + np.repeat(shifts, np.diff(rows.indptr))
+    return sparse.csc_array((rows.data, cell, rows.indptr), shape=(cells, len(shifts)))
+
+
+class ChainRows(NamedTuple):
+    """Rows of the counterfactual chain: [row, state]."""
+
+    chances: sparse.csr_array
+    gains: sparse.csr_array
+    """Chances times rewards."""
+    squares: sparse.csr_array
+    """Chances times squared rewards."""
+
+
+class Answers:
+    """Remembers the answer to every question that was asked."""
+
+    def __init__(self, asker: Questioner, facts: Facts):
+        self.asker = asker
+        self._facts = facts
+        self._keys = np.zeros(0, np.int64)
+        nothing = sparse.csr_array((0, asker.mdp.num_states))
+        self._rows = ChainRows(nothing, nothing, nothing)
+
+    def rows(self, episode: Ints, step: int, state: Ints, action: Ints) -> ChainRows:
+        """The chain's rows from these states under these actions, given what was seen in each episode at this step."""
+        mdp, facts = self.asker.mdp, self._facts
+        fact = facts.of_step[episode, step] if step < facts.of_step.shape[1] else np.full(len(episode), -1)
+        keys = ((fact + 1) * mdp.num_states + state) * mdp.num_actions + action
+        place = self._find(keys)
+        unknown = place < 0
+        if unknown.any():
+            self._learn(np.unique(keys[unknown]))
+            place = self._find(keys)
+        return ChainRows(*(each[place] for each in self._rows))
+
+    def _find(self, keys: Ints) -> Ints:
+        if len(self._keys) == 0:
+            return np.full(len(keys), -1)
+        place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        return np.where(self._keys[place] == keys, place, -1)
+
+    def _learn(self, keys: Ints) -> None:
+        facts, mdp = self._facts, self.asker.mdp
+        fact, world = np.divmod(keys, mdp.num_states * mdp.num_actions)
+        state, action = np.divmod(world, mdp.num_actions)
+        chances = mdp.probs[state, action]  # what holds after an episode's end
+        seen = np.flatnonzero(fact)
+        which = fact[seen] - 1
+        asked = Questions(facts.state[which], facts.action[which], facts.next_slot[which], state[seen], action[seen])
+        chances[seen] = self.asker.rows(asked)
+        successors, rewards = mdp.successors[state, action], mdp.rewards[state, action]
+        everything = np.concatenate([self._keys, keys])
+        order = np.argsort(everything)
+        self._keys = everything[order]
+        self._rows = ChainRows(
+            *(
+                sparse.csr_array(sparse.vstack([known, _packed(values, successors, mdp.num_states)], format="csr"))[
+                    order
+                ]
+                for known, values in zip(self._rows, (chances, chances * rewards, chances * rewards**2), strict=True)
+            )
+        )
+
+
+def _packed(values: Float[np.ndarray, "m w"], successors: Int[np.ndarray, "m w"], num_states: int) -> sparse.csr_array:
+    row, slot = np.nonzero(values)
+    return sparse.csr_array((values[row, slot], (row, successors[row, slot])), shape=(len(values), num_states))

@@ -1,0 +1,179 @@
+"""Counterfactual questions between any two rows of a process, asked of a coupling in bulk.
+
+A question is (s, a, s', c, b): in state s, action a led to s'; where would action b have led from state c? Its answer
+is one row of a coupling over the outcomes that either row can reach, which are few, whatever the number of states.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float, Int, PRNGKeyArray
+
+from countermax._core.errors import InputError
+from countermax.couplings import AbstractCoupling, AbstractSampler
+from countermax.mdp._arrays import Floats, Ints, Values, as_indices
+from countermax.mdp._process import FiniteMDP
+
+_CHUNKS = (256, 4_096, 16_384)  # questions for one call: few shapes, each compiled once
+_ROUND = 8  # numbers of outcomes are rounded up to a multiple of this, so that few shapes are compiled
+_NOBODY = np.iinfo(np.int64).max
+
+
+class Questions(NamedTuple):
+    """What was seen, and what is asked; vectors of one length."""
+
+    state: Ints
+    action: Ints
+    next_slot: Ints
+    """The slot of the row (state, action) that the observed successor has."""
+    other_state: Ints
+    other_action: Ints
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Questioner:
+    """Puts questions about one process to one coupling."""
+
+    mdp: FiniteMDP
+    coupling: AbstractSampler
+    labels: Int[np.ndarray, " s"]
+    """What a state is called as an outcome: outcomes of two rows are the same if their labels are."""
+    num_labels: int
+    tied: bool
+    """Whether the coupling is for this number of labels and no other, so that it has to see all of them."""
+
+    def rows(self, questions: Questions) -> Float[np.ndarray, "n w"]:
+        """The exact answers: probabilities of the slots of the rows (other_state, other_action)."""
+        if not isinstance(self.coupling, AbstractCoupling):
+            name = type(self.coupling).__name__
+            raise InputError(f"`coupling` must have an exact law, but {name} can only draw; use `sample_replay`")
+        count = len(questions.state)
+        answers = np.zeros((count, self.mdp.width))
+        with jax.enable_x64(True):
+            for part in _parts(count):
+                log_p, log_q, x, places = self.logits(Questions(*(each[part] for each in questions)))
+                found = np.asarray(_exact(self.coupling, log_p, log_q, x))[: len(places)]
+                answers[part] = np.take_along_axis(found, places, axis=1)
+        answers *= self.mdp.probs[questions.other_state, questions.other_action] > 0
+        return answers / answers.sum(axis=1, keepdims=True)
+
+    def draws(self, questions: Questions, key: PRNGKeyArray) -> Ints:
+        """One drawn answer for each question: a slot of the row (other_state, other_action)."""
+        count = len(questions.state)
+        slots = np.zeros(count, np.int64)
+        with jax.enable_x64(True):
+            for part in _parts(count):
+                log_p, log_q, x, places = self.logits(Questions(*(each[part] for each in questions)))
+                keys = jax.random.split(jax.random.fold_in(key, part.start), len(log_p))
+                found = np.asarray(_drawn(self.coupling, log_p, log_q, x, keys))[: len(places)]
+                possible = self.mdp.probs[questions.other_state[part], questions.other_action[part]] > 0
+                slots[part] = ((places == found[:, None]) & possible).argmax(axis=1)
+        return slots
+
+    def logits(self, asked: Questions) -> tuple[Floats, Floats, Ints, Ints]:
+        """Logits of both worlds, what was seen, and where the slots of the other world's row are among the outcomes."""
+        count = next(size for size in _CHUNKS if len(asked.state) <= size)
+        first, second = (asked.state, asked.action), (asked.other_state, asked.other_action)
+        places_p, places_q, size = self._places(first, second)
+        log_p, log_q = (np.full((count, size + 1), -np.inf) for _ in range(2))
+        with np.errstate(divide="ignore"):
+            for logits, places, row in ((log_p, places_p, first), (log_q, places_q, second)):
+                np.put_along_axis(logits[: len(places)], places, np.log(self.mdp.probs[row]), axis=1)
+        x = np.zeros(count, np.int64)
+        x[: len(places_p)] = np.take_along_axis(places_p, asked.next_slot[:, None], axis=1)[:, 0]
+        log_p[len(places_p) :, 0] = log_q[len(places_p) :, 0] = 0  # filler: one certain outcome
+        return log_p[:, :size], log_q[:, :size], x, np.minimum(places_q, size - 1)
+
+    def _places(self, first: tuple[Ints, Ints], second: tuple[Ints, Ints]) -> tuple[Ints, Ints, int]:
+        """Where each slot is among the outcomes, in the order of their labels; padding is one place behind them all."""
+        named = [
+            np.where(self.mdp.probs[row] > 0, self.labels[self.mdp.successors[row]], _NOBODY) for row in (first, second)
+        ]
+        if self.tied:
+            places = [np.minimum(each, self.num_labels) for each in named]
+            return places[0], places[1], self.num_labels
+        both = np.concatenate(named, axis=1)
+        order = np.argsort(both, axis=1, kind="stable")
+        ordered = np.take_along_axis(both, order, axis=1)
+        fresh = np.ones_like(ordered)
+        fresh[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+        ranks = fresh.cumsum(axis=1) - 1
+        everywhere = np.empty_like(ranks)
+        np.put_along_axis(everywhere, order, ranks, axis=1)
+        most = int((fresh * (ordered < _NOBODY)).sum(axis=1).max(initial=1))
+        size = -(-most // _ROUND) * _ROUND
+        everywhere[both == _NOBODY] = size
+        return everywhere[:, : self.mdp.width], everywhere[:, self.mdp.width :], size
+
+
+def _parts(count: int) -> Iterator[slice]:
+    for start in range(0, count, _CHUNKS[-1]):
+        yield slice(start, min(start + _CHUNKS[-1], count))
+
+
+def questioner(mdp: FiniteMDP, coupling: AbstractSampler, outcomes: Values | None = None) -> Questioner:
+    """Checks that the coupling fits the process.
+
+    Args:
+        mdp: The process.
+        coupling: Any; one that is made for a number of outcomes is asked over all of them, others over the outcomes
+            that the two rows at hand can reach.
+        outcomes: What each state is called as an outcome; by default by its own index.
+    """
+    if not isinstance(coupling, AbstractSampler):
+        hint = "; make an instance of it" if isinstance(coupling, type) else ""
+        raise InputError(f"`coupling` must be a coupling, got {coupling!r}{hint}")
+    labels = _as_labels(mdp, outcomes)
+    num_labels = int(labels.max()) + 1
+    if not _accepts(coupling, num_labels):
+        raise InputError(
+            f"`coupling` must take as many outcomes as there are, {num_labels}, but {type(coupling).__name__} does not"
+        )
+    return Questioner(mdp, coupling, labels, num_labels, tied=not _accepts(coupling, num_labels + 1))
+
+
+def _as_labels(mdp: FiniteMDP, outcomes: Values | None) -> Ints:
+    if outcomes is None:
+        return np.arange(mdp.num_states)
+    labels = np.asarray(outcomes)
+    if labels.shape != (mdp.num_states,):
+        raise InputError(f"`outcomes` must have one label for each of {mdp.num_states} states, got {labels.shape}")
+    labels = as_indices("outcomes", labels, _NOBODY)
+    named = np.sort(np.where(mdp.probs > 0, labels[mdp.successors], -1 - np.arange(mdp.width)), axis=2)
+    twice = (np.diff(named, axis=2) == 0).any(axis=2)
+    if twice.any():
+        state, action = divmod(int(twice.argmax()), mdp.num_actions)
+        raise InputError(
+            f"`outcomes` must tell the successors of a row apart, but two of {mdp.name_of_state(state)}, "
+            f"{mdp.name_of_action(action)} share a label"
+        )
+    return labels
+
+
+def _accepts(coupling: AbstractSampler, size: int) -> bool:
+    """Whether the coupling takes so many outcomes, found out without computing anything."""
+    logits = jnp.zeros(size)
+    try:
+        eqx.filter_eval_shape(lambda: coupling._pair(logits, logits, key=jax.random.key(0)))
+    except InputError:
+        return False
+    return True
+
+
+@eqx.filter_jit
+def _exact(coupling: AbstractCoupling, log_p: ArrayLike, log_q: ArrayLike, x: ArrayLike) -> Array:
+    return jax.vmap(coupling._counterfactual_probs)(jnp.asarray(log_p), jnp.asarray(log_q), jnp.asarray(x))
+
+
+@eqx.filter_jit
+def _drawn(coupling: AbstractSampler, log_p: ArrayLike, log_q: ArrayLike, x: ArrayLike, keys: Array) -> Array:
+    def one(log_p: Array, log_q: Array, x: Array, key: PRNGKeyArray) -> Array:
+        return coupling._counterfactual(log_p, log_q, x, key=key)
+
+    return jax.vmap(one)(jnp.asarray(log_p), jnp.asarray(log_q), jnp.asarray(x), keys)

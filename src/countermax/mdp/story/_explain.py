@@ -1,0 +1,158 @@
+"""One patient: factual and counterfactual side by side, with what is certain, what is not, and where it was decided."""
+
+from collections.abc import Hashable, Mapping
+
+import numpy as np
+
+from countermax._core.errors import InputError
+from countermax.couplings import AbstractCoupling, GumbelMax, InverseCDF
+from countermax.mdp._arrays import Floats, Values, as_floats
+from countermax.mdp._log import EpisodeLog
+from countermax.mdp._planning import as_horizon, as_policy
+from countermax.mdp._process import FiniteMDP
+from countermax.mdp.replays import Replay, leeway, replay, single_decisions, trajectory_bounds
+from countermax.mdp.story._explanation import Explanation
+
+_MOST_ENDS = 4
+_NOTHING = ("none", "nothing")
+
+
+def explain(
+    mdp: FiniteMDP,
+    log: EpisodeLog,
+    episode: Hashable,
+    policy: Values,
+    *,
+    mechanisms: Mapping[str, AbstractCoupling] | None = None,
+    features: Mapping[str, Values] | None = None,
+    outcomes: Values | None = None,
+    horizon: int | None = None,
+    discount: float = 1.0,
+) -> Explanation:
+    """What would have become of one patient under another policy, and how much of the answer is the mechanism's doing.
+
+    Args:
+        mdp: The process.
+        log: What happened.
+        episode: The patient: the name of an episode, or its position where episodes have no names.
+        policy: [state, action]: what would have been done.
+        mechanisms: Couplings by name; steps and decisions are judged by the first. By default Gumbel-max and inverse
+            CDF.
+        features: What to follow over time: a number for each state, by name; probabilities and indicators read best. By
+            default the ends that episodes come to.
+        outcomes: What each state is called as an outcome; see `replay`.
+        horizon: How many steps; by default as many as the longest episode has.
+        discount: What a reward is worth one step later.
+    """
+    position = find_episode(log, episode)
+    if mechanisms is None:
+        mechanisms = {"Gumbel-max": GumbelMax(), "inverse CDF": InverseCDF()}
+    if not mechanisms:
+        raise InputError("`mechanisms` must name at least one mechanism")
+    probs = as_policy(mdp, policy)
+    steps = log.longest if horizon is None else as_horizon(horizon)
+    names, table = _as_features(mdp, log, features)
+    one = log.select([position])
+    length = int(one.lengths[0])
+    replays: dict[str, Replay] = {
+        name: replay(
+            mdp, one, probs, each, outcomes=outcomes, horizon=steps, discount=discount, path=True, progress=False
+        )
+        for name, each in mechanisms.items()
+    }
+    paths = {name: _path(each) for name, each in replays.items()}
+    lower, upper = _feature_bounds(mdp, one, probs, table, steps)
+    bounds = trajectory_bounds(mdp, one, probs, horizon=steps, discount=discount, progress=False)
+    first = next(iter(mechanisms.values()))
+    treatments, contents = _treatments(mdp)
+    taken = next(iter(paths.values()))[:-1] * ~mdp.absorbing @ (probs @ contents)
+    states, actions = one.states[0, : length + 1], one.actions[0, :length]
+    return Explanation(
+        episode=log.name_of(position),
+        features=names,
+        observed=table[states],
+        counterfactual={name: path @ table for name, path in paths.items()},
+        lower=lower,
+        upper=upper,
+        observed_return=float(one.returns(discount)[0]),
+        values={name: float(each.values[0]) for name, each in replays.items()},
+        standard_deviations={name: float(np.sqrt(each.variances[0])) for name, each in replays.items()},
+        value_bounds=(float(bounds.lower[0]), float(bounds.upper[0])),
+        leeway=leeway(mdp, one, probs, first, outcomes=outcomes, horizon=steps, discount=discount),
+        decisions=single_decisions(mdp, one, first, outcomes=outcomes, horizon=steps, discount=discount),
+        treatments=treatments,
+        given=contents[actions],
+        wanted=taken,
+        state_labels=tuple(_name(mdp.state_names, "state", state) for state in states.tolist()),
+        action_labels=tuple(_name(mdp.action_names, "action", action) for action in actions.tolist()),
+        action_names=tuple(_name(mdp.action_names, "action", action) for action in range(mdp.num_actions)),
+    )
+
+
+def find_episode(log: EpisodeLog, episode: Hashable) -> int:
+    """The position of an episode; a name may be given as text."""
+    names = [log.name_of(position) for position in range(len(log))]
+    for candidate in (episode, str(episode)):
+        for position, name in enumerate(names):
+            if name == candidate or str(name) == candidate:
+                return position
+    shown = ", ".join(map(str, names[:8])) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+    raise InputError(f"`episode` must be in the log ({shown}), got {episode!r}")
+
+
+def _path(replayed: Replay) -> Floats:
+    assert replayed.path is not None
+    return replayed.path[0]
+
+
+def _as_features(
+    mdp: FiniteMDP, log: EpisodeLog, features: Mapping[str, Values] | None
+) -> tuple[tuple[str, ...], Floats]:
+    if features is None:
+        ends = log.last_states[mdp.absorbing[log.last_states]]
+        often = np.bincount(ends, minlength=mdp.num_states)
+        chosen = np.argsort(-often, kind="stable")[:_MOST_ENDS]
+        found = {_name(mdp.state_names, "state", int(end)): np.eye(mdp.num_states)[end] for end in chosen if often[end]}
+        if not found:
+            raise InputError("`features` must be given: no episode of this log comes to an end of the process")
+    else:
+        found = {name: as_floats(f"features[{name!r}]", values) for name, values in features.items()}
+    for name, values in found.items():
+        if values.shape != (mdp.num_states,) or not np.isfinite(values).all():
+            raise InputError(
+                f"`features[{name!r}]` must have one finite number for each of {mdp.num_states} states, "
+                f"got shape {values.shape}"
+            )
+    if not found:
+        raise InputError("`features` must name at least one")
+    return tuple(found), np.stack(list(found.values()), axis=1)
+
+
+def _feature_bounds(
+    mdp: FiniteMDP, one: EpisodeLog, policy: Floats, table: Floats, steps: int
+) -> tuple[Floats, Floats]:
+    """For each time and feature: the recursion backwards from that time, with the feature as the only reward."""
+    copies = one.select(np.zeros(table.shape[1], np.int64))
+    start = table[one.states[0, 0]]
+    ends = [(start, start)]
+    for time in range(1, steps + 1):
+        found = trajectory_bounds(
+            mdp, copies, policy, horizon=time, discount=1.0, rewards=0.0, final=table.T, progress=False
+        )
+        ends.append((found.lower, found.upper))
+    lower, upper = (np.stack(each) for each in zip(*ends, strict=True))
+    return lower, upper
+
+
+def _treatments(mdp: FiniteMDP) -> tuple[tuple[str, ...], Floats]:
+    """What actions are made of, from names such as `antibiotic + ventilation`; [action, part]."""
+    parts = [
+        [part for part in _name(mdp.action_names, "action", action).split(" + ") if part not in _NOTHING]
+        for action in range(mdp.num_actions)
+    ]
+    names = tuple(dict.fromkeys(part for each in parts for part in each))
+    return names, np.array([[name in each for name in names] for each in parts], np.float64)
+
+
+def _name(names: tuple[str, ...] | None, kind: str, index: int) -> str:
+    return f"{kind} {index}" if names is None else names[index]

@@ -1,0 +1,212 @@
+"""Where a row's outcome probabilities come from: columns, an array, or a classifier that is asked."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, final
+
+import numpy as np
+
+from countermax._core.errors import InputError
+from countermax._core.labels import listed
+from countermax.tables.frames import AbstractFrame, Floats, as_frame
+
+
+class AbstractSource(ABC):
+    """One row of probabilities for each row of a frame."""
+
+    @property
+    @abstractmethod
+    def labels(self) -> tuple[Hashable, ...] | None:
+        """Its own names of the outcomes, in the order of its probabilities; None where it has none."""
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """How many outcomes there are."""
+
+    @abstractmethod
+    def read(self, rows: AbstractFrame, start: int) -> Floats:
+        """Probabilities [rows, outcomes] of some rows, the first of which is row `start` of the whole frame."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Predicted(AbstractSource):
+    """Probabilities that a fitted classifier gives, after some columns have been changed.
+
+    The classifier is anything with `classes_` and `predict_proba`, as in scikit-learn; it is asked in batches.
+    """
+
+    classifier: Any
+    change: Mapping[str, Any] = field(default_factory=dict)
+    """For each column to be changed: a value for all rows, one for each row, or a function of the column."""
+    features: Sequence[Hashable] | None = None
+    """The columns that it reads; by default those it was fitted on."""
+
+    def __post_init__(self) -> None:
+        for name in ("predict_proba", "classes_"):
+            try:
+                getattr(self.classifier, name)
+            except AttributeError as error:
+                kind = type(self.classifier).__name__
+                raise InputError(
+                    f"`classifier` must be fitted and give probabilities, but {kind} has no `{name}` ({error}); fit it "
+                    "first, or wrap it in one that has, such as CalibratedClassifierCV"
+                ) from error
+        if np.ndim(self.classifier.classes_) != 1 or isinstance(self.classifier.classes_, list):
+            raise InputError("`classifier` must predict one outcome, got one that predicts several")
+
+    @property
+    def labels(self) -> tuple[Hashable, ...]:
+        """The classes of the classifier."""
+        return tuple(np.asarray(self.classifier.classes_).tolist())
+
+    @property
+    def width(self) -> int:
+        """How many classes there are."""
+        return len(self.classifier.classes_)
+
+    def read(self, rows: AbstractFrame, start: int) -> Floats:
+        """Asks the classifier about some rows."""
+        trained_on = getattr(self.classifier, "feature_names_in_", None)
+        names = self.features if self.features is not None else trained_on
+        if names is None:
+            raise InputError("`features` must name the columns that the classifier reads: it was fitted without names")
+        for name in names:
+            rows.column("features", name)
+        for name in self.change:
+            if name not in list(names):
+                raise InputError(f"`change` must change what the classifier reads ({listed(names)}), got {name!r}")
+        change = {name: self._changed(name, value, rows, start) for name, value in self.change.items()}
+        inputs = rows.features(list(names), change)
+        try:
+            probs = self.classifier.predict_proba(inputs if trained_on is not None else inputs.to_numpy())
+        except ValueError as error:
+            last = rows.first_row + rows.num_rows - 1
+            reason = str(error).partition("\n")[0]
+            raise InputError(
+                f"`classifier` must predict every row, but failed in rows {rows.first_row} to {last}: {reason}"
+            ) from error
+        return np.asarray(probs, np.float64)
+
+    @staticmethod
+    def _changed(name: str, value: Any, rows: AbstractFrame, start: int) -> Any:
+        if callable(value):
+            return value(rows.column("change", name))
+        if np.ndim(value) == 0:
+            return value
+        return np.asarray(value)[start : start + rows.num_rows]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Columns(AbstractSource):
+    """Probabilities that stand in columns."""
+
+    argument: str
+    names: Sequence[Hashable]
+    own_labels: tuple[Hashable, ...] | None
+
+    @property
+    def labels(self) -> tuple[Hashable, ...] | None:
+        """The labels that came with the names, if any."""
+        return self.own_labels
+
+    @property
+    def width(self) -> int:
+        """How many columns there are."""
+        return len(self.names)
+
+    def read(self, rows: AbstractFrame, start: int) -> Floats:
+        """Reads the columns."""
+        return rows.numbers(self.argument, self.names)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Matrix(AbstractSource):
+    """Probabilities in an array [rows, outcomes]."""
+
+    array: Floats
+    own_labels: tuple[Hashable, ...] | None
+
+    @property
+    def labels(self) -> tuple[Hashable, ...] | None:
+        """The labels that came with the array, if any."""
+        return self.own_labels
+
+    @property
+    def width(self) -> int:
+        """The second size of the array."""
+        return self.array.shape[1]
+
+    def read(self, rows: AbstractFrame, start: int) -> Floats:
+        """Cuts the rows out."""
+        return self.array[start : start + rows.num_rows]
+
+
+Given: TypeAlias = Any
+"""Probabilities as they are handed in: columns, an array, a classifier or a source; see `as_source`."""
+
+
+def as_source(argument: str, given: Given, frame: AbstractFrame) -> AbstractSource:
+    """Makes sense of what was handed in.
+
+    A string is the beginning of the names of columns, one for each outcome; a mapping says which column belongs to
+    which label; a list names columns in the order of the labels. Otherwise it is an array or a frame with a row for
+    each row, or a classifier.
+    """
+    if isinstance(given, Predicted):
+        for name, value in given.change.items():
+            if not callable(value) and np.ndim(value) > 0 and np.shape(value) != (frame.num_rows,):
+                raise InputError(
+                    f"`change` must have one value of {name!r} for each of {frame.num_rows} rows, "
+                    f"got shape {np.shape(value)}"
+                )
+    if isinstance(given, AbstractSource):
+        return given
+    if hasattr(given, "predict_proba") or hasattr(given, "classes_"):
+        return Predicted(given)
+    if isinstance(given, str):
+        return _by_prefix(argument, given, frame)
+    if isinstance(given, Mapping):
+        return Columns(argument, tuple(given.values()), tuple(given))
+    if isinstance(given, list | tuple) and given and all(isinstance(name, str) for name in given):
+        return Columns(argument, tuple(given), None)
+    return _as_matrix(argument, given, frame)
+
+
+def _by_prefix(argument: str, prefix: str, frame: AbstractFrame) -> Columns:
+    names = [name for name in frame.columns if isinstance(name, str) and name.startswith(prefix) and name != prefix]
+    if not names:
+        raise InputError(
+            f"`{argument}` must be the beginning of the names of columns with probabilities, but none begins with "
+            f"{prefix!r}; the columns are {listed(frame.columns)}"
+        )
+    for name in names:
+        frame.column(argument, name)
+    return Columns(argument, names, tuple(name.removeprefix(prefix) for name in names))
+
+
+def _as_matrix(argument: str, given: Any, frame: AbstractFrame) -> Matrix:
+    labels: tuple[Hashable, ...] | None = None
+    if hasattr(given, "columns") or hasattr(given, "column_names"):
+        table = as_frame(given)
+        labels = tuple(table.columns)
+        index, own_index = getattr(given, "index", None), getattr(frame.native, "index", None)
+        if index is not None and own_index is not None and not index.equals(own_index):
+            raise InputError(f"`{argument}` must have the index of the frame; align them, or pass an array")
+        given = table.numbers(argument, table.columns)
+    try:
+        array = np.asarray(given, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"`{argument}` must be columns (a prefix of their names, a list or a mapping from labels), an array, or a "
+            f"classifier, got {type(given).__name__}"
+        ) from error
+    if array.ndim != 2 or len(array) != frame.num_rows:
+        raise InputError(
+            f"`{argument}` must have a row of probabilities for each of {frame.num_rows} rows, got shape {array.shape}"
+        )
+    return Matrix(array, labels)

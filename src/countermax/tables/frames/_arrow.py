@@ -1,0 +1,113 @@
+"""Tables of Arrow, which is what files are read into."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from countermax._core.errors import InputError
+from countermax._core.extras import import_pyarrow
+from countermax._core.labels import Labels
+from countermax.tables.frames._base import AbstractFrame, Block, Codes, Floats, native_labels
+
+pa = import_pyarrow()
+
+
+@final
+class ArrowFrame(AbstractFrame):
+    """An Arrow table."""
+
+    @property
+    def columns(self) -> list[Hashable]:
+        """The names of the columns."""
+        return self.native.column_names
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are."""
+        return self.native.num_rows
+
+    def rows(self, start: int, stop: int) -> "ArrowFrame":
+        """Some of the rows."""
+        return ArrowFrame(self.native.slice(start, stop - start), self.first_row + start)
+
+    def own(self, name: str, values: Any) -> Any:
+        """An array or column of values that has one for each row, as an Arrow array."""
+        column = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
+        if len(column) != self.num_rows:
+            raise InputError(f"`{name}` must have one value for each of {self.num_rows} rows, got {len(column)}")
+        return column
+
+    def factorised(self, values: Any) -> tuple[Codes, list[Any]]:
+        """A column as indices into its distinct values; a missing one has the index -1."""
+        if pa.types.is_null(values.type):
+            return np.full(len(values), -1, np.int64), []
+        if pa.types.is_floating(values.type):
+            values = pa.compute.if_else(pa.compute.is_null(values, nan_is_null=True), None, values)
+        if not pa.types.is_dictionary(values.type):
+            try:
+                values = values.dictionary_encode()
+            except pa.ArrowNotImplementedError as error:
+                raise InputError(f"`outcome` must hold plain labels, got {values.type}") from error
+        if isinstance(values, pa.ChunkedArray):
+            values = values.unify_dictionaries().combine_chunks()
+        if isinstance(values, pa.ChunkedArray):  # of nothing at all
+            return np.zeros(0, np.int64), []
+        codes = values.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        return codes.astype(np.int64), values.dictionary.to_pylist()
+
+    def labelled(self, codes: Codes, labels: Labels, like: Any) -> Any:
+        """A column of labels, in the type of the column `like`; missing where the code is negative."""
+        dtype = like.type.value_type if pa.types.is_dictionary(like.type) else like.type
+        tests = ((pa.types.is_boolean, bool), (pa.types.is_integer, int), (pa.types.is_floating, float))
+        kind = next((kind for test, kind in tests if test(dtype)), None if pa.types.is_null(dtype) else str)
+        values = native_labels(labels, self.factorised(like)[1], kind)
+        try:
+            array = pa.array(values, type=None if pa.types.is_null(dtype) else dtype)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            array = pa.array([str(value) for value in values])  # labels of a kind that the column cannot hold
+        return array.take(pa.array(codes, mask=codes < 0))
+
+    def features(self, names: Sequence[Hashable] | None, change: Mapping[str, Any]) -> Any:
+        """Classifiers do not read Arrow tables."""
+        raise InputError("a classifier must be asked with a pandas or polars DataFrame, got an Arrow table; convert it")
+
+    def made(self, pieces: Sequence[Block | tuple[str, Any]], *, extend: bool) -> Any:
+        """A table from blocks of numbers and single columns, behind this table's own or alone."""
+        table = self.native if extend else self.native.select([])
+        for name, values in pieces:
+            if isinstance(name, str):
+                table = table.append_column(name, values if isinstance(values, pa.Array) else pa.array(values))
+                continue
+            for each, row in zip(name, values, strict=True):
+                table = table.append_column(each, pa.array(row, from_pandas=True))
+        return table
+
+    @staticmethod
+    def from_columns(columns: Mapping[str, Sequence[Any]]) -> Any:
+        """A new table."""
+        return pa.table(dict(columns))
+
+    def texts(self, values: Sequence[str | None]) -> Any:
+        """A column of text."""
+        return pa.array(values, type=pa.string())
+
+    def flags(self, values: NDArray[np.bool_], missing: NDArray[np.bool_]) -> Any:
+        """A column of booleans, some of them missing."""
+        return pa.array(values, mask=missing)
+
+    def _column(self, name: Hashable) -> Any:
+        return self.native.column(name)
+
+    def _numbers(self, name: Hashable) -> Floats | None:
+        column = self.native.column(name)
+        kind = column.type
+        numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+        if not (numeric or pa.types.is_boolean(kind) or pa.types.is_null(kind)):
+            return None
+        return column.cast(pa.int8()).cast(pa.float64()).to_numpy() if pa.types.is_boolean(kind) else _floats(column)
+
+
+def _floats(column: Any) -> Floats:
+    return column.cast(pa.float64(), safe=False).to_numpy()

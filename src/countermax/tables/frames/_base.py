@@ -1,0 +1,132 @@
+"""Frames of pandas, polars and Arrow behind one small interface, so that nothing else has to know which it is."""
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from countermax._core.errors import InputError
+from countermax._core.labels import Labels, listed
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+Block = tuple[Sequence[str], Floats]
+"""Names, and one row of numbers for each of them."""
+
+
+class AbstractFrame(ABC):
+    """A frame, or some of its rows."""
+
+    def __init__(self, native: Any, first_row: int = 0):
+        self.native = native
+        self.first_row = first_row
+        self._count = Counter(self.columns)
+
+    @property
+    @abstractmethod
+    def columns(self) -> list[Hashable]:
+        """The names of the columns."""
+
+    @property
+    @abstractmethod
+    def num_rows(self) -> int:
+        """How many rows there are."""
+
+    @abstractmethod
+    def rows(self, start: int, stop: int) -> "AbstractFrame":
+        """Some of the rows."""
+
+    @abstractmethod
+    def own(self, name: str, values: Any) -> Any:
+        """An array or column of values that has one for each row, as a column of this library."""
+
+    @abstractmethod
+    def factorised(self, values: Any) -> tuple[Codes, list[Any]]:
+        """A column as indices into its distinct values; a missing one has the index -1."""
+
+    @abstractmethod
+    def labelled(self, codes: Codes, labels: Labels, like: Any) -> Any:
+        """A column of labels, in the type of the column `like`; missing where the code is negative."""
+
+    @abstractmethod
+    def features(self, names: Sequence[Hashable] | None, change: Mapping[str, Any]) -> Any:
+        """Some of the columns as a frame of this library, with others in place of those in `change`."""
+
+    @abstractmethod
+    def made(self, pieces: Sequence[Block | tuple[str, Any]], *, extend: bool) -> Any:
+        """A frame of this library from blocks of numbers and single columns, behind this frame's own or alone."""
+
+    @staticmethod
+    @abstractmethod
+    def from_columns(columns: Mapping[str, Sequence[Any]]) -> Any:
+        """A new frame of this library."""
+
+    @abstractmethod
+    def texts(self, values: Sequence[str | None]) -> Any:
+        """A column of text."""
+
+    @abstractmethod
+    def flags(self, values: NDArray[np.bool_], missing: NDArray[np.bool_]) -> Any:
+        """A column of booleans, some of them missing."""
+
+    @abstractmethod
+    def _numbers(self, name: Hashable) -> Floats | None:
+        """A column as numbers, NaN where one is missing; None if it does not hold numbers."""
+
+    @abstractmethod
+    def _column(self, name: Hashable) -> Any: ...
+
+    def column(self, argument: str, name: Hashable) -> Any:
+        """A column by its name, which must be there once."""
+        if self._count[name] == 1:
+            return self._column(name)
+        if self._count[name]:
+            raise InputError(
+                f"`{argument}` must name one column, but {self._count[name]} columns are called {name!r}; rename them"
+            )
+        raise InputError(f"`{argument}` must name a column, got {name!r}; the columns are {listed(self.columns)}")
+
+    def numbers(self, argument: str, names: Sequence[Hashable]) -> Floats:
+        """Columns of numbers side by side; NaN where one is missing."""
+        result = np.empty((self.num_rows, len(names)))
+        for place, name in enumerate(names):
+            column = self.column(argument, name)
+            numbers = self._numbers(name)
+            if numbers is None:
+                kind = getattr(column, "dtype", None) or getattr(column, "type", None)
+                raise InputError(f"`{argument}` must name columns of numbers, but column {name!r} holds {kind}")
+            result[:, place] = numbers
+        return result
+
+    def row_name(self, row: int) -> str:
+        """How a message calls a row."""
+        return f"row {self.first_row + row} (counted from 0)"
+
+
+def check_new_names(frame: AbstractFrame, names: Sequence[str], hint: str) -> None:
+    """Refuses names that are there already, or that would be there twice."""
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    taken = [name for name in names if name in frame.columns]
+    if twice or taken:
+        where = "twice" if twice else "over one that is there"
+        raise InputError(f"the column {(twice or taken)[0]!r} would be written {where}; {hint}")
+
+
+def native_labels(labels: Labels, seen: Sequence[Any], kind: type | None) -> list[Any]:
+    """The labels as they stand in a column: the values seen there, and the others turned into its kind."""
+    own = {int(place): value for place, value in zip(labels.places(seen), seen, strict=True) if place >= 0}
+
+    def converted(place: int) -> Any:
+        label, text = labels.values[place], labels.texts[place]
+        if place in own or kind is None:
+            return own.get(place, label)
+        try:
+            value = text == "True" if kind is bool else kind(text)
+        except ValueError:
+            return label
+        return value if labels.places([value])[0] == place else label
+
+    return [converted(place) for place in range(len(labels))]

@@ -1,0 +1,141 @@
+"""Frames of pandas: the index is kept, and so are categories."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from countermax._core.errors import InputError
+from countermax._core.extras import import_pandas
+from countermax._core.labels import Labels
+from countermax.tables.frames._base import AbstractFrame, Block, Codes, Floats, native_labels
+
+pd = import_pandas()
+
+_TEXT = "str" if int(pd.__version__.partition(".")[0]) >= 3 else object  # before, "str" made words of missing values
+_NUMBERS_IN_OBJECTS = ("floating", "integer", "mixed-integer-float", "decimal", "boolean", "empty")
+
+
+@final
+class PandasFrame(AbstractFrame):
+    """A pandas DataFrame."""
+
+    def __init__(self, native: Any, first_row: int = 0):
+        if native.columns.nlevels > 1:
+            raise InputError("`frame` must have one name for each column, got several levels; flatten them")
+        super().__init__(native, first_row)
+
+    @property
+    def columns(self) -> list[Hashable]:
+        """The names of the columns."""
+        return self.native.columns.tolist()
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are."""
+        return len(self.native)
+
+    def rows(self, start: int, stop: int) -> "PandasFrame":
+        """Some of the rows."""
+        return PandasFrame(self.native.iloc[start:stop], self.first_row + start)
+
+    def own(self, name: str, values: Any) -> Any:
+        """An array or column of values that has one for each row, as a Series."""
+        if isinstance(values, pd.Series | pd.Index):
+            series = values
+            if isinstance(values, pd.Series) and not values.index.equals(self.native.index):
+                raise InputError(f"`{name}` must have the index of the frame; align them, or pass its values")
+        else:
+            series = pd.Series(
+                np.asarray(values) if not isinstance(values, pd.api.extensions.ExtensionArray) else values
+            )
+        if len(series) != self.num_rows:
+            raise InputError(f"`{name}` must have one value for each of {self.num_rows} rows, got {len(series)}")
+        return series
+
+    def factorised(self, values: Any) -> tuple[Codes, list[Any]]:
+        """A column as indices into its distinct values; a missing one has the index -1."""
+        try:
+            codes, uniques = pd.factorize(values)
+        except TypeError as error:
+            raise InputError(
+                f"`outcome` must hold plain labels, got values that cannot be compared ({error})"
+            ) from error
+        return np.asarray(codes, np.int64), uniques.tolist()
+
+    def labelled(self, codes: Codes, labels: Labels, like: Any) -> Any:
+        """A column of labels, in the type of the column `like`; missing where the code is negative."""
+        dtype = like.dtype
+        categorical = isinstance(dtype, pd.CategoricalDtype)
+        own = dtype.categories.tolist() if categorical else self.factorised(like)[1]
+        kinds = {"b": bool, "i": int, "u": int, "f": float, "O": None}
+        kind = kinds.get(dtype.kind, str) if not isinstance(dtype, pd.StringDtype) else str
+        values = native_labels(labels, own, None if categorical else kind)
+        if categorical:
+            texts = Labels(tuple(own)).texts
+            more = [value for value, text in zip(values, labels.texts, strict=True) if text not in texts]
+            dtype = pd.CategoricalDtype([*own, *more], dtype.ordered) if more else dtype
+        try:
+            array = pd.array(values, dtype=dtype)
+        except (TypeError, ValueError):
+            array = pd.array(values, dtype=object)  # labels of a kind that the column cannot hold
+        if (codes < 0).any() and dtype.kind in "biu" and not isinstance(dtype, pd.api.extensions.ExtensionDtype):
+            array = pd.array(values)  # the type of the same name that can be missing
+        return pd.Series(array.take(codes, allow_fill=True), index=self.native.index, dtype=array.dtype)
+
+    def features(self, names: Sequence[Hashable] | None, change: Mapping[str, Any]) -> Any:
+        """Some of the columns as a DataFrame, with others in place of those in `change`."""
+        chosen = self.native if names is None else self.native[list(names)]
+        if not change:
+            return chosen
+        chosen = chosen.copy(deep=False)
+        for name, value in change.items():
+            column = pd.Series(value, index=chosen.index)
+            if isinstance(chosen[name].dtype, pd.CategoricalDtype):
+                column = column.astype(chosen[name].dtype)
+                if column.isna().any():
+                    raise InputError(f"`change` must set {name!r} to one of its categories, got {value!r}")
+            chosen[name] = column
+        return chosen
+
+    def made(self, pieces: Sequence[Block | tuple[str, Any]], *, extend: bool) -> Any:
+        """A DataFrame from blocks of numbers and single columns, behind this frame's own or alone."""
+        parts = [self.native] if extend else []
+        for name, values in pieces:
+            if isinstance(name, str):
+                parts.append(pd.Series(values, index=self.native.index, name=name).to_frame())
+            else:
+                parts.append(pd.DataFrame(values.T, columns=list(name), index=self.native.index, copy=False))
+        return pd.concat(parts, axis=1)
+
+    @staticmethod
+    def from_columns(columns: Mapping[str, Sequence[Any]]) -> Any:
+        """A new DataFrame."""
+        return pd.DataFrame(dict(columns))
+
+    def texts(self, values: Sequence[str | None]) -> Any:
+        """A column of text."""
+        return pd.Series(values, index=self.native.index, dtype=_TEXT)
+
+    def flags(self, values: NDArray[np.bool_], missing: NDArray[np.bool_]) -> Any:
+        """A column of booleans, some of them missing."""
+        return pd.arrays.BooleanArray(values, missing) if missing.any() else values
+
+    def row_name(self, row: int) -> str:
+        """How a message calls a row."""
+        index = self.native.index
+        label = "" if isinstance(index, pd.RangeIndex) else f", index {index[row]!r}"
+        return f"row {self.first_row + row} (counted from 0{label})"
+
+    def _column(self, name: Hashable) -> Any:
+        return self.native[name]
+
+    def _numbers(self, name: Hashable) -> Floats | None:
+        column = self.native[name]
+        if column.dtype == object:
+            if pd.api.types.infer_dtype(column, skipna=True) not in _NUMBERS_IN_OBJECTS:
+                return None
+        elif not pd.api.types.is_numeric_dtype(column.dtype):
+            return None
+        return column.to_numpy(dtype=np.float64, na_value=np.nan)

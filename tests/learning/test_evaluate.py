@@ -1,0 +1,98 @@
+"""Evaluation on common pairs, and the optimum that it is measured against."""
+
+import io
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from rich.console import Console
+
+from countermax import (
+    Disagreement,
+    FixedPair,
+    GumbelMax,
+    Independent,
+    InputError,
+    InverseCDF,
+    MatrixLoss,
+    Maximal,
+    Optimal,
+    RandomPairs,
+    SquaredDifference,
+    evaluate,
+)
+from countermax.learning._optima import least_losses
+from countermax.learning._pairs import draw_pairs
+
+KEY = jax.random.key(0)
+SCORE = np.array([2.0, 0.0, 1.0, 3.0])
+MECHANISMS = {"Gumbel-max": GumbelMax(), "independent": Independent(), "sorted": InverseCDF.sorted_by(SCORE)}
+
+
+@pytest.fixture(scope="module")
+def evaluation():
+    return evaluate(MECHANISMS, RandomPairs(4), SquaredDifference(SCORE), key=KEY, num_pairs=120)
+
+
+def test_losses_are_exact_and_paired(evaluation):
+    p, q = draw_pairs(RandomPairs(4), 120, key=KEY)
+    loss = SquaredDifference(SCORE)(p[0], q[0])
+    for name, mechanism in MECHANISMS.items():
+        expected = (jax.jit(lambda p, q, each=mechanism: each.joint(p, q))(p[7], q[7]) * loss).sum()
+        assert evaluation.losses[name][7] == pytest.approx(float(expected), rel=1e-5)
+    rows = evaluation.rows()
+    assert rows["sorted"]["above_optimum"] == pytest.approx(0, abs=1e-5)
+    assert rows["Gumbel-max"]["difference"] == 0
+    differences = evaluation.losses["independent"] - evaluation.losses["Gumbel-max"]
+    assert rows["independent"]["difference_error"] == pytest.approx(differences.std(ddof=1) / np.sqrt(120))
+    assert rows["independent"]["difference_error"] < rows["independent"]["standard_error"]
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        SquaredDifference(SCORE),
+        Disagreement(),
+        SquaredDifference(SCORE, -SCORE),
+        MatrixLoss(np.arange(16.0).reshape(4, 4)),
+    ],
+    ids=["scalar", "disagreement", "a score for each world", "matrix"],
+)
+def test_the_optimum_is_the_transport_problems(loss):
+    p, q = draw_pairs(RandomPairs(4), 10, key=KEY)
+    found = least_losses(loss, p, q)
+    cost = jax.jit(lambda a, b: Optimal(loss(a, b)).cost(a, b))
+    expected = [float(cost(a, b)) for a, b in zip(p, q, strict=True)]
+    np.testing.assert_allclose(found, expected, atol=2e-5)
+
+
+def test_the_maximal_coupling_attains_the_least_disagreement():
+    result = evaluate({"maximal": Maximal()}, RandomPairs(5), Disagreement(), key=KEY, num_pairs=20)
+    np.testing.assert_allclose(result.losses["maximal"], result.optimum, atol=1e-5)
+
+
+def test_it_shows_itself(evaluation):
+    console = Console(file=io.StringIO(), width=120)
+    console.print(evaluation)
+    assert "above optimum" in console.file.getvalue()
+    assert evaluation.to_frame().loc["optimum", "above_optimum"] == 0
+    assert evaluation.to_dict()["num_pairs"] == 120
+    assert isinstance(evaluation.plot(), Figure)
+
+
+def test_one_pair_has_no_standard_error():
+    rows = evaluate(MECHANISMS, FixedPair(np.zeros(4), np.arange(4.0)), SquaredDifference(SCORE), key=KEY).rows()
+    assert rows["Gumbel-max"]["standard_error"] is None
+    assert rows["Gumbel-max"]["above_optimum"] > 0
+
+
+def test_bad_input_is_refused(as_users_call):
+    for mechanisms, reference, message in (
+        ({}, None, "at least one mechanism"),
+        ({"it": jnp.zeros(3)}, None, "must have exact laws"),
+        (MECHANISMS, "nobody", "`reference` must be one of"),
+    ):
+        with pytest.raises(InputError, match=message):
+            evaluate(mechanisms, RandomPairs(4), Disagreement(), key=KEY, reference=reference)
