@@ -1,4 +1,4 @@
-"""Frames of pandas, polars and Arrow behind one small interface; a library is imported when a frame of it comes along."""
+"""Frames of pandas, polars and Arrow behind one small interface; a library is imported when a frame of it comes."""
 
 from typing import Any
 
