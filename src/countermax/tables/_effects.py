@@ -19,7 +19,7 @@ from countermax._core.results import AbstractResult, plain
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, Gadget2, as_couplings
 from countermax.learning import Fit
-from countermax.tables._effect_sums import EffectSums
+from countermax.tables._moments import EffectMoments
 from countermax.tables._probabilities import ProbabilitiesLike
 from countermax.tables._rows import Question, RowReader
 from countermax.tables._scores import (
@@ -187,28 +187,28 @@ def effects(
     elif fit_options is not None:
         raise InputError("`fit_options` needs learn=True beside it")
 
-    sums = EffectSums(scores, compared, num_rows=reader.frame.num_rows, individual=outcome is not None)
+    moments = EffectMoments(scores, compared, num_rows=reader.frame.num_rows, individual=outcome is not None)
     with reader.bar("effects", progress) as bar:
         for chunk in reader.chunks(bar):
-            sums.add(chunk)
-    if sums.count == 0:
+            moments.add(chunk)
+    if moments.count == 0:
         raise InputError("`frame` must have at least one row that can be answered, got none")
     several = len(scores.names) > 1
-    bounds = bounds_by_transport(reader, scores, sums.mean) if several else sums.variance_bounds
-    choice, reason = choose(scores, sums.variances, bounds)
+    bounds = bounds_by_transport(reader, scores, moments.mean) if several else moments.variance_bounds
+    choice, reason = choose(scores, moments.variances, bounds)
     return TableEffects(
         scores=scores.names,
-        mean=sums.mean,
-        mean_error=sums.mean_error,
-        variances=sums.variances,
+        mean=moments.mean,
+        mean_error=moments.mean_error,
+        variances=moments.variances,
         variance_bounds=bounds,
         couplings=compared,
         choice=choice,
         reason=reason,
         fit=learned,
-        individual=None if sums.rows is None else reader.frame.made([(sums.names, sums.rows)], extend=False),
-        num_rows=sums.count,
-        num_left_out=reader.frame.num_rows - sums.count,
+        individual=None if moments.rows is None else reader.frame.made([(moments.names, moments.rows)], extend=False),
+        num_rows=moments.count,
+        num_left_out=reader.frame.num_rows - moments.count,
         make_frame=reader.frame.from_columns,
     )
 

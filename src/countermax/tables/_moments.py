@@ -19,7 +19,7 @@ from countermax.tables.frames import Floats
 ScorePair = tuple[Float[ArrayLike, "k d"], Float[ArrayLike, "k d"]]
 
 
-class EffectSums:
+class EffectMoments:
     """Effects of many rows, added up chunk by chunk.
 
     The variance over everybody is the mean of the rows' own variances plus the variance of their means.
