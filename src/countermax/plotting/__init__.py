@@ -5,6 +5,8 @@ from countermax.plotting._bars import draw_losses as draw_losses
 from countermax.plotting._bars import draw_variances as draw_variances
 from countermax.plotting._couplings import draw_couplings as draw_couplings
 from countermax.plotting._curves import draw_curves as draw_curves
+from countermax.plotting._effects import draw_effects as draw_effects
+from countermax.plotting._effects import draw_waterfall as draw_waterfall
 from countermax.plotting._estimates import draw_estimates as draw_estimates
 from countermax.plotting._experiments import draw_distances as draw_distances
 from countermax.plotting._experiments import draw_gallery as draw_gallery
