@@ -4,10 +4,12 @@
 examples.
 """
 
+import gc
 import os
 import shutil
 import tempfile
 from importlib.metadata import version
+from pathlib import Path
 
 # Compiling is most of the work here, and what is compiled runs once: optimise it less. Before JAX is imported.
 # A flag that XLA does not know is fatal, so the last two are for a version that is known to have them.
@@ -44,6 +46,7 @@ settings.register_profile(
 settings.load_profile("slow" if os.environ.get("COUNTERMAX_TESTS") == "slow" else "countermax")
 
 _CACHE = "COUNTERMAX_TEST_CACHE"
+_MOST_MEMORY = 2**30
 
 
 def pytest_configure(config):
@@ -54,6 +57,23 @@ def pytest_configure(config):
     jax.config.update("jax_compilation_cache_dir", os.environ[_CACHE])
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def little_memory():
+    """Forgets compiled programs once they fill a gigabyte, so that a worker stays under two."""
+    yield
+    if _memory() > _MOST_MEMORY:
+        jax.clear_caches()
+        gc.collect()
+
+
+def _memory():
+    """How much of this process is in memory; nothing where the system does not say."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return 0
 
 
 @pytest.fixture
