@@ -81,7 +81,7 @@ def spoil_policy(change):
         (spoil_policy(lambda each: each.drop(columns="action")), "policy.csv: the policy must have the columns state"),
         (
             spoil_policy(lambda each: each.assign(probability=[0.2, 0.7, 0.5, 0.5, 1, 0])),
-            "must sum to one in each state, got 0.9 in state 1 (ill); 1 such state(s) in all",
+            "must sum to one in each state, got 0.9 in state 2 (ill); 1 such state(s) in all",
         ),
         (
             spoil_policy(lambda each: each.assign(probability=[0.2, "x", 0.5, 0.5, 1, 0])),
@@ -90,7 +90,7 @@ def spoil_policy(change):
         (spoil_policy(lambda each: each.iloc[:4]), "must say what to do in state 0 (better), which the log leaves"),
         (
             spoil_policy(lambda each: pd.concat([each, each.iloc[[0]]])),
-            "row 0: `action` must be given once in state ill, but is there twice, got 'wait'",
+            "row 6: `action` must be given once in state ill, but is there twice, got 'wait'",
         ),
     ],
 )

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from countermax.cli._shared import one_line_errors, words
+from countermax.cli._shared import checked_target, deliver, one_line_errors, show, words
 
 _LOG = typer.Argument(help="Steps, CSV or Parquet: episode, step, state, action, next_state, reward.")
 _POLICY = typer.Option(help="The other policy, CSV or Parquet: state, action and, unless it is certain, probability.")
@@ -32,13 +32,10 @@ def evaluate_policy(
     """
     import jax
 
-    from countermax import mdp, plotting
-    from countermax._core.console import show
-    from countermax._core.files import write_atomically
+    from countermax import mdp
     from countermax.couplings import as_couplings
 
-    target = None if plot is None else plotting.checked_format(plot)
-    chosen = as_couplings(words(couplings))
+    target, chosen = checked_target(plot), as_couplings(words(couplings))
     read = mdp.read_log_and_policy(log, policy)
     result = mdp.evaluate_policy(
         read.log,
@@ -49,14 +46,7 @@ def evaluate_policy(
         num_bootstrap=num_bootstrap,
         key=jax.random.key(seed),
     )
-    if target is not None:
-        write_atomically(target, plotting.picture(result.plot(), target.suffix.lower()))
-    if json:
-        typer.echo(result.to_json())
-        return
-    show(result)
-    if target is not None:
-        show(f"written: {target}")
+    deliver(result, json=json, pictures={} if target is None else {target: result.plot})
 
 
 @one_line_errors
@@ -80,10 +70,7 @@ def explain(
 
     Example: countermax explain steps.csv --policy policy.csv --episode 17 --out story.html
     """
-    from functools import partial
-
     from countermax import mdp, plotting
-    from countermax._core.console import show
     from countermax._core.errors import InputError
     from countermax._core.files import write_atomically
     from countermax.couplings import as_couplings
@@ -91,26 +78,24 @@ def explain(
 
     if episode is None and out is not None:
         raise InputError("--out must have an --episode beside it: a page tells one story")
-    target = None if plot is None else plotting.checked_format(plot)
-    chosen = as_couplings(words(couplings))
+    target, chosen = checked_target(plot), as_couplings(words(couplings))
     read = mdp.read_log_and_policy(log, policy)
     model = mdp.estimate(read.log)
     wanted, _ = restricted(model, read.policy)
-    result: mdp.Ranking | mdp.Story
     if episode is None:
         ranking = mdp.rank_episodes(model, read.log, wanted, couplings=chosen, horizon=horizon, discount=discount)
-        result, draw = ranking, partial(ranking.plot, most)
-    else:
-        story = mdp.explain(model, read.log, episode, wanted, couplings=chosen, horizon=horizon, discount=discount)
-        result, draw = story, partial(story.plot)
-        if out is not None:
-            story.write_report(out)
-    if target is not None:
-        write_atomically(target, plotting.picture(draw(), target.suffix.lower()))
-    if json:
-        typer.echo(result.to_json())
+        if target is not None:
+            write_atomically(target, plotting.picture(ranking.plot(most), target.suffix.lower()))
+        if json:
+            typer.echo(ranking.to_json())
+            return
+        show(ranking.listing(most))
+        if target is not None:
+            show(f"written: {target}")
         return
-    show(result.listing(most) if isinstance(result, mdp.Ranking) else result)
-    for path in (target, out):
-        if path is not None:
-            show(f"written: {path}")
+    story = mdp.explain(model, read.log, episode, wanted, couplings=chosen, horizon=horizon, discount=discount)
+    if out is not None:
+        story.write_report(out)
+    deliver(story, json=json, pictures={} if target is None else {target: story.plot})
+    if out is not None and not json:
+        show(f"written: {out}")

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray
-from matplotlib.figure import Figure
 from rich.console import Group
 from rich.text import Text
 
@@ -38,6 +37,7 @@ from countermax.mdp.replays import replay, trajectory_bounds
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 Model: TypeAlias = FiniteMDP | Callable[[EpisodeLog], FiniteMDP]
 
@@ -98,7 +98,7 @@ class PolicyEvaluation(AbstractResult):
         """Plain numbers and words; what cannot be estimated is None."""
         return plain(vars(self))
 
-    def plot(self, *, truth: float | None = None) -> Figure:
+    def plot(self, *, truth: float | None = None) -> "Figure":
         """Dots with intervals, one line for each estimate.
 
         Args:

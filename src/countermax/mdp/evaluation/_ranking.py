@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from matplotlib.figure import Figure
 
 from countermax import plotting
 from countermax._core.console import Listing, add_line, listing
@@ -21,6 +20,7 @@ from countermax.mdp.replays import replay, trajectory_bounds
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 _MOST_SHOWN = 20
 _SMALL = 1e-9  # an effect below this is rounding
@@ -70,7 +70,7 @@ class Ranking(AbstractResult):
         ]
         return plain({"couplings": list(self.effects), "num_robust": int(robust.sum()), "episodes": records})
 
-    def plot(self, most: int = _MOST_SHOWN) -> Figure:
+    def plot(self, most: int = _MOST_SHOWN) -> "Figure":
         """The effects of the first episodes, by coupling, within their bounds.
 
         Args:

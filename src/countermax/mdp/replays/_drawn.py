@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, final
 import jax
 import numpy as np
 from jaxtyping import Float, Int, PRNGKeyArray
-from matplotlib.figure import Figure
 
 from countermax._core.console import Listing
 from countermax._core.errors import InputError
@@ -23,6 +22,7 @@ from countermax.mdp.replays._showing import ByEpisode
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 
 @final
@@ -67,7 +67,7 @@ class SampledReplay(AbstractResult):
             }
         )
 
-    def plot(self) -> Figure:
+    def plot(self) -> "Figure":
         """The mean effects of all episodes, from the largest to the smallest."""
         return self._by_episode.plot(self._title)
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 from jaxtyping import Float
-from matplotlib.figure import Figure
 from scipy import sparse
 
 from countermax._core.console import Listing
@@ -30,6 +29,7 @@ from countermax.mdp.replays._showing import ByEpisode
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 Choose: TypeAlias = Callable[[int, Ints, Ints], Floats]
 """The probabilities of the actions at a step, for episodes (by position) in states."""
@@ -83,7 +83,7 @@ class Replay(AbstractResult):
             "episodes": self._by_episode.records(),
         }
 
-    def plot(self) -> Figure:
+    def plot(self) -> "Figure":
         """The effects of all episodes, from the largest to the smallest."""
         return self._by_episode.plot(f"{len(self.values)} episodes under the other policy, by {self.coupling}")
 

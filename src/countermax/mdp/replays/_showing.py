@@ -1,15 +1,17 @@
 """What a replay shows, exact or drawn: one line for each episode."""
 
 from collections.abc import Hashable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from countermax import plotting
 from countermax._core.console import Listing, add_line, listing
 from countermax._core.results import plain
 from countermax.mdp._arrays import Floats
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _MOST_SHOWN = 20  # on a terminal; frames and JSON have them all
 
@@ -45,6 +47,6 @@ class ByEpisode(NamedTuple):
         add_line(shown, ["mean", *means, ""])
         return shown
 
-    def plot(self, title: str) -> Figure:
+    def plot(self, title: str) -> "Figure":
         """Effects from the largest to the smallest."""
         return plotting.draw_waterfall(self.effect, self.standard_deviation, title=title, label="effect on the return")

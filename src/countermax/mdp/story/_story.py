@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from jaxtyping import Float
-from matplotlib.figure import Figure
 from rich.console import Group
 from rich.text import Text
 
@@ -20,6 +19,7 @@ from countermax.mdp.replays import Decision
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 _MOST_DECISIONS = 8  # in the page; the JSON has all of them
 _SMALL = 0.005  # effects and widths below this are not worth a sentence
@@ -86,7 +86,7 @@ class Story(AbstractResult):
         """Plain numbers and words."""
         return plain({**vars(self), "findings": self.findings})
 
-    def plot(self) -> Figure:
+    def plot(self) -> "Figure":
         """Treatments, features and the coupling's part, over time."""
         return plotting.draw_trajectory(
             features=self.features,
