@@ -62,7 +62,7 @@ def test_explain_tells_one_story_or_ranks_all(files, tmp_path):
     shown = run("explain", log, "--policy", policy, "--most", 3, "--plot", picture)
     assert shown.exit_code == 0, shown.output
     assert picture.read_bytes().startswith(b"\x89PNG")
-    assert [line.split()[0] for line in shown.stdout.splitlines()[3:6]] == [str(row["episode"]) for row in ranked[:3]]
+    assert [line.split()[0] for line in shown.stdout.splitlines()[4:7]] == [str(row["episode"]) for row in ranked[:3]]
 
 
 def spoil_log(change):

@@ -48,7 +48,7 @@ def test_a_log_and_its_process_judge_a_policy_alike():
         with pytest.raises(
             InputError, match=r"`target` must sum to one in each state, got 0\.5 in state 2 \(c\); 1 such"
         ):
-            policy_rows(world, np.where(np.arange(4)[:, None] == 2, 0.25, 0.5), argument="target")
+            policy_rows(world, np.where(np.arange(4)[:, None] == 2, 0.25, [0.5, 0.5]), argument="target")
         with pytest.raises(InputError, match=r"got -1 in state 0 \(a\), action 1 \(yes\)"):
             policy_rows(world, [[2, -1.0]] * NUM_STATES)
         with pytest.raises(InputError, match=r"`policy` must be \[state, action\] of shape \(4, 2\), got \(2, 4\)"):

@@ -26,7 +26,7 @@ def test_effects_stand_in_the_order_of_their_episodes():
     )
     axes = figure.axes[0]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["17", "x" * 23 + "…"]
-    drawn = [line.get_xdata().tolist() for line in axes.lines]
+    drawn = [list(line.get_xdata()) for line in axes.lines]
     assert [1.0, 0.5] in drawn
     assert [0.8, 0.6] in drawn
     assert axes.get_ylim()[0] > axes.get_ylim()[1]  # the first on top

@@ -33,5 +33,5 @@ def test_drawn_trajectories_show_themselves_in_every_form():
     np.testing.assert_allclose(drawn.observed, LOG.returns(MDP.discount))
     plain = json.loads(drawn.to_json())
     np.testing.assert_allclose(plain["returns"], drawn.returns)
-    assert "5 drawn trajectories each, by GumbelMax; discount 0.9" in str(drawn)
+    assert "6 episodes, 5 draws each, by GumbelMax; discount 0.9" in str(drawn)
     assert isinstance(drawn.plot(), Figure)

@@ -69,7 +69,7 @@ class SampledReplay(AbstractResult):
 
     def plot(self) -> "Figure":
         """The mean effects of all episodes, from the largest to the smallest."""
-        return self._by_episode.plot(self._title)
+        return self._by_episode.plot(f"{self._title}: what the other policy would have added")
 
     def __rich__(self) -> Listing:
         return self._by_episode.listing(f"{self._title}; discount {self.discount:g}")
@@ -81,7 +81,7 @@ class SampledReplay(AbstractResult):
     @property
     def _title(self) -> str:
         count, samples = self.returns.shape
-        return f"{count} episodes under the other policy, {samples} drawn trajectories each, by {self.coupling}"
+        return f"{count} episodes, {samples} draws each, by {self.coupling}"
 
     @property
     def _by_episode(self) -> ByEpisode:

@@ -85,13 +85,10 @@ class Replay(AbstractResult):
 
     def plot(self) -> "Figure":
         """The effects of all episodes, from the largest to the smallest."""
-        return self._by_episode.plot(f"{len(self.values)} episodes under the other policy, by {self.coupling}")
+        return self._by_episode.plot(f"{self._title}: what the other policy would have added")
 
     def __rich__(self) -> Listing:
-        return self._by_episode.listing(
-            f"{len(self.values)} episodes under the other policy, by {self.coupling}; "
-            f"horizon {self.horizon}, discount {self.discount:g}"
-        )
+        return self._by_episode.listing(f"{self._title}; horizon {self.horizon}, discount {self.discount:g}")
 
     def __repr__(self) -> str:
         spread = float(self.variances.mean())
@@ -99,6 +96,10 @@ class Replay(AbstractResult):
             f"Replay({len(self.values)} episodes by {self.coupling}: observed {self.observed.mean():.4g}, "
             f"counterfactual {self.mean:.4g} on average; variance within an episode {spread:.4g})"
         )
+
+    @property
+    def _title(self) -> str:
+        return f"{len(self.values)} episodes by {self.coupling}"
 
     @property
     def _by_episode(self) -> ByEpisode:
