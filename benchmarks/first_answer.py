@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from benchmarks.measure import Row
 
 _ROUNDS = 7
-_COMPARE = "compare --p 0.3,0.4,0.3 --q 0.1,0.3,0.6 --labels dead,ill,well --observed dead --score 0,1,2".split()
+_WORLDS = ("--p", "0.3,0.4,0.3", "--q", "0.1,0.3,0.6", "--labels", "dead,ill,well")
+_COMPARE = ["compare", *_WORLDS, "--observed", "dead", "--score", "0,1,2"]
 
 
 def rows() -> Iterator[Row]:
@@ -26,7 +27,7 @@ def rows() -> Iterator[Row]:
 
 
 def _median(command: list[str], *, fresh: bool) -> float:
-    """The median wall time of a process; with an empty cache each time (`fresh`), or with one that was filled before."""
+    """The median wall time of a process, with an empty cache each time (`fresh`) or with one that was filled."""
     with tempfile.TemporaryDirectory() as warm:
         if not fresh:
             _run(command, warm)
