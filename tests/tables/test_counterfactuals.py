@@ -9,7 +9,8 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.linear_model import LogisticRegression
 
-from countermax import Gadget2, GumbelMax, InputError, InverseCDF, Maximal, Optimal, compare, save
+from countermax import Gadget2, GumbelMax, InputError, InverseCDF, Maximal, compare, save
+from countermax.couplings import Comonotone
 from countermax.tables import Predicted, counterfactuals
 
 LABELS = ["dead", "ill", "well"]
@@ -103,7 +104,7 @@ def test_any_coupling_can_be_asked(coupling, tmp_path):
     file = save(gadget, tmp_path / "gadget.npz")
     couplings = {
         "maximal": ("maximal", Maximal()),
-        "optimal": ("optimal", Optimal.for_score(list(SCORE.values()))),
+        "optimal": ("optimal", Comonotone(list(SCORE.values()))),
         "file": (file, gadget),
     }
     given, same = couplings[coupling]

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from countermax.cli._shared import numbers, one_line_errors
+from countermax.cli._shared import checked_target, deliver, numbers, one_line_errors, show
 
 Data = Annotated[Path, typer.Argument(help="A table: .csv, .parquet or .jsonl (a JSON object in each line).")]
 Outcome = Annotated[str, typer.Option(help="The column with the outcomes that were seen.")]
@@ -53,7 +53,6 @@ def counterfactuals(
 
     Example: countermax counterfactuals trial.csv --outcome status --factual p_ --counterfactual q_ -o out.parquet
     """
-    from countermax._core.console import show
     from countermax.tables import counterfactuals_file
 
     count = counterfactuals_file(
@@ -100,12 +99,9 @@ def transitions(
 
     Example: countermax transitions customers.parquet --outcome status --factual p_ --counterfactual q_ --plot flows.png
     """
-    from countermax import plotting
-    from countermax._core.console import show
-    from countermax._core.files import write_atomically
     from countermax.tables import transitions_file, write_table
 
-    picture = None if plot is None else plotting.checked_format(plot)
+    picture = checked_target(plot)
     result = transitions_file(
         data,
         outcome=outcome,
@@ -122,15 +118,9 @@ def transitions(
     )
     if out is not None:
         write_table(result.to_frame(), out)
-    if picture is not None:
-        write_atomically(picture, plotting.picture(result.plot(), picture.suffix.lower()))
-    if json:
-        typer.echo(result.to_json())
-        return
-    show(result)
-    for path in (out, picture):
-        if path is not None:
-            show(f"written: {path}")
+    deliver(result, json=json, pictures={} if picture is None else {picture: result.plot})
+    if out is not None and not json:
+        show(f"written: {out}")
 
 
 def _words(text: str | None) -> list[str] | None:

@@ -23,7 +23,6 @@ from countermax.tables._moments import EffectMoments
 from countermax.tables._probabilities import ProbabilitiesLike
 from countermax.tables._rows import Question, RowReader
 from countermax.tables._scores import (
-    BY_SCORE,
     LEARNED,
     Scores,
     as_scores,
@@ -153,8 +152,9 @@ def effects(
     An effect is what the change would have added, `score(Y) - score(X)`: the other world's score minus the factual
     one's. Data fix its mean; how much it varies between people is up to the coupling. For one score the inverse CDF in
     the order of the score has the least variance of all couplings, for every row at once, and nothing has to be
-    learned. For several scores no order is optimal; then `learn=True` trains a gadget on the frame's own pairs of
-    worlds. Each row's probabilities are taken as known.
+    learned; where the two worlds' scores sort the outcomes differently, the coupling of their quantiles has. For
+    several scores no order is optimal; then `learn=True` trains a gadget on the frame's own pairs of worlds. Each row's
+    probabilities are taken as known.
 
     Args:
         frame: A pandas or polars DataFrame, or an Arrow table.
@@ -221,6 +221,6 @@ def _compared(
     if given is None:
         return fixed
     with jax.enable_x64(True):
-        # Where the two worlds' scores sort differently, no coupling by name is made for both.
+        # Couplings by name look at one score, so both worlds must sort the outcomes alike.
         own = as_couplings(given, num_outcomes, score=scores.factual[:, 0] if scores.one_order else None)
-    return own | {name: each for name, each in fixed.items() if name == BY_SCORE}
+    return own | {name: each for name, each in fixed.items() if name == scores.best}

@@ -18,9 +18,9 @@ from countermax.tables._pairs import MOST_PAIRS, all_pairs, some_pairs
 from countermax.tables._rows import RowReader
 from countermax.tables.frames import Floats
 
-BY_SCORE = "inverse CDF by score"
 LEARNED = "learned Gadget 2"
 
+_IN_ORDER, _BY_QUANTILE = "inverse CDF by score", "optimal"
 _MOST_SOLVED = 100_000  # pairs times outcomes for which transport problems are worth solving
 
 
@@ -35,10 +35,15 @@ class Scores:
     @property
     def one_order(self) -> bool:
         """Whether one order of the outcomes sorts both worlds' only score, so that sorting is optimal."""
-        if self.factual.shape[1] > 1:
+        if len(self.names) > 1:
             return False
         order = np.argsort(self.factual[:, 0], kind="stable")
         return bool((np.diff(self.counterfactual[order, 0]) >= 0).all())
+
+    @property
+    def best(self) -> str | None:
+        """The fixed coupling that has the least variance of all couplings; None where there is none, for several."""
+        return None if len(self.names) > 1 else _IN_ORDER if self.one_order else _BY_QUANTILE
 
     def loss(self) -> SquaredDifference:
         """The squared effect, added up over scores."""
@@ -68,15 +73,14 @@ def _by_name(argument: str, labels: Labels, given: Any) -> tuple[tuple[str, ...]
 
 
 def fixed_couplings(scores: Scores) -> dict[str, AbstractCoupling]:
-    """The fixed couplings, with the ones that the scores single out.
-
-    Without `optimal`: it would solve a transport problem for each row, and what it attains is among the bounds.
-    """
+    """The fixed couplings, with those that are made for the scores."""
     with jax.enable_x64(True):  # scores that differ in their last digits have an order too
-        named = named_couplings(score=scores.factual[:, 0] if scores.one_order else None)
-        by_name = zip(scores.names, scores.factual.T, strict=True) if len(scores.names) > 1 else ()
-        others = {f"inverse CDF by {name}": InverseCDF.sorted_by(values) for name, values in by_name}
-    return {name: each for name, each in named.items() if name != "optimal"} | others
+        if len(scores.names) > 1:
+            each = zip(scores.names, scores.factual.T, strict=True)
+            return named_couplings() | {f"inverse CDF by {name}": InverseCDF.sorted_by(values) for name, values in each}
+        named = named_couplings(score=scores.factual[:, 0], counterfactual_score=scores.counterfactual[:, 0])
+    # Where one order sorts both worlds' scores, matching their quantiles is the inverse CDF in that order.
+    return {name: each for name, each in named.items() if not (name == _BY_QUANTILE and scores.one_order)}
 
 
 def learned_coupling(
@@ -118,18 +122,19 @@ def bounds_by_transport(reader: RowReader, scores: Scores, mean: Floats) -> Boun
 
 def choose(scores: Scores, variances: Mapping[str, float], bounds: Bounds | None) -> tuple[str, str]:
     """The name of the coupling to choose, and why."""
-    if scores.one_order and bounds is not None:
-        return BY_SCORE, (
-            f"with one score, outcomes in its order have the least variance of all couplings, {bounds.lower:.4g}, for "
-            "every row at once; nothing has to be learned."
+    if scores.best is not None and bounds is not None:
+        why = "with one score, outcomes in its order have"
+        if not scores.one_order:
+            why = "the two worlds' scores sort the outcomes differently; matching their quantiles has"
+        return scores.best, (
+            f"{why} the least variance of all couplings, {bounds.lower:.4g}, for every row at once; nothing has to be "
+            "learned."
         )
     best = min(variances, key=lambda name: variances[name])
     if bounds is not None and variances[best] <= bounds.lower * (1 + 1e-6):
         least = f"{bounds.lower:.4g}"
         return best, f"no coupling can have less variance than {least} on these rows; nothing has to be learned."
     why = "no order of the outcomes is optimal for several scores at once"
-    if len(scores.names) == 1:
-        why = "the two worlds' scores sort the outcomes differently, so that no order is optimal"
     if best == LEARNED:
         return best, f"{why}, and training on these rows found less variance than any fixed coupling has."
     more = "training did not do better" if LEARNED in variances else "learn=True may find a better one"
