@@ -37,19 +37,22 @@ def worlds(size, count):
     return p, q, np.zeros(count, np.int64)
 
 
+KEY = jax.random.key(0)
+
+
 @pytest.mark.parametrize(
-    ("coupling", "at_least"),
+    ("coupling", "size", "at_least"),
     [
-        (GumbelMax(), 6),
-        (Gadget2(6, 40, key=jax.random.key(0), hidden=(4,), rounds=1), 6 * 40),
-        (Gadget1(6, key=jax.random.key(0), hidden=(4,)), 6**3),
-        (Greedy(jnp.ones((300, 300))), 6**4),
+        (GumbelMax(), 6, 6),
+        (Gadget2(6, 40, key=KEY, hidden=(4,), rounds=1), 6, 6 * 40),
+        (Gadget1(6, key=KEY, hidden=(4,)), 6, 6**3),
+        (Greedy(jnp.ones((300, 300))), 2, 2**4),
     ],
-    ids=lambda value: type(value).__name__ if not isinstance(value, int) else "",
+    ids=["Gumbel-max", "Gadget 2", "Gadget 1", "own"],
 )
-def test_what_a_row_takes_is_read_off_the_program(coupling, at_least):
+def test_what_a_row_takes_is_read_off_the_program(coupling, size, at_least):
     with jax.enable_x64(True):
-        found = numbers_in_row(_ask, (coupling, None, "any"), worlds(6, 5))
+        found = numbers_in_row(_ask, (coupling, None, "any"), worlds(size, 5))
     assert at_least <= found <= 4 * at_least  # bounds and flags come with each row; constants do not
 
 
