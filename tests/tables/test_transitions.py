@@ -171,16 +171,6 @@ def test_scores_that_differ_in_their_last_digits_have_an_order():
     assert_allclose(transitions(frame, **(worlds | {"counterfactual": Q[None]})).counts, expected)
 
 
-def test_flows_of_many_outcomes_keep_their_total():
-    from countermax.plotting._flows import _others_together, draw_flows
-
-    counts = np.random.default_rng(0).random((20, 20))
-    together, labels = _others_together(counts, [f"label {index}" for index in range(20)])
-    assert_allclose(together.sum(), counts.sum())
-    assert labels[-1] == "13 others"
-    assert draw_flows(np.zeros((2, 2)), ["a", "$b$"], "nothing flows")
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -3,12 +3,11 @@
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray
-from matplotlib.figure import Figure
 from rich.console import Group
 from rich.text import Text
 
@@ -32,6 +31,9 @@ from countermax.tables._scores import (
     learned_coupling,
 )
 from countermax.tables.frames import Floats, as_frame
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +98,7 @@ class TableEffects(AbstractResult):
             }
         )
 
-    def plot(self, title: str = "The mean effect is the same; its variance is not") -> Figure:
+    def plot(self, title: str = "The mean effect is the same; its variance is not") -> "Figure":
         """Bars: the variance of the effect under each coupling."""
         least = None if self.variance_bounds is None else self.variance_bounds.lower
         return plotting.draw_variances(self.variances, title, "variance of the effect", least)

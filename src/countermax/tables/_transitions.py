@@ -3,12 +3,11 @@
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
 import numpy as np
-from matplotlib.figure import Figure
 from rich.console import Group
 from rich.text import Text
 
@@ -23,6 +22,9 @@ from countermax.tables._counterfactuals import answer_rows
 from countermax.tables._probabilities import ProbabilitiesLike
 from countermax.tables._rows import Chunk, Question, RowReader
 from countermax.tables.frames import Floats, as_frame
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +97,7 @@ class Transitions(AbstractResult):
             }
         )
 
-    def plot(self, title: str | None = None) -> Figure:
+    def plot(self, title: str | None = None) -> "Figure":
         """The flows from what was seen to what would have been."""
         title = f"What was seen, and what would have been under {self.coupling}" if title is None else title
         return plotting.draw_flows(self.counts, [str(label) for label in self.labels], title)
