@@ -37,20 +37,24 @@ def test_the_trial_in_dowhy_shows_that_mechanisms_disagree(tmp_path, capsys):
         assert abs(exact - share) < 0.08  # five standard errors of 1,000 draws
 
 
-def test_customers_who_churned_would_have_stayed(tmp_path):
-    table = run("churn", tmp_path)
-    assert table.num_rows == round(table.counts.sum())
-    assert table.counts[0, 2] > 0.3 * table.seen[0]
-    assert table.counts[2, 0] < 1e-6  # Gumbel-max: a discount drives nobody away
+def test_customers_who_churned_would_have_stayed(tmp_path, capsys):
+    found = run("churn", tmp_path)
+    assert found.num_rows == round(found.counts.sum())
+    assert found.counts[0, 2] > 0.3 * found.seen[0]
+    assert found.counts[2, 0] < 1e-6  # Gumbel-max: a discount drives nobody away
+    said = " ".join(capsys.readouterr().out.split())
+    assert "would have stayed with a discount under Gumbel-max" in said
+    assert f"other couplings say {found.bounds.lower[0, 2]:.0f} to {found.bounds.upper[0, 2]:.0f}" in said
 
 
-def test_the_variance_falls_with_the_right_mechanism(tmp_path):
+def test_the_variance_falls_with_the_right_coupling(tmp_path):
     one, both = run("choosing", tmp_path)
+    assert one.mean > 0  # intensive treatment adds comfort
     assert one.choice == "inverse CDF by score"
-    assert one.variances[one.choice] == pytest.approx(one.least_variance)
+    assert one.variances[one.choice] == pytest.approx(one.variance_bounds.lower)
     assert both.choice == "learned Gadget 2"
     fixed = [value for name, value in both.variances.items() if name != both.choice]
-    assert both.least_variance < both.variances[both.choice] < 0.9 * min(fixed)
+    assert both.variance_bounds.lower < both.variances[both.choice] < 0.9 * min(fixed)
     assert np.isfinite(both.fit.history.held_out).all()
 
 
