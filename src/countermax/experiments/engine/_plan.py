@@ -49,7 +49,8 @@ def run_plan(
     def note() -> str:
         return f"{finished} of {len(cells)} cells"
 
-    with ProgressBar("starting", sum(cell.cost for cell in pending) or 1, progress, done=0 if pending else 1) as bar:
+    work = sum((cell.cost for cell in pending), 0.0)
+    with ProgressBar("starting", work or 1.0, progress, done=0.0 if pending else 1.0) as bar:
         bar.update(bar.done, note=note())
         try:
             if jobs == 1 or len(pending) <= 1:

@@ -88,7 +88,7 @@ def _read(path: Path) -> Record:
     except OSError as error:
         raise InputError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from error
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is damaged ({error}); move it away and run again to compute it again") from error
+        raise InputError(f"{path} is damaged ({error}); move it away and run the command again") from error
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
         made = content.get("format") if isinstance(content, dict) else None
         raise InputError(
@@ -99,4 +99,4 @@ def _read(path: Path) -> Record:
     try:
         return Record(**{key: content[key] for key in ("experiment", "cell", "settings", "made_with", "result")})
     except KeyError as error:
-        raise InputError(f"{path} is damaged: {error} is missing; move it away and run again") from error
+        raise InputError(f"{path} is damaged: {error} is missing; move it away and run the command again") from error

@@ -23,10 +23,11 @@ _FIXED_ROWS = (
 _STARTS = {
     "random": "random",
     "gumbel-max": "Gumbel-max",
-    "inverse-cdf": "inverse CDF by score",  # trained only where the score is the index, so that both are the same
+    "inverse-cdf": "inverse CDF",
     "inverse-cdf-by-score": "inverse CDF by score",
     "barycenter": "barycenter",
 }
+_SAME_START = {"inverse CDF": "inverse CDF by score"}  # it is started from only where the score is the index
 
 
 def cell_name(column: str, gadget: str, start: str) -> str:
@@ -93,7 +94,7 @@ def compact_sheet(columns: Sequence[str], stored: Mapping[str, Result]) -> Sheet
     for column in columns:
         published = task(column).published
         for coupling, start, row in _rows(column, stored):
-            name = coupling if start in ("", "random") else f"{coupling} from {start}"
+            name = coupling if start in ("", "random") else f"{coupling} from {_SAME_START.get(start, start)}"
             error = f" ± {row['error']:#.2g}" if row.get("error") is not None else ""
             theirs = f"; paper {published[coupling].value:.2f}" if coupling in published else ""
             entries.setdefault(name, {})[column] = f"{row['value']:#.3g}{error} ({1 + row['above']:.3f}{theirs})"
