@@ -1,4 +1,8 @@
-"""Settings for all tests: strict ranks, quiet and repeatable property tests, and little time spent compiling."""
+"""Settings for all tests: strict ranks, property tests that can be repeated, and little time spent compiling.
+
+`make test-slow` sets `COUNTERMAX_TESTS=slow`: then XLA optimises as it does for users, and Hypothesis draws fresh
+examples.
+"""
 
 import os
 import shutil
@@ -9,7 +13,9 @@ from importlib.metadata import version
 # A flag that XLA does not know is fatal, so the last two are for a version that is known to have them.
 os.environ.setdefault(
     "XLA_FLAGS",
-    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+    ""
+    if os.environ.get("COUNTERMAX_TESTS") == "slow"
+    else "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
     + " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
     * version("jaxlib").startswith("0.10."),
 )
@@ -28,7 +34,14 @@ settings.register_profile(
     print_blob=False,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-settings.load_profile("countermax")
+settings.register_profile(
+    "slow",
+    parent=settings.get_profile("countermax"),
+    derandomize=False,
+    print_blob=True,  # how to see a failing example again
+    max_examples=300,
+)
+settings.load_profile("slow" if os.environ.get("COUNTERMAX_TESTS") == "slow" else "countermax")
 
 _CACHE = "COUNTERMAX_TEST_CACHE"
 

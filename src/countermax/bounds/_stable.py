@@ -105,7 +105,7 @@ def largest_mean(log_p: LogProbs, log_q: LogProbs, x: Outcome, score: Float[Arra
 
 
 def _sums_within(values: Float[Array, " k"], starts: Bool[Array, " k"]) -> Float[Array, " k"]:
-    """Cumulative sums that begin anew wherever a group starts."""
+    """Cumulative sums that begin again wherever a group starts."""
 
     def add(left: tuple[Array, Array], right: tuple[Array, Array]) -> tuple[Array, Array]:
         return left[0] | right[0], jnp.where(right[0], right[1], left[1] + right[1])

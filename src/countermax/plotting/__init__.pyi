@@ -1,0 +1,16 @@
+from ._answers import draw_answers as draw_answers
+from ._bars import draw_losses as draw_losses
+from ._bars import draw_variances as draw_variances
+from ._couplings import draw_couplings as draw_couplings
+from ._curves import draw_curves as draw_curves
+from ._estimates import draw_estimates as draw_estimates
+from ._experiments import draw_distances as draw_distances
+from ._experiments import draw_gallery as draw_gallery
+from ._experiments import draw_noise_scales as draw_noise_scales
+from ._flows import draw_flows as draw_flows
+from ._panels import draw_panels as draw_panels
+from ._style import checked_format as checked_format
+from ._style import colours as colours
+from ._style import house_style as house_style
+from ._style import picture as picture
+from ._trajectory import draw_trajectory as draw_trajectory
