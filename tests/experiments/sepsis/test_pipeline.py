@@ -4,8 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from countermax.couplings import GumbelMax, Independent
-from countermax.experiments.sepsis._by_scores import InverseCDFByScores
+from countermax.couplings import Comonotone, GumbelMax, Independent
 from countermax.experiments.sepsis._pipeline import run_pipeline
 from countermax.experiments.sepsis._trials import random_reward, trials_of
 from countermax.learning import SquaredDifference, expected_losses
@@ -76,7 +75,7 @@ def test_trials_in_vital_signs_are_the_same_trials_with_other_names():
         for trials in (states, vitals):
             scores = trials.score[index], trials.other_score[index]
             pair = [jnp.asarray(each[index : index + 1]) for each in (trials.log_p, trials.log_q)]
-            by_score = InverseCDFByScores(*(jnp.asarray(each[:, 0]) for each in scores))
+            by_score = Comonotone(*(each[:, 0] for each in scores))
             loss = SquaredDifference(*scores)
             found.append([float(expected_losses(each, loss, *pair)[0]) for each in (Independent(), by_score)])
         np.testing.assert_allclose(*found, rtol=1e-9)

@@ -2,16 +2,12 @@
 
 import itertools
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from countermax.couplings import InverseCDF
+from countermax.couplings import Comonotone
 from countermax.experiments.sepsis import _variances as variances
-from countermax.experiments.sepsis._by_scores import InverseCDFByScores
-from countermax.testing import check_coupling
 
 
 def random_problem(seed, size=5):
@@ -25,10 +21,6 @@ def over_everybody(joints, score, other):
     expected = np.array([(joint * squares).sum() for joint in joints])
     p, q = (np.stack([joint.sum(axis=axis) for joint in joints]) for axis in (1, 0))
     return variances.over_everybody(expected, p, q, score, other)
-
-
-def by_scores(p, q, score, other):
-    return np.asarray(InverseCDFByScores(jnp.asarray(score), jnp.asarray(other)).joint(np.log(p), np.log(q)))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -60,31 +52,6 @@ def test_several_queries_add_the_variance_of_their_means():
 
 @pytest.mark.usefixtures("double")
 @pytest.mark.parametrize("seed", range(4))
-def test_pairing_quantiles_attains_the_least_variance_over_everybody(seed):
-    joint, score, other, _ = random_problem(seed)
-    p, q = joint.sum(axis=1), joint.sum(axis=0)
-    cost = (score[:, :1] - other[:, 0][None, :]) ** 2
-    marginals = [np.kron(np.eye(5), np.ones(5)), np.kron(np.ones(5), np.eye(5))]
-    solved = linprog(cost.ravel(), A_eq=np.concatenate(marginals), b_eq=np.concatenate([p, q]))
-    np.testing.assert_allclose((by_scores(p, q, score[:, 0], other[:, 0]) * cost).sum(), solved.fun, atol=1e-9)
-
-
-@pytest.mark.usefixtures("double")
-def test_with_one_score_for_both_worlds_it_is_the_inverse_cdf_by_score():
-    joint, score, _, _ = random_problem(0)
-    p, q = joint.sum(axis=1), joint.sum(axis=0)
-    expected = InverseCDF.sorted_by(score[:, 0]).joint(np.log(p), np.log(q))
-    np.testing.assert_allclose(by_scores(p, q, score[:, 0], score[:, 0]), expected, atol=1e-15)
-
-
-def test_pairing_quantiles_is_a_coupling():
-    _, score, other, _ = random_problem(0)
-    coupling = InverseCDFByScores(jnp.asarray(score[:, 0]), jnp.asarray(other[:, 0]))
-    check_coupling(coupling, 5, key=jax.random.key(0), num_samples=20_000).raise_if_broken()
-
-
-@pytest.mark.usefixtures("double")
-@pytest.mark.parametrize("seed", range(4))
 def test_the_least_variance_given_what_was_seen_is_that_of_the_best_order(seed):
     """Brute force over all orders of stretches, and no vertex of the transport polytope does better."""
     joint, _, other, rng = random_problem(seed, size=4)
@@ -92,7 +59,11 @@ def test_the_least_variance_given_what_was_seen_is_that_of_the_best_order(seed):
     found = []
     for order in itertools.permutations(range(4)):
         rank = np.argsort(order).astype(float)
-        found.append(variances.given_what_was_seen(by_scores(p, q, rank, h)[None], h[:, None], h[:, None]).within)
+        found.append(
+            variances.given_what_was_seen(
+                np.asarray(Comonotone(rank, h).joint(np.log(p), np.log(q)))[None], h[:, None], h[:, None]
+            ).within
+        )
     least = variances.least_given_what_was_seen(p[None], q[None], h)
     np.testing.assert_allclose(least, [min(found)], atol=1e-12)
     marginals = np.concatenate([np.kron(np.eye(4), np.ones(4)), np.kron(np.ones(4), np.eye(4))])

@@ -9,10 +9,9 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
-from countermax.couplings import AbstractCoupling, named_couplings
+from countermax.couplings import AbstractCoupling, Comonotone, named_couplings
 from countermax.experiments.engine import Result
 from countermax.experiments.sepsis import _variances as variances
-from countermax.experiments.sepsis._by_scores import InverseCDFByScores
 from countermax.experiments.sepsis._trials import Trials
 from countermax.experiments.sepsis._variances import Split
 from countermax.learning import SquaredDifference, expected_losses, least_losses
@@ -44,7 +43,7 @@ def measure_fixed(trials: Trials, panel: str, *, as_published: bool, num_noisy: 
             problem = _Problem(trials, index, panel, as_published=as_published, num_noisy=num_noisy)
             fixed = named_couplings(_FIXED)
             if problem.is_scalar:
-                fixed[_BY_SCORE] = InverseCDFByScores(*(jnp.asarray(each[:, 0]) for each in problem.scores))
+                fixed[_BY_SCORE] = Comonotone(*(each[:, 0] for each in problem.scores))
             for name, coupling in fixed.items():
                 rows.setdefault(name, []).append(problem.split(coupling))
             optimum.append(problem.least())
