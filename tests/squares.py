@@ -10,7 +10,8 @@ class Squares(AbstractExperiment):
     title = "Squares"
 
     def cells(self, preset, seeds):
-        return [Cell(self.name, f"of-{number}", {"number": number, "preset": preset}) for number in range(3)]
+        settings = [{"number": number, "preset": preset, "more": {"steps": 1}} for number in range(3)]
+        return [Cell(self.name, f"of-{each['number']}", each) for each in settings]
 
     def compute(self, cell, context):
         if context.train_only:

@@ -73,6 +73,7 @@ def test_a_full_disk_is_named_and_loses_no_finished_cell(squares, tmp_path, monk
         (lambda content: content["made_with"].update(countermax="9.9"), r"made by countermax 9\.9, this is .*--out"),
         (lambda content: content["settings"].update(number=7), "was made with number = 7, this run has 1"),
         (lambda content: content["settings"].update(extra=1), "was made with extra = 1, this run has null"),
+        (lambda content: content["settings"]["more"].update(steps=7), r"was made with more\.steps = 7, this run has 1"),
         (lambda content: content.update(format=1), "has format 1, .* older folders have to be computed again; choose"),
         (lambda content: content.pop("result"), "is damaged: 'result' is missing"),
     ],

@@ -1,6 +1,7 @@
 """A folder of results: one file for each cell, written when the cell is done and never half."""
 
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,10 +47,11 @@ class Store:
         remedy = "choose another folder with --out, or move that file away to compute it again"
         if made_by != __version__:
             raise InputError(f"{path} was made by countermax {made_by}, this is {__version__}; {remedy}")
-        for key in sorted({*record.settings, *cell.settings}):
-            old, new = (json.dumps(each.get(key), sort_keys=True) for each in (record.settings, cell.settings))
-            if old != new:
-                raise InputError(f"{path} was made with {key} = {old}, this run has {new}; {remedy}")
+        old, new = dict(_leaves(record.settings)), dict(_leaves(cell.settings))
+        for key in sorted({*old, *new}):
+            was, now = (json.dumps(each.get(key)) for each in (old, new))
+            if was != now:
+                raise InputError(f"{path} was made with {key} = {was}, this run has {now}; {remedy}")
         return record
 
     def write(self, cell: Cell, result: Result, made_with: dict[str, Any]) -> Path:
@@ -80,6 +82,15 @@ class Store:
 
     def _path(self, experiment: str, name: str) -> Path:
         return self.folder / "cells" / experiment / f"{name}.json"
+
+
+def _leaves(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Settings one by one; those of a recipe are called `recipe.steps` and so on."""
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
 
 
 def _read(path: Path) -> Record:

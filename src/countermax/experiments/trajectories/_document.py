@@ -71,5 +71,5 @@ def learned_sheet(result: Result) -> Sheet:
 def _entry(estimate: dict[str, Any] | None) -> str:
     if estimate is None:
         return ""
-    lower, upper = estimate["ci_lower"], estimate["ci_upper"]
-    return f"{estimate['value']:.3f}" + ("" if lower is None else f" ({lower:.3f}, {upper:.3f})")
+    interval = estimate["interval"]
+    return f"{estimate['value']:.3f}" + ("" if interval is None else " ({lower:.3f}, {upper:.3f})".format(**interval))

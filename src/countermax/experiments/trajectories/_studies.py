@@ -157,18 +157,10 @@ def cohort(num_bootstrap: int) -> dict[str, Any]:
 def _told(evaluation: PolicyEvaluation) -> dict[str, Any]:
     """What is stored of an evaluation: all that it says, in the words of the stored results."""
     said = evaluation.to_dict()
-    return said | {
-        "estimates": [
-            {
-                "name": each["name"],
-                "kind": each["kind"],
-                "value": each["value"],
-                "ci_lower": each["lower"],
-                "ci_upper": each["upper"],
-            }
-            for each in said["estimates"]
-        ]
-    }
+    for each in said["estimates"]:
+        lower, upper = each.pop("lower"), each.pop("upper")
+        each["interval"] = None if lower is None else {"lower": lower, "upper": upper, "level": said["level"]}
+    return said
 
 
 def learned(steps: int) -> dict[str, Any]:
