@@ -129,6 +129,7 @@ def cohort(num_bootstrap: int) -> dict[str, Any]:
         mechanisms=named_couplings(["gumbel-max", "inverse-cdf", "maximal"]),
         model=estimated_model,
         outcomes=sepsis.projected_outcomes(),
+        discount=1.0,
         num_bootstrap=num_bootstrap,
         key=jax.random.key(1),
     )
@@ -144,8 +145,8 @@ def cohort(num_bootstrap: int) -> dict[str, Any]:
         "icu, the optimal policy": (best, named_couplings(["gumbel-max", "inverse-cdf"])),
     }
     for name, (policy, couplings) in targets.items():
-        key = jax.random.key(3)
-        settings: dict[str, Any] = {"model": learn, "horizon": HORIZON, "key": key, "progress": False}
+        settings: dict[str, Any] = {"model": learn, "horizon": HORIZON, "discount": 1.0, "progress": False}
+        settings["key"] = jax.random.key(3)
         told = _told(evaluate_policy(records, policy, mechanisms={}, num_bootstrap=num_bootstrap, **settings))
         if couplings:
             once = _told(evaluate_policy(records, policy, mechanisms=couplings, num_bootstrap=0, **settings))
