@@ -16,16 +16,9 @@ from countermax.experiments.sepsis._cohort import (
     published_model,
     simulated_cohort,
 )
-from countermax.mdp import (
-    EpisodeLog,
-    FiniteMDP,
-    Query,
-    estimate_policy,
-    policy_iteration,
-    query,
-    state_distributions,
-    visits,
-)
+from countermax.mdp import EpisodeLog, FiniteMDP, Query, estimate_policy, policy_iteration, query
+from countermax.mdp.estimation import visits
+from countermax.mdp.planning import state_distributions
 from countermax.mdp.processes import sepsis
 
 NUM_EPISODES = 20_000
