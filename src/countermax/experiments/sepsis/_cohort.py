@@ -17,8 +17,8 @@ from countermax.mdp import (
     estimate,
     policy_iteration,
     simulate,
-    softened,
 )
+from countermax.mdp.policies import softened
 from countermax.mdp.processes import sepsis
 
 HORIZON, DISCOUNT, BEST_ACTION = 20, 0.99, 0.95
@@ -47,7 +47,7 @@ def simulated_cohort(*, as_published: bool, num_episodes: int, seed: int) -> Coh
     """
     simulator, behaviour = _treatment(as_published)
     episodes = simulate(simulator, behaviour, num_episodes=num_episodes, horizon=HORIZON, key=jax.random.key(seed))
-    projection = sepsis.projection(faithful=as_published)
+    projection = sepsis.projection(as_published=as_published)
     log = episodes.with_states(projection, sepsis.NUM_PROJECTED, state_names=sepsis.projected_names())
     return Cohort(episodes, log, simulator)
 
@@ -55,8 +55,8 @@ def simulated_cohort(*, as_published: bool, num_episodes: int, seed: int) -> Coh
 @lru_cache
 def _treatment(as_published: bool) -> tuple[FiniteMDP, NDArray[np.float64]]:
     """The simulator and the policy that treats."""
-    simulator = sepsis.process(faithful=as_published, discount=DISCOUNT)
-    planned = sepsis.process(faithful=True, absorbing=False, discount=DISCOUNT) if as_published else simulator
+    simulator = sepsis.process(as_published=as_published, discount=DISCOUNT)
+    planned = sepsis.process(as_published=True, absorbing=False, discount=DISCOUNT) if as_published else simulator
     return simulator, softened(policy_iteration(planned).policy, BEST_ACTION)
 
 
@@ -102,4 +102,4 @@ def published_model(episodes: EpisodeLog, log: EpisodeLog) -> FiniteMDP:
 
 def in_the_simulator(policy: NDArray[np.float64]) -> NDArray[np.float64]:
     """A policy over projected states as one over the simulator's: alike where a clinician sees no difference."""
-    return policy[sepsis.projection(faithful=True)]
+    return policy[sepsis.projection(as_published=True)]

@@ -23,9 +23,9 @@ from countermax.mdp import (
     estimate_policy,
     policy_iteration,
     query,
-    state_distributions,
-    visits,
 )
+from countermax.mdp.estimation import visits
+from countermax.mdp.planning import state_distributions
 from countermax.mdp.processes import sepsis
 
 NUM_EPISODES = 20_000

@@ -8,8 +8,10 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 
 from countermax.experiments.sepsis._pipeline import NUM_QUERIES, run_pipeline
-from countermax.mdp import Query, icu_sepsis, policy_iteration, query, state_distributions
+from countermax.mdp import Query, policy_iteration, query
+from countermax.mdp.planning import state_distributions
 from countermax.mdp.processes import sepsis
+from countermax.mdp.processes.icu import icu_sepsis
 
 Floats = NDArray[np.float64]
 

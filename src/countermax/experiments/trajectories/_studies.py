@@ -22,24 +22,21 @@ from countermax.learning import SquaredDifference, evaluate, fit
 from countermax.mdp import (
     EpisodeLog,
     FiniteMDP,
-    PolicyEvaluation,
     estimate,
     evaluate_policy,
-    icu_sepsis,
-    importance_estimates,
-    importance_ratios,
     logged_pairs,
     policy_iteration,
     policy_value,
     policy_values,
     replay,
-    restricted,
     simulate,
-    state_distributions,
     trajectory_bounds,
 )
+from countermax.mdp.evaluation.importance import importance_estimates, importance_ratios
+from countermax.mdp.planning import state_distributions
+from countermax.mdp.policies import restricted, usual_policy
 from countermax.mdp.processes import sepsis
-from countermax.mdp.replays import usual_policy
+from countermax.mdp.processes.icu import icu_sepsis
 
 NUM_EPISODES = 1000
 _NUM_DRAWS = 5  # counterfactual trajectories for each episode in the published program
@@ -126,14 +123,14 @@ def cohort(num_bootstrap: int) -> dict[str, Any]:
     evaluation = evaluate_policy(
         log,
         target,
-        mechanisms=named_couplings(["gumbel-max", "inverse-cdf", "maximal"]),
+        couplings=named_couplings(["gumbel-max", "inverse-cdf", "maximal"]),
         model=estimated_model,
         outcomes=sepsis.projected_outcomes(),
         discount=1.0,
         num_bootstrap=num_bootstrap,
         key=jax.random.key(1),
     )
-    found["sepsis, learned policy"] = _told(evaluation) | {"truth": true_value(simulator, target)}
+    found["sepsis, learned policy"] = evaluation.to_dict() | {"truth": true_value(simulator, target)}
     icu = icu_sepsis()
     best = policy_iteration(icu.mdp).policy
     records = simulate(icu.mdp, icu.expert_policy, num_episodes=NUM_EPISODES, horizon=HORIZON, key=jax.random.key(2))
@@ -147,21 +144,12 @@ def cohort(num_bootstrap: int) -> dict[str, Any]:
     for name, (policy, couplings) in targets.items():
         settings: dict[str, Any] = {"model": learn, "horizon": HORIZON, "discount": 1.0, "progress": False}
         settings["key"] = jax.random.key(3)
-        told = _told(evaluate_policy(records, policy, mechanisms={}, num_bootstrap=num_bootstrap, **settings))
+        told = evaluate_policy(records, policy, couplings={}, num_bootstrap=num_bootstrap, **settings).to_dict()
         if couplings:
-            once = _told(evaluate_policy(records, policy, mechanisms=couplings, num_bootstrap=0, **settings))
+            once = evaluate_policy(records, policy, couplings=couplings, num_bootstrap=0, **settings).to_dict()
             told["estimates"] += [each for each in once["estimates"] if each["kind"] == "counterfactual"]
         found[name] = told | {"truth": policy_value(icu.mdp, policy, horizon=HORIZON, discount=1.0)}
     return found
-
-
-def _told(evaluation: PolicyEvaluation) -> dict[str, Any]:
-    """What is stored of an evaluation: all that it says, in the words of the stored results."""
-    said = evaluation.to_dict()
-    for each in said["estimates"]:
-        lower, upper = each.pop("lower"), each.pop("upper")
-        each["interval"] = None if lower is None else {"lower": lower, "upper": upper, "level": said["level"]}
-    return said
 
 
 def learned(steps: int) -> dict[str, Any]:
