@@ -11,7 +11,13 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from countermax.mdp import EpisodeLog, FiniteMDP, estimate, policy_iteration, simulate
+from countermax.mdp import (
+    EpisodeLog,
+    FiniteMDP,
+    estimate,
+    policy_iteration,
+    simulate,
+)
 from countermax.mdp.policies import softened
 from countermax.mdp.processes import sepsis
 

@@ -16,7 +16,14 @@ from countermax.experiments.sepsis._cohort import (
     published_model,
     simulated_cohort,
 )
-from countermax.mdp import EpisodeLog, FiniteMDP, Query, estimate_policy, policy_iteration, query
+from countermax.mdp import (
+    EpisodeLog,
+    FiniteMDP,
+    Query,
+    estimate_policy,
+    policy_iteration,
+    query,
+)
 from countermax.mdp.estimation import visits
 from countermax.mdp.planning import state_distributions
 from countermax.mdp.processes import sepsis
