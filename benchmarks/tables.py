@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.measure import Row
-from countermax.tables import CHUNK_ROWS, counterfactuals, counterfactuals_file, transition_table
+from countermax.tables import CHUNK_ROWS, counterfactuals, counterfactuals_file, transitions
 
 WORLDS = {"outcome": "outcome", "factual": "p_", "counterfactual": "q_"}
 MILLION = 1_000_000
@@ -101,10 +101,8 @@ def _repeated_rows(size: int, count: int) -> Iterator[Row]:
 def _transitions(size: int, count: int) -> Iterator[Row]:
     frame = table(size, count)
     start = time.perf_counter()
-    transition_table(frame, **WORLDS, progress=False)
-    yield Row(
-        f"transition table of {count} rows, K={size}, 1000 resamples", time.perf_counter() - start, "s", "and bounds"
-    )
+    transitions(frame, **WORLDS, progress=False)
+    yield Row(f"transitions of {count} rows, K={size}, 1000 resamples", time.perf_counter() - start, "s", "and bounds")
 
 
 def _files(size: int, count: int) -> Iterator[Row]:

@@ -1,4 +1,4 @@
-"""Choosing a mechanism for a score, and seeing the variance of the effect fall.
+"""Choosing a coupling for a score, and seeing the variance of the effect fall.
 
 python examples/choosing.py [FOLDER FOR THE PICTURE]
 """
@@ -34,9 +34,9 @@ def patients(count: int = 500) -> pd.DataFrame:
 
 
 def main(folder: Path) -> tuple[TableEffects, TableEffects]:
-    """One score needs an order and no learning; two scores need a mechanism that is learned."""
+    """One score needs an order and no learning; two scores need a coupling that is learned."""
     frame = patients()
-    worlds = {"factual": "intensive: ", "counterfactual": "standard: "}
+    worlds = {"factual": "standard: ", "counterfactual": "intensive: "}
     one = effects(frame, **worlds, score=COMFORT)
     show(one)
 

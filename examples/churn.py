@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from countermax.plotting import picture
-from countermax.tables import Predicted, TransitionTable, counterfactuals, transition_table
+from countermax.tables import Predicted, Transitions, counterfactuals, transitions
 
 STATUS = ["churned", "downgraded", "stayed"]
 FEATURES = ["months", "calls", "discount"]
@@ -37,7 +37,7 @@ def customers(count: int = 4000) -> pd.DataFrame:
     return frame.set_index(pd.Index([f"customer {row}" for row in range(count)]))
 
 
-def main(folder: Path) -> TransitionTable:
+def main(folder: Path) -> Transitions:
     """Asks the classifier twice, with the treatment column changed, and adds the answers up."""
     data = customers()
     model = make_pipeline(StandardScaler(), LogisticRegression()).fit(data[FEATURES], data["status"])
@@ -52,18 +52,19 @@ def main(folder: Path) -> TransitionTable:
     rows = counterfactuals(without, **question, prefix="")
     show(rows.loc[rows["status"] == "churned", [*FEATURES, *STATUS]].head())
 
-    table = transition_table(without, **question)
-    show(table)
-    low, high = (ends[0, 2] for ends in table.counts_interval or (table.counts, table.counts))
-    least, most = (ends[0, 2] for ends in table.bounds)
+    result = transitions(without, **question)
+    show(result)
+    interval, bounds = result.counts_interval, result.bounds
+    churned, stayed = STATUS.index("churned"), STATUS.index("stayed")
     show(
-        f"Of {table.seen[0]:.0f} who churned, {table.counts[0, 2]:.0f} would have stayed with a discount under "
-        f"Gumbel-max ({low:.0f} to {high:.0f} if other customers had been seen); any mechanism says {least:.0f} to "
-        f"{most:.0f}."
+        f"Of {result.seen[churned]:.0f} who churned, {result.counts[churned, stayed]:.0f} would have stayed with a "
+        f"discount under {result.coupling} ({interval.lower[churned, stayed]:.0f} to "
+        f"{interval.upper[churned, stayed]:.0f} if other customers had been seen and the classifier were exact); other "
+        f"couplings say {bounds.lower[churned, stayed]:.0f} to {bounds.upper[churned, stayed]:.0f}."
     )
-    figure = table.plot("Without a discount, and what a discount would have done")
+    figure = result.plot("Without a discount, and what a discount would have done")
     (folder / "churn.png").write_bytes(picture(figure))
-    return table
+    return result
 
 
 if __name__ == "__main__":

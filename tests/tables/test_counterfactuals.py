@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 from sklearn.linear_model import LogisticRegression
 
 from countermax import Gadget2, GumbelMax, InputError, InverseCDF, Maximal, compare, save
+from countermax.couplings import Comonotone
 from countermax.tables import Predicted, counterfactuals
 
 LABELS = ["dead", "ill", "well"]
@@ -46,15 +47,15 @@ def test_every_row_has_the_answer_of_compare(library):
         p, q = ([columns[f"{world}_{label}"][row] for label in LABELS] for world in "pq")
         one = compare(p, q, columns["status"][row], labels=LABELS, score=list(SCORE.values()))
         answer = one.answers[0]
-        ends = np.stack([one.bounds.lower, one.bounds.upper], axis=1).ravel()
+        limits = np.stack(one.bounds, axis=1).ravel()
         bounds = one.score_bounds.expected_score
-        numbers = [*answer.probabilities, answer.expected_score, bounds.lower, bounds.upper, *ends]
+        numbers = [*answer.probabilities, answer.expected_score, bounds.lower, bounds.upper, *limits]
         names = [f"counterfactual_{label}" for label in LABELS]
-        names += [f"counterfactual_score{end}" for end in ("", "_lower", "_upper")]
-        names += [f"counterfactual_{label}_{end}" for label in LABELS for end in ("lower", "upper")]
+        names += [f"counterfactual_score{side}" for side in ("", "_lower", "_upper")]
+        names += [f"counterfactual_{label}_{side}" for label in LABELS for side in ("lower", "upper")]
         assert_allclose(block(result, names)[row], numbers, atol=1e-14)
         assert column(result, "counterfactual_most_likely")[row] == LABELS[int(answer.probabilities.argmax())]
-        assert column(result, "counterfactual_mechanism_matters")[row] == one.mechanism_matters
+        assert column(result, "counterfactual_coupling_matters")[row] == one.coupling_matters
 
 
 def test_columns_come_behind_the_frames_own_and_nothing_else_changes():
@@ -66,8 +67,8 @@ def test_columns_come_behind_the_frames_own_and_nothing_else_changes():
     assert list(result.columns[len(frame.columns) :]) == [
         *(f"counterfactual_{label}" for label in LABELS),
         "counterfactual_most_likely",
-        *(f"counterfactual_{label}_{end}" for label in LABELS for end in ("lower", "upper")),
-        "counterfactual_mechanism_matters",
+        *(f"counterfactual_{label}_{side}" for label in LABELS for side in ("lower", "upper")),
+        "counterfactual_coupling_matters",
     ]
 
 
@@ -94,15 +95,20 @@ def test_probabilities_may_come_in_any_form():
     assert_allclose(normalised.filter(like="counterfactual_dead"), expected.filter(like="counterfactual_dead"))
 
 
-@pytest.mark.parametrize("mechanism", ["maximal", "file"])
-def test_any_mechanism_can_be_asked(mechanism, tmp_path):
+@pytest.mark.parametrize("coupling", ["maximal", "optimal", "file"])
+def test_any_coupling_can_be_asked(coupling, tmp_path):
     import jax
 
     frame = pd.DataFrame(patients())
     gadget = Gadget2(3, 2, key=jax.random.key(0), hidden=(4,), rounds=1)
     file = save(gadget, tmp_path / "gadget.npz")
-    given, same = {"maximal": ("maximal", Maximal()), "file": (file, gadget)}[mechanism]
-    result = counterfactuals(frame, **ASK, mechanism=given, bounds="none")
+    couplings = {
+        "maximal": ("maximal", Maximal()),
+        "optimal": ("optimal", Comonotone(list(SCORE.values()))),
+        "file": (file, gadget),
+    }
+    given, same = couplings[coupling]
+    result = counterfactuals(frame, **ASK, coupling=given, bounds="none", score=SCORE)
     with jax.enable_x64(True):
         p, q = (np.log(frame[[f"{world}_{label}" for label in LABELS]].to_numpy()[0]) for world in "pq")
         expected = eqx.filter_jit(same.counterfactual_probs)(p, q, 0)
@@ -191,10 +197,10 @@ def test_rows_without_an_answer_are_named_or_left_missing(library):
     for problem, words in zip(problems[1:], expected, strict=True):
         assert words in problem
     good = counterfactuals(LIBRARIES[library]({name: values[:1] for name, values in columns.items()}), **ASK)
-    names = [f"counterfactual_{label}{end}" for label in LABELS for end in ("", "_lower", "_upper")]
+    names = [f"counterfactual_{label}{side}" for label in LABELS for side in ("", "_lower", "_upper")]
     assert_allclose(block(result, names)[:1], block(good, names))
     assert np.isnan(block(result, names)[1:]).all()
-    for name in ("counterfactual_most_likely", "counterfactual_mechanism_matters"):
+    for name in ("counterfactual_most_likely", "counterfactual_coupling_matters"):
         assert all(value is None or value is pd.NA or value != value for value in column(result, name)[1:])
     with pytest.raises(InputError, match=r"row 1 \(counted from 0\) cannot be answered: the outcome in 'status' is mi"):
         counterfactuals(frame, **ASK)
@@ -236,7 +242,7 @@ def test_one_row_no_row_and_one_outcome_are_ordinary():
 
 
 def test_rows_that_repeat_and_rows_that_do_not_have_the_same_answers(monkeypatch):
-    from countermax.tables import _batches, _questions
+    from countermax.tables import _batches, _rows
 
     columns = patients(2000)
     frame = pd.DataFrame(columns)
@@ -245,7 +251,7 @@ def test_rows_that_repeat_and_rows_that_do_not_have_the_same_answers(monkeypatch
     for name in ("repeats", "none"):
         if name == "none":
             monkeypatch.setattr(_batches, "_repeats", lambda arrays: None)
-            monkeypatch.setattr(_questions, "CHUNK_ROWS", 700)  # chunks and batches that end in the middle
+            monkeypatch.setattr(_rows, "CHUNK_ROWS", 700)  # chunks and batches that end in the middle
         found[name] = counterfactuals(few, **ASK)
     pd.testing.assert_frame_equal(found["repeats"], found["none"])
 
@@ -309,10 +315,10 @@ BAD = {
     "nonsense": ({"factual": object()}, "must be columns"),
     "short outcome": ({"outcome": ["dead"]}, "one value for each of 7 rows, got 1"),
     "other index": ({"outcome": pd.Series(["dead"] * 7, index=range(1, 8))}, "must have the index of the frame"),
-    "mechanism": ({"mechanism": "gumbel"}, "`mechanism` must be one of gumbel-max, inverse-cdf"),
-    "class": ({"mechanism": GumbelMax}, "make an instance of it"),
-    "size": ({"mechanism": InverseCDF([0, 1])}, "for 3 outcomes, got one for 2"),
-    "no score": ({"mechanism": "inverse-cdf-by-score"}, "must have a `score` beside it"),
+    "coupling": ({"coupling": "gumbel"}, "`coupling` must be one of gumbel-max, inverse-cdf"),
+    "class": ({"coupling": GumbelMax}, "make an instance of it"),
+    "size": ({"coupling": InverseCDF([0, 1])}, "for 3 outcomes, got one for 2"),
+    "no score": ({"coupling": "inverse-cdf-by-score"}, "must have a `score` beside it"),
     "score": ({"score": {"dead": 1, "ill": 2}}, "a number for each of 'dead', 'ill', 'well', got 'dead', 'ill'"),
     "short score": ({"score": [1, 2]}, "one number for each of 3 labels"),
     "infinite score": ({"score": [1, 2, np.inf]}, "finite numbers"),
@@ -358,17 +364,3 @@ def test_frames_that_cannot_be_read_are_refused():
     model = LogisticRegression().fit(frame[["id"]], frame["status"])
     with pytest.raises(InputError, match="a pandas or polars DataFrame, got an Arrow table"):
         counterfactuals(pa.Table.from_pandas(frame), outcome="status", factual=model, counterfactual=model)
-
-
-def test_every_public_name_of_the_subpackages_is_in_the_reference():
-    from pathlib import Path
-
-    import countermax.tables
-
-    pytest.importorskip("dowhy")
-    import countermax.integrations.dowhy
-
-    reference = (Path(__file__).parents[2] / "docs/reference.md").read_text()
-    for module in (countermax.tables, countermax.integrations.dowhy):
-        names = [name for name, value in vars(module).items() if not name.startswith("_") and callable(value)]
-        assert [name for name in names if f"`{name}" not in reference] == []

@@ -17,11 +17,11 @@ from countermax import InputError
 from countermax.cli import app
 from countermax.tables import (
     _files,
-    _streams,
+    _streaming,
     counterfactuals,
     counterfactuals_file,
-    transition_table,
-    transition_table_file,
+    transitions,
+    transitions_file,
     write_table,
 )
 
@@ -66,7 +66,7 @@ FORMATS = [".csv", ".parquet", ".jsonl"]
 @pytest.mark.parametrize("before", FORMATS)
 @pytest.mark.parametrize("after", FORMATS)
 def test_the_command_writes_what_the_python_call_returns(before, after, tmp_path, monkeypatch):
-    monkeypatch.setattr(_files, "CHUNK_ROWS", 4)  # three chunks
+    monkeypatch.setattr(_streaming, "CHUNK_ROWS", 4)  # three chunks
     frame = patients()
     source, target = store(frame, tmp_path / f"in{before}"), tmp_path / f"out{after}"
     result = run("counterfactuals", source, *OPTIONS, "--score", "dead=0,ill=1,well=2", "-o", target)
@@ -95,7 +95,7 @@ def test_a_csv_keeps_what_nobody_asked_about_as_it_was_written(tmp_path):
 
 def test_transitions_are_those_of_the_python_call(tmp_path, monkeypatch):
     frame = patients()
-    expected = transition_table(frame, **ASK, num_resamples=50, seed=2)
+    expected = transitions(frame, **ASK, num_resamples=50, seed=2)
     source = store(frame, tmp_path / "in.parquet")
     picture, out = tmp_path / "flows.png", tmp_path / "cells.csv"
     options = ["--resamples", 50, "--seed", 2]
@@ -105,12 +105,12 @@ def test_transitions_are_those_of_the_python_call(tmp_path, monkeypatch):
     assert picture.read_bytes().startswith(b"\x89PNG")
     pd.testing.assert_frame_equal(pd.read_csv(out), expected.to_frame(), rtol=1e-12)
     shown = run("transitions", source, *OPTIONS, *options, "-o", out)
-    assert "any mechanism" in shown.stdout
+    assert "any coupling" in shown.stdout
     assert "written" in shown.stdout
 
 
 def test_a_column_may_turn_out_to_be_something_else_than_it_first_seemed(tmp_path, monkeypatch):
-    monkeypatch.setattr(_streams, "_BLOCK_BYTES", 512)
+    monkeypatch.setattr(_files, "_BLOCK_BYTES", 512)
     frame = patients(40)
     frame["whole"] = [*range(39), 0.5]
     frame["late"] = [None] * 39 + ["text"]
@@ -153,7 +153,7 @@ def test_labels_of_other_types_keep_them(tmp_path):
     assert pd.read_parquet(tmp_path / "out.parquet")["counterfactual_most_likely"].dtype == bool
     by_label = run(
         "counterfactuals", source, "--outcome", "y", "--factual", "1=p_1,3=p_3", "--counterfactual", "q_3,q_1",
-        "--labels", "3,1", "-o", tmp_path / "again.csv", "--mechanism", "inverse-cdf",
+        "--labels", "3,1", "-o", tmp_path / "again.csv", "--coupling", "inverse-cdf",
     )  # fmt: skip
     assert by_label.exit_code == 0, by_label.output
     assert "counterfactual_3" in (tmp_path / "again.csv").read_text()
@@ -163,8 +163,7 @@ def test_a_table_without_rows_has_its_columns(tmp_path):
     source = store(patients(0), tmp_path / "in.csv")
     assert counterfactuals_file(source, tmp_path / "out.csv", **ASK) == 0
     assert "counterfactual_most_likely" in (tmp_path / "out.csv").read_text()
-    table = transition_table_file(source, **ASK, num_resamples=5)
-    assert table.num_rows == 0
+    assert transitions_file(source, **ASK, num_resamples=5).num_rows == 0
 
 
 BAD = {
@@ -175,7 +174,7 @@ BAD = {
     "prefix": (["--factual", "z_"], "none begins with 'z_'"),
     "column": (["--factual", "p_dead,p_sick,p_well"], "`factual` must name a column, got 'p_sick'"),
     "text": (["--factual", "dead=p_dead,ill=id_text,well=p_well"], "column 'id_text' must hold numbers"),
-    "mechanism": (["--mechanism", "gumbel"], "must be one of gumbel-max, inverse-cdf"),
+    "coupling": (["--coupling", "gumbel"], "must be one of gumbel-max, inverse-cdf"),
     "score": (["--score", "dead=0,ill"], "must be label=value"),
     "number": (["--score", "0,x,1"], "--score must be numbers separated by commas, got 'x'"),
     "folder": (["-o", "/nowhere/out.csv"], "cannot write /nowhere/out.csv: no such file or directory"),
@@ -211,11 +210,11 @@ def test_files_that_are_no_tables_are_told_so(tmp_path):
     ):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(InputError, match=words):
-            transition_table_file(tmp_path / name, outcome="status", factual="p_", counterfactual="p_")
+            transitions_file(tmp_path / name, outcome="status", factual="p_", counterfactual="p_")
 
 
 def test_an_error_far_down_names_its_row_and_writes_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(_files, "CHUNK_ROWS", 4)
+    monkeypatch.setattr(_streaming, "CHUNK_ROWS", 4)
     frame = patients()
     frame.loc[7, "status"] = "cured"
     source, target = store(frame, tmp_path / "in.jsonl"), tmp_path / "out.parquet"

@@ -1,7 +1,8 @@
 """Class labels: which outcome a value means, in whatever type it is written.
 
 The same class is a word in the name of a column, a string, boolean or integer in the data, and something of NumPy's in
-a classifier. So labels are compared by what they look like when written down.
+a classifier. So labels are compared by what they look like when written down. One question and a whole table follow
+this one rule.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -72,7 +73,7 @@ class Labels:
         """The index of one value among the labels, which must be there."""
         place = int(self.places([value])[0])
         if place == UNKNOWN:
-            raise InputError(f"`{argument}` must be one of the labels {listed(self.names)}, got {value!r}")
+            raise InputError(f"`{argument}` must be one of the labels {listed(self.values)}, got {listed([value])}")
         return place
 
     def refuse(self, taken: Sequence[str], what: str) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from countermax.cli._shared import numbers, one_line_errors, show
+from countermax.cli._shared import checked_target, deliver, numbers, one_line_errors, show
 
 Data = Annotated[Path, typer.Argument(help="A table: .csv, .parquet or .jsonl (a JSON object in each line).")]
 Outcome = Annotated[str, typer.Option(help="The column with the outcomes that were seen.")]
@@ -18,8 +18,12 @@ Factual = Annotated[
     ),
 ]
 Counterfactual = Annotated[str, typer.Option(help="The same for the other world.")]
-Mechanism = Annotated[
-    str, typer.Option(help="gumbel-max, inverse-cdf, inverse-cdf-by-score, maximal, independent, or a FILE with one.")
+Coupling = Annotated[
+    str,
+    typer.Option(
+        help="How the two worlds are coupled: gumbel-max, inverse-cdf, inverse-cdf-by-score, maximal, independent, "
+        "optimal, or a FILE with a coupling."
+    ),
 ]
 Names = Annotated[str | None, typer.Option("--labels", help="The outcomes in their order, separated by commas.")]
 Score = Annotated[
@@ -36,13 +40,13 @@ def counterfactuals(
     factual: Factual,
     counterfactual: Counterfactual,
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write: .csv, .parquet or .jsonl.")],
-    mechanism: Mechanism = "gumbel-max",
+    coupling: Coupling = "gumbel-max",
     labels: Names = None,
     score: Score = None,
-    bounds: Annotated[str, typer.Option(help="Over which mechanisms: any, stable, or none.")] = "any",
+    bounds: Annotated[str, typer.Option(help="Over which couplings: any, stable, or none.")] = "any",
     normalise: Normalise = False,
     errors: Errors = "raise",
-    tolerance: Annotated[float, typer.Option(help="How wide bounds may be for the mechanism not to matter.")] = 0.05,
+    tolerance: Annotated[float, typer.Option(help="How wide bounds may be for the coupling not to matter.")] = 0.05,
     prefix: Annotated[str, typer.Option(help="What the names of new columns begin with.")] = "counterfactual_",
 ) -> None:
     """Write a table with each row's exact counterfactual probabilities, most likely outcome, bounds and a flag.
@@ -57,7 +61,7 @@ def counterfactuals(
         outcome=outcome,
         factual=_columns(factual),
         counterfactual=_columns(counterfactual),
-        mechanism=mechanism,
+        coupling=coupling,
         labels=_words(labels),
         score=_score(score),
         bounds=bounds,
@@ -75,35 +79,35 @@ def transitions(
     outcome: Outcome,
     factual: Factual,
     counterfactual: Counterfactual,
-    mechanism: Mechanism = "gumbel-max",
+    coupling: Coupling = "gumbel-max",
     labels: Names = None,
     score: Score = None,
     normalise: Normalise = False,
     errors: Errors = "raise",
-    resamples: Annotated[int, typer.Option(help="How often rows are drawn anew for intervals; 0 for none.")] = 1000,
-    level: Annotated[float, typer.Option(help="How much of the resamples the intervals hold.")] = 0.95,
-    seed: Annotated[int, typer.Option(help="Of the resampling.")] = 0,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    resamples: Annotated[int, typer.Option(help="How often rows are drawn again for intervals; 0 for none.")] = 1000,
+    level: Annotated[float, typer.Option(help="Confidence of the intervals.")] = 0.95,
+    seed: Annotated[int, typer.Option(help="Seed of the resampling.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the flows into this file (.png, .pdf, .svg).")] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Also write the cells: .csv, .parquet, .jsonl.")
     ] = None,
 ) -> None:
-    """Of those with each outcome, count how many would have had which: exact, with intervals and bounds.
+    """Of those with each outcome, count how many would have had which: exact, with bounds over all couplings.
+
+    Intervals say what other rows would give; they take each row's probabilities as known.
 
     Example: countermax transitions customers.parquet --outcome status --factual p_ --counterfactual q_ --plot flows.png
     """
-    from countermax import plotting
-    from countermax._core.files import write_atomically
-    from countermax.tables import transition_table_file, write_table
+    from countermax.tables import transitions_file, write_table
 
-    picture = None if plot is None else plotting.checked_format(plot)
-    table = transition_table_file(
+    picture = checked_target(plot)
+    result = transitions_file(
         data,
         outcome=outcome,
         factual=_columns(factual),
         counterfactual=_columns(counterfactual),
-        mechanism=mechanism,
+        coupling=coupling,
         labels=_words(labels),
         score=_score(score),
         normalise=normalise,
@@ -113,16 +117,10 @@ def transitions(
         seed=seed,
     )
     if out is not None:
-        write_table(table.to_frame(), out)
-    if picture is not None:
-        write_atomically(picture, plotting.picture(table.plot(), picture.suffix.lower()))
-    if json:
-        typer.echo(table.to_json())
-        return
-    show(table)
-    for path in (out, picture):
-        if path is not None:
-            show(f"written: {path}")
+        write_table(result.to_frame(), out)
+    deliver(result, json=json, pictures={} if picture is None else {picture: result.plot})
+    if out is not None and not json:
+        show(f"written: {out}")
 
 
 def _words(text: str | None) -> list[str] | None:

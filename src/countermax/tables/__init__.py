@@ -8,6 +8,6 @@ from countermax.tables._pairs import frame_pairs as frame_pairs
 from countermax.tables._probabilities import Predicted as Predicted
 from countermax.tables._rows import CHUNK_ROWS as CHUNK_ROWS
 from countermax.tables._streaming import counterfactuals_file as counterfactuals_file
-from countermax.tables._streaming import transition_table_file as transition_table_file
-from countermax.tables._transitions import TransitionTable as TransitionTable
-from countermax.tables._transitions import transition_table as transition_table
+from countermax.tables._streaming import transitions_file as transitions_file
+from countermax.tables._transitions import Transitions as Transitions
+from countermax.tables._transitions import transitions as transitions

@@ -1,62 +1,94 @@
 """Many rows through one compiled program: batches of one size, and every distinct row once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr
 from numpy.typing import NDArray
 
-from countermax.couplings import AbstractCoupling, Gadget1, Gadget2
 from countermax.tables.frames import Floats
 
-_NUMBERS_IN_BATCH = 2**18  # arrays that stay in the cache, and a bound on the memory
+_NUMBERS_IN_BATCH = 2**18  # of the largest array in a batch: it stays in the cache, and memory is bounded
 _LEAST_BATCH = 256
 _SHRINKAGE = 16  # between one size of batches and the next: few of them, since each is compiled
 _PROBED_ROWS = 4096  # to see whether rows repeat
+_TRACED_ROWS = 1009  # a prime, so that an axis of this length is the axis of rows
 _MIXERS = (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93)  # odd numbers with well-spread bits
 
 Arrays = tuple[NDArray, ...]
 
 
-def in_batches(function: Callable[..., jax.Array], arrays: Arrays, numbers_in_row: int) -> Floats:
-    """`function` of all rows: it takes a batch of each array and returns [columns, rows].
+def in_batches(function: Callable[..., jax.Array], fixed: tuple[Any, ...], arrays: Arrays) -> Floats:
+    """`function(*fixed, *batch)` of all rows: it takes a batch of each array and returns [columns, rows].
 
     The last batch is filled up, so that nothing is compiled twice. Rows that repeat are asked about once, which turns a
     trial with a million patients and two arms into a handful of questions.
 
     Args:
-        function: Compiled once for each size of batches.
+        function: Compiled by `equinox.filter_jit`, once for each size of batches.
+        fixed: What it takes before the rows, the same for all batches: couplings, scores, words.
         arrays: One row each.
-        numbers_in_row: How many numbers the function holds for one row at the same time.
     """
     repeats = _repeats(arrays)
     if repeats is None:
-        return _all_rows(function, arrays, numbers_in_row)
+        return _all_rows(function, fixed, arrays)
     first, inverse = repeats
-    return _all_rows(function, tuple(array[first] for array in arrays), numbers_in_row)[:, inverse]
+    return _all_rows(function, fixed, tuple(array[first] for array in arrays))[:, inverse]
 
 
-def numbers_for(mechanism: AbstractCoupling, num_outcomes: int, *, law: bool = False) -> int:
-    """How many numbers it takes to answer one row, or with `law` to find its whole joint law."""
-    if isinstance(mechanism, Gadget1):
-        return num_outcomes**3
-    latents = mechanism.latent_logits.size if isinstance(mechanism, Gadget2) else 1
-    return latents * num_outcomes ** (2 if law else 1)
-
-
-def _all_rows(function: Callable[..., jax.Array], arrays: Arrays, numbers_in_row: int) -> Floats:
+def _all_rows(function: Callable[..., jax.Array], fixed: tuple[Any, ...], arrays: Arrays) -> Floats:
     count = len(arrays[0])
-    size = max(1, 2 ** int(np.log2(max(1, _NUMBERS_IN_BATCH / numbers_in_row))))
-    while size // _SHRINKAGE >= max(count, _LEAST_BATCH):
-        size //= _SHRINKAGE
     parts = []
     with jax.enable_x64(True):
+        size = max(1, 2 ** int(np.log2(max(1, _NUMBERS_IN_BATCH / numbers_in_row(function, fixed, arrays)))))
+        while size // _SHRINKAGE >= max(count, _LEAST_BATCH):
+            size //= _SHRINKAGE
         for start in range(0, count, size):
             batch = [array[start : start + size] for array in arrays]
             if (short := size - len(batch[0])) > 0:
                 batch = [np.concatenate([array, np.repeat(array[:1], short, axis=0)]) for array in batch]
-            parts.append(function(*batch))
+            parts.append(function(*fixed, *batch))
         return np.concatenate([np.asarray(part) for part in parts], axis=1)[:, :count]
+
+
+def numbers_in_row(function: Callable[..., jax.Array], fixed: tuple[Any, ...], arrays: Arrays) -> int:
+    """How many numbers of one row the largest array inside the function holds.
+
+    That depends on the couplings, somebody's own among them, so it is read off the traced program. A trace takes longer
+    than a small question; it is kept for all questions of the same shape.
+    """
+    leaves, structure = jax.tree.flatten(fixed)
+    shapes = [jax.ShapeDtypeStruct((_TRACED_ROWS, *array.shape[1:]), array.dtype) for array in arrays]
+    kinds = [
+        jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) if isinstance(leaf, jax.Array | np.ndarray) else leaf
+        for leaf in leaves
+    ]
+    return _traced_numbers(function, structure, tuple(kinds), tuple(shapes))
+
+
+@lru_cache(maxsize=256)
+def _traced_numbers(
+    function: Callable[..., jax.Array], structure: Any, kinds: tuple[Any, ...], shapes: tuple[jax.ShapeDtypeStruct, ...]
+) -> int:
+    fixed = jax.tree.unflatten(structure, kinds)
+    program, _, _ = eqx.filter_make_jaxpr(function)(*fixed, *shapes)
+    return max(_sizes(program.jaxpr), default=1)
+
+
+def _sizes(program: Jaxpr) -> Iterator[int]:
+    """For each array that has a part for every row: how large one part is."""
+    for step in program.eqns:
+        for each in step.outvars:
+            shape = getattr(each.aval, "shape", ())
+            if _TRACED_ROWS in shape:
+                yield int(np.prod(shape)) // _TRACED_ROWS
+        for inner in jax.tree.leaves(list(step.params.values())):
+            if isinstance(inner, ClosedJaxpr | Jaxpr):
+                yield from _sizes(inner.jaxpr if isinstance(inner, ClosedJaxpr) else inner)
 
 
 def _repeats(arrays: Arrays) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:

@@ -1,9 +1,8 @@
 """Each row's exact counterfactual probabilities, beside what data alone allow."""
 
 from collections.abc import Hashable, Sequence
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -16,9 +15,9 @@ from countermax._core.labels import Labels
 from countermax._core.progress import ProgressBar
 from countermax.bounds import unchecked_outcome_bounds, unchecked_score_bounds
 from countermax.couplings import AbstractCoupling, GumbelMax, as_coupling
-from countermax.tables._batches import in_batches, numbers_for
-from countermax.tables._probabilities import Given
-from countermax.tables._rows import CHUNK_ROWS, Questions, Reader
+from countermax.tables._batches import in_batches
+from countermax.tables._probabilities import ProbabilitiesLike
+from countermax.tables._rows import Chunk, Question, RowReader
 from countermax.tables.frames import Block, Codes, Floats, as_frame, check_new_names
 
 BOUNDS = ("any", "stable", "none")
@@ -28,9 +27,9 @@ def counterfactuals(
     frame: Any,
     *,
     outcome: Any,
-    factual: Given,
-    counterfactual: Given,
-    mechanism: str | Path | AbstractCoupling = GumbelMax(),  # noqa: B008 (immutable)
+    factual: ProbabilitiesLike,
+    counterfactual: ProbabilitiesLike,
+    coupling: str | Path | AbstractCoupling = GumbelMax(),  # noqa: B008 (immutable)
     labels: Sequence[Hashable] | None = None,
     score: Any = None,
     bounds: str = "any",
@@ -43,15 +42,16 @@ def counterfactuals(
     """The frame with each row's exact counterfactual probabilities, its most likely outcome, bounds and a flag.
 
     Each row is a question: this outcome was seen, where outcomes have these probabilities; what would it have been
-    where they have those? Columns come back behind the frame's own, in double precision:
+    where they have those? Each row's probabilities are taken as known; how far they are estimates is not in the answer.
+    Columns come back behind the frame's own, in double precision:
 
     | column | what |
     |---|---|
-    | `counterfactual_<label>` | P(Y=label given what was seen) under the mechanism |
+    | `counterfactual_<label>` | P(Y=label given what was seen) under the coupling |
     | `counterfactual_most_likely` | the label with the largest of them, in the type of the outcome's column |
     | `counterfactual_score`, `.._score_lower`, `.._score_upper` | with `score`: its expectation, and its bounds |
     | `counterfactual_<label>_lower`, `.._upper` | the least and the largest probability that data alone allow |
-    | `counterfactual_mechanism_matters` | whether some probability is open by more than the tolerance |
+    | `counterfactual_coupling_matters` | whether some probability is open by more than the tolerance |
     | `counterfactual_problem` | with `errors="missing"`: why a row has no answer |
 
     Args:
@@ -61,93 +61,110 @@ def counterfactuals(
             (`"p_"` for `p_dead`, `p_ill`, ...), a mapping from labels to columns, a list of columns in the order of
             `labels`, an array or frame [rows, outcomes], a fitted classifier, or `Predicted`.
         counterfactual: The same for the other world; for a classifier `Predicted(classifier, {"treated": True})`.
-        mechanism: How the two worlds hang together: a coupling, `gumbel-max`, `inverse-cdf` (in the order of the
-            labels), `inverse-cdf-by-score`, `maximal`, `independent`, or a file that `countermax.save` wrote.
+        coupling: How the two worlds are coupled: a coupling, `gumbel-max`, `inverse-cdf` (in the order of the labels),
+            `inverse-cdf-by-score`, `maximal`, `independent`, `optimal`, or a file that `countermax.save` wrote.
         labels: The outcomes in the order that results have; by default that of `factual`.
         score: A number for each outcome, by label or in the order of the labels.
-        bounds: Over which mechanisms: `any`, `stable` (counterfactually stable ones) or `none` for no such columns.
+        bounds: Over which couplings: `any`, `stable` (counterfactually stable ones) or `none` for no such columns.
         normalise: Whether to rescale columns and arrays to sum to one, for instance counts.
         errors: What to do with rows that cannot be answered: `raise`, naming the first, or leave them `missing`.
-        tolerance: How wide the bounds over all mechanisms may be for the choice of mechanism not to matter.
+        tolerance: How wide the bounds over all couplings may be for the choice of coupling not to matter.
         prefix: What the names of new columns begin with.
         progress: Whether to show a progress bar; by default on a terminal, if there are many rows.
     """
-    asked = as_frame(frame)
-    reader = Reader(asked, outcome, factual, counterfactual, labels=labels, normalise=normalise, errors=errors)
-    answers = Answers(reader.labels, mechanism, score=score, bounds=bounds, tolerance=tolerance, prefix=prefix)
-    check_new_names(asked, answers.names(errors), "pass another `prefix`")
-    shown = False if asked.num_rows <= CHUNK_ROWS else progress
-    with ProgressBar("counterfactuals", asked.num_rows, shown, unit="rows") as bar:
-        return answers.extend(reader, bar)
+    reader = RowReader(as_frame(frame), Question(outcome, factual, counterfactual, labels, normalise, errors))
+    answers = AnswerColumns(
+        reader.labels, coupling, score=score, bounds=bounds, tolerance=tolerance, prefix=prefix, errors=errors
+    )
+    check_new_names(reader.frame, answers.names, "pass another `prefix`")
+    with reader.bar("counterfactuals", progress) as bar:
+        return answers.behind(reader, bar)
 
 
-class Answers:
-    """Asks a mechanism about rows and lays the numbers out in columns."""
+class RowAnswers(NamedTuple):
+    """What a coupling says about some rows; NaN where a row has a problem."""
+
+    probabilities: Float[np.ndarray, "k n"]
+    scores: Float[np.ndarray, "s n"]
+    """The expected score and its bounds, as far as they were asked for."""
+    limits: Float[np.ndarray, "l n"]
+    """The lower and the upper bound of each probability in turn, where they were asked for."""
+    slack: Float[np.ndarray, " n"]
+    """How wide the widest bounds over all couplings are."""
+
+
+def answer_rows(chunk: Chunk, coupling: AbstractCoupling, score: Floats | None, bounds: str) -> RowAnswers:
+    """Asks a coupling about some rows; `bounds` is one of `BOUNDS`."""
+    numbers = in_batches(_ask, (coupling, score, bounds), (chunk.log_p, chunk.log_q, chunk.x))
+    numbers[:, chunk.bad] = np.nan
+    size = chunk.log_p.shape[1]
+    last = len(numbers) - 1
+    first_limit = last - (0 if bounds == "none" else 2 * size)
+    return RowAnswers(numbers[:size], numbers[size:first_limit], numbers[first_limit:last], numbers[last])
+
+
+class AnswerColumns:
+    """Lays out what a coupling says about rows in new columns of their frame."""
 
     def __init__(
         self,
         labels: Labels,
-        mechanism: str | Path | AbstractCoupling,
+        coupling: str | Path | AbstractCoupling,
         *,
-        score: Any = None,
-        bounds: str = "any",
-        tolerance: int | float = 0.05,
-        prefix: str = "counterfactual_",
+        score: Any,
+        bounds: str,
+        tolerance: int | float,
+        prefix: str,
+        errors: str,
     ):
         if bounds not in BOUNDS:
             raise InputError(f"`bounds` must be one of {', '.join(BOUNDS)}, got {bounds!r}")
         if not tolerance >= 0:
             raise InputError(f"`tolerance` must not be negative, got {tolerance}")
-        self.labels, self.prefix, self.tolerance, self.bounds = labels, prefix, tolerance, bounds
-        self.score = None if score is None else labels.scores("score", score)
-        self.mechanism = as_coupling(mechanism, len(labels), self.score)
-        kinds = () if bounds == "none" else ("lower", "upper")
-        self.probabilities = [f"{prefix}{name}" for name in labels.names]
-        self.scores = [] if score is None else [f"{prefix}score{end}" for end in ("", *(f"_{kind}" for kind in kinds))]
-        self.ends = [f"{prefix}{name}_{kind}" for name in labels.names for kind in kinds]
+        self._labels, self._tolerance, self._bounds = labels, tolerance, bounds
+        self._score = None if score is None else labels.scores("score", score)
+        with jax.enable_x64(True):  # scores that differ in their last digits have an order too
+            self._coupling = as_coupling(coupling, len(labels), score=self._score)
+        sides = () if bounds == "none" else ("_lower", "_upper")
+        self._probabilities = [f"{prefix}{name}" for name in labels.names]
+        self._likeliest = f"{prefix}most_likely"
+        self._numbers = [] if score is None else [f"{prefix}score{side}" for side in ("", *sides)]
+        self._numbers += [f"{prefix}{name}{side}" for name in labels.names for side in sides]
+        self._matters = f"{prefix}coupling_matters"
+        self._problem = f"{prefix}problem" if errors == "missing" else None
 
-    def names(self, errors: str) -> list[str]:
+    @property
+    def names(self) -> list[str]:
         """The names of the new columns, in their order."""
-        words = ["mechanism_matters", *(["problem"] if errors == "missing" else [])]
-        new = [*self.probabilities, f"{self.prefix}most_likely", *self.scores, *self.ends]
-        return [*new, *(f"{self.prefix}{word}" for word in words)]
+        words = [self._matters] if self._problem is None else [self._matters, self._problem]
+        return [*self._probabilities, self._likeliest, *self._numbers, *words]
 
-    def rows(self, questions: Questions) -> tuple[Floats, Codes, Floats]:
-        """Numbers [columns, rows], the index of the most likely outcome and the widest interval of each row."""
-        ask = partial(_ask, self.mechanism, self.score, self.bounds)
-        size = numbers_for(self.mechanism, len(self.labels))
-        numbers = in_batches(ask, (questions.log_p, questions.log_q, questions.x), size)
-        slack, numbers = numbers[-1], numbers[:-1]
-        likeliest = numbers[: len(self.labels)].argmax(axis=0)
-        numbers[:, questions.bad] = np.nan
-        return numbers, np.where(questions.bad, -1, likeliest), slack
-
-    def extend(self, reader: Reader, bar: ProgressBar) -> Any:
-        """The reader's frame with its answers."""
-        frame, count = reader.frame, reader.frame.num_rows
-        numbers = np.empty((len(self.probabilities) + len(self.scores) + len(self.ends), count))
-        likeliest, slack = np.empty(count, np.int64), np.empty(count)
+    def behind(self, reader: RowReader, bar: ProgressBar) -> Any:
+        """The reader's frame with the new columns behind its own."""
+        frame, count, size = reader.frame, reader.frame.num_rows, len(self._labels)
+        numbers, slack = np.empty((size + len(self._numbers), count)), np.empty(count)
+        likeliest: Codes = np.empty(count, np.int64)
         bad, problems = np.zeros(count, bool), np.full(count, None, object)
-        for start, stop, questions in reader.chunks():
-            numbers[:, start:stop], likeliest[start:stop], slack[start:stop] = self.rows(questions)
-            bad[start:stop], problems[start:stop] = questions.bad, questions.problems
-            bar.advance(stop - start)
-        size = len(self.probabilities)
+        for chunk in reader.chunks(bar):
+            found = answer_rows(chunk, self._coupling, self._score, self._bounds)
+            np.concatenate(found[:-1], out=numbers[:, chunk.rows])
+            likeliest[chunk.rows] = np.where(chunk.bad, -1, found.probabilities.argmax(axis=0))
+            slack[chunk.rows], bad[chunk.rows], problems[chunk.rows] = found.slack, chunk.bad, chunk.problems
         pieces: list[Block | tuple[str, Any]] = [
-            (self.probabilities, numbers[:size]),
-            (f"{self.prefix}most_likely", frame.labelled(likeliest, self.labels, reader.outcome)),
+            (self._probabilities, numbers[:size]),
+            (self._likeliest, frame.labelled(likeliest, self._labels, reader.outcome)),
         ]
-        if self.scores or self.ends:
-            pieces.append(([*self.scores, *self.ends], numbers[size:]))
-        pieces.append((f"{self.prefix}mechanism_matters", frame.flags(slack > self.tolerance, bad)))
-        if reader.errors == "missing":
-            pieces.append((f"{self.prefix}problem", frame.texts(problems.tolist())))
+        if self._numbers:
+            pieces.append((self._numbers, numbers[size:]))
+        pieces.append((self._matters, frame.flags(slack > self._tolerance, bad)))
+        if self._problem is not None:
+            pieces.append((self._problem, frame.texts(problems.tolist())))
         return frame.made(pieces, extend=True)
 
 
 @eqx.filter_jit
 def _ask(
-    mechanism: AbstractCoupling,
+    coupling: AbstractCoupling,
     score: Float[ArrayLike, " k"] | None,
     bounds: str,
     log_p: Float[Array, "n k"],
@@ -157,18 +174,17 @@ def _ask(
     """Probabilities, scores, bounds and slack of each row, one line of numbers for each."""
 
     def one(log_p: Float[Array, " k"], log_q: Float[Array, " k"], x: Int[Array, ""]) -> Float[Array, " columns"]:
-        probs = mechanism._counterfactual_probs(log_p, log_q, x)
+        probs = coupling._counterfactual_probs(log_p, log_q, x)
         loose = unchecked_outcome_bounds(log_p, log_q, x)
         columns = [probs]
         if score is not None:
             scores = jnp.asarray(score)
             columns.append((probs @ scores)[None])
             if bounds != "none":
-                ends = unchecked_score_bounds(log_p, log_q, x, scores, stable=bounds == "stable")
-                columns.append(jnp.stack(ends))
+                columns.append(jnp.stack(unchecked_score_bounds(log_p, log_q, x, scores, stable=bounds == "stable")))
         if bounds != "none":
-            ends = unchecked_outcome_bounds(log_p, log_q, x, stable=True) if bounds == "stable" else loose
-            columns.append(jnp.stack(ends, axis=1).ravel())
+            limits = unchecked_outcome_bounds(log_p, log_q, x, stable=True) if bounds == "stable" else loose
+            columns.append(jnp.stack(limits, axis=1).ravel())
         return jnp.concatenate([*columns, loose.width.max()[None]])
 
     return jax.vmap(one, out_axes=1)(log_p, log_q, x)

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pyarrow
 from countermax._core.files import atomic_file
+from countermax._core.results import plain
 
 FORMATS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 
@@ -30,15 +31,16 @@ def format_of(path: str | Path) -> str:
     return FORMATS[suffix]
 
 
-class Source:
-    """A table in a file. Rows come in chunks of one size, whatever the blocks of the file are."""
+class TableFile:
+    """A table in a file, to be read. Rows come in chunks of one size, whatever the blocks of the file are."""
 
     def __init__(self, path: str | Path, *, as_text: bool = False):
         """Looks at the columns.
 
         Args:
             path: The file; its ending says what it is.
-            as_text: Whether a CSV's columns, but for those in `numbers`, stay as they are written: 007 keeps its zeros.
+            as_text: Whether a CSV's columns stay as they are written, but for those that `numbers` names: 007 keeps
+                its zeros.
         """
         self.path, self.kind, self._as_text = Path(path), format_of(path), as_text
         self._pa = import_pyarrow()
@@ -142,8 +144,8 @@ class Source:
             raise InputError(f"cannot read {self.path}: {(error.strerror or str(error)).lower()}") from error
 
 
-class Sink:
-    """A table that is written chunk by chunk, and that is there only when all of it is."""
+class TableWriter:
+    """Writes a table chunk by chunk, in the format that a file's name says."""
 
     def __init__(self, path: str | Path, file: BinaryIO):
         self._kind, self._file, self._pa = format_of(path), file, import_pyarrow()
@@ -152,7 +154,7 @@ class Sink:
     def write(self, table: Any) -> None:
         """The next rows; all tables have the columns of the first."""
         if self._kind == "jsonl":
-            rows = (json.dumps(_plain(row), default=str) for row in table.to_pylist())
+            rows = (json.dumps(plain(row)) for row in table.to_pylist())
             self._file.write("".join(f"{row}\n" for row in rows).encode())
             return
         if self._writer is None:
@@ -173,21 +175,17 @@ class Sink:
 
 
 @contextmanager
-def open_sink(path: str | Path) -> Iterator[Sink]:
+def open_writer(path: str | Path) -> Iterator[TableWriter]:
     """A file to write a table into; it appears when the block ends without an error."""
     with atomic_file(path) as file:
-        sink = Sink(path, file)
+        writer = TableWriter(path, file)
         try:
-            yield sink
+            yield writer
         finally:
-            sink.close()
+            writer.close()
 
 
 def write_table(table: Any, path: str | Path) -> None:
     """Writes an Arrow table to a file that ends in `.csv`, `.parquet` or `.jsonl`, atomically."""
-    with open_sink(path) as sink:
-        sink.write(table)
-
-
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: None if isinstance(value, float) and value != value else value for name, value in row.items()}
+    with open_writer(path) as writer:
+        writer.write(table)

@@ -1,4 +1,4 @@
-"""The pairs of worlds that a frame's rows hold: what a mechanism can be trained on."""
+"""The pairs of worlds that a frame's rows hold: what a coupling can be trained on."""
 
 from collections.abc import Hashable, Sequence
 from typing import Any
@@ -8,8 +8,8 @@ import numpy as np
 
 from countermax._core.errors import InputError
 from countermax.learning import ObservedPairs
-from countermax.tables._probabilities import Given
-from countermax.tables._rows import Reader
+from countermax.tables._probabilities import ProbabilitiesLike
+from countermax.tables._rows import Question, RowReader
 from countermax.tables.frames import Floats, as_frame
 
 MOST_PAIRS = 4096
@@ -21,14 +21,14 @@ Weighted = tuple[Floats, Floats, Floats]
 def frame_pairs(
     frame: Any,
     *,
-    factual: Given,
-    counterfactual: Given,
+    factual: ProbabilitiesLike,
+    counterfactual: ProbabilitiesLike,
     labels: Sequence[Hashable] | None = None,
     normalise: bool = False,
     max_pairs: int = MOST_PAIRS,
     seed: int = 0,
 ) -> ObservedPairs:
-    """The pairs of worlds in a frame's rows, to train a mechanism on; of many rows some are drawn.
+    """The pairs of worlds in a frame's rows, to train a coupling on; of many rows some are drawn.
 
     Args:
         frame: A pandas or polars DataFrame, or an Arrow table.
@@ -37,38 +37,38 @@ def frame_pairs(
         labels: The outcomes in their order; by default that of `factual`.
         normalise: Whether to rescale columns and arrays to sum to one, for instance counts.
         max_pairs: How many rows are drawn at most.
-        seed: Of the drawing.
+        seed: Seed of the drawing.
     """
     if max_pairs < 1:
         raise InputError(f"`max_pairs` must be at least 1, got {max_pairs}")
-    reader = Reader(as_frame(frame), None, factual, counterfactual, labels=labels, normalise=normalise, errors="raise")
+    reader = RowReader(as_frame(frame), Question(None, factual, counterfactual, labels, normalise, "raise"))
     log_p, log_q, weights = some_pairs(reader, max_pairs, seed)
     return ObservedPairs(jnp.asarray(log_p), jnp.asarray(log_q), weights)
 
 
-def some_pairs(reader: Reader, most: int = MOST_PAIRS, seed: int = 0) -> Weighted:
+def some_pairs(reader: RowReader, most: int = MOST_PAIRS, seed: int = 0) -> Weighted:
     """Distinct pairs of at most `most` rows, drawn without replacement."""
     count = reader.frame.num_rows
     drawn = np.arange(count)
     if count > most:
         drawn = np.sort(np.random.default_rng(seed).choice(count, most, replace=False))
     found = []
-    for start, stop, questions in reader.chunks():
-        rows = drawn[(drawn >= start) & (drawn < stop)] - start
-        rows = rows[~questions.bad[rows]]
-        found.append(np.concatenate([questions.log_p[rows], questions.log_q[rows]], axis=1))
+    for chunk in reader.chunks():
+        rows = drawn[(drawn >= chunk.rows.start) & (drawn < chunk.rows.stop)] - chunk.start
+        rows = rows[~chunk.bad[rows]]
+        found.append(np.concatenate([chunk.log_p[rows], chunk.log_q[rows]], axis=1))
     if not sum(map(len, found)):
         raise InputError("`frame` must have at least one row that can be answered, got none")
     return _divided(*np.unique(np.concatenate(found), axis=0, return_counts=True))
 
 
-def all_pairs(reader: Reader, most: int) -> Weighted | None:
+def all_pairs(reader: RowReader, most: int) -> Weighted | None:
     """All distinct pairs; None if there are more than `most`."""
     distinct: Floats | None = None
     weights: Floats = np.zeros(0)
-    for _, _, questions in reader.chunks():
-        good = ~questions.bad
-        pairs = np.concatenate([questions.log_p[good], questions.log_q[good]], axis=1)
+    for chunk in reader.chunks():
+        good = ~chunk.bad
+        pairs = np.concatenate([chunk.log_p[good], chunk.log_q[good]], axis=1)
         together = pairs if distinct is None else np.concatenate([distinct, pairs])
         distinct, place = np.unique(together, axis=0, return_inverse=True)
         counted = np.concatenate([weights, np.ones(len(pairs))])

@@ -12,7 +12,7 @@ from countermax._core.labels import listed
 from countermax.tables.frames import AbstractFrame, Floats, as_frame
 
 
-class AbstractSource(ABC):
+class AbstractProbabilities(ABC):
     """One row of probabilities for each row of a frame."""
 
     @property
@@ -32,7 +32,7 @@ class AbstractSource(ABC):
 
 @final
 @dataclass(frozen=True, eq=False)
-class Predicted(AbstractSource):
+class Predicted(AbstractProbabilities):
     """Probabilities that a fitted classifier gives, after some columns have been changed.
 
     The classifier is anything with `classes_` and `predict_proba`, as in scikit-learn; it is asked in batches.
@@ -101,7 +101,7 @@ class Predicted(AbstractSource):
 
 @final
 @dataclass(frozen=True, eq=False)
-class Columns(AbstractSource):
+class Columns(AbstractProbabilities):
     """Probabilities that stand in columns."""
 
     argument: str
@@ -125,7 +125,7 @@ class Columns(AbstractSource):
 
 @final
 @dataclass(frozen=True, eq=False)
-class Matrix(AbstractSource):
+class Matrix(AbstractProbabilities):
     """Probabilities in an array [rows, outcomes]."""
 
     array: Floats
@@ -146,11 +146,11 @@ class Matrix(AbstractSource):
         return self.array[start : start + rows.num_rows]
 
 
-Given: TypeAlias = Any
-"""Probabilities as they are handed in: columns, an array, a classifier or a source; see `as_source`."""
+ProbabilitiesLike: TypeAlias = Any
+"""Probabilities as they are handed in: columns, an array, a classifier or `Predicted`; see `as_probabilities`."""
 
 
-def as_source(argument: str, given: Given, frame: AbstractFrame) -> AbstractSource:
+def as_probabilities(argument: str, given: ProbabilitiesLike, frame: AbstractFrame) -> AbstractProbabilities:
     """Makes sense of what was handed in.
 
     A string is the beginning of the names of columns, one for each outcome; a mapping says which column belongs to
@@ -164,7 +164,7 @@ def as_source(argument: str, given: Given, frame: AbstractFrame) -> AbstractSour
                     f"`change` must have one value of {name!r} for each of {frame.num_rows} rows, "
                     f"got shape {np.shape(value)}"
                 )
-    if isinstance(given, AbstractSource):
+    if isinstance(given, AbstractProbabilities):
         return given
     if hasattr(given, "predict_proba") or hasattr(given, "classes_"):
         return Predicted(given)
@@ -192,12 +192,12 @@ def _by_prefix(argument: str, prefix: str, frame: AbstractFrame) -> Columns:
 def _as_matrix(argument: str, given: Any, frame: AbstractFrame) -> Matrix:
     labels: tuple[Hashable, ...] | None = None
     if hasattr(given, "columns") or hasattr(given, "column_names"):
-        table = as_frame(given)
-        labels = tuple(table.columns)
+        own = as_frame(given)
+        labels = tuple(own.columns)
         index, own_index = getattr(given, "index", None), getattr(frame.native, "index", None)
         if index is not None and own_index is not None and not index.equals(own_index):
             raise InputError(f"`{argument}` must have the index of the frame; align them, or pass an array")
-        given = table.numbers(argument, table.columns)
+        given = own.numbers(argument, own.columns)
     try:
         array = np.asarray(given, np.float64)
     except (TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""A frame's rows as counterfactual questions: two worlds' log-probabilities and what was seen, checked row by row."""
+"""What is asked of a frame, and its rows: two worlds' log-probabilities and what was seen, checked row by row."""
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
 from countermax._core.labels import MISSING, UNKNOWN, Labels, listed
-from countermax.tables._probabilities import AbstractSource, Given, Predicted, as_source
+from countermax._core.progress import ProgressBar
+from countermax.tables._probabilities import AbstractProbabilities, Predicted, ProbabilitiesLike, as_probabilities
 from countermax.tables.frames import AbstractFrame, Codes, Floats
 
 CHUNK_ROWS = 65_536  # rows that are looked at at a time: what bounds the memory
@@ -22,10 +23,29 @@ _PREDICTED_TOLERANCE = 1e-3  # classifiers compute in single precision, and some
 _WORLDS = ("factual", "counterfactual")
 
 
-@dataclass(frozen=True)
-class Questions:
-    """Some rows. Those with a problem hold a harmless question in place of their own."""
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What every row is asked, and how rows are read: this was seen in one world; what would the other have brought?"""
 
+    outcome: Any
+    """The column with the outcomes seen, or an array of them; None where rows are just pairs of worlds."""
+    factual: ProbabilitiesLike
+    counterfactual: ProbabilitiesLike
+    labels: Sequence[Hashable] | None
+    normalise: bool
+    errors: str
+
+    def __post_init__(self) -> None:
+        if self.errors not in ON_ERROR:
+            raise InputError(f"`errors` must be one of {', '.join(ON_ERROR)}, got {self.errors!r}")
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Some rows as checked log-probabilities and outcomes. Those with a problem hold harmless ones instead."""
+
+    start: int
+    """Where the first of them is in the frame."""
     log_p: Floats
     log_q: Floats
     x: Codes
@@ -33,6 +53,11 @@ class Questions:
     """Which rows have a problem."""
     problems: NDArray[np.object_]
     """What it is, in words; None where there is none."""
+
+    @property
+    def rows(self) -> slice:
+        """Where the rows are in the frame."""
+        return slice(self.start, self.start + len(self.x))
 
 
 class _Problems:
@@ -49,51 +74,50 @@ class _Problems:
         self.words[new] = words if isinstance(words, str) else [words(int(row)) for row in new]
 
 
-class Reader:
-    """Reads the questions of a frame, chunk by chunk."""
+class RowReader:
+    """Reads the rows of a frame, chunk by chunk."""
 
-    def __init__(
-        self,
-        frame: AbstractFrame,
-        outcome: Any,
-        factual: Given,
-        counterfactual: Given,
-        *,
-        labels: Sequence[Hashable] | None,
-        normalise: bool,
-        errors: str,
-    ):
-        """Finds columns and labels; reads no probability yet. Without an `outcome`, rows are just pairs of worlds."""
-        if errors not in ON_ERROR:
-            raise InputError(f"`errors` must be one of {', '.join(ON_ERROR)}, got {errors!r}")
-        self.frame, self.normalise, self.errors = frame, normalise, errors
-        self.sources = (as_source("factual", factual, frame), as_source("counterfactual", counterfactual, frame))
-        self.outcome_name = repr(outcome) if _is_name(outcome) else "the array `outcome`"
-        self.outcome, self._codes, self._seen = _find_outcome(frame, outcome)
-        self.labels = _find_labels(labels, self.sources, self._seen)
-        self.orders = [_order(name, self.labels, source) for name, source in zip(_WORLDS, self.sources, strict=True)]
+    def __init__(self, frame: AbstractFrame, question: Question):
+        """Finds columns and labels; reads no probability yet."""
+        self.frame, self.question = frame, question
+        given = zip(_WORLDS, (question.factual, question.counterfactual), strict=True)
+        self.worlds = [as_probabilities(name, each, frame) for name, each in given]
+        self.outcome, self._codes, self._seen = _find_outcome(frame, question.outcome)
+        self.labels = _find_labels(question.labels, self.worlds, self._seen)
+        self._orders = [_order(name, self.labels, each) for name, each in zip(_WORLDS, self.worlds, strict=True)]
         places = np.append(self.labels.places(self._seen), MISSING)
-        self.x = None if self._codes is None else places[self._codes]  # the code of a missing value is the last place
+        self._x = None if self._codes is None else places[self._codes]  # the code of a missing value is the last place
 
-    def chunks(self) -> Iterator[tuple[int, int, Questions]]:
-        """All rows, in order."""
+    def chunks(self, bar: ProgressBar | None = None) -> Iterator[Chunk]:
+        """All rows, in order; what has been dealt with advances the bar."""
         for start in range(0, self.frame.num_rows, CHUNK_ROWS):
             stop = min(start + CHUNK_ROWS, self.frame.num_rows)
-            yield start, stop, self.read(start, stop)
+            yield self.read(start, stop)
+            if bar is not None:
+                bar.advance(stop - start)
 
-    def read(self, start: int, stop: int) -> Questions:
+    def bar(self, label: str, shown: bool | None) -> ProgressBar:
+        """A progress bar over all rows; unless it is asked for, only where there are many."""
+        if shown is None and self.frame.num_rows <= CHUNK_ROWS:
+            shown = False
+        return ProgressBar(label, self.frame.num_rows, shown, unit="rows")
+
+    def read(self, start: int, stop: int) -> Chunk:
         """Some rows; the first bad one raises, unless bad ones are to be left out."""
         rows = self.frame.rows(start, stop)
         found = _Problems(stop - start)
-        x = np.zeros(stop - start, np.int64) if self.x is None else self.x[start:stop].copy()
-        found.note(x == MISSING, f"the outcome in {self.outcome_name} is missing")
+        x = np.zeros(stop - start, np.int64) if self._x is None else self._x[start:stop].copy()
+        named = repr(self.question.outcome) if _is_name(self.question.outcome) else "the array `outcome`"
+        found.note(x == MISSING, f"the outcome in {named} is missing")
         known = listed(self.labels.values)
-        found.note(x == UNKNOWN, lambda row: f"the outcome {self._value(start + row)!r} is none of the labels {known}")
-        log_p, log_q = (
-            self._log_probs(name, source, rows, start, order, found)
-            for name, source, order in zip(_WORLDS, self.sources, self.orders, strict=True)
+        found.note(
+            x == UNKNOWN, lambda row: f"the outcome {listed([self._value(start + row)])} is none of the labels {known}"
         )
-        if self.x is not None:
+        log_p, log_q = (
+            self._log_probs(name, world, rows, start, order, found)
+            for name, world, order in zip(_WORLDS, self.worlds, self._orders, strict=True)
+        )
+        if self._x is not None:
             x[found.bad] = 0
             found.note(
                 np.isneginf(log_p[np.arange(len(x)), x]),
@@ -104,32 +128,32 @@ class Reader:
             )
         x[found.bad] = 0
         log_p[found.bad] = log_q[found.bad] = -np.log(len(self.labels))
-        if self.errors == "raise" and found.bad.any():
+        if self.question.errors == "raise" and found.bad.any():
             first = int(found.bad.argmax())
             raise InputError(
                 f"{rows.row_name(first)} cannot be answered: {found.words[first]}. Up to row "
                 f"{rows.first_row + stop - start - 1} there are {found.bad.sum()} such rows; correct or drop them, or "
                 "leave their results missing with errors='missing'"
             )
-        return Questions(log_p, log_q, x, found.bad, found.words)
+        return Chunk(start, log_p, log_q, x, found.bad, found.words)
 
     def _value(self, row: int) -> Any:
         return None if self._codes is None else self._seen[self._codes[row]]
 
     def _log_probs(
-        self, name: str, source: AbstractSource, rows: AbstractFrame, start: int, order: Codes, found: _Problems
+        self, name: str, world: AbstractProbabilities, rows: AbstractFrame, start: int, order: Codes, found: _Problems
     ) -> Floats:
         """Logarithms of one world's probabilities; rows that are no distribution are noted."""
-        values = source.read(rows, start)
-        if values.shape != (rows.num_rows, source.width):
-            raise InputError(f"`{name}` must give {source.width} probabilities for each row, got {values.shape}")
+        values = world.read(rows, start)
+        if values.shape != (rows.num_rows, world.width):
+            raise InputError(f"`{name}` must give {world.width} probabilities for each row, got {values.shape}")
         values = values[:, order]
         missing = np.isnan(values)
         odd = np.asarray(((values < 0) | np.isinf(values)).any(axis=1))
         good = ~(missing.any(axis=1) | odd)
         total: Floats = np.where(good, values.sum(axis=1, where=np.isfinite(values)), 1.0)
-        predicted = isinstance(source, Predicted)
-        tolerance = _PREDICTED_TOLERANCE if predicted else np.inf if self.normalise else _SUM_TOLERANCE
+        predicted = isinstance(world, Predicted)
+        tolerance = _PREDICTED_TOLERANCE if predicted else np.inf if self.question.normalise else _SUM_TOLERANCE
         advice = "" if predicted else "; pass normalise=True if these are counts or weights"
         for label, column in zip(self.labels.values, missing.T, strict=True):
             found.note(column, f"the `{name}` probability of {label!r} is missing")
@@ -157,24 +181,24 @@ def _is_name(outcome: Any) -> bool:
 
 
 def _find_labels(
-    given: Sequence[Hashable] | None, sources: tuple[AbstractSource, AbstractSource], seen: Sequence[Any]
+    given: Sequence[Hashable] | None, worlds: Sequence[AbstractProbabilities], seen: Sequence[Any]
 ) -> Labels:
     if isinstance(given, str):
         raise InputError(f"`labels` must be a list of labels, got the text {given!r}")
     if given is not None:
         return Labels(tuple(given))
-    for source in sources:
-        if source.labels is not None:
-            return Labels(source.labels)
+    for world in worlds:
+        if world.labels is not None:
+            return Labels(world.labels)
     if all(isinstance(value, int | np.integer) and not isinstance(value, bool) for value in seen):
-        return Labels(tuple(range(sources[0].width)))
+        return Labels(tuple(range(worlds[0].width)))
     raise InputError("`labels` must name the outcomes in the order of the probabilities, since nothing else does")
 
 
-def _order(name: str, labels: Labels, source: AbstractSource) -> NDArray[np.int64]:
+def _order(name: str, labels: Labels, world: AbstractProbabilities) -> Codes:
     """Where each label's probability stands."""
-    if source.labels is not None:
-        return labels.order_of(name, source.labels)
-    if source.width != len(labels):
-        raise InputError(f"`{name}` must have a probability for each of {len(labels)} labels, got {source.width}")
+    if world.labels is not None:
+        return labels.order_of(name, world.labels)
+    if world.width != len(labels):
+        raise InputError(f"`{name}` must have a probability for each of {len(labels)} labels, got {world.width}")
     return np.arange(len(labels))

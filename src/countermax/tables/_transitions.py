@@ -1,51 +1,49 @@
 """Of those with each outcome, how many would have had which: expected counts, intervals and bounds."""
 
-import json
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
+import jax
 import numpy as np
 from matplotlib.figure import Figure
-from rich import box
 from rich.console import Group
-from rich.table import Table
 from rich.text import Text
 
 from countermax import plotting
-from countermax._core.errors import InputError
+from countermax._core.console import add_line, listing
 from countermax._core.labels import Labels
-from countermax._core.progress import ProgressBar
-from countermax.couplings import AbstractCoupling, GumbelMax
-from countermax.intervals import Bootstrap, percentile_interval
-from countermax.tables._counterfactuals import Answers
-from countermax.tables._probabilities import Given
-from countermax.tables._rows import CHUNK_ROWS, Questions, Reader
+from countermax._core.results import AbstractResult, plain
+from countermax.bounds import Bounds
+from countermax.couplings import AbstractCoupling, GumbelMax, as_coupling, named_couplings
+from countermax.intervals import Bootstrap, Interval, check_level, percentile_interval
+from countermax.tables._counterfactuals import answer_rows
+from countermax.tables._probabilities import ProbabilitiesLike
+from countermax.tables._rows import Chunk, Question, RowReader
 from countermax.tables.frames import Floats, as_frame
-
-Ends = tuple[Floats, Floats]
-"""The lower and the upper ends of intervals, one for each cell of a table."""
 
 
 @dataclass(frozen=True, eq=False)
-class TransitionTable:
-    """Cells [seen, instead]. Print it with rich, or take `to_frame`, `to_json` and `plot`."""
+class Transitions(AbstractResult):
+    """How many of those with each outcome would have had which, in cells [seen, instead]."""
 
     labels: tuple[Hashable, ...]
+    coupling: str
+    """The name of the coupling that counts are expectations under."""
     counts: Floats
-    """Expected counts under the mechanism; each row adds up to how many had that outcome."""
-    counts_interval: Ends | None
-    """What rows drawn anew would give: the bootstrap interval of the counts."""
-    shares_interval: Ends | None
+    """Expected counts; each row adds up to how many had that outcome."""
+    bounds: Bounds
+    """The least and the largest expected count over all couplings, each cell for itself."""
+    counts_interval: Interval | None
+    """What other rows of the same kind would give; each row's probabilities are taken as known."""
+    shares_interval: Interval | None
     """The same for `shares`."""
-    bounds: Ends
-    """The least and the largest expected count over all mechanisms, each cell for itself."""
-    level: float
     num_rows: int
     num_left_out: int
     """Rows without an answer, where they were to be left out."""
-    make_frame: Any
+    make_frame: Callable[[Mapping[str, Sequence[Any]]], Any]
     """Turns columns into a frame of the library that the data came in."""
 
     @property
@@ -59,10 +57,9 @@ class TransitionTable:
         return self.counts / _or_nan(self.seen)[:, None]
 
     @property
-    def share_bounds(self) -> Ends:
+    def share_bounds(self) -> Bounds:
         """The bounds as shares of those with the outcome."""
-        lower, upper = self.bounds
-        return lower / _or_nan(self.seen)[:, None], upper / _or_nan(self.seen)[:, None]
+        return Bounds(*(limit / _or_nan(self.seen)[:, None] for limit in self.bounds))
 
     def columns(self) -> dict[str, list[Any]]:
         """One entry for each cell, seen outcomes first."""
@@ -71,64 +68,73 @@ class TransitionTable:
             "seen": [label for label in self.labels for _ in range(size)],
             "instead": list(self.labels) * size,
         }
-        for name, values, bounds, ends in (
+        for name, values, bounds, interval in (
             ("count", self.counts, self.bounds, self.counts_interval),
             ("share", self.shares, self.share_bounds, self.shares_interval),
         ):
-            columns[name] = values.ravel().tolist()
-            if ends is not None:
-                columns |= {f"{name}_low": ends[0].ravel().tolist(), f"{name}_high": ends[1].ravel().tolist()}
-            columns |= {f"{name}_lower": bounds[0].ravel().tolist(), f"{name}_upper": bounds[1].ravel().tolist()}
+            numbers = {"": values, "_lower": bounds.lower, "_upper": bounds.upper}
+            if interval is not None:
+                numbers |= {"_ci_lower": interval.lower, "_ci_upper": interval.upper}
+            columns |= {f"{name}{suffix}": cells.ravel().tolist() for suffix, cells in numbers.items()}
         return columns
 
     def to_frame(self) -> Any:
-        """One row for each cell: `low` and `high` end the bootstrap interval, `lower` and `upper` the bounds."""
+        """One row for each cell: `lower` and `upper` are the bounds, `ci_lower` and `ci_upper` the interval."""
         return self.make_frame(self.columns())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists and numbers; None where nobody had the outcome."""
-        columns = {
-            name: [None if isinstance(value, float) and np.isnan(value) else value for value in values]
-            for name, values in self.columns().items()
-        }
-        about = {"num_rows": self.num_rows, "num_left_out": self.num_left_out, "level": self.level}
-        return {**about, "labels": list(self.labels), "cells": columns}
+        return plain(
+            {
+                "coupling": self.coupling,
+                "num_rows": self.num_rows,
+                "num_left_out": self.num_left_out,
+                "level": None if self.counts_interval is None else self.counts_interval.level,
+                "labels": self.labels,
+                "cells": self.columns(),
+            }
+        )
 
-    def to_json(self, indent: int | None = 2) -> str:
-        """The same as text."""
-        return json.dumps(self.to_dict(), indent=indent, allow_nan=False, default=str)
-
-    def plot(self, title: str = "What was seen, and what would have happened instead") -> Figure:
+    def plot(self, title: str | None = None) -> Figure:
         """The flows from what was seen to what would have been."""
+        title = f"What was seen, and what would have been under {self.coupling}" if title is None else title
         return plotting.draw_flows(self.counts, [str(label) for label in self.labels], title)
 
     def __rich__(self) -> Group:
-        table = Table(title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-        table.title = Text(f"{self.num_rows:,} rows: what was seen, and what would have been")
+        interval = self.counts_interval
+        title = f"{self.num_rows:,} rows: what was seen, and what would have been under {self.coupling}"
         headers = ["seen", "instead", "count", "share"]
-        headers += [f"{100 * self.level:g} % interval"] if self.counts_interval else []
-        for place, header in enumerate([*headers, "any mechanism"]):
-            table.add_column(header, justify="left" if place < 2 else "right", no_wrap=place > 1)
+        headers += [] if interval is None else [f"{100 * interval.level:g} % interval"]
+        table = listing(title, [*headers, "any coupling"], left=2)
         form = "{:,.0f}" if self.num_rows >= 1000 else "{:,.1f}"
+        ranges: list[Bounds | Interval] = [self.bounds] if interval is None else [interval, self.bounds]
         for row, label in enumerate(self.labels):
             for column, other in enumerate(self.labels):
                 share = "" if self.seen[row] == 0 else f"{self.shares[row, column]:.1%}"
-                cells = [form.format(self.counts[row, column]), share]
-                for ends in (self.counts_interval, self.bounds):
-                    cells += [] if ends is None else [" to ".join(form.format(end[row, column]) for end in ends)]
-                seen = str(label) if column == 0 else ""
-                table.add_row(Text(seen), Text(str(other)), *cells, end_section=column == len(self.labels) - 1)
-        left_out = f"{self.num_left_out:,} rows were left out.\n" if self.num_left_out else ""
-        return Group(table, Text(left_out, end=""))
+                cells = [str(label) if column == 0 else "", str(other), form.format(self.counts[row, column]), share]
+                for each in ranges:
+                    cells.append(" to ".join(form.format(limit[row, column]) for limit in (each.lower, each.upper)))
+                add_line(table, cells, last=column == len(self.labels) - 1)
+        return Group(table, Text(" ".join(self._notes())))
+
+    def _notes(self) -> list[str]:
+        """What the numbers are, and what they leave out."""
+        notes = ["Any coupling: the least and the largest count that each row's probabilities allow."]
+        if self.counts_interval is not None:
+            notes.append("The interval says what other rows would give under the same coupling;")
+            notes.append("it takes each row's probabilities as known and leaves out how well they were estimated.")
+        if self.num_left_out:
+            notes.append(f"{self.num_left_out:,} rows were left out.")
+        return notes
 
 
-def transition_table(
+def transitions(
     frame: Any,
     *,
     outcome: Any,
-    factual: Given,
-    counterfactual: Given,
-    mechanism: str | Path | AbstractCoupling = GumbelMax(),  # noqa: B008 (immutable)
+    factual: ProbabilitiesLike,
+    counterfactual: ProbabilitiesLike,
+    coupling: str | Path | AbstractCoupling = GumbelMax(),  # noqa: B008 (immutable)
     labels: Sequence[Hashable] | None = None,
     score: Any = None,
     normalise: bool = False,
@@ -137,37 +143,34 @@ def transition_table(
     level: float = 0.95,
     seed: int = 0,
     progress: bool | None = None,
-) -> TransitionTable:
+) -> Transitions:
     """Of those who churned, how many would have stayed, downgraded, or churned all the same.
 
-    Counts are exact expectations under the mechanism. The bootstrap says how much they would vary if rows were drawn
-    anew; it takes the probabilities of each row as they are and knows nothing of how well they were estimated. Bounds
-    are the least and the largest count over all mechanisms that fit the data.
+    Counts are exact expectations under the coupling. The bootstrap interval says how much they would vary if rows were
+    drawn again; it takes each row's probabilities as known and leaves out how well they were estimated. Bounds are the
+    least and the largest count over all couplings that fit the data.
 
     Args:
         frame: A pandas or polars DataFrame, or an Arrow table.
         outcome: The column with the outcomes seen, or an array of them.
         factual: Probabilities in the world that was seen; see `counterfactuals`.
         counterfactual: Probabilities in the other world.
-        mechanism: How the two worlds hang together; see `counterfactuals`.
-        labels: The outcomes in the order that the table has; by default that of `factual`.
-        score: A number for each outcome; only `inverse-cdf-by-score` asks for it.
+        coupling: How the two worlds are coupled; see `counterfactuals`.
+        labels: The outcomes in the order that the cells have; by default that of `factual`.
+        score: A number for each outcome; only couplings that are made for a score ask for it.
         normalise: Whether to rescale columns and arrays to sum to one, for instance counts.
         errors: What to do with rows that cannot be answered: `raise`, or leave them out and count them (`missing`).
-        num_resamples: How often rows are drawn anew; 0 for no intervals.
-        level: How much of the resamples the intervals hold.
-        seed: Of the resampling; the same seed gives the same intervals.
+        num_resamples: How often rows are drawn again; 0 for no intervals.
+        level: Confidence of the intervals: how much of the resamples they hold.
+        seed: Seed of the resampling; the same seed gives the same intervals.
         progress: Whether to show a progress bar; by default on a terminal, if there are many rows.
     """
-    asked = as_frame(frame)
-    reader = Reader(asked, outcome, factual, counterfactual, labels=labels, normalise=normalise, errors=errors)
-    tally = Tally(reader.labels, mechanism, score=score, num_resamples=num_resamples, level=level, seed=seed)
-    shown = False if asked.num_rows <= CHUNK_ROWS else progress
-    with ProgressBar("transitions", asked.num_rows, shown, unit="rows") as bar:
-        for start, stop, questions in reader.chunks():
-            tally.add(questions)
-            bar.advance(stop - start)
-    return tally.table(asked.from_columns)
+    reader = RowReader(as_frame(frame), Question(outcome, factual, counterfactual, labels, normalise, errors))
+    tally = Tally(reader.labels, coupling, score=score, num_resamples=num_resamples, level=level, seed=seed)
+    with reader.bar("transitions", progress) as bar:
+        for chunk in reader.chunks(bar):
+            tally.add(chunk)
+    return tally.result(reader.frame.from_columns)
 
 
 class Tally:
@@ -176,57 +179,59 @@ class Tally:
     def __init__(
         self,
         labels: Labels,
-        mechanism: str | Path | AbstractCoupling,
+        coupling: str | Path | AbstractCoupling,
         *,
         score: Any,
         num_resamples: int,
         level: float,
         seed: int,
     ):
-        if not 0 < level < 1:
-            raise InputError(f"`level` must lie between 0 and 1, got {level}")
-        self._answers = Answers(labels, mechanism, score=score, bounds="any")
+        check_level(level)
         self._labels, self._level = labels, level
+        scores = None if score is None else labels.scores("score", score)
+        with jax.enable_x64(True):  # scores that differ in their last digits have an order too
+            self._coupling = as_coupling(coupling, len(labels), score=scores)
+            self._name = _name_of(coupling, self._coupling, scores)
         self._bootstrap = Bootstrap(len(labels), num_resamples, seed)
         self._sums = np.zeros((len(labels), 3 * len(labels)))
         self._num_rows = self._num_left_out = 0
 
-    def add(self, questions: Questions) -> None:
+    def add(self, chunk: Chunk) -> None:
         """Some rows; all calls but the last bring a whole chunk."""
-        size = len(self._labels)
-        numbers, _, _ = self._answers.rows(questions)
-        used = ~questions.bad
-        cells = np.concatenate([numbers[:size], numbers[-2 * size :]])
-        for outcome in range(size):
-            self._sums[outcome] += cells[:, used & (questions.x == outcome)].sum(axis=1)
-        self._bootstrap.add(questions.x, cells[:size], used)
+        found = answer_rows(chunk, self._coupling, None, "any")
+        cells = np.concatenate([found.probabilities, found.limits])
+        used = ~chunk.bad
+        for outcome in range(len(self._labels)):
+            self._sums[outcome] += cells[:, used & (chunk.x == outcome)].sum(axis=1)
+        self._bootstrap.add(chunk.x, found.probabilities, used)
         self._num_rows += int(used.sum())
-        self._num_left_out += int(questions.bad.sum())
+        self._num_left_out += int(chunk.bad.sum())
 
-    def table(self, make_frame: Any) -> TransitionTable:
-        """The result."""
+    def result(self, make_frame: Callable[[Mapping[str, Sequence[Any]]], Any]) -> Transitions:
+        """What all rows add up to."""
         size = len(self._labels)
-        counts = self._sums[:, :size]
+        counts, lower, upper = self._sums[:, :size], self._sums[:, size::2], self._sums[:, size + 1 :: 2]
         samples = self._bootstrap.resamples(counts)
-        totals = samples.sum(axis=2, keepdims=True)
-        # Where a resample has nobody with an outcome there is no share; the whole table's stands in for it.
-        shares = np.where(totals > 0, samples, counts) / _or_nan(np.where(totals > 0, totals, counts.sum(1)[:, None]))
-        return TransitionTable(
+        return Transitions(
             labels=self._labels.values,
+            coupling=self._name,
             counts=counts,
-            counts_interval=_ends(percentile_interval(samples, self._level)),
-            shares_interval=_ends(percentile_interval(shares, self._level)),
-            bounds=(self._sums[:, size::2], self._sums[:, size + 1 :: 2]),
-            level=self._level,
+            bounds=Bounds(lower, upper),
+            counts_interval=percentile_interval(samples, self._level),
+            shares_interval=percentile_interval(samples / _or_nan(samples.sum(axis=2, keepdims=True)), self._level),
             num_rows=self._num_rows,
             num_left_out=self._num_left_out,
             make_frame=make_frame,
         )
 
 
+def _name_of(given: str | Path | AbstractCoupling, coupling: AbstractCoupling, score: Floats | None) -> str:
+    """What results call a coupling: its name among the fixed ones, else the file that it was in, else its class."""
+    for name, each in named_couplings(score=score).items():
+        if eqx.tree_equal(each, coupling):
+            return name
+    return type(coupling).__name__ if isinstance(given, AbstractCoupling) else Path(given).stem
+
+
 def _or_nan(values: Floats) -> Floats:
     return np.where(values > 0, values, np.nan)
-
-
-def _ends(found: Any) -> Ends | None:
-    return None if found is None else (found.lower, found.upper)

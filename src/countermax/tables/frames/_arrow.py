@@ -32,13 +32,6 @@ class ArrowFrame(AbstractFrame):
         """Some of the rows."""
         return ArrowFrame(self.native.slice(start, stop - start), self.first_row + start)
 
-    def own(self, name: str, values: Any) -> Any:
-        """An array or column of values that has one for each row, as an Arrow array."""
-        column = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
-        if len(column) != self.num_rows:
-            raise InputError(f"`{name}` must have one value for each of {self.num_rows} rows, got {len(column)}")
-        return column
-
     def factorised(self, values: Any) -> tuple[Codes, list[Any]]:
         """A column as indices into its distinct values; a missing one has the index -1."""
         if pa.types.is_null(values.type):
@@ -100,14 +93,18 @@ class ArrowFrame(AbstractFrame):
     def _column(self, name: Hashable) -> Any:
         return self.native.column(name)
 
+    def _own(self, argument: str, values: Any) -> Any:
+        return values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
+
+    def _index_of(self, row: int) -> str | None:
+        return None
+
     def _numbers(self, name: Hashable) -> Floats | None:
         column = self.native.column(name)
         kind = column.type
         numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
         if not (numeric or pa.types.is_boolean(kind) or pa.types.is_null(kind)):
             return None
-        return column.cast(pa.int8()).cast(pa.float64()).to_numpy() if pa.types.is_boolean(kind) else _floats(column)
-
-
-def _floats(column: Any) -> Floats:
-    return column.cast(pa.float64(), safe=False).to_numpy()
+        if pa.types.is_boolean(kind):
+            column = column.cast(pa.int8())
+        return column.cast(pa.float64(), safe=False).to_numpy()

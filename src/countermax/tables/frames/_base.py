@@ -1,4 +1,4 @@
-"""Frames of pandas, polars and Arrow behind one small interface, so that nothing else has to know which it is."""
+"""What every library's frames can do, so that nothing else has to know which library it is."""
 
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -21,6 +21,12 @@ class AbstractFrame(ABC):
     """A frame, or some of its rows."""
 
     def __init__(self, native: Any, first_row: int = 0):
+        """Wraps a frame.
+
+        Args:
+            native: The frame of the library.
+            first_row: Where its first row is in the table that it is a part of; messages count from there.
+        """
         self.native = native
         self.first_row = first_row
         self._count = Counter(self.columns)
@@ -38,10 +44,6 @@ class AbstractFrame(ABC):
     @abstractmethod
     def rows(self, start: int, stop: int) -> "AbstractFrame":
         """Some of the rows."""
-
-    @abstractmethod
-    def own(self, name: str, values: Any) -> Any:
-        """An array or column of values that has one for each row, as a column of this library."""
 
     @abstractmethod
     def factorised(self, values: Any) -> tuple[Codes, list[Any]]:
@@ -79,6 +81,13 @@ class AbstractFrame(ABC):
     @abstractmethod
     def _column(self, name: Hashable) -> Any: ...
 
+    @abstractmethod
+    def _own(self, argument: str, values: Any) -> Any: ...
+
+    @abstractmethod
+    def _index_of(self, row: int) -> str | None:
+        """What the frame itself calls a row; None where it only counts them."""
+
     def column(self, argument: str, name: Hashable) -> Any:
         """A column by its name, which must be there once."""
         if self._count[name] == 1:
@@ -88,6 +97,13 @@ class AbstractFrame(ABC):
                 f"`{argument}` must name one column, but {self._count[name]} columns are called {name!r}; rename them"
             )
         raise InputError(f"`{argument}` must name a column, got {name!r}; the columns are {listed(self.columns)}")
+
+    def own(self, argument: str, values: Any) -> Any:
+        """An array or column of values that has one for each row, as a column of this library."""
+        column = self._own(argument, values)
+        if len(column) != self.num_rows:
+            raise InputError(f"`{argument}` must have one value for each of {self.num_rows} rows, got {len(column)}")
+        return column
 
     def numbers(self, argument: str, names: Sequence[Hashable]) -> Floats:
         """Columns of numbers side by side; NaN where one is missing."""
@@ -103,7 +119,8 @@ class AbstractFrame(ABC):
 
     def row_name(self, row: int) -> str:
         """How a message calls a row."""
-        return f"row {self.first_row + row} (counted from 0)"
+        index = self._index_of(row)
+        return f"row {self.first_row + row} (counted from 0{'' if index is None else f', index {index}'})"
 
 
 def check_new_names(frame: AbstractFrame, names: Sequence[str], hint: str) -> None:

@@ -21,14 +21,11 @@ _NUMBERS_IN_OBJECTS = ("floating", "integer", "mixed-integer-float", "decimal", 
 class PandasFrame(AbstractFrame):
     """A pandas DataFrame."""
 
-    def __init__(self, native: Any, first_row: int = 0):
-        if native.columns.nlevels > 1:
-            raise InputError("`frame` must have one name for each column, got several levels; flatten them")
-        super().__init__(native, first_row)
-
     @property
     def columns(self) -> list[Hashable]:
         """The names of the columns."""
+        if self.native.columns.nlevels > 1:
+            raise InputError("`frame` must have one name for each column, got several levels; flatten them")
         return self.native.columns.tolist()
 
     @property
@@ -39,20 +36,6 @@ class PandasFrame(AbstractFrame):
     def rows(self, start: int, stop: int) -> "PandasFrame":
         """Some of the rows."""
         return PandasFrame(self.native.iloc[start:stop], self.first_row + start)
-
-    def own(self, name: str, values: Any) -> Any:
-        """An array or column of values that has one for each row, as a Series."""
-        if isinstance(values, pd.Series | pd.Index):
-            series = values
-            if isinstance(values, pd.Series) and not values.index.equals(self.native.index):
-                raise InputError(f"`{name}` must have the index of the frame; align them, or pass its values")
-        else:
-            series = pd.Series(
-                np.asarray(values) if not isinstance(values, pd.api.extensions.ExtensionArray) else values
-            )
-        if len(series) != self.num_rows:
-            raise InputError(f"`{name}` must have one value for each of {self.num_rows} rows, got {len(series)}")
-        return series
 
     def factorised(self, values: Any) -> tuple[Codes, list[Any]]:
         """A column as indices into its distinct values; a missing one has the index -1."""
@@ -122,14 +105,19 @@ class PandasFrame(AbstractFrame):
         """A column of booleans, some of them missing."""
         return pd.arrays.BooleanArray(values, missing) if missing.any() else values
 
-    def row_name(self, row: int) -> str:
-        """How a message calls a row."""
-        index = self.native.index
-        label = "" if isinstance(index, pd.RangeIndex) else f", index {index[row]!r}"
-        return f"row {self.first_row + row} (counted from 0{label})"
-
     def _column(self, name: Hashable) -> Any:
         return self.native[name]
+
+    def _own(self, argument: str, values: Any) -> Any:
+        if isinstance(values, pd.Series) and not values.index.equals(self.native.index):
+            raise InputError(f"`{argument}` must have the index of the frame; align them, or pass its values")
+        if isinstance(values, pd.Series | pd.Index):
+            return values
+        return pd.Series(values if isinstance(values, pd.api.extensions.ExtensionArray) else np.asarray(values))
+
+    def _index_of(self, row: int) -> str | None:
+        index = self.native.index
+        return None if isinstance(index, pd.RangeIndex) else repr(index[row])
 
     def _numbers(self, name: Hashable) -> Floats | None:
         column = self.native[name]

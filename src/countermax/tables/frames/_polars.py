@@ -32,13 +32,6 @@ class PolarsFrame(AbstractFrame):
         """Some of the rows."""
         return PolarsFrame(self.native.slice(start, stop - start), self.first_row + start)
 
-    def own(self, name: str, values: Any) -> Any:
-        """An array or column of values that has one for each row, as a Series."""
-        series = values if isinstance(values, pl.Series) else pl.Series(name, values)
-        if len(series) != self.num_rows:
-            raise InputError(f"`{name}` must have one value for each of {self.num_rows} rows, got {len(series)}")
-        return series
-
     def factorised(self, values: Any) -> tuple[Codes, list[Any]]:
         """A column as indices into its distinct values; a missing one has the index -1."""
         if values.dtype.is_nested() or values.dtype == pl.Object:
@@ -104,6 +97,12 @@ class PolarsFrame(AbstractFrame):
 
     def _column(self, name: Hashable) -> Any:
         return self.native.get_column(name)
+
+    def _own(self, argument: str, values: Any) -> Any:
+        return values if isinstance(values, pl.Series) else pl.Series(argument, values)
+
+    def _index_of(self, row: int) -> str | None:
+        return None
 
     def _numbers(self, name: Hashable) -> Floats | None:
         column = self.native.get_column(name)

@@ -1,0 +1,130 @@
+"""Effects of many rows added up: their means, their variance under each coupling, and what any coupling allows."""
+
+from collections.abc import Mapping
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float, Int
+
+from countermax._core.types import LogProbs, Outcome, Scalar
+from countermax.bounds import Bounds, unchecked_score_bounds
+from countermax.couplings import AbstractCoupling, comonotone
+from countermax.tables._batches import in_batches
+from countermax.tables._rows import Chunk
+from countermax.tables._scores import Scores
+from countermax.tables.frames import Floats
+
+ScorePair = tuple[Float[ArrayLike, "k d"], Float[ArrayLike, "k d"]]
+
+
+class EffectMoments:
+    """Effects of many rows, added up chunk by chunk.
+
+    The variance over everybody is the mean of the rows' own variances plus the variance of their means.
+    """
+
+    def __init__(self, scores: Scores, couplings: Mapping[str, AbstractCoupling], *, num_rows: int, individual: bool):
+        self._scores, self._names, self._couplings = scores, list(couplings), list(couplings.values())
+        self.count = 0
+        size = len(scores.names)
+        self._shift: Floats | None = None  # near the mean, so that sums of squares lose no digits
+        self._sum, self._squares = np.zeros(size), np.zeros(size)
+        self._within = np.zeros(len(couplings) + 2)
+        each = [f"effect_{name}_" for name in scores.names] if size > 1 else ["effect_"]
+        self.names = [f"{begin}{name.replace(' ', '_')}" for name in couplings for begin in each]
+        self.names += [f"{begin}{side}" for begin in each for side in ("lower", "upper")]
+        self.rows = np.full((len(self.names), num_rows), np.nan) if individual else None
+
+    def add(self, chunk: Chunk) -> None:
+        """Some rows."""
+        good = np.flatnonzero(~chunk.bad)
+        if not len(good):
+            return
+        worlds = (chunk.log_p[good], chunk.log_q[good])
+        scores = (self._scores.factual, self._scores.counterfactual)
+        numbers = in_batches(_population, (self._couplings, scores), worlds)
+        size = len(self._scores.names)
+        means, squares = numbers[:size], numbers[size:]
+        self._shift = means.mean(axis=1) if self._shift is None else self._shift
+        centred = means - self._shift[:, None]
+        self._sum += centred.sum(axis=1)
+        self._squares += (centred**2).sum(axis=1)
+        self._within += np.maximum(squares - (means**2).sum(axis=0), 0).sum(axis=1)
+        self.count += len(good)
+        if self.rows is not None:
+            found = in_batches(_individual, (self._couplings, scores), (*worlds, chunk.x[good]))
+            self.rows[:, chunk.start + good] = found
+
+    @property
+    def mean(self) -> Floats:
+        """The mean effect on each score."""
+        assert self._shift is not None
+        return self._shift + self._sum / self.count
+
+    @property
+    def mean_error(self) -> Floats | None:
+        """The standard error of the mean over rows; None for a single one."""
+        return None if self.count < 2 else np.sqrt(self._between / (self.count - 1))
+
+    @property
+    def variances(self) -> dict[str, float]:
+        """The variance over everybody under each coupling, summed over scores."""
+        total = self._within[:-2] / self.count + self._between.sum()
+        return dict(zip(self._names, total.tolist(), strict=True))
+
+    @property
+    def variance_bounds(self) -> Bounds:
+        """The least and the largest variance over all couplings, for one score."""
+        return Bounds(*(self._within[-2:] / self.count + self._between.sum()).tolist())
+
+    @property
+    def _between(self) -> Floats:
+        return np.maximum(self._squares / self.count - (self._sum / self.count) ** 2, 0)
+
+
+@eqx.filter_jit
+def _population(
+    couplings: list[AbstractCoupling], scores: ScorePair, log_p: Float[Array, "n k"], log_q: Float[Array, "n k"]
+) -> Float[Array, "columns n"]:
+    """For each pair of worlds: the mean effect on each score, E|effect|^2 under each coupling, and its extremes.
+
+    The extremes are over all couplings, in closed form for one score; for several they are zero, and not used.
+    """
+    score_p, score_q = map(jnp.asarray, scores)
+    loss = ((score_p[:, None, :] - score_q[None, :, :]) ** 2).sum(axis=2)
+
+    def extremes(log_p: LogProbs, log_q: LogProbs) -> list[Scalar]:
+        if score_p.shape[1] > 1:
+            return [jnp.zeros((), log_p.dtype)] * 2
+        only = (log_p, log_q, score_p[:, 0], score_q[:, 0])
+        return [comonotone.expected_squared_difference(*only, opposed=opposed) for opposed in (False, True)]
+
+    def one(log_p: LogProbs, log_q: LogProbs) -> Float[Array, " columns"]:
+        mean = jnp.exp(log_q) @ score_q - jnp.exp(log_p) @ score_p
+        squares = [each._expected_loss(log_p, log_q, loss) for each in couplings]
+        return jnp.concatenate([mean, jnp.stack([*squares, *extremes(log_p, log_q)])])
+
+    return jax.vmap(one, out_axes=1)(log_p, log_q)
+
+
+@eqx.filter_jit
+def _individual(
+    couplings: list[AbstractCoupling],
+    scores: ScorePair,
+    log_p: Float[Array, "n k"],
+    log_q: Float[Array, "n k"],
+    x: Int[Array, " n"],
+) -> Float[Array, "columns n"]:
+    """For each row: the effect on each score under each coupling, then the bounds of each score's effect."""
+    score_p, score_q = map(jnp.asarray, scores)
+
+    def one(log_p: LogProbs, log_q: LogProbs, x: Outcome) -> Float[Array, " columns"]:
+        effects = [each._counterfactual_probs(log_p, log_q, x) @ score_q - score_p[x] for each in couplings]
+        for place in range(score_p.shape[1]):
+            other = unchecked_score_bounds(log_p, log_q, x, score_q[:, place])
+            effects.append(jnp.stack(other) - score_p[x, place])
+        return jnp.concatenate(effects)
+
+    return jax.vmap(one, out_axes=1)(log_p, log_q, x)

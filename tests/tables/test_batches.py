@@ -1,0 +1,72 @@
+"""Batches are as large as memory allows, whatever coupling is asked."""
+
+from typing import final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from countermax.couplings import AbstractMatrixCoupling, Gadget1, Gadget2, GumbelMax, Independent
+from countermax.tables._batches import in_batches, numbers_in_row
+from countermax.tables._counterfactuals import _ask
+
+
+@final
+class Greedy(AbstractMatrixCoupling):
+    """Somebody's own coupling, which holds k^4 numbers for each row and a large constant beside them."""
+
+    constant: jax.Array
+
+    @property
+    def num_outcomes(self):
+        return None
+
+    def _joint(self, log_p, log_q):
+        four = jnp.exp(log_p)[:, None, None, None] * jnp.exp(log_q)[None, :, None, None]
+        spread = jnp.broadcast_to(four / log_p.size**2, (log_p.size,) * 4) + (self.constant + 1).sum() * 0
+        return jax.lax.map(lambda row: row.sum(axis=(1, 2)), spread)
+
+    def _counterfactual_probs(self, log_p, log_q, x):
+        return self._joint(log_p, log_q)[x] / jnp.exp(log_p[x])
+
+
+def worlds(size, count):
+    rng = np.random.default_rng(0)
+    p, q = (np.log(rng.dirichlet(np.ones(size), count)) for _ in range(2))
+    return p, q, np.zeros(count, np.int64)
+
+
+@pytest.mark.parametrize(
+    ("coupling", "at_least"),
+    [
+        (GumbelMax(), 6),
+        (Gadget2(6, 40, key=jax.random.key(0), hidden=(4,), rounds=1), 6 * 40),
+        (Gadget1(6, key=jax.random.key(0), hidden=(4,)), 6**3),
+        (Greedy(jnp.ones((300, 300))), 6**4),
+    ],
+    ids=lambda value: type(value).__name__ if not isinstance(value, int) else "",
+)
+def test_what_a_row_takes_is_read_off_the_program(coupling, at_least):
+    with jax.enable_x64(True):
+        found = numbers_in_row(_ask, (coupling, None, "any"), worlds(6, 5))
+    assert at_least <= found <= 4 * at_least  # bounds and flags come with each row; constants do not
+
+
+def test_couplings_of_one_kind_and_shape_are_traced_once(monkeypatch):
+    from countermax.tables import _batches
+
+    first, second = (Gadget2(3, 2, key=jax.random.key(seed), hidden=(4,), rounds=1) for seed in (0, 1))
+    with jax.enable_x64(True):
+        found = numbers_in_row(_ask, (first, None, "any"), worlds(3, 5))
+        monkeypatch.setattr(_batches, "_sizes", None)  # a second trace would fail
+        assert numbers_in_row(_ask, (second, None, "any"), worlds(3, 9)) == found
+
+
+def test_batches_of_any_size_give_the_same_numbers(monkeypatch):
+    from countermax.tables import _batches
+
+    arrays = worlds(4, 50)
+    whole = in_batches(_ask, (Independent(), None, "any"), arrays)
+    monkeypatch.setattr(_batches, "_NUMBERS_IN_BATCH", 100)  # batches of few rows, the last one filled up
+    assert np.array_equal(in_batches(_ask, (Independent(), None, "any"), arrays), whole)
