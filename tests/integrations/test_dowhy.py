@@ -4,6 +4,7 @@ import copy
 import pickle
 
 import jax
+import jax.numpy as jnp
 import networkx as nx
 import numpy as np
 import pandas as pd
@@ -13,7 +14,8 @@ from scipy import stats
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
-from countermax import Gadget1, Gadget2, GumbelMax, InputError, InverseCDF, Maximal
+from countermax import Gadget1, Gadget2, GumbelMax, Independent, InputError, InverseCDF, Maximal
+from countermax.couplings import AbstractMechanism
 from countermax.tables import counterfactuals
 
 gcm = pytest.importorskip("dowhy.gcm")
@@ -132,6 +134,43 @@ def test_no_intervention_returns_the_data(mechanism, gadget, model):
         assert_allclose(samples["cost"], rows["cost"])
 
 
+class TwoFaced(AbstractMechanism):
+    """A mechanism that this library does not have: half of all people have the outcomes in the opposite order."""
+
+    @property
+    def num_outcomes(self):
+        return None
+
+    def noise(self, num_outcomes, *, key, dtype=float):
+        key_face, key_place = jax.random.split(key)
+        return {"opposed": jax.random.bernoulli(key_face), "place": jax.random.uniform(key_place, (), dtype)}
+
+    def _respond(self, noise, log_p):
+        backwards = InverseCDF(jnp.arange(log_p.size)[::-1])
+        responses = (each._respond(noise["place"], log_p) for each in (backwards, InverseCDF()))
+        return jnp.where(noise["opposed"], *responses)
+
+    def _abduct(self, log_p, x, *, key):
+        raise NotImplementedError  # not needed here
+
+
+def test_a_mechanism_of_ones_own_works_like_the_others():
+    used = fitted(TwoFaced())
+    gcm.util.general.set_random_seed(5)
+    for rows in (DATA, DATA[:1]):
+        assert gcm.counterfactual_samples(used, {}, rows)["status"].tolist() == rows["status"].tolist()
+    seen = DATA[(DATA["drug"] == "A") & (DATA["status"] == "ill")][:1]
+    orders = [InverseCDF(), InverseCDF([3, 2, 1, 0])]
+    law = sum(counterfactual_probabilities(used, TO_B, seen, coupling=each)["status"].to_numpy()[0] for each in orders)
+    many = gcm.counterfactual_samples(used, TO_B, pd.concat([seen] * 5000, ignore_index=True))["status"]
+    labels = used.causal_mechanism("status").labels.values
+    counts = many.value_counts().reindex(list(labels), fill_value=0).to_numpy()
+    assert counts[law == 0].sum() == 0
+    assert stats.chisquare(counts[law > 0], law[law > 0] / 2 * 5000).pvalue > FALSE_ALARM
+    with pytest.raises(InputError, match="mechanism of node 'status', TwoFaced, has no exact law; draw samples"):
+        counterfactual_probabilities(used, TO_B, seen)
+
+
 @pytest.mark.parametrize("mechanism", ["Gumbel-max", "inverse CDF", "gadget"])
 def test_samples_have_the_exact_probabilities(mechanism, gadget):
     made = {"Gumbel-max": GumbelMax(), "inverse CDF": InverseCDF(), "gadget": gadget}[mechanism]
@@ -163,7 +202,7 @@ def test_exact_probabilities_are_those_of_the_classifier_and_the_mechanism(model
     assert found.index.equals(rows.index)
     table = counterfactual_table(model, TO_B, rows, "status")
     pd.testing.assert_frame_equal(table, expected)
-    other = counterfactual_probabilities(model, TO_B, rows, mechanism="inverse-cdf")["status"]
+    other = counterfactual_probabilities(model, TO_B, rows, coupling="inverse-cdf")["status"]
     assert (np.abs(other - found) > 0.01).any(axis=None)
     for answer in (found, other):
         for label in labels:
@@ -171,7 +210,7 @@ def test_exact_probabilities_are_those_of_the_classifier_and_the_mechanism(model
             assert (answer[label] <= table[f"counterfactual_{label}_upper"] + 1e-9).all()
 
 
-def test_nodes_whose_parents_are_known_in_probability_only_are_told_apart(model, as_users_call):
+def test_nodes_whose_parents_are_known_in_probability_only_are_refused(model, as_users_call):
     with pytest.raises(InputError, match="'home' cannot be answered for exactly: its parent 'status' is known in prob"):
         counterfactual_probabilities(model, TO_B, DATA, nodes=["home"])
     with pytest.raises(InputError, match="no categorical node can be answered for .*the change reaches none"):
@@ -224,7 +263,7 @@ def test_dowhys_seed_and_a_seed_of_its_own_reproduce_samples(model):
     assert seeded(1) == seeded(1) != seeded(2)
     first, second = fitted(random_state=7), fitted(random_state=7)
     one, two = draw(first), draw(first)
-    assert one != two  # every call draws anew
+    assert one != two  # every call draws again
     assert [draw(second), draw(second)] == [one, two]
     again = first.causal_mechanism("status").clone()
     again.fit(DATA[["age", "drug"]].to_numpy(), DATA["status"].to_numpy())
@@ -248,6 +287,19 @@ def test_one_noise_shows_the_same_individual_in_every_world(model):
     pd.testing.assert_frame_equal(first, second)
     same = gcm.counterfactual_samples(model, {}, noise_data=noise)
     assert same["status"].tolist() == DATA["status"].tolist()
+
+
+def test_noise_that_was_stored_shows_the_same_individual_again(model, tmp_path):
+    from dowhy.gcm._noise import compute_noise_from_data
+
+    noise = compute_noise_from_data(model, DATA)
+    expected = gcm.counterfactual_samples(model, TO_B, noise_data=noise)
+    for digits in (None, "%.15g"):  # as pandas writes numbers, and as a spreadsheet keeps them
+        noise.to_csv(tmp_path / "noise.csv", index=False, float_format=digits)
+        stored = pd.read_csv(tmp_path / "noise.csv")
+        found = gcm.counterfactual_samples(model, TO_B, noise_data=stored)
+        for node in ("status", "home"):
+            assert found[node].tolist() == expected[node].tolist()
 
 
 @pytest.mark.parametrize("carry", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
@@ -334,9 +386,12 @@ def test_labels_give_the_order_that_the_mechanism_counts_in():
     probs = used.probabilities(parents)
     assert_allclose(probs[:, 0], used.estimate_probabilities(parents)[:, 3])
     assert (probs[:, 4] == 0).all()
-    noise = np.linspace(0, 1, len(parents), endpoint=False)
-    codes = (probs.cumsum(axis=1) <= noise[:, None]).sum(axis=1)
-    assert used.evaluate(parents, noise)[:, 0].tolist() == [labels[code] for code in codes]
+    noise = used.draw_noise_samples(1000)
+    worlds = [np.array([[age, drug]] * 1000, object) for age, drug in ((-1.0, "A"), (1.0, "B"))]
+    first, second = ([labels.index(label) for label in used.evaluate(world, noise)[:, 0]] for world in worlds)
+    order = np.lexsort((second, first))  # ranks are preserved: who is ahead in one world is not behind in the other
+    assert (np.diff(np.array(second)[order]) >= 0).all()
+    assert len(set(second)) > 2
     with pytest.raises(InputError, match="must name every class in the data, but 'lost' is not there"):
         CategoricalMechanism(LogisticRegression(), labels=CLASSES).fit(parents, status)
 
@@ -344,7 +399,7 @@ def test_labels_give_the_order_that_the_mechanism_counts_in():
 def test_a_class_that_the_classifier_rules_out_is_explained_by_smoothing_or_named():
     parents, status = DATA[["age"]].to_numpy(), DATA["status"].to_numpy()
     tree = DecisionTreeClassifier(max_depth=6, random_state=0)
-    sharp, smooth = CategoricalMechanism(tree, smoothing=0), CategoricalMechanism(tree)
+    sharp, smooth = CategoricalMechanism(tree, smoothing=0), CategoricalMechanism(tree, smoothing=1e-4)
     for used in (sharp, smooth):
         used.fit(parents, status)
     ruled_out = np.flatnonzero(sharp.probabilities(parents)[:, 0] == 0)[:3]
@@ -357,12 +412,14 @@ def test_a_class_that_the_classifier_rules_out_is_explained_by_smoothing_or_name
         smooth.estimate_noise(np.array(["cured"]), parents[:1])
 
 
-def test_what_cannot_work_is_refused_with_the_reason(gadget):
+def test_what_cannot_work_is_refused_with_the_reason(gadget, as_users_call):
     parents, status = DATA[["age"]].to_numpy(), DATA["status"].to_numpy()
-    with pytest.raises(InputError, match="Gadget 1 is not: it reads its noise by rows in one world"):
-        CategoricalMechanism(mechanism=Gadget1(3, key=jax.random.key(0), hidden=(4,)))
+    gadget1 = Gadget1(3, key=jax.random.key(0), hidden=(4,))
     for options, words in (
-        ({"mechanism": Maximal()}, "got Maximal: only these are one function"),
+        ({"mechanism": gadget1}, "got Gadget1: the other world sees its noise rearranged, so that outcomes could chan"),
+        ({"mechanism": Maximal()}, "one function of noise and logits .*got Maximal: it has no noise"),
+        ({"mechanism": Independent()}, "got Independent: it has no noise that all worlds share"),
+        ({"mechanism": GumbelMax}, "got GumbelMax: a class; make an instance"),
         ({"classifier": object()}, "must have `fit` and `predict_proba`"),
         ({"smoothing": 1.0}, r"`smoothing` must lie in \[0, 1\)"),
     ):
@@ -371,7 +428,7 @@ def test_what_cannot_work_is_refused_with_the_reason(gadget):
     for target, mechanism, words in (
         (DATA["cost"].to_numpy(), GumbelMax(), "must hold classes, got numbers"),
         (np.full(len(status), "well"), GumbelMax(), "at least two classes"),
-        (np.where(status == "lost", "ill", status), gadget, "for 3 outcomes, got one for 4"),
+        (np.where(status == "lost", "ill", status), gadget, "this Gadget2 is for 4 outcomes, but the logits have 3"),
     ):
         with pytest.raises(InputError, match=words):
             CategoricalMechanism(LogisticRegression(), mechanism).fit(parents, target)
