@@ -16,3 +16,4 @@ from countermax.plotting._style import colours as colours
 from countermax.plotting._style import house_style as house_style
 from countermax.plotting._style import picture as picture
 from countermax.plotting._trajectory import draw_trajectory as draw_trajectory
+from countermax.plotting._verdicts import draw_verdicts as draw_verdicts
