@@ -14,8 +14,8 @@ demo: $(VENV)/.installed          ## a bundled clinical trial, its pictures and 
 test: $(VENV)/.developing         ## the test suite
 	$(BIN)/python -m pytest -n auto --dist=worksteal
 
-test-slow: $(VENV)/.developing    ## the long statistical runs
-	$(BIN)/python -m pytest -n auto --dist=worksteal -m slow
+test-slow: $(VENV)/.developing    ## everything, long statistical runs too, with XLA's optimisations and fresh random examples
+	COUNTERMAX_TESTS=slow $(BIN)/python -m pytest -n auto --dist=worksteal -m 'slow or not slow'
 
 lint: $(VENV)/.developing         ## formatting, style, types, and which module may import which
 	$(BIN)/ruff format --check .

@@ -12,8 +12,9 @@ import numpy as np
 import optax
 
 from benchmarks.measure import Row, seconds
-from countermax import Gadget1, Gadget2, RandomPairs, Relaxed, SquaredDifference, fit
+from countermax import Gadget1, Gadget2, fit
 from countermax.couplings import AbstractCoupling
+from countermax.learning import RandomPairs, Relaxed, SquaredDifference
 
 PAPER_QUALITY = 8.76 / 8.14 - 1  # Gadget 2 in the column `independent` of the paper's Table 1
 STORED_RUN = Path(__file__).parent.parent / "results/paper/paper/cells/table1/independent-gadget-2.json"

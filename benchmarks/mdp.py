@@ -8,8 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.measure import Row, seconds
-from countermax import Gadget2, SquaredDifference
-from countermax.mdp import EpisodeLog, estimate, policy_iteration, query, simulate, softened, visits
+from countermax import Gadget2
+from countermax.learning import SquaredDifference
+from countermax.mdp import EpisodeLog, estimate, policy_iteration, query, simulate
+from countermax.mdp.estimation import visits
+from countermax.mdp.policies import softened
 from countermax.mdp.processes import sepsis
 
 NUM_EPISODES, HORIZON = 20_000, 20

@@ -10,16 +10,8 @@ import numpy as np
 from benchmarks.measure import Row
 from countermax import GumbelMax
 from countermax.experiments.trajectories import sepsis_log
-from countermax.mdp import (
-    EpisodeLog,
-    FiniteMDP,
-    policy_iteration,
-    replay,
-    sample_replay,
-    simulate,
-    softened,
-    trajectory_bounds,
-)
+from countermax.mdp import EpisodeLog, FiniteMDP, policy_iteration, replay, sample_replay, simulate, trajectory_bounds
+from countermax.mdp.policies import softened
 from countermax.mdp.processes import sepsis
 
 NUM_EPISODES, SOME, FEW, NUM_DRAWS, HORIZON = 20_000, 500, 200, 1000, 20
@@ -38,7 +30,7 @@ def _once(function: Callable[[], Any]) -> float:
 
 
 def _sepsis() -> Iterator[Row]:
-    log, model, _ = sepsis_log(faithful=True, num_episodes=NUM_EPISODES, seed=0)
+    log, model, _ = sepsis_log(as_published=True, num_episodes=NUM_EPISODES, seed=0)
     target = policy_iteration(model).policy
     few = log.select(np.arange(FEW))
 
@@ -50,7 +42,7 @@ def _sepsis() -> Iterator[Row]:
     yield Row(f"sepsis: {NUM_EPISODES} episodes replayed exactly, Gumbel-max", spent, "s")
     yield Row("the same", NUM_EPISODES / spent, "episodes per second")
     spent = _once(lambda: trajectory_bounds(model, log, target, progress=False))
-    yield Row(f"bounds over all mechanisms for {NUM_EPISODES} episodes", spent, "s")
+    yield Row(f"bounds over all couplings for {NUM_EPISODES} episodes", spent, "s")
     sampled = _once(
         lambda: sample_replay(model, few, target, GumbelMax(), num_samples=NUM_DRAWS, key=jax.random.key(0))
     )

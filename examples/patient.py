@@ -1,27 +1,40 @@
-"""A patient died. Would another policy have saved her, and how much of the answer is the mechanism's doing?
+"""A patient died. Would another policy have saved her, and how much of the answer is the coupling's doing?
 
 Run it as `python examples/patient.py [FOLDER]`; the picture goes to the folder.
 """
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
-from countermax import GumbelMax
-from countermax.experiments.trajectories import cautious_policy, sepsis_log
-from countermax.mdp import Explanation, explain, rank_episodes
+import jax
+
+from countermax.mdp import Story, estimate, explain, policy_iteration, rank_episodes, simulate
+from countermax.mdp.policies import restricted, softened
 from countermax.mdp.processes import sepsis
 from countermax.plotting import picture
 
+ENDS = [sepsis.DEATH, sepsis.DISCHARGE]
 
-def main(folder: Path) -> Explanation:
+
+def main(folder: Path) -> Story:
     """Picks a patient whose case is open, among those whom the model would save, and tells the story."""
-    log, model, _ = sepsis_log(faithful=False, num_episodes=1000, seed=0)
-    policy, outcomes = cautious_policy(log, model), sepsis.projected_outcomes()
-    ranking = rank_episodes(
-        model, log, policy, mechanisms={"Gumbel-max": GumbelMax()}, outcomes=outcomes, discount=1.0
-    ).to_frame()
+    # A log of 1,000 patients, who were treated nearly as well as can be, as a clinician sees them.
+    hospital = sepsis.process()
+    done = softened(policy_iteration(hospital).policy, 0.95)
+    episodes = simulate(hospital, done, num_episodes=1000, horizon=20, key=jax.random.key(0))
+    log = episodes.with_states(sepsis.projection(), sepsis.NUM_PROJECTED, state_names=sepsis.projected_names())
+    log = replace(log, action_names=sepsis.action_names())
+
+    # What can be learned from it: a process, and the best policy among actions that were seen often enough.
+    model = estimate(log, absorbing=ENDS)
+    known = estimate(log, absorbing=ENDS, least_visits=20, discount=hospital.discount)
+    policy, _ = restricted(model, policy_iteration(known).policy)
+
+    outcomes = sepsis.projected_outcomes()
+    ranking = rank_episodes(model, log, policy, couplings=["gumbel-max"], outcomes=outcomes).to_frame()
     died = ranking["observed"] < 0
-    unsettled = ranking["most effect"] - ranking["least effect"] > 0.3
+    unsettled = ranking["effect_upper"] - ranking["effect_lower"] > 0.3
     patient = int(ranking.loc[died & unsettled, "episode"].iloc[0])
 
     story = explain(model, log, patient, policy, features=sepsis.projected_features(), outcomes=outcomes)

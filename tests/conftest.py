@@ -1,15 +1,23 @@
-"""Settings for all tests: strict ranks, quiet and repeatable property tests, and little time spent compiling."""
+"""Settings for all tests: strict ranks, property tests that can be repeated, and little time spent compiling.
 
+`make test-slow` sets `COUNTERMAX_TESTS=slow`: then XLA optimises as it does for users, and Hypothesis draws fresh
+examples.
+"""
+
+import gc
 import os
 import shutil
 import tempfile
 from importlib.metadata import version
+from pathlib import Path
 
 # Compiling is most of the work here, and what is compiled runs once: optimise it less. Before JAX is imported.
 # A flag that XLA does not know is fatal, so the last two are for a version that is known to have them.
 os.environ.setdefault(
     "XLA_FLAGS",
-    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+    ""
+    if os.environ.get("COUNTERMAX_TESTS") == "slow"
+    else "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
     + " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
     * version("jaxlib").startswith("0.10."),
 )
@@ -28,9 +36,17 @@ settings.register_profile(
     print_blob=False,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-settings.load_profile("countermax")
+settings.register_profile(
+    "slow",
+    parent=settings.get_profile("countermax"),
+    derandomize=False,
+    print_blob=True,  # how to see a failing example again
+    max_examples=300,
+)
+settings.load_profile("slow" if os.environ.get("COUNTERMAX_TESTS") == "slow" else "countermax")
 
 _CACHE = "COUNTERMAX_TEST_CACHE"
+_MOST_MEMORY = 2**30
 
 
 def pytest_configure(config):
@@ -41,6 +57,23 @@ def pytest_configure(config):
     jax.config.update("jax_compilation_cache_dir", os.environ[_CACHE])
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def little_memory():
+    """Forgets compiled programs once they fill a gigabyte, so that a worker stays under two."""
+    yield
+    if _memory() > _MOST_MEMORY:
+        jax.clear_caches()
+        gc.collect()
+
+
+def _memory():
+    """How much of this process is in memory; nothing where the system does not say."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return 0
 
 
 @pytest.fixture

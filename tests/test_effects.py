@@ -7,17 +7,17 @@ import pytest
 from queries import softmax
 
 from countermax import (
+    Comonotone,
     GumbelMax,
     Independent,
     InputError,
     InverseCDF,
     Maximal,
     Optimal,
-    effect_from_joint,
     individual_effect,
-    sampled_effect,
     treatment_effect,
 )
+from countermax.effects import effect_from_joint, sampled_effect
 
 pytestmark = pytest.mark.usefixtures("double")
 
@@ -28,9 +28,9 @@ COUPLINGS = [Independent(), GumbelMax(), InverseCDF(), Maximal()]
 
 
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=lambda each: type(each).__name__)
-def test_the_mean_effect_does_not_depend_on_the_mechanism(coupling):
+def test_the_mean_effect_is_the_other_world_less_this_one_whatever_the_coupling(coupling):
     effect = treatment_effect(coupling, P, Q, SCORE, OTHER)
-    assert float(effect.mean) == pytest.approx(softmax(P) @ SCORE - softmax(Q) @ OTHER, abs=1e-12)
+    assert float(effect.mean) == pytest.approx(softmax(Q) @ OTHER - softmax(P) @ SCORE, abs=1e-12)
 
 
 @pytest.mark.parametrize("other", [None, OTHER])
@@ -42,7 +42,9 @@ def test_the_variance_is_the_second_moment_less_the_squared_mean(other):
 
 
 def test_no_coupling_has_less_variance_than_the_optimal_one():
-    least = treatment_effect(Optimal.for_score(SCORE, OTHER), P, Q, SCORE, OTHER).variance
+    transport = Optimal((SCORE[:, None] - OTHER[None, :]) ** 2)
+    least = treatment_effect(transport, P, Q, SCORE, OTHER).variance
+    assert float(treatment_effect(Comonotone(SCORE, OTHER), P, Q, SCORE, OTHER).variance) == pytest.approx(float(least))
     for coupling in COUPLINGS:
         assert treatment_effect(coupling, P, Q, SCORE, OTHER).variance >= least - 1e-12
 
@@ -64,11 +66,11 @@ def test_individual_effects_average_to_the_overall_one(coupling):
 
 
 def test_the_effect_can_be_computed_by_abduction_from_the_other_world():
-    """First appendix: E[h1(X) - h2(Y)] = sum_y q(y) E[h1(X) - h2(y) | Gumbels abducted from y]."""
+    """First appendix: E[h2(Y) - h1(X)] = sum_y q(y) E[h2(y) - h1(X) | Gumbels abducted from y]."""
     mechanism, q = GumbelMax(), softmax(Q)
     backwards = jax.vmap(lambda y: mechanism.counterfactual_probs(Q, P, y))(jnp.arange(5))
-    expected = softmax(P) @ SCORE - q @ OTHER
-    assert float(q @ (backwards @ SCORE - OTHER)) == pytest.approx(expected, abs=1e-12)
+    expected = q @ OTHER - softmax(P) @ SCORE
+    assert float(q @ (OTHER - backwards @ SCORE)) == pytest.approx(expected, abs=1e-12)
 
     num_samples = 40_000
 
@@ -76,7 +78,7 @@ def test_the_effect_can_be_computed_by_abduction_from_the_other_world():
         key_y, key_noise = jax.random.split(key)
         y = jax.random.categorical(key_y, jnp.asarray(Q))
         noise = mechanism.abduct(Q, y, key=key_noise)
-        return jnp.asarray(SCORE)[jnp.argmax(noise + P)] - jnp.asarray(OTHER)[y]
+        return jnp.asarray(OTHER)[y] - jnp.asarray(SCORE)[jnp.argmax(noise + P)]
 
     draws = jax.jit(jax.vmap(draw))(jax.random.split(jax.random.key(0), num_samples))
     error = float(draws.std()) / num_samples**0.5

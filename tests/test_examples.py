@@ -54,9 +54,9 @@ def test_the_variance_falls_with_the_right_mechanism(tmp_path):
     assert np.isfinite(both.fit.history.held_out).all()
 
 
-def test_the_patients_story_names_a_decision_and_the_mechanisms_part(tmp_path, capsys):
+def test_the_patients_story_names_a_decision_and_the_couplings_part(tmp_path, capsys):
     story = run("patient", tmp_path)
     said = capsys.readouterr().out
     assert said.splitlines() == list(story.findings)
     assert "mattered most" in said
-    assert "whatever the mechanism" in said
+    assert "whatever the coupling" in said

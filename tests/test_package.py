@@ -1,32 +1,41 @@
-"""The package as a whole: public names, files written atomically, documents that run."""
+"""The package as a whole: public names, rooms and their walls, documents that run."""
 
 import ast
-import errno
-import os
 import re
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import countermax
-from countermax import InputError
-from countermax._core.files import writable_folder, write_atomically
 
-ROOT = Path(__file__).parent.parent
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "countermax"
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+WITH_PYTHON = [document for document in DOCUMENTS if "```python" in document.read_text()]
 
 
-def test_public_names_are_those_that_type_checkers_see():
-    tree = ast.parse((ROOT / "src/countermax/__init__.py").read_text())
-    block = next(node for node in tree.body if isinstance(node, ast.If))
-    declared = {alias.name for node in block.body for alias in node.names}
-    assert declared == set(countermax.__all__) - {"__version__"}
+def test_every_public_name_is_found_where_the_stub_says():
     for name in countermax.__all__:
         assert getattr(countermax, name) is not None
         assert name in dir(countermax)
-    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+    assert countermax.mdp.replay is not None  # rooms resolve without being imported first
+    with pytest.raises(AttributeError, match="nonsense"):
         _ = countermax.nonsense
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    code = (
+        "import sys, countermax\n"
+        "heavy = {'jax', 'equinox', 'matplotlib', 'scipy', 'numpy', 'pandas', 'optax', 'ot'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+        "countermax.compare\n"
+        "heavy = {'matplotlib', 'scipy', 'pandas', 'optax', 'ot', 'pyarrow', 'polars'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_every_public_name_is_in_the_reference():
@@ -35,7 +44,38 @@ def test_every_public_name_is_in_the_reference():
     assert not missing
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def _imports(path):
+    """The modules of this package that a file imports, whole or in part."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("countermax"):
+            yield from ({node.module} | {f"{node.module}.{alias.name}" for alias in node.names})
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.startswith("countermax"))
+
+
+def _is_module(name):
+    path = SOURCE.parent.joinpath(*name.split("."))
+    return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_private_modules_are_used_in_their_own_room_only(path):
+    """What begins with an underscore is for the package that it lies in; others ask the package itself."""
+    package = ".".join(path.relative_to(SOURCE.parent).parts[:-1])
+    for module in filter(_is_module, _imports(path)):
+        parts = module.split(".")
+        for place, part in enumerate(parts):
+            if part.startswith("_") and part not in ("_core", "_version"):
+                room = ".".join(parts[:place])
+                assert package == room or package.startswith(f"{room}."), f"{module} is private to {room}"
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_no_file_is_longer_than_a_reader_can_hold(path):
+    assert len(path.read_text().splitlines()) <= 400
+
+
+@pytest.mark.parametrize("document", WITH_PYTHON, ids=lambda path: path.name)
 def test_the_python_in_documents_runs(document, tmp_path, monkeypatch):
     """The blocks of one document run one after the other, as a reader would paste them."""
     monkeypatch.chdir(tmp_path)
@@ -50,29 +90,6 @@ def test_links_in_documents_lead_somewhere(document):
     for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", document.read_text()):
         if "://" not in target:
             assert (document.parent / target).exists(), target
-
-
-def test_an_interrupted_write_leaves_the_old_file_whole(tmp_path, monkeypatch):
-    target = tmp_path / "result.json"
-    write_atomically(target, "old")
-
-    def no_room(*_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", no_room)
-    with pytest.raises(InputError, match="no space left on device; make room"):
-        write_atomically(target, "new")
-    assert target.read_text() == "old"
-    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
-
-
-def test_a_file_in_the_way_of_a_folder_is_named(tmp_path):
-    blocker = tmp_path / "file"
-    blocker.write_text("")
-    with pytest.raises(InputError, match="cannot write to the folder"):
-        writable_folder(blocker)
-    with pytest.raises(InputError, match="cannot write"):
-        write_atomically(tmp_path / "missing" / "file", "text")
 
 
 def test_measurements_in_the_readme_are_those_on_file():

@@ -17,6 +17,7 @@ from .bounds import outcome_bounds as outcome_bounds
 from .bounds import score_bounds as score_bounds
 from .comparison import Comparison as Comparison
 from .comparison import compare as compare
+from .couplings import Comonotone as Comonotone
 from .couplings import Gadget1 as Gadget1
 from .couplings import Gadget2 as Gadget2
 from .couplings import GumbelMax as GumbelMax

@@ -1,6 +1,7 @@
 """One counterfactual question, every coupling's answer, and what data alone can say."""
 
-from collections.abc import Hashable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -9,13 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import ArrayLike
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from countermax import plotting
 from countermax._core.checks import log_probs_from
+from countermax._core.compilation import quickly_compiled
 from countermax._core.console import Listing, add_line, listing
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
@@ -28,10 +29,12 @@ from countermax.effects import unchecked_effect
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 Floats = NDArray[np.floating]
 
 _MOST_SHOWN_OUTCOMES = 8  # in a terminal; dataframes and JSON have them all
+_FEW_OUTCOMES = 64
 _SCORE_COLUMNS = ("expected_score", "effect", "effect_variance", "agreement")
 _EVERY_COUPLING = ("any coupling", "any stable coupling")
 
@@ -134,7 +137,7 @@ class Comparison(AbstractResult):
             }
         )
 
-    def plot(self) -> Figure:
+    def plot(self) -> "Figure":
         """Bars of the counterfactual probabilities, with the bounds as whiskers."""
         return plotting.draw_answers(
             {answer.name: answer.probabilities for answer in self.answers},
@@ -144,7 +147,7 @@ class Comparison(AbstractResult):
             f"Seen: {self.labels[self.observed]}. What would have happened instead?",
         )
 
-    def plot_couplings(self) -> Figure:
+    def plot_couplings(self) -> "Figure":
         """A heatmap of each coupling's joint law, with p and q on its margins."""
         return plotting.draw_couplings(
             {answer.name: answer.joint for answer in self.answers},
@@ -264,7 +267,8 @@ def compare(
             if couplings is None
             else as_couplings(couplings, size, score=None if scores is None else scores[0])
         )
-        found = jax.tree.map(np.asarray, _solve(asked, log_p, log_q, np.asarray(seen), scores))
+        solve = _solved_quickly if size <= _FEW_OUTCOMES else _solved
+        found = jax.tree.map(np.asarray, solve()(asked, log_p, log_q, np.asarray(seen), scores))
     return Comparison(
         labels=names.names,
         observed=seen,
@@ -293,7 +297,6 @@ class _Found(NamedTuple):
     stable_score_bounds: Bounds | None
 
 
-@eqx.filter_jit
 def _solve(
     couplings: dict[str, AbstractCoupling],
     log_p: ArrayLike,
@@ -323,6 +326,17 @@ def _solve(
         stable_outcomes,
         *(unchecked_score_bounds(log_p, log_q, seen, there, stable=stable) for stable in (False, True)),
     )
+
+
+@functools.cache
+def _solved_quickly() -> Callable[..., _Found]:
+    """For few outcomes: compiling takes far longer than running."""
+    return quickly_compiled(_solve)
+
+
+@functools.cache
+def _solved() -> Callable[..., _Found]:
+    return eqx.filter_jit(_solve)
 
 
 def _answer(name: str, law: _Law, seen: int, scores: tuple[Floats, Floats] | None) -> Answer:

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from countermax import plotting
 from countermax._core.files import writable_folder, write_atomically
 from countermax.comparison import Comparison, compare
-from countermax.couplings import AbstractCoupling, Gadget2, GumbelMax, InverseCDF
+from countermax.couplings import Gadget2, InverseCDF, named_couplings
 from countermax.learning import Evaluation, PerturbedPair, SquaredDifference, evaluate, fit
 from countermax.report import Heading, Picture, Rows, Text, write_report
 
@@ -82,7 +82,7 @@ def _variances(comparison: Comparison) -> Figure:
     return plotting.draw_variances(
         {each.name: each.effect_variance for each in comparison.answers if each.effect_variance is not None},
         "The order of the outcomes decides the variance",
-        "variance of the effect score(X) - score(Y)",
+        "variance of the effect score(Y) - score(X)",
     )
 
 
@@ -103,13 +103,12 @@ def _learn(trial: Trial, comparison: Comparison, progress: bool | None) -> Evalu
         progress=progress,
         label="training a gadget",
     )
-    mechanisms: dict[str, AbstractCoupling] = {
-        "Gumbel-max": GumbelMax(),
-        "inverse CDF by score": InverseCDF.sorted_by(trial.score),
+    couplings = {
+        **named_couplings(("gumbel-max", "inverse-cdf-by-score"), score=np.asarray(trial.score)),
         "inverse CDF by cost": InverseCDF.sorted_by(trial.cost),
         "learned Gadget 2": learned.coupling,
     }
-    return evaluate(mechanisms, pairs, SquaredDifference(scores), key=jax.random.key(2), num_pairs=100)
+    return evaluate(couplings, pairs, SquaredDifference(scores), key=jax.random.key(2), num_pairs=100)
 
 
 def _learned_finding(evaluation: Evaluation) -> str:
@@ -117,7 +116,7 @@ def _learned_finding(evaluation: Evaluation) -> str:
     loss = {name: float(row["loss"] or 0) for name, row in rows.items()}
     fixed = min(loss[name] for name in loss if name not in ("learned Gadget 2", "optimum"))
     return (
-        "With two scores at once, quality of life and cost, no order of the outcomes is optimal, and a mechanism can "
+        "With two scores at once, quality of life and cost, no order of the outcomes is optimal, and a coupling can "
         f"be learned: over trials like this one its loss is {loss['learned Gadget 2']:.3f}, against {fixed:.3f} for "
         f"the best fixed one and {loss['Gumbel-max']:.3f} for Gumbel-max; no coupling has less than "
         f"{loss['optimum']:.3f}."
@@ -161,20 +160,20 @@ def _write_report(
             Rows(["", *trial.outcomes], [*counts, ["score", *(f"{value:g}" for value in trial.score)]]),
             Heading("One patient, several answers"),
             *(Text(finding) for finding in findings[:2]),
-            Picture(pictures["answers"], "counterfactual probabilities of each mechanism, with bounds"),
+            Picture(pictures["answers"], "counterfactual probabilities of each coupling, with bounds"),
             Rows(
                 ["", *(name.replace("_", " ") for name in columns)],
                 [[name, *row.values()] for name, row in rows.items()],
             ),
             Text(comparison.verdict),
-            Heading("Why they differ: how the two worlds hang together"),
-            Picture(pictures["couplings"], "joint law of the outcomes in both worlds under each mechanism"),
+            Heading("Why they differ: how the two worlds are coupled"),
+            Picture(pictures["couplings"], "joint law of the outcomes in both worlds under each coupling"),
             Heading("What the choice does to the treatment effect"),
             Text(findings[2]),
-            Picture(pictures["variances"], "variance of the treatment effect under each mechanism"),
-            Heading("Two scores at once: a mechanism that is learned"),
+            Picture(pictures["variances"], "variance of the treatment effect under each coupling"),
+            Heading("Two scores at once: a coupling that is learned"),
             Text(findings[3]),
-            Picture(pictures["learned"], "expected loss of fixed and learned mechanisms, with the optimum"),
+            Picture(pictures["learned"], "expected loss of fixed and learned couplings, with the optimum"),
             Text("All losses, probabilities and variances are exact sums; only training pairs were drawn.", note=True),
         ],
     )

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 
-from countermax._core.checks import as_floats, as_log_prob_pair, as_outcome, as_score_pair, fail_if
+from countermax._core.checks import as_floats, as_log_prob_pair, as_outcome, as_score_pair, fail_if, not_finite
 from countermax._core.errors import InputError
 from countermax._core.types import Logits, OutcomeLike, Scalar, Score
 from countermax.couplings import AbstractCoupling, AbstractSampler
@@ -52,10 +52,13 @@ def effect_from_joint(
     matrix = as_floats("joint", joint, 2)
     if matrix.shape[0] != matrix.shape[1]:
         raise InputError(f"`joint` must be square, got shape {matrix.shape}")
-    matrix = fail_if(matrix, ~jnp.isfinite(matrix).all(), "`joint` must be finite")
-    matrix = fail_if(matrix, (matrix < -1e-6).any(), "`joint` must not be negative")
-    off = jnp.abs(matrix.sum() - 1) > _SUM_TOLERANCE
-    matrix = fail_if(matrix, off, "`joint` must sum to one; divide counts by their sum")
+    matrix = fail_if(matrix, not_finite, "`joint` must be finite")
+    matrix = fail_if(matrix, lambda each: (each < -1e-6).any(), "`joint` must not be negative")
+    matrix = fail_if(
+        matrix,
+        lambda each: abs(each.sum() - 1) > _SUM_TOLERANCE,
+        "`joint` must sum to one; divide counts by their sum",
+    )
     return unchecked_effect(matrix, *as_score_pair(score, counterfactual_score, matrix.shape[0]))
 
 

@@ -33,6 +33,7 @@ class _Course(NamedTuple):
     stay: Float[Array, " k"]  # P(Y=k | X=k) = (1 - t_k) / M(t_k)
 
 
+@jax.jit
 def joint(log_p: LogProbs, log_q: LogProbs) -> Joint:
     """P(X=i, Y=j) for all i and j, in O(K log K + K^2)."""
     share, clock, stay = _by_outcome(_course(log_p, log_q))
@@ -42,6 +43,7 @@ def joint(log_p: LogProbs, log_q: LogProbs) -> Joint:
     return moved + jnp.diag(probs_p * stay)
 
 
+@jax.jit
 def row(log_p: LogProbs, log_q: LogProbs, x: Outcome) -> Probs:
     """P(Y=. | X=x) in O(K log K) time and O(K) memory; needs no division, so it holds for the rarest `x` too."""
     share, clock, stay = _by_outcome(_course(log_p, log_q))
@@ -111,6 +113,7 @@ def rows_of_cells(
     return jax.ops.segment_sum(weight[:, None] * (moved + column * stay[:, None]), order // size, size)
 
 
+@jax.jit
 def _course(log_p: LogProbs, log_q: LogProbs) -> _Course:
     nowhere = (log_p == -jnp.inf) & (log_q == -jnp.inf)
     # Such an outcome has no share; it weighs nothing, so any constant will do, as long as it carries no gradient.

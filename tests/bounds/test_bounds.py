@@ -73,12 +73,12 @@ def test_bounds_are_those_of_the_linear_programme(stable):
 
 
 @pytest.mark.parametrize("stable", [False, True])
-def test_effect_bounds_turn_score_bounds_around(stable):
+def test_effect_bounds_are_score_bounds_less_what_was_seen(stable):
     p, q, x, score = random_query(14)
     other = score**2
     low, high = programme(p, q, x, other, stable=stable)
     found = effect_bounds(*logs(p, q), x, score, other, stable=stable)
-    np.testing.assert_allclose(found, [score[x] - high, score[x] - low], atol=1e-9)
+    np.testing.assert_allclose(found, [low - score[x], high - score[x]], atol=1e-9)
 
 
 @pytest.mark.parametrize(

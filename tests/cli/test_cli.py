@@ -35,10 +35,10 @@ def test_version():
     assert run("--version").stdout.strip() == f"countermax {countermax.__version__}"
 
 
-def test_compare_prints_a_table():
+def test_compare_prints_a_listing():
     result = run(*COMPARE, "--score", "0,1,2")
     assert result.exit_code == 0, result.output
-    for word in ("Gumbel-max", "0.556", "any mechanism, least", "matters here", "effect variance"):
+    for word in ("Gumbel-max", "0.556", "any coupling, least", "matters here", "effect variance"):
         assert word in result.stdout
 
 
@@ -140,15 +140,15 @@ pairs = "independent"
 num_outcomes = 4
 scale = 4.0
 
-[mechanism]
-kind = "gadget2"
+[recipe]
+gadget = "gadget-2"
 num_latents = 4
 hidden = [8]
-
-[training]
 steps = 20
-seeds = 2
 batch_size = 8
+
+[repeats]
+seeds = 2
 held_out = 16
 """
 
@@ -160,16 +160,16 @@ def test_train_writes_a_run_that_evaluate_reads(tmp_path):
     assert result.exit_code == 0, result.output
     names = {path.name for path in out.iterdir()}
     assert names == {
-        "mechanism-0.npz", "mechanism-1.npz", "run.json", "table.csv", "table.md", "losses.png", "curves.png",
+        "coupling-0.npz", "coupling-1.npz", "run.json", "evaluation.csv", "evaluation.md", "losses.png", "curves.png",
         "checkpoint.npz",
     }  # fmt: skip
     record = json.loads((out / "run.json").read_text())
     assert record["config"]["task"]["num_outcomes"] == 4
-    assert record["ended"] == ["finished", "finished"]
-    again = run("evaluate", config, out / "mechanism-1.npz", "--json")
+    assert [each["ended"] for each in record["fits"].values()] == ["finished", "finished"]
+    again = run("evaluate", config, out / "coupling-1.npz", "--json")
     assert again.exit_code == 0, again.output
     rows = json.loads(again.stdout)["rows"]
-    assert rows["mechanism-1"] == pytest.approx(record["evaluation"]["rows"]["seed 1"])
+    assert rows["coupling-1"] == pytest.approx(record["evaluation"]["rows"]["seed 1"])
     assert "Gumbel-max" in run("evaluate", config, "--num-pairs", 20).stdout
     assert run("train", config, "--out", out).exit_code == 0  # finished: the checkpoint is read, nothing is trained
 
@@ -177,18 +177,18 @@ def test_train_writes_a_run_that_evaluate_reads(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("steps = 20", "stepps = 20", "unknown key training.stepps"),
-        ("steps = 20", "steps = 0", "training.steps must be at least 1, got 0"),
-        ("steps = 20", 'steps = "many"', "training.steps must be int, got 'many'"),
-        ("steps = 20", "learning_rate = -1.0", "training.learning_rate must be above 0.0"),
-        ("[training]", "[trainings]", "unknown section 'trainings'"),
-        ('kind = "gadget2"', 'kind = "gadget3"', "mechanism.kind must be one of gadget1, gadget2"),
-        ('kind = "gadget2"', "", "mechanism.kind is missing"),
-        ("hidden = [8]", "hidden = [8, 0]", "mechanism.hidden must be a list of positive whole numbers"),
+        ("steps = 20", "stepps = 20", "unknown key recipe.stepps"),
+        ("steps = 20", "steps = 0", "recipe.steps must be at least 1, got 0"),
+        ("steps = 20", 'steps = "many"', "recipe.steps must be int, got 'many'"),
+        ("steps = 20", "learning_rate = -1.0", "recipe.learning_rate must be above 0.0"),
+        ("[repeats]", "[repeat]", "unknown section 'repeat'"),
+        ('gadget = "gadget-2"', 'gadget = "gadget-3"', "recipe.gadget must be one of gadget-1, gadget-2"),
+        ('gadget = "gadget-2"', "", "recipe.gadget is missing"),
+        ("hidden = [8]", "hidden = [8, 0]", "recipe.hidden must be a list of positive whole numbers"),
         ("num_outcomes = 4", "", "needs task.num_outcomes"),
         ("scale = 4.0", "score = [1.0, 2.0]", "task.score must have one entry for each of 4 outcomes, got 2"),
         ('pairs = "independent"', 'pairs = "fixed"', "needs task.p and task.q"),
-        ("hidden = [8]", 'start = "gumbel-max"', "is for gadget1"),
+        ("hidden = [8]", 'start = "gumbel-max"', "recipe: `start` must be one of random, scattered, "),
         ("[task]", "[task", "not valid TOML"),
     ],
 )
@@ -201,13 +201,13 @@ def test_a_bad_configuration_names_the_key(tmp_path, old, new, message, as_users
     assert len(result.stderr.strip().splitlines()) == 1
 
 
-def test_a_file_that_is_no_mechanism_is_one_line(tmp_path, as_users_call):
+def test_a_file_that_is_no_coupling_is_one_line(tmp_path, as_users_call):
     config = tmp_path / "run.toml"
     config.write_text(CONFIG)
     result = run("evaluate", config, config)
     assert result.exit_code == 2
     assert "was not written by countermax" in result.stderr
-    assert "cannot read" in run("evaluate", config, tmp_path / "missing.npz").stderr
+    assert "or a file with one" in run("evaluate", config, tmp_path / "missing.npz").stderr
     assert "cannot read" in run("train", tmp_path / "missing.toml").stderr
 
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from countermax import GumbelMax, InputError, Optimal, score_bounds
+from countermax import Comonotone, GumbelMax, InputError, score_bounds
 
 pytestmark = pytest.mark.usefixtures("as_users_call")
 
@@ -75,7 +75,7 @@ def test_scores_are_checked():
     with pytest.raises(InputError, match="`score` must be finite"):
         score_bounds(GOOD, GOOD, 0, np.array([0, 1, np.nan]))
     with pytest.raises(InputError, match="`counterfactual_score` must have one number"):
-        Optimal.for_score(np.zeros(3), np.zeros(2))
+        Comonotone(np.zeros(3), np.zeros(2))
 
 
 def test_integers_and_half_precision_are_widened():

@@ -10,7 +10,8 @@ from queries import AWKWARD, pairs, softmax
 from scipy.optimize import linprog
 from scipy.stats import wasserstein_distance
 
-from countermax import GumbelMax, Independent, InputError, InverseCDF, Maximal, Optimal
+from countermax import Comonotone, GumbelMax, Independent, InputError, InverseCDF, Maximal, Optimal, save
+from countermax.couplings import NAMES, as_coupling, as_couplings, comonotone, named_couplings
 
 pytestmark = pytest.mark.usefixtures("double")
 
@@ -30,6 +31,11 @@ def _law_and_answer(coupling):
 
 LOSSES = {type(each): _law_and_answer(each) for each in FIXED}
 GRADIENTS = {each: jax.jit(jax.grad(loss, (0, 1))) for each, loss in LOSSES.items()}
+
+
+def _transport(score):
+    """Optimal transport for the squared difference of one score."""
+    return Optimal((score[:, None] - score[None, :]) ** 2)
 
 
 def least_loss(p, q, loss):
@@ -146,12 +152,12 @@ def test_wasserstein_distance_is_scipys():
     expected = wasserstein_distance(places, places, softmax(p), softmax(q))
     assert float(Optimal(distance).wasserstein(p, q)) == pytest.approx(expected, abs=1e-12)
     second = float(Optimal(distance).wasserstein(p, q, order=2))
-    assert second == pytest.approx(float(Optimal.for_score(places).cost(p, q)) ** 0.5, abs=1e-12)
+    assert second == pytest.approx(float(_transport(places).cost(p, q)) ** 0.5, abs=1e-12)
 
 
 def test_wasserstein_refuses_what_is_no_metric(as_users_call):
     with pytest.raises(InputError, match="third outcome"):
-        Optimal.for_score(np.arange(3.0)).wasserstein(np.zeros(3), np.zeros(3))
+        _transport(np.arange(3.0)).wasserstein(np.zeros(3), np.zeros(3))
     with pytest.raises(InputError, match="symmetric"):
         Optimal(np.array([[0.0, 1.0], [2.0, 0.0]])).wasserstein(np.zeros(2), np.zeros(2))
     with pytest.raises(InputError, match="diagonal"):
@@ -163,8 +169,59 @@ def test_wasserstein_refuses_what_is_no_metric(as_users_call):
 def test_optimal_answers_for_outcomes_below_the_solvers_resolution():
     p, q = np.array([0.0, 0.0, -120.0]), np.array([0.0, 0.3, 0.2])
     score = np.array([0.0, 1.0, 2.0])
-    row = Optimal.for_score(score).counterfactual_probs(p, q, 2)
+    row = _transport(score).counterfactual_probs(p, q, 2)
     np.testing.assert_allclose(row, [0, 0, 1], atol=1e-9)
+
+
+def test_comonotone_is_the_transport_optimum_and_sorted_where_the_scores_agree():
+    rng = np.random.default_rng(5)
+    p, q, score, other = rng.normal(size=(4, 6))
+    loss = (score[:, None] - other[None, :]) ** 2
+    law = Comonotone(score, other).joint(p, q)
+    np.testing.assert_allclose(law.sum(axis=1), softmax(p), atol=1e-14)
+    np.testing.assert_allclose(law.sum(axis=0), softmax(q), atol=1e-14)
+    assert float((law * loss).sum()) == pytest.approx(least_loss(softmax(p), softmax(q), loss), abs=1e-9)
+    worlds = [jnp.log(softmax(each)) for each in (p, q)]
+    closed = comonotone.expected_squared_difference(*worlds, jnp.asarray(score), jnp.asarray(other))
+    assert float(closed) == pytest.approx(float((law * loss).sum()), abs=1e-12)
+    same, sorted_law = Comonotone(score).joint(p, q), InverseCDF.sorted_by(score).joint(p, q)
+    np.testing.assert_allclose(same, sorted_law, atol=1e-14)
+
+
+def test_opposed_scores_have_the_most_of_any_coupling():
+    rng = np.random.default_rng(6)
+    p, q, score, other = rng.normal(size=(4, 5))
+    worlds = [jnp.log(softmax(each)) for each in (p, q)]
+    most = comonotone.expected_squared_difference(*worlds, jnp.asarray(score), jnp.asarray(other), opposed=True)
+    loss = (score[:, None] - other[None, :]) ** 2
+    assert float(most) == pytest.approx(-least_loss(softmax(p), softmax(q), -loss), abs=1e-9)
+
+
+@pytest.mark.parametrize("coupling", [*FIXED, Comonotone([0.0, 2.0, 1.0])], ids=lambda each: type(each).__name__)
+def test_an_expected_loss_is_the_sum_over_the_law(coupling, as_users_call):
+    p, q, loss = np.log([0.2, 0.3, 0.5]), np.log([0.6, 0.1, 0.3]), np.arange(9.0).reshape(3, 3)
+    expected = (coupling.joint(p, q) * loss).sum()
+    assert float(coupling.expected_loss(p, q, loss)) == pytest.approx(float(expected))
+    with pytest.raises(InputError, match="`loss` must be a matrix of 3 by 3"):
+        coupling.expected_loss(p, q, np.zeros((2, 2)))
+
+
+def test_couplings_are_found_by_name_in_one_place(tmp_path, as_users_call):
+    score = np.array([0.0, 2.0, 1.0])
+    assert list(named_couplings()) == ["Gumbel-max", "inverse CDF", "maximal", "independent"]
+    assert tuple(name.lower().replace(" ", "-") for name in named_couplings(score=score)) == NAMES
+    assert isinstance(as_coupling("gumbel-max"), GumbelMax)
+    assert as_coupling("inverse-cdf-by-score", 3, score=score).order.tolist() == [0, 2, 1]
+    stored = save(InverseCDF([1, 0]), tmp_path / "mine.npz")
+    assert list(as_couplings(["maximal", stored], 2)) == ["maximal", "mine"]
+    for bad, message in (
+        ("gumble-max", "`coupling` must be one of gumbel-max, .*, or a file with one, got 'gumble-max'"),
+        (stored, "`coupling` must be for 3 outcomes, got one for 2"),
+        (GumbelMax, "make an instance"),
+        ("optimal", "must have a `score` beside it to be 'optimal'"),
+    ):
+        with pytest.raises(InputError, match=message):
+            as_coupling(bad, 3)
 
 
 @pytest.mark.parametrize(
@@ -184,9 +241,9 @@ def test_an_order_must_be_a_permutation(order, message, as_users_call):
 
 
 def test_sizes_that_do_not_fit_are_refused(as_users_call):
-    with pytest.raises(InputError, match="this order has 3 outcomes, but `p` and `q` have 2"):
+    with pytest.raises(InputError, match="this InverseCDF is for 3 outcomes, but the logits have 2"):
         InverseCDF([2, 1, 0]).joint(np.zeros(2), np.zeros(2))
-    with pytest.raises(InputError, match="this loss is for 3 outcomes"):
+    with pytest.raises(InputError, match="this Optimal is for 3 outcomes, but the logits have 2"):
         Optimal(np.zeros((3, 3))).joint(np.zeros(2), np.zeros(2))
     with pytest.raises(InputError, match="`loss` must be square"):
         Optimal(np.zeros((3, 2)))
@@ -221,7 +278,7 @@ def test_couplings_can_be_built_inside_jit():
     score = jnp.array([0.0, 2.0, 1.0])
     distance = jnp.abs(score[:, None] - score[None, :])
     for function in (
-        lambda s, d: Optimal.for_score(s).cost(s, -s),
+        lambda s, d: _transport(s).cost(s, -s),
         lambda s, d: Optimal(d).wasserstein(s, -s, order=2),
         lambda s, d: InverseCDF.sorted_by(s).joint(s, -s),
     ):
@@ -231,7 +288,7 @@ def test_couplings_can_be_built_inside_jit():
 @pytest.mark.filterwarnings("ignore")
 def test_what_is_no_metric_is_refused_inside_jit():
     with pytest.raises(Exception, match="third outcome"):
-        jax.block_until_ready(jax.jit(lambda s: Optimal.for_score(s).wasserstein(s, -s))(jnp.arange(3.0)))
+        jax.block_until_ready(jax.jit(lambda s: _transport(s).wasserstein(s, -s))(jnp.arange(3.0)))
 
 
 def test_a_maximal_row_has_no_negative_zeros():

@@ -9,21 +9,9 @@ import numpy as np
 import pytest
 from queries import AWKWARD, softmax
 
-from countermax import (
-    BinnedInverseCDF,
-    Diagonal,
-    Gadget1,
-    Gadget2,
-    GumbelMax,
-    InputError,
-    InverseCDF,
-    Perceptron,
-    ReferenceTransport,
-    Table,
-    barycenter,
-    implicit_floor,
-    race,
-)
+from countermax import Gadget1, Gadget2, GumbelMax, InputError, InverseCDF, race
+from countermax.couplings.parts import BinnedInverseCDF, Constant, Diagonal, Perceptron, ReferenceTransport
+from countermax.learning import barycenter, implicit_floor
 from countermax.learning._pairs import RandomPairs
 
 KEY = jax.random.key(0)
@@ -41,7 +29,7 @@ def gradient_of_joint(params, rest, p, q, weights):
 
 def sharp_gadget2(size, num_latents, **options):
     """A table with entries far apart, as training makes them: most conditional probabilities vanish."""
-    gadget = Gadget2(size, num_latents, key=KEY, part=Table(num_latents, size, key=KEY), **options)
+    gadget = Gadget2(size, num_latents, key=KEY, part=Constant(num_latents, size, key=KEY), **options)
     return eqx.tree_at(lambda each: each.part.values, gadget, 60 * gadget.part.values)
 
 
@@ -131,7 +119,7 @@ def test_gadget_2_changes_nothing_without_an_intervention():
 
 
 def test_a_row_of_gadget_2_builds_no_matrix():
-    gadget, size = Gadget2(300, 4, key=KEY, part=Table(4, 300, key=KEY), rounds=3), 300
+    gadget, size = Gadget2(300, 4, key=KEY, part=Constant(4, 300, key=KEY), rounds=3), 300
     p, q = jax.nn.log_softmax(jnp.asarray(np.random.default_rng(0).normal(size=(2, size)), jnp.float32), axis=1)
     shapes = [
         variable.aval.shape
@@ -178,13 +166,13 @@ def test_presets_are_the_papers():
 
 
 def test_bad_parts_are_refused(as_users_call):
-    with pytest.raises(InputError, match=r"`part` must yield a table of shape \(4, 5\), got \(3, 5\)"):
-        Gadget2(5, 4, key=KEY, part=Table(3, 5, key=KEY))
+    with pytest.raises(InputError, match=r"`part` must yield a matrix of shape \(4, 5\), got \(3, 5\)"):
+        Gadget2(5, 4, key=KEY, part=Constant(3, 5, key=KEY))
     with pytest.raises(InputError, match="`activation` must be one of"):
         Perceptron(2, 3, key=KEY, activation="step")
     with pytest.raises(InputError, match="`correction` must be one of"):
         Gadget2(5, key=KEY, correction="none")
-    with pytest.raises(InputError, match="this gadget is for 5 outcomes"):
+    with pytest.raises(InputError, match="this Gadget2 is for 5 outcomes"):
         Gadget2(5, key=KEY, hidden=(4,)).joint(np.zeros(4), np.zeros(4))
     with pytest.raises(InputError, match="give `part` and `other_part`"):
-        Gadget1(5, key=KEY, part=Table(5, 5, key=KEY))
+        Gadget1(5, key=KEY, part=Constant(5, 5, key=KEY))

@@ -9,38 +9,26 @@ import pytest
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from countermax import (
-    Disagreement,
-    FixedPair,
-    GumbelMax,
-    Independent,
-    InputError,
-    InverseCDF,
-    MatrixLoss,
-    Maximal,
-    Optimal,
-    RandomPairs,
-    SquaredDifference,
-    evaluate,
-)
+from countermax import GumbelMax, Independent, InputError, InverseCDF, Maximal, Optimal, evaluate
+from countermax.learning import Disagreement, FixedPair, MatrixLoss, RandomPairs, SquaredDifference
 from countermax.learning._optima import least_losses
 from countermax.learning._pairs import draw_pairs
 
 KEY = jax.random.key(0)
 SCORE = np.array([2.0, 0.0, 1.0, 3.0])
-MECHANISMS = {"Gumbel-max": GumbelMax(), "independent": Independent(), "sorted": InverseCDF.sorted_by(SCORE)}
+COUPLINGS = {"Gumbel-max": GumbelMax(), "independent": Independent(), "sorted": InverseCDF.sorted_by(SCORE)}
 
 
 @pytest.fixture(scope="module")
 def evaluation():
-    return evaluate(MECHANISMS, RandomPairs(4), SquaredDifference(SCORE), key=KEY, num_pairs=120)
+    return evaluate(COUPLINGS, RandomPairs(4), SquaredDifference(SCORE), key=KEY, num_pairs=120)
 
 
 def test_losses_are_exact_and_paired(evaluation):
     p, q = draw_pairs(RandomPairs(4), 120, key=KEY)
     loss = SquaredDifference(SCORE)(p[0], q[0])
-    for name, mechanism in MECHANISMS.items():
-        expected = (jax.jit(lambda p, q, each=mechanism: each.joint(p, q))(p[7], q[7]) * loss).sum()
+    for name, coupling in COUPLINGS.items():
+        expected = (jax.jit(lambda p, q, each=coupling: each.joint(p, q))(p[7], q[7]) * loss).sum()
         assert evaluation.losses[name][7] == pytest.approx(float(expected), rel=1e-5)
     rows = evaluation.rows()
     assert rows["sorted"]["above_optimum"] == pytest.approx(0, abs=1e-5)
@@ -83,16 +71,16 @@ def test_it_shows_itself(evaluation):
 
 
 def test_one_pair_has_no_standard_error():
-    rows = evaluate(MECHANISMS, FixedPair(np.zeros(4), np.arange(4.0)), SquaredDifference(SCORE), key=KEY).rows()
+    rows = evaluate(COUPLINGS, FixedPair(np.zeros(4), np.arange(4.0)), SquaredDifference(SCORE), key=KEY).rows()
     assert rows["Gumbel-max"]["standard_error"] is None
     assert rows["Gumbel-max"]["above_optimum"] > 0
 
 
 def test_bad_input_is_refused(as_users_call):
-    for mechanisms, reference, message in (
-        ({}, None, "at least one mechanism"),
-        ({"it": jnp.zeros(3)}, None, "must have exact laws"),
-        (MECHANISMS, "nobody", "`reference` must be one of"),
+    for couplings, reference, message in (
+        ({}, None, "at least one coupling"),
+        ({"it": jnp.zeros(3)}, None, "must be a coupling with an exact law"),
+        (COUPLINGS, "nobody", "`reference` must be one of"),
     ):
         with pytest.raises(InputError, match=message):
-            evaluate(mechanisms, RandomPairs(4), Disagreement(), key=KEY, reference=reference)
+            evaluate(couplings, RandomPairs(4), Disagreement(), key=KEY, reference=reference)

@@ -7,16 +7,13 @@ import numpy as np
 import optax
 import pytest
 
-from countermax import (
+from countermax import Gadget1, Gadget2, GumbelMax, Independent, InputError, fit
+from countermax.couplings.parts import Constant
+from countermax.learning import (
     Disagreement,
     Exact,
     FixedPair,
-    Gadget1,
-    Gadget2,
     GivenOutcome,
-    GumbelMax,
-    Independent,
-    InputError,
     MatrixLoss,
     ObservedPairs,
     PerturbedPair,
@@ -24,9 +21,7 @@ from countermax import (
     Reinforce,
     Relaxed,
     SquaredDifference,
-    Table,
     TrainingError,
-    fit,
     fit_many,
 )
 from countermax.learning._pairs import draw_pairs
@@ -49,7 +44,7 @@ def gradient(objective, gadget, key):
 
 def test_the_exact_gradient_is_the_finite_difference():
     with jax.enable_x64(True):
-        gadget = Gadget2(4, 3, key=KEY, part=Table(3, 4, key=KEY))
+        gadget = Gadget2(4, 3, key=KEY, part=Constant(3, 4, key=KEY))
         values = jnp.asarray(np.asarray(gadget.part.values), jnp.float64)
 
         @jax.jit
@@ -94,7 +89,7 @@ def test_relaxed_approaches_exact_as_the_temperature_falls():
 
 def test_relaxed_gradients_approach_exact_ones():
     """One latent-free table and a small temperature; agreement in direction, averaged over draws."""
-    gadget = Gadget2(4, 3, key=KEY, part=Table(3, 4, key=KEY), learn_latents=False)
+    gadget = Gadget2(4, 3, key=KEY, part=Constant(3, 4, key=KEY), learn_latents=False)
     exact = gradient(Exact(), gadget, KEY)
     keys = jax.random.split(KEY, 256)
     relaxed = jax.jit(jax.vmap(lambda key: gradient(Relaxed(0.1, 64), gadget, key)))(keys).mean(axis=0)
@@ -123,7 +118,7 @@ def test_training_lowers_the_loss_towards_the_optimum():
     assert result.optimum is not None
     assert result.history.held_out[-1] >= result.optimum - 1e-4
     assert result.above_optimum < 0.35
-    assert list(result.history.to_frame().columns) == ["step", "loss", "held_out"]
+    assert list(result.to_frame().columns) == ["step", "loss", "held_out"]
 
 
 @pytest.mark.parametrize("objective", [Relaxed(0.3), Reinforce(32)], ids=["relaxed", "reinforce"])
@@ -137,10 +132,10 @@ def test_the_other_objectives_learn_too(objective):
 
 def test_many_at_once_are_what_they_are_alone():
     scores = [np.arange(4.0), np.array([1.0, 0.0, 3.0, 2.0])]
-    mechanisms = [small(seed) for seed in range(2)]
-    together = fit_many(mechanisms, FixedPair(P, Q), [SquaredDifference(each) for each in scores], key=KEY, steps=40)
+    couplings = [small(seed) for seed in range(2)]
+    together = fit_many(couplings, FixedPair(P, Q), [SquaredDifference(each) for each in scores], key=KEY, steps=40)
     for index in range(2):
-        alone = fit_many([mechanisms[index]] * 2, FixedPair(P, Q), SquaredDifference(scores[index]), key=KEY, steps=40)[
+        alone = fit_many([couplings[index]] * 2, FixedPair(P, Q), SquaredDifference(scores[index]), key=KEY, steps=40)[
             index
         ]
         np.testing.assert_allclose(alone.history.held_out, together[index].history.held_out, rtol=1e-4)
@@ -153,7 +148,7 @@ def test_a_resumed_run_is_an_uninterrupted_one(tmp_path, monkeypatch):
 
     import countermax.learning._fit as training
 
-    original, calls = training._write_checkpoint, []
+    original, calls = training.write_checkpoint, []
 
     def interrupt(*args):
         original(*args)
@@ -161,15 +156,15 @@ def test_a_resumed_run_is_an_uninterrupted_one(tmp_path, monkeypatch):
         if len(calls) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(training, "_write_checkpoint", interrupt)
+    monkeypatch.setattr(training, "write_checkpoint", interrupt)
     checkpoint = tmp_path / "run.npz"
     half = fit(small(), *arguments, **options, checkpoint=checkpoint)
     assert half.ended == "interrupted"
     assert half.history.step == [10, 20]
-    monkeypatch.setattr(training, "_write_checkpoint", original)
+    monkeypatch.setattr(training, "write_checkpoint", original)
     resumed = fit(small(), *arguments, **options, checkpoint=checkpoint)
     assert resumed.history == whole.history
-    for first, second in zip(jax.tree.leaves(resumed.mechanism), jax.tree.leaves(whole.mechanism), strict=True):
+    for first, second in zip(jax.tree.leaves(resumed.coupling), jax.tree.leaves(whole.coupling), strict=True):
         np.testing.assert_array_equal(first, second)
 
 
@@ -190,7 +185,7 @@ def test_a_non_finite_loss_names_the_step_and_keeps_the_last_good_state():
         fit(small(), RandomPairs(4), poisoned, key=KEY, steps=20, batch_size=2)
     kept = caught.value.fits[0]
     assert kept.ended == "non-finite"
-    assert all(jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(kept.mechanism))
+    assert all(jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(kept.coupling))
 
 
 def test_an_exploding_optimiser_is_caught_too():

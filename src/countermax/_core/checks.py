@@ -1,16 +1,18 @@
 """Bad input, told early and in words.
 
-Shapes and dtypes are known when a function is traced, so they raise `InputError` there. Values may be traced: then the
-check travels with the computation (`equinox.error_if`) and fires when the numbers are known.
+Shapes and dtypes are known when a function is traced, so they raise `InputError` there. Values that are known are
+looked at by NumPy, outside of compiled code; of traced ones the check travels with the computation
+(`equinox.error_if`) and fires when the numbers are known.
 """
 
-from typing import TypeVar
+from collections.abc import Callable
+from typing import Any, TypeGuard, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Bool, Float
+from jaxtyping import Array, ArrayLike, Float
 from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
@@ -22,11 +24,22 @@ _SUM_TOLERANCE = 1e-6
 _MOST_NAMED_OUTCOMES = 256  # beyond this many, a traced error does not carry one message for each outcome
 
 
-def fail_if(value: T, bad: Bool[Array, ""], message: str) -> T:
-    """Returns `value`, unless `bad`: at once where that is known, when the computation runs where it is traced."""
-    if isinstance(bad, jax.core.Tracer):
-        return eqx.error_if(value, bad, message)
-    if bad:
+def is_traced(value: object) -> TypeGuard[jax.core.Tracer]:
+    """Whether a value will be known only when the computation runs."""
+    return isinstance(value, jax.core.Tracer)
+
+
+def fail_if(value: T, bad: Callable[[Any], Any], message: str) -> T:
+    """Returns `value`, unless it is bad: at once where that is known, when the computation runs where it is traced.
+
+    Args:
+        value: What is checked.
+        bad: Says so of the array; it may use operators and methods only, which NumPy and JAX have in common.
+        message: What must be true, what was found, and what to do.
+    """
+    if is_traced(value):
+        return eqx.error_if(value, bad(value), message)
+    if bad(np.asarray(value)):
         raise InputError(message)
     return value
 
@@ -43,7 +56,10 @@ def as_floats(name: str, value: Numbers, ndim: int) -> Array:
         raise InputError(f"`{name}` must be {kind}, got shape {array.shape}{hint}")
     if jnp.issubdtype(array.dtype, jnp.complexfloating) or array.dtype == bool:
         raise InputError(f"`{name}` must hold real numbers, got {array.dtype}")
-    return array.astype(jnp.promote_types(array.dtype, jnp.float32))
+    wanted = jnp.promote_types(array.dtype, jnp.float32)
+    if array.dtype == wanted:
+        return array
+    return array.astype(wanted) if is_traced(array) else jnp.asarray(np.asarray(array).astype(wanted))
 
 
 def as_log_probs(name: str, logits: Numbers) -> LogProbs:
@@ -51,12 +67,18 @@ def as_log_probs(name: str, logits: Numbers) -> LogProbs:
     array = as_floats(name, logits, 1)
     if array.size == 0:
         raise InputError(f"`{name}` must have at least one outcome, got none")
-    array = fail_if(array, jnp.isnan(array).any(), f"`{name}` must not contain NaN")
-    array = fail_if(array, (array == jnp.inf).any(), f"`{name}` must not contain +inf; scale the logits down")
+    array = fail_if(array, lambda each: (each != each).any(), f"`{name}` must not contain NaN")
     array = fail_if(
-        array, (array == -jnp.inf).all(), f"`{name}` must leave at least one outcome possible, got all -inf"
+        array, lambda each: (each == np.inf).any(), f"`{name}` must not contain +inf; scale the logits down"
     )
-    return jax.nn.log_softmax(array)
+    array = fail_if(
+        array,
+        lambda each: (each == -np.inf).all(),
+        f"`{name}` must leave at least one outcome possible, got all -inf",
+    )
+    if is_traced(array):
+        return jax.nn.log_softmax(array)
+    return jnp.asarray(_normalised(np.asarray(array)))
 
 
 def as_log_prob_pair(p: Numbers, q: Numbers) -> tuple[LogProbs, LogProbs]:
@@ -80,13 +102,15 @@ def as_outcome(log_p: LogProbs, x: ArrayLike) -> Outcome:
             "use jax.vmap for batches"
         )
     size = log_p.size
-    named = "" if isinstance(outcome, jax.core.Tracer) else f", got {outcome}"
-    outcome = fail_if(outcome, (outcome < 0) | (outcome >= size), f"`x` must lie in 0..{size - 1}{named}")
+    named = "" if is_traced(outcome) else f", got {outcome}"
+    outcome = fail_if(outcome, lambda each: (each < 0) | (each >= size), f"`x` must lie in 0..{size - 1}{named}")
+    if not is_traced(outcome) and not is_traced(log_p):
+        if np.asarray(log_p)[int(outcome)] == -np.inf:
+            raise InputError(_impossible(str(outcome)))
+        return outcome
     impossible = log_p[outcome] == -jnp.inf
-    if not isinstance(impossible, jax.core.Tracer):
-        return fail_if(outcome, impossible, _impossible(str(outcome)))
     if size > _MOST_NAMED_OUTCOMES:
-        return fail_if(outcome, impossible, _impossible("an outcome"))
+        return eqx.error_if(outcome, impossible, _impossible("an outcome"))
     return eqx.branched_error_if(outcome, impossible, outcome, [_impossible(str(i)) for i in range(size)])
 
 
@@ -95,7 +119,12 @@ def as_scores(name: str, score: Numbers, num_outcomes: int) -> Float[Array, " k"
     array = as_floats(name, score, 1)
     if array.size != num_outcomes:
         raise InputError(f"`{name}` must have one number for each of {num_outcomes} outcomes, got {array.size}")
-    return fail_if(array, ~jnp.isfinite(array).all(), f"`{name}` must be finite")
+    return fail_if(array, not_finite, f"`{name}` must be finite")
+
+
+def not_finite(array: Any) -> Any:
+    """Whether an array holds NaN or an infinity, for `fail_if`."""
+    return ~(abs(array) < np.inf).all()
 
 
 def as_score_pair(
@@ -108,19 +137,24 @@ def as_score_pair(
     return factual, as_scores("counterfactual_score", counterfactual_score, num_outcomes)
 
 
-def as_numbers(name: str, values: Numbers) -> NDArray[np.float64]:
-    """What a person wrote down, in double precision whatever JAX's default is."""
+def as_order(score: Float[Array, " k"]) -> Array:
+    """The outcomes from the lowest score to the highest; ties keep the outcomes' own order."""
+    if is_traced(score):
+        return jnp.argsort(score, stable=True)
+    return jnp.asarray(np.argsort(np.asarray(score), stable=True))
+
+
+def log_probs_from(name: str, values: Numbers, *, logits: bool = False, normalise: bool = False) -> NDArray[np.float64]:
+    """Log-probabilities from what a person wrote down: probabilities, counts (`normalise`) or logits.
+
+    In double precision, whatever JAX's default is.
+    """
     try:
-        return np.asarray(values, np.float64)
+        array = np.asarray(values, np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(
             f"`{name}` must be a list of numbers, one for each outcome, got {_shortened(values)}"
         ) from error
-
-
-def log_probs_from(name: str, values: Numbers, *, logits: bool = False, normalise: bool = False) -> NDArray[np.float64]:
-    """Log-probabilities from what a person wrote down: probabilities, counts (`normalise`) or logits."""
-    array = as_numbers(name, values)
     if array.ndim != 1 or array.size == 0:
         raise InputError(f"`{name}` must be a list of numbers, one for each outcome, got shape {array.shape}")
     if np.isnan(array).any():
@@ -128,8 +162,7 @@ def log_probs_from(name: str, values: Numbers, *, logits: bool = False, normalis
     if logits:
         if (array == np.inf).any() or (array == -np.inf).all():
             raise InputError(f"`{name}` must hold logits below +inf, not all of them -inf")
-        shifted = array - array.max()
-        return shifted - np.log(np.exp(shifted).sum())
+        return _normalised(array)
     if (array < 0).any():
         raise InputError(f"`{name}` must not be negative, got {array.min():g}; if these are logits, say so")
     with np.errstate(over="ignore"):  # told below, in words
@@ -142,6 +175,11 @@ def log_probs_from(name: str, values: Numbers, *, logits: bool = False, normalis
         )
     with np.errstate(divide="ignore"):
         return np.log(array / total)
+
+
+def _normalised(logits: NDArray[Any]) -> NDArray[Any]:
+    shifted = logits - logits.max()
+    return shifted - np.log(np.exp(shifted).sum())
 
 
 def _shortened(value: object) -> str:

@@ -9,7 +9,9 @@ from rich.console import Console
 class ProgressBar:
     """A bar over work that is counted: how much is done, how fast, what was seen last, time left."""
 
-    def __init__(self, label: str, total: float | None, shown: bool | None, *, unit: str = "", done: float = 0):
+    def __init__(
+        self, label: str, total: int | float | None, shown: bool | None, *, unit: str = "", done: int | float = 0
+    ):
         """Prepares the bar.
 
         Args:
@@ -47,15 +49,15 @@ class ProgressBar:
         self._bar.stop()
 
     @property
-    def done(self) -> float:
+    def done(self) -> int | float:
         """How much is done."""
         return self._bar.tasks[self._task].completed
 
-    def advance(self, count: float) -> None:
+    def advance(self, count: int | float) -> None:
         """So much more is done."""
         self.update(self.done + count)
 
-    def update(self, done: float, *, label: str | None = None, note: str | None = None) -> None:
+    def update(self, done: int | float, *, label: str | None = None, note: str | None = None) -> None:
         """So much is done in all; a label or a note replaces the one that is shown."""
         task = self._bar.tasks[self._task]
         speed = f"{(done - self._start) / task.elapsed:,.0f} {self._unit}/s" if task.elapsed and self._unit else ""

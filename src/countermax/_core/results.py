@@ -7,13 +7,15 @@ person is a result, and a result is one of these.
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
 from rich.console import RenderableType
 
 from countermax._core.console import as_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class AbstractResult(ABC):
@@ -28,7 +30,7 @@ class AbstractResult(ABC):
         """Plain numbers and words; None where there is no number."""
 
     @abstractmethod
-    def plot(self) -> Figure:
+    def plot(self) -> "Figure":
         """The picture."""
 
     @abstractmethod

@@ -40,6 +40,7 @@ class _Rows(NamedTuple):
     most: Scalar
 
 
+@jax.jit
 def extremes(log_p: LogProbs, log_q: LogProbs, x: Outcome) -> tuple[Probs, Probs]:
     """The least and the largest P(Y=j | X=x) for each j, in O(K log K)."""
     rows = _rows(log_p, log_q, x)
@@ -80,6 +81,7 @@ def extremes(log_p: LogProbs, log_q: LogProbs, x: Outcome) -> tuple[Probs, Probs
     return empty.at[rows.order].set(lower), empty.at[rows.order].set(upper)
 
 
+@jax.jit
 def largest_mean(log_p: LogProbs, log_q: LogProbs, x: Outcome, score: Float[Array, " k"]) -> Scalar:
     """The largest E[score(Y) | X=x], in O(K^2) time and O(K) memory: the best outcomes are filled first."""
     rows = _rows(log_p, log_q, x)
@@ -105,7 +107,7 @@ def largest_mean(log_p: LogProbs, log_q: LogProbs, x: Outcome, score: Float[Arra
 
 
 def _sums_within(values: Float[Array, " k"], starts: Bool[Array, " k"]) -> Float[Array, " k"]:
-    """Cumulative sums that begin anew wherever a group starts."""
+    """Cumulative sums that begin again wherever a group starts."""
 
     def add(left: tuple[Array, Array], right: tuple[Array, Array]) -> tuple[Array, Array]:
         return left[0] | right[0], jnp.where(right[0], right[1], left[1] + right[1])
@@ -127,6 +129,7 @@ def _least_cut_later(room: Float[Array, " k"], cut: Float[Array, " k"]) -> Float
     return jnp.concatenate([from_here[1:], jnp.zeros(1, room.dtype)])
 
 
+@jax.jit
 def _rows(log_p: LogProbs, log_q: LogProbs, x: Outcome) -> _Rows:
     size = log_p.size
     nowhere = (log_p == -jnp.inf) & (log_q == -jnp.inf)

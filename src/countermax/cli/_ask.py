@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from countermax.cli._shared import numbers, one_line_errors, show, words
+from countermax.cli._shared import checked_target, deliver, numbers, one_line_errors, show, words
 
 
 @one_line_errors
@@ -28,20 +28,15 @@ def compare(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the answers into this file (.png, .pdf, .svg).")] = None,
-    plot_couplings: Annotated[Path | None, typer.Option(help="Draw each mechanism's joint law into this file.")] = None,
+    plot_couplings: Annotated[Path | None, typer.Option(help="Draw each coupling's joint law into this file.")] = None,
 ) -> None:
-    """Ask every mechanism one question: this was seen; what would have happened in the other world?
+    """Ask every coupling one question: this was seen; what would have happened in the other world?
 
     Example: countermax compare --p 0.3,0.4,0.3 --q 0.1,0.3,0.6 --labels dead,ill,well --observed dead --score 0,1,2
     """
-    from countermax import comparison, plotting
-    from countermax._core.files import write_atomically
+    from countermax import comparison
 
-    targets = [
-        (plotting.checked_format(path), which)
-        for path, which in ((plot, "plot"), (plot_couplings, "plot_couplings"))
-        if path
-    ]
+    answers, laws = checked_target(plot), checked_target(plot_couplings)
     result = comparison.compare(
         numbers("--p", p),
         numbers("--q", q),
@@ -54,14 +49,8 @@ def compare(
         logits=logits,
         normalise=normalise,
     )
-    for target, which in targets:
-        write_atomically(target, plotting.picture(getattr(result, which)(), target.suffix.lower()))
-    if json:
-        typer.echo(result.to_json())
-        return
-    show(result)
-    for target, _ in targets:
-        show(f"written: {target}")
+    pictures = {path: draw for path, draw in ((answers, result.plot), (laws, result.plot_couplings)) if path}
+    deliver(result, json=json, pictures=pictures)
 
 
 @one_line_errors
@@ -70,7 +59,7 @@ def demo(
         "countermax-demo"
     ),
 ) -> None:
-    """Show on a bundled clinical trial what the choice of mechanism does."""
+    """Show on a bundled clinical trial what the choice of coupling does."""
     from countermax.demo import run_demo
 
     result = run_demo(out)

@@ -1,23 +1,23 @@
-"""Commands that learn a mechanism and measure it: `train` and `evaluate`."""
+"""Commands that learn a coupling and measure it: `train` and `evaluate`."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from countermax.cli._shared import one_line_errors, show
+from countermax.cli._shared import deliver, one_line_errors, show
 
 
 @one_line_errors
 def train(
-    config: Annotated[Path, typer.Argument(help="A TOML file with the sections task, mechanism and training.")],
-    out: Annotated[Path, typer.Option(help="The folder for mechanisms, history, table and curves.")] = Path(
+    config: Annotated[Path, typer.Argument(help="A TOML file with the sections task, recipe and repeats.")],
+    out: Annotated[Path, typer.Option(help="The folder for couplings, history, evaluation and curves.")] = Path(
         "countermax-run"
     ),
 ) -> None:
-    """Learn a mechanism as a TOML file says; call again to resume after an interruption.
+    """Learn a coupling as a TOML file says; call again to resume after an interruption.
 
-    Example file: [task] pairs = "independent", num_outcomes = 10; [mechanism] kind = "gadget2"; [training] steps = 500
+    Example file: [task] pairs = "independent", num_outcomes = 10; [recipe] gadget = "gadget-2", steps = 500
     """
     from countermax.learning import TrainingError, read_config, train_run
 
@@ -35,21 +35,16 @@ def train(
 @one_line_errors
 def evaluate(
     config: Annotated[Path, typer.Argument(help="The TOML file that says on which task.")],
-    mechanisms: Annotated[list[Path] | None, typer.Argument(help="Files that `countermax train` wrote.")] = None,
+    couplings: Annotated[list[Path] | None, typer.Argument(help="Files that `countermax train` wrote.")] = None,
     num_pairs: Annotated[int, typer.Option(min=1, help="How many held-out pairs.")] = 1000,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Also write table and picture into this folder.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a listing.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Also write evaluation and picture into this folder.")] = None,
 ) -> None:
-    """Compare stored mechanisms with the fixed ones and with the optimum, on the same held-out pairs."""
+    """Compare stored couplings with the fixed ones and with the optimum, on the same held-out pairs."""
     from countermax._core.files import writable_folder
-    from countermax.learning import evaluate_run, read_config
+    from countermax.learning import evaluate_run, read_config, write_evaluation
 
-    result = evaluate_run(read_config(config), mechanisms or [], num_pairs)
+    result = evaluate_run(read_config(config), couplings or [], num_pairs)
     if out is not None:
         write_evaluation(result, writable_folder(out))
-    if json:
-        import json as encoder
-
-        typer.echo(encoder.dumps(result.to_dict(), indent=2))
-        return
-    show(result)
+    deliver(result, json=json, pictures={})

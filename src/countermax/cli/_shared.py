@@ -2,11 +2,16 @@
 
 import csv
 import functools
-import sys
-from collections.abc import Callable
-from typing import ParamSpec
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 import typer
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from countermax._core.results import AbstractResult
 
 Arguments = ParamSpec("Arguments")
 
@@ -17,6 +22,7 @@ def one_line_errors(command: Callable[Arguments, None]) -> Callable[Arguments, N
     @functools.wraps(command)
     def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
         try:
+            _prepare()
             command(*args, **kwargs)
         except (ValueError, OSError, ImportError) as error:
             from countermax._core.errors import InputError
@@ -48,10 +54,44 @@ def words(text: str) -> list[str]:
     return [word.strip() for word in next(csv.reader([text], skipinitialspace=True))]
 
 
-def show(what: object) -> None:
-    """Prints text, or a table that rich can draw."""
-    from rich.console import Console
+def show(what: Any) -> None:
+    """Prints text, or anything that rich can draw."""
+    from countermax._core.console import show as print_it
 
-    # A pipe has no width to keep to: tables then take what they need instead of cutting numbers off.
-    width = None if sys.stdout.isatty() else 10_000
-    Console(width=width, soft_wrap=isinstance(what, str)).print(what, highlight=False, markup=False)
+    print_it(what)
+
+
+def deliver(result: "AbstractResult", *, json: bool, pictures: Mapping[Path, Callable[[], "Figure"]]) -> None:
+    """Draws the pictures, then prints the result, as JSON or for people.
+
+    Args:
+        result: What was found.
+        json: Whether to print JSON, and nothing else.
+        pictures: How to draw each file.
+    """
+    from countermax import plotting
+    from countermax._core.files import write_atomically
+
+    for path, draw in pictures.items():
+        write_atomically(path, plotting.picture(draw(), path.suffix.lower()))
+    if json:
+        typer.echo(result.to_json())
+        return
+    show(result)
+    for path in pictures:
+        show(f"written: {path}")
+
+
+def checked_target(path: Path | None) -> Path | None:
+    """A file to draw into, refused at once where its ending names no format; None stays None."""
+    if path is None:
+        return None
+    from countermax import plotting
+
+    return plotting.checked_format(path)
+
+
+def _prepare() -> None:
+    from countermax._core.compilation import keep_compiled
+
+    keep_compiled()

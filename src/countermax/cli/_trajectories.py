@@ -5,25 +5,25 @@ from typing import Annotated
 
 import typer
 
-from countermax.cli._shared import one_line_errors, show, words
+from countermax.cli._shared import checked_target, deliver, one_line_errors, show, words
 
 _LOG = typer.Argument(help="Steps, CSV or Parquet: episode, step, state, action, next_state, reward.")
 _POLICY = typer.Option(help="The other policy, CSV or Parquet: state, action and, unless it is certain, probability.")
-_MECHANISMS = typer.Option(help="Separated by commas: gumbel-max, inverse-cdf, maximal, independent, or files.")
+_COUPLINGS = typer.Option(help="Separated by commas: gumbel-max, inverse-cdf, maximal, independent, or files.")
 _HORIZON = typer.Option(help="How many steps an episode can have; by default as many as the longest.")
-_DISCOUNT = typer.Option(help="What a reward is worth one step later.")
+_DISCOUNT = typer.Option(help="What a reward is worth one step later; by default as much as at once.")
 
 
 @one_line_errors
 def evaluate_policy(
     log: Annotated[Path, _LOG],
     policy: Annotated[Path, _POLICY],
-    mechanisms: Annotated[str, _MECHANISMS] = "gumbel-max,inverse-cdf",
+    couplings: Annotated[str, _COUPLINGS] = "gumbel-max,inverse-cdf",
     horizon: Annotated[int | None, _HORIZON] = None,
-    discount: Annotated[float, _DISCOUNT] = 1.0,
-    num_bootstrap: Annotated[int, typer.Option(help="Resamples for the intervals.")] = 100,
-    seed: Annotated[int, typer.Option(help="Of the resamples.")] = 0,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    discount: Annotated[float | None, _DISCOUNT] = None,
+    num_bootstrap: Annotated[int, typer.Option(help="Number of resamples for the intervals.")] = 100,
+    seed: Annotated[int, typer.Option(help="Seed of the resamples.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the estimates into this file (.png, .pdf, .svg).")] = None,
 ) -> None:
     """Estimate what a policy is worth from the log of another one, in every common way.
@@ -32,30 +32,21 @@ def evaluate_policy(
     """
     import jax
 
-    from countermax import mdp, plotting
-    from countermax._core.files import write_atomically
+    from countermax import mdp
     from countermax.couplings import as_couplings
 
-    target = None if plot is None else plotting.checked_format(plot)
-    chosen = as_couplings(words(mechanisms))
+    target, chosen = checked_target(plot), as_couplings(words(couplings))
     read = mdp.read_log_and_policy(log, policy)
     result = mdp.evaluate_policy(
         read.log,
         read.policy,
-        mechanisms=chosen,
+        couplings=chosen,
         horizon=horizon,
         discount=discount,
         num_bootstrap=num_bootstrap,
         key=jax.random.key(seed),
     )
-    if target is not None:
-        write_atomically(target, plotting.picture(result.plot(), target.suffix.lower()))
-    if json:
-        typer.echo(result.to_json())
-        return
-    show(result)
-    if target is not None:
-        show(f"written: {target}")
+    deliver(result, json=json, pictures={} if target is None else {target: result.plot})
 
 
 @one_line_errors
@@ -63,13 +54,15 @@ def explain(
     log: Annotated[Path, _LOG],
     policy: Annotated[Path, _POLICY],
     episode: Annotated[str | None, typer.Option(help="Which one; left out, episodes are ranked instead.")] = None,
-    mechanisms: Annotated[str, _MECHANISMS] = "gumbel-max,inverse-cdf",
+    couplings: Annotated[str, _COUPLINGS] = "gumbel-max,inverse-cdf",
     horizon: Annotated[int | None, _HORIZON] = None,
-    discount: Annotated[float, _DISCOUNT] = 1.0,
-    most: Annotated[int, typer.Option(help="How many episodes of the ranking to print.")] = 20,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of sentences.")] = False,
-    plot: Annotated[Path | None, typer.Option(help="Draw the story into this file (.png, .pdf, .svg).")] = None,
-    out: Annotated[Path | None, typer.Option(help="Write a self-contained page into this file (.html).")] = None,
+    discount: Annotated[float | None, _DISCOUNT] = None,
+    most: Annotated[int, typer.Option(help="How many episodes of the ranking to show.")] = 20,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the story, or the ranking, into this file (.png, .pdf, .svg).")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the story as a self-contained page (.html).")] = None,
 ) -> None:
     """Tell one episode's story under another policy; or rank all of them by what the policy would have added.
 
@@ -78,31 +71,31 @@ def explain(
     Example: countermax explain steps.csv --policy policy.csv --episode 17 --out story.html
     """
     from countermax import mdp, plotting
+    from countermax._core.errors import InputError
     from countermax._core.files import write_atomically
     from countermax.couplings import as_couplings
+    from countermax.mdp.policies import restricted
 
-    target = None if plot is None else plotting.checked_format(plot)
-    chosen = as_couplings(words(mechanisms))
+    if episode is None and out is not None:
+        raise InputError("--out must have an --episode beside it: a page tells one story")
+    target, chosen = checked_target(plot), as_couplings(words(couplings))
     read = mdp.read_log_and_policy(log, policy)
     model = mdp.estimate(read.log)
-    wanted, _ = mdp.restricted(model, read.policy)
+    wanted, _ = restricted(model, read.policy)
     if episode is None:
-        ranking = mdp.rank_episodes(model, read.log, wanted, mechanisms=chosen, horizon=horizon, discount=discount)
+        ranking = mdp.rank_episodes(model, read.log, wanted, couplings=chosen, horizon=horizon, discount=discount)
+        if target is not None:
+            write_atomically(target, plotting.picture(ranking.plot(most), target.suffix.lower()))
         if json:
-            typer.echo(ranking.to_frame().to_json(orient="records"))
-        else:
-            show(ranking.table(most))
+            typer.echo(ranking.to_json())
+            return
+        show(ranking.listing(most))
+        if target is not None:
+            show(f"written: {target}")
         return
-    story = mdp.explain(model, read.log, episode, wanted, mechanisms=chosen, horizon=horizon, discount=discount)
-    if target is not None:
-        write_atomically(target, plotting.picture(story.plot(), target.suffix.lower()))
+    story = mdp.explain(model, read.log, episode, wanted, couplings=chosen, horizon=horizon, discount=discount)
     if out is not None:
         story.write_report(out)
-    if json:
-        typer.echo(story.to_json())
-        return
-    for sentence in story.findings:
-        show(sentence)
-    for path in (target, out):
-        if path is not None:
-            show(f"written: {path}")
+    deliver(story, json=json, pictures={} if target is None else {target: story.plot})
+    if out is not None and not json:
+        show(f"written: {out}")

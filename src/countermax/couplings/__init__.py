@@ -10,6 +10,7 @@ from countermax.couplings._base import AbstractMatrixCoupling as AbstractMatrixC
 from countermax.couplings._base import AbstractMechanism as AbstractMechanism
 from countermax.couplings._base import AbstractNoiseSampler as AbstractNoiseSampler
 from countermax.couplings._base import AbstractSampler as AbstractSampler
+from countermax.couplings._comonotone import Comonotone as Comonotone
 from countermax.couplings._gadget1 import Gadget1 as Gadget1
 from countermax.couplings._gadget2 import Gadget2 as Gadget2
 from countermax.couplings._gumbel_max import GumbelMax as GumbelMax

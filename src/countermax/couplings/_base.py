@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, DTypeLike, Float, PRNGKeyArray
 
-from countermax._core.checks import as_floats, as_log_prob_pair, as_log_probs, as_outcome, fail_if
+from countermax._core.checks import as_floats, as_log_prob_pair, as_log_probs, as_outcome, fail_if, is_traced
 from countermax._core.errors import InputError
 from countermax._core.types import Joint, Logits, LogProbs, Outcome, OutcomeLike, Probs, Scalar
 
@@ -36,7 +36,7 @@ class AbstractSampler(eqx.Module):
             q: Logits of the other world.
             key: Consumed once.
         """
-        return self._pair(*self._worlds(p, q), key=key)
+        return _compiled_pair(self, *self._worlds(p, q), key)
 
     def counterfactual(self, p: Logits, q: Logits, x: OutcomeLike, *, key: PRNGKeyArray) -> Outcome:
         """One draw of Y given that X = x was seen.
@@ -48,7 +48,7 @@ class AbstractSampler(eqx.Module):
             key: Consumed once.
         """
         log_p, log_q = self._worlds(p, q)
-        return self._counterfactual(log_p, log_q, as_outcome(log_p, x), key=key)
+        return _compiled_counterfactual(self, log_p, log_q, as_outcome(log_p, x), key)
 
     def check_size(self, size: int) -> None:
         """Raises an error unless it takes so many outcomes; hooks rely on callers to have asked."""
@@ -73,7 +73,7 @@ class AbstractCoupling(AbstractSampler):
 
     def joint(self, p: Logits, q: Logits) -> Joint:
         """Exact P(X=i, Y=j): row sums are the probabilities of `p`, column sums those of `q`."""
-        return self._joint(*self._worlds(p, q))
+        return _compiled_joint(self, *self._worlds(p, q))
 
     def counterfactual_probs(self, p: Logits, q: Logits, x: OutcomeLike) -> Probs:
         """Exact P(Y=. | X=x): the row of `joint` that belongs to `x`, normalised, found without the matrix.
@@ -84,7 +84,7 @@ class AbstractCoupling(AbstractSampler):
             x: What was seen in the factual world; must have nonzero probability there.
         """
         log_p, log_q = self._worlds(p, q)
-        return self._counterfactual_probs(log_p, log_q, as_outcome(log_p, x))
+        return _compiled_row(self, log_p, log_q, as_outcome(log_p, x))
 
     def expected_loss(self, p: Logits, q: Logits, loss: Float[ArrayLike, "k k"]) -> Scalar:
         """Exact E[loss(X, Y)].
@@ -198,8 +198,8 @@ class AbstractArgmaxSampler(AbstractNoiseSampler[Noise]):
     def relax(self, noise: Noise, logits: Logits, temperature: float | Scalar) -> Probs:
         """A differentiable stand-in for `respond`: the softmax of scores *and* noise over the temperature."""
         value = jnp.asarray(temperature)
-        named = "" if isinstance(value, jax.core.Tracer) else f", got {value}"
-        value = fail_if(value, ~(value > 0), f"`temperature` must be positive{named}")
+        named = "" if is_traced(value) else f", got {value}"
+        value = fail_if(value, lambda each: ~(each > 0), f"`temperature` must be positive{named}")
         return jax.nn.softmax(self.scores(noise, logits) / value)
 
     @abstractmethod
@@ -207,3 +207,31 @@ class AbstractArgmaxSampler(AbstractNoiseSampler[Noise]):
 
     def _respond(self, noise: Noise, log_p: LogProbs) -> Outcome:
         return jnp.argmax(self._scores(noise, log_p))
+
+
+# What is asked one by one is compiled in one piece: a dozen small programs would take far longer, and a program without
+# a check inside it, which would call the host, can be kept from one process to the next.
+
+
+@eqx.filter_jit
+def _compiled_pair(
+    sampler: AbstractSampler, log_p: LogProbs, log_q: LogProbs, key: PRNGKeyArray
+) -> tuple[Outcome, Outcome]:
+    return sampler._pair(log_p, log_q, key=key)
+
+
+@eqx.filter_jit
+def _compiled_counterfactual(
+    sampler: AbstractSampler, log_p: LogProbs, log_q: LogProbs, x: Outcome, key: PRNGKeyArray
+) -> Outcome:
+    return sampler._counterfactual(log_p, log_q, x, key=key)
+
+
+@eqx.filter_jit
+def _compiled_joint(coupling: AbstractCoupling, log_p: LogProbs, log_q: LogProbs) -> Joint:
+    return coupling._joint(log_p, log_q)
+
+
+@eqx.filter_jit
+def _compiled_row(coupling: AbstractCoupling, log_p: LogProbs, log_q: LogProbs, x: Outcome) -> Probs:
+    return coupling._counterfactual_probs(log_p, log_q, x)

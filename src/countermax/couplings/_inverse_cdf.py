@@ -5,9 +5,10 @@ from typing import final
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, ArrayLike, DTypeLike, Float, Int, PRNGKeyArray
 
-from countermax._core.checks import as_floats, fail_if
+from countermax._core.checks import as_floats, as_order, fail_if, is_traced
 from countermax._core.errors import InputError
 from countermax._core.types import Joint, LogProbs, Outcome, Probs, Score
 from countermax.couplings import comonotone
@@ -41,10 +42,11 @@ class InverseCDF(AbstractMechanism[UniformNoise], AbstractCoupling):
             raise InputError(
                 f"`order` must be a list of integers that names each of the outcomes 0..k-1 once, got {kind}"
             )
-        found = "" if isinstance(permutation, jax.core.Tracer) else f", got {permutation.tolist()}"
+        found = "" if is_traced(permutation) else f", got {permutation.tolist()}"
+        places = np.arange(permutation.size)
         self.order = fail_if(
             permutation,
-            (jnp.sort(permutation) != jnp.arange(permutation.size)).any(),
+            lambda each: ((each[:, None] == places[None, :]).sum(axis=0) != 1).any(),
             f"`order` must name each of the outcomes 0..k-1 once{found}",
         )
 
@@ -54,7 +56,7 @@ class InverseCDF(AbstractMechanism[UniformNoise], AbstractCoupling):
 
         With outcomes in the order of their score, both worlds' scores are non-decreasing functions of one uniform
         number. Such a pair has the largest covariance of all couplings (Hoeffding and Frechet; Cambanis et al. 1976),
-        so it minimises `E (score(X) - score(Y))^2`, and with it the variance of the effect `score(X) - score(Y)`, for
+        so it minimises `E (score(Y) - score(X))^2`, and with it the variance of the effect `score(Y) - score(X)`, for
         every `p` and `q` at once. Nothing is left to learn for one scalar score; learning pays for vector-valued
         scores, for agreement, and for any other loss that no single order serves.
 
@@ -62,8 +64,7 @@ class InverseCDF(AbstractMechanism[UniformNoise], AbstractCoupling):
             score: One number for each outcome. Ties keep the outcomes' own order and cost nothing.
         """
         array = as_floats("score", score, 1)
-        array = fail_if(array, jnp.isnan(array).any(), "`score` must not contain NaN")
-        return cls(jnp.argsort(array, stable=True))
+        return cls(as_order(fail_if(array, lambda each: (each != each).any(), "`score` must not contain NaN")))
 
     @property
     def num_outcomes(self) -> int | None:

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
 from countermax.couplings._base import AbstractCoupling
+from countermax.couplings._comonotone import Comonotone
 from countermax.couplings._gumbel_max import GumbelMax
 from countermax.couplings._independent import Independent
 from countermax.couplings._inverse_cdf import InverseCDF
 from countermax.couplings._maximal import Maximal
-from countermax.couplings._optimal import Optimal
 from countermax.couplings._storage import load
 
 Scores = NDArray[np.floating] | None
@@ -26,7 +26,7 @@ _ANY: Mapping[str, Callable[[], AbstractCoupling]] = {
 }
 _OF_SCORE: Mapping[str, Callable[[Any, Any], AbstractCoupling]] = {
     "inverse CDF by score": lambda score, _: InverseCDF.sorted_by(score),
-    "optimal": Optimal.for_score,
+    "optimal": Comonotone,
 }
 _ORDER = ("Gumbel-max", "inverse CDF", "inverse CDF by score", "maximal", "independent", "optimal")
 _NAME_OF = {name.lower().replace(" ", "-"): name for name in _ORDER}

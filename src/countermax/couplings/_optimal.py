@@ -1,16 +1,16 @@
 """Optimal: the coupling with the least expected loss, by exact optimal transport."""
 
 from collections.abc import Callable
-from typing import final
+from typing import Any, final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Bool, Float
+from jaxtyping import Array, ArrayLike, Float
 
-from countermax._core.checks import as_floats, as_score_pair, fail_if
+from countermax._core.checks import as_floats, fail_if, is_traced, not_finite
 from countermax._core.errors import InputError
-from countermax._core.types import Joint, Logits, LogProbs, Outcome, Probs, Scalar, Score
+from countermax._core.types import Joint, Logits, LogProbs, Outcome, Probs, Scalar
 from countermax.couplings._base import AbstractMatrixCoupling
 
 
@@ -33,19 +33,7 @@ class Optimal(AbstractMatrixCoupling):
         array = as_floats("loss", loss, 2)
         if array.shape[0] != array.shape[1]:
             raise InputError(f"`loss` must be square, one row and one column for each outcome, got shape {array.shape}")
-        finite = jnp.isfinite(array).all()
-        self.loss = fail_if(array, ~finite, "`loss` must be finite; use a large number for a pair to be avoided")
-
-    @classmethod
-    def for_score(cls, score: Score, counterfactual_score: Score | None = None) -> "Optimal":
-        """The coupling under which the effect `counterfactual_score(Y) - score(X)` varies least.
-
-        Args:
-            score: One number for each outcome.
-            counterfactual_score: The score in the other world, if it is another one.
-        """
-        score_p, score_q = as_score_pair(score, counterfactual_score, jnp.size(jnp.asarray(score)))
-        return cls((score_p[:, None] - score_q[None, :]) ** 2)
+        self.loss = fail_if(array, not_finite, "`loss` must be finite; use a large number for a pair to be avoided")
 
     @property
     def num_outcomes(self) -> int | None:
@@ -132,18 +120,30 @@ def _optimal_rows(log_p: np.ndarray, log_q: np.ndarray, loss: np.ndarray) -> np.
 
 def _as_metric(distance: Float[Array, "k k"]) -> Float[Array, "k k"]:
     """The distances, if they are a metric up to rounding."""
-    tolerance = 1e-6 * jnp.maximum(1, jnp.abs(distance).max(initial=0))
     must = "`loss` must be a metric for a Wasserstein distance: "
-    signs = (jnp.abs(jnp.diag(distance)) > tolerance).any() | (distance < -tolerance).any()
-    distance = fail_if(distance, signs, must + "zero on the diagonal, positive elsewhere")
-    distance = fail_if(distance, (jnp.abs(distance - distance.T) > tolerance).any(), must + "symmetric")
 
-    def shorter_through(middle: Outcome) -> Bool[Array, ""]:
-        return (distance > distance[:, middle][:, None] + distance[middle, :][None, :] + tolerance).any()
+    def tolerance(each: Any) -> Any:
+        return 1e-6 * (1 + abs(each).max(initial=0))
 
+    def odd_signs(each: Any) -> Any:
+        return (abs(each.diagonal()) > tolerance(each)).any() | (each < -tolerance(each)).any()
+
+    def one_way(each: Any) -> Any:
+        return (abs(each - each.T) > tolerance(each)).any()
+
+    def shorter_through_a_third(each: Any) -> Any:
+        def through(middle: Any) -> Any:
+            return (each > each[:, middle][:, None] + each[middle, :][None, :] + tolerance(each)).any()
+
+        if is_traced(each):
+            return jax.lax.map(through, jnp.arange(len(each))).any()
+        return any(through(middle) for middle in range(len(each)))
+
+    distance = fail_if(distance, odd_signs, must + "zero on the diagonal, positive elsewhere")
+    distance = fail_if(distance, one_way, must + "symmetric")
     return fail_if(
         distance,
-        jax.lax.map(shorter_through, jnp.arange(len(distance))).any(),
+        shorter_through_a_third,
         must
         + "no way through a third outcome may be shorter; squared differences, for instance, are not one: pass the "
         "absolute differences and order=2",

@@ -14,6 +14,7 @@ from countermax._core.errors import InputError
 from countermax._core.files import write_atomically
 from countermax.couplings import parts
 from countermax.couplings._base import AbstractSampler
+from countermax.couplings._comonotone import Comonotone
 from countermax.couplings._gadget1 import Gadget1
 from countermax.couplings._gadget2 import Gadget2
 from countermax.couplings._gumbel_max import GumbelMax
@@ -22,7 +23,7 @@ from countermax.couplings._inverse_cdf import InverseCDF
 from countermax.couplings._maximal import Maximal
 from countermax.couplings._optimal import Optimal
 
-_COUPLINGS = (Gadget1, Gadget2, GumbelMax, Independent, InverseCDF, Maximal, Optimal)
+_COUPLINGS = (Comonotone, Gadget1, Gadget2, GumbelMax, Independent, InverseCDF, Maximal, Optimal)
 _PARTS = (
     parts.BinnedInverseCDF,
     parts.Constant,

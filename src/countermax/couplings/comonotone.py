@@ -3,7 +3,7 @@
 Outcomes lie side by side on [0, 1), each as wide as it is likely; a number picks the outcome that it falls on, in
 either world. So P(X=i, Y=j) is the length that interval i of one line shares with interval j of the other. The
 functions take normalised log-probabilities *in the order of the line* and check nothing; `countermax.InverseCDF` is the
-checked entrance.
+checked entrance. They are compiled, so that a question that asks several lines is traced once.
 """
 
 import jax
@@ -13,12 +13,14 @@ from jaxtyping import Array, Bool, Float, Int
 from countermax._core.types import Joint, LogProbs, Outcome, Probs, Scalar
 
 
+@jax.jit
 def joint(log_p: LogProbs, log_q: LogProbs) -> Joint:
     """P(X=i, Y=j) for all places i and j of the two lines."""
     rows = jax.vmap(row, (None, None, 0))(log_p, log_q, jnp.arange(log_p.size))
     return jnp.exp(log_p)[:, None] * rows
 
 
+@jax.jit
 def row(log_p: LogProbs, log_q: LogProbs, position: Outcome) -> Probs:
     """Which part of the interval at `position` each of the other world's intervals covers, in O(K).
 

@@ -30,7 +30,7 @@ class SepsisEnv(_Env):
     def __init__(
         self,
         *,
-        faithful: bool = False,
+        as_published: bool = False,
         prob_diabetes: float = 0.2,
         observation: str = "index",
         render_mode: str | None = None,
@@ -38,7 +38,7 @@ class SepsisEnv(_Env):
         """Prepares the process.
 
         Args:
-            faithful: Whether to keep the published slip in glucose; see `sepsis.process`.
+            as_published: Whether to keep the published slip in glucose; see `sepsis.process`.
             prob_diabetes: Before starts in which an episode would end at once are drawn again.
             observation: `index`, one of 720, or `variables`, the seven numbers behind it.
             render_mode: None, or `ansi` for a line of text.
@@ -47,7 +47,7 @@ class SepsisEnv(_Env):
             raise InputError(f"`observation` must be one of {', '.join(_OBSERVATIONS)}, got {observation!r}")
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise InputError(f"`render_mode` must be None or ansi, got {render_mode!r}")
-        self.mdp = sepsis.process(faithful=faithful, prob_diabetes=prob_diabetes)
+        self.mdp = sepsis.process(as_published=as_published, prob_diabetes=prob_diabetes)
         self.render_mode = render_mode
         self.observation = observation
         self.action_space = gymnasium.spaces.Discrete(sepsis.ACTIONS.count)
@@ -62,7 +62,7 @@ class SepsisEnv(_Env):
         """Admits a new patient.
 
         Args:
-            seed: For the random stream; None goes on with the one there is.
+            seed: Seed of the random stream; None continues the one there is.
             options: `diabetic` fixes whether the patient is; `state`, an observed index, fixes the rest.
         """
         super().reset(seed=seed)
@@ -107,7 +107,7 @@ class SepsisEnv(_Env):
         if options.get("state") is not None:
             state = int(options["state"])
             if not 0 <= state < sepsis.OBSERVED.count or self.mdp.absorbing[state]:
-                raise InputError(f"`state` must be an observed index in which an episode goes on, got {state}")
+                raise InputError(f"`state` must be an observed index in which an episode continues, got {state}")
             start = np.tile(np.eye(sepsis.OBSERVED.count)[state], (2, 1))
         weighted = start * (shares / start.sum(axis=1))[:, None]
         return weighted.ravel()

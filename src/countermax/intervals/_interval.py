@@ -35,13 +35,10 @@ def percentile_interval(samples: NDArray[np.floating], level: float) -> Interval
     if not len(samples):
         return None
     tails = [(1 - level) / 2, (1 + level) / 2]
-    if np.isnan(samples).any():
-        known = ~np.isnan(samples).all(axis=0)
-        lower, upper = np.full((2, *samples.shape[1:]), np.nan)
-        lower[known], upper[known] = np.nanquantile(samples[:, known], tails, axis=0)
-        return Interval(lower, upper, level)
-    lower, upper = np.quantile(samples, tails, axis=0)
-    return Interval(lower, upper, level)
+    known = ~np.isnan(samples).all(axis=0)
+    limits = np.full((2, *samples.shape[1:]), np.nan)
+    limits[:, known] = np.nanquantile(samples[:, known], tails, axis=0)
+    return Interval(limits[0], limits[1], level)
 
 
 def check_level(level: float) -> None:

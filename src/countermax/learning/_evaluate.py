@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import PRNGKeyArray
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from countermax import plotting
@@ -22,6 +21,7 @@ from countermax.learning._pairs import Pairs, draw_pairs
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 _COLUMNS = ("loss", "standard_error", "above_optimum", "above_optimum_error", "difference", "difference_error")
 
@@ -69,7 +69,7 @@ class Evaluation(AbstractResult):
         """Plain numbers: the rows and what they were computed from."""
         return {"num_pairs": len(self.optimum), "reference": self.reference, "rows": self.rows()}
 
-    def plot(self) -> Figure:
+    def plot(self) -> "Figure":
         """Bars of the mean losses, with their distance to the optimum."""
         means = {name: float(losses.mean()) for name, losses in self.losses.items()}
         return plotting.draw_losses(means, float(self.optimum.mean()), "Expected loss on held-out pairs")

@@ -3,8 +3,6 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from matplotlib.figure import Figure
-
 from countermax import plotting
 from countermax._core.console import Listing, add_line, listing
 from countermax._core.extras import import_pandas
@@ -13,6 +11,7 @@ from countermax.couplings import AbstractSampler
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 Coupling = TypeVar("Coupling", bound=AbstractSampler)
 
@@ -55,7 +54,7 @@ class Fit(AbstractResult, Generic[Coupling]):
         about = {"coupling": type(self.coupling).__name__, "ended": self.ended, "optimum": self.optimum}
         return plain({**about, "above_optimum": self.above_optimum, "history": vars(self.history)})
 
-    def plot(self, title: str = "Held-out loss during training") -> Figure:
+    def plot(self, title: str = "Held-out loss during training") -> "Figure":
         """The held-out loss over the steps, with the optimum."""
         curve = {type(self.coupling).__name__: (self.history.step, self.history.held_out)}
         return plotting.draw_curves(curve, self.optimum, title)

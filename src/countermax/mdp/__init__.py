@@ -1,50 +1,35 @@
-"""Finite Markov decision processes: planning, logs, estimation, simulation, and the sepsis process."""
+"""Finite Markov decision processes: planning, logs, estimation, simulation, and what other policies would have done.
 
-from countermax.mdp._estimation import estimate as estimate
-from countermax.mdp._estimation import estimate_policy as estimate_policy
-from countermax.mdp._estimation import visits as visits
-from countermax.mdp._files import LoggedPolicy as LoggedPolicy
-from countermax.mdp._files import policy_from_frame as policy_from_frame
-from countermax.mdp._files import read_log_and_policy as read_log_and_policy
-from countermax.mdp._log import EpisodeLog as EpisodeLog
-from countermax.mdp._log import Steps as Steps
+Parts are in their modules: `policies`, `planning`, `estimation`, `log`, `files`, `replays`, `evaluation.importance`.
+The processes that come with the library are in `processes.sepsis` and `processes.icu`.
+"""
+
+from countermax.mdp import processes as processes
 from countermax.mdp._pairs import logged_pairs as logged_pairs
-from countermax.mdp._planning import Plan as Plan
-from countermax.mdp._planning import action_values as action_values
-from countermax.mdp._planning import as_policy as as_policy
-from countermax.mdp._planning import deterministic as deterministic
-from countermax.mdp._planning import policy_iteration as policy_iteration
-from countermax.mdp._planning import policy_matrix as policy_matrix
-from countermax.mdp._planning import policy_value as policy_value
-from countermax.mdp._planning import policy_values as policy_values
-from countermax.mdp._planning import softened as softened
-from countermax.mdp._planning import state_distributions as state_distributions
 from countermax.mdp._process import FiniteMDP as FiniteMDP
 from countermax.mdp._queries import Query as Query
 from countermax.mdp._queries import query as query
 from countermax.mdp._simulation import simulate as simulate
+from countermax.mdp.estimation import estimate as estimate
+from countermax.mdp.estimation import estimate_policy as estimate_policy
 from countermax.mdp.evaluation import Estimate as Estimate
-from countermax.mdp.evaluation import ImportanceEstimates as ImportanceEstimates
 from countermax.mdp.evaluation import PolicyEvaluation as PolicyEvaluation
 from countermax.mdp.evaluation import Ranking as Ranking
-from countermax.mdp.evaluation import doubly_robust as doubly_robust
-from countermax.mdp.evaluation import effective_sample_size as effective_sample_size
 from countermax.mdp.evaluation import evaluate_policy as evaluate_policy
-from countermax.mdp.evaluation import importance_estimates as importance_estimates
-from countermax.mdp.evaluation import importance_ratios as importance_ratios
 from countermax.mdp.evaluation import rank_episodes as rank_episodes
-from countermax.mdp.evaluation import restricted as restricted
-from countermax.mdp.processes.icu import ICUSepsis as ICUSepsis
-from countermax.mdp.processes.icu import icu_sepsis as icu_sepsis
+from countermax.mdp.files import LoggedPolicy as LoggedPolicy
+from countermax.mdp.files import read_log_and_policy as read_log_and_policy
+from countermax.mdp.log import EpisodeLog as EpisodeLog
+from countermax.mdp.planning import Plan as Plan
+from countermax.mdp.planning import policy_iteration as policy_iteration
+from countermax.mdp.planning import policy_value as policy_value
+from countermax.mdp.planning import policy_values as policy_values
 from countermax.mdp.replays import Decision as Decision
-from countermax.mdp.replays import Leeway as Leeway
 from countermax.mdp.replays import Replay as Replay
 from countermax.mdp.replays import SampledReplay as SampledReplay
-from countermax.mdp.replays import TrajectoryBounds as TrajectoryBounds
-from countermax.mdp.replays import leeway as leeway
 from countermax.mdp.replays import replay as replay
 from countermax.mdp.replays import sample_replay as sample_replay
 from countermax.mdp.replays import single_decisions as single_decisions
 from countermax.mdp.replays import trajectory_bounds as trajectory_bounds
-from countermax.mdp.story import Explanation as Explanation
+from countermax.mdp.story import Story as Story
 from countermax.mdp.story import explain as explain

@@ -1,7 +1,7 @@
-"""A list of transitions, checked entry by entry and packed into rows of supports."""
+"""Arrays as people write them down: their types, and the checks that all of them share."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from jaxtyping import ArrayLike
@@ -15,109 +15,6 @@ Values: TypeAlias = ArrayLike | Sequence[Any]
 """An array as people write it down: an array, a number, a list, a list of lists."""
 
 SUM_TOLERANCE = 1e-6
-
-
-class Transitions(NamedTuple):
-    """One entry for each (state, action, successor): its probability, its reward, how often it was seen."""
-
-    state: Ints
-    action: Ints
-    successor: Ints
-    probs: Floats
-    rewards: Floats
-    counts: Ints | None
-
-    def take(self, entries: NDArray[np.bool_] | Ints) -> "Transitions":
-        """Some of the entries, or all of them in another order."""
-        return Transitions(
-            self.state[entries],
-            self.action[entries],
-            self.successor[entries],
-            self.probs[entries],
-            self.rewards[entries],
-            None if self.counts is None else self.counts[entries],
-        )
-
-
-def transitions_from(
-    state: Values,
-    action: Values,
-    successor: Values,
-    probs: Values,
-    rewards: Values,
-    counts: Values | None,
-    *,
-    num_states: int,
-    num_actions: int,
-) -> Transitions:
-    """The entries in the order of (state, action, successor); what is wrong with one is named by these three."""
-    entries = Transitions(
-        as_indices("state", state, num_states),
-        as_indices("action", action, num_actions),
-        as_indices("successor", successor, num_states),
-        as_floats("probs", probs),
-        as_floats("rewards", rewards),
-        None if counts is None else as_counts(counts),
-    )
-    shapes = {each.shape for each in entries if each is not None}
-    if len(shapes) > 1 or entries.state.ndim != 1:
-        raise InputError(f"transitions must be vectors of one length, got shapes {sorted(shapes)}")
-    entries = entries.take(np.lexsort((entries.successor, entries.action, entries.state)))
-
-    def refuse(bad: NDArray[np.bool_], rule: str, values: NDArray | None = None) -> None:
-        if bad.any():
-            at = int(bad.argmax())
-            got = "" if values is None else f", got {values[at]:g}"
-            where = f"state {entries.state[at]}, action {entries.action[at]}, next state {entries.successor[at]}"
-            raise InputError(f"{where}: {rule}{got}")
-
-    refuse(~((entries.probs >= 0) & (entries.probs < np.inf)), "`probs` must be finite and not negative", entries.probs)
-    refuse(~np.isfinite(entries.rewards), "`rewards` must be finite", entries.rewards)
-    again = [each[1:] == each[:-1] for each in (entries.state, entries.action, entries.successor)]
-    refuse(np.append(np.all(again, axis=0), False), "each transition must be given once, got two")
-    return entries
-
-
-class Rows(NamedTuple):
-    """Supports padded to the widest row; the padding has probability, reward and count zero."""
-
-    successors: Ints
-    probs: Floats
-    rewards: Floats
-    counts: Ints | None
-
-
-def pack(transitions: Transitions, *, num_states: int, num_actions: int, absorbing: NDArray[np.bool_]) -> Rows:
-    """Rows that sum to one; absorbing states keep to themselves and earn nothing."""
-    entries = transitions.take(~absorbing[transitions.state])
-    row = entries.state * num_actions + entries.action
-    sums = np.bincount(row, entries.probs, minlength=num_states * num_actions)
-    given = np.bincount(row, minlength=num_states * num_actions) > 0
-    bad = given & ~(np.abs(sums - 1) <= SUM_TOLERANCE)
-    if bad.any():
-        state, action = divmod(int(bad.argmax()), num_actions)
-        raise InputError(
-            f"probabilities must sum to one over next states, but state {state}, action {action} sums to "
-            f"{sums[bad.argmax()]:.6g}; {int(bad.sum())} row(s) are wrong in all"
-        )
-    kept = entries.probs > 0
-    row = row[kept]
-    slot = np.arange(len(row)) - np.searchsorted(row, row)
-    width = max(1, int(slot.max(initial=0)) + 1)
-
-    def padded(values: NDArray, at_home: NDArray | int) -> NDArray:
-        table = np.zeros((num_states * num_actions, width), values.dtype)
-        table[row, slot] = values[kept]
-        rows = table.reshape(num_states, num_actions, width)
-        rows[absorbing, :, 0] = at_home
-        return rows
-
-    return Rows(
-        padded(entries.successor, np.flatnonzero(absorbing)[:, None]),
-        padded(entries.probs / sums[entries.state * num_actions + entries.action], 1),
-        padded(entries.rewards, 0),
-        None if entries.counts is None else padded(entries.counts, 0),
-    )
 
 
 def as_floats(name: str, values: Values) -> Floats:
@@ -178,3 +75,21 @@ def as_start(start: Values, num_states: int) -> Floats:
     if not abs(probs.sum() - 1) <= SUM_TOLERANCE:
         raise InputError(f"`start` must sum to one, got {probs.sum():.6g}")
     return probs / probs.sum()
+
+
+def as_horizon(horizon: int) -> int:
+    """A number of steps."""
+    if horizon < 0:
+        raise InputError(f"`horizon` must not be negative, got {horizon}")
+    return horizon
+
+
+def check_names(argument: str, names: Sequence[str] | None, size: int) -> None:
+    """Refuses names that are not one for each, or not all different."""
+    if names is not None and (len(names) != size or len(set(names)) != size):
+        raise InputError(f"`{argument}` must hold {size} different names, got {len(set(names))} in {len(names)}")
+
+
+def named(kind: str, index: int, names: Sequence[str] | None) -> str:
+    """A state or an action for messages: its index, and its name where there is one."""
+    return f"{kind} {index}" if names is None else f"{kind} {index} ({names[index]})"

@@ -1,4 +1,4 @@
-"""The questions that a log asks of a mechanism, as pairs to train one on."""
+"""The questions that a log asks of a coupling, as pairs to train one on."""
 
 import numpy as np
 
@@ -6,11 +6,11 @@ from countermax._core.errors import InputError
 from countermax.couplings import Independent
 from countermax.learning import ObservedPairs
 from countermax.mdp._arrays import Values
-from countermax.mdp._estimation import visits
-from countermax.mdp._log import EpisodeLog
-from countermax.mdp._planning import as_policy
 from countermax.mdp._process import FiniteMDP
-from countermax.mdp.replays import questioner
+from countermax.mdp.estimation import visits
+from countermax.mdp.log import EpisodeLog
+from countermax.mdp.policies import as_policy
+from countermax.mdp.replays import TransitionCoupling
 
 
 def logged_pairs(mdp: FiniteMDP, log: EpisodeLog, policy: Values, *, outcomes: Values | None = None) -> ObservedPairs:
@@ -26,15 +26,15 @@ def logged_pairs(mdp: FiniteMDP, log: EpisodeLog, policy: Values, *, outcomes: V
         outcomes: What each state is called as an outcome; see `replay`. The gadget needs as many outcomes as labels.
     """
     probs = as_policy(mdp, policy)
-    asker = questioner(mdp, Independent(), outcomes)
+    labelled = TransitionCoupling.of(mdp, Independent(), outcomes)  # any will do: only its labels are asked for
     seen = visits(log) * mdp.allowed * ~mdp.absorbing[:, None]
     weights = seen[:, :, None] * probs[:, None, :] * ~np.eye(mdp.num_actions, dtype=bool)
     state, action, other = np.nonzero(weights)
     if len(state) == 0:
         raise InputError("`policy` must differ from what was done somewhere in the log; it never does")
-    logits = np.full((2, len(state), asker.num_labels), -np.inf)
-    for table, chosen in zip(logits, (action, other), strict=True):
+    logits = np.full((2, len(state), labelled.num_labels), -np.inf)
+    for rows, chosen in zip(logits, (action, other), strict=True):
         row, slot = np.nonzero(mdp.probs[state, chosen])
         successor = mdp.successors[state[row], chosen[row], slot]
-        table[row, asker.labels[successor]] = np.log(mdp.probs[state[row], chosen[row], slot])
+        rows[row, labelled.labels[successor]] = np.log(mdp.probs[state[row], chosen[row], slot])
     return ObservedPairs(logits[0].astype(np.float32), logits[1].astype(np.float32), weights[state, action, other])

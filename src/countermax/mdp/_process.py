@@ -16,17 +16,16 @@ from scipy import sparse
 
 from countermax._core.errors import InputError
 from countermax.mdp._arrays import (
-    SUM_TOLERANCE,
     Floats,
     Ints,
     Values,
-    as_floats,
     as_indices,
     as_mask,
     as_start,
-    pack,
-    transitions_from,
+    check_names,
+    named,
 )
+from countermax.mdp._transitions import Rows, check_rows, entries_of_dense, pack, transitions_from
 
 _DTYPES = {
     "successors": np.int64,
@@ -105,51 +104,17 @@ class FiniteMDP:
             state_names: One for each state.
             action_names: One for each action.
         """
-        if action_axis not in (0, 1):
-            raise InputError(f"`action_axis` must be 0 or 1, got {action_axis}")
-        array = as_floats("transitions", transitions)
-        if array.ndim != 3 or array.shape[2] != array.shape[1 - action_axis] or array.size == 0:
-            layout = "[action, state, next state]" if action_axis == 0 else "[state, action, next state]"
-            other = array.ndim == 3 and array.shape[2] == array.shape[action_axis]
-            hint = f"; set `action_axis` to {1 - action_axis}" if other else ""
-            raise InputError(f"`transitions` must be {layout}, got shape {array.shape}{hint}")
-        array = np.moveaxis(array, action_axis, 1)
-        gains = as_floats("rewards", rewards)
-        wanted = {3: array.shape, 2: array.shape[:2], 1: array.shape[2:]}
-        if gains.ndim in (2, 3):
-            gains = np.moveaxis(gains, action_axis, 1)
-        if gains.shape != wanted.get(gains.ndim):
-            raise InputError(
-                "`rewards` must be given for each transition, for each state and action, or for each next state, "
-                f"got shape {np.asarray(rewards).shape} beside transitions of shape {np.asarray(transitions).shape}"
-            )
-        seen = None if counts is None else np.moveaxis(as_floats("counts", counts), action_axis, 1)
-        if seen is not None and seen.shape != array.shape:
-            raise InputError(f"`counts` must have the shape of `transitions`, got {np.asarray(counts).shape}")
-        if allowed is not None and allowed.shape != array.shape[:2]:
-            raise InputError(f"`allowed` must be [state, action] of shape {array.shape[:2]}, got {allowed.shape}")
-        there = np.ones(array.shape[:2], bool) if allowed is None else allowed
-        empty = there & ~as_mask("absorbing", absorbing, len(array))[:, None] & ~array.any(axis=2)
-        if empty.any():
-            s, a = divmod(int(empty.argmax()), array.shape[1])
-            raise InputError(
-                f"probabilities must sum to one over next states, but state {s}, action {a} sums to 0; "
-                "if the action cannot be taken there, say so with `allowed`"
-            )
-        state, action, successor = np.nonzero(array * there[:, :, None])
-        where = {3: (state, action, successor), 2: (state, action), 1: (successor,)}[gains.ndim]
+        entries, (num_states, num_actions) = entries_of_dense(
+            transitions, rewards, counts, absorbing=absorbing, allowed=allowed, action_axis=action_axis
+        )
         return cls.from_transitions(
-            state,
-            action,
-            successor,
-            array[state, action, successor],
-            gains[where],
-            num_states=array.shape[0],
-            num_actions=array.shape[1],
+            *entries[:5],
+            counts=entries.counts,
+            num_states=num_states,
+            num_actions=num_actions,
             start=start,
             discount=discount,
             absorbing=absorbing,
-            counts=None if seen is None else seen[state, action, successor],
             state_names=state_names,
             action_names=action_names,
         )
@@ -254,11 +219,11 @@ class FiniteMDP:
 
     def name_of_state(self, state: int) -> str:
         """For messages: the index, and the name where there is one."""
-        return _named("state", state, self.state_names)
+        return named("state", state, self.state_names)
 
     def name_of_action(self, action: int) -> str:
         """For messages: the index, and the name where there is one."""
-        return _named("action", action, self.action_names)
+        return named("action", action, self.action_names)
 
     def __repr__(self) -> str:
         ends = int(self.absorbing.sum())
@@ -276,15 +241,20 @@ class FiniteMDP:
             )
 
 
-def _named(kind: str, index: int, names: tuple[str, ...] | None) -> str:
-    return f"{kind} {index}" if names is None else f"{kind} {index} ({names[index]})"
+def as_discount(mdp: FiniteMDP, discount: float | None) -> float:
+    """The discount asked for, or the process's own: the one rule wherever rewards are summed."""
+    if discount is None:
+        return mdp.discount
+    if not 0 <= discount <= 1:
+        raise InputError(f"`discount` must lie in [0, 1], got {discount}")
+    return float(discount)
 
 
 def _check(mdp: FiniteMDP) -> None:
     """What every later computation takes for granted, for those who call the constructor themselves."""
     if mdp.probs.ndim != 3 or mdp.probs.size == 0:
         raise InputError(f"`probs` must be [state, action, slot], got shape {mdp.probs.shape}")
-    num_states, num_actions, width = mdp.probs.shape
+    num_states, num_actions, _ = mdp.probs.shape
     shapes = {
         "successors": mdp.probs.shape,
         "rewards": mdp.probs.shape,
@@ -297,36 +267,17 @@ def _check(mdp: FiniteMDP) -> None:
         value = getattr(mdp, name)
         if value is not None and value.shape != shape:
             raise InputError(f"`{name}` must have shape {shape}, got {value.shape}")
-    for name, names, size in (
-        ("state_names", mdp.state_names, num_states),
-        ("action_names", mdp.action_names, num_actions),
-    ):
-        if names is not None and (len(names) != size or len(set(names)) != size):
-            raise InputError(f"`{name}` must hold {size} different names, got {len(set(names))} in {len(names)}")
-    if not 0 <= mdp.discount <= 1:
-        raise InputError(f"`discount` must lie in [0, 1], got {mdp.discount}")
+    check_names("state_names", mdp.state_names, num_states)
+    check_names("action_names", mdp.action_names, num_actions)
+    as_discount(mdp, mdp.discount)
     as_start(mdp.start, num_states)
     as_indices("successors", mdp.successors, num_states)
-
-    def refuse(bad: NDArray[np.bool_], problem: str) -> None:
-        if bad.any():
-            state, action = divmod(int(bad.argmax()), num_actions)
-            raise InputError(f"{mdp.name_of_state(state)}, {mdp.name_of_action(action)}: {problem}")
-
-    reachable = mdp.probs > 0
-    at_home = np.where(mdp.absorbing[:, None], np.arange(num_states)[:, None], mdp.successors[:, :, 0])
-    refuse((~(mdp.probs >= 0) | ~np.isfinite(mdp.rewards)).sum(axis=2) > 0, "needs probabilities and finite rewards")
-    refuse(
-        np.abs(mdp.probs.sum(axis=2) - mdp.allowed) > SUM_TOLERANCE,
-        "probabilities must sum to one, or to zero where the action is not allowed",
+    check_rows(
+        Rows(mdp.successors, mdp.probs, mdp.rewards, mdp.counts),
+        mdp.absorbing,
+        mdp.allowed,
+        lambda state, action: f"{mdp.name_of_state(state)}, {mdp.name_of_action(action)}",
     )
-    disorder = reachable[:, :, 1:] & ~(reachable[:, :, :-1] & (np.diff(mdp.successors, axis=2) > 0))
-    refuse(disorder.sum(axis=2) > 0, "reachable successors must come first, in ascending order")
-    refuse(
-        mdp.absorbing[:, None] & ((mdp.probs[:, :, 0] < 1) | (at_home != mdp.successors[:, :, 0])),
-        "an absorbing state must lead to itself",
-    )
-    refuse(mdp.absorbing[:, None] & (mdp.rewards[:, :, 0] != 0), "an absorbing state must earn nothing")
     stuck = ~mdp.allowed.any(axis=1)
     if stuck.any():
         raise InputError(

@@ -9,9 +9,9 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from countermax._core.errors import InputError
 from countermax.mdp._arrays import Floats, Values
-from countermax.mdp._log import EpisodeLog
-from countermax.mdp._planning import as_policy
 from countermax.mdp._process import FiniteMDP
+from countermax.mdp.log import EpisodeLog
+from countermax.mdp.policies import as_policy
 
 
 def simulate(mdp: FiniteMDP, policy: Values, *, num_episodes: int, horizon: int, key: PRNGKeyArray) -> EpisodeLog:
@@ -32,7 +32,7 @@ def simulate(mdp: FiniteMDP, policy: Values, *, num_episodes: int, horizon: int,
     at_once = mdp.start * mdp.absorbing
     if at_once.any():
         state = mdp.name_of_state(int(at_once.argmax()))
-        raise InputError(f"`mdp` must start where episodes go on, but {state} is absorbing: its episodes are empty")
+        raise InputError(f"`mdp` must start where episodes continue, but {state} is absorbing: its episodes are empty")
     states, actions, slots = _walk(
         _edges(mdp.start),
         _edges(as_policy(mdp, policy)),
@@ -43,12 +43,12 @@ def simulate(mdp: FiniteMDP, policy: Values, *, num_episodes: int, horizon: int,
         horizon,
     )
     visited, done, slot = (np.asarray(each).T for each in (states, actions, slots))
-    going_on = ~mdp.absorbing[visited[:, :-1]]
+    continues = ~mdp.absorbing[visited[:, :-1]]
     return EpisodeLog(
         states=visited.astype(np.int64),
         actions=done.astype(np.int64),
         rewards=mdp.rewards[visited[:, :-1], done, slot],
-        lengths=going_on.sum(axis=1),
+        lengths=continues.sum(axis=1),
         num_states=mdp.num_states,
         num_actions=mdp.num_actions,
         state_names=mdp.state_names,
@@ -57,7 +57,7 @@ def simulate(mdp: FiniteMDP, policy: Values, *, num_episodes: int, horizon: int,
 
 
 def _edges(probs: Floats) -> Float[Array, "... w"]:
-    """Upper edges of the outcomes' parts of [0, 1), with no end to the last possible one.
+    """Upper edges of the outcomes' parts of [0, 1), the last possible one's at infinity.
 
     So rounding never lets a uniform number fall behind it, onto an impossible outcome.
     """

@@ -1,4 +1,4 @@
-"""What each mechanism answers, beside the bounds."""
+"""What each coupling answers, beside the bounds."""
 
 from collections.abc import Mapping, Sequence
 
@@ -18,7 +18,7 @@ def draw_answers(
     stable_bounds: tuple[Floats, Floats],
     title: str,
 ) -> Figure:
-    """Bars: each mechanism's counterfactual probabilities, with the bounds as whiskers beside them.
+    """Bars: each coupling's counterfactual probabilities, with the bounds as whiskers beside them.
 
     Of many outcomes the ones with the largest upper bounds are shown, and the title says so.
     """
@@ -37,8 +37,8 @@ def draw_answers(
         centres = np.arange(len(labels), dtype=float)
         for place, (name, probs) in enumerate(answers.items()):
             axes.bar(centres + (place + 1) * width, probs, width * 0.92, color=palette[name], label=literal(name))
-        _whiskers(axes, centres - 0.35 * width, *bounds, "black", "any mechanism")
-        _whiskers(axes, centres + 0.2 * width, *stable_bounds, "#0072B2", "any stable mechanism")
+        _whiskers(axes, centres - 0.35 * width, *bounds, "black", "any coupling")
+        _whiskers(axes, centres + 0.2 * width, *stable_bounds, "#0072B2", "any stable coupling")
         axes.set_xticks(centres + (slots - 2) * width / 2, [literal(label) for label in labels])
         axes.tick_params(axis="x", length=0)
         axes.set_ylim(0, 1.02)

@@ -1,4 +1,4 @@
-"""One number for each mechanism."""
+"""One number for each coupling."""
 
 from collections.abc import Mapping
 

@@ -19,9 +19,9 @@ def draw_couplings(
     title: str,
     notes: Mapping[str, str] | None = None,
 ) -> Figure:
-    """Heatmaps: P(X=row, Y=column) under each mechanism, `p` on the left margin and `q` on top.
+    """Heatmaps: P(X=row, Y=column) under each coupling, `p` on the left margin and `q` on top.
 
-    `notes` has words to put after a mechanism's name.
+    `notes` has words to put after a coupling's name.
     """
     columns = min(3, len(joints))
     rows = -(-len(joints) // columns)

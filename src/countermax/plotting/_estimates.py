@@ -26,12 +26,12 @@ def draw_estimates(
     title: str,
     label: str,
 ) -> Figure:
-    """Dots with intervals: name, kind, value, lower and upper end of each row, from the top down.
+    """Dots with intervals: name, kind, value, and the interval's lower and upper limit of each row, from the top down.
 
-    `bounds` is a line of its own under the others: what any mechanism could say. Importance sampling can be off by
+    `bounds` is a line of its own under the others: what any coupling could say. Importance sampling can be off by
     orders of magnitude; what lies outside the range of the other estimates is cut, its value written at the edge.
     """
-    names = [row[0] for row in rows] + (["any mechanism"] if bounds else [])
+    names = [row[0] for row in rows] + (["any coupling"] if bounds else [])
     with house_style():
         figure = Figure(figsize=(6.4, 1.0 + 0.3 * len(names)), layout="constrained")
         axes = figure.subplots()
@@ -62,10 +62,12 @@ def draw_estimates(
 
 def _range(rows: Sequence[Row], bounds: tuple[float, float] | None, truth: float | None) -> tuple[float, float]:
     """What has to be seen: everything but importance sampling, whose share may be as wide again on either side."""
-    ends = [end for _, kind, *numbers in rows if kind != "importance sampling" for end in numbers if end is not None]
-    ends += [*(bounds or ()), *(() if truth is None else (truth,))]
-    everything = [end for _, _, *numbers in rows for end in numbers if end is not None] + ends
-    low, high = min(ends or everything), max(ends or everything)
+    shown = [
+        each for _, kind, *numbers in rows if kind != "importance sampling" for each in numbers if each is not None
+    ]
+    shown += [*(bounds or ()), *(() if truth is None else (truth,))]
+    everything = [each for _, _, *numbers in rows for each in numbers if each is not None] + shown
+    low, high = min(shown or everything), max(shown or everything)
     room = max(high - low, 0.1 * max(abs(low), abs(high)), 1e-9)
     low, high = max(low - room, min(everything)), min(high + room, max(everything))
     margin = 0.06 * max(high - low, 1e-9)

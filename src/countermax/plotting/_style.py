@@ -1,7 +1,7 @@
 """The one style of every picture.
 
 Figures are built without pyplot, so nothing global changes and no window opens. The palette is Okabe and Ito's, which
-colour-blind readers can tell apart, and every mechanism keeps its colour wherever it appears.
+colour-blind readers can tell apart, and every coupling keeps its colour wherever it appears.
 """
 
 import io
@@ -54,7 +54,7 @@ def house_style() -> Iterator[None]:
 
 
 def colours(names: Sequence[str]) -> dict[str, str]:
-    """A colour for each name: fixed for the mechanisms of this library, spare ones for others."""
+    """A colour for each name: fixed for the couplings of this library, spare ones for others."""
     spare = iter(_SPARE_COLOURS * (1 + len(names) // len(_SPARE_COLOURS)))
     return {name: _COLOURS.get(name) or next(spare) for name in names}
 

@@ -1,4 +1,4 @@
-"""One trajectory over time: treatments, features with their bounds, and where the mechanism matters."""
+"""One trajectory over time: treatments, features with their bounds, and where the coupling matters."""
 
 from collections.abc import Mapping, Sequence
 
@@ -27,14 +27,15 @@ def draw_trajectory(
     treatments: Sequence[str],
     given: Floats,
     wanted: Floats,
-    leeway: tuple[Floats, Floats],
+    step_bounds: tuple[Floats, Floats],
     decision: int | None,
     title: str,
 ) -> Figure:
     """Panels under each other with one axis of time.
 
     Black dots are treatments that were given, rings those that the other policy would give, darker where it is surer.
-    Features are [time, feature]; what happened is black, the answers coloured, and what any answer could be is grey.
+    Features are [time, feature]; what happened is black, the answers coloured, and what any coupling could answer is
+    grey. The last panel has the width of `step_bounds`: how far the value depends on the coupling of each step.
     `decision` is the step whose decision mattered most, and is marked.
     """
     palette = colours(list(answers))
@@ -59,7 +60,7 @@ def draw_trajectory(
             margin = 0.06 * (high - low)
             axes.set_ylim(low - margin, high + margin)
             _say(axes, feature)
-        _draw_leeway(panels[-1], *leeway)
+        _draw_widths(panels[-1], *step_bounds)
         if decision is not None:
             panels[0].axvspan(decision - 0.4, decision + 0.4, color=_MARK, linewidth=0, zorder=0)
         panels[-1].set_xlabel("step")
@@ -92,11 +93,11 @@ def _draw_treatments(axes: Axes, names: Sequence[str], given: Floats, wanted: Fl
     axes.tick_params(axis="x", length=0)
 
 
-def _draw_leeway(axes: Axes, lower: Floats, upper: Floats) -> None:
+def _draw_widths(axes: Axes, lower: Floats, upper: Floats) -> None:
     steps = np.arange(len(lower))
     axes.bar(steps + 0.5, upper - lower, width=0.7, color="#999999")
     axes.set_ylim(0, max(0.01, 1.15 * float((upper - lower).max(initial=0))))
-    _say(axes, "mechanism's part in the value")
+    _say(axes, "coupling's part in the value")
 
 
 def _say(axes: Axes, text: str) -> None:
@@ -115,7 +116,7 @@ def _legend(palette: Mapping[str, str], *, marked: bool) -> list[Line2D | Patch]
     return [
         Line2D([], [], color="black", marker=".", label="what happened"),
         *(Line2D([], [], color=colour, linewidth=1.6, label=literal(name)) for name, colour in palette.items()),
-        Patch(color=_SHADE, label="any mechanism"),
+        Patch(color=_SHADE, label="any coupling"),
         Line2D([], [], color="none", marker="o", markerfacecolor="black", markeredgecolor="none", label="was given"),
         Line2D(
             [],

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from matplotlib.figure import Figure
 from rich.console import Group
 from rich.text import Text
 
@@ -14,6 +13,7 @@ from countermax._core.results import AbstractResult, plain
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 
 class Law(NamedTuple):
@@ -69,7 +69,7 @@ class Conformance(AbstractResult):
         """Plain words and numbers."""
         return plain({**vars(self), "passed": self.passed, "verdict": self.verdict})
 
-    def plot(self) -> Figure:
+    def plot(self) -> "Figure":
         """One line for each law, green where it holds."""
         return plotting.draw_verdicts(
             {law.name: law.passed for law in self.laws}, f"{self.coupling}, {self.num_outcomes} outcomes"

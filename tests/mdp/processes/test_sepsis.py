@@ -1,39 +1,22 @@
-"""The sepsis process against an enumeration of its steps written down separately, and against known figures."""
+"""The sepsis process against an enumeration of its steps written down separately, and against known numbers."""
 
-import subprocess
-import sys
-
-import gymnasium
 import jax
 import numpy as np
 import pytest
-from gymnasium.utils.env_checker import check_env
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from countermax import InputError
-from countermax.integrations.gymnasium import SepsisEnv
-from countermax.mdp import (
-    EpisodeLog,
-    FiniteMDP,
-    estimate,
-    icu_sepsis,
-    policy_iteration,
-    policy_value,
-    simulate,
-    softened,
-    state_distributions,
-)
+from countermax.mdp import policy_iteration, policy_value, simulate
+from countermax.mdp.planning import state_distributions
+from countermax.mdp.policies import softened
 from countermax.mdp.processes import sepsis
-
-FALSE_ALARM = 1e-4  # of each statistical test below
 
 
 @pytest.fixture(scope="module")
 def published():
-    """As published: with the slip in glucose, and with patients who walk on after death and discharge."""
-    return sepsis.process(faithful=True, absorbing=False)
+    """As published: with the slip in glucose, and with patients who are treated after death and discharge."""
+    return sepsis.process(as_published=True, absorbing=False)
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +114,7 @@ def test_everything_alive_can_be_reached(published):
 # ------------------------------------------------------------------------------------------------------------ a step
 
 
-def enumerate_step(diabetic, state, action, faithful):
+def enumerate_step(diabetic, state, action, as_published):
     """All ways in which a step can go, stage by stage, as the program does them: {observed state: probability}."""
     antibiotic, ventilation, vasopressor = action >> 2, (action >> 1) & 1, action & 1
     before = dict(zip(("h", "b", "o", "g", "abx", "vaso", "vent"), sepsis.OBSERVED.values(state).tolist(), strict=True))
@@ -186,7 +169,7 @@ def enumerate_step(diabetic, state, action, faithful):
                 lambda value, top=top, chance=chance: [(max(value - 1, 0), chance), (min(value + 1, top), chance)],
             )
     if "g" in free:
-        share, most = (0.3, 4) if diabetic else (0.1, 1 if faithful else 4)
+        share, most = (0.3, 4) if diabetic else (0.1, 1 if as_published else 4)
         apply(3, lambda value: [(max(value - 1, 0), share), (min(most, value + 1), share)])
     found = {}
     for chance, vitals in ways:
@@ -196,14 +179,14 @@ def enumerate_step(diabetic, state, action, faithful):
     return {index: chance for index, chance in found.items() if chance > 1e-12}
 
 
-@pytest.mark.parametrize("faithful", [True, False])
-def test_every_row_is_the_enumeration_of_its_step(faithful):
-    mdp = sepsis.process(faithful=faithful, absorbing=False)
+@pytest.mark.parametrize("as_published", [True, False])
+def test_every_row_is_the_enumeration_of_its_step(as_published):
+    mdp = sepsis.process(as_published=as_published, absorbing=False)
     rng = np.random.default_rng(0)
     for diabetic, flags, action in np.ndindex(2, 8, 8):
         for vitals in rng.choice(90, 10, replace=False):
             state = int(8 * vitals + flags)
-            expected = enumerate_step(diabetic, state, action, faithful)
+            expected = enumerate_step(diabetic, state, action, as_published)
             successors, probs = mdp.support(720 * diabetic + state, action)
             assert (successors - 720 * diabetic).tolist() == sorted(expected)
             np.testing.assert_allclose(probs, [expected[each] for each in sorted(expected)], atol=1e-14)
@@ -246,7 +229,7 @@ def test_blood_pressure_feels_antibiotics_first(diabetic, antibiotic, vasopresso
 
 def test_only_the_published_glucose_traps_people_without_diabetes():
     modes = sepsis.treatment_modes(0, 0)
-    published = sepsis.kernel("glucose", modes, diabetic=False, faithful=True)
+    published = sepsis.kernel("glucose", modes, diabetic=False, as_published=True)
     expected = [[0.9, 0.1, 0, 0, 0], [0.1, 0.9, 0, 0, 0], [0, 0.2, 0.8, 0, 0], [0, 0.1, 0.1, 0.8, 0]]
     np.testing.assert_allclose(published, [*expected, [0, 0.1, 0, 0.1, 0.8]], atol=1e-15)
     repaired = sepsis.kernel("glucose", modes, diabetic=False)
@@ -276,7 +259,7 @@ def test_the_published_plan_comes_back(published):
     assert plan.rounds == 7
     known = np.array([21, 0, 92, 190, 24, 0, 748, 365])
     assert np.abs(np.bincount(plan.actions, minlength=8) - known).sum() <= 2 * 18
-    ended = sepsis.process(faithful=True)
+    ended = sepsis.process(as_published=True)
     soft = softened(plan.policy, 0.95)
     # Outcomes of the published policy; a few actions in rarely visited states make a small difference.
     np.testing.assert_allclose(outcome_shares(ended, plan.policy), [0.0473, 0.4917, 0.4609], atol=0.004)
@@ -285,188 +268,38 @@ def test_the_published_plan_comes_back(published):
 
 
 def test_the_episodic_optimum_has_its_known_outcomes():
-    ended = sepsis.process(faithful=True)
+    ended = sepsis.process(as_published=True)
     np.testing.assert_allclose(
         outcome_shares(ended, policy_iteration(ended).policy), [0.0203, 0.5296, 0.4501], atol=5e-5
     )
 
 
 def test_repairing_glucose_lets_more_people_go_home(repaired):
-    trapped = sepsis.process(faithful=True)
+    trapped = sepsis.process(as_published=True)
     shares = [outcome_shares(each, policy_iteration(each).policy)[2] for each in (trapped, repaired)]
     assert shares[1] > shares[0] + 0.1
 
 
-# ------------------------------------------------------------------------------------------------------- simulation
+# ------------------------------------------------------------------------------------------------------- projection
 
 
-@pytest.fixture(scope="module")
-def simulated(repaired):
+def test_projection_sends_ends_to_the_ends(repaired):
     policy = softened(policy_iteration(repaired).policy, 0.7)
-    return policy, simulate(repaired, policy, num_episodes=20_000, horizon=20, key=jax.random.key(0))
-
-
-def test_simulated_steps_follow_the_exact_rows(repaired, simulated):
-    """Pearson's statistic over all rows at the level `FALSE_ALARM`; rare outcomes of a row are taken together."""
-    _, log = simulated
-    seen = estimate(log)
-    totals = seen.counts.sum(axis=2)
-    statistic, freedom = 0.0, 0
-    for state, action in np.argwhere(totals).tolist():
-        successors, probs = repaired.support(state, action)
-        counts = np.bincount(seen.successors[state, action], seen.counts[state, action], minlength=1440)
-        assert counts.sum() == counts[successors].sum(), "a step led where it cannot"
-        order = np.argsort(-probs)
-        expected, found = totals[state, action] * probs[order], counts[successors[order]]
-        large = max(1, int((expected >= 10).sum()))
-        if expected[large:].sum() < 10:  # too little is left for a cell of its own: the last large one takes it
-            large -= 1
-        wanted = np.append(expected[:large], expected[large:].sum())
-        cells = np.append(found[:large], found[large:].sum())
-        statistic += ((cells - wanted) ** 2 / wanted).sum()
-        freedom += large
-    assert freedom > 1000
-    assert stats.chi2.sf(statistic, freedom) > FALSE_ALARM
-    assert stats.chi2.cdf(statistic, freedom) > FALSE_ALARM
-
-
-def test_simulated_episodes_start_act_and_end_as_computed(repaired, simulated):
-    policy, log = simulated
-    assert log.lengths.min() >= 1
-    for observed, exact in (
-        (log.states[:, 0], repaired.start),
-        (log.last_states, state_distributions(repaired, policy, 20)[-1]),
-    ):
-        likely = exact * len(log) > 10
-        counts = np.bincount(observed, minlength=1440)
-        assert counts[exact == 0].sum() == 0
-        cells = np.append(counts[likely], counts[~likely].sum())
-        wanted = len(log) * np.append(exact[likely], exact[~likely].sum())
-        assert stats.chisquare(cells, wanted).pvalue > FALSE_ALARM
-    steps = log.steps()
-    chosen = np.bincount(steps.state * 8 + steps.action, minlength=1440 * 8).reshape(1440, 8)
-    visits = chosen.sum(axis=1, keepdims=True)
-    often = visits[:, 0] > 1000
-    pearson = ((chosen - visits * policy)[often] ** 2 / (visits * policy)[often]).sum()
-    assert stats.chi2.sf(pearson, 7 * often.sum()) > FALSE_ALARM
-    standard_error = log.returns().std() / np.sqrt(len(log))
-    value = policy_value(repaired, policy, horizon=20, discount=1.0)
-    assert abs(log.returns().mean() - value) < stats.norm.isf(FALSE_ALARM / 2) * standard_error
-
-
-def test_episodes_end_on_arrival_and_not_before(repaired, simulated):
-    _, log = simulated
-    last = np.take_along_axis(log.states, log.lengths[:, None], axis=1)[:, 0]
-    assert (repaired.absorbing[last] | (log.lengths == 20)).all()
-    assert not repaired.absorbing[log.states[:, :-1][log.mask]].any()
-    np.testing.assert_array_equal(log.returns() != 0, repaired.absorbing[last])
-
-
-def test_simulation_repeats_with_its_key_and_survives_the_frame(repaired, simulated):
-    policy, log = simulated
-    again = simulate(repaired, policy, num_episodes=20_000, horizon=20, key=jax.random.key(0))
-    np.testing.assert_array_equal(again.states, log.states)
-    with jax.enable_x64(True):
-        doubled = simulate(repaired, policy, num_episodes=20_000, horizon=20, key=jax.random.key(0))
-    np.testing.assert_array_equal(doubled.states, log.states)
-    few = log.select(np.arange(50))
-    back = EpisodeLog.from_frame(few.to_frame(), num_states=1440, num_actions=8)
-    np.testing.assert_array_equal(back.states[:, : back.longest + 1], few.states[:, : back.longest + 1])
-
-
-def test_projection_sends_ends_to_the_ends(simulated):
-    _, log = simulated
+    log = simulate(repaired, policy, num_episodes=2000, horizon=20, key=jax.random.key(0))
     seen = log.with_states(sepsis.projection(), sepsis.NUM_PROJECTED, state_names=sepsis.projected_names())
     last = seen.last_states
     np.testing.assert_array_equal(last == sepsis.DEATH, log.returns() < 0)
     np.testing.assert_array_equal(last == sepsis.DISCHARGE, log.returns() > 0)
-    assert (log.with_states(sepsis.projection(faithful=True), 146).states < 144).all()
+    assert (log.with_states(sepsis.projection(as_published=True), 146).states < 144).all()
 
 
-@pytest.mark.usefixtures("as_users_call")
-def test_impossible_simulations_are_refused():
-    mdp = FiniteMDP.from_dense(np.ones((2, 1, 2)) / 2, [0, 1.0], start=[0.5, 0.5], absorbing=[1])
-    with pytest.raises(InputError, match="state 1 is absorbing: its episodes are empty"):
-        simulate(mdp, np.ones((2, 1)), num_episodes=2, horizon=2, key=jax.random.key(0))
-    with pytest.raises(InputError, match="`num_episodes` and `horizon` must be at least 1"):
-        simulate(mdp, np.ones((2, 1)), num_episodes=0, horizon=2, key=jax.random.key(0))
-
-
-# -------------------------------------------------------------------------------------------------------- gymnasium
-
-
-@pytest.mark.parametrize("observation", ["index", "variables"])
-def test_the_environment_passes_gymnasiums_checker(observation):
-    made = gymnasium.make("countermax/Sepsis-v0", observation=observation, render_mode="ansi")
-    check_env(made.unwrapped)
-
-
-def test_the_environment_stops_at_ends_and_at_twenty_steps():
-    env = gymnasium.make("countermax/Sepsis-v0")
-    lengths, rewards = [], []
-    for seed in range(60):
-        observed, info = env.reset(seed=seed)
-        assert info["full_state"] % 720 == observed
-        for step in range(1, 21):
-            observed, reward, terminated, truncated, _ = env.step(6 * (seed % 2))
-            assert reward == sepsis.rewards()[observed]
-            if terminated or truncated:
-                lengths.append(step)
-                rewards.append(reward)
-                break
-        assert terminated == (reward != 0)
-    assert max(lengths) == 20
-    assert {-1.0, 0.0, 1.0} == set(rewards)
-
-
-def test_the_environment_refuses_what_it_does_not_know():
-    env = SepsisEnv(render_mode="ansi")
-    with pytest.raises(gymnasium.error.ResetNeeded, match="call reset"):
-        env.step(0)
-    _, info = env.reset(seed=0, options={"diabetic": True, "state": 384})
-    assert info == {"diabetic": True, "full_state": 720 + 384}
-    assert "glucose high; on nothing; diabetic" in env.render()
-    with pytest.raises(InputError, match=r"`action` must be an integer in 0\.\.7, got 8"):
-        env.step(8)
-    with pytest.raises(InputError, match="`options` must be among state, diabetic, got sugar"):
-        env.reset(options={"sugar": 1})
-    with pytest.raises(InputError, match="observed index in which an episode goes on, got 376"):
-        env.reset(options={"state": 376})
-    with pytest.raises(InputError, match="`observation` must be one of index, variables, got 'picture'"):
-        SepsisEnv(observation="picture")
-    with pytest.raises(InputError, match="`render_mode` must be None or ansi"):
-        SepsisEnv(render_mode="human")
-
-
-@pytest.mark.parametrize("missing", ["gymnasium", "icu_sepsis"])
-def test_missing_extras_are_named(missing):
-    use = {
-        "gymnasium": "import countermax.integrations.gymnasium",
-        "icu_sepsis": "from countermax.mdp import icu_sepsis; icu_sepsis()",
-    }[missing]
-    hide = "sys.modules['gymnasium'] = None" if missing == "gymnasium" else "extras.find_spec = lambda name: None"
-    code = f"import sys, countermax._core.extras as extras\n{hide}\n{use}"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert f"pip install 'countermax[{missing.replace('_', '-')}]'" in done.stderr
-
-
-# ------------------------------------------------------------------------------------------------------- icu-sepsis
-
-
-def test_the_icu_process_has_its_published_baselines():
-    """Returns .78, .78, .88 and lengths 9.45, 9.22, 10.99 of the random, the expert and the optimal policy."""
-    icu = icu_sepsis()
-    assert icu.mdp.probs.shape[:2] == (716, 25)
-    assert icu.mdp.absorbing.nonzero()[0].tolist() == [713, 714, 715]
-    assert icu.admissible.sum() == 2313
-    policies = [np.full((716, 25), 1 / 25), icu.expert_policy, policy_iteration(icu.mdp).policy]
-    for policy, value, length in zip(policies, (0.78, 0.78, 0.88), (9.45, 9.22, 10.99), strict=True):
-        assert abs(policy_value(icu.mdp, policy) - value) < 0.005
-        going_on = state_distributions(icu.mdp, policy, 400)[:, ~icu.mdp.absorbing].sum()
-        assert abs(going_on - length) < 0.03
-
-
-def test_the_icu_process_can_keep_to_what_was_seen():
-    icu = icu_sepsis(admissible_only=True)
-    np.testing.assert_array_equal(icu.mdp.allowed, icu.admissible | icu.mdp.absorbing[:, None])
-    assert icu.admissible[np.arange(716), policy_iteration(icu.mdp).actions][:713].all()
+def test_sepsis_states_are_read_as_a_clinician_would():
+    features = sepsis.projected_features()
+    assert list(features) == ["heart rate normal", "blood pressure normal", "oxygen normal", "death", "discharge"]
+    state = sepsis.PROJECTED.index([1, 0, 1, 1, 0, 0])
+    assert [values[state] for values in features.values()] == [1, 0, 1, 0, 0]
+    assert [values[sepsis.DISCHARGE] for values in features.values()] == [1, 1, 1, 0, 1]
+    labels = sepsis.projected_outcomes()
+    assert labels[sepsis.DEATH] != labels[sepsis.DISCHARGE]
+    assert labels[sepsis.PROJECTED.index([1, 0, 1, 1, 0, 0])] == labels[sepsis.PROJECTED.index([1, 0, 1, 0, 1, 1])]
+    assert len(np.unique(labels)) == 20

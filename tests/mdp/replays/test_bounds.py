@@ -1,14 +1,16 @@
-"""Bounds on whole trajectories, against every mechanism and against brute force over all of them."""
+"""Bounds on whole trajectories, against every coupling and against brute force over all of them."""
 
 import itertools
 
 import jax
 import numpy as np
 import pytest
-from test_replay import HORIZON, LOG, MDP, NUM_ACTIONS, NUM_STATES, POLICY, small_mdp, some_episodes
+from processes import HORIZON, LOG, MDP, NUM_ACTIONS, NUM_STATES, POLICY, small_mdp, some_episodes
 
 from countermax import GumbelMax, InverseCDF, Maximal
-from countermax.mdp import FiniteMDP, deterministic, replay, simulate, state_distributions, trajectory_bounds
+from countermax.mdp import FiniteMDP, replay, simulate, trajectory_bounds
+from countermax.mdp.planning import state_distributions
+from countermax.mdp.policies import deterministic
 
 
 def vertices(p_seen, q):
@@ -25,9 +27,9 @@ def vertices(p_seen, q):
 
 
 def brute_force(mdp, log, episode, actions, discount):
-    """The least and the largest value over all mechanisms that may differ from step to step, by trying every one.
+    """The least and the largest value over all couplings that may differ from step to step, by trying every one.
 
-    A mechanism is a corner for each state at each step. The value is multilinear in these choices, so its extremes are
+    A coupling is a corner for each state at each step. The value is multilinear in these choices, so its extremes are
     at corners; they are tried all together, not step by step.
     """
     length = int(log.lengths[episode])
@@ -77,15 +79,13 @@ def test_bounds_are_reached_by_brute_force():
     assert checked >= 4
 
 
-def test_every_mechanism_lies_within_the_bounds():
+def test_every_coupling_lies_within_the_bounds():
     wide, narrow = (trajectory_bounds(MDP, LOG, POLICY, stable=stable) for stable in (False, True))
     for coupling in (GumbelMax(), InverseCDF(), Maximal()):
         values = replay(MDP, LOG, POLICY, coupling).values
-        assert (wide.lower - 1e-9 <= values).all()
-        assert (values <= wide.upper + 1e-9).all()
+        assert wide.contains(values, 1e-9).all()
     values = replay(MDP, LOG, POLICY, GumbelMax()).values
-    assert (narrow.lower - 1e-9 <= values).all()
-    assert (values <= narrow.upper + 1e-9).all()
+    assert narrow.contains(values, 1e-9).all()
     assert (narrow.width <= wide.width + 1e-9).all()
     assert narrow.width.sum() < 0.9 * wide.width.sum()
 

@@ -1,47 +1,29 @@
-"""Whole trajectories: the exact chain against enumeration of all noise, against draws, and against the bounds."""
+"""Whole trajectories: the exact chain against enumeration of all paths and of all noise."""
 
 import functools
 import itertools
+import json
 
 import jax
 import numpy as np
 import pytest
+from processes import HORIZON, LOG, MDP, NUM_ACTIONS, NUM_STATES, POLICY, small_mdp, some_episodes
 
-from countermax import AbstractSampler, Gadget2, GumbelMax, Independent, InputError, InverseCDF, Maximal, Optimal
+from countermax import Gadget2, GumbelMax, Independent, InputError, InverseCDF, Maximal, Optimal
+from countermax.couplings import AbstractSampler
 from countermax.mdp import (
     EpisodeLog,
     FiniteMDP,
-    deterministic,
     estimate,
-    logged_pairs,
+    estimate_policy,
     policy_values,
     replay,
     sample_replay,
     simulate,
+    single_decisions,
 )
-
-NUM_STATES, NUM_ACTIONS, HORIZON = 4, 2, 3
-
-
-def small_mdp(seed, *, sparse=True):
-    """Random rows, some of them with zeros; state 3 is the end; rewards for every transition."""
-    rng = np.random.default_rng(seed)
-    transitions = rng.dirichlet(np.ones(NUM_STATES), size=(NUM_STATES, NUM_ACTIONS))
-    if sparse:
-        transitions[0, 0, 1] = transitions[1, 1, 2] = transitions[2, 0, 3] = 0
-    transitions /= transitions.sum(axis=2, keepdims=True)
-    rewards = rng.normal(size=transitions.shape)
-    return FiniteMDP.from_dense(transitions, rewards, start=[0.5, 0.3, 0.2, 0], absorbing=[3], discount=0.9)
-
-
-def some_episodes(mdp, num_episodes=6, seed=0, horizon=HORIZON):
-    uniform = np.full((NUM_STATES, NUM_ACTIONS), 1 / NUM_ACTIONS)
-    return simulate(mdp, uniform, num_episodes=num_episodes, horizon=horizon, key=jax.random.key(seed))
-
-
-MDP = small_mdp(0)
-LOG = some_episodes(MDP)
-POLICY = np.random.default_rng(1).dirichlet(np.ones(NUM_ACTIONS), NUM_STATES)
+from countermax.mdp.policies import deterministic
+from countermax.mdp.replays import step_bounds
 
 
 @functools.cache
@@ -97,7 +79,7 @@ def test_values_and_variances_are_sums_over_all_paths(coupling):
 
 
 def test_the_chain_is_the_enumeration_of_all_noise():
-    """Of inverse CDF, whose noise is one number: between two cuts of [0, 1] no row can tell its values apart."""
+    """Of inverse CDF, whose noise is one number: between two cuts of [0, 1] no row can distinguish its values."""
     log = some_episodes(MDP, 4, seed=5)
     found = replay(MDP, log, deterministic([1, 0, 1, 0], NUM_ACTIONS), InverseCDF())
     cuts = np.unique(np.append(0, [MDP.row(s, a).cumsum() for s in range(NUM_STATES) for a in range(NUM_ACTIONS)]))
@@ -151,8 +133,8 @@ def test_the_independent_coupling_forgets_what_was_seen():
     np.testing.assert_allclose(found.values, expected, atol=1e-12)
 
 
-def test_averaged_over_what_could_have_been_seen_every_mechanism_gives_the_policys_value():
-    """One step: the facts follow p, so their counterfactuals follow q whatever the mechanism."""
+def test_averaged_over_what_could_have_been_seen_every_coupling_gives_the_policys_value():
+    """One step: the facts follow p, so their counterfactuals follow q whatever the coupling."""
     for coupling in COUPLINGS:
         total = 0.0
         for state, action in itertools.product(range(3), range(NUM_ACTIONS)):
@@ -167,19 +149,6 @@ def test_averaged_over_what_could_have_been_seen_every_mechanism_gives_the_polic
             )
             total += MDP.start[state] / NUM_ACTIONS * probs @ replay(MDP, log, POLICY, coupling).values
         assert total == pytest.approx(MDP.start @ policy_values(MDP, POLICY, horizon=1), abs=1e-12)
-
-
-@pytest.mark.parametrize("coupling", [GumbelMax(), InverseCDF()], ids=lambda each: type(each).__name__)
-def test_drawn_trajectories_follow_the_exact_law(coupling):
-    """False-alarm level 1e-6 for all episodes together; two moments each."""
-    log, num_samples = LOG.select([0, 1, 2]), 4000
-    exact = replay(MDP, log, POLICY, coupling, path=True)
-    drawn = sample_replay(MDP, log, POLICY, coupling, num_samples=num_samples, key=jax.random.key(3))
-    error = np.sqrt(exact.variances / num_samples)
-    assert (np.abs(drawn.returns.mean(axis=1) - exact.values) <= 5.2 * error + 1e-12).all()
-    shares = (drawn.states[:, :, :, None] == np.arange(NUM_STATES)).mean(axis=1)
-    spread = np.sqrt(exact.path * (1 - exact.path) / num_samples)
-    assert (np.abs(shares - exact.path) <= 5.7 * spread + 1e-12).all()
 
 
 def test_labels_decide_what_two_worlds_have_in_common():
@@ -211,7 +180,7 @@ def test_couplings_made_for_a_number_of_outcomes_see_all_of_them():
             reached, _ = MDP.support(state, choice)
             expected += POLICY[state, choice] * row[reached] @ MDP.rewards[state, choice, : len(reached)]
     assert found.values[0] == pytest.approx(expected, abs=1e-6)
-    with pytest.raises(InputError, match="as many outcomes as there are, 4, but Optimal does not"):
+    with pytest.raises(InputError, match="as many outcomes as there are, 4, but this Optimal is for 3"):
         replay(MDP, LOG, POLICY, Optimal(np.zeros((3, 3))))
 
 
@@ -229,47 +198,41 @@ def test_bad_input_is_named(as_users_call):
         replay(MDP, EpisodeLog(**{**LOG.__dict__, "num_states": 5}), POLICY, GumbelMax())
 
     class Drawn(AbstractSampler):
+        @property
+        def num_outcomes(self):
+            return None
+
         def _pair(self, log_p, log_q, *, key):
             return Independent()._pair(log_p, log_q, key=key)
 
         def _counterfactual(self, log_p, log_q, x, *, key):
             return Independent()._counterfactual(log_p, log_q, x, key=key)
 
-    with pytest.raises(InputError, match="Drawn can only draw; use `sample_replay`"):
-        replay(MDP, LOG, POLICY, Drawn())
+    one = LOG.select([0])
+    for exact in (
+        lambda: replay(MDP, LOG, POLICY, Drawn()),
+        lambda: step_bounds(MDP, one, POLICY, Drawn()),
+        lambda: single_decisions(MDP, one, Drawn()),
+    ):
+        with pytest.raises(InputError, match="Drawn can only draw; use `sample_replay`"):
+            exact()
     assert sample_replay(MDP, LOG, POLICY, Drawn(), num_samples=2, key=jax.random.key(0)).returns.shape == (6, 2)
 
 
-def test_the_pairs_of_a_log_are_its_rows_weighted_by_frequency():
-    target = deterministic([1, 0, 1, 0], NUM_ACTIONS)
-    table = logged_pairs(MDP, LOG, target)
-    steps = LOG.steps()
-    differs = steps.action != np.array([1, 0, 1, 0])[steps.state]
-    cells, counts = np.unique(np.stack([steps.state, steps.action])[:, differs], axis=1, return_counts=True)
-    assert len(table.p) == cells.shape[1]
-    np.testing.assert_allclose(np.exp(table.log_weights), counts / counts.sum(), rtol=1e-5)
-    for row, (state, action) in enumerate(cells.T.tolist()):
-        np.testing.assert_allclose(np.exp(table.p[row]), MDP.row(state, action), atol=1e-6)
-        np.testing.assert_allclose(np.exp(table.q[row]), MDP.row(state, 1 - action), atol=1e-6)
-    always = EpisodeLog(
-        states=np.array([[0, 2]]), actions=np.array([[0]]), rewards=np.zeros((1, 1)), lengths=np.array([1]),
-        num_states=NUM_STATES, num_actions=NUM_ACTIONS,
-    )  # fmt: skip
-    with pytest.raises(InputError, match="must differ from what was done"):
-        logged_pairs(MDP, always, deterministic([0] * NUM_STATES, NUM_ACTIONS))
-
-
-def test_a_frame_has_a_row_for_each_episode():
+def test_a_replay_shows_itself_in_every_form():
     found = replay(estimate(LOG), LOG, _seen(LOG), GumbelMax())
     frame = found.to_frame()
     assert list(frame.columns) == ["episode", "observed", "counterfactual", "effect", "standard_deviation"]
     assert len(frame) == len(LOG)
-    assert "6 episodes" in repr(found)
+    assert "6 episodes by GumbelMax" in repr(found)
+    assert "6 episodes by GumbelMax; horizon 3, discount 1" in str(found)
+    plain = json.loads(found.to_json())
+    assert plain["counterfactual"] == pytest.approx(found.mean)
+    np.testing.assert_allclose([row["effect"] for row in plain["episodes"]], found.effects)
+    assert [text.get_text() for text in found.plot().legends[0].get_texts()][-1].startswith("mean")
 
 
 def _seen(log):
     """A policy that keeps to what the log has seen."""
-    from countermax.mdp import estimate_policy
-
     model = estimate(log)
     return np.where(model.absorbing[:, None], model.allowed / model.allowed.sum(axis=1)[:, None], estimate_policy(log))

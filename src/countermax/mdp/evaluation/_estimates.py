@@ -1,40 +1,43 @@
 """What a policy would be worth, from the log of another one: every estimate that people know, side by side."""
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray
-from matplotlib.figure import Figure
-from rich import box
 from rich.console import Group
-from rich.table import Table
 from rich.text import Text
 
 from countermax import plotting
+from countermax._core.console import add_line, listing
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
 from countermax._core.progress import ProgressBar
-from countermax.couplings import AbstractSampler, GumbelMax, InverseCDF
-from countermax.mdp._arrays import SUM_TOLERANCE, Floats, Ints, Values, as_floats
-from countermax.mdp._estimation import estimate, estimate_policy, visits
-from countermax.mdp._log import EpisodeLog
-from countermax.mdp._planning import as_horizon, deterministic, policy_values, state_distributions
-from countermax.mdp._process import FiniteMDP
-from countermax.mdp.evaluation._importance import (
+from countermax._core.results import AbstractResult, plain
+from countermax.bounds import Bounds
+from countermax.couplings import AbstractCoupling
+from countermax.intervals import Interval, check_level, percentile_interval
+from countermax.mdp._arrays import Floats, Ints, Values
+from countermax.mdp._couplings import Couplings, chosen_couplings
+from countermax.mdp._process import FiniteMDP, as_discount
+from countermax.mdp.estimation import estimate, estimate_policy, visits
+from countermax.mdp.evaluation.importance import (
     doubly_robust,
     effective_sample_size,
     importance_estimates,
     importance_ratios,
     visit_shares,
 )
-from countermax.mdp.replays import replay, trajectory_bounds, usual_policy
+from countermax.mdp.log import EpisodeLog, steps_of
+from countermax.mdp.planning import policy_values, state_distributions
+from countermax.mdp.policies import policy_rows, restricted
+from countermax.mdp.replays import replay, trajectory_bounds
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 Model: TypeAlias = FiniteMDP | Callable[[EpisodeLog], FiniteMDP]
 
@@ -45,24 +48,24 @@ _LARGE_THIN_SHARE = 0.1
 
 
 class Estimate(NamedTuple):
-    """One estimate of the target policy's value, with its bootstrap interval."""
+    """One estimate of the target policy's value."""
 
     name: str
     kind: str
     """`observed`, `importance sampling`, `model` or `counterfactual`."""
     value: float
-    lower: float | None
-    upper: float | None
+    interval: Interval | None
+    """From resampled episodes; None where there are no resamples, or none that has a value."""
 
 
 @final
-@dataclass(frozen=True, eq=False)
-class PolicyEvaluation:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PolicyEvaluation(AbstractResult):
     """All estimates, what they rest on, and what to be careful about."""
 
     estimates: tuple[Estimate, ...]
-    bounds: tuple[float, float]
-    """The counterfactual mean over these patients, whatever the mechanism, if the model is right."""
+    bounds: Bounds
+    """The counterfactual mean over these patients, whatever the coupling, if the model is right."""
     effective_sample_size: float
     """Of importance sampling."""
     num_episodes: int
@@ -81,34 +84,31 @@ class PolicyEvaluation:
 
     def to_frame(self) -> "pd.DataFrame":
         """One row for each estimate."""
-        return import_pandas().DataFrame(self.estimates).set_index("name")
+        columns = {
+            "kind": [each.kind for each in self.estimates],
+            "value": [each.value for each in self.estimates],
+            "value_ci_lower": [None if each.interval is None else each.interval.lower for each in self.estimates],
+            "value_ci_upper": [None if each.interval is None else each.interval.upper for each in self.estimates],
+        }
+        pandas = import_pandas()
+        index = pandas.Index([each.name for each in self.estimates], name="estimate")
+        return pandas.DataFrame(columns, index=index).astype({"value_ci_lower": float, "value_ci_upper": float})
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and words."""
-        return {
-            "estimates": [each._asdict() for each in self.estimates],
-            "bounds": {"lower": self.bounds[0], "upper": self.bounds[1]},
-            "effective_sample_size": self.effective_sample_size,
-            "num_episodes": self.num_episodes,
-            "num_bootstrap": self.num_bootstrap,
-            "level": self.level,
-            "horizon": self.horizon,
-            "discount": self.discount,
-            "warnings": list(self.warnings),
-        }
+        """Plain numbers and words; what cannot be estimated is None."""
+        return plain(vars(self))
 
-    def to_json(self) -> str:
-        """The same as text; what cannot be estimated is null."""
-        return json.dumps(_without_nan(self.to_dict()), indent=2)
-
-    def plot(self, *, truth: float | None = None) -> Figure:
+    def plot(self, *, truth: float | None = None) -> "Figure":
         """Dots with intervals, one line for each estimate.
 
         Args:
-            truth: Drawn as a line, where it is known.
+            truth: The value to be estimated, drawn as a line where it is known.
         """
         return plotting.draw_estimates(
-            [(each.name, each.kind, each.value, each.lower, each.upper) for each in self.estimates],
+            [
+                (each.name, each.kind, each.value, *((None, None) if each.interval is None else each.interval[:2]))
+                for each in self.estimates
+            ],
             bounds=self.bounds,
             truth=truth,
             title=f"The target policy's value, from {self.num_episodes} episodes",
@@ -117,29 +117,26 @@ class PolicyEvaluation:
 
     def __rich__(self) -> Group:
         title = f"{self.num_episodes} episodes, horizon {self.horizon}, discount {self.discount:g}"
-        table = Table(title=Text(title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-        table.add_column("estimate", no_wrap=True)
-        interval = f"{self.level:.0%} interval"
-        for column in ("value", interval):
-            table.add_column(column, justify="right", no_wrap=True)
-        for each in self.estimates:
-            ends = "" if each.lower is None else f"{each.lower:.4f} to {each.upper:.4f}"
-            table.add_row(Text(each.name), f"{each.value:.4f}", ends)
-        table.add_row(Text("any mechanism"), "", f"{self.bounds[0]:.4f} to {self.bounds[1]:.4f}")
+        shown = listing(title, ["estimate", "value", f"{self.level:.0%} interval"])
+        for place, each in enumerate(self.estimates):
+            interval = "" if each.interval is None else f"{each.interval.lower:.4f} to {each.interval.upper:.4f}"
+            last = place == len(self.estimates) - 1
+            add_line(shown, [each.name, f"{each.value:.4f}", interval], last=last)
+        add_line(shown, ["any coupling", f"{self.bounds.lower:.4f} to {self.bounds.upper:.4f}", ""])
         size = f"effective sample size of importance sampling: {self.effective_sample_size:.1f}"
-        return Group(table, Text(size), *(Text(f"careful: {each}", style="yellow") for each in self.warnings))
+        return Group(shown, Text(size), *(Text(f"careful: {each}", style="yellow") for each in self.warnings))
 
 
 def evaluate_policy(
     log: EpisodeLog,
     target: Values,
     *,
-    mechanisms: Mapping[str, AbstractSampler] | None = None,
+    couplings: Couplings | None = None,
     model: Model = estimate,
     behaviour: Values | None = None,
     outcomes: Values | None = None,
     horizon: int | None = None,
-    discount: float = 1.0,
+    discount: float | None = None,
     num_bootstrap: int = 100,
     level: float = 0.95,
     key: PRNGKeyArray,
@@ -148,87 +145,87 @@ def evaluate_policy(
     """Estimates what a policy is worth from the log of another one, in every common way.
 
     Intervals come from resampling episodes. Everything that is learned from the log, the model and the behaviour
-    policy, is learned anew from each resample; the target policy stays as it is.
+    policy, is learned again from each resample; the target policy stays as it is.
 
     Args:
         log: What was done and what came of it.
         target: [state, action]: the policy to be evaluated.
-        mechanisms: Couplings for the counterfactual estimates, by name; by default Gumbel-max and inverse CDF.
+        couplings: Couplings for the counterfactual estimates, by name; by default Gumbel-max and inverse CDF.
         model: How a process is learned from a log; or a process that is known and stays as it is.
         behaviour: [state, action]: what the log was made with, if known; by default frequencies.
         outcomes: What each state is called as an outcome; see `replay`.
         horizon: How many steps an episode can have; by default as many as the longest has.
-        discount: What a reward is worth one step later.
-        num_bootstrap: Resamples for the intervals; 0 for none.
+        discount: In place of the model's own, in every estimate; 1 for the plain return.
+        num_bootstrap: Number of resamples for the intervals; 0 for none.
         level: The share of resamples within an interval.
         key: Consumed once; draws the resamples.
         progress: Whether to show a progress bar; by default if the output is a terminal.
     """
-    if num_bootstrap < 0 or not 0 < level < 1:
-        raise InputError(
-            f"`num_bootstrap` must not be negative and `level` within (0, 1), got {num_bootstrap}, {level}"
-        )
-    if mechanisms is None:
-        mechanisms = {"Gumbel-max": GumbelMax(), "inverse CDF": InverseCDF()}
-    steps = log.longest if horizon is None else as_horizon(horizon)
-    probs = _as_target(log, target)
-    task = _Task(log, probs, mechanisms, model, behaviour, outcomes, steps, discount)
-    everybody = np.arange(len(log))
-    key_draws = np.asarray(jax.random.bits(key, (4,)))
+    if num_bootstrap < 0:
+        raise InputError(f"`num_bootstrap` must not be negative, got {num_bootstrap}")
+    check_level(level)
+    none_asked = couplings is not None and not couplings
+    task = _Task(
+        log=log,
+        target=policy_rows(log, target, argument="target"),
+        couplings={} if none_asked else chosen_couplings(couplings),
+        model=model,
+        behaviour=behaviour,
+        outcomes=outcomes,
+        horizon=steps_of(log, horizon),
+        discount=discount,
+    )
+    seed = np.asarray(jax.random.bits(key, (4,)))
     with ProgressBar("evaluating", num_bootstrap + 1, progress, unit="resamples") as bar:
-        point, process, ratios = _estimates(task, everybody)
+        point, process, ratios = _estimates(task, np.arange(len(log)))
         bar.advance(1)
         drawn = []
         for resample in range(num_bootstrap):
-            chosen = np.random.default_rng([*key_draws, resample]).integers(0, len(log), len(log))
+            chosen = np.random.default_rng([*seed, resample]).integers(0, len(log), len(log))
             drawn.append(_estimates(task, chosen)[0])
             bar.advance(1)
-    tails = (0.5 - level / 2, 0.5 + level / 2)
-    estimates = []
-    for (kind, name), value in point.items():
-        sample = np.array([each[kind, name] for each in drawn])
-        known = sample[np.isfinite(sample)]
-        lower, upper = np.quantile(known, tails).tolist() if len(known) else (None, None)
-        estimates.append(Estimate(name, kind, value, lower, upper))
-    within, _ = restricted(process, probs)
-    bounds = trajectory_bounds(process, log, within, horizon=steps, discount=discount, progress=False)
+    within, _ = restricted(process, task.target)
+    bounds = trajectory_bounds(process, log, within, horizon=task.horizon, discount=discount, progress=False)
     return PolicyEvaluation(
-        tuple(estimates),
-        (float(bounds.lower.mean()), float(bounds.upper.mean())),
-        effective_sample_size(ratios),
-        len(log),
-        num_bootstrap,
-        level,
-        steps,
-        discount,
-        _warnings(task, process, ratios),
+        estimates=tuple(
+            Estimate(name, kind, value, _interval([each[kind, name] for each in drawn], level))
+            for (kind, name), value in point.items()
+        ),
+        bounds=Bounds(float(bounds.lower.mean()), float(bounds.upper.mean())),
+        effective_sample_size=effective_sample_size(ratios),
+        num_episodes=len(log),
+        num_bootstrap=num_bootstrap,
+        level=level,
+        horizon=task.horizon,
+        discount=as_discount(process, discount),
+        warnings=_warnings(task, process, ratios),
     )
 
 
 class _Task(NamedTuple):
     log: EpisodeLog
     target: Floats
-    mechanisms: Mapping[str, AbstractSampler]
+    couplings: dict[str, AbstractCoupling]
     model: Model
     behaviour: Values | None
     outcomes: Values | None
     horizon: int
-    discount: float
+    discount: float | None
 
 
 def _estimates(task: _Task, chosen: Ints) -> tuple[dict[tuple[str, str], float], FiniteMDP, Floats]:
     """Every estimate from some of the episodes, repeats allowed."""
     log = task.log.select(chosen)
     process = task.model if isinstance(task.model, FiniteMDP) else task.model(log)
+    horizon, discount = task.horizon, as_discount(process, task.discount)
     behaviour = estimate_policy(log) if task.behaviour is None else task.behaviour
     target, _ = restricted(process, task.target)
     ratios = importance_ratios(log, task.target, behaviour)
-    sampled = importance_estimates(log, ratios, discount=task.discount)
-    horizon, discount = task.horizon, task.discount
+    sampled = importance_estimates(log, ratios, discount=discount)
     planned = policy_values(process, target, horizon=horizon, discount=discount)[log.states[:, 0]].mean()
     robust = doubly_robust(process, log, target, ratios, horizon=horizon, discount=discount)
     found = {
-        ("observed", "observed return"): float(log.returns(task.discount).mean()),
+        ("observed", "observed return"): float(log.returns(discount).mean()),
         ("importance sampling", "ordinary importance sampling"): sampled.ordinary,
         ("importance sampling", "per-decision importance sampling"): sampled.per_decision,
         ("importance sampling", "weighted importance sampling"): sampled.weighted,
@@ -237,38 +234,19 @@ def _estimates(task: _Task, chosen: Ints) -> tuple[dict[tuple[str, str], float],
     }
     distinct, times = np.unique(chosen, return_counts=True)  # an episode drawn twice is replayed once
     once = task.log.select(distinct)
-    for name, mechanism in task.mechanisms.items():
+    for name, coupling in task.couplings.items():
         replayed = replay(
-            process, once, target, mechanism, outcomes=task.outcomes, horizon=horizon, discount=discount, progress=False
+            process, once, target, coupling, outcomes=task.outcomes, horizon=horizon, discount=discount, progress=False
         )
         found["counterfactual", f"counterfactual, {name}"] = float(replayed.values @ times / times.sum())
     return found, process, ratios
 
 
-def restricted(mdp: FiniteMDP, policy: Floats) -> tuple[Floats, Floats]:
-    """The policy among the actions that the process knows, and how much of it was left out in each state.
-
-    Where a policy wants nothing that is known, it does what was done most often.
-    """
-    kept = policy * mdp.allowed
-    totals = kept.sum(axis=1, keepdims=True)
-    usual = deterministic(usual_policy(mdp).argmax(axis=1), mdp.num_actions)
-    return np.where(totals > 0, kept / np.where(totals > 0, totals, 1), usual), 1 - totals[:, 0]
-
-
-def _as_target(log: EpisodeLog, target: Values) -> Floats:
-    probs = as_floats("target", target)
-    shape = (log.num_states, log.num_actions)
-    if probs.shape != shape:
-        raise InputError(f"`target` must be [state, action] of shape {shape}, got {probs.shape}")
-    bad = ~((probs >= 0) & (probs < np.inf)).all(axis=1) | ~(np.abs(probs.sum(axis=1) - 1) <= SUM_TOLERANCE)
-    if bad.any():
-        state = int(bad.argmax())
-        named = f"state {state}" + ("" if log.state_names is None else f" ({log.state_names[state]})")
-        raise InputError(
-            f"`target` must hold probabilities that sum to one in each state, got {probs[state].sum():.6g} in {named}"
-        )
-    return probs / probs.sum(axis=1, keepdims=True)
+def _interval(resampled: list[float], level: float) -> Interval | None:
+    """The interval of the resamples in which the estimate has a value."""
+    sample = np.array(resampled)
+    found = percentile_interval(sample[np.isfinite(sample)], level)
+    return None if found is None else Interval(float(found.lower), float(found.upper), level)
 
 
 def _warnings(task: _Task, process: FiniteMDP, ratios: Floats) -> tuple[str, ...]:
@@ -303,11 +281,3 @@ def _warnings(task: _Task, process: FiniteMDP, ratios: Floats) -> tuple[str, ...
             "are thin a policy that was optimised on them looks too good"
         )
     return tuple(found)
-
-
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _without_nan(each) for name, each in value.items()}
-    if isinstance(value, list):
-        return [_without_nan(each) for each in value]
-    return None if isinstance(value, float) and not np.isfinite(value) else value

@@ -2,78 +2,112 @@
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
-from jaxtyping import Bool, Float
-from rich import box
-from rich.table import Table
-from rich.text import Text
+from jaxtyping import Bool, Float, Int
 
-from countermax._core.errors import InputError
+from countermax import plotting
+from countermax._core.console import Listing, add_line, listing
 from countermax._core.extras import import_pandas
-from countermax.couplings import AbstractSampler, GumbelMax, InverseCDF
+from countermax._core.results import AbstractResult, plain
+from countermax.bounds import Bounds
 from countermax.mdp._arrays import Values
-from countermax.mdp._log import EpisodeLog
+from countermax.mdp._couplings import Couplings, chosen_couplings
 from countermax.mdp._process import FiniteMDP
+from countermax.mdp.log import EpisodeLog
 from countermax.mdp.replays import replay, trajectory_bounds
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 _MOST_SHOWN = 20
+_SMALL = 1e-9  # an effect below this is rounding
 
 
 @final
-@dataclass(frozen=True, eq=False)
-class Ranking:
-    """Effects of a policy on each episode, by mechanism and over all of them."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Ranking(AbstractResult):
+    """Effects of a policy on each episode, by coupling and over all of them."""
 
     episodes: tuple[Hashable, ...]
     observed: Float[np.ndarray, " n"]
     effects: Mapping[str, Float[np.ndarray, " n"]]
-    """What each mechanism says the policy would have added."""
-    lower: Float[np.ndarray, " n"]
-    """The least that any mechanism says."""
-    upper: Float[np.ndarray, " n"]
-    """The most."""
+    """What each coupling says the policy would have added."""
+    bounds: Bounds
+    """The effects over all couplings."""
 
     @property
     def robust(self) -> Bool[np.ndarray, " n"]:
-        """Whether every mechanism says that the policy would have helped."""
-        return self.lower > 1e-9
+        """Whether every coupling says that the policy would have helped."""
+        return self.bounds.lower > _SMALL
+
+    @property
+    def order(self) -> Int[np.ndarray, " n"]:
+        """The positions of the episodes, the largest claim of the first coupling first."""
+        return np.lexsort((-self.bounds.lower, -next(iter(self.effects.values()))))
 
     def to_frame(self) -> "pd.DataFrame":
-        """One row for each episode, the largest claim of the first mechanism first."""
-        columns = {"episode": list(self.episodes), "observed": self.observed}
+        """One row for each episode, the largest claim of the first coupling first."""
+        columns: dict[str, Any] = {"episode": list(self.episodes), "observed": self.observed}
         columns |= {f"effect, {name}": effect for name, effect in self.effects.items()}
-        columns |= {"least effect": self.lower, "most effect": self.upper, "robust": self.robust}
-        first = next(iter(self.effects.values()))
-        order = np.lexsort((-self.lower, -first))
-        return import_pandas().DataFrame(columns).iloc[order].reset_index(drop=True)
+        columns |= {"effect_lower": self.bounds.lower, "effect_upper": self.bounds.upper, "robust": self.robust}
+        return import_pandas().DataFrame(columns).iloc[self.order].reset_index(drop=True)
 
-    def table(self, most: int) -> Table:
-        """The first rows as a table that rich can draw."""
-        frame = self.to_frame()
-        shown = Table(
-            title=Text(repr(self)), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers: one record for each episode, in the same order."""
+        robust = self.robust
+        records = [
+            {
+                "episode": self.episodes[place],
+                "observed": self.observed[place],
+                "effects": {name: effect[place] for name, effect in self.effects.items()},
+                "effect_bounds": Bounds(self.bounds.lower[place], self.bounds.upper[place]),
+                "robust": robust[place],
+            }
+            for place in self.order.tolist()
+        ]
+        return plain({"couplings": list(self.effects), "num_robust": int(robust.sum()), "episodes": records})
+
+    def plot(self, most: int = _MOST_SHOWN) -> "Figure":
+        """The effects of the first episodes, by coupling, within their bounds.
+
+        Args:
+            most: How many episodes to show.
+        """
+        first = self.order[:most]
+        return plotting.draw_effects(
+            [str(self.episodes[place]) for place in first],
+            {name: effect[first] for name, effect in self.effects.items()},
+            (self.bounds.lower[first], self.bounds.upper[first]),
+            title=f"The {len(first)} of {len(self.episodes)} episodes that would have gained most",
+            label="what the other policy would have added",
         )
-        for column in frame.columns:
-            shown.add_column(Text(column), justify="left" if column == "episode" else "right", no_wrap=True)
-        for row in frame.head(most).itertuples(index=False):
-            *values, robust = row[1:]
-            shown.add_row(Text(str(row[0])), *(f"{value:.3f}" for value in values), "yes" if robust else "no")
+
+    def listing(self, most: int) -> Listing:
+        """The first episodes on a terminal.
+
+        Args:
+            most: How many episodes to show.
+        """
+        effects = [f"effect, {name}" for name in self.effects]
+        shown = listing(repr(self), ["episode", "observed", *effects, "least effect", "most effect", "robust"])
+        robust = self.robust
+        for place in self.order[:most].tolist():
+            numbers = (self.observed, *self.effects.values(), *self.bounds)
+            cells = [f"{each[place]:.3f}" for each in numbers]
+            add_line(shown, [str(self.episodes[place]), *cells, "yes" if robust[place] else "no"])
         return shown
 
-    def __rich__(self) -> Table:
-        return self.table(_MOST_SHOWN)
+    def __rich__(self) -> Listing:
+        return self.listing(_MOST_SHOWN)
 
     def __repr__(self) -> str:
         name, first = next(iter(self.effects.items()))
-        helped = first > 1e-9
         return (
-            f"Ranking({len(first)} episodes; {name} says {int(helped.sum())} would have gained; "
-            f"every mechanism says so of {int(self.robust.sum())})"
+            f"Ranking({len(first)} episodes; {name} says {int((first > _SMALL).sum())} would have gained; "
+            f"every coupling says so of {int(self.robust.sum())})"
         )
 
 
@@ -82,38 +116,33 @@ def rank_episodes(
     log: EpisodeLog,
     policy: Values,
     *,
-    mechanisms: Mapping[str, AbstractSampler] | None = None,
+    couplings: Couplings | None = None,
     outcomes: Values | None = None,
     horizon: int | None = None,
     discount: float | None = None,
     progress: bool | None = None,
 ) -> Ranking:
-    """Sorts out which claims rest on the mechanism and which on the data.
+    """Sorts out which claims rest on the coupling and which on the data.
 
     Args:
         mdp: The process.
         log: What happened.
         policy: [state, action]: what would have been done.
-        mechanisms: Couplings by name, the one to sort by first; by default Gumbel-max and inverse CDF.
+        couplings: Couplings by name, the one to sort by first; by default Gumbel-max and inverse CDF.
         outcomes: What each state is called as an outcome; see `replay`.
         horizon: How many steps; by default as many as the longest episode has.
         discount: In place of the process's own.
         progress: Whether to show progress bars; by default if the output is a terminal.
     """
-    if mechanisms is None:
-        mechanisms = {"Gumbel-max": GumbelMax(), "inverse CDF": InverseCDF()}
-    if not mechanisms:
-        raise InputError("`mechanisms` must name at least one mechanism")
     replays = {
         name: replay(mdp, log, policy, each, outcomes=outcomes, horizon=horizon, discount=discount, progress=progress)
-        for name, each in mechanisms.items()
+        for name, each in chosen_couplings(couplings).items()
     }
     bounds = trajectory_bounds(mdp, log, policy, horizon=horizon, discount=discount, progress=progress)
     first = next(iter(replays.values()))
     return Ranking(
-        first.episodes,
-        first.observed,
-        {name: each.effects for name, each in replays.items()},
-        bounds.lower - first.observed,
-        bounds.upper - first.observed,
+        episodes=first.episodes,
+        observed=first.observed,
+        effects={name: each.effects for name, each in replays.items()},
+        bounds=Bounds(bounds.lower - first.observed, bounds.upper - first.observed),
     )

@@ -1,9 +1,9 @@
-"""How far a log and a process pin down what would have happened, whatever the mechanism.
+"""How far a log and a process pin down what would have happened, whatever the coupling.
 
-At each step a mechanism may answer with any row `w` between 0 and `q / p_x`: all that the data say of it. Backwards
-from the end, the best (the worst) such row from every state gives an interval for the value of a whole trajectory. The
-logged action in the logged state leads to the logged successor for certain. No mechanism gives a value outside the
-interval; both ends belong to mechanisms, if these may differ from step to step.
+At each step a coupling may answer with any row `w` between 0 and `q / p_x`: all that the data say of it. Backwards from
+the last step, the best (the worst) such row from every state gives bounds for the value of a whole trajectory. The
+logged action in the logged state leads to the logged successor for certain. No coupling gives a value outside the
+bounds; some attain each, if they may differ from step to step.
 """
 
 from collections.abc import Callable
@@ -16,33 +16,21 @@ from jaxtyping import Array, ArrayLike, Bool, Float
 from scipy import sparse
 
 from countermax._core.progress import ProgressBar
-from countermax.bounds import score_bounds
+from countermax.bounds import Bounds, filled_mean, unchecked_score_bounds
 from countermax.couplings import Independent
 from countermax.mdp._arrays import Floats, Ints, Values
-from countermax.mdp._log import EpisodeLog
-from countermax.mdp._planning import as_discount, as_horizon, as_policy, policy_matrix
-from countermax.mdp._process import FiniteMDP
+from countermax.mdp._process import FiniteMDP, as_discount
+from countermax.mdp.log import EpisodeLog, steps_of
+from countermax.mdp.planning import policy_matrix
+from countermax.mdp.policies import as_policy
 from countermax.mdp.replays._exact import Choose
-from countermax.mdp.replays._facts import Facts, facts_of
-from countermax.mdp.replays._questions import Questions, questioner
+from countermax.mdp.replays._questions import Facts, TransitionCoupling, facts_of
 
 _CELLS_AT_ONCE = 2**18  # episodes times states that are bounded together
 _ROWS_AT_ONCE = 2**14
 
 Fill: TypeAlias = Callable[[Ints, Ints, Ints, Floats], tuple[Floats, Floats]]
 """From facts, states, actions and the worth of each slot: the least and the largest mean over the rows allowed."""
-
-
-class TrajectoryBounds(NamedTuple):
-    """The interval for each episode's counterfactual value."""
-
-    lower: Float[np.ndarray, " n"]
-    upper: Float[np.ndarray, " n"]
-
-    @property
-    def width(self) -> Float[np.ndarray, " n"]:
-        """How much the mechanism can change."""
-        return self.upper - self.lower
 
 
 def trajectory_bounds(
@@ -56,14 +44,14 @@ def trajectory_bounds(
     rewards: Values | None = None,
     final: Values | None = None,
     progress: bool | None = None,
-) -> TrajectoryBounds:
-    """The interval that holds each episode's counterfactual value under every mechanism.
+) -> Bounds:
+    """The bounds of each episode's counterfactual value, over all couplings.
 
     Args:
         mdp: The process.
         log: What happened; every step must be possible under the process.
         policy: [state, action]: what would have been done.
-        stable: Whether to allow counterfactually stable mechanisms only (Gumbel-max is one), over states as outcomes.
+        stable: Whether to allow counterfactually stable couplings only (Gumbel-max is one), over states as outcomes.
         horizon: How many steps; by default as many as the longest episode has.
         discount: In place of the process's own; 1 for the plain return.
         rewards: In place of the process's own, in the shape of `mdp.rewards`; zeros to ask for `final` alone.
@@ -99,7 +87,7 @@ def backward(
     rewards: Values | None = None,
     final: Values | None = None,
     progress: bool | None = None,
-) -> TrajectoryBounds:
+) -> Bounds:
     """The recursion, for policies that may change with time and from one episode to the next.
 
     Args:
@@ -115,7 +103,7 @@ def backward(
         final: A score for being in each state at the end; by episode too, if need be.
         progress: Whether to show a progress bar.
     """
-    steps = log.longest if horizon is None else as_horizon(horizon)
+    steps = steps_of(log, horizon)
     factor = as_discount(mdp, discount)
     gains = mdp.rewards if rewards is None else np.broadcast_to(np.asarray(rewards, float), mdp.rewards.shape)
     last = np.zeros(mdp.num_states) if final is None else np.asarray(final, float)
@@ -130,7 +118,7 @@ def backward(
             episodes = np.arange(start, min(start + at_once, len(log)))
             parts.append(_backward(task, log, episodes, steps, last[episodes]))
             bar.advance(len(episodes))
-    return TrajectoryBounds(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+    return Bounds(*(np.concatenate(each) for each in zip(*parts, strict=True)))
 
 
 class _Task(NamedTuple):
@@ -152,24 +140,24 @@ def _backward(
     chain = policy_matrix(mdp, task.after)
     now = (task.after * (mdp.probs * task.gains).sum(axis=2)).sum(axis=1)
     plain = last  # what is still to come where the log says nothing
-    ends = [last, last]
+    limits = [last, last]
     for step in reversed(range(steps)):
         plain = now + task.factor * (plain @ chain.T)
-        later, ends = ends, [plain.copy(), plain.copy()]
+        later, limits = limits, [plain.copy(), plain.copy()]
         seen = step < log.lengths[episodes]
         place, state = np.nonzero(reach[step] & seen[:, None] & ~mdp.absorbing)
         entry, action = np.nonzero(choices := task.choose(step, episodes[place], state))
         place, state, share = place[entry], state[entry], choices[entry, action]
-        for end in ends:
-            end[place, state] = 0
+        for limit in limits:
+            limit[place, state] = 0
         for start in range(0, len(place), _ROWS_AT_ONCE):
             part = slice(start, start + _ROWS_AT_ONCE)
             where = place[part], state[part]
             fact = task.facts.of_step[episodes[where[0]], step]
-            for end, each in zip(ends, _one_step(task, later, *where, action[part], fact), strict=True):
-                np.add.at(end, where, share[part] * each)
+            for limit, each in zip(limits, _one_step(task, later, *where, action[part], fact), strict=True):
+                np.add.at(limit, where, share[part] * each)
     everybody = np.arange(len(episodes))
-    lower, upper = (end[everybody, log.states[episodes, 0]] for end in ends)
+    lower, upper = (limit[everybody, log.states[episodes, 0]] for limit in limits)
     return lower, upper
 
 
@@ -188,31 +176,24 @@ def _one_step(
 
 
 def greedy_fill(mdp: FiniteMDP, facts: Facts) -> Fill:
-    """Over all mechanisms: fill the worst (the best) outcomes first, none beyond `q / p_x`."""
+    """Over all couplings: fill the worst (the best) outcomes first, none beyond `q / p_x`."""
     seen = mdp.probs[facts.state, facts.action, facts.next_slot]
 
     def fill(fact: Ints, state: Ints, action: Ints, worth: Floats) -> tuple[Floats, Floats]:
         room = np.minimum(mdp.probs[state, action] / seen[fact][:, None], 1)
         order = np.argsort(worth, axis=1)
         room, worth = np.take_along_axis(room, order, axis=1), np.take_along_axis(worth, order, axis=1)
-        return _filled(room, worth), _filled(room[:, ::-1], worth[:, ::-1])
+        return filled_mean(room, worth), filled_mean(room[:, ::-1], worth[:, ::-1])
 
     return fill
 
 
-def _filled(room: Floats, worth: Floats) -> Floats:
-    taken = np.minimum(room.cumsum(axis=1), 1)
-    weights = np.diff(taken, axis=1, prepend=0)
-    return (weights * worth).sum(axis=1) / weights.sum(axis=1)
-
-
 def _stable_fill(mdp: FiniteMDP, facts: Facts) -> Fill:
-    """Over counterfactually stable mechanisms, by `score_bounds`."""
-    asker = questioner(mdp, Independent())
+    """Over counterfactually stable couplings."""
+    outcomes = TransitionCoupling.of(mdp, Independent())  # any will do: only its logits are asked for
 
     def fill(fact: Ints, state: Ints, action: Ints, worth: Floats) -> tuple[Floats, Floats]:
-        asked = Questions(facts.state[fact], facts.action[fact], facts.next_slot[fact], state, action)
-        log_p, log_q, x, places = asker.logits(asked)
+        log_p, log_q, x, places = outcomes.logits(facts.questions(fact, state, action))
         row, slot = np.nonzero(mdp.probs[state, action])
         scores = np.zeros_like(log_q)
         scores[row, places[row, slot]] = worth[row, slot]
@@ -224,9 +205,11 @@ def _stable_fill(mdp: FiniteMDP, facts: Facts) -> Fill:
 
 
 @jax.jit
-def _stable(log_p: ArrayLike, log_q: ArrayLike, x: ArrayLike, scores: ArrayLike) -> tuple[Array, Array]:
-    bounds = jax.vmap(lambda p, q, x, score: score_bounds(p, q, x, score, stable=True))(log_p, log_q, x, scores)
-    return jnp.asarray(bounds.lower), jnp.asarray(bounds.upper)
+def _stable(log_p: ArrayLike, log_q: ArrayLike, x: ArrayLike, scores: ArrayLike) -> Bounds:
+    def one(log_p: Array, log_q: Array, x: Array, score: Array) -> Bounds:
+        return unchecked_score_bounds(log_p, log_q, x, score, stable=True)
+
+    return jax.vmap(one)(*map(jnp.asarray, (log_p, log_q, x, scores)))
 
 
 def _reachable(

@@ -4,15 +4,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from countermax._core.errors import InputError
+from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling
 from countermax.mdp._arrays import Floats, Ints, Values
-from countermax.mdp._log import EpisodeLog
-from countermax.mdp._planning import as_discount, as_policy
-from countermax.mdp._process import FiniteMDP
+from countermax.mdp._process import FiniteMDP, as_discount
+from countermax.mdp.log import EpisodeLog, check_single
+from countermax.mdp.policies import as_policy, usual_policy
 from countermax.mdp.replays._bounds import backward
 from countermax.mdp.replays._exact import forward
-from countermax.mdp.replays._questions import questioner
+from countermax.mdp.replays._questions import TransitionCoupling
 
 
 class Decision(NamedTuple):
@@ -28,10 +28,8 @@ class Decision(NamedTuple):
     """What the episode would have earned on average."""
     effect: float
     """How much more than it did."""
-    lower: float
-    """The least effect that any mechanism gives."""
-    upper: float
-    """The largest."""
+    effect_bounds: Bounds
+    """The effect over all couplings."""
 
 
 def single_decisions(
@@ -52,14 +50,13 @@ def single_decisions(
     Args:
         mdp: The process.
         log: One episode.
-        coupling: The mechanism.
+        coupling: One with an exact law.
         otherwise: [state, action]; by default what was done most often, as far as the process has counts.
         outcomes: What each state is called as an outcome; see `replay`.
         horizon: How many steps; by default as many as the episode has.
         discount: In place of the process's own.
     """
-    if len(log) != 1:
-        raise InputError(f"`log` must hold one episode, got {len(log)}; use `select`")
+    check_single(log)
     length = int(log.lengths[0])
     states, actions = log.states[0, :length], log.actions[0, :length]
     step, other = np.nonzero(mdp.allowed[states] & (np.arange(mdp.num_actions) != actions[:, None]))
@@ -75,8 +72,8 @@ def single_decisions(
         return np.where(known[:, None], np.eye(mdp.num_actions)[action], rest[state])
 
     copies = log.select(np.zeros(len(step), np.int64))
-    asker = questioner(mdp, coupling, outcomes)
-    found = forward(asker, copies, choose, horizon=horizon, discount=discount, progress=False)
+    rows = TransitionCoupling.exact(mdp, coupling, outcomes)
+    found = forward(rows, copies, choose, horizon=horizon, discount=discount, progress=False)
     bounds = backward(mdp, copies, choose, rest, horizon=horizon, discount=discount, progress=False)
     observed = float(log.returns(as_discount(mdp, discount))[0])
     decisions = (
@@ -87,17 +84,8 @@ def single_decisions(
             int(action),
             float(value),
             float(value - observed),
-            float(lower - observed),
-            float(upper - observed),
+            Bounds(float(lower - observed), float(upper - observed)),
         )
-        for at, action, value, lower, upper in zip(step, other, found.values, bounds.lower, bounds.upper, strict=True)
+        for at, action, value, lower, upper in zip(step, other, found.values, *bounds, strict=True)
     )
     return tuple(sorted(decisions, key=lambda each: (-each.effect, each.step)))
-
-
-def usual_policy(mdp: FiniteMDP) -> Floats:
-    """How often each action was taken, if the process was estimated; all allowed ones alike where there is no count."""
-    counts = np.zeros(mdp.allowed.shape) if mdp.counts is None else mdp.counts.sum(axis=2).astype(np.float64)
-    counts *= mdp.allowed
-    counts[counts.sum(axis=1) == 0] = mdp.allowed[counts.sum(axis=1) == 0]
-    return counts / counts.sum(axis=1, keepdims=True)

@@ -1,28 +1,92 @@
 """Counterfactual trajectories drawn one by one: noise that explains what was seen, put to the other policy's rows."""
 
-from typing import NamedTuple
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, final
 
 import jax
 import numpy as np
 from jaxtyping import Float, Int, PRNGKeyArray
 
+from countermax._core.console import Listing
 from countermax._core.errors import InputError
+from countermax._core.extras import import_pandas
+from countermax._core.results import AbstractResult, plain
 from countermax.couplings import AbstractSampler
 from countermax.mdp._arrays import Floats, Ints, Values
-from countermax.mdp._log import EpisodeLog
-from countermax.mdp._planning import as_discount, as_horizon, as_policy
-from countermax.mdp._process import FiniteMDP
-from countermax.mdp.replays._facts import facts_of
-from countermax.mdp.replays._questions import Questions, questioner
+from countermax.mdp._process import FiniteMDP, as_discount
+from countermax.mdp.log import EpisodeLog, steps_of
+from countermax.mdp.policies import as_policy
+from countermax.mdp.replays._questions import TransitionCoupling, facts_of
+from countermax.mdp.replays._showing import ByEpisode
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
 
 
-class SampledReplay(NamedTuple):
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SampledReplay(AbstractResult):
     """Trajectories that might have been."""
 
+    episodes: tuple[Hashable, ...]
+    observed: Float[np.ndarray, " n"]
+    """What each episode earned."""
     states: Int[np.ndarray, "n samples times"]
     """After the end of a trajectory its last state is repeated."""
     actions: Int[np.ndarray, "n samples t"]
     returns: Float[np.ndarray, "n samples"]
+    """What each trajectory earned."""
+    coupling: str
+    """What kind of coupling answered."""
+    discount: float
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row for each trajectory."""
+        count, samples = self.returns.shape
+        columns = {
+            "episode": [each for each in self.episodes for _ in range(samples)],
+            "sample": np.tile(np.arange(samples), count),
+            "observed": np.repeat(self.observed, samples),
+            "counterfactual": self.returns.ravel(),
+            "effect": (self.returns - self.observed[:, None]).ravel(),
+        }
+        return import_pandas().DataFrame(columns)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers: the returns of each episode's trajectories."""
+        return plain(
+            {
+                "coupling": self.coupling,
+                "discount": self.discount,
+                "num_samples": self.returns.shape[1],
+                "episodes": self.episodes,
+                "observed": self.observed,
+                "returns": self.returns,
+            }
+        )
+
+    def plot(self) -> "Figure":
+        """The mean effects of all episodes, from the largest to the smallest."""
+        return self._by_episode.plot(f"{self._title}: what the other policy would have added")
+
+    def __rich__(self) -> Listing:
+        return self._by_episode.listing(f"{self._title}; discount {self.discount:g}")
+
+    def __repr__(self) -> str:
+        count, samples = self.returns.shape
+        return f"SampledReplay({count} episodes, {samples} trajectories each, by {self.coupling})"
+
+    @property
+    def _title(self) -> str:
+        count, samples = self.returns.shape
+        return f"{count} episodes, {samples} draws each, by {self.coupling}"
+
+    @property
+    def _by_episode(self) -> ByEpisode:
+        means = self.returns.mean(axis=1)
+        return ByEpisode(self.episodes, self.observed, means, means - self.observed, self.returns.std(axis=1))
 
 
 def sample_replay(
@@ -39,13 +103,13 @@ def sample_replay(
 ) -> SampledReplay:
     """Draws trajectories of every episode under another policy; `replay` is their exact law.
 
-    For mechanisms that can only be drawn from, and for looking at single stories.
+    For couplings that can only be drawn from, and for looking at single stories.
 
     Args:
         mdp: The process.
         log: What happened; every step must be possible under the process.
         policy: [state, action]: what would have been done.
-        coupling: The mechanism.
+        coupling: Any that can be drawn from.
         num_samples: Trajectories for each episode.
         outcomes: What each state is called as an outcome; see `replay`.
         horizon: How many steps; by default as many as the longest episode has.
@@ -55,9 +119,9 @@ def sample_replay(
     if num_samples < 1:
         raise InputError(f"`num_samples` must be at least 1, got {num_samples}")
     probs = as_policy(mdp, policy)
-    asker = questioner(mdp, coupling, outcomes)
+    rows = TransitionCoupling.of(mdp, coupling, outcomes)
     facts = facts_of(mdp, log)
-    steps = log.longest if horizon is None else as_horizon(horizon)
+    steps = steps_of(log, horizon)
     factor = as_discount(mdp, discount)
     count = len(log) * num_samples
     episode = np.repeat(np.arange(len(log)), num_samples)
@@ -71,16 +135,22 @@ def sample_replay(
         state = states[:, step]
         action = _pick(probs[state], for_action)
         slot = _pick(mdp.probs[state, action], for_state)
-        fact = facts.of_step[episode, step] if step < facts.of_step.shape[1] else np.full(count, -1)
+        fact = facts.at(episode, step)
         seen = np.flatnonzero((fact >= 0) & ~mdp.absorbing[state])
-        which = fact[seen]
-        asked = Questions(facts.state[which], facts.action[which], facts.next_slot[which], state[seen], action[seen])
-        slot[seen] = asker.draws(asked, key_answers)
+        slot[seen] = rows.draws(facts.questions(fact[seen], state[seen], action[seen]), key=key_answers)
         states[:, step + 1] = mdp.successors[state, action, slot]
         actions[:, step] = action
         returns += factor**step * mdp.rewards[state, action, slot]
     shape = (len(log), num_samples)
-    return SampledReplay(states.reshape(*shape, -1), actions.reshape(*shape, -1), returns.reshape(shape))
+    return SampledReplay(
+        episodes=tuple(log.name_of(each) for each in range(len(log))),
+        observed=log.returns(factor),
+        states=states.reshape(*shape, -1),
+        actions=actions.reshape(*shape, -1),
+        returns=returns.reshape(shape),
+        coupling=type(coupling).__name__,
+        discount=factor,
+    )
 
 
 def _pick(probs: Floats, uniform: Floats) -> Ints:

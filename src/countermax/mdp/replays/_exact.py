@@ -8,24 +8,28 @@ so far. Nothing is sampled.
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, final
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from scipy import sparse
 
+from countermax._core.console import Listing
 from countermax._core.extras import import_pandas
 from countermax._core.progress import ProgressBar
-from countermax.couplings import AbstractSampler
+from countermax._core.results import AbstractResult
+from countermax.couplings import AbstractCoupling
 from countermax.mdp._arrays import Floats, Ints, Values
-from countermax.mdp._log import EpisodeLog
-from countermax.mdp._planning import as_discount, as_horizon, as_policy
-from countermax.mdp._process import FiniteMDP
-from countermax.mdp.replays._facts import Facts, facts_of
-from countermax.mdp.replays._questions import Questioner, Questions, questioner
+from countermax.mdp._process import FiniteMDP, as_discount
+from countermax.mdp.log import EpisodeLog, steps_of
+from countermax.mdp.policies import as_policy
+from countermax.mdp.replays._cache import AnswerCache
+from countermax.mdp.replays._questions import TransitionCoupling, facts_of
+from countermax.mdp.replays._showing import ByEpisode
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 Choose: TypeAlias = Callable[[int, Ints, Ints], Floats]
 """The probabilities of the actions at a step, for episodes (by position) in states."""
@@ -34,8 +38,8 @@ _CELLS_AT_ONCE = 2**18  # episodes times states that are replayed together: what
 
 
 @final
-@dataclass(frozen=True, eq=False)
-class Replay:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Replay(AbstractResult):
     """What would have become of each logged episode."""
 
     episodes: tuple[Hashable, ...]
@@ -49,6 +53,10 @@ class Replay:
     """[episode, state]: where it would have been at the end."""
     path: Float[np.ndarray, "n times s"] | None
     """Where it would have been at every time, if asked for."""
+    coupling: str
+    """What kind of coupling answered."""
+    horizon: int
+    discount: float
 
     @property
     def effects(self) -> Float[np.ndarray, " n"]:
@@ -62,28 +70,47 @@ class Replay:
 
     def to_frame(self) -> "pd.DataFrame":
         """One row for each episode."""
-        columns = {
-            "episode": list(self.episodes),
-            "observed": self.observed,
-            "counterfactual": self.values,
-            "effect": self.effects,
-            "standard_deviation": np.sqrt(self.variances),
+        return import_pandas().DataFrame(self._by_episode.columns())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers: the means, and one record for each episode."""
+        return {
+            "coupling": self.coupling,
+            "horizon": self.horizon,
+            "discount": self.discount,
+            "observed": float(self.observed.mean()),
+            "counterfactual": self.mean,
+            "episodes": self._by_episode.records(),
         }
-        return import_pandas().DataFrame(columns)
+
+    def plot(self) -> "Figure":
+        """The effects of all episodes, from the largest to the smallest."""
+        return self._by_episode.plot(f"{self._title}: what the other policy would have added")
+
+    def __rich__(self) -> Listing:
+        return self._by_episode.listing(f"{self._title}; horizon {self.horizon}, discount {self.discount:g}")
 
     def __repr__(self) -> str:
         spread = float(self.variances.mean())
         return (
-            f"Replay({len(self.values)} episodes: observed {self.observed.mean():.4g}, counterfactual "
-            f"{self.mean:.4g} on average; variance within an episode {spread:.4g})"
+            f"Replay({len(self.values)} episodes by {self.coupling}: observed {self.observed.mean():.4g}, "
+            f"counterfactual {self.mean:.4g} on average; variance within an episode {spread:.4g})"
         )
+
+    @property
+    def _title(self) -> str:
+        return f"{len(self.values)} episodes by {self.coupling}"
+
+    @property
+    def _by_episode(self) -> ByEpisode:
+        return ByEpisode(self.episodes, self.observed, self.values, self.effects, np.sqrt(self.variances))
 
 
 def replay(
     mdp: FiniteMDP,
     log: EpisodeLog,
     policy: Values,
-    coupling: AbstractSampler,
+    coupling: AbstractCoupling,
     *,
     outcomes: Values | None = None,
     horizon: int | None = None,
@@ -100,7 +127,7 @@ def replay(
         mdp: The process, often an estimate from the same log.
         log: What happened; every step must be possible under the process.
         policy: [state, action]: what would have been done.
-        coupling: The mechanism; fixed or learned.
+        coupling: One with an exact law, fixed or learned; for others there is `sample_replay`.
         outcomes: What each state is called as an outcome. Two worlds agree where their outcomes have one label, so
             states that differ by the action alone (a treatment flag, say) deserve a common one; couplings that go by
             order (`InverseCDF`) take the order of the labels. By default each state is an outcome of its own.
@@ -110,14 +137,19 @@ def replay(
         progress: Whether to show a progress bar; by default if the output is a terminal.
     """
     probs = as_policy(mdp, policy)
-    asker = questioner(mdp, coupling, outcomes)
     return forward(
-        asker, log, lambda _, __, state: probs[state], horizon=horizon, discount=discount, path=path, progress=progress
+        TransitionCoupling.exact(mdp, coupling, outcomes),
+        log,
+        lambda _, __, state: probs[state],
+        horizon=horizon,
+        discount=discount,
+        path=path,
+        progress=progress,
     )
 
 
 def forward(
-    asker: Questioner,
+    coupling: TransitionCoupling,
     log: EpisodeLog,
     choose: Choose,
     *,
@@ -127,10 +159,10 @@ def forward(
     progress: bool | None = None,
 ) -> Replay:
     """The recursion, for policies that may change with time and from one episode to the next."""
-    mdp = asker.mdp
-    steps = log.longest if horizon is None else as_horizon(horizon)
+    mdp = coupling.mdp
+    steps = steps_of(log, horizon)
     factor = as_discount(mdp, discount)
-    known = Answers(asker, facts_of(mdp, log))
+    known = AnswerCache(coupling, facts_of(mdp, log))
     at_once = max(1, _CELLS_AT_ONCE // mdp.num_states)
     parts = []
     with ProgressBar("replaying", len(log) * steps, progress, unit="steps") as bar:
@@ -139,12 +171,15 @@ def forward(
             parts.append(_run(known, log, choose, episodes, steps, factor, path, bar))
     values, seconds = (np.concatenate([getattr(part, name) for part in parts]) for name in ("first", "second"))
     return Replay(
-        tuple(log.name_of(each) for each in range(len(log))),
-        log.returns(factor),
-        values,
-        np.maximum(seconds - values**2, 0),
-        sparse.csr_array(sparse.vstack([part.last for part in parts])),
-        np.concatenate([part.path for part in parts if part.path is not None]) if path else None,
+        episodes=tuple(log.name_of(each) for each in range(len(log))),
+        observed=log.returns(factor),
+        values=values,
+        variances=np.maximum(seconds - values**2, 0),
+        last=sparse.csr_array(sparse.vstack([part.last for part in parts])),
+        path=np.concatenate([part.path for part in parts if part.path is not None]) if path else None,
+        coupling=type(coupling.coupling).__name__,
+        horizon=steps,
+        discount=factor,
     )
 
 
@@ -156,7 +191,7 @@ class _Part(NamedTuple):
 
 
 def _run(
-    known: "Answers",
+    known: AnswerCache,
     log: EpisodeLog,
     choose: Choose,
     episodes: Ints,
@@ -165,7 +200,7 @@ def _run(
     keep: bool,
     bar: ProgressBar,
 ) -> _Part:
-    mdp = known.asker.mdp
+    mdp = known.mdp
     shape = (len(episodes), mdp.num_states)
     moments = np.zeros((*shape, 3))  # of the reward so far: its powers 0, 1 and 2, where the chain is in each state
     moments[np.arange(len(episodes)), log.states[episodes, 0], 0] = 1
@@ -198,69 +233,3 @@ def _spread(rows: sparse.csr_array, shifts: Ints, cells: int) -> sparse.csc_arra
     """A matrix that takes what leaves each entry to the cells (episode, state) where it arrives."""
     cell = rows.indices + np.repeat(shifts, np.diff(rows.indptr))
     return sparse.csc_array((rows.data, cell, rows.indptr), shape=(cells, len(shifts)))
-
-
-class ChainRows(NamedTuple):
-    """Rows of the counterfactual chain: [row, state]."""
-
-    chances: sparse.csr_array
-    gains: sparse.csr_array
-    """Chances times rewards."""
-    squares: sparse.csr_array
-    """Chances times squared rewards."""
-
-
-class Answers:
-    """Remembers the answer to every question that was asked."""
-
-    def __init__(self, asker: Questioner, facts: Facts):
-        self.asker = asker
-        self._facts = facts
-        self._keys = np.zeros(0, np.int64)
-        nothing = sparse.csr_array((0, asker.mdp.num_states))
-        self._rows = ChainRows(nothing, nothing, nothing)
-
-    def rows(self, episode: Ints, step: int, state: Ints, action: Ints) -> ChainRows:
-        """The chain's rows from these states under these actions, given what was seen in each episode at this step."""
-        mdp, facts = self.asker.mdp, self._facts
-        fact = facts.of_step[episode, step] if step < facts.of_step.shape[1] else np.full(len(episode), -1)
-        keys = ((fact + 1) * mdp.num_states + state) * mdp.num_actions + action
-        place = self._find(keys)
-        unknown = place < 0
-        if unknown.any():
-            self._learn(np.unique(keys[unknown]))
-            place = self._find(keys)
-        return ChainRows(*(each[place] for each in self._rows))
-
-    def _find(self, keys: Ints) -> Ints:
-        if len(self._keys) == 0:
-            return np.full(len(keys), -1)
-        place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-        return np.where(self._keys[place] == keys, place, -1)
-
-    def _learn(self, keys: Ints) -> None:
-        facts, mdp = self._facts, self.asker.mdp
-        fact, world = np.divmod(keys, mdp.num_states * mdp.num_actions)
-        state, action = np.divmod(world, mdp.num_actions)
-        chances = mdp.probs[state, action]  # what holds after an episode's end
-        seen = np.flatnonzero(fact)
-        which = fact[seen] - 1
-        asked = Questions(facts.state[which], facts.action[which], facts.next_slot[which], state[seen], action[seen])
-        chances[seen] = self.asker.rows(asked)
-        successors, rewards = mdp.successors[state, action], mdp.rewards[state, action]
-        everything = np.concatenate([self._keys, keys])
-        order = np.argsort(everything)
-        self._keys = everything[order]
-        self._rows = ChainRows(
-            *(
-                sparse.csr_array(sparse.vstack([known, _packed(values, successors, mdp.num_states)], format="csr"))[
-                    order
-                ]
-                for known, values in zip(self._rows, (chances, chances * rewards, chances * rewards**2), strict=True)
-            )
-        )
-
-
-def _packed(values: Float[np.ndarray, "m w"], successors: Int[np.ndarray, "m w"], num_states: int) -> sparse.csr_array:
-    row, slot = np.nonzero(values)
-    return sparse.csr_array((values[row, slot], (row, successors[row, slot])), shape=(len(values), num_states))

@@ -1,7 +1,8 @@
-"""Counterfactual questions between any two rows of a process, asked of a coupling in bulk.
+"""Counterfactual questions between any two rows of a process, put to a coupling in bulk.
 
-A question is (s, a, s', c, b): in state s, action a led to s'; where would action b have led from state c? Its answer
-is one row of a coupling over the outcomes that either row can reach, which are few, whatever the number of states.
+A question is (s, a, s', c, b): in state s, action a led to s'; where would action b have led from state c? The first
+three are what a log says about the process; the answer is one row of a coupling over the outcomes that either row can
+reach, which are few, whatever the number of states.
 """
 
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from countermax._core.errors import InputError
 from countermax.couplings import AbstractCoupling, AbstractSampler
 from countermax.mdp._arrays import Floats, Ints, Values, as_indices
 from countermax.mdp._process import FiniteMDP
+from countermax.mdp.log import EpisodeLog
 
 _CHUNKS = (256, 4_096, 16_384)  # questions for one call: few shapes, each compiled once
 _ROUND = 8  # numbers of outcomes are rounded up to a multiple of this, so that few shapes are compiled
@@ -35,41 +37,115 @@ class Questions(NamedTuple):
     other_action: Ints
 
 
+class Facts(NamedTuple):
+    """The distinct observed transitions of a log, and which of them each step is."""
+
+    state: Ints
+    action: Ints
+    next_slot: Ints
+    """The slot of the observed successor in its row."""
+    of_step: Int[np.ndarray, "n t"]
+    """The number of the transition at each step; -1 after an episode's end."""
+
+    def at(self, episode: Ints, step: int) -> Ints:
+        """What was seen in each episode at this step; -1 after its end."""
+        return self.of_step[episode, step] if step < self.of_step.shape[1] else np.full(len(episode), -1)
+
+    def questions(self, fact: Ints, other_state: Ints, other_action: Ints) -> Questions:
+        """What would have been, given each of these facts."""
+        return Questions(self.state[fact], self.action[fact], self.next_slot[fact], other_state, other_action)
+
+
+def facts_of(mdp: FiniteMDP, log: EpisodeLog) -> Facts:
+    """The log in terms of the process; a step that the process calls impossible is named."""
+    if (log.num_states, log.num_actions) != (mdp.num_states, mdp.num_actions):
+        raise InputError(
+            f"`log` must have the states and actions of the process, {mdp.num_states} and {mdp.num_actions}, got "
+            f"{log.num_states} and {log.num_actions}"
+        )
+    steps = log.steps()
+    cells = (steps.state * mdp.num_actions + steps.action) * mdp.num_states + steps.next_state
+    distinct, first, which = np.unique(cells, return_index=True, return_inverse=True)
+    rows, successor = np.divmod(distinct, mdp.num_states)
+    state, action = np.divmod(rows, mdp.num_actions)
+    here = (mdp.successors[state, action] == successor[:, None]) & (mdp.probs[state, action] > 0)
+    impossible = ~here.any(axis=1)
+    if impossible.any():
+        at = int(first[impossible].min())
+        raise InputError(
+            f"`log` must be possible under the process, but episode {log.name_of(int(steps.episode[at]))!r}, step "
+            f"{steps.step[at]}, goes from {mdp.name_of_state(int(steps.state[at]))} by "
+            f"{mdp.name_of_action(int(steps.action[at]))} to {mdp.name_of_state(int(steps.next_state[at]))}, which has "
+            f"probability zero; {int(impossible[which].sum())} step(s) in all"
+        )
+    of_step = np.full(log.actions.shape, -1)
+    of_step[steps.episode, steps.step] = which
+    return Facts(state, action, here.argmax(axis=1), of_step)
+
+
 @final
 @dataclass(frozen=True, eq=False)
-class Questioner:
-    """Puts questions about one process to one coupling."""
+class TransitionCoupling:
+    """One coupling, applied to the transition rows of one process; make one with `of` or `exact`."""
 
     mdp: FiniteMDP
     coupling: AbstractSampler
     labels: Int[np.ndarray, " s"]
     """What a state is called as an outcome: outcomes of two rows are the same if their labels are."""
     num_labels: int
-    tied: bool
-    """Whether the coupling is for this number of labels and no other, so that it has to see all of them."""
 
-    def rows(self, questions: Questions) -> Float[np.ndarray, "n w"]:
-        """The exact answers: probabilities of the slots of the rows (other_state, other_action)."""
-        if not isinstance(self.coupling, AbstractCoupling):
-            name = type(self.coupling).__name__
+    @classmethod
+    def of(cls, mdp: FiniteMDP, coupling: AbstractSampler, outcomes: Values | None = None) -> "TransitionCoupling":
+        """Checks that the coupling fits the process.
+
+        Args:
+            mdp: The process.
+            coupling: Any; one that is made for a number of outcomes is asked over all of them, others over the
+                outcomes that the two rows at hand can reach.
+            outcomes: What each state is called as an outcome; by default by its own index.
+        """
+        if not isinstance(coupling, AbstractSampler):
+            hint = "; make an instance of it" if isinstance(coupling, type) else ""
+            raise InputError(f"`coupling` must be a coupling, got {coupling!r}{hint}")
+        labels = _as_labels(mdp, outcomes)
+        num_labels = int(labels.max()) + 1
+        if coupling.num_outcomes not in (None, num_labels):
+            raise InputError(
+                f"`coupling` must be for as many outcomes as there are, {num_labels}, but this "
+                f"{type(coupling).__name__} is for {coupling.num_outcomes}"
+            )
+        return cls(mdp, coupling, labels, num_labels)
+
+    @classmethod
+    def exact(cls, mdp: FiniteMDP, coupling: AbstractCoupling, outcomes: Values | None = None) -> "TransitionCoupling":
+        """The same for a coupling that must have exact answers; one that can only be drawn from is refused."""
+        if isinstance(coupling, AbstractSampler) and not isinstance(coupling, AbstractCoupling):
+            name = type(coupling).__name__
             raise InputError(f"`coupling` must have an exact law, but {name} can only draw; use `sample_replay`")
+        return cls.of(mdp, coupling, outcomes)
+
+    def answers(self, questions: Questions) -> Float[np.ndarray, "n w"]:
+        """The exact answers: probabilities of the slots of the rows (other_state, other_action)."""
+        assert isinstance(self.coupling, AbstractCoupling)  # `exact` has seen to it
         count = len(questions.state)
         answers = np.zeros((count, self.mdp.width))
         with jax.enable_x64(True):
             for part in _parts(count):
                 log_p, log_q, x, places = self.logits(Questions(*(each[part] for each in questions)))
+                self.coupling.check_size(log_p.shape[1])
                 found = np.asarray(_exact(self.coupling, log_p, log_q, x))[: len(places)]
                 answers[part] = np.take_along_axis(found, places, axis=1)
         answers *= self.mdp.probs[questions.other_state, questions.other_action] > 0
         return answers / answers.sum(axis=1, keepdims=True)
 
-    def draws(self, questions: Questions, key: PRNGKeyArray) -> Ints:
+    def draws(self, questions: Questions, *, key: PRNGKeyArray) -> Ints:
         """One drawn answer for each question: a slot of the row (other_state, other_action)."""
         count = len(questions.state)
         slots = np.zeros(count, np.int64)
         with jax.enable_x64(True):
             for part in _parts(count):
                 log_p, log_q, x, places = self.logits(Questions(*(each[part] for each in questions)))
+                self.coupling.check_size(log_p.shape[1])
                 keys = jax.random.split(jax.random.fold_in(key, part.start), len(log_p))
                 found = np.asarray(_drawn(self.coupling, log_p, log_q, x, keys))[: len(places)]
                 possible = self.mdp.probs[questions.other_state[part], questions.other_action[part]] > 0
@@ -95,7 +171,7 @@ class Questioner:
         named = [
             np.where(self.mdp.probs[row] > 0, self.labels[self.mdp.successors[row]], _NOBODY) for row in (first, second)
         ]
-        if self.tied:
+        if self.coupling.num_outcomes is not None:
             places = [np.minimum(each, self.num_labels) for each in named]
             return places[0], places[1], self.num_labels
         both = np.concatenate(named, axis=1)
@@ -117,27 +193,6 @@ def _parts(count: int) -> Iterator[slice]:
         yield slice(start, min(start + _CHUNKS[-1], count))
 
 
-def questioner(mdp: FiniteMDP, coupling: AbstractSampler, outcomes: Values | None = None) -> Questioner:
-    """Checks that the coupling fits the process.
-
-    Args:
-        mdp: The process.
-        coupling: Any; one that is made for a number of outcomes is asked over all of them, others over the outcomes
-            that the two rows at hand can reach.
-        outcomes: What each state is called as an outcome; by default by its own index.
-    """
-    if not isinstance(coupling, AbstractSampler):
-        hint = "; make an instance of it" if isinstance(coupling, type) else ""
-        raise InputError(f"`coupling` must be a coupling, got {coupling!r}{hint}")
-    labels = _as_labels(mdp, outcomes)
-    num_labels = int(labels.max()) + 1
-    if not _accepts(coupling, num_labels):
-        raise InputError(
-            f"`coupling` must take as many outcomes as there are, {num_labels}, but {type(coupling).__name__} does not"
-        )
-    return Questioner(mdp, coupling, labels, num_labels, tied=not _accepts(coupling, num_labels + 1))
-
-
 def _as_labels(mdp: FiniteMDP, outcomes: Values | None) -> Ints:
     if outcomes is None:
         return np.arange(mdp.num_states)
@@ -150,20 +205,10 @@ def _as_labels(mdp: FiniteMDP, outcomes: Values | None) -> Ints:
     if twice.any():
         state, action = divmod(int(twice.argmax()), mdp.num_actions)
         raise InputError(
-            f"`outcomes` must tell the successors of a row apart, but two of {mdp.name_of_state(state)}, "
+            f"`outcomes` must distinguish the successors of a row, but two of {mdp.name_of_state(state)}, "
             f"{mdp.name_of_action(action)} share a label"
         )
     return labels
-
-
-def _accepts(coupling: AbstractSampler, size: int) -> bool:
-    """Whether the coupling takes so many outcomes, found out without computing anything."""
-    logits = jnp.zeros(size)
-    try:
-        eqx.filter_eval_shape(lambda: coupling._pair(logits, logits, key=jax.random.key(0)))
-    except InputError:
-        return False
-    return True
 
 
 @eqx.filter_jit

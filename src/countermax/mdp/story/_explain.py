@@ -5,13 +5,14 @@ from collections.abc import Hashable, Mapping
 import numpy as np
 
 from countermax._core.errors import InputError
-from countermax.couplings import AbstractCoupling, GumbelMax, InverseCDF
+from countermax.bounds import Bounds
 from countermax.mdp._arrays import Floats, Values, as_floats
-from countermax.mdp._log import EpisodeLog
-from countermax.mdp._planning import as_horizon, as_policy
-from countermax.mdp._process import FiniteMDP
-from countermax.mdp.replays import Replay, leeway, replay, single_decisions, trajectory_bounds
-from countermax.mdp.story._explanation import Explanation
+from countermax.mdp._couplings import Couplings, chosen_couplings
+from countermax.mdp._process import FiniteMDP, as_discount
+from countermax.mdp.log import EpisodeLog, steps_of
+from countermax.mdp.policies import as_policy
+from countermax.mdp.replays import Replay, replay, single_decisions, step_bounds, trajectory_bounds
+from countermax.mdp.story._story import Story
 
 _MOST_ENDS = 4
 _NOTHING = ("none", "nothing")
@@ -23,63 +24,58 @@ def explain(
     episode: Hashable,
     policy: Values,
     *,
-    mechanisms: Mapping[str, AbstractCoupling] | None = None,
+    couplings: Couplings | None = None,
     features: Mapping[str, Values] | None = None,
     outcomes: Values | None = None,
     horizon: int | None = None,
-    discount: float = 1.0,
-) -> Explanation:
-    """What would have become of one patient under another policy, and how much of the answer is the mechanism's doing.
+    discount: float | None = None,
+) -> Story:
+    """What would have become of one patient under another policy, and how much of the answer is the coupling's doing.
 
     Args:
         mdp: The process.
         log: What happened.
         episode: The patient: the name of an episode, or its position where episodes have no names.
         policy: [state, action]: what would have been done.
-        mechanisms: Couplings by name; steps and decisions are judged by the first. By default Gumbel-max and inverse
+        couplings: Couplings by name; steps and decisions are judged by the first. By default Gumbel-max and inverse
             CDF.
         features: What to follow over time: a number for each state, by name; probabilities and indicators read best. By
             default the ends that episodes come to.
         outcomes: What each state is called as an outcome; see `replay`.
         horizon: How many steps; by default as many as the longest episode has.
-        discount: What a reward is worth one step later.
+        discount: In place of the process's own; 1 for the plain return.
     """
-    position = find_episode(log, episode)
-    if mechanisms is None:
-        mechanisms = {"Gumbel-max": GumbelMax(), "inverse CDF": InverseCDF()}
-    if not mechanisms:
-        raise InputError("`mechanisms` must name at least one mechanism")
+    position = _find_episode(log, episode)
+    asked = chosen_couplings(couplings)
     probs = as_policy(mdp, policy)
-    steps = log.longest if horizon is None else as_horizon(horizon)
-    names, table = _as_features(mdp, log, features)
-    one = log.select([position])
+    names, scores = _as_features(mdp, log, features)
+    one, steps, factor = log.select([position]), steps_of(log, horizon), as_discount(mdp, discount)
     length = int(one.lengths[0])
-    replays: dict[str, Replay] = {
+    replays = {
         name: replay(
-            mdp, one, probs, each, outcomes=outcomes, horizon=steps, discount=discount, path=True, progress=False
+            mdp, one, probs, each, outcomes=outcomes, horizon=steps, discount=factor, path=True, progress=False
         )
-        for name, each in mechanisms.items()
+        for name, each in asked.items()
     }
     paths = {name: _path(each) for name, each in replays.items()}
-    lower, upper = _feature_bounds(mdp, one, probs, table, steps)
-    bounds = trajectory_bounds(mdp, one, probs, horizon=steps, discount=discount, progress=False)
-    first = next(iter(mechanisms.values()))
+    value_bounds = trajectory_bounds(mdp, one, probs, horizon=steps, discount=factor, progress=False)
+    first = next(iter(asked.values()))
     treatments, contents = _treatments(mdp)
     taken = next(iter(paths.values()))[:-1] * ~mdp.absorbing @ (probs @ contents)
     states, actions = one.states[0, : length + 1], one.actions[0, :length]
-    return Explanation(
+    return Story(
         episode=log.name_of(position),
         features=names,
-        observed=table[states],
-        counterfactual={name: path @ table for name, path in paths.items()},
-        lower=lower,
-        upper=upper,
-        observed_return=float(one.returns(discount)[0]),
+        observed=scores[states],
+        counterfactual={name: path @ scores for name, path in paths.items()},
+        bounds=_feature_bounds(mdp, one, probs, scores, steps),
+        discount=factor,
+        observed_return=float(one.returns(factor)[0]),
         values={name: float(each.values[0]) for name, each in replays.items()},
         standard_deviations={name: float(np.sqrt(each.variances[0])) for name, each in replays.items()},
-        value_bounds=(float(bounds.lower[0]), float(bounds.upper[0])),
-        leeway=leeway(mdp, one, probs, first, outcomes=outcomes, horizon=steps, discount=discount),
-        decisions=single_decisions(mdp, one, first, outcomes=outcomes, horizon=steps, discount=discount),
+        value_bounds=Bounds(float(value_bounds.lower[0]), float(value_bounds.upper[0])),
+        step_bounds=step_bounds(mdp, one, probs, first, outcomes=outcomes, horizon=steps, discount=factor),
+        decisions=single_decisions(mdp, one, first, outcomes=outcomes, horizon=steps, discount=factor),
         treatments=treatments,
         given=contents[actions],
         wanted=taken,
@@ -89,7 +85,7 @@ def explain(
     )
 
 
-def find_episode(log: EpisodeLog, episode: Hashable) -> int:
+def _find_episode(log: EpisodeLog, episode: Hashable) -> int:
     """The position of an episode; a name may be given as text."""
     names = [log.name_of(position) for position in range(len(log))]
     for candidate in (episode, str(episode)):
@@ -109,8 +105,7 @@ def _as_features(
     mdp: FiniteMDP, log: EpisodeLog, features: Mapping[str, Values] | None
 ) -> tuple[tuple[str, ...], Floats]:
     if features is None:
-        ends = log.last_states[mdp.absorbing[log.last_states]]
-        often = np.bincount(ends, minlength=mdp.num_states)
+        often = np.bincount(log.last_states[mdp.absorbing[log.last_states]], minlength=mdp.num_states)
         chosen = np.argsort(-often, kind="stable")[:_MOST_ENDS]
         found = {_name(mdp.state_names, "state", int(end)): np.eye(mdp.num_states)[end] for end in chosen if often[end]}
         if not found:
@@ -128,20 +123,18 @@ def _as_features(
     return tuple(found), np.stack(list(found.values()), axis=1)
 
 
-def _feature_bounds(
-    mdp: FiniteMDP, one: EpisodeLog, policy: Floats, table: Floats, steps: int
-) -> tuple[Floats, Floats]:
+def _feature_bounds(mdp: FiniteMDP, one: EpisodeLog, policy: Floats, scores: Floats, steps: int) -> Bounds:
     """For each time and feature: the recursion backwards from that time, with the feature as the only reward."""
-    copies = one.select(np.zeros(table.shape[1], np.int64))
-    start = table[one.states[0, 0]]
-    ends = [(start, start)]
+    copies = one.select(np.zeros(scores.shape[1], np.int64))
+    start = scores[one.states[0, 0]]
+    found = [Bounds(start, start)]
     for time in range(1, steps + 1):
-        found = trajectory_bounds(
-            mdp, copies, policy, horizon=time, discount=1.0, rewards=0.0, final=table.T, progress=False
+        found.append(
+            trajectory_bounds(
+                mdp, copies, policy, horizon=time, discount=1.0, rewards=0.0, final=scores.T, progress=False
+            )
         )
-        ends.append((found.lower, found.upper))
-    lower, upper = (np.stack(each) for each in zip(*ends, strict=True))
-    return lower, upper
+    return Bounds(np.stack([each.lower for each in found]), np.stack([each.upper for each in found]))
 
 
 def _treatments(mdp: FiniteMDP) -> tuple[tuple[str, ...], Floats]:

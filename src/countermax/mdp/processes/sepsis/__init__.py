@@ -1,4 +1,4 @@
-"""The sepsis process of Oberst and Sontag (2019): its tables, its codings, and everything that follows from them."""
+"""The sepsis process of Oberst and Sontag (2019): its rules, its codings, and everything that follows from them."""
 
 from countermax.mdp.processes.sepsis._coding import ACTIONS as ACTIONS
 from countermax.mdp.processes.sepsis._coding import FULL as FULL
@@ -6,12 +6,12 @@ from countermax.mdp.processes.sepsis._coding import OBSERVED as OBSERVED
 from countermax.mdp.processes.sepsis._coding import PROJECTED as PROJECTED
 from countermax.mdp.processes.sepsis._coding import Coding as Coding
 from countermax.mdp.processes.sepsis._coding import projected as projected
-from countermax.mdp.processes.sepsis._constants import EFFECTS as EFFECTS
 from countermax.mdp.processes.sepsis._constants import FLUCTUATIONS as FLUCTUATIONS
 from countermax.mdp.processes.sepsis._constants import LEVELS as LEVELS
 from countermax.mdp.processes.sepsis._constants import PUBLISHED_FLUCTUATIONS as PUBLISHED_FLUCTUATIONS
 from countermax.mdp.processes.sepsis._constants import START as START
-from countermax.mdp.processes.sepsis._constants import Effect as Effect
+from countermax.mdp.processes.sepsis._constants import TREATMENT_RULES as TREATMENT_RULES
+from countermax.mdp.processes.sepsis._constants import TreatmentRule as TreatmentRule
 from countermax.mdp.processes.sepsis._features import projected_features as projected_features
 from countermax.mdp.processes.sepsis._features import projected_outcomes as projected_outcomes
 from countermax.mdp.processes.sepsis._process import DEATH as DEATH

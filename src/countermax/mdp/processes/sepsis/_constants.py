@@ -1,8 +1,8 @@
 """The sepsis simulator of Oberst and Sontag (2019) as data: what every treatment does to every vital sign.
 
-Everything else about the process is derived from what stands here. An effect lists the moves that happen; what it does
-not list stays as it is. A vital sign that any effect touches in a step does not fluctuate in it, even where the effect
-lists no move.
+Everything else about the process is derived from what stands here. A rule lists the moves that happen; what it does not
+list stays as it is. A vital sign that any rule touches in a step does not fluctuate in it, even where the rule lists no
+move.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ Moves = dict[tuple[int, int], float]
 
 
 @dataclass(frozen=True)
-class Effect:
+class TreatmentRule:
     """What a treatment does to a vital sign in the step in which it is given or withdrawn."""
 
     treatment: str
@@ -40,25 +40,25 @@ class Effect:
     """For whom; None for everybody."""
 
 
-EFFECTS = (
-    Effect(ANTIBIOTIC, GIVEN, HEART_RATE, {(HIGH, NORMAL): 0.5}),
-    Effect(ANTIBIOTIC, GIVEN, BLOOD_PRESSURE, {(HIGH, NORMAL): 0.5}),
-    Effect(ANTIBIOTIC, WITHDRAWN, HEART_RATE, {(NORMAL, HIGH): 0.1}),
-    Effect(ANTIBIOTIC, WITHDRAWN, BLOOD_PRESSURE, {(NORMAL, HIGH): 0.1}),
-    Effect(VENTILATION, GIVEN, OXYGEN, {(LOW, NORMAL): 0.7}),
-    Effect(VENTILATION, WITHDRAWN, OXYGEN, {(NORMAL, LOW): 0.1}),
-    Effect(VASOPRESSOR, GIVEN, BLOOD_PRESSURE, {(LOW, NORMAL): 0.7, (NORMAL, HIGH): 0.7}, diabetic=False),
-    Effect(VASOPRESSOR, GIVEN, GLUCOSE, {}, diabetic=False),
-    Effect(VASOPRESSOR, WITHDRAWN, BLOOD_PRESSURE, {(NORMAL, LOW): 0.1, (HIGH, NORMAL): 0.1}, diabetic=False),
-    Effect(
+TREATMENT_RULES = (
+    TreatmentRule(ANTIBIOTIC, GIVEN, HEART_RATE, {(HIGH, NORMAL): 0.5}),
+    TreatmentRule(ANTIBIOTIC, GIVEN, BLOOD_PRESSURE, {(HIGH, NORMAL): 0.5}),
+    TreatmentRule(ANTIBIOTIC, WITHDRAWN, HEART_RATE, {(NORMAL, HIGH): 0.1}),
+    TreatmentRule(ANTIBIOTIC, WITHDRAWN, BLOOD_PRESSURE, {(NORMAL, HIGH): 0.1}),
+    TreatmentRule(VENTILATION, GIVEN, OXYGEN, {(LOW, NORMAL): 0.7}),
+    TreatmentRule(VENTILATION, WITHDRAWN, OXYGEN, {(NORMAL, LOW): 0.1}),
+    TreatmentRule(VASOPRESSOR, GIVEN, BLOOD_PRESSURE, {(LOW, NORMAL): 0.7, (NORMAL, HIGH): 0.7}, diabetic=False),
+    TreatmentRule(VASOPRESSOR, GIVEN, GLUCOSE, {}, diabetic=False),
+    TreatmentRule(VASOPRESSOR, WITHDRAWN, BLOOD_PRESSURE, {(NORMAL, LOW): 0.1, (HIGH, NORMAL): 0.1}, diabetic=False),
+    TreatmentRule(
         VASOPRESSOR,
         GIVEN,
         BLOOD_PRESSURE,
         {(LOW, NORMAL): 0.5, (LOW, HIGH): 0.4, (NORMAL, HIGH): 0.9},
         diabetic=True,
     ),
-    Effect(VASOPRESSOR, GIVEN, GLUCOSE, {(0, 1): 0.5, (1, 2): 0.5, (2, 3): 0.5, (3, 4): 0.5}, diabetic=True),
-    Effect(VASOPRESSOR, WITHDRAWN, BLOOD_PRESSURE, {(NORMAL, LOW): 0.05, (HIGH, NORMAL): 0.05}, diabetic=True),
+    TreatmentRule(VASOPRESSOR, GIVEN, GLUCOSE, {(0, 1): 0.5, (1, 2): 0.5, (2, 3): 0.5, (3, 4): 0.5}, diabetic=True),
+    TreatmentRule(VASOPRESSOR, WITHDRAWN, BLOOD_PRESSURE, {(NORMAL, LOW): 0.05, (HIGH, NORMAL): 0.05}, diabetic=True),
 )
 
 

@@ -1,4 +1,4 @@
-"""The sepsis process, derived from its tables: exact transition rows, start, ends and rewards."""
+"""The sepsis process, derived from its rules: exact transition rows, start, ends and rewards."""
 
 from collections.abc import Mapping
 from functools import reduce
@@ -13,13 +13,13 @@ from countermax.mdp.processes.sepsis._coding import ACTIONS, FLAGS, FULL, OBSERV
 from countermax.mdp.processes.sepsis._constants import (
     ABSENT,
     DEATH_ABNORMAL,
-    EFFECTS,
     FLUCTUATIONS,
     GIVEN,
     LEVELS,
     NORMAL_LEVEL,
     PUBLISHED_FLUCTUATIONS,
     START,
+    TREATMENT_RULES,
     TREATMENTS,
     WITHDRAWN,
     Moves,
@@ -33,7 +33,7 @@ _FLAG_CODING = Coding(FLAGS, (2, 2, 2))
 
 
 def process(
-    *, faithful: bool = False, prob_diabetes: float = 0.2, absorbing: bool = True, discount: float = 0.99
+    *, as_published: bool = False, prob_diabetes: float = 0.2, absorbing: bool = True, discount: float = 0.99
 ) -> FiniteMDP:
     """The process over its 1440 full states, exactly.
 
@@ -41,23 +41,23 @@ def process(
     the next state are the action. So a row is a product of four small kernels.
 
     Args:
-        faithful: Whether to keep the published slip in the glucose of people without diabetes, by which it can fall
+        as_published: Whether to keep the published slip in the glucose of people without diabetes, by which it can fall
             but hardly rise; repaired by default.
         prob_diabetes: Before starts in which an episode would end at once are drawn again.
-        absorbing: Whether death and discharge end an episode; the published planning let patients walk on.
+        absorbing: Whether death and discharge end an episode; the published planning did not.
         discount: What a reward is worth one step later.
     """
     parts = []
     for diabetic, flags, action in product((False, True), range(_FLAG_CODING.count), range(ACTIONS.count)):
-        # The flags are the last digits of a state, so one table of vital signs serves all states with these flags.
+        # The flags are the last digits of a state, so one matrix of vital signs serves all states with these flags.
         modes = treatment_modes(flags, action)
-        kernels = [kernel(vital, modes, diabetic=diabetic, faithful=faithful) for vital in VITALS]
-        table = reduce(np.kron, kernels)
-        before, after = np.nonzero(table)
+        kernels = [kernel(vital, modes, diabetic=diabetic, as_published=as_published) for vital in VITALS]
+        moves = reduce(np.kron, kernels)
+        before, after = np.nonzero(moves)
         first = OBSERVED.count * diabetic
         origin = first + _FLAG_CODING.count * before + flags
         target = first + _FLAG_CODING.count * after + flags_after(action)
-        parts.append((origin, np.full(len(before), action), target, table[before, after]))
+        parts.append((origin, np.full(len(before), action), target, moves[before, after]))
     state, done, successor, probs = (np.concatenate(each) for each in zip(*parts, strict=True))
     gains = np.tile(rewards(), 2)
     return FiniteMDP.from_transitions(
@@ -90,36 +90,36 @@ def flags_after(action: int) -> int:
 
 
 def kernel(
-    vital: str, modes: Mapping[str, str], *, diabetic: bool, faithful: bool = False
+    vital: str, modes: Mapping[str, str], *, diabetic: bool, as_published: bool = False
 ) -> Float[np.ndarray, "levels levels"]:
-    """How one vital sign moves in a step: the effects on it one after the other, or its fluctuation if there is none.
+    """How one vital sign moves in a step: the rules for it one after the other, or its fluctuation if there is none.
 
     Args:
         vital: `heart rate`, `blood pressure`, `oxygen` or `glucose`.
         modes: `given`, `withdrawn` or `absent` for each treatment.
         diabetic: Whether the patient is.
-        faithful: Whether to keep the published slip in glucose.
+        as_published: Whether to keep the published slip in glucose.
     """
     if vital not in LEVELS:
         raise InputError(f"`vital` must be one of {', '.join(LEVELS)}, got {vital!r}")
     size = len(LEVELS[vital])
-    effects = [
-        effect
+    rules = [
+        rule
         for treatment in TREATMENTS
-        for effect in EFFECTS
-        if (effect.treatment, effect.mode, effect.vital) == (treatment, modes[treatment], vital)
-        and effect.diabetic in (None, diabetic)
+        for rule in TREATMENT_RULES
+        if (rule.treatment, rule.mode, rule.vital) == (treatment, modes[treatment], vital)
+        and rule.diabetic in (None, diabetic)
     ]
-    if not effects:
-        return _matrix((PUBLISHED_FLUCTUATIONS if faithful else FLUCTUATIONS)[vital, diabetic], size)
-    return reduce(np.matmul, (_matrix(effect.moves, size) for effect in effects))
+    if not rules:
+        return _matrix((PUBLISHED_FLUCTUATIONS if as_published else FLUCTUATIONS)[vital, diabetic], size)
+    return reduce(np.matmul, (_matrix(rule.moves, size) for rule in rules))
 
 
 def _matrix(moves: Moves, size: int) -> Float[np.ndarray, "levels levels"]:
-    table = np.zeros((size, size))
+    matrix = np.zeros((size, size))
     for (before, after), chance in moves.items():
-        table[before, after] = chance
-    return table + np.diag(1 - table.sum(axis=1))
+        matrix[before, after] = chance
+    return matrix + np.diag(1 - matrix.sum(axis=1))
 
 
 def num_abnormal() -> Int[np.ndarray, " observed"]:
@@ -160,15 +160,15 @@ def start(prob_diabetes: float = 0.2) -> Float[np.ndarray, " full"]:
     return drawn / drawn.sum()
 
 
-def projection(*, faithful: bool = False) -> Int[np.ndarray, " full"]:
+def projection(*, as_published: bool = False) -> Int[np.ndarray, " full"]:
     """The projected state of each full one, among 146.
 
     Args:
-        faithful: Whether an end keeps the index of its vital signs, as published; by default it is `DEATH` or
+        as_published: Whether an end keeps the index of its vital signs, as published; by default it is `DEATH` or
             `DISCHARGE`.
     """
     vitals = projected(np.arange(OBSERVED.count))
-    if not faithful:
+    if not as_published:
         vitals = np.where(is_death(), DEATH, np.where(is_discharge(), DISCHARGE, vitals))
     return np.tile(vitals, 2)
 

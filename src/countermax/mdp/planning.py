@@ -1,20 +1,20 @@
 """Planning in a finite MDP: the best policy, the value of any policy, and where it leads over time.
 
-A policy is an array [state, action] whose rows are distributions. Everything is exact up to rounding: linear solves
-and forward recursions, in double precision.
+Everything is exact up to rounding: linear solves and forward recursions, in double precision.
 """
 
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import linalg
 
 from countermax._core.errors import InputError
-from countermax.mdp._arrays import SUM_TOLERANCE, Floats, Values, as_floats, as_indices
-from countermax.mdp._process import FiniteMDP
+from countermax.mdp._arrays import Floats, Values, as_floats, as_horizon, as_indices
+from countermax.mdp._process import FiniteMDP, as_discount
+from countermax.mdp.policies import as_policy, deterministic
 
 _TIE = 1e-9  # a gain below this share of the largest value is rounding, not an improvement
 _DENSE_SHARE = 0.02  # above this share of nonzeros a dense solve is faster than a sparse one
@@ -135,57 +135,6 @@ def policy_matrix(mdp: FiniteMDP, policy: Values) -> sparse.csr_array:
     return sparse.csr_array(mixing @ mdp.matrix)
 
 
-def as_policy(mdp: FiniteMDP, policy: Values) -> Floats:
-    """A policy for this process; what is wrong with it is named by state and action."""
-    probs = as_floats("policy", policy)
-    if probs.shape != mdp.allowed.shape:
-        raise InputError(f"`policy` must be [state, action] of shape {mdp.allowed.shape}, got {probs.shape}")
-    bad = ~((probs >= 0) & (probs < np.inf))
-    if bad.any():
-        state, action = divmod(int(bad.argmax()), mdp.num_actions)
-        raise InputError(
-            f"`policy` must be finite and not negative, got {probs[state, action]:g} in {mdp.name_of_state(state)}, "
-            f"{mdp.name_of_action(action)}"
-        )
-    sums = probs.sum(axis=1)
-    off = ~(np.abs(sums - 1) <= SUM_TOLERANCE)
-    if off.any():
-        state = int(off.argmax())
-        raise InputError(f"`policy` must sum to one in each state, got {sums[state]:.6g} in {mdp.name_of_state(state)}")
-    unknown = (probs > 0) & ~mdp.allowed
-    if unknown.any():
-        state, action = divmod(int(unknown.argmax()), mdp.num_actions)
-        raise InputError(
-            f"`policy` must keep to allowed actions, but takes {mdp.name_of_action(action)} in "
-            f"{mdp.name_of_state(state)}, which has no transition row; {int(unknown.sum())} such pair(s) in all"
-        )
-    return probs / sums[:, None]
-
-
-def deterministic(actions: Values, num_actions: int) -> Floats:
-    """The policy that takes these actions, one for each state, for certain."""
-    return np.eye(num_actions)[as_indices("actions", actions, num_actions)]
-
-
-def softened(policy: Values, best: float, *, allowed: Bool[np.ndarray, "s a"] | None = None) -> Floats:
-    """A policy that takes the most likely action of each state with probability `best`, and else any other one.
-
-    Args:
-        policy: [state, action]; on ties the lowest action is the most likely.
-        best: The most likely action's new probability.
-        allowed: Which actions can be taken where; all of them by default. Where there is no other, `best` is one.
-    """
-    probs = as_floats("policy", policy)
-    if probs.ndim != 2 or probs.size == 0:
-        raise InputError(f"`policy` must be [state, action], got shape {probs.shape}")
-    if not 0 <= best <= 1:
-        raise InputError(f"`best` must lie in [0, 1], got {best}")
-    chosen = np.eye(probs.shape[1], dtype=bool)[probs.argmax(axis=1)]
-    others = (np.ones_like(chosen) if allowed is None else allowed) & ~chosen
-    number = others.sum(axis=1, keepdims=True)
-    return np.where(chosen, np.where(number > 0, best, 1.0), others * (1 - best) / np.maximum(number, 1))
-
-
 def _check_proper(mdp: FiniteMDP, chain: sparse.csr_array) -> None:
     """Without a discount, values are finite if every state can reach an absorbing one."""
     ending = mdp.absorbing.copy()
@@ -205,19 +154,3 @@ def _as_actions(mdp: FiniteMDP, actions: Values) -> NDArray[np.int64]:
     array = as_indices("actions", actions, mdp.num_actions)
     as_policy(mdp, deterministic(array, mdp.num_actions))
     return array
-
-
-def as_discount(mdp: FiniteMDP, discount: float | None) -> float:
-    """The discount asked for, or the process's own."""
-    if discount is None:
-        return mdp.discount
-    if not 0 <= discount <= 1:
-        raise InputError(f"`discount` must lie in [0, 1], got {discount}")
-    return float(discount)
-
-
-def as_horizon(horizon: int) -> int:
-    """A number of steps."""
-    if horizon < 0:
-        raise InputError(f"`horizon` must not be negative, got {horizon}")
-    return horizon

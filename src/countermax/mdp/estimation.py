@@ -4,8 +4,8 @@ import numpy as np
 
 from countermax._core.errors import InputError
 from countermax.mdp._arrays import Floats, Ints, Values, as_indices, as_mask
-from countermax.mdp._log import EpisodeLog
 from countermax.mdp._process import FiniteMDP
+from countermax.mdp.log import EpisodeLog
 
 
 def estimate(
@@ -37,7 +37,7 @@ def estimate(
     if leaving.any():
         at = int(leaving.argmax())
         raise InputError(
-            f"`absorbing` states must end episodes, but episode {log.name_of(int(steps.episode[at]))!r} goes on from "
+            f"`absorbing` states must end episodes, but episode {log.name_of(int(steps.episode[at]))!r} continues from "
             f"state {steps.state[at]} at step {steps.step[at]}"
         )
     sizes = (log.num_states, log.num_actions, log.num_states)

@@ -1,4 +1,4 @@
-"""Logged episodes, as a dataframe has them and as arrays."""
+"""Logged episodes, as a frame has them and as arrays."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
-from countermax.mdp._arrays import Floats, Ints, Values, as_indices
-from countermax.mdp._reading import COLUMNS, mask_of, read_episodes
+from countermax.mdp._arrays import Floats, Ints, Values, as_horizon, as_indices, check_names
+from countermax.mdp._frames import LOG_COLUMNS, Space, read_episodes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,8 +53,8 @@ class EpisodeLog:
 
     def __post_init__(self) -> None:
         _check(self)
-        real = mask_of(self.lengths, self.actions.shape[1])
-        reached = mask_of(self.lengths + 1, self.states.shape[1])
+        real = _mask(self.lengths, self.actions.shape[1])
+        reached = _mask(self.lengths + 1, self.states.shape[1])
         last = np.take_along_axis(self.states, self.lengths[:, None].astype(np.int64), axis=1)
         for name, value in (
             ("states", np.where(reached, self.states, last).astype(np.int64)),
@@ -86,22 +87,16 @@ class EpisodeLog:
             state_names: One for each state; the columns may then hold names instead of indices.
             action_names: The same for actions.
         """
-        num_states = _size("num_states", num_states, state_names)
-        num_actions = _size("num_actions", num_actions, action_names)
-        read = read_episodes(
-            frame,
-            num_states=num_states,
-            num_actions=num_actions,
-            state_names=state_names,
-            action_names=action_names,
-        )
+        states = Space(_size("state_names", num_states, state_names), state_names)
+        actions = Space(_size("action_names", num_actions, action_names), action_names)
+        read = read_episodes(frame, states, actions)
         return cls(
             states=read.states,
             actions=read.actions,
             rewards=read.rewards,
             lengths=read.lengths,
-            num_states=int(read.states.max()) + 1 if num_states is None else num_states,
-            num_actions=int(read.actions.max()) + 1 if num_actions is None else num_actions,
+            num_states=int(read.states.max()) + 1 if states.size is None else states.size,
+            num_actions=int(read.actions.max()) + 1 if actions.size is None else actions.size,
             episodes=read.episodes,
             state_names=None if state_names is None else tuple(state_names),
             action_names=None if action_names is None else tuple(action_names),
@@ -118,7 +113,7 @@ class EpisodeLog:
     @property
     def mask(self) -> Bool[np.ndarray, "n t"]:
         """Which steps there are."""
-        return mask_of(self.lengths, self.longest)
+        return _mask(self.lengths, self.longest)
 
     @property
     def num_steps(self) -> int:
@@ -160,17 +155,19 @@ class EpisodeLog:
             episodes=tuple(self._names()[each] for each in chosen),
         )
 
-    def with_states(self, table: Values, num_states: int, *, state_names: Sequence[str] | None = None) -> "EpisodeLog":
+    def with_states(
+        self, new_index: Values, num_states: int, *, state_names: Sequence[str] | None = None
+    ) -> "EpisodeLog":
         """The same episodes seen through a coarser description of the states.
 
         Args:
-            table: The new index of each old state.
+            new_index: The new index of each old state.
             num_states: How many new states there are.
             state_names: Their names.
         """
-        new = as_indices("table", table, num_states)
+        new = as_indices("new_index", new_index, num_states)
         if new.shape != (self.num_states,):
-            raise InputError(f"`table` must have one entry for each of {self.num_states} states, got {new.shape}")
+            raise InputError(f"`new_index` must have one entry for each of {self.num_states} states, got {new.shape}")
         names = None if state_names is None else tuple(state_names)
         return replace(self, states=new[self.states], num_states=num_states, state_names=names)
 
@@ -179,7 +176,7 @@ class EpisodeLog:
         steps = self.steps()
         names = self._names()
         columns = ([names[each] for each in steps.episode.tolist()], *steps[1:])
-        return import_pandas().DataFrame(dict(zip(COLUMNS, columns, strict=True)))
+        return import_pandas().DataFrame(dict(zip(LOG_COLUMNS, columns, strict=True)))
 
     def __repr__(self) -> str:
         return (
@@ -195,11 +192,27 @@ class EpisodeLog:
         return range(len(self)) if self.episodes is None else self.episodes
 
 
-def _size(name: str, size: int | None, names: Sequence[str] | None) -> int | None:
+def steps_of(log: EpisodeLog, horizon: int | None) -> int:
+    """The number of steps asked for, or as many as the longest episode has."""
+    return log.longest if horizon is None else as_horizon(horizon)
+
+
+def check_single(log: EpisodeLog) -> None:
+    """Refuses a log of several episodes."""
+    if len(log) != 1:
+        raise InputError(f"`log` must hold one episode, got {len(log)}; use `select`")
+
+
+def _mask(lengths: Ints, width: int) -> NDArray[np.bool_]:
+    """[episode, step]: which steps there are."""
+    return np.arange(width)[None, :] < lengths[:, None]
+
+
+def _size(argument: str, size: int | None, names: Sequence[str] | None) -> int | None:
+    """How many states or actions there are, as far as that is known before any is read."""
     if names is None:
         return size
-    if size is not None and size != len(names):
-        raise InputError(f"`{name}` must be the number of names, {len(names)}, got {size}")
+    check_names(argument, names, len(names) if size is None else size)
     return len(names)
 
 
@@ -226,15 +239,11 @@ def _check(log: EpisodeLog) -> None:
 
     lengths = log.lengths
     refuse("lengths", lengths, (lengths < 1) | (lengths > longest), f"must lie in 1..{longest}: no episode is empty")
-    real, reached = mask_of(lengths, longest), mask_of(lengths + 1, longest + 1)
+    real, reached = _mask(lengths, longest), _mask(lengths + 1, longest + 1)
     outside = (log.states < 0) | (log.states >= log.num_states)
     refuse("states", log.states, reached & outside, f"must lie in 0..{log.num_states - 1}")
     unknown = (log.actions < 0) | (log.actions >= log.num_actions)
     refuse("actions", log.actions, real & unknown, f"must lie in 0..{log.num_actions - 1}")
     refuse("rewards", log.rewards, real & ~np.isfinite(log.rewards), "must be finite")
-    for name, names, size in (
-        ("state_names", log.state_names, log.num_states),
-        ("action_names", log.action_names, log.num_actions),
-    ):
-        if names is not None and len(names) != size:
-            raise InputError(f"`{name}` must hold {size} names, got {len(names)}")
+    check_names("state_names", log.state_names, log.num_states)
+    check_names("action_names", log.action_names, log.num_actions)

@@ -6,10 +6,11 @@ import numpy as np
 from jaxtyping import Float
 
 from countermax._core.errors import InputError
-from countermax.mdp._arrays import Floats, Values, as_floats
-from countermax.mdp._log import EpisodeLog
-from countermax.mdp._planning import action_values, as_discount, as_horizon, as_policy, policy_matrix
-from countermax.mdp._process import FiniteMDP
+from countermax.mdp._arrays import Floats, Values
+from countermax.mdp._process import FiniteMDP, as_discount
+from countermax.mdp.log import EpisodeLog, steps_of
+from countermax.mdp.planning import action_values, policy_matrix
+from countermax.mdp.policies import as_policy, policy_rows
 
 
 class ImportanceEstimates(NamedTuple):
@@ -33,15 +34,9 @@ def importance_ratios(log: EpisodeLog, target: Values, behaviour: Values) -> Flo
         target: [state, action].
         behaviour: [state, action]; what was done must have a positive probability.
     """
-    policies = []
-    for name, policy in (("target", target), ("behaviour", behaviour)):
-        probs = as_floats(name, policy)
-        if probs.shape != (log.num_states, log.num_actions):
-            shape = (log.num_states, log.num_actions)
-            raise InputError(f"`{name}` must be [state, action] of shape {shape}, got {probs.shape}")
-        policies.append(probs)
     states, actions = log.states[:, :-1], log.actions
-    wanted, done = (probs[states, actions] for probs in policies)
+    wanted = policy_rows(log, target, argument="target")[states, actions]
+    done = policy_rows(log, behaviour, argument="behaviour")[states, actions]
     never = log.mask & ~(done > 0)
     if never.any():
         episode, step = (int(each) for each in np.unravel_index(int(never.argmax()), never.shape))
@@ -102,7 +97,7 @@ def doubly_robust(
     """
     probs = as_policy(mdp, target)
     factor = as_discount(mdp, discount)
-    steps = log.longest if horizon is None else as_horizon(horizon)
+    steps = steps_of(log, horizon)
     later = np.zeros(mdp.num_states)
     chain = policy_matrix(mdp, probs)
     gains = (probs * mdp.expected_rewards).sum(axis=1)
@@ -114,10 +109,10 @@ def doubly_robust(
     values, worths = values[::-1], worths[::-1]  # by time
     total = values[0][log.states[:, 0]].copy()
     for step in range(min(steps, log.longest)):
-        going = log.mask[:, step]
-        state, action, after = log.states[going, step], log.actions[going, step], log.states[going, step + 1]
-        surprise = log.rewards[going, step] + factor * values[step + 1][after] - worths[step][state, action]
-        total[going] += factor**step * ratios[going, step] * surprise
+        lasts = log.mask[:, step]
+        state, action, after = log.states[lasts, step], log.actions[lasts, step], log.states[lasts, step + 1]
+        surprise = log.rewards[lasts, step] + factor * values[step + 1][after] - worths[step][state, action]
+        total[lasts] += factor**step * ratios[lasts, step] * surprise
     return _checked(float(total.mean()))
 
 

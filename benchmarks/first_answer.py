@@ -1,0 +1,48 @@
+"""The first answer of a fresh process: what a person waits for at the command line."""
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+
+from benchmarks.measure import Row
+
+_ROUNDS = 7
+_WORLDS = ("--p", "0.3,0.4,0.3", "--q", "0.1,0.3,0.6", "--labels", "dead,ill,well")
+_COMPARE = ["compare", *_WORLDS, "--observed", "dead", "--score", "0,1,2"]
+
+
+def rows() -> Iterator[Row]:
+    """All measurements of this file."""
+    yield Row("countermax --help", _median(["--help"], fresh=True), "s", "nothing heavy is imported")
+    bare = statistics.median(_wall([sys.executable, "-c", "import jax"], {}) for _ in range(_ROUNDS))
+    yield Row("importing JAX, which every answer needs", bare, "s")
+    first = _median(_COMPARE, fresh=True)
+    yield Row("countermax compare, three outcomes, first time on a machine", first, "s", "aim: at most 2")
+    again = _median(_COMPARE, fresh=False)
+    yield Row("countermax compare, from then on", again, "s", "compiled programs are kept; aim: at most 1.2")
+
+
+def _median(command: list[str], *, fresh: bool) -> float:
+    """The median wall time of a process, with an empty cache each time (`fresh`) or with one that was filled."""
+    with tempfile.TemporaryDirectory() as warm:
+        if not fresh:
+            _run(command, warm)
+        spans = []
+        for _ in range(_ROUNDS):
+            with tempfile.TemporaryDirectory() as cold:
+                spans.append(_run(command, cold if fresh else warm))
+    return statistics.median(spans)
+
+
+def _run(command: list[str], cache: str) -> float:
+    return _wall([sys.executable, "-m", "countermax.cli", *command], {"XDG_CACHE_HOME": cache})
+
+
+def _wall(command: list[str], environment: dict[str, str]) -> float:
+    start = time.perf_counter()
+    subprocess.run(command, check=True, capture_output=True, env={**os.environ, **environment})
+    return time.perf_counter() - start

@@ -1,0 +1,68 @@
+"""How soon the first answer comes: programs compiled quickly, and kept from one process to the next."""
+
+import contextlib
+import functools
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import equinox as eqx
+import jax
+import jaxlib
+import numpy as np
+
+T = TypeVar("T")
+
+_OFF = "COUNTERMAX_NO_CACHE"
+_MOST_KEPT = 400  # compiled programs; the oldest are thrown away
+_QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+if jaxlib.__version__.startswith(("0.8.", "0.9.", "0.10.")):  # an option that XLA does not know is an error
+    _QUICK |= {"xla_cpu_use_fusion_emitters": False}
+
+
+def keep_compiled() -> None:
+    """Keeps compiled programs in the user's cache folder, for commands that run once.
+
+    A folder chosen by `JAX_COMPILATION_CACHE_DIR` is respected; `COUNTERMAX_NO_CACHE=1` keeps nothing.
+    """
+    if os.environ.get(_OFF) or jax.config.jax_compilation_cache_dir is not None:
+        return
+    from platformdirs import user_cache_path
+
+    with contextlib.suppress(OSError):  # a home that cannot be written to is no reason to fail
+        folder = user_cache_path("countermax") / "compiled"
+        folder.mkdir(parents=True, exist_ok=True)
+        _forget_the_oldest(folder)
+        jax.config.update("jax_compilation_cache_dir", str(folder))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+def _forget_the_oldest(folder: Path) -> None:
+    kept = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in kept[_MOST_KEPT:]:
+        path.unlink(missing_ok=True)
+
+
+def quickly_compiled(function: Callable[..., T]) -> Callable[..., T]:
+    """Compiles a function for the CPU without XLA's costly optimisations, for programs that run once on few numbers.
+
+    As with `equinox.filter_jit`, arrays among the arguments are traced and everything else is static.
+    """
+
+    @functools.partial(jax.jit, static_argnums=1, compiler_options=_QUICK if jax.default_backend() == "cpu" else None)
+    def run(arrays: list[Any], rest: tuple[Any, Any]) -> T:
+        structure, static = rest
+        leaves = [other if array is None else array for array, other in zip(arrays, static, strict=True)]
+        return function(*jax.tree.unflatten(structure, leaves))
+
+    @functools.wraps(function)
+    def wrapped(*arguments: Any) -> T:
+        leaves, structure = jax.tree.flatten(arguments)
+        traced = [isinstance(leaf, np.ndarray | np.generic) or eqx.is_array(leaf) for leaf in leaves]
+        arrays = [leaf if is_array else None for leaf, is_array in zip(leaves, traced, strict=True)]
+        static = tuple(None if is_array else leaf for leaf, is_array in zip(leaves, traced, strict=True))
+        return run(arrays, (structure, static))
+
+    return wrapped

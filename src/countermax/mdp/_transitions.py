@@ -1,0 +1,187 @@
+"""A list of transitions, checked entry by entry and packed into rows of supports."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from countermax._core.errors import InputError
+from countermax.mdp._arrays import SUM_TOLERANCE, Floats, Ints, Values, as_counts, as_floats, as_indices, as_mask
+
+
+class Transitions(NamedTuple):
+    """One entry for each (state, action, successor): its probability, its reward, how often it was seen."""
+
+    state: Ints
+    action: Ints
+    successor: Ints
+    probs: Floats
+    rewards: Floats
+    counts: Ints | None
+
+    def take(self, entries: NDArray[np.bool_] | Ints) -> "Transitions":
+        """Some of the entries, or all of them in another order."""
+        return Transitions(
+            self.state[entries],
+            self.action[entries],
+            self.successor[entries],
+            self.probs[entries],
+            self.rewards[entries],
+            None if self.counts is None else self.counts[entries],
+        )
+
+
+def transitions_from(
+    state: Values,
+    action: Values,
+    successor: Values,
+    probs: Values,
+    rewards: Values,
+    counts: Values | None,
+    *,
+    num_states: int,
+    num_actions: int,
+) -> Transitions:
+    """The entries in the order of (state, action, successor); what is wrong with one is named by these three."""
+    entries = Transitions(
+        as_indices("state", state, num_states),
+        as_indices("action", action, num_actions),
+        as_indices("successor", successor, num_states),
+        as_floats("probs", probs),
+        as_floats("rewards", rewards),
+        None if counts is None else as_counts(counts),
+    )
+    shapes = {each.shape for each in entries if each is not None}
+    if len(shapes) > 1 or entries.state.ndim != 1:
+        raise InputError(f"transitions must be vectors of one length, got shapes {sorted(shapes)}")
+    entries = entries.take(np.lexsort((entries.successor, entries.action, entries.state)))
+
+    def refuse(bad: NDArray[np.bool_], rule: str, values: NDArray | None = None) -> None:
+        if bad.any():
+            at = int(bad.argmax())
+            got = "" if values is None else f", got {values[at]:g}"
+            where = f"state {entries.state[at]}, action {entries.action[at]}, next state {entries.successor[at]}"
+            raise InputError(f"{where}: {rule}{got}")
+
+    refuse(~((entries.probs >= 0) & (entries.probs < np.inf)), "`probs` must be finite and not negative", entries.probs)
+    refuse(~np.isfinite(entries.rewards), "`rewards` must be finite", entries.rewards)
+    again = [each[1:] == each[:-1] for each in (entries.state, entries.action, entries.successor)]
+    refuse(np.append(np.all(again, axis=0), False), "each transition must be given once, got two")
+    return entries
+
+
+def entries_of_dense(
+    transitions: Values,
+    rewards: Values,
+    counts: Values | None,
+    *,
+    absorbing: Values | None,
+    allowed: NDArray[np.bool_] | None,
+    action_axis: int,
+) -> tuple[Transitions, tuple[int, int]]:
+    """The entries of full arrays that are not zero, still unchecked, and the numbers of states and actions."""
+    if action_axis not in (0, 1):
+        raise InputError(f"`action_axis` must be 0 or 1, got {action_axis}")
+    array = as_floats("transitions", transitions)
+    if array.ndim != 3 or array.shape[2] != array.shape[1 - action_axis] or array.size == 0:
+        layout = "[action, state, next state]" if action_axis == 0 else "[state, action, next state]"
+        other = array.ndim == 3 and array.shape[2] == array.shape[action_axis]
+        hint = f"; set `action_axis` to {1 - action_axis}" if other else ""
+        raise InputError(f"`transitions` must be {layout}, got shape {array.shape}{hint}")
+    array = np.moveaxis(array, action_axis, 1)
+    gains = as_floats("rewards", rewards)
+    wanted = {3: array.shape, 2: array.shape[:2], 1: array.shape[2:]}
+    if gains.ndim in (2, 3):
+        gains = np.moveaxis(gains, action_axis, 1)
+    if gains.shape != wanted.get(gains.ndim):
+        raise InputError(
+            "`rewards` must be given for each transition, for each state and action, or for each next state, "
+            f"got shape {np.asarray(rewards).shape} beside transitions of shape {np.asarray(transitions).shape}"
+        )
+    seen = None if counts is None else np.moveaxis(as_floats("counts", counts), action_axis, 1)
+    if seen is not None and seen.shape != array.shape:
+        raise InputError(f"`counts` must have the shape of `transitions`, got {np.asarray(counts).shape}")
+    if allowed is not None and allowed.shape != array.shape[:2]:
+        raise InputError(f"`allowed` must be [state, action] of shape {array.shape[:2]}, got {allowed.shape}")
+    there = np.ones(array.shape[:2], bool) if allowed is None else allowed
+    empty = there & ~as_mask("absorbing", absorbing, len(array))[:, None] & ~array.any(axis=2)
+    if empty.any():
+        s, a = divmod(int(empty.argmax()), array.shape[1])
+        raise InputError(
+            f"probabilities must sum to one over next states, but state {s}, action {a} sums to 0; "
+            "if the action cannot be taken there, say so with `allowed`"
+        )
+    state, action, successor = np.nonzero(array * there[:, :, None])
+    where = {3: (state, action, successor), 2: (state, action), 1: (successor,)}[gains.ndim]
+    entry = state, action, successor
+    times = None if seen is None else as_counts(seen[entry])
+    return Transitions(*entry, array[entry], gains[where], times), array.shape[:2]
+
+
+class Rows(NamedTuple):
+    """Supports padded to the widest row; the padding has probability, reward and count zero."""
+
+    successors: Ints
+    probs: Floats
+    rewards: Floats
+    counts: Ints | None
+
+
+def pack(transitions: Transitions, *, num_states: int, num_actions: int, absorbing: NDArray[np.bool_]) -> Rows:
+    """Rows that sum to one; absorbing states keep to themselves and earn nothing."""
+    entries = transitions.take(~absorbing[transitions.state])
+    row = entries.state * num_actions + entries.action
+    sums = np.bincount(row, entries.probs, minlength=num_states * num_actions)
+    given = np.bincount(row, minlength=num_states * num_actions) > 0
+    bad = given & ~(np.abs(sums - 1) <= SUM_TOLERANCE)
+    if bad.any():
+        state, action = divmod(int(bad.argmax()), num_actions)
+        raise InputError(
+            f"probabilities must sum to one over next states, but state {state}, action {action} sums to "
+            f"{sums[bad.argmax()]:.6g}; {int(bad.sum())} row(s) are wrong in all"
+        )
+    kept = entries.probs > 0
+    row = row[kept]
+    slot = np.arange(len(row)) - np.searchsorted(row, row)
+    width = max(1, int(slot.max(initial=0)) + 1)
+
+    def padded(values: NDArray, at_home: NDArray | int) -> NDArray:
+        flat = np.zeros((num_states * num_actions, width), values.dtype)
+        flat[row, slot] = values[kept]
+        rows = flat.reshape(num_states, num_actions, width)
+        rows[absorbing, :, 0] = at_home
+        return rows
+
+    return Rows(
+        padded(entries.successor, np.flatnonzero(absorbing)[:, None]),
+        padded(entries.probs / sums[entries.state * num_actions + entries.action], 1),
+        padded(entries.rewards, 0),
+        None if entries.counts is None else padded(entries.counts, 0),
+    )
+
+
+def check_rows(
+    rows: Rows, absorbing: NDArray[np.bool_], allowed: NDArray[np.bool_], where: Callable[[int, int], str]
+) -> None:
+    """What every later computation takes for granted about rows; `where` names a state and an action."""
+    successors, probs, rewards, _ = rows
+
+    def refuse(bad: NDArray[np.bool_], problem: str) -> None:
+        if bad.any():
+            raise InputError(f"{where(*divmod(int(bad.argmax()), probs.shape[1]))}: {problem}")
+
+    reachable = probs > 0
+    at_home = np.where(absorbing[:, None], np.arange(len(probs))[:, None], successors[:, :, 0])
+    refuse((~(probs >= 0) | ~np.isfinite(rewards)).sum(axis=2) > 0, "needs probabilities and finite rewards")
+    refuse(
+        np.abs(probs.sum(axis=2) - allowed) > SUM_TOLERANCE,
+        "probabilities must sum to one, or to zero where the action is not allowed",
+    )
+    disorder = reachable[:, :, 1:] & ~(reachable[:, :, :-1] & (np.diff(successors, axis=2) > 0))
+    refuse(disorder.sum(axis=2) > 0, "reachable successors must come first, in ascending order")
+    refuse(
+        absorbing[:, None] & ((probs[:, :, 0] < 1) | (at_home != successors[:, :, 0])),
+        "an absorbing state must lead to itself",
+    )
+    refuse(absorbing[:, None] & (rewards[:, :, 0] != 0), "an absorbing state must earn nothing")

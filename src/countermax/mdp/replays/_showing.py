@@ -1,0 +1,52 @@
+"""What a replay shows, exact or drawn: one line for each episode."""
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from countermax import plotting
+from countermax._core.console import Listing, add_line, listing
+from countermax._core.results import plain
+from countermax.mdp._arrays import Floats
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_MOST_SHOWN = 20  # on a terminal; frames and JSON have them all
+
+
+class ByEpisode(NamedTuple):
+    """The numbers that are shown; one for each episode."""
+
+    episode: tuple[Hashable, ...]
+    observed: Floats
+    counterfactual: Floats
+    effect: Floats
+    standard_deviation: Floats
+
+    def columns(self) -> dict[str, Any]:
+        """For a frame."""
+        return {**self._asdict(), "episode": list(self.episode)}
+
+    def records(self) -> list[dict[str, Any]]:
+        """For JSON."""
+        return [plain(dict(zip(self._fields, row, strict=True))) for row in zip(*self, strict=True)]
+
+    def listing(self, title: str) -> Listing:
+        """For a terminal: the first episodes, then the mean over all of them."""
+        shown = listing(title, [name.replace("_", " ") for name in self._fields])
+        count = len(self.episode)
+        last = min(count, _MOST_SHOWN) - 1
+        for place in range(last + 1):
+            numbers = (f"{column[place]:.4f}" for column in self[1:])
+            add_line(shown, [str(self.episode[place]), *numbers], last=place == last)
+        if count > _MOST_SHOWN:
+            add_line(shown, [f"... {count - _MOST_SHOWN} more", *[""] * 4])
+        means = (f"{np.mean(column):.4f}" for column in self[1:4])
+        add_line(shown, ["mean", *means, ""])
+        return shown
+
+    def plot(self, title: str) -> "Figure":
+        """Effects from the largest to the smallest."""
+        return plotting.draw_waterfall(self.effect, self.standard_deviation, title=title, label="effect on the return")

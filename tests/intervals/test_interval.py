@@ -1,0 +1,40 @@
+"""Confidence intervals and standard errors, against SciPy and by hand."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from countermax import InputError, Interval
+from countermax.intervals import percentile_interval, standard_error
+
+
+def test_the_middle_of_the_resamples_is_numpys_quantile():
+    samples = np.random.default_rng(0).normal(size=(200, 2, 3))
+    found = percentile_interval(samples, 0.9)
+    assert isinstance(found, Interval)
+    np.testing.assert_allclose((found.lower, found.upper), np.quantile(samples, [0.05, 0.95], axis=0))
+    assert found.level == 0.9
+    np.testing.assert_allclose(found.width, found.upper - found.lower)
+
+
+def test_resamples_without_an_answer_do_not_count_for_it():
+    samples = np.array([[1.0, np.nan], [2.0, np.nan], [np.nan, np.nan], [3.0, np.nan]])
+    found = percentile_interval(samples, 0.5)
+    np.testing.assert_allclose(found.lower, [1.5, np.nan])
+    np.testing.assert_allclose(found.upper, [2.5, np.nan])
+    single = percentile_interval(samples[:, 0], 0.5)
+    assert float(single.lower) == pytest.approx(1.5)
+    assert np.isnan(float(percentile_interval(samples[:, 1], 0.5).upper))
+
+
+def test_there_is_no_interval_without_resamples_or_confidence():
+    assert percentile_interval(np.zeros((0, 3)), 0.95) is None
+    for level in (0.0, 1.0, float("nan")):
+        with pytest.raises(InputError, match="`level` must lie between 0 and 1"):
+            percentile_interval(np.zeros((5, 3)), level)
+
+
+def test_the_standard_error_is_scipys():
+    sample = np.random.default_rng(1).exponential(size=50)
+    assert standard_error(sample) == pytest.approx(stats.sem(sample))
+    assert standard_error(sample[:1]) is None

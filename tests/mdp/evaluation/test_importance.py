@@ -1,0 +1,102 @@
+"""Importance sampling: unbiased by enumeration, equal to plain loops."""
+
+import numpy as np
+import pytest
+from processes import MDP, NUM_ACTIONS, NUM_STATES, POLICY, some_episodes
+
+from countermax import InputError
+from countermax.mdp import EpisodeLog, estimate, estimate_policy, policy_value
+from countermax.mdp.evaluation.importance import (
+    doubly_robust,
+    effective_sample_size,
+    importance_estimates,
+    importance_ratios,
+)
+
+BEHAVIOUR = np.random.default_rng(2).dirichlet(3 * np.ones(NUM_ACTIONS), NUM_STATES)
+LOG = some_episodes(MDP, 400, seed=3)
+
+
+def all_episodes(horizon):
+    """Every episode that the process can have, with its probability under the behaviour."""
+    paths = [([state], [], [], MDP.start[state]) for state in range(NUM_STATES) if MDP.start[state]]
+    for _ in range(horizon):
+        longer = []
+        for states, actions, rewards, chance in paths:
+            if MDP.absorbing[states[-1]]:
+                longer.append((states, actions, rewards, chance))
+                continue
+            for action in range(NUM_ACTIONS):
+                reached, probs = MDP.support(states[-1], action)
+                for slot, (successor, prob) in enumerate(zip(reached.tolist(), probs, strict=True)):
+                    gain = MDP.rewards[states[-1], action, slot]
+                    odds = chance * BEHAVIOUR[states[-1], action] * prob
+                    longer.append(([*states, successor], [*actions, action], [*rewards, gain], odds))
+        paths = longer
+    width = max(len(actions) for _, actions, _, _ in paths)
+
+    def padded(row, size):
+        return [*row, *[0] * (size - len(row))]
+
+    log = EpisodeLog(
+        states=np.array([padded(states, width + 1) for states, _, _, _ in paths]),
+        actions=np.array([padded(actions, width) for _, actions, _, _ in paths]),
+        rewards=np.array([padded(rewards, width) for _, _, rewards, _ in paths], float),
+        lengths=np.array([len(actions) for _, actions, _, _ in paths]),
+        num_states=NUM_STATES,
+        num_actions=NUM_ACTIONS,
+    )
+    return log, np.array([chance for _, _, _, chance in paths])
+
+
+def test_importance_sampling_and_doubly_robust_are_unbiased_over_all_episodes():
+    """Each estimator on every single episode, averaged with the episodes' probabilities, is the exact value."""
+    log, chances = all_episodes(2)
+    assert chances.sum() == pytest.approx(1)
+    truth = policy_value(MDP, POLICY, horizon=2)
+    ratios = importance_ratios(log, POLICY, BEHAVIOUR)
+    wrong = estimate(some_episodes(MDP, 300, seed=9), discount=MDP.discount)  # a poor model must do no harm
+    totals = np.zeros(3)
+    for episode, chance in enumerate(chances):
+        one, its = log.select([episode]), ratios[[episode]]
+        found = importance_estimates(one, its, discount=MDP.discount)
+        robust = doubly_robust(wrong, one, POLICY, its, horizon=2)
+        totals += chance * np.array([found.ordinary, found.per_decision, robust])
+    np.testing.assert_allclose(totals, truth, atol=1e-12)
+
+
+def test_estimates_are_those_of_plain_loops():
+    behaviour = estimate_policy(LOG)
+    found = importance_estimates(LOG, importance_ratios(LOG, POLICY, behaviour), discount=0.8)
+    ordinary, per_decision, weights = [], [], []
+    for episode in range(len(LOG)):
+        weight, total, decided = 1.0, 0.0, 0.0
+        for step in range(LOG.lengths[episode]):
+            state, action = LOG.states[episode, step], LOG.actions[episode, step]
+            weight *= POLICY[state, action] / behaviour[state, action]
+            total += 0.8**step * LOG.rewards[episode, step]
+            decided += 0.8**step * weight * LOG.rewards[episode, step]
+        weights.append(weight)
+        ordinary.append(weight * total)
+        per_decision.append(decided)
+    assert found.ordinary == pytest.approx(np.mean(ordinary))
+    assert found.per_decision == pytest.approx(np.mean(per_decision))
+    assert found.weighted == pytest.approx(np.sum(ordinary) / np.sum(weights))
+    size = effective_sample_size(importance_ratios(LOG, POLICY, behaviour))
+    assert size == pytest.approx(np.sum(weights) ** 2 / np.sum(np.square(weights)))
+
+
+def test_with_the_behaviour_as_target_everything_is_the_observed_return():
+    behaviour = estimate_policy(LOG)
+    ratios = importance_ratios(LOG, behaviour, behaviour)
+    found = importance_estimates(LOG, ratios)
+    np.testing.assert_allclose(found, LOG.returns().mean())
+    assert effective_sample_size(ratios) == pytest.approx(len(LOG))
+
+
+def test_bad_input_is_named(as_users_call):
+    never = np.eye(NUM_ACTIONS)[[0, 0, 0, 0]]
+    with pytest.raises(InputError, match=r"but has none for action 1 in state \d \(episode \d+, step \d\)"):
+        importance_ratios(LOG, POLICY, never)
+    with pytest.raises(InputError, match=r"`behaviour` must sum to one in each state, got 2 in state 0"):
+        importance_ratios(LOG, POLICY, 2 * POLICY)

@@ -1,0 +1,39 @@
+"""Which claims are robust: effects by coupling within their bounds."""
+
+import json
+
+import pytest
+from processes import MDP, POLICY, some_episodes
+
+from countermax import InputError
+from countermax.mdp import rank_episodes
+
+LOG = some_episodes(MDP, 12, seed=4)
+
+
+def test_a_ranking_tells_robust_claims_from_others():
+    found = rank_episodes(MDP, LOG, POLICY)
+    frame = found.to_frame()
+    assert frame["effect, Gumbel-max"].is_monotonic_decreasing
+    assert (frame["robust"] == (frame["effect_lower"] > 1e-9)).all()
+    for name in ("Gumbel-max", "inverse CDF"):
+        assert found.bounds.contains(found.effects[name], 1e-9).all()
+    assert "every coupling says so of" in repr(found)
+
+
+def test_a_ranking_shows_itself_in_every_form():
+    found = rank_episodes(MDP, LOG, POLICY, couplings=["maximal"])
+    plain = json.loads(found.to_json())
+    assert plain["couplings"] == ["maximal"]
+    assert [row["episode"] for row in plain["episodes"]] == found.to_frame()["episode"].tolist()
+    first = plain["episodes"][0]
+    assert first["effect_bounds"]["lower"] - 1e-9 <= first["effects"]["maximal"] == found.effects["maximal"].max()
+    assert len(found.listing(3).rows) == 3
+    assert "effect, maximal" in str(found)
+    names = [label.get_text() for label in found.plot(4).axes[0].get_yticklabels()]
+    assert names == [str(each) for each in found.to_frame()["episode"][:4]]
+
+
+def test_a_ranking_needs_a_coupling(as_users_call):
+    with pytest.raises(InputError, match="`couplings` must name at least one coupling"):
+        rank_episodes(MDP, LOG, POLICY, couplings={})

@@ -1,0 +1,39 @@
+"""One decision changed, the rest as it was."""
+
+import jax
+import numpy as np
+import pytest
+from processes import MDP, NUM_ACTIONS, some_episodes
+
+from countermax import GumbelMax, InputError, InverseCDF
+from countermax.mdp import single_decisions
+
+LOG = some_episodes(MDP, 12, seed=4)
+ONE = LOG.select([int(LOG.lengths.argmax())])
+
+
+def test_a_decision_changed_is_a_policy_for_one_step():
+    """The last action of the episode: before it nothing changes, so the effect is that of one step."""
+    last = int(ONE.lengths[0]) - 1
+    state, action, successor = (
+        int(each) for each in (ONE.states[0, last], ONE.actions[0, last], ONE.states[0, last + 1])
+    )
+    found = [each for each in single_decisions(MDP, ONE, GumbelMax(), horizon=last + 1) if each.step == last]
+    assert [each.other_action for each in found] == [1 - action]
+    with jax.enable_x64(True), np.errstate(divide="ignore"):
+        p, q = np.log(MDP.row(state, action)), np.log(MDP.row(state, 1 - action))
+        row = np.asarray(GumbelMax().counterfactual_probs(p, q, successor))
+    reached, _ = MDP.support(state, 1 - action)
+    gained = row[reached] @ MDP.rewards[state, 1 - action, : len(reached)] - ONE.rewards[0, last]
+    assert found[0].effect == pytest.approx(MDP.discount**last * gained, abs=1e-12)
+    assert found[0].effect_bounds.contains(found[0].effect, 1e-9)
+
+
+def test_all_decisions_are_tried_and_sorted():
+    found = single_decisions(MDP, ONE, InverseCDF())
+    assert len(found) == int(ONE.lengths[0]) * (NUM_ACTIONS - 1)
+    effects = [each.effect for each in found]
+    assert effects == sorted(effects, reverse=True)
+    assert all(each.effect_bounds.contains(each.effect, 1e-9) for each in found)
+    with pytest.raises(InputError, match="must hold one episode, got 12; use `select`"):
+        single_decisions(MDP, LOG, InverseCDF())

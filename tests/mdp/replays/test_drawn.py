@@ -1,0 +1,38 @@
+"""Drawn trajectories against the exact law."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from processes import LOG, MDP, NUM_STATES, POLICY
+
+from countermax import GumbelMax, InverseCDF
+from countermax.mdp import replay, sample_replay
+
+
+@pytest.mark.parametrize("coupling", [GumbelMax(), InverseCDF()], ids=lambda each: type(each).__name__)
+def test_drawn_trajectories_follow_the_exact_law(coupling):
+    """False-alarm level 1e-6 for all episodes together; two moments each."""
+    log, num_samples = LOG.select([0, 1, 2]), 4000
+    exact = replay(MDP, log, POLICY, coupling, path=True)
+    drawn = sample_replay(MDP, log, POLICY, coupling, num_samples=num_samples, key=jax.random.key(3))
+    error = np.sqrt(exact.variances / num_samples)
+    assert (np.abs(drawn.returns.mean(axis=1) - exact.values) <= 5.2 * error + 1e-12).all()
+    shares = (drawn.states[:, :, :, None] == np.arange(NUM_STATES)).mean(axis=1)
+    spread = np.sqrt(exact.path * (1 - exact.path) / num_samples)
+    assert (np.abs(shares - exact.path) <= 5.7 * spread + 1e-12).all()
+
+
+def test_drawn_trajectories_show_themselves_in_every_form():
+    drawn = sample_replay(MDP, LOG, POLICY, GumbelMax(), num_samples=5, key=jax.random.key(0))
+    frame = drawn.to_frame()
+    assert len(frame) == 5 * len(LOG)
+    np.testing.assert_allclose(frame.groupby("episode")["counterfactual"].mean(), drawn.returns.mean(axis=1))
+    np.testing.assert_allclose(frame.groupby("episode")["observed"].max(), LOG.returns(MDP.discount))
+    np.testing.assert_allclose(frame["observed"] + frame["effect"], frame["counterfactual"])
+    plain = json.loads(drawn.to_json())
+    np.testing.assert_allclose(plain["returns"], drawn.returns)
+    assert "6 episodes, 5 draws each, by GumbelMax; discount 0.9" in str(drawn)
+    assert isinstance(drawn.plot(), Figure)

@@ -1,0 +1,74 @@
+"""Logs and policies from files: indices and names by one rule, and bad files named by their place."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from processes import ACTIONS, MDP, NUM_ACTIONS, NUM_STATES, STATES, some_episodes, steps_and_decisions, write_frames
+
+from countermax import InputError
+from countermax.mdp import EpisodeLog, read_log_and_policy
+from countermax.mdp.files import policy_from_frame
+
+LOG = some_episodes(MDP, 60, seed=8)
+POLICY = np.array([[0.2, 0.8], [0.5, 0.5], [1.0, 0.0], [0.5, 0.5]])
+
+
+@pytest.fixture
+def files(tmp_path):
+    return write_frames(steps_and_decisions(LOG, POLICY, names=True), tmp_path)
+
+
+def test_names_and_indices_are_read_alike(files, tmp_path):
+    named = read_log_and_policy(*files)
+    indexed = read_log_and_policy(*write_frames(steps_and_decisions(LOG, POLICY), tmp_path))
+    order = [named.log.state_names.index(name) for name in STATES]
+    np.testing.assert_array_equal(np.array(order)[indexed.log.states], named.log.states)
+    actions = [named.log.action_names.index(name) for name in ACTIONS]
+    np.testing.assert_allclose(named.policy[np.ix_(order, actions)], indexed.policy)
+    assert indexed.policy.shape == (NUM_STATES, NUM_ACTIONS)
+
+
+def test_a_policy_without_probabilities_is_certain(tmp_path):
+    steps, _ = steps_and_decisions(LOG, POLICY)
+    steps.to_csv(tmp_path / "steps.csv", index=False)
+    pd.DataFrame({"state": [0, 1, 2], "action": [1, 0, 1]}).to_csv(tmp_path / "policy.csv", index=False)
+    read = read_log_and_policy(tmp_path / "steps.csv", tmp_path / "policy.csv")
+    np.testing.assert_array_equal(read.policy[:3], np.eye(2)[[1, 0, 1]])
+
+
+def test_parquet_logs_are_read_like_csv_ones(files, tmp_path):
+    paths = tmp_path / "steps.parquet", tmp_path / "policy.parquet"
+    for frame, path in zip(steps_and_decisions(LOG, POLICY, names=True), paths, strict=True):
+        frame.to_parquet(path)
+    from_csv, from_parquet = read_log_and_policy(*files), read_log_and_policy(*paths)
+    assert np.array_equal(from_csv.log.states, from_parquet.log.states)
+    assert np.array_equal(from_csv.policy, from_parquet.policy)
+    paths[0].write_bytes(b"PAR1 but not really")
+    with pytest.raises(InputError, match=r"cannot read .*steps\.parquet"):
+        read_log_and_policy(*paths)
+
+
+def test_numbers_beside_names_are_names_in_both_files(tmp_path):
+    """The log counts its states; the policy has one more, which is called by a word. 10 must not become 2."""
+    size = 12
+    steps = pd.DataFrame(
+        {"episode": 0, "step": range(size - 1), "state": range(size - 1), "action": 0, "next_state": range(1, size)}
+    ).assign(reward=0.0)
+    decisions = pd.DataFrame({"state": [*map(str, range(size)), "home"], "action": 0})
+    read = read_log_and_policy(*write_frames((steps, decisions), tmp_path))
+    assert [read.log.state_names[state] for state in read.log.states[0]] == [str(state) for state in range(size)]
+    assert read.policy.shape == (size + 1, 1)
+
+
+def test_a_policy_by_index_suits_a_log_with_names():
+    log = EpisodeLog.from_frame(
+        steps_and_decisions(LOG, POLICY, names=True)[0], state_names=STATES, action_names=ACTIONS
+    )
+    by_name, by_index = (
+        policy_from_frame(steps_and_decisions(LOG, POLICY, names=names)[1], log) for names in (True, False)
+    )
+    np.testing.assert_array_equal(by_name, by_index)
+    np.testing.assert_allclose(by_name[:3], POLICY[:3])
+    _, unknown = steps_and_decisions(LOG, POLICY)
+    with pytest.raises(InputError, match=r"row 5: `state` must lie in 0\.\.3, got 7"):
+        policy_from_frame(unknown.assign(state=[0, 0, 1, 1, 2, 7]), log)
