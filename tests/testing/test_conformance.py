@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from countermax import Gadget1, Gadget2, GumbelMax, Independent, InputError, InverseCDF, Maximal, Optimal
-from countermax.couplings import AbstractMechanism, AbstractSampler
+from countermax.couplings import AbstractMechanism, AbstractSampler, Comonotone
 from countermax.couplings.parts import BinnedInverseCDF
 from countermax.testing import Conformance, Law, check_coupling
 
@@ -30,6 +30,7 @@ COUPLINGS = {
         size, 4, key=KEY, hidden=(8,), correction="accept-reject", rounds=2
     ),
     "Independent": lambda size: Independent(),
+    "Comonotone": lambda size: Comonotone(*np.random.default_rng(1).normal(size=(2, size))),
     "GumbelMax": lambda size: GumbelMax(),
     "InverseCDF": lambda size: InverseCDF(),
     "InverseCDF in another order": lambda size: InverseCDF(np.random.default_rng(0).permutation(size)),
