@@ -1,4 +1,4 @@
-"""The questions that a coupling is checked on, and what it means to break a law."""
+"""The pairs of worlds that a coupling is checked on, and what it means to break a law."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ class BrokenError(Exception):
     """A law does not hold; the message says how it was seen."""
 
 
-class Query(NamedTuple):
+class Case(NamedTuple):
     """Logits of two worlds."""
 
     name: str
@@ -33,7 +33,7 @@ class Query(NamedTuple):
         return float(200 * np.finfo(self.p.dtype).eps * max(1.0, np.sqrt(self.p.size)))
 
 
-def queries(size: int, key: PRNGKeyArray) -> list[Query]:
+def cases(size: int, key: PRNGKeyArray) -> list[Case]:
     """Worlds with zeros, ties and extreme logits, and two that are equal."""
     rng = np.random.default_rng(np.asarray(jax.random.bits(key, (4,))))
     dtype = jnp.zeros(()).dtype
@@ -50,18 +50,18 @@ def queries(size: int, key: PRNGKeyArray) -> list[Query]:
         "tied": (tied_p, tied_q),
         "extreme": (extreme_p, extreme_q),
     }
-    return [Query(name, first.astype(dtype), second.astype(dtype)) for name, (first, second) in pairs.items()]
+    return [Case(name, first.astype(dtype), second.astype(dtype)) for name, (first, second) in pairs.items()]
 
 
-def on_each(asked: list[Query], law: Callable[[Query], float]) -> str:
-    """Checks a law on every query and says how far off the worst of them was."""
+def on_each(tried: list[Case], law: Callable[[Case], float]) -> str:
+    """Checks a law on every case and says how far off the worst of them was."""
     worst = 0.0
-    for query in asked:
+    for case in tried:
         try:
-            worst = max(worst, law(query))
+            worst = max(worst, law(case))
         except BrokenError as broken:
-            raise BrokenError(f"{query.name}: {broken}") from None
-    return f"within {worst:.1g} on {len(asked)} queries"
+            raise BrokenError(f"{case.name}: {broken}") from None
+    return f"within {worst:.1g} in {len(tried)} cases"
 
 
 def close(what: str, found: NDArray[Any], expected: NDArray[Any], tolerance: float) -> float:
