@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 OUT    ?= countermax-demo
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow lint bench results figures examples clean
+.PHONY: demo test test-slow lint bench results results-pages figures examples clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed          ## a bundled clinical trial, its pictures and report.html
@@ -27,11 +27,14 @@ bench: $(VENV)/.developing        ## measures the speed claims; writes benchmark
 	$(BIN)/python -m benchmarks
 
 results: $(VENV)/.developing      ## trains and measures what results/ lacks (hours on a CPU; each cell is kept)
-	$(BIN)/countermax reproduce all --preset paper --out results/paper/paper
+	$(BIN)/countermax reproduce all --preset published --out results/paper/published
 	$(BIN)/countermax reproduce all --preset best --out results/paper/best
 	$(BIN)/countermax reproduce sepsis --seeds 5 --out results/sepsis
-	$(BIN)/countermax reproduce sepsis --seeds 5 --faithful --out results/sepsis
+	$(BIN)/countermax reproduce sepsis --seeds 5 --as-published --out results/sepsis
 	$(BIN)/countermax reproduce trajectories --preset best --out results/trajectories
+
+results-pages: $(VENV)/.installed ## sheets, figures and an index.html from the cells in results/; computes nothing
+	for each in paper/published paper/best sepsis trajectories; do $(BIN)/countermax reproduce plot results/$$each || exit 1; done
 
 figures: $(VENV)/.installed       ## redraws the README's pictures
 	$(BIN)/countermax demo --out $(VENV)/figures

@@ -17,7 +17,7 @@ from countermax.couplings import AbstractCoupling
 from countermax.learning import RandomPairs, Relaxed, SquaredDifference
 
 PAPER_QUALITY = 8.76 / 8.14 - 1  # Gadget 2 in the column `independent` of the paper's Table 1
-STORED_RUN = Path(__file__).parent.parent / "results/paper/paper/cells/table1/independent-gadget-2.json"
+STORED_RUN = Path(__file__).parent.parent / "results/paper/published/cells/table1/independent-gadget-2.json"
 ADAM = optax.adam(1e-3)
 
 

@@ -48,6 +48,14 @@ def _fastest(function: Callable[[], object], repeat: int = 3) -> float:
     return min(times)
 
 
+def _mean(function: Callable[[], object], repeat: int) -> float:
+    function()  # compiles
+    start = time.perf_counter()
+    for _ in range(repeat):
+        function()
+    return (time.perf_counter() - start) / repeat
+
+
 def _rows_per_second(size: int, count: int) -> Iterator[Row]:
     frame = table(size, count)
     aim = "aim: at least 100,000" if size == 10 else ""
@@ -121,9 +129,14 @@ def _files(size: int, count: int) -> Iterator[Row]:
 def _dowhy(count: int) -> Iterator[Row]:
     import networkx as nx
     from dowhy import gcm
+    from sklearn.dummy import DummyClassifier
     from sklearn.linear_model import LogisticRegression
 
-    from countermax.integrations.dowhy import assign_categorical_mechanisms, counterfactual_probabilities
+    from countermax.integrations.dowhy import (
+        CategoricalMechanism,
+        assign_categorical_mechanisms,
+        counterfactual_probabilities,
+    )
 
     rng = np.random.default_rng(0)
     arm, age = rng.choice(["placebo", "drug"], count), rng.normal(size=count)
@@ -139,3 +152,10 @@ def _dowhy(count: int) -> Iterator[Row]:
     yield Row(f"DoWhy: gcm.counterfactual_samples of {count} rows, K=3", count / spent, "counterfactuals per second")
     spent = _fastest(lambda: counterfactual_probabilities(model, change, data), 5)
     yield Row(f"DoWhy: exact probabilities of {count} rows, K=3", count / spent, "rows per second")
+    for rarity in (1e-4, 1e-6):
+        rare = CategoricalMechanism(DummyClassifier(strategy="prior"), smoothing=2 * rarity, random_state=0)
+        parents, target = np.zeros((1000, 1)), np.array(["usual"] * 999 + ["rare"])
+        rare.fit(parents, target)
+        rare.classifier_model.sklearn_model.class_prior_ = np.array([0.0, 1.0])  # the smoothing is all that is left
+        spent = _mean(lambda rare=rare: rare.estimate_noise(np.array(["rare"] * 5), np.zeros((5, 1))), 10)
+        yield Row(f"DoWhy: noise of 5 rows whose class has probability {rarity:.0e}", spent, "s", "mean of 10")

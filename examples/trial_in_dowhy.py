@@ -12,7 +12,7 @@ import pandas as pd
 from dowhy import gcm
 from sklearn.linear_model import LogisticRegression
 
-from countermax import GumbelMax, InverseCDF
+from countermax import Bounds, GumbelMax, InverseCDF
 from countermax.integrations.dowhy import CategoricalMechanism, counterfactual_probabilities, counterfactual_table
 from countermax.plotting import draw_answers, picture
 
@@ -30,7 +30,7 @@ def patients(count: int = 800) -> pd.DataFrame:
 
 
 def fitted(data: pd.DataFrame, mechanism: GumbelMax | InverseCDF) -> gcm.InvertibleStructuralCausalModel:
-    """Arm and age cause the outcome; the mechanism says how worlds hang together."""
+    """Arm and age cause the outcome; the mechanism says how worlds are coupled."""
     model = gcm.InvertibleStructuralCausalModel(nx.DiGraph([("arm", "outcome"), ("age", "outcome")]))
     model.set_causal_mechanism("arm", gcm.EmpiricalDistribution())
     model.set_causal_mechanism("age", gcm.EmpiricalDistribution())
@@ -61,10 +61,12 @@ def main(folder: Path) -> dict[str, np.ndarray]:
     bounds = {}
     for kind in ("any", "stable"):
         table = counterfactual_table(model, with_drug, patient, "outcome", bounds=kind)
-        ends = [[f"counterfactual_{outcome}_{end}" for outcome in OUTCOMES] for end in ("lower", "upper")]
-        bounds[kind] = tuple(table[names].to_numpy()[0] for names in ends)
-    low, high = (ends[2] for ends in bounds["any"])
-    print(f"Data alone allow anything from {low:.2f} to {high:.2f} for 'well'.")
+        lower, upper = (
+            table[[f"counterfactual_{outcome}_{limit}" for outcome in OUTCOMES]].to_numpy()[0]
+            for limit in ("lower", "upper")
+        )
+        bounds[kind] = Bounds(lower, upper)
+    print(f"Data alone allow anything from {bounds['any'].lower[2]:.2f} to {bounds['any'].upper[2]:.2f} for 'well'.")
 
     figure = draw_answers(
         answers, OUTCOMES, bounds["any"], bounds["stable"], "Died on placebo. What would the drug have done?"

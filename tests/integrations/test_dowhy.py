@@ -4,7 +4,7 @@ import copy
 import pickle
 
 import jax
-import networkx as nx
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,63 +12,13 @@ from numpy.testing import assert_allclose
 from scipy import stats
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
+from trial import CLASSES, DATA, TO_B, fitted, gcm
 
-from countermax import Gadget1, Gadget2, GumbelMax, InputError, InverseCDF, Maximal
-from countermax.tables import counterfactuals
+from countermax import Gadget1, Gadget2, GumbelMax, Independent, InputError, InverseCDF, Maximal
+from countermax.couplings import AbstractMechanism
+from countermax.integrations.dowhy import CategoricalMechanism, counterfactual_probabilities
 
-gcm = pytest.importorskip("dowhy.gcm")
-from countermax.integrations.dowhy import (  # noqa: E402
-    CategoricalMechanism,
-    assign_categorical_mechanisms,
-    counterfactual_probabilities,
-    counterfactual_table,
-)  # fmt: skip
-
-CLASSES = ["dead", "ill", "well"]
-TO_B = {"drug": lambda _: "B"}
 FALSE_ALARM = 1e-6  # of each statistical test; the seeds are fixed
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quiet():
-    gcm.config.disable_progress_bars()
-    gcm.config.set_default_n_jobs(1)
-    yield
-    gcm.config.enable_progress_bars()
-
-
-def trial(count=300):
-    """A drug (text), age (a number) and status (text, one class rare), whether at home (boolean), and what it cost."""
-    rng = np.random.default_rng(0)
-    drug, age = np.where(rng.integers(0, 2, count), "B", "A"), rng.normal(size=count)
-    better = (drug == "B").astype(float)
-    logits = np.stack([0 * age - 0.5 * age, 0.5 + 0.8 * better, 1.5 * better + 0.3 * age], axis=1)
-    status = np.array(CLASSES)[(logits + rng.gumbel(size=(count, 3))).argmax(axis=1)]
-    status[:4] = "lost"
-    home = rng.random(count) < np.where(status == "well", 0.8, 0.3)
-    cost = 3.0 * (status == "ill") + 5 * (status == "dead") + age + rng.normal(size=count)
-    return pd.DataFrame({"drug": drug, "age": age, "status": status, "home": home, "cost": cost})
-
-
-DATA = trial()
-GRAPH = [("drug", "status"), ("age", "status"), ("status", "home"), ("status", "cost"), ("age", "cost")]
-
-
-def fitted(mechanism=GumbelMax(), data=DATA, **options):  # noqa: B008
-    model = gcm.InvertibleStructuralCausalModel(nx.DiGraph(GRAPH))
-    for root in ("drug", "age"):
-        model.set_causal_mechanism(root, gcm.EmpiricalDistribution())
-    model.set_causal_mechanism("cost", gcm.AdditiveNoiseModel(gcm.ml.create_linear_regressor()))
-    classifier = LogisticRegression(max_iter=300)
-    model.set_causal_mechanism("status", CategoricalMechanism(classifier, mechanism, **options))
-    model.set_causal_mechanism("home", CategoricalMechanism(LogisticRegression(), **options))
-    gcm.fit(model, data)
-    return model
-
-
-@pytest.fixture(scope="module")
-def model():
-    return fitted()
 
 
 @pytest.fixture(scope="module")
@@ -90,37 +40,6 @@ def test_a_text_outcome_has_counterfactuals_where_dowhys_own_mechanism_has_none(
     assert (samples["drug"] == "B").all()
 
 
-def test_an_outcome_of_zeros_and_ones_stays_one_where_dowhys_own_mechanism_invents_a_class():
-    """From DoWhy's tracker: heart rate raised by a tenth, and exercise angina (0 or 1) comes out as -1."""
-    rng = np.random.default_rng(1)
-    rate = rng.normal(150, 20, 300)
-    angina = (rng.random(300) < 1 / (1 + np.exp((rate - 140) / 10))).astype(int)
-    sick = (rng.random(300) < 0.2 + 0.5 * angina).astype(int)
-    data = pd.DataFrame({"rate": rate, "angina": angina, "sick": sick})
-    raised = {"rate": lambda value: 1.1 * value}
-    edges = [("rate", "angina"), ("angina", "sick")]
-    stock = gcm.InvertibleStructuralCausalModel(nx.DiGraph(edges))
-    stock.set_causal_mechanism("rate", gcm.EmpiricalDistribution())
-    for node in ("angina", "sick"):  # what gcm.auto assigns to whole numbers
-        own = gcm.causal_mechanisms.DiscreteAdditiveNoiseModel(gcm.ml.create_linear_regressor())
-        stock.set_causal_mechanism(node, own)
-    gcm.fit(stock, data)
-    assert -1 in set(gcm.counterfactual_samples(stock, raised, data)["angina"])
-
-    model = gcm.InvertibleStructuralCausalModel(nx.DiGraph(edges))
-    found = assign_categorical_mechanisms(model, data, classifier=LogisticRegression())
-    assert set(found) == {"angina", "sick"}
-    assert "two whole numbers" in found["angina"]
-    gcm.fit(model, data)
-    samples = gcm.counterfactual_samples(model, raised, data)
-    assert set(samples["angina"]) == {0, 1}
-    assert set(samples["sick"]) == {0, 1}
-    assert (samples["angina"] <= angina).all()  # Gumbel-max: a change that makes angina rarer gives it to nobody
-    exact = counterfactual_probabilities(model, raised, data)
-    assert list(exact) == ["angina"]
-    assert list(exact["angina"].columns) == [0, 1]
-
-
 @pytest.mark.parametrize("mechanism", ["Gumbel-max", "inverse CDF", "gadget"])
 def test_no_intervention_returns_the_data(mechanism, gadget, model):
     made = {"Gumbel-max": None, "inverse CDF": InverseCDF([2, 0, 3, 1]), "gadget": gadget}[mechanism]
@@ -130,6 +49,43 @@ def test_no_intervention_returns_the_data(mechanism, gadget, model):
         for node in ("drug", "status", "home"):
             assert samples[node].tolist() == rows[node].tolist()
         assert_allclose(samples["cost"], rows["cost"])
+
+
+class TwoFaced(AbstractMechanism):
+    """A mechanism that this library does not have: half of all people have the outcomes in the opposite order."""
+
+    @property
+    def num_outcomes(self):
+        return None
+
+    def noise(self, num_outcomes, *, key, dtype=float):
+        key_face, key_place = jax.random.split(key)
+        return {"opposed": jax.random.bernoulli(key_face), "place": jax.random.uniform(key_place, (), dtype)}
+
+    def _respond(self, noise, log_p):
+        backwards = InverseCDF(jnp.arange(log_p.size)[::-1])
+        responses = (each._respond(noise["place"], log_p) for each in (backwards, InverseCDF()))
+        return jnp.where(noise["opposed"], *responses)
+
+    def _abduct(self, log_p, x, *, key):
+        raise NotImplementedError  # not needed here
+
+
+def test_a_mechanism_of_ones_own_works_like_the_others():
+    used = fitted(TwoFaced())
+    gcm.util.general.set_random_seed(5)
+    for rows in (DATA, DATA[:1]):
+        assert gcm.counterfactual_samples(used, {}, rows)["status"].tolist() == rows["status"].tolist()
+    seen = DATA[(DATA["drug"] == "A") & (DATA["status"] == "ill")][:1]
+    orders = [InverseCDF(), InverseCDF([3, 2, 1, 0])]
+    law = sum(counterfactual_probabilities(used, TO_B, seen, coupling=each)["status"].to_numpy()[0] for each in orders)
+    many = gcm.counterfactual_samples(used, TO_B, pd.concat([seen] * 5000, ignore_index=True))["status"]
+    labels = used.causal_mechanism("status").labels.values
+    counts = many.value_counts().reindex(list(labels), fill_value=0).to_numpy()
+    assert counts[law == 0].sum() == 0
+    assert stats.chisquare(counts[law > 0], law[law > 0] / 2 * 5000).pvalue > FALSE_ALARM
+    with pytest.raises(InputError, match="mechanism of node 'status', TwoFaced, has no exact law; draw samples"):
+        counterfactual_probabilities(used, TO_B, seen)
 
 
 @pytest.mark.parametrize("mechanism", ["Gumbel-max", "inverse CDF", "gadget"])
@@ -149,70 +105,6 @@ def test_samples_have_the_exact_probabilities(mechanism, gadget):
     assert stats.chisquare(counts[possible], expected).pvalue > FALSE_ALARM
 
 
-def test_exact_probabilities_are_those_of_the_classifier_and_the_mechanism(model):
-    rows = DATA.set_index(DATA.index + 1000)
-    mechanism = model.causal_mechanism("status")
-    before, after = DATA[["age", "drug"]], DATA[["age", "drug"]].assign(drug="B")
-    p, q = (mechanism.classifier_model.predict_probabilities(table.to_numpy()) for table in (before, after))
-    p, q = ((1 - 1e-6) * probs + 1e-6 / 4 for probs in (p, q))
-    labels = list(mechanism.classifier_model.classes)
-    expected = counterfactuals(rows, outcome="status", factual=p, counterfactual=q, labels=labels)
-    found = counterfactual_probabilities(model, TO_B, rows, nodes=["status"])["status"]
-    assert list(found.columns) == labels
-    assert_allclose(found, expected[[f"counterfactual_{label}" for label in labels]])
-    assert found.index.equals(rows.index)
-    table = counterfactual_table(model, TO_B, rows, "status")
-    pd.testing.assert_frame_equal(table, expected)
-    other = counterfactual_probabilities(model, TO_B, rows, mechanism="inverse-cdf")["status"]
-    assert (np.abs(other - found) > 0.01).any(axis=None)
-    for answer in (found, other):
-        for label in labels:
-            assert (answer[label] >= table[f"counterfactual_{label}_lower"] - 1e-9).all()
-            assert (answer[label] <= table[f"counterfactual_{label}_upper"] + 1e-9).all()
-
-
-def test_nodes_whose_parents_are_known_in_probability_only_are_told_apart(model, as_users_call):
-    with pytest.raises(InputError, match="'home' cannot be answered for exactly: its parent 'status' is known in prob"):
-        counterfactual_probabilities(model, TO_B, DATA, nodes=["home"])
-    with pytest.raises(InputError, match="no categorical node can be answered for .*the change reaches none"):
-        counterfactual_probabilities(model, {"cost": lambda cost: 2 * cost}, DATA)
-    with pytest.raises(InputError, match="must be functions of the old value, got 'B' for 'drug'"):
-        counterfactual_probabilities(model, {"drug": "B"}, DATA)
-    with pytest.raises(InputError, match="must change nodes of the model"):
-        counterfactual_probabilities(model, {"dose": lambda _: 1}, DATA)
-    with pytest.raises(InputError, match="a column for each node, got none for 'home'"):
-        counterfactual_probabilities(model, TO_B, DATA.drop(columns="home"))
-    set_anyway = counterfactual_probabilities(model, TO_B | {"status": lambda _: "well"}, DATA)
-    assert list(set_anyway) == ["home"]
-    by_old_value = TO_B | {"status": lambda status: "ill" if status == "dead" else status}
-    with pytest.raises(InputError, match="a function of a value that is known in probability only"):
-        counterfactual_probabilities(model, by_old_value, DATA)
-
-
-def test_what_follows_through_an_additive_noise_model_is_known():
-    rng = np.random.default_rng(0)
-    dose = rng.normal(size=200)
-    level = 2 * dose + rng.normal(size=200)
-    data = pd.DataFrame(
-        {"dose": dose, "level": level, "ill": np.where(level + rng.logistic(size=200) > 0, "yes", "no")}
-    )
-    model = gcm.InvertibleStructuralCausalModel(nx.DiGraph([("dose", "level"), ("level", "ill")]))
-    model.set_causal_mechanism("dose", gcm.EmpiricalDistribution())
-    model.set_causal_mechanism("level", gcm.AdditiveNoiseModel(gcm.ml.create_linear_regressor()))
-    model.set_causal_mechanism("ill", CategoricalMechanism(LogisticRegression()))
-    gcm.fit(model, data)
-    more = {"dose": lambda value: value + 1}
-    found = counterfactual_table(model, more, data, "ill", bounds="none")
-    slope = model.causal_mechanism("level").prediction_model.sklearn_model.coef_[0]
-    mechanism = model.causal_mechanism("ill")
-    q = mechanism.probabilities((level + slope)[:, None])
-    expected = counterfactuals(
-        data, outcome="ill", factual=mechanism.probabilities(level[:, None]), counterfactual=q,
-        labels=["no", "yes"], bounds="none",
-    )  # fmt: skip
-    pd.testing.assert_frame_equal(found, expected)
-
-
 def test_dowhys_seed_and_a_seed_of_its_own_reproduce_samples(model):
     def draw(used):
         return gcm.counterfactual_samples(used, TO_B, DATA)["status"].tolist()
@@ -224,7 +116,7 @@ def test_dowhys_seed_and_a_seed_of_its_own_reproduce_samples(model):
     assert seeded(1) == seeded(1) != seeded(2)
     first, second = fitted(random_state=7), fitted(random_state=7)
     one, two = draw(first), draw(first)
-    assert one != two  # every call draws anew
+    assert one != two  # every call draws again
     assert [draw(second), draw(second)] == [one, two]
     again = first.causal_mechanism("status").clone()
     again.fit(DATA[["age", "drug"]].to_numpy(), DATA["status"].to_numpy())
@@ -248,6 +140,19 @@ def test_one_noise_shows_the_same_individual_in_every_world(model):
     pd.testing.assert_frame_equal(first, second)
     same = gcm.counterfactual_samples(model, {}, noise_data=noise)
     assert same["status"].tolist() == DATA["status"].tolist()
+
+
+def test_noise_that_was_stored_shows_the_same_individual_again(model, tmp_path):
+    from dowhy.gcm._noise import compute_noise_from_data
+
+    noise = compute_noise_from_data(model, DATA)
+    expected = gcm.counterfactual_samples(model, TO_B, noise_data=noise)
+    for digits in (None, "%.15g"):  # as pandas writes numbers, and as a spreadsheet keeps them
+        noise.to_csv(tmp_path / "noise.csv", index=False, float_format=digits)
+        stored = pd.read_csv(tmp_path / "noise.csv")
+        found = gcm.counterfactual_samples(model, TO_B, noise_data=stored)
+        for node in ("status", "home"):
+            assert found[node].tolist() == expected[node].tolist()
 
 
 @pytest.mark.parametrize("carry", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
@@ -280,52 +185,6 @@ def test_other_questions_of_dowhy_take_the_node_as_categorical(model):
     assert "status" in report.pnl_assumptions
 
 
-def test_average_effects_of_a_text_outcome_with_two_classes():
-    rng = np.random.default_rng(0)
-    drug = rng.integers(0, 2, 400).astype(bool)
-    data = pd.DataFrame({"drug": drug, "alive": np.where(rng.random(400) < 0.4 + 0.3 * drug, "yes", "no")})
-    model = gcm.InvertibleStructuralCausalModel(nx.DiGraph([("drug", "alive")]))
-    found = assign_categorical_mechanisms(model, data, classifier=LogisticRegression())
-    assert found["drug"].startswith("booleans; a root node")
-    gcm.fit(model, data)
-    gcm.util.general.set_random_seed(0)
-    effect = gcm.average_causal_effect(
-        model, "alive", {"drug": lambda _: True}, {"drug": lambda _: False}, num_samples_to_draw=4000
-    )
-    mechanism = model.causal_mechanism("alive")
-    yes = mechanism.estimate_probabilities(np.array([[False], [True]]))[:, 1]
-    # 4,000 draws in each world: a standard error of at most 0.011; five of them, a false alarm in 1,700,000 runs.
-    assert abs(effect - (yes[1] - yes[0])) < 0.056
-
-
-def test_classes_of_other_kinds_are_found_and_kept():
-    rng = np.random.default_rng(0)
-    count = 120
-    data = pd.DataFrame({"group": pd.Categorical(rng.choice(["a", "b"], count)), "x": rng.normal(size=count)})
-    data["grade"] = rng.integers(1, 4, count) * 10  # whole numbers that are classes, if somebody says so
-    data["passed"] = data["grade"] + 10 * data["x"] > 20
-    edges = [("group", "grade"), ("x", "grade"), ("grade", "passed"), ("x", "passed")]
-    model = gcm.InvertibleStructuralCausalModel(nx.DiGraph(edges))
-    options = {"classifier": LogisticRegression(), "random_state": 1}
-    named = assign_categorical_mechanisms(
-        model, data, nodes=["grade"], mechanism={"grade": InverseCDF()}, others=False, **options
-    )
-    assert list(named) == ["grade"]
-    rest = assign_categorical_mechanisms(model, data, **options)
-    assert set(rest) == {"group", "passed"}
-    gcm.fit(model, data)
-    samples = gcm.counterfactual_samples(model, {}, data)
-    assert samples["grade"].tolist() == data["grade"].tolist()
-    assert samples["passed"].dtype == bool
-    changed = gcm.counterfactual_samples(model, {"x": lambda x: x + 1}, data)
-    assert set(changed["grade"]) <= {10, 20, 30}
-    assert isinstance(model.causal_mechanism("grade").mechanism, InverseCDF)
-    with pytest.raises(InputError, match="each node that is named, got 'grades'"):
-        assign_categorical_mechanisms(model, data, nodes=["grades"])
-    with pytest.raises(InputError, match="a column for each node, got none for 'group'"):
-        assign_categorical_mechanisms(model, data.drop(columns="group"))
-
-
 def test_labels_give_the_order_that_the_mechanism_counts_in():
     labels = ["well", "lost", "ill", "dead", "cured"]  # one of them never seen
     used = CategoricalMechanism(LogisticRegression(max_iter=300), InverseCDF(), labels=labels)
@@ -334,9 +193,12 @@ def test_labels_give_the_order_that_the_mechanism_counts_in():
     probs = used.probabilities(parents)
     assert_allclose(probs[:, 0], used.estimate_probabilities(parents)[:, 3])
     assert (probs[:, 4] == 0).all()
-    noise = np.linspace(0, 1, len(parents), endpoint=False)
-    codes = (probs.cumsum(axis=1) <= noise[:, None]).sum(axis=1)
-    assert used.evaluate(parents, noise)[:, 0].tolist() == [labels[code] for code in codes]
+    noise = used.draw_noise_samples(1000)
+    worlds = [np.array([[age, drug]] * 1000, object) for age, drug in ((-1.0, "A"), (1.0, "B"))]
+    first, second = ([labels.index(label) for label in used.evaluate(world, noise)[:, 0]] for world in worlds)
+    order = np.lexsort((second, first))  # ranks are preserved: who is ahead in one world is not behind in the other
+    assert (np.diff(np.array(second)[order]) >= 0).all()
+    assert len(set(second)) > 2
     with pytest.raises(InputError, match="must name every class in the data, but 'lost' is not there"):
         CategoricalMechanism(LogisticRegression(), labels=CLASSES).fit(parents, status)
 
@@ -344,7 +206,7 @@ def test_labels_give_the_order_that_the_mechanism_counts_in():
 def test_a_class_that_the_classifier_rules_out_is_explained_by_smoothing_or_named():
     parents, status = DATA[["age"]].to_numpy(), DATA["status"].to_numpy()
     tree = DecisionTreeClassifier(max_depth=6, random_state=0)
-    sharp, smooth = CategoricalMechanism(tree, smoothing=0), CategoricalMechanism(tree)
+    sharp, smooth = CategoricalMechanism(tree, smoothing=0), CategoricalMechanism(tree, smoothing=1e-4)
     for used in (sharp, smooth):
         used.fit(parents, status)
     ruled_out = np.flatnonzero(sharp.probabilities(parents)[:, 0] == 0)[:3]
@@ -357,12 +219,14 @@ def test_a_class_that_the_classifier_rules_out_is_explained_by_smoothing_or_name
         smooth.estimate_noise(np.array(["cured"]), parents[:1])
 
 
-def test_what_cannot_work_is_refused_with_the_reason(gadget):
+def test_what_cannot_work_is_refused_with_the_reason(gadget, as_users_call):
     parents, status = DATA[["age"]].to_numpy(), DATA["status"].to_numpy()
-    with pytest.raises(InputError, match="Gadget 1 is not: it reads its noise by rows in one world"):
-        CategoricalMechanism(mechanism=Gadget1(3, key=jax.random.key(0), hidden=(4,)))
+    gadget1 = Gadget1(3, key=jax.random.key(0), hidden=(4,))
     for options, words in (
-        ({"mechanism": Maximal()}, "got Maximal: only these are one function"),
+        ({"mechanism": gadget1}, "got Gadget1: the other world sees its noise rearranged, so that outcomes could chan"),
+        ({"mechanism": Maximal()}, "one function of noise and logits .*got Maximal: it has no noise"),
+        ({"mechanism": Independent()}, "got Independent: it has no noise that all worlds share"),
+        ({"mechanism": GumbelMax}, "got GumbelMax: a class; make an instance"),
         ({"classifier": object()}, "must have `fit` and `predict_proba`"),
         ({"smoothing": 1.0}, r"`smoothing` must lie in \[0, 1\)"),
     ):
@@ -371,7 +235,7 @@ def test_what_cannot_work_is_refused_with_the_reason(gadget):
     for target, mechanism, words in (
         (DATA["cost"].to_numpy(), GumbelMax(), "must hold classes, got numbers"),
         (np.full(len(status), "well"), GumbelMax(), "at least two classes"),
-        (np.where(status == "lost", "ill", status), gadget, "for 3 outcomes, got one for 4"),
+        (np.where(status == "lost", "ill", status), gadget, "this Gadget2 is for 4 outcomes, but the logits have 3"),
     ):
         with pytest.raises(InputError, match=words):
             CategoricalMechanism(LogisticRegression(), mechanism).fit(parents, target)

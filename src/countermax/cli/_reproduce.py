@@ -1,4 +1,4 @@
-"""The commands that compute the paper's experiments anew: `reproduce` and, within it, `plot`."""
+"""The command that computes the paper's experiments again: `reproduce` and, within it, `plot`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -20,7 +20,7 @@ def reproduce(
     ],
     folder: Annotated[Path | None, typer.Argument(help=f"With {_PLOT}: the folder of stored results.")] = None,
     preset: Annotated[
-        str, typer.Option(help="quick: minutes; paper: the paper's settings and objective; best: ours.")
+        str, typer.Option(help="quick: minutes; published: the paper's settings and objective; best: ours.")
     ] = "quick",
     seeds: Annotated[int | None, typer.Option(min=1, help="How many seeds; each preset has its own number.")] = None,
     out: Annotated[Path | None, typer.Option(help="Where results go; by default countermax-results/PRESET.")] = None,
@@ -28,11 +28,11 @@ def reproduce(
     train_only: Annotated[
         bool, typer.Option("--train-only", help="Train and store; measure later with the same command without this.")
     ] = False,
-    faithful: Annotated[
-        bool, typer.Option("--faithful", help="With sepsis: the published pipeline, flaws included.")
+    as_published: Annotated[
+        bool, typer.Option("--as-published", help="With sepsis: the published pipeline, flaws included.")
     ] = False,
 ) -> None:
-    """Compute the paper's experiments anew; a second call goes on where the first one stopped.
+    """Compute the paper's experiments again; a second call resumes where the first one stopped.
 
     Examples: countermax reproduce all; countermax reproduce table1 --preset best --out results;
     countermax reproduce plot results
@@ -47,10 +47,10 @@ def reproduce(
         return
     if folder is not None:
         raise InputError(f"{folder} was not expected: only {_PLOT} takes a folder; use --out to say where results go")
-    if faithful and experiment != "sepsis":
-        raise InputError(f"--faithful is for sepsis, got {experiment}")
+    if as_published and experiment != "sepsis":
+        raise InputError(f"--as-published is for sepsis, got {experiment}")
     target = Path("countermax-results") / preset if out is None else out
-    names = list(_SYNTHETIC) if experiment == _ALL else ["sepsis-faithful" if faithful else experiment]
+    names = list(_SYNTHETIC) if experiment == _ALL else ["sepsis-as-published" if as_published else experiment]
     try:
         written = reproduce(names, target, preset=preset, seeds=seeds, jobs=jobs, train_only=train_only)
     except Interrupted as error:

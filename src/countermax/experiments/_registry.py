@@ -6,12 +6,12 @@ from pathlib import Path
 from countermax._core.errors import InputError
 from countermax._core.files import writable_folder
 from countermax.experiments.engine import AbstractExperiment, Store, checked_preset, run_plan, write_documents
-from countermax.experiments.sepsis import FaithfulSepsis, Sepsis
+from countermax.experiments.sepsis import Sepsis, SepsisAsPublished
 from countermax.experiments.synthetic import Couplings, Maximality, Table1
 from countermax.experiments.trajectories import Trajectories
 
 EXPERIMENTS: dict[str, AbstractExperiment] = {
-    each.name: each for each in (Maximality(), Table1(), Couplings(), Sepsis(), FaithfulSepsis(), Trajectories())
+    each.name: each for each in (Maximality(), Table1(), Couplings(), Sepsis(), SepsisAsPublished(), Trajectories())
 }
 
 
@@ -25,15 +25,15 @@ def reproduce(
     train_only: bool = False,
     progress: bool | None = None,
 ) -> list[Path]:
-    """Computes what is not stored yet in `out`, then writes tables, figures and the page; returns the files.
+    """Computes what is not stored yet in `out`, then writes sheets, figures and the page; returns the files.
 
     Args:
-        names: Experiments, by name.
-        out: The folder of results; a second call goes on where the first one stopped.
-        preset: `quick`, `paper` or `best`.
+        names: Names of experiments.
+        out: The folder of results; a second call resumes.
+        preset: `quick`, `published` or `best`.
         seeds: How many seeds; by default as many as the preset has.
-        jobs: Cells computed at once.
-        train_only: Train everything and measure nothing; the same call without it measures.
+        jobs: How many cells to compute at once.
+        train_only: Whether to train everything and measure nothing; the same call without it measures.
         progress: Whether to show a bar; by default if the output is a terminal.
     """
     unknown = [name for name in names if name not in EXPERIMENTS]
@@ -48,5 +48,5 @@ def reproduce(
 
 
 def redraw(folder: str | Path) -> list[Path]:
-    """Writes tables, figures and the page again from what is stored; computes nothing."""
+    """Writes sheets, figures and the page again from what is stored; computes nothing."""
     return write_documents(EXPERIMENTS, Store(folder))

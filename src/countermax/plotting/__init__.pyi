@@ -16,3 +16,4 @@ from ._style import colours as colours
 from ._style import house_style as house_style
 from ._style import picture as picture
 from ._trajectory import draw_trajectory as draw_trajectory
+from ._verdicts import draw_verdicts as draw_verdicts

@@ -22,7 +22,7 @@ _DIAMOND: dict[str, Any] = {
 def draw_noise_scales(
     points: Sequence[tuple[float, float, float]], published: Mapping[float, float], references: Mapping[str, float]
 ) -> Figure:
-    """Loss against the noise scale of training, with error bars; fixed mechanisms as lines."""
+    """Loss against the noise scale of training, with error bars; fixed couplings as lines."""
     scales = list(published)
     place = {scale: index for index, scale in enumerate(scales)}  # evenly spaced: they grow fourfold, and zero is one
     palette = colours(["Gadget 2", *references])
@@ -76,7 +76,7 @@ def draw_distances(
     columns: Sequence[str],
     title: str,
 ) -> Figure:
-    """Percent above the optimum by task, on a scale that shows 0.1 % and 600 %; published figures as open diamonds."""
+    """Percent above the optimum by task, on a scale that shows 0.1 % and 600 %; published values as open diamonds."""
     palette = colours(list(ours))
     with house_style():
         figure = Figure(figsize=(max(4.6, 1.7 * len(columns) + 1.6), 3.4), layout="constrained")
@@ -116,7 +116,7 @@ def draw_gallery(gallery: Mapping[str, Mapping[str, tuple[Floats, float]]]) -> F
             for axes in line[len(panels) :]:
                 axes.axis("off")
             for axes, (name, (joint, variance)) in zip(line, panels.items(), strict=False):
-                # The square root brings out the small probabilities that tell the couplings apart.
+                # The square root brings out the small probabilities by which couplings differ.
                 axes.imshow(np.sqrt(joint), cmap="Blues", vmin=0, vmax=np.sqrt(brightest))
                 axes.set_title(f"{literal(name)}\nvariance {variance:.3f}", fontsize=9)
                 axes.set_xticks([])

@@ -5,5 +5,5 @@ probability `false_alarm` at most (Bonferroni), and a fixed key makes the verdic
 """
 
 from countermax.testing._check import check_coupling as check_coupling
-from countermax.testing._report import Conformance as Conformance
-from countermax.testing._report import Law as Law
+from countermax.testing._conformance import Conformance as Conformance
+from countermax.testing._conformance import Law as Law

@@ -2,15 +2,15 @@
 
 from countermax.experiments.engine._base import AbstractExperiment as AbstractExperiment
 from countermax.experiments.engine._base import Cell as Cell
+from countermax.experiments.engine._base import CellContext as CellContext
 from countermax.experiments.engine._base import Result as Result
 from countermax.experiments.engine._base import Section as Section
-from countermax.experiments.engine._base import Workshop as Workshop
 from countermax.experiments.engine._base import checked_preset as checked_preset
 from countermax.experiments.engine._document import write_documents as write_documents
 from countermax.experiments.engine._plan import Interrupted as Interrupted
 from countermax.experiments.engine._plan import run_plan as run_plan
-from countermax.experiments.engine._recipes import Recipe as Recipe
-from countermax.experiments.engine._recipes import train as train
+from countermax.experiments.engine._sheet import Sheet as Sheet
+from countermax.experiments.engine._sheet import Value as Value
 from countermax.experiments.engine._store import Store as Store
-from countermax.experiments.engine._tables import Table as Table
-from countermax.experiments.engine._tables import Value as Value
+from countermax.experiments.engine._training import GADGET_NAMES as GADGET_NAMES
+from countermax.experiments.engine._training import train as train

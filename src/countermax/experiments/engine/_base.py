@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 
 from countermax._core.errors import InputError
 from countermax._version import __version__
-from countermax.experiments.engine._tables import Table
+from countermax.experiments.engine._sheet import Sheet
 
-PRESETS = ("quick", "paper", "best")
-"""`paper`: the paper's settings and objective; `best`: this library's; `quick`: the whole picture in minutes."""
+PRESETS = ("quick", "published", "best")
+"""`published`: the paper's settings and objective; `best`: this library's; `quick`: the whole picture in minutes."""
 
 Result = dict[str, Any]
 """What a cell computes: plain numbers, strings, lists and mappings, as JSON has them."""
@@ -34,11 +34,11 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Workshop:
+class CellContext:
     """What a cell is given while it works."""
 
     folder: Path
-    """Its own place for trained mechanisms and checkpoints."""
+    """Its own place for trained couplings and checkpoints."""
     train_only: bool = False
     """Stop once everything is trained; measuring can be done later, elsewhere."""
     advance: Callable[[float], None] = lambda _: None
@@ -51,12 +51,12 @@ class Section:
 
     title: str
     words: Sequence[str]
-    tables: Mapping[str, Table] = field(default_factory=dict)
+    sheets: Mapping[str, Sheet] = field(default_factory=dict)
     figures: Mapping[str, Figure] = field(default_factory=dict)
 
 
 class AbstractExperiment(ABC):
-    """A part of the paper, or beyond it, that can be computed anew."""
+    """A part of the paper, or beyond it, that can be computed again."""
 
     name: ClassVar[str]
     title: ClassVar[str]
@@ -66,12 +66,12 @@ class AbstractExperiment(ABC):
         """The plan; `seeds` None means as many as the preset has."""
 
     @abstractmethod
-    def compute(self, cell: Cell, workshop: Workshop) -> Result | None:
+    def compute(self, cell: Cell, context: CellContext) -> Result | None:
         """The result of one cell; None where only training was asked for."""
 
     @abstractmethod
     def section(self, stored: Mapping[str, Result]) -> Section:
-        """Tables and figures from the stored results, by cell; nothing is computed but means and ratios."""
+        """Sheets and figures from the stored results, by cell; nothing is computed but means and ratios."""
 
 
 def checked_preset(preset: str) -> str:

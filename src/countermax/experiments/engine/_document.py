@@ -1,4 +1,4 @@
-"""Everything that is shown: tables, figures and a page, made from stored results."""
+"""Everything that is shown: sheets, figures and a page, made from stored results."""
 
 import json
 from collections.abc import Mapping
@@ -8,24 +8,24 @@ from countermax import plotting
 from countermax._core.files import writable_folder, write_atomically
 from countermax.experiments.engine._base import AbstractExperiment, Section
 from countermax.experiments.engine._store import Record, Store
-from countermax.report import Heading, Picture, Preformatted, Rows, Text, write_report
+from countermax.report import Heading, Part, Picture, Preformatted, Rows, Text, write_report
 
 
 def write_documents(experiments: Mapping[str, AbstractExperiment], store: Store) -> list[Path]:
-    """Writes tables (Markdown, LaTeX, CSV), figures (PNG, PDF) and `index.html`; returns what was written."""
+    """Writes sheets (Markdown, LaTeX, CSV), figures (PNG, PDF) and `index.html`; returns what was written."""
     records = {name: found for name, found in store.records().items() if name in experiments}
     sections = {
         name: experiments[name].section({cell: record.result for cell, record in records[name].items()})
         for name in experiments
         if name in records
     }
-    tables, figures = (writable_folder(store.folder / name) for name in ("tables", "figures"))
+    sheets, figures = (writable_folder(store.folder / name) for name in ("sheets", "figures"))
     written = []
     pictures: dict[str, bytes] = {}
     for section in sections.values():
-        for name, table in section.tables.items():
-            for suffix, text in ((".md", table.markdown()), (".tex", table.latex()), (".csv", table.csv())):
-                written.append(write_atomically(tables / f"{name}{suffix}", text))
+        for name, sheet in section.sheets.items():
+            for suffix, text in ((".md", sheet.markdown()), (".tex", sheet.latex()), (".csv", sheet.csv())):
+                written.append(write_atomically(sheets / f"{name}{suffix}", text))
         for name, figure in section.figures.items():
             pictures[name] = plotting.picture(figure)
             written.append(write_atomically(figures / f"{name}.png", pictures[name]))
@@ -40,14 +40,14 @@ def _write_page(
     pictures: Mapping[str, bytes],
     records: Mapping[str, Mapping[str, Record]],
 ) -> Path:
-    parts: list[Heading | Text | Picture | Rows | Preformatted] = []
+    parts: list[Part] = []
     for name, section in sections.items():
         parts.append(Heading(section.title))
         parts += [Text(words) for words in section.words]
         parts += [Picture(pictures[each], each.replace("_", " ")) for each in section.figures]
-        for table in section.tables.values():
-            parts.append(Text(table.caption, note=True))
-            parts.append(Rows(table.columns, table.shown()))
+        for sheet in section.sheets.values():
+            parts.append(Text(sheet.caption, note=True))
+            parts.append(Rows(sheet.columns, sheet.shown()))
         parts.append(Preformatted("Configuration, versions and devices", _configuration(records[name])))
     return write_report(path, "Learning generalized Gumbel-max causal mechanisms, reproduced", parts)
 

@@ -4,14 +4,11 @@ import multiprocessing
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import replace
 from pathlib import Path
 
-from rich import progress as rich_progress
-from rich.console import Console
-
 from countermax._core.errors import InputError
-from countermax.experiments.engine._base import AbstractExperiment, Cell, Workshop, provenance
+from countermax._core.progress import ProgressBar
+from countermax.experiments.engine._base import AbstractExperiment, Cell, CellContext, provenance
 from countermax.experiments.engine._store import Store
 
 
@@ -19,7 +16,7 @@ class Interrupted(Exception):
     """Ctrl-C: what was finished is stored."""
 
     def __init__(self, done: int, total: int):
-        super().__init__(f"stopped: {done} of {total} cells are stored; the same command goes on from there")
+        super().__init__(f"stopped: {done} of {total} cells are stored; the same command resumes from there")
 
 
 def run_plan(
@@ -34,11 +31,11 @@ def run_plan(
     """Computes the cells that are not stored yet, and stores each as soon as it is done.
 
     Args:
-        experiments: By name.
+        experiments: Experiments by name.
         cells: The plan.
         store: Where results are found and go.
         jobs: How many cells to compute at once, each in a process of its own.
-        train_only: Train everything and measure nothing.
+        train_only: Whether to train everything and measure nothing.
         progress: Whether to show a bar over the whole plan; by default if the output is a terminal.
 
     Raises:
@@ -47,43 +44,34 @@ def run_plan(
     if jobs < 1:
         raise InputError(f"`jobs` must be at least 1, got {jobs}")
     pending = [cell for cell in cells if store.find(cell) is None]  # finds every mismatch before any work is done
-    console = Console(stderr=True)
-    bar = rich_progress.Progress(
-        rich_progress.TextColumn("{task.description}"),
-        rich_progress.BarColumn(bar_width=24),
-        rich_progress.TaskProgressColumn(),
-        rich_progress.TextColumn("{task.fields[done]} of {task.fields[cells]} cells"),
-        rich_progress.TimeElapsedColumn(),
-        rich_progress.TimeRemainingColumn(elapsed_when_finished=True),
-        console=console,
-        disable=not (console.is_terminal if progress is None else progress),
-    )
     finished = len(cells) - len(pending)
-    with bar:
-        costs = sum(cell.cost for cell in pending)
-        task = bar.add_task(
-            "starting", total=costs or 1, completed=0 if pending else 1, done=finished, cells=len(cells)
-        )
+
+    def note() -> str:
+        return f"{finished} of {len(cells)} cells"
+
+    work = sum((cell.cost for cell in pending), 0.0)
+    with ProgressBar("starting", work or 1.0, progress, done=0.0 if pending else 1.0) as bar:
+        bar.update(bar.done, note=note())
         try:
             if jobs == 1 or len(pending) <= 1:
                 for cell in pending:
-                    bar.update(task, description=_label(cell))
-                    before = bar.tasks[task].completed
-                    _work(experiments[cell.experiment], cell, store.folder, train_only, _advancing(bar, task, cell))
+                    before = bar.done
+                    bar.update(before, label=f"{cell.experiment}: {cell.name}")
+                    _work(experiments[cell.experiment], cell, store.folder, train_only, _advancing(bar, cell))
                     finished += 1
-                    bar.update(task, completed=before + cell.cost, done=finished)
+                    bar.update(before + cell.cost, note=note())
                 return
             with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
                 futures = {
                     pool.submit(_work, experiments[cell.experiment], cell, store.folder, train_only): cell
                     for cell in pending
                 }
-                bar.update(task, description=f"{jobs} at once")
+                bar.update(bar.done, label=f"{jobs} at once")
                 try:
                     for future in as_completed(futures):
                         future.result()
                         finished += 1
-                        bar.update(task, advance=futures[future].cost, done=finished)
+                        bar.update(bar.done + futures[future].cost, note=note())
                 except BaseException:
                     pool.shutdown(wait=False, cancel_futures=True)
                     raise
@@ -91,13 +79,9 @@ def run_plan(
             raise Interrupted(finished, len(cells)) from None
 
 
-def _advancing(bar: rich_progress.Progress, task: rich_progress.TaskID, cell: Cell) -> Callable[[float], None]:
-    before = bar.tasks[task].completed
-    return lambda fraction: bar.update(task, completed=before + fraction * cell.cost)
-
-
-def _label(cell: Cell) -> str:
-    return f"{cell.experiment}: {cell.name}"
+def _advancing(bar: ProgressBar, cell: Cell) -> Callable[[float], None]:
+    before = bar.done
+    return lambda fraction: bar.update(before + fraction * cell.cost)
 
 
 def _work(
@@ -105,14 +89,12 @@ def _work(
     cell: Cell,
     folder: Path,
     train_only: bool,
-    advance: Callable[[float], None] | None = None,
+    advance: Callable[[float], None] = lambda _: None,
 ) -> None:
     """Computes and stores one cell; in a process of its own where several run at once."""
     store = Store(folder)
-    workshop = Workshop(store.workplace(cell), train_only)
-    if advance is not None:
-        workshop = replace(workshop, advance=advance)
+    context = CellContext(store.folder_of(cell), train_only, advance)
     start = time.perf_counter()
-    result = experiment.compute(cell, workshop)
+    result = experiment.compute(cell, context)
     if result is not None:
         store.write(cell, result, {**provenance(), "seconds": round(time.perf_counter() - start, 2)})

@@ -1,6 +1,7 @@
 """A folder of results: one file for each cell, written when the cell is done and never half."""
 
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from countermax._core.files import writable_folder, write_atomically
 from countermax._version import __version__
 from countermax.experiments.engine._base import Cell, Result
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -32,9 +33,9 @@ class Store:
         """Names the folder; nothing is touched yet."""
         self.folder = Path(folder)
 
-    def workplace(self, cell: Cell) -> Path:
-        """Where a cell keeps mechanisms and checkpoints."""
-        return writable_folder(self.folder / "mechanisms" / cell.experiment / cell.name)
+    def folder_of(self, cell: Cell) -> Path:
+        """Where a cell keeps trained couplings and checkpoints."""
+        return writable_folder(self.folder / "trained" / cell.experiment / cell.name)
 
     def find(self, cell: Cell) -> Record | None:
         """The stored result of a cell, if it has one; an error if it was made another way."""
@@ -43,13 +44,14 @@ class Store:
             return None
         record = _read(path)
         made_by = record.made_with.get("countermax")
-        remedy = "choose another folder with --out, or move that file away to compute it anew"
+        remedy = "choose another folder with --out, or move that file away to compute it again"
         if made_by != __version__:
             raise InputError(f"{path} was made by countermax {made_by}, this is {__version__}; {remedy}")
-        for key in sorted({*record.settings, *cell.settings}):
-            old, new = (json.dumps(each.get(key), sort_keys=True) for each in (record.settings, cell.settings))
-            if old != new:
-                raise InputError(f"{path} was made with {key} = {old}, this run has {new}; {remedy}")
+        old, new = dict(_leaves(record.settings)), dict(_leaves(cell.settings))
+        for key in sorted({*old, *new}):
+            was, now = (json.dumps(each.get(key)) for each in (old, new))
+            if was != now:
+                raise InputError(f"{path} was made with {key} = {was}, this run has {now}; {remedy}")
         return record
 
     def write(self, cell: Cell, result: Result, made_with: dict[str, Any]) -> Path:
@@ -82,19 +84,30 @@ class Store:
         return self.folder / "cells" / experiment / f"{name}.json"
 
 
+def _leaves(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Settings one by one; those of a recipe are called `recipe.steps` and so on."""
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
 def _read(path: Path) -> Record:
     try:
         content = json.loads(path.read_text())
     except OSError as error:
         raise InputError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from error
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is damaged ({error}); move it away and run again to compute it anew") from error
+        raise InputError(f"{path} is damaged ({error}); move it away and run the command again") from error
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
         made = content.get("format") if isinstance(content, dict) else None
         raise InputError(
-            f"{path} has format {made}, this version reads {_FORMAT}; use the version that wrote it or another folder"
+            f"{path} has format {made}, this version reads format {_FORMAT}: names of settings and results differ, so "
+            "that older folders have to be computed again; choose another folder with --out, or use the version that "
+            "wrote this one"
         )
     try:
         return Record(**{key: content[key] for key in ("experiment", "cell", "settings", "made_with", "result")})
     except KeyError as error:
-        raise InputError(f"{path} is damaged: {error} is missing; move it away and run again") from error
+        raise InputError(f"{path} is damaged: {error} is missing; move it away and run the command again") from error

@@ -1,6 +1,11 @@
 """Section 7.3 of the paper: treatment effects in the sepsis process, as published and repaired."""
 
-from countermax.experiments.sepsis._experiment import FaithfulSepsis as FaithfulSepsis
+from countermax.experiments.sepsis._cohort import DISCOUNT as DISCOUNT
+from countermax.experiments.sepsis._cohort import HORIZON as HORIZON
+from countermax.experiments.sepsis._cohort import estimated_model as estimated_model
+from countermax.experiments.sepsis._cohort import in_the_simulator as in_the_simulator
+from countermax.experiments.sepsis._cohort import published_model as published_model
+from countermax.experiments.sepsis._cohort import simulated_cohort as simulated_cohort
 from countermax.experiments.sepsis._experiment import Sepsis as Sepsis
+from countermax.experiments.sepsis._experiment import SepsisAsPublished as SepsisAsPublished
 from countermax.experiments.sepsis._experiment import sepsis_queries as sepsis_queries
-from countermax.experiments.sepsis._pipeline import published_model as published_model

@@ -1,4 +1,4 @@
-"""The sepsis experiment written down: panels, tables, and what one has to know to read them."""
+"""The sepsis experiment written down: panels, sheets, and what one has to know to read them."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,21 +7,22 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from countermax import plotting
-from countermax.experiments.engine import Result, Section, Table, Value
+from countermax.experiments.engine import Result, Section, Sheet, Value
 from countermax.experiments.sepsis._measuring import PANELS, is_generalised
 from countermax.experiments.sepsis._trials import WORLDS
+from countermax.intervals import standard_error
 
 _ORDER = ("independent", "Gumbel-max", "inverse CDF", "inverse CDF by score", "Gadget 1", "Gadget 2", "optimal")
 _TITLES = {panel: panel.replace("-", ", ") + (" pairs" if is_generalised(panel) else " pair") for panel in PANELS}
 _LABEL = "variance of the treatment effect"
-_TOO_EARLY = "The queries or the fixed mechanisms are not computed yet; the command that began this goes on with them."
+_TOO_EARLY = "The queries or the fixed couplings are not computed yet; the command that began this resumes with them."
 
 
 class _Panel:
     """All stored rows of one world and panel."""
 
-    def __init__(self, world: str, panel: str, stored: Mapping[str, Result], *, faithful: bool):
-        self.world, self.panel, self.faithful = world, panel, faithful
+    def __init__(self, world: str, panel: str, stored: Mapping[str, Result], *, as_published: bool):
+        self.world, self.panel, self.as_published = world, panel, as_published
         self.rows: dict[str, Result] = {}
         self.overlap: list[float] = []
         for name, result in stored.items():
@@ -31,23 +32,23 @@ class _Panel:
                 self.overlap = result.get("overlap", self.overlap)
         self.rows = {name: self.rows[name] for name in _ORDER if name in self.rows}
 
-    def figures(self, name: str) -> NDArray[np.float64]:
+    def values(self, name: str) -> NDArray[np.float64]:
         """One number for each pair, or as published for each trial, between-query variance included."""
         row = self.rows[name]
         within = np.asarray(row["within"])
-        if self.faithful:
+        if self.as_published:
             return within + np.asarray(row["between"])
         return np.array([within[self.pair == each].mean() for each in np.unique(self.pair)])
 
     def bars(self) -> dict[str, tuple[float, float | None]]:
         """Mean and standard error of each row."""
-        return {name: (float(self.figures(name).mean()), _error(self.figures(name))) for name in self.rows}
+        return {name: (float(self.values(name).mean()), standard_error(self.values(name))) for name in self.rows}
 
     def share(self, name: str) -> tuple[float, float | None]:
         """Of the independent coupling's variance, with its paired standard error."""
-        row, whole = self.figures(name), self.figures("independent")
+        row, whole = self.values(name), self.values("independent")
         ratio = row.mean() / whole.mean()
-        return float(ratio), _error((row - ratio * whole) / whole.mean())
+        return float(ratio), standard_error((row - ratio * whole) / whole.mean())
 
     def between(self, name: str) -> float | None:
         """The mean of what differs between queries, or between observations."""
@@ -57,11 +58,11 @@ class _Panel:
 
 def repaired_section(title: str, stored: Mapping[str, Result]) -> Section:
     """The four panels, what coupling vital signs gains, and the records."""
-    panels = _panels(stored, faithful=False)
+    panels = _panels(stored, as_published=False)
     if not _of("states", panels) or "queries" not in stored:
         return Section(title, [_TOO_EARLY])
     words = [_about_the_data(stored["queries"], repaired=True), *_about_overlap(panels), *_reading(panels)]
-    tables = {
+    sheets = {
         "sepsis": _compact(_of("states", panels), "Variance of the effect ± standard error over queries (share)"),
         "sepsis_queries": _queries(stored["queries"]),
     }
@@ -71,7 +72,7 @@ def repaired_section(title: str, stored: Mapping[str, Result]) -> Section:
     }
     vitals = {panel: each for panel, each in _of("vitals", panels).items() if panel in _of("states", panels)}
     if vitals:
-        tables["sepsis_vitals"] = _gains(_of("states", panels), vitals)
+        sheets["sepsis_vitals"] = _gains(_of("states", panels), vitals)
         sides = {
             f"{panel.split('-')[0]},\n{what}": group[panel].bars()
             for panel in vitals
@@ -82,17 +83,17 @@ def repaired_section(title: str, stored: Mapping[str, Result]) -> Section:
         group = _of(world, panels)
         if group:
             name = f"sepsis_{world.replace('-', '_')}"
-            tables[name] = _compact(group, f"{WORLDS[world]}: variance of the effect ± standard error (share)")
+            sheets[name] = _compact(group, f"{WORLDS[world]}: variance of the effect ± standard error (share)")
             figures[name] = plotting.draw_panels(_drawn(group), _LABEL)
     if not _of("icu-sofa", panels):
         words.append("Left out: the ICU records. Install 'countermax[icu-sepsis]' and run the same command again.")
-    tables["sepsis_details"] = _details(panels)
-    return Section(title, words, tables, figures)
+    sheets["sepsis_details"] = _details(panels)
+    return Section(title, words, sheets, figures)
 
 
-def faithful_section(title: str, stored: Mapping[str, Result]) -> Section:
+def published_section(title: str, stored: Mapping[str, Result]) -> Section:
     """The four panels as in the paper."""
-    panels = _panels(stored, faithful=True)
+    panels = _panels(stored, as_published=True)
     if not panels or "queries" not in stored:
         return Section(title, [_TOO_EARLY])
     words = [
@@ -100,28 +101,28 @@ def faithful_section(title: str, stored: Mapping[str, Result]) -> Section:
         "The pipeline is the published one, point by point: behaviour planned as if death could be left again, ends "
         "recorded as ordinary states, one pseudo-count for each end, the first six distinct queries, rewards with "
         "glucose always at its highest level. Counterfactual variances are given one observed outcome, and gadgets are "
-        "trained there on the second moment; generalised figures add how the effect differs between perturbed pairs. "
+        "trained there on the second moment; generalised values add how the effect differs between perturbed pairs. "
         "Not followed are slips inside the published gadgets: logits that are not normalised, by which they miss their "
-        "marginals, and one noise for a whole batch. Every figure is exact where the paper has 2,000 draws.",
+        "marginals, and one noise for a whole batch. Every value is exact where the paper has 2,000 draws.",
         *_about_overlap(panels),
-        "The paper prints no numbers for this figure. Its text says that both gadgets beat the fixed mechanisms, and "
+        "The paper prints no numbers for this figure. Its text says that both gadgets beat the fixed couplings, and "
         "that Gadget 2 does so by a wide margin where outcomes are known. " + _ranking(panels),
     ]
     group = _of("states", panels)
-    tables = {
-        "sepsis_faithful": _compact(group, "Variance of the effect ± standard error over trials (share)"),
-        "sepsis_faithful_queries": _queries(stored["queries"]),
-        "sepsis_faithful_details": _details(panels),
+    sheets = {
+        "sepsis_as_published": _compact(group, "Variance of the effect ± standard error over trials (share)"),
+        "sepsis_as_published_queries": _queries(stored["queries"]),
+        "sepsis_as_published_details": _details(panels),
     }
     figures = {
-        "sepsis_faithful": plotting.draw_panels(_drawn(group), _LABEL),
-        "sepsis_faithful_shares": _shares(group),
+        "sepsis_as_published": plotting.draw_panels(_drawn(group), _LABEL),
+        "sepsis_as_published_shares": _shares(group),
     }
-    return Section(title, words, tables, figures)
+    return Section(title, words, sheets, figures)
 
 
-def _panels(stored: Mapping[str, Result], *, faithful: bool) -> list[_Panel]:
-    found = [_Panel(world, panel, stored, faithful=faithful) for world in WORLDS for panel in PANELS]
+def _panels(stored: Mapping[str, Result], *, as_published: bool) -> list[_Panel]:
+    found = [_Panel(world, panel, stored, as_published=as_published) for world in WORLDS for panel in PANELS]
     return [each for each in found if "independent" in each.rows]
 
 
@@ -142,12 +143,12 @@ def _shares(group: Mapping[str, _Panel]) -> Figure:
     return plotting.draw_panels(shares, "share of independent sampling's variance", ".0%")
 
 
-def _compact(group: Mapping[str, _Panel], caption: str) -> Table:
-    """Mechanisms down, panels across."""
+def _compact(group: Mapping[str, _Panel], caption: str) -> Sheet:
+    """Couplings down, panels across."""
     names = [name for name in _ORDER if any(name in each.rows for each in group.values())]
     rows: list[list[Value]] = [[name, *(_entry(each, name) for each in group.values())] for name in names]
     caption += "; the share is of independent sampling"
-    return Table(caption, ("mechanism", *(_TITLES[panel] for panel in group)), ("",) * (1 + len(group)), rows)
+    return Sheet(caption, ("coupling", *(_TITLES[panel] for panel in group)), ("",) * (1 + len(group)), rows)
 
 
 def _entry(panel: _Panel, name: str) -> str:
@@ -158,37 +159,37 @@ def _entry(panel: _Panel, name: str) -> str:
     return f"{mean:.3f}{spread} ({panel.share(name)[0]:.0%})"
 
 
-def _details(panels: Sequence[_Panel]) -> Table:
-    """A line for each world, panel and mechanism."""
+def _details(panels: Sequence[_Panel]) -> Sheet:
+    """A line for each world, panel and coupling."""
     rows: list[list[Value]] = []
     for panel in panels:
         for name, (mean, error) in panel.bars().items():
             line: list[Value] = [WORLDS[panel.world], _TITLES[panel.panel], name, mean, error]
             rows.append([*line, *panel.share(name), panel.between(name)])
-    columns = ("outcomes", "panel", "mechanism", "variance", "error", "share of independent", "its error", "between")
-    return Table("Everything that was measured", columns, ("", "", "", ".4f", ".4f", ".1%", ".1%", ".4f"), rows)
+    columns = ("outcomes", "panel", "coupling", "variance", "error", "share of independent", "its error", "between")
+    return Sheet("Everything that was measured", columns, ("", "", "", ".4f", ".4f", ".1%", ".1%", ".4f"), rows)
 
 
-def _gains(states: Mapping[str, _Panel], vitals: Mapping[str, _Panel]) -> Table:
-    """What each mechanism gains when vital signs are coupled and the flags follow the action."""
+def _gains(states: Mapping[str, _Panel], vitals: Mapping[str, _Panel]) -> Sheet:
+    """What each coupling gains when vital signs are coupled and the flags follow the action."""
     rows: list[list[Value]] = []
     for panel, coupled in vitals.items():
         for name in (each for each in coupled.rows if each in states[panel].rows):
-            before, after = states[panel].figures(name), coupled.figures(name)
+            before, after = states[panel].values(name), coupled.values(name)
             saved = 1 - after.mean() / before.mean() if before.mean() > 0 else None
             rows.append([_TITLES[panel], name, float(before.mean()), float(after.mean()), saved])
-    columns = ("panel", "mechanism", "states coupled", "vital signs coupled", "saved")
+    columns = ("panel", "coupling", "states coupled", "vital signs coupled", "saved")
     caption = "Variance of the effect with states as outcomes, and with vital signs"
-    return Table(caption, columns, ("", "", ".4f", ".4f", ".1%"), rows)
+    return Sheet(caption, columns, ("", "", ".4f", ".4f", ".1%"), rows)
 
 
-def _queries(result: Result) -> Table:
+def _queries(result: Result) -> Sheet:
     rows: list[list[Value]] = [
         [each["state"], each["action"], each["other_action"], *map(float, each["visits"] + each["num_outcomes"])]
         for each in result["queries"]
     ]
-    columns = ("state", "done", "instead", "visits", "of the other", "outcomes", "of the other ")
-    return Table("The queries", columns, ("", "", "", ".0f", ".0f", ".0f", ".0f"), rows)
+    columns = ("state", "done", "instead", "visits", "visits instead", "outcomes", "outcomes instead")
+    return Sheet("The queries", columns, ("", "", "", ".0f", ".0f", ".0f", ".0f"), rows)
 
 
 def _about_the_data(result: Result, *, repaired: bool) -> str:
@@ -203,7 +204,7 @@ def _about_the_data(result: Result, *, repaired: bool) -> str:
 
 
 def _about_overlap(panels: Sequence[_Panel]) -> list[str]:
-    """What the figures cannot show: that the two worlds hardly share an outcome."""
+    """What the values cannot show: that the two worlds hardly share an outcome."""
     found = _of("states", panels).get("joint-fixed")
     if found is None:
         return []
@@ -231,10 +232,10 @@ def _reading(panels: Sequence[_Panel]) -> list[str]:
         "Joint: the variance of the effect over everybody. Counterfactual: the variance that is left once the factual "
         "outcome is known, averaged over that outcome; gadgets are trained on exactly this. Generalised: pairs whose "
         "logits are perturbed by standard normal noise, the mean over perturbed pairs; how the mean effect differs "
-        "between them is told apart (`between` in the details). Inverse CDF by score pairs quantiles of the two "
-        "scores: with one scalar score it is optimal over everybody and needs no training. It is not the optimum once "
-        "the outcome is known, which is found over all orders of outcomes. Errors are over queries, which differ "
-        "far more than mechanisms do on the same query: compare shares, whose errors are paired. Queries share no "
+        "between them is reported separately (`between` in the details). Inverse CDF by score pairs quantiles of the "
+        "two scores: with one scalar score it is optimal over everybody and needs no training. It is not the optimum "
+        "once the outcome is known, which is found over all orders of outcomes. Errors are over queries, which differ "
+        "far more than couplings do on the same query: compare shares, whose errors are paired. Queries share no "
         "state, but they do share the log."
     ]
 
@@ -245,7 +246,3 @@ def _ranking(panels: Sequence[_Panel]) -> str:
         ranked = sorted((name for name in each.rows if name != "optimal"), key=lambda name: each.bars()[name][0])
         parts.append(f"{_TITLES[panel]}: {', '.join(ranked)}")
     return "Ours, least variance first. " + "; ".join(parts) + "."
-
-
-def _error(sample: NDArray[np.float64]) -> float | None:
-    return float(sample.std(ddof=1) / np.sqrt(len(sample))) if len(sample) > 1 else None

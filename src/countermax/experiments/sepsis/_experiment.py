@@ -7,8 +7,8 @@ from typing import final
 
 import jax.numpy as jnp
 
-from countermax.experiments.engine import AbstractExperiment, Cell, Recipe, Result, Section, Workshop, train
-from countermax.experiments.sepsis._document import faithful_section, repaired_section
+from countermax.experiments.engine import GADGET_NAMES, AbstractExperiment, Cell, CellContext, Result, Section, train
+from countermax.experiments.sepsis._document import published_section, repaired_section
 from countermax.experiments.sepsis._losses import AfterOneOutcome, ScoreProducts, VarianceGivenSeen
 from countermax.experiments.sepsis._measuring import (
     PANELS,
@@ -27,6 +27,7 @@ from countermax.learning import (
     Exact,
     FixedPair,
     PerturbedPair,
+    Recipe,
     Relaxed,
     SquaredDifference,
 )
@@ -44,13 +45,13 @@ class Sepsis(AbstractExperiment):
     title = "Section 7.3: treatment effects in sepsis"
 
     def cells(self, preset: str, seeds: int | None) -> list[Cell]:
-        """The queries, then every world and panel: fixed mechanisms, then gadgets; `seeds` counts rewards."""
+        """The queries, then every world and panel: fixed couplings, then gadgets; `seeds` counts rewards."""
         there = [world for world in _PANELS_OF if not world.startswith("icu") or find_spec("icu_sepsis") is not None]
-        return _cells(self.name, preset, seeds, there, faithful=False)
+        return _cells(self.name, preset, seeds, there, as_published=False)
 
-    def compute(self, cell: Cell, workshop: Workshop) -> Result | None:
-        """Exact variances of one kind of mechanism in one panel."""
-        return _compute(cell, workshop)
+    def compute(self, cell: Cell, context: CellContext) -> Result | None:
+        """Exact variances of one kind of coupling in one panel."""
+        return _compute(cell, context)
 
     def section(self, stored: Mapping[str, Result]) -> Section:
         """The four panels, what coupling vital signs gains, and the records."""
@@ -58,37 +59,37 @@ class Sepsis(AbstractExperiment):
 
 
 @final
-class FaithfulSepsis(AbstractExperiment):
+class SepsisAsPublished(AbstractExperiment):
     """The published pipeline, flaws included, to compare with its ranking."""
 
-    name = "sepsis-faithful"
+    name = "sepsis-as-published"
     title = "Section 7.3 as published: treatment effects in sepsis"
 
     def cells(self, preset: str, seeds: int | None) -> list[Cell]:
-        """The queries, then every panel: fixed mechanisms, then gadgets; `seeds` counts rewards."""
-        return _cells(self.name, preset, seeds, ["states"], faithful=True)
+        """The queries, then every panel: fixed couplings, then gadgets; `seeds` counts rewards."""
+        return _cells(self.name, preset, seeds, ["states"], as_published=True)
 
-    def compute(self, cell: Cell, workshop: Workshop) -> Result | None:
-        """Exact variances of one kind of mechanism in one panel."""
-        return _compute(cell, workshop)
+    def compute(self, cell: Cell, context: CellContext) -> Result | None:
+        """Exact variances of one kind of coupling in one panel."""
+        return _compute(cell, context)
 
     def section(self, stored: Mapping[str, Result]) -> Section:
         """The four panels as in the paper."""
-        return faithful_section(self.title, stored)
+        return published_section(self.title, stored)
 
 
-def sepsis_queries(*, faithful: bool = False) -> tuple[AskedQuery, ...]:
+def sepsis_queries(*, as_published: bool = False) -> tuple[AskedQuery, ...]:
     """The queries of the experiment: pairs of rows, what was seen, and how much data stand behind them.
 
     Args:
-        faithful: Those of the published pipeline instead of the repaired one.
+        as_published: Whether to ask those of the published pipeline instead of the repaired one.
     """
-    return run_pipeline(faithful=faithful).queries
+    return run_pipeline(as_published=as_published).queries
 
 
-def _cells(name: str, preset: str, seeds: int | None, worlds: list[str], *, faithful: bool) -> list[Cell]:
+def _cells(name: str, preset: str, seeds: int | None, worlds: list[str], *, as_published: bool) -> list[Cell]:
     chosen = sepsis_preset(preset)
-    common: Result = {"faithful": faithful, "pipeline": pipeline_settings(faithful=faithful)}
+    common: Result = {"as_published": as_published, "pipeline": pipeline_settings(as_published=as_published)}
     plan = [Cell(name, "queries", common)]
     for world in worlds:
         for panel in _PANELS_OF[world]:
@@ -107,50 +108,52 @@ def _cells(name: str, preset: str, seeds: int | None, worlds: list[str], *, fait
             plan.append(Cell(name, f"{world}-{panel}-fixed", settings, cost=4.0))
             for recipe in recipes:
                 learned = {**settings, "recipe": recipe.settings(), "seed": _SEED}
-                label = f"{world}-{panel}-{recipe.gadget}".lower().replace(" ", "-")
-                plan.append(Cell(name, label, learned, cost=_cost(world, recipe, generalised=is_generalised(panel))))
+                cost = _cost(world, recipe, generalised=is_generalised(panel))
+                plan.append(Cell(name, f"{world}-{panel}-{recipe.gadget}", learned, cost=cost))
     return plan
 
 
-def _compute(cell: Cell, workshop: Workshop) -> Result | None:
+def _compute(cell: Cell, context: CellContext) -> Result | None:
     settings = cell.settings
-    faithful = settings["faithful"]
+    as_published = settings["as_published"]
     if "world" not in settings:
-        return None if workshop.train_only else _describe_queries(faithful)
+        return None if context.train_only else _describe_queries(as_published)
     panel = settings["panel"]
     trials = trials_of(
         settings["world"],
-        faithful=faithful,
+        as_published=as_published,
         num_scores=settings["num_scores"],
         most_outcomes=settings["most_outcomes"],
     )
     if "recipe" not in settings:
-        if workshop.train_only:
+        if context.train_only:
             return None
-        return measure_fixed(trials, panel, faithful=faithful, num_noisy=settings["num_noisy"])
+        return measure_fixed(trials, panel, as_published=as_published, num_noisy=settings["num_noisy"])
     recipe = Recipe.of(settings["recipe"])
     known = is_counterfactual(panel)
-    objective = _objective(recipe, known=known, faithful=faithful)
+    objective = _objective(recipe, known=known, as_published=as_published)
     if not is_generalised(panel) and not isinstance(objective, Relaxed):
         recipe = replace(recipe, batch_size=1)  # more of the same pair would change nothing where nothing is sampled
     members = [index for index in range(len(trials)) for _ in range(_restarts(recipe, panel))]
     scores = [score[:, 0] if score.shape[1] == 1 else score for score in trials.score]
-    mechanisms, trained = train(
+    couplings, trained = train(
         recipe,
         [scores[index] for index in members],
         [_pairs(trials, index, panel) for index in members],
-        [_loss(trials, index, known=known, faithful=faithful) for index in members],
+        [_loss(trials, index, known=known, as_published=as_published) for index in members],
         seed=settings["seed"],
-        workshop=workshop,
+        context=context,
         objective=objective,
         num_held_out=8,
     )
-    if workshop.train_only:
+    if context.train_only:
         return None
-    rows = measure_learned(mechanisms, members, trials, panel, faithful=faithful, num_noisy=settings["num_noisy"])
+    rows = measure_learned(
+        couplings, members, trials, panel, as_published=as_published, num_noisy=settings["num_noisy"]
+    )
     if isinstance(objective, VarianceGivenSeen):
         trained = {key: value for key, value in trained.items() if key != "history"}  # of a loss that is not trained
-    return {"trained": trained, "rows": {recipe.gadget: rows}, "pair": trials.pair.tolist()}
+    return {"trained": trained, "rows": {GADGET_NAMES[recipe.gadget]: rows}, "pair": trials.pair.tolist()}
 
 
 def _restarts(recipe: Recipe, panel: str) -> int:
@@ -164,23 +167,24 @@ def _pairs(trials: Trials, index: int, panel: str) -> AbstractPairs:
     return FixedPair(trials.log_p[index], trials.log_q[index])
 
 
-def _objective(recipe: Recipe, *, known: bool, faithful: bool) -> AbstractObjective:
+def _objective(recipe: Recipe, *, known: bool, as_published: bool) -> AbstractObjective:
     """The relaxed objective is the paper's only where nothing is known of the outcome."""
     if known:
-        return Exact() if faithful else VarianceGivenSeen()
-    return Relaxed(1.0, 16) if recipe.objective == "relaxed" else Exact()
+        return Exact() if as_published else VarianceGivenSeen()
+    return recipe.make_objective()
 
 
-def _loss(trials: Trials, index: int, *, known: bool, faithful: bool) -> AbstractLoss:
+def _loss(trials: Trials, index: int, *, known: bool, as_published: bool) -> AbstractLoss:
     """What is reported is what is trained; as published, a second moment stands for the variance where x is known."""
     score, other = (jnp.asarray(each[index], float) for each in (trials.score, trials.other_score))
-    if not known:
-        return SquaredDifference(score, other)
-    return AfterOneOutcome(score, other, jnp.asarray(trials.outcome[index])) if faithful else ScoreProducts(other)
+    if known and not as_published:
+        return ScoreProducts(other)
+    squares = SquaredDifference(score, other)
+    return AfterOneOutcome(squares, jnp.asarray(trials.outcome[index])) if known else squares
 
 
-def _describe_queries(faithful: bool) -> Result:
-    found = run_pipeline(faithful=faithful)
+def _describe_queries(as_published: bool) -> Result:
+    found = run_pipeline(as_published=as_published)
     names = found.model.state_names, found.model.action_names
     return {
         "num_candidates": found.num_candidates,
@@ -201,5 +205,5 @@ def _describe_queries(faithful: bool) -> Result:
 def _cost(world: str, recipe: Recipe, *, generalised: bool) -> float:
     members = 6 if world.startswith("icu") else 30
     size = 60 if world.startswith("icu") else 16
-    work = size**2 * recipe.num_latents if recipe.gadget == "Gadget 2" else 2 * size**3
+    work = size**2 * recipe.num_latents if recipe.gadget == "gadget-2" else 2 * size**3
     return 10 + recipe.steps * members * (recipe.batch_size if generalised else 1) * work * 2e-8

@@ -7,7 +7,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from countermax._core.types import LogProbs, Scalar
 from countermax.couplings import AbstractCoupling, AbstractSampler
-from countermax.learning import AbstractLoss, AbstractObjective
+from countermax.learning import AbstractLoss, AbstractObjective, SquaredDifference
 
 
 @final
@@ -17,15 +17,14 @@ class AfterOneOutcome(AbstractLoss):
     It is a second moment: the mean of score(Y) given X, which the marginals do not fix, is pulled towards score(x).
     """
 
-    score: Float[Array, "k d"]
-    other_score: Float[Array, "k d"]
+    squares: SquaredDifference
     outcome: Int[Array, ""]
+    """An array, so that gadgets for different outcomes are trained at once."""
 
     def __call__(self, log_p: LogProbs, log_q: LogProbs) -> Float[Array, "k k"]:
         """The matrix for one pair: everything in the row of the outcome, divided by its probability."""
-        matrix = ((self.score[:, None, :] - self.other_score[None, :, :]) ** 2).sum(axis=2)
         here = jnp.arange(log_p.size) == self.outcome
-        return jnp.where(here, jnp.exp(-jnp.where(here, log_p, 0)), 0)[:, None] * matrix
+        return jnp.where(here, jnp.exp(-jnp.where(here, log_p, 0)), 0)[:, None] * self.squares(log_p, log_q)
 
 
 @final
@@ -44,13 +43,13 @@ class ScoreProducts(AbstractLoss):
 class VarianceGivenSeen(AbstractObjective):
     """The variance of score(Y) given X, averaged over X ~ p; the matrix holds the scores' products.
 
-    It is not linear in the joint law, since the mean that the variance is taken around is the mechanism's own, so it
+    It is not linear in the joint law, since the mean that the variance is taken around is the coupling's own, so it
     is an objective and not a loss.
     """
 
     def __call__(
         self,
-        mechanism: AbstractSampler,
+        coupling: AbstractSampler,
         log_p: LogProbs,
         log_q: LogProbs,
         loss: Float[Array, "k k"],
@@ -58,8 +57,8 @@ class VarianceGivenSeen(AbstractObjective):
         key: PRNGKeyArray,
     ) -> Scalar:
         """The exact value for one pair."""
-        assert isinstance(mechanism, AbstractCoupling)
-        joint = mechanism._joint(log_p, log_q)
+        assert isinstance(coupling, AbstractCoupling)
+        joint = coupling._joint(log_p, log_q)
         possible = log_p > -jnp.inf
         explained = ((joint @ loss) * joint).sum(axis=1) * jnp.exp(-jnp.where(possible, log_p, 0))
         return joint.sum(axis=0) @ jnp.diag(loss) - jnp.where(possible, explained, 0).sum()

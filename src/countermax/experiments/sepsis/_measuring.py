@@ -1,4 +1,4 @@
-"""Exact variances of every mechanism in every trial of a panel."""
+"""Exact variances of every coupling in every trial of a panel."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,16 +9,18 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
-from countermax.couplings import AbstractCoupling, GumbelMax, Independent, InverseCDF
+from countermax.couplings import AbstractCoupling, Comonotone, named_couplings
 from countermax.experiments.engine import Result
 from countermax.experiments.sepsis import _variances as variances
 from countermax.experiments.sepsis._trials import Trials
 from countermax.experiments.sepsis._variances import Split
+from countermax.learning import SquaredDifference, expected_losses, least_losses
 
 Floats = NDArray[np.float64]
 
 PANELS = ("joint-fixed", "joint-generalised", "counterfactual-fixed", "counterfactual-generalised")
-BY_SCORE = "inverse CDF by score"
+_FIXED = ("independent", "gumbel-max", "inverse-cdf")
+_BY_SCORE = "inverse CDF by score"
 _NOISE_KEY = 7_310  # of the perturbed pairs that everything is measured on; no training draws from it
 
 
@@ -32,37 +34,19 @@ def is_counterfactual(panel: str) -> bool:
     return panel.startswith("counterfactual")
 
 
-def measured_pairs(trials: Trials, index: int, panel: str, num_noisy: int) -> tuple[Floats, Floats]:
-    """Log-probabilities [query, outcome] of the pairs that a trial is measured on, common to all mechanisms."""
-    log_p, log_q = trials.log_p[index][None], trials.log_q[index][None]
-    if is_generalised(panel):
-        noise = np.random.default_rng([_NOISE_KEY, index]).normal(size=(2, num_noisy, log_p.shape[1]))
-        log_p, log_q = log_p + noise[0], log_q + noise[1]
-    return log_p - _logsumexp(log_p), log_q - _logsumexp(log_q)
-
-
-def measure_fixed(trials: Trials, panel: str, *, faithful: bool, num_noisy: int) -> Result:
-    """All mechanisms that are not learned, and the least that any coupling can have."""
-    scalar = trials.score.shape[2] == 1
-    fixed: dict[str, AbstractCoupling] = {
-        "independent": Independent(),
-        "Gumbel-max": GumbelMax(),
-        "inverse CDF": InverseCDF(),
-    }
-    rows: dict[str, list[Split]] = {name: [] for name in fixed}
-    if scalar:
-        rows[BY_SCORE] = []
+def measure_fixed(trials: Trials, panel: str, *, as_published: bool, num_noisy: int) -> Result:
+    """All couplings that are not learned, and the least that any coupling can have."""
+    rows: dict[str, list[Split]] = {}
     optimum: list[Split | None] = []
     for index in range(len(trials)):
-        log_p, log_q = measured_pairs(trials, index, panel, num_noisy)
-        for name, mechanism in fixed.items():
-            rows[name].append(_split(joints(mechanism, log_p, log_q), trials, index, panel, faithful))
-        p, q = np.exp(log_p), np.exp(log_q)
-        if scalar:
-            score, other = trials.score[index, :, 0], trials.other_score[index, :, 0]
-            by_score = np.stack([variances.sorted_joint(*each, score, other) for each in zip(p, q, strict=True)])
-            rows[BY_SCORE].append(_split(by_score, trials, index, panel, faithful))
-        optimum.append(_least(p, q, trials, index, panel, faithful))
+        with jax.enable_x64(True):
+            problem = _Problem(trials, index, panel, as_published=as_published, num_noisy=num_noisy)
+            fixed = named_couplings(_FIXED)
+            if problem.is_scalar:
+                fixed[_BY_SCORE] = Comonotone(*(each[:, 0] for each in problem.scores))
+            for name, coupling in fixed.items():
+                rows.setdefault(name, []).append(problem.split(coupling))
+            optimum.append(problem.least())
     result: Result = {name: _stored(splits) for name, splits in rows.items()}
     known = [each for each in optimum if each is not None]
     if len(known) == len(trials):
@@ -71,73 +55,88 @@ def measure_fixed(trials: Trials, panel: str, *, faithful: bool, num_noisy: int)
 
 
 def measure_learned(
-    mechanisms: Sequence[AbstractCoupling],
+    couplings: Sequence[AbstractCoupling],
     members: Sequence[int],
     trials: Trials,
     panel: str,
     *,
-    faithful: bool,
+    as_published: bool,
     num_noisy: int,
 ) -> Mapping[str, list[float] | None]:
     """One gadget or more for each trial; of several restarts on one pair the best, which training knows.
 
     Args:
-        mechanisms: The trained gadgets.
+        couplings: The trained gadgets.
         members: The trial of each.
         trials: All trials.
         panel: One of `PANELS`.
-        faithful: Whether what is measured is the published quantity.
+        as_published: Whether what is measured is the published quantity.
         num_noisy: Perturbed pairs for each trial.
     """
     found: dict[int, Split] = {}
-    for index, mechanism in zip(members, mechanisms, strict=True):
-        laws = joints(mechanism, *measured_pairs(trials, index, panel, num_noisy))
-        split = _split(laws, trials, index, panel, faithful)
+    for index, coupling in zip(members, couplings, strict=True):
+        with jax.enable_x64(True):
+            problem = _Problem(trials, index, panel, as_published=as_published, num_noisy=num_noisy)
+            split = problem.split(coupling)
         if index not in found or split.within < found[index].within:
             found[index] = split
     return _stored([found[index] for index in range(len(trials))])
 
 
-def joints(mechanism: AbstractCoupling, log_p: Floats, log_q: Floats) -> Floats:
-    """Exact joint laws [query, x, y], in double precision."""
-    with jax.enable_x64(True):
-        return np.asarray(_joints(mechanism, jnp.asarray(log_p), jnp.asarray(log_q)), np.float64)
+class _Problem:
+    """One trial in one panel: the pairs it is measured on, and which variance is asked for. In double precision."""
+
+    def __init__(self, trials: Trials, index: int, panel: str, *, as_published: bool, num_noisy: int):
+        log_p, log_q = trials.log_p[index][None], trials.log_q[index][None]
+        if is_generalised(panel):  # the same perturbed pairs for all couplings
+            noise = np.random.default_rng([_NOISE_KEY, index]).normal(size=(2, num_noisy, log_p.shape[1]))
+            log_p, log_q = log_p + noise[0], log_q + noise[1]
+        self.log_p, self.log_q = (jax.nn.log_softmax(jnp.asarray(each), axis=1) for each in (log_p, log_q))
+        self.p, self.q = (np.exp(np.asarray(each)) for each in (self.log_p, self.log_q))
+        self.scores = trials.score[index], trials.other_score[index]
+        self.outcome = int(trials.outcome[index])
+        self.is_known, self.as_published = is_counterfactual(panel), as_published
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether the score is one number."""
+        return self.scores[0].shape[1] == 1
+
+    def split(self, coupling: AbstractCoupling) -> Split:
+        """The variance under a coupling."""
+        coupling.check_size(self.log_p.shape[1])
+        if not self.is_known:
+            squares = expected_losses(coupling, SquaredDifference(*self.scores), self.log_p, self.log_q)
+            return variances.over_everybody(np.asarray(squares), self.p, self.q, *self.scores)
+        laws = np.asarray(_joints(coupling, self.log_p, self.log_q))
+        if self.as_published:
+            return variances.given_one_outcome(laws, self.scores[1], self.outcome)
+        return variances.given_what_was_seen(laws, *self.scores)
+
+    def least(self) -> Split | None:
+        """The least variance within queries that any coupling has; None where it is not known.
+
+        Between queries couplings differ only where the outcome is known, and there not by themselves: `between` is left
+        out. As published it belongs to the value, so that with several queries the least value is not known.
+        """
+        if not self.is_known:
+            squares = least_losses(SquaredDifference(*self.scores), self.log_p, self.log_q)
+            return variances.over_everybody(squares, self.p, self.q, *self.scores)
+        if not self.is_scalar or (self.as_published and len(self.p) > 1):
+            return None
+        worth = self.scores[1][:, 0]
+        if self.as_published:
+            return Split(float(variances.least_given_one_outcome(self.p, self.q, worth, self.outcome)[0]), 0.0)
+        least = variances.least_given_what_was_seen(self.p, self.q, worth)
+        return None if least is None else Split(float(least.mean()), np.nan)
 
 
 @eqx.filter_jit
 def _joints(
-    mechanism: AbstractCoupling, log_p: Float[Array, "m k"], log_q: Float[Array, "m k"]
+    coupling: AbstractCoupling, log_p: Float[Array, "m k"], log_q: Float[Array, "m k"]
 ) -> Float[Array, "m k k"]:
-    return jax.lax.map(lambda pair: mechanism._joint(*pair), (log_p, log_q), batch_size=min(32, len(log_p)))
-
-
-def _split(laws: Floats, trials: Trials, index: int, panel: str, faithful: bool) -> Split:
-    score, other = trials.score[index], trials.other_score[index]
-    if not is_counterfactual(panel):
-        return variances.over_everybody(laws, score, other)
-    if faithful:
-        return variances.given_one_outcome(laws, other, int(trials.outcome[index]))
-    return variances.given_what_was_seen(laws, score, other)
-
-
-def _least(p: Floats, q: Floats, trials: Trials, index: int, panel: str, faithful: bool) -> Split | None:
-    """The least variance within queries that any coupling has; None where it is not known.
-
-    Between queries couplings differ only where the outcome is known, and there not by themselves: `between` is left
-    out. As published it belongs to the figure, so that with several queries the least figure is not known.
-    """
-    score, other = trials.score[index], trials.other_score[index]
-    if not is_counterfactual(panel):
-        joint_of = variances.sorted_joint if score.shape[1] == 1 else variances.transported_joint
-        flat = (score[:, 0], other[:, 0]) if score.shape[1] == 1 else (score, other)
-        laws = [joint_of(*each, *flat) for each in zip(p, q, strict=True)]
-        return variances.over_everybody(np.stack(laws), score, other)
-    if score.shape[1] > 1 or (faithful and len(p) > 1):
-        return None
-    if faithful:
-        return Split(float(variances.least_given_one_outcome(p, q, other[:, 0], int(trials.outcome[index]))[0]), 0.0)
-    least = variances.least_given_what_was_seen(p, q, other[:, 0])
-    return None if least is None else Split(float(least.mean()), np.nan)
+    """Exact joint laws, a batch at a time so that memory stays bounded."""
+    return jax.lax.map(lambda pair: coupling._joint(*pair), (log_p, log_q), batch_size=min(32, len(log_p)))
 
 
 def _stored(splits: Sequence[Split]) -> dict[str, list[float] | None]:
@@ -145,8 +144,3 @@ def _stored(splits: Sequence[Split]) -> dict[str, list[float] | None]:
     unknown = any(np.isnan(each.between) for each in splits)
     between = None if unknown else [each.between for each in splits]
     return {"within": [each.within for each in splits], "between": between}
-
-
-def _logsumexp(values: Floats) -> Floats:
-    top = values.max(axis=1, keepdims=True)
-    return top + np.log(np.exp(values - top).sum(axis=1, keepdims=True))

@@ -1,46 +1,48 @@
-"""From the sepsis simulator to queries: behaviour, episodes, projection, target policy; as published, and repaired."""
+"""From simulated patients to queries: a model, a target policy, and where it would act differently."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from countermax.experiments.sepsis._cohort import (
+    BEST_ACTION,
+    DISCOUNT,
+    HORIZON,
+    estimated_model,
+    in_the_simulator,
+    published_model,
+    simulated_cohort,
+)
 from countermax.mdp import (
     EpisodeLog,
     FiniteMDP,
     Query,
-    estimate,
     estimate_policy,
     policy_iteration,
     query,
-    simulate,
-    softened,
-    state_distributions,
-    visits,
 )
+from countermax.mdp.estimation import visits
+from countermax.mdp.planning import state_distributions
 from countermax.mdp.processes import sepsis
 
 NUM_EPISODES = 20_000
-HORIZON = 20
 NUM_QUERIES = 6
-_BEST_ACTION = 0.95
-_DISCOUNT = 0.99
 _LEAST_VISITS = 20
-_LEAST_SUCCESSORS = {True: 5, False: 4}  # published and repaired: how many outcomes each row must have
+_LEAST_SUCCESSORS = {True: 5, False: 4}  # as published and repaired: how many outcomes each row must have
 
 
-def pipeline_settings(*, faithful: bool) -> dict[str, int | float]:
+def pipeline_settings(*, as_published: bool) -> dict[str, int | float]:
     """What the queries depend on, to be stored beside results."""
     return {
         "num_episodes": NUM_EPISODES,
         "horizon": HORIZON,
-        "best_action": _BEST_ACTION,
-        "discount": _DISCOUNT,
-        "least_successors": _LEAST_SUCCESSORS[faithful],
-        "least_visits": 1 if faithful else _LEAST_VISITS,
+        "best_action": BEST_ACTION,
+        "discount": DISCOUNT,
+        "least_successors": _LEAST_SUCCESSORS[as_published],
+        "least_visits": 1 if as_published else _LEAST_VISITS,
     }
 
 
@@ -73,7 +75,7 @@ class Pipeline:
 
 
 @lru_cache
-def run_pipeline(*, faithful: bool, seed: int = 0) -> Pipeline:
+def run_pipeline(*, as_published: bool, seed: int = 0) -> Pipeline:
     """Follows the published steps one by one, or the repaired ones; a second or two.
 
     As published: the behaviour policy is planned as if death and discharge could be left again, ends are recorded as
@@ -82,23 +84,11 @@ def run_pipeline(*, faithful: bool, seed: int = 0) -> Pipeline:
     counted as such, actions seen fewer than twenty times in a state are not considered, and queries are the most
     frequent ones, one for each state.
     """
-    simulator = sepsis.process(faithful=faithful, discount=_DISCOUNT)
-    planned = sepsis.process(faithful=True, absorbing=False, discount=_DISCOUNT) if faithful else simulator
-    behaviour = softened(policy_iteration(planned).policy, _BEST_ACTION)
-    key = jax.random.key(seed)
-    episodes = simulate(simulator, behaviour, num_episodes=NUM_EPISODES, horizon=HORIZON, key=key)
-    log = episodes.with_states(
-        sepsis.projection(faithful=faithful), sepsis.NUM_PROJECTED, state_names=sepsis.projected_names()
-    )
-    ends = [sepsis.DEATH, sepsis.DISCHARGE]
-    model = (
-        published_model(episodes, log)
-        if faithful
-        else estimate(log, absorbing=ends, least_visits=_LEAST_VISITS, discount=_DISCOUNT)
-    )
+    episodes, log, simulator = simulated_cohort(as_published=as_published, num_episodes=NUM_EPISODES, seed=seed)
+    model = published_model(episodes, log) if as_published else estimated_model(log, _LEAST_VISITS)
     plan = policy_iteration(model)
-    candidates = list(_candidates(log, model, plan.actions, _LEAST_SUCCESSORS[faithful]))
-    if faithful:
+    candidates = list(_candidates(log, model, plan.actions, _LEAST_SUCCESSORS[as_published]))
+    if as_published:
         candidates = _without_repeats(candidates)
         order = np.random.default_rng(seed).permutation(len(candidates))
         chosen = [candidates[each] for each in order[:NUM_QUERIES]]
@@ -107,7 +97,7 @@ def run_pipeline(*, faithful: bool, seed: int = 0) -> Pipeline:
         first = {each.query.state: each for each in reversed(candidates)}
         chosen = sorted(first.values(), key=lambda each: -each.times_logged)[:NUM_QUERIES]
     last = state_distributions(model, _behaviour_in_model(log, model), HORIZON)[-1]
-    truth = state_distributions(simulator, plan.policy[sepsis.projection(faithful=True)], HORIZON)[-1]
+    truth = state_distributions(simulator, in_the_simulator(plan.policy), HORIZON)[-1]
     rewards = np.tile(sepsis.rewards(), 2)
     shares = {
         "data": (float((episodes.returns() < 0).mean()), float((episodes.returns() > 0).mean())),
@@ -115,41 +105,6 @@ def run_pipeline(*, faithful: bool, seed: int = 0) -> Pipeline:
         "target": (float(truth[rewards < 0].sum()), float(truth[rewards > 0].sum())),
     }
     return Pipeline(log, model, plan.actions, tuple(chosen), len(candidates), shares)
-
-
-def published_model(episodes: EpisodeLog, log: EpisodeLog) -> FiniteMDP:
-    """The published projection: 146 states in which deaths and discharges lose their way.
-
-    Every observed state in which an episode ended sends one pseudo-count for each action from the ordinary state that
-    shares its vital signs to the absorbing one; what was never counted is death.
-
-    Args:
-        episodes: In full states.
-        log: The same in the projected space, ends recorded by their vital signs.
-    """
-    size, num_actions = sepsis.NUM_PROJECTED, sepsis.ACTIONS.count
-    counts = np.zeros((size, num_actions, size))
-    steps = log.steps()
-    np.add.at(counts, (steps.state, steps.action, steps.next_state), 1)
-    rewards = sepsis.rewards()
-    ended = np.unique(episodes.steps().next_state % sepsis.OBSERVED.count)
-    for observed in ended[rewards[ended] != 0]:
-        end = sepsis.DEATH if rewards[observed] < 0 else sepsis.DISCHARGE
-        counts[sepsis.projected(observed), :, end] += 1
-    totals = counts.sum(axis=2, keepdims=True)
-    transitions = np.where(totals > 0, counts / np.maximum(totals, 1), np.eye(size)[sepsis.DEATH])
-    gains = np.zeros(size)
-    gains[sepsis.DEATH], gains[sepsis.DISCHARGE] = -1, 1
-    return FiniteMDP.from_dense(
-        transitions,
-        gains,
-        start=np.bincount(log.states[:, 0], minlength=size) / len(log),
-        discount=_DISCOUNT,
-        absorbing=[sepsis.DEATH, sepsis.DISCHARGE],
-        counts=counts,
-        state_names=log.state_names,
-        action_names=log.action_names,
-    )
 
 
 def _candidates(

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass, replace
 
-from countermax.experiments.engine import Recipe, checked_preset
-from countermax.experiments.synthetic import published
+from countermax.experiments.engine import checked_preset
+from countermax.experiments.synthetic import published_recipe
+from countermax.learning import Recipe
 
 
 @dataclass(frozen=True)
@@ -15,7 +16,7 @@ class SepsisPreset:
     fixed_records: tuple[Recipe, ...]
     """For the ICU records, which have several times as many outcomes; Gadget 1 costs the cube of their number."""
     generalised_records: tuple[Recipe, ...]
-    """None for no such panels."""
+    """Empty for no such panels."""
     num_noisy: int
     """Perturbed pairs that each trial is measured on."""
     num_scores: int = 5
@@ -30,11 +31,11 @@ class SepsisPreset:
         return self.generalised if generalised else self.fixed
 
 
-_GADGET_2 = Recipe("Gadget 2", 1000, 1e-2, num_latents=32, hidden=(64, 64))
+_GADGET_2 = Recipe("gadget-2", 1000, 1e-2, num_latents=32, hidden=(64, 64))
 _BEST = SepsisPreset(
-    fixed=(Recipe("Gadget 1", 2000, 1e-1, table=True, restarts=4), replace(_GADGET_2, restarts=4)),
+    fixed=(Recipe("gadget-1", 2000, 1e-1, part="constant", restarts=4), replace(_GADGET_2, restarts=4)),
     generalised=(
-        Recipe("Gadget 1", 800, 3e-3, hidden=(128, 128), batch_size=8),
+        Recipe("gadget-1", 800, 3e-3, hidden=(128, 128), batch_size=8),
         replace(_GADGET_2, steps=800, num_latents=20, hidden=(128, 128), batch_size=8),
     ),
     fixed_records=(replace(_GADGET_2, steps=600),),
@@ -56,16 +57,16 @@ _QUICK = SepsisPreset(
     num_scores=2,
     most_outcomes=48,
 )
-_PAPER_GADGETS = (published("Gadget 1", 32_016, 1e-5), published("Gadget 2", 2_000, 1e-5))
-_PAPER = SepsisPreset(
-    fixed=_PAPER_GADGETS,
-    generalised=_PAPER_GADGETS,
-    fixed_records=_PAPER_GADGETS[1:],
-    generalised_records=_PAPER_GADGETS[1:],
+_PUBLISHED_GADGETS = (published_recipe("gadget-1", 32_016, 1e-5), published_recipe("gadget-2", 2_000, 1e-5))
+_PUBLISHED = SepsisPreset(
+    fixed=_PUBLISHED_GADGETS,
+    generalised=_PUBLISHED_GADGETS,
+    fixed_records=_PUBLISHED_GADGETS[1:],
+    generalised_records=_PUBLISHED_GADGETS[1:],
     num_noisy=2000,
 )
 
 
 def sepsis_preset(preset: str) -> SepsisPreset:
     """By name."""
-    return {"quick": _QUICK, "paper": _PAPER, "best": _BEST}[checked_preset(preset)]
+    return {"quick": _QUICK, "published": _PUBLISHED, "best": _BEST}[checked_preset(preset)]

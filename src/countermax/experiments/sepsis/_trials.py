@@ -8,8 +8,10 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 
 from countermax.experiments.sepsis._pipeline import NUM_QUERIES, run_pipeline
-from countermax.mdp import Query, icu_sepsis, policy_iteration, query, state_distributions
+from countermax.mdp import Query, policy_iteration, query
+from countermax.mdp.planning import state_distributions
 from countermax.mdp.processes import sepsis
+from countermax.mdp.processes.icu import icu_sepsis
 
 Floats = NDArray[np.float64]
 
@@ -59,39 +61,39 @@ class _Trial:
     pair: int
 
 
-def trials_of(world: str, *, faithful: bool, num_scores: int, most_outcomes: int | None = None) -> Trials:
+def trials_of(world: str, *, as_published: bool, num_scores: int, most_outcomes: int | None = None) -> Trials:
     """All trials of a world.
 
     Args:
         world: One of `WORLDS`.
-        faithful: Whether the pipeline and the rewards are the published ones.
+        as_published: Whether the pipeline and the rewards are the published ones.
         num_scores: Draws of the reward for each query; records have one score of their own.
-        most_outcomes: Skip queries with more outcomes (records only).
+        most_outcomes: How many outcomes a query may have (records only).
     """
     if world.startswith("icu"):
         records = _icu_trials(world == "icu-features", most_outcomes)
         return _padded(records, max(len(each.log_p) for each in records))
     found = []
-    queries = run_pipeline(faithful=faithful).queries
+    queries = run_pipeline(as_published=as_published).queries
     for pair, asked in enumerate(queries):
         for draw in range(num_scores):
-            reward = random_reward(num_scores * pair + draw, faithful=faithful)
+            reward = random_reward(num_scores * pair + draw, as_published=as_published)
             describe = _by_vitals if world == "vitals" else _by_state
             found.append(describe(asked.query, asked.outcome, reward, pair))
     return _padded(found, max(len(asked.query.p) for asked in queries))  # one width, so that one program serves both
 
 
-def random_reward(seed: int, *, faithful: bool) -> Floats:
+def random_reward(seed: int, *, as_published: bool) -> Floats:
     """A reward for each of the 146 projected states: the sum of one normal number for each variable's level.
 
     The published look-up adds glucose too, always at its highest level, which a projected state knows nothing about:
     one more constant, felt only against the fixed rewards of death and discharge.
     """
     random = np.random.default_rng([59, seed])
-    tables = [random.normal(size=size) for size in sepsis.PROJECTED.sizes]
+    worths = [random.normal(size=size) for size in sepsis.PROJECTED.sizes]
     values = sepsis.PROJECTED.all_values()
-    total = np.sum([table[column] for table, column in zip(tables, values.T, strict=True)], axis=0)
-    if faithful:
+    total = np.sum([worth[column] for worth, column in zip(worths, values.T, strict=True)], axis=0)
+    if as_published:
         total = total + random.normal(size=len(sepsis.LEVELS["glucose"]))[_GLUCOSE_SEEN]
     return np.append(total, [-_END_REWARD, _END_REWARD])
 
@@ -104,7 +106,7 @@ def _by_state(asked: Query, outcome: int, reward: Floats, pair: int) -> _Trial:
 def _by_vitals(asked: Query, outcome: int, reward: Floats, pair: int) -> _Trial:
     """Outcomes are vital signs, or an end; which treatments are in force follows from the action.
 
-    Two actions then lead to the same outcomes, which a mechanism can keep where it has a reason to.
+    Two actions then lead to the same outcomes, which a coupling can keep where it has a reason to.
     """
     ends = [sepsis.DEATH, sepsis.DISCHARGE]
     kind = np.where(
@@ -155,8 +157,8 @@ def _sofa(scores: Floats) -> Floats:
 def _features(features: Floats) -> Floats:
     """Clinical measurements in units of their spread.
 
-    The ends have none. They are put at the average patient, and told apart along an axis of their own, as far out as a
-    typical state is.
+    The ends have none. They are put at the average patient, and distinguished along an axis of their own, as far out as
+    a typical state is.
     """
     live = features[:713]
     scaled = np.append((live - live.mean(axis=0)) / live.std(axis=0), np.zeros((3, live.shape[1])), axis=0)

@@ -1,4 +1,4 @@
-"""Variances of an effect under a joint law, and the least that any coupling can have."""
+"""Variances of an effect, the other world's score minus the factual one's, and the least that any coupling can have."""
 
 from typing import NamedTuple
 
@@ -20,23 +20,29 @@ class Split(NamedTuple):
     """How the mean effect differs from one query, or from one observation, to the next."""
 
 
-def over_everybody(joints: Floats, score: Floats, other_score: Floats) -> Split:
-    """Of the effect score(X) - score(Y), from joint laws [query, x, y]."""
-    means = np.einsum("mxy,xd->md", joints, score) - np.einsum("mxy,yd->md", joints, other_score)
-    squares = ((score[:, None, :] - other_score[None, :, :]) ** 2).sum(axis=2)
-    within = np.einsum("mxy,xy->m", joints, squares) - (means**2).sum(axis=1)
-    return Split(float(within.mean()), float(means.var(axis=0).sum()))
+def over_everybody(squares: Floats, p: Floats, q: Floats, score: Floats, other_score: Floats) -> Split:
+    """Of the effect for anybody; only its expected square depends on the coupling.
+
+    Args:
+        squares: The expected squared effect of each query.
+        p: [query, x]: probabilities in the factual world.
+        q: [query, y]: those of the other world.
+        score: [x, coordinate]: the score in the factual world.
+        other_score: [y, coordinate]: the score in the other world.
+    """
+    effects = q @ other_score - p @ score
+    return Split(float((squares - (effects**2).sum(axis=1)).mean()), float(effects.var(axis=0).sum()))
 
 
 def given_what_was_seen(joints: Floats, score: Floats, other_score: Floats) -> Split:
-    """Of the effect for somebody whose factual outcome is known, averaged over what is seen: X ~ p.
+    """Of the effect for somebody whose factual outcome is known, from joint laws [query, x, y], averaged over X ~ p.
 
     Within and between add up to the variance over everybody.
     """
     within, between = [], []
     for joint in joints:
         shares, means, spreads = _by_row(joint, other_score)
-        effects = score - means
+        effects = means - score
         centre = shares @ effects
         within.append(shares @ spreads)
         between.append(shares @ ((effects - centre) ** 2).sum(axis=1))
@@ -44,7 +50,7 @@ def given_what_was_seen(joints: Floats, score: Floats, other_score: Floats) -> S
 
 
 def given_one_outcome(joints: Floats, other_score: Floats, outcome: int) -> Split:
-    """As published: given one particular observation, with no regard to what the mechanism does after others."""
+    """As published: given one particular observation, with no regard to what the coupling does after others."""
     rows = joints[:, outcome] / joints[:, outcome].sum(axis=1, keepdims=True)
     means = rows @ other_score
     within = rows @ (other_score**2).sum(axis=1) - (means**2).sum(axis=1)
@@ -58,29 +64,6 @@ def _by_row(joint: Floats, other_score: Floats) -> tuple[Floats, Floats, Floats]
     means = rows @ other_score
     spreads = rows @ (other_score**2).sum(axis=1) - (means**2).sum(axis=1)
     return shares, means, np.maximum(spreads, 0)
-
-
-def sorted_joint(p: Floats, q: Floats, score: Floats, other_score: Floats) -> Floats:
-    """The coupling that pairs quantiles of one scalar score with quantiles of the other.
-
-    It has the least variance over everybody that any coupling has.
-    """
-    first, second = np.argsort(score, kind="stable"), np.argsort(other_score, kind="stable")
-    upper_p, upper_q = p[first].cumsum(), q[second].cumsum()
-    meet = np.minimum(upper_p[:, None], upper_q[None, :]) - np.maximum(
-        (upper_p - p[first])[:, None], (upper_q - q[second])[None, :]
-    )
-    joint = np.zeros((len(p), len(q)))
-    joint[np.ix_(first, second)] = np.maximum(meet, 0)
-    return joint
-
-
-def transported_joint(p: Floats, q: Floats, score: Floats, other_score: Floats) -> Floats:
-    """The coupling with the least variance over everybody for vector-valued scores, by optimal transport."""
-    import ot
-
-    cost = ((score[:, None, :] - other_score[None, :, :]) ** 2).sum(axis=2)
-    return np.asarray(ot.emd(p / p.sum(), q / q.sum(), cost, numItermax=10_000_000), np.float64)
 
 
 def least_given_what_was_seen(

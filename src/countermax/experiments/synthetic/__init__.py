@@ -2,5 +2,5 @@
 
 from countermax.experiments.synthetic._couplings import Couplings as Couplings
 from countermax.experiments.synthetic._maximality import Maximality as Maximality
-from countermax.experiments.synthetic._presets import published as published
-from countermax.experiments.synthetic._table1 import Table1 as Table1
+from countermax.experiments.synthetic._recipes import published_recipe as published_recipe
+from countermax.experiments.synthetic.table1 import Table1 as Table1

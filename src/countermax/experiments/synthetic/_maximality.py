@@ -3,36 +3,30 @@
 from collections.abc import Mapping
 from typing import Any, final
 
-import jax.numpy as jnp
 import numpy as np
 
 from countermax import plotting
-from countermax.couplings import AbstractCoupling, GumbelMax, Independent, InverseCDF, Maximal
+from countermax.couplings import AbstractCoupling, named_couplings
 from countermax.experiments.engine import (
     AbstractExperiment,
     Cell,
-    Recipe,
+    CellContext,
     Result,
     Section,
-    Table,
+    Sheet,
     Value,
-    Workshop,
     train,
 )
-from countermax.experiments.synthetic._presets import maximality_recipe
+from countermax.experiments.synthetic._recipes import maximality_recipe
 from countermax.experiments.synthetic._tasks import NUM_OUTCOMES
-from countermax.learning import Disagreement, PerturbedPair
+from countermax.intervals import standard_error
+from countermax.learning import Disagreement, PerturbedPair, Recipe, expected_losses
 
 _PUBLISHED = {0.0: 0.2473, 0.1: 0.2648, 0.4: 0.2714, 1.6: 0.2825, 6.4: 0.2987, 25.6: 0.2972, 102.4: 0.2982}
 """By noise scale: the mean of five seeds."""
 SCALES = tuple(_PUBLISHED)
-_SEEDS = {"quick": 1, "paper": 5, "best": 5}
-_FIXED: dict[str, AbstractCoupling] = {
-    "maximal": Maximal(),
-    "Gumbel-max": GumbelMax(),
-    "inverse CDF": InverseCDF(),
-    "independent": Independent(),
-}
+_SEEDS = {"quick": 1, "published": 5, "best": 5}
+_FIXED = ("maximal", "gumbel-max", "inverse-cdf", "independent")
 
 
 @final
@@ -43,7 +37,7 @@ class Maximality(AbstractExperiment):
     title = "Figure 1a: learning to keep the outcome"
 
     def cells(self, preset: str, seeds: int | None) -> list[Cell]:
-        """The fixed mechanisms, then one training of all seeds for each scale."""
+        """The fixed couplings, then one training of all seeds for each scale."""
         recipe = maximality_recipe(preset)
         seeds = _SEEDS[preset] if seeds is None else seeds
         plan = [Cell(self.name, "fixed", {})]
@@ -53,23 +47,25 @@ class Maximality(AbstractExperiment):
             plan.append(Cell(self.name, f"scale-{scale:g}", settings, cost=cost))
         return plan
 
-    def compute(self, cell: Cell, workshop: Workshop) -> Result | None:
+    def compute(self, cell: Cell, context: CellContext) -> Result | None:
         """Exact probability of a changed outcome at the test pair."""
         if "recipe" not in cell.settings:
-            return None if workshop.train_only else {name: _at_test_pair(each) for name, each in _FIXED.items()}
+            if context.train_only:
+                return None
+            return {name: _at_test_pair(each) for name, each in named_couplings(_FIXED).items()}
         recipe = Recipe.of(cell.settings["recipe"])
         score = np.arange(NUM_OUTCOMES, dtype=float)  # only its length matters here
-        mechanisms, trained = train(
+        couplings, trained = train(
             recipe,
             [score] * cell.settings["seeds"],
             _pairs(cell.settings["scale"]),
             Disagreement(),
             seed=cell.settings["seed"],
-            workshop=workshop,
+            context=context,
         )
-        if workshop.train_only:
+        if context.train_only:
             return None
-        at_test = [_at_test_pair(each) for each in mechanisms]
+        at_test = [_at_test_pair(each) for each in couplings]
         return {"trained": trained, "losses": [each["loss"] for each in at_test], "joint": at_test[0]["joint"]}
 
     def section(self, stored: Mapping[str, Result]) -> Section:
@@ -80,20 +76,19 @@ class Maximality(AbstractExperiment):
         points = []
         for scale, result in learned.items():
             losses = np.asarray(result["losses"])
-            error = float(losses.std(ddof=1) / np.sqrt(len(losses))) if len(losses) > 1 else None
-            theirs = _PUBLISHED[scale]
-            rows.append([scale, float(losses.mean()), error, theirs, float(losses.mean()) - theirs])
-            points.append((scale, float(losses.mean()), error or 0.0))
+            mean, error, theirs = float(losses.mean()), standard_error(losses), _PUBLISHED[scale]
+            rows.append([scale, mean, error, theirs, mean - theirs])
+            points.append((scale, mean, error or 0.0))
         references: list[list[Value]] = [[name, each["loss"]] for name, each in fixed.items()]
-        tables = {
-            "maximality": Table(
+        sheets = {
+            "maximality": Sheet(
                 "Probability that the outcome changes, at the test pair, by noise scale in training",
                 ("noise scale", "Gadget 2", "standard error", "published", "difference"),
                 ("g", ".4f", ".4f", ".4f", "+.4f"),
                 rows,
             ),
-            "maximality_references": Table(
-                "The same of the mechanisms that are not learned", ("mechanism", "loss"), ("", ".5f"), references
+            "maximality_references": Sheet(
+                "The same of the couplings that are not learned", ("coupling", "loss"), ("", ".5f"), references
             ),
         }
         figures: dict[str, Any] = {
@@ -124,7 +119,7 @@ class Maximality(AbstractExperiment):
             "one mechanism has to serve, the nearer it comes to Gumbel-max, since no mechanism can be maximal for all.",
             "Errors are standard errors over seeds. The published points are means of five seeds.",
         ]
-        return Section(self.title, words, tables, figures)
+        return Section(self.title, words, sheets, figures)
 
 
 def _pairs(scale: float) -> PerturbedPair:
@@ -132,8 +127,8 @@ def _pairs(scale: float) -> PerturbedPair:
     return PerturbedPair(tilt, -tilt, scale)
 
 
-def _at_test_pair(mechanism: AbstractCoupling) -> Result:
+def _at_test_pair(coupling: AbstractCoupling) -> Result:
     pair = _pairs(0.0)
-    joint = np.asarray(mechanism.joint(pair.p, pair.q), np.float64)
-    changed = 1 - float(jnp.trace(joint)) / joint.sum()
-    return {"loss": float(changed), "joint": joint.round(7).tolist()}
+    (loss,) = expected_losses(coupling, Disagreement(), pair.p[None], pair.q[None]).tolist()
+    joint = np.asarray(coupling.joint(pair.p, pair.q), np.float64)
+    return {"loss": loss, "joint": joint.round(7).tolist()}

@@ -1,4 +1,4 @@
-"""The tasks of the paper's Table 1, and one where no fixed mechanism is optimal."""
+"""The tasks of the paper's Table 1, and one where no fixed coupling is optimal."""
 
 from dataclasses import dataclass, field
 
@@ -14,9 +14,9 @@ NUM_TRIALS = 10  # draws of the score in the columns with one fixed pair
 
 @dataclass(frozen=True)
 class Published:
-    """A figure of the paper and the error it prints: over seeds where pairs are random, else over trials."""
+    """A value in the paper and the error it prints: over seeds where pairs are random, else over trials."""
 
-    figure: float
+    value: float
     error: float
 
 
@@ -31,7 +31,7 @@ class Task:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether there is one pair only; the figure of merit is then a variance."""
+        """Whether there is one pair only; what is measured is then a variance."""
         return isinstance(self.pairs, FixedPair)
 
     @property
@@ -43,7 +43,7 @@ class Task:
 TASKS = ("independent", "mirrored", "monotone", "non-monotone", "vector")
 
 _ROWS = ("independent", "Gumbel-max", "inverse CDF", "optimal", "Gadget 1", "Gadget 2")
-_PUBLISHED = {  # Table 1 of the paper: figures, then errors, in the order of the rows
+_PUBLISHED = {  # Table 1 of the paper: values, then errors, in the order of the rows
     "independent": ((16.51, 14.02, 8.14, 8.14, 14.05, 8.76), (0.01, 0.01, 0.01, 0.01, 0.01, 0.03)),
     "mirrored": ((21.34, 18.84, 12.59, 12.59, 16.67, 13.47), (0.10, 0.09, 0.09, 0.09, 0.45, 0.09)),
     "monotone": ((2.73, 2.46, 0.60, 0.60, 1.42, 2.00), (0.39, 0.35, 0.10, 0.10, 0.22, 0.30)),
@@ -57,8 +57,8 @@ def task(name: str) -> Task:
         raise InputError(f"the task must be one of {', '.join(TASKS)}, got {name!r}")
     if name == "vector":
         return Task(name, RandomPairs(NUM_OUTCOMES), (np.random.default_rng(0).normal(size=(NUM_OUTCOMES, 3)),))
-    figures, errors = _PUBLISHED[name]
-    published = {row: Published(*both) for row, both in zip(_ROWS, zip(figures, errors, strict=True), strict=True)}
+    values, errors = _PUBLISHED[name]
+    published = {row: Published(*both) for row, both in zip(_ROWS, zip(values, errors, strict=True), strict=True)}
     if name in ("independent", "mirrored"):
         pairs = RandomPairs(NUM_OUTCOMES, mirrored=name == "mirrored")
         return Task(name, pairs, (np.arange(NUM_OUTCOMES, dtype=float),), published)
@@ -73,7 +73,7 @@ def opposed_pair() -> FixedPair:
 
 
 def published_scores(seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """A monotone and a non-monotone score, from the legacy generator that the published figures used."""
+    """A monotone and a non-monotone score, from the legacy generator that the published values used."""
     random = np.random.RandomState(seed)  # noqa: NPY002
     monotone = np.cumsum(random.uniform(size=NUM_OUTCOMES))
     return monotone, np.sin(30 * random.normal(size=NUM_OUTCOMES))

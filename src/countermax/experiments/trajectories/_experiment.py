@@ -1,14 +1,12 @@
-"""Whole trajectories: published figures beside exact ones, all estimates beside the truth, a learned mechanism."""
+"""Whole trajectories: published values beside exact ones, all estimates beside the truth, a learned coupling."""
 
 from collections.abc import Callable, Mapping
 from typing import final
 
-from countermax.experiments.engine import AbstractExperiment, Cell, Result, Section, Workshop, checked_preset
-from countermax.experiments.trajectories._document import cohort_table, learned_table, published_table
-from countermax.experiments.trajectories._studies import DISCOUNT, HORIZON, NUM_EPISODES, cohort, learned, oberst_sontag
-from countermax.experiments.trajectories._studies import cautious_policy as cautious_policy
-from countermax.experiments.trajectories._studies import sepsis_log as sepsis_log
-from countermax.experiments.trajectories._studies import true_value as true_value
+from countermax.experiments.engine import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
+from countermax.experiments.sepsis import DISCOUNT, HORIZON
+from countermax.experiments.trajectories._document import cohort_sheet, learned_sheet, published_sheet
+from countermax.experiments.trajectories._studies import NUM_EPISODES, cohort, learned, oberst_sontag
 
 _STUDIES: dict[str, tuple[Callable[[int], Result], str]] = {
     "oberst-sontag": (oberst_sontag, "num_repeats"),
@@ -17,7 +15,7 @@ _STUDIES: dict[str, tuple[Callable[[int], Result], str]] = {
 }
 _AMOUNTS = {
     "quick": {"oberst-sontag": 5, "cohort": 5, "learned": 300},
-    "paper": {"oberst-sontag": 50, "cohort": 20, "learned": 1500},
+    "published": {"oberst-sontag": 50, "cohort": 20, "learned": 1500},
     "best": {"oberst-sontag": 50, "cohort": 20, "learned": 1500},
 }
 
@@ -40,22 +38,22 @@ class Trajectories(AbstractExperiment):
             for study, (_, amount) in _STUDIES.items()
         ]
 
-    def compute(self, cell: Cell, workshop: Workshop) -> Result | None:
+    def compute(self, cell: Cell, context: CellContext) -> Result | None:
         """The study's numbers."""
-        if workshop.train_only:
+        if context.train_only:
             return None
         study, amount = _STUDIES[cell.name]
         return study(cell.settings[amount])
 
     def section(self, stored: Mapping[str, Result]) -> Section:
-        """A table for each study that is stored."""
-        makers = {"oberst-sontag": published_table, "cohort": cohort_table, "learned": learned_table}
-        tables = {
+        """A sheet for each study that is stored."""
+        makers = {"oberst-sontag": published_sheet, "cohort": cohort_sheet, "learned": learned_sheet}
+        sheets = {
             f"trajectories_{name}".replace("-", "_"): makers[name](stored[name]) for name in makers if name in stored
         }
         words = [
             "Everything but the logged episodes is exact: values, counterfactual chains, bounds and the truth. The "
-            "published figures rest on one set of 1,000 episodes and on sampling; here the episodes are drawn anew in "
-            "each repeat, so the range is that of the episodes alone.",
+            "published values rest on one set of 1,000 episodes and on sampling; here new episodes are drawn in each "
+            "repeat, so the range is that of the episodes alone.",
         ]
-        return Section(self.title, words, tables)
+        return Section(self.title, words, sheets)

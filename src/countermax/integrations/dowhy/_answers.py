@@ -27,7 +27,7 @@ def counterfactual_probabilities(
     observed: Any,
     *,
     nodes: Sequence[Hashable] | None = None,
-    mechanism: str | Path | AbstractCoupling | None = None,
+    coupling: str | Path | AbstractCoupling | None = None,
 ) -> dict[Hashable, Any]:
     """What samples only estimate: each row's exact probabilities, for each categorical node that the change reaches.
 
@@ -39,7 +39,8 @@ def counterfactual_probabilities(
         interventions: What is changed, as in `gcm.counterfactual_samples`: a function of the old value for each node.
         observed: A DataFrame with what was seen, a column for each node. Its index is kept.
         nodes: The nodes to answer for, all of them or an error; by default those for which it is possible.
-        mechanism: Another mechanism than the nodes' own, to see what it would say.
+        coupling: Another coupling than the nodes' own mechanisms, to see what it would say: any with an exact law, one
+            of `countermax.couplings.NAMES`, or a file that `countermax.save` wrote.
 
     Returns:
         For each node a DataFrame with a column for each of its classes.
@@ -47,7 +48,7 @@ def counterfactual_probabilities(
     worlds = _Worlds(model, interventions, observed)
     answers = {}
     for node in worlds.asked(nodes):
-        table = worlds.table(observed[[]], node, mechanism, bounds="none")
+        table = worlds.table(observed[[]], node, coupling, bounds="none")
         values = list(worlds.answerable[node].labels.values)
         answers[node] = table.iloc[:, : len(values)].set_axis(values, axis=1)
     return answers
@@ -59,22 +60,22 @@ def counterfactual_table(
     observed: Any,
     node: Hashable,
     *,
-    mechanism: str | Path | AbstractCoupling | None = None,
+    coupling: str | Path | AbstractCoupling | None = None,
     **options: Any,
 ) -> Any:
-    """The observed rows with a node's probabilities, most likely class, bounds over mechanisms and a flag.
+    """The observed rows with a node's probabilities, most likely class, bounds over couplings and a flag.
 
     Args:
         model: A fitted `gcm.InvertibleStructuralCausalModel`.
         interventions: What is changed, as in `gcm.counterfactual_samples`.
         observed: A DataFrame with what was seen.
         node: The categorical node; see `counterfactual_probabilities` for when it can be answered for.
-        mechanism: Another mechanism than the node's own.
+        coupling: Another coupling than the node's own mechanism.
         **options: Passed on to `countermax.tables.counterfactuals`: score, bounds, errors, tolerance, prefix.
     """
     worlds = _Worlds(model, interventions, observed)
     worlds.asked([node])
-    return worlds.table(observed, node, mechanism, **options)
+    return worlds.table(observed, node, coupling, **options)
 
 
 @dataclass(frozen=True)
@@ -129,16 +130,23 @@ class _Worlds:
                 raise InputError(f"node {node!r} cannot be answered for exactly: {why}; draw samples instead")
         return list(nodes)
 
-    def table(self, frame: Any, node: Hashable, mechanism: str | Path | AbstractCoupling | None, **options: Any) -> Any:
+    def table(self, frame: Any, node: Hashable, coupling: str | Path | AbstractCoupling | None, **options: Any) -> Any:
         """A frame of the observed rows with the answers."""
         question = self.answerable[node]
+        if coupling is None:
+            coupling = self.model.causal_mechanism(node).mechanism
+            if not isinstance(coupling, AbstractCoupling):
+                raise InputError(
+                    f"the mechanism of node {node!r}, {type(coupling).__name__}, has no exact law; draw samples "
+                    "instead, or name another `coupling`"
+                )
         return counterfactuals(
             frame,
             outcome=self.observed[node],
             factual=question.p,
             counterfactual=question.q,
             labels=question.labels.values,
-            mechanism=self.model.causal_mechanism(node).mechanism if mechanism is None else mechanism,
+            coupling=coupling,
             **options,
         )
 

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from countermax._core.errors import InputError
 from countermax._core.extras import import_dowhy, import_pandas
 from countermax._core.labels import listed
-from countermax.couplings import AbstractCoupling, GumbelMax
+from countermax.couplings import GumbelMax
 from countermax.integrations.dowhy._mechanism import CategoricalMechanism
+from countermax.integrations.dowhy._noise import Mechanism
 
 dowhy, pd = import_dowhy(), import_pandas()
 
@@ -19,7 +20,7 @@ def assign_categorical_mechanisms(
     model: Any,
     data: Any,
     *,
-    mechanism: AbstractCoupling | Mapping[Hashable, AbstractCoupling] = GumbelMax(),  # noqa: B008 (immutable)
+    mechanism: Mechanism | Mapping[Hashable, Mechanism] = GumbelMax(),  # noqa: B008 (immutable)
     classifier: Any = None,
     nodes: Sequence[Hashable] | None = None,
     random_state: int | None = None,
@@ -34,10 +35,10 @@ def assign_categorical_mechanisms(
     Args:
         model: A DoWhy model; nodes that have a mechanism already keep it.
         data: What the model will be fitted to.
-        mechanism: One for all nodes, or by node.
-        classifier: The one to use, a copy for each node; by default the one that DoWhy's `gcm.auto` would choose.
+        mechanism: Mechanism of all nodes, or of each by its name; `GumbelMax()` for those that are not named.
+        classifier: Classifier, of which each node gets a copy; by default the one that DoWhy's `gcm.auto` would choose.
         nodes: The categorical nodes, in place of those that are found.
-        random_state: A seed for the noise of these nodes.
+        random_state: Seed of the noise of these nodes.
         others: Whether to give all other nodes what `gcm.auto` would.
     """
     given = dict(mechanism) if isinstance(mechanism, Mapping) else {}

@@ -1,4 +1,4 @@
-"""A categorical node for DoWhy: a classifier for the probabilities, a mechanism for how worlds hang together."""
+"""A categorical node for DoWhy: a classifier for the probabilities, a mechanism for how worlds are coupled."""
 
 import zlib
 from collections.abc import Hashable, Sequence
@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from countermax._core.errors import InputError
 from countermax._core.extras import import_dowhy
 from countermax._core.labels import UNKNOWN, Labels, listed
-from countermax.couplings import AbstractCoupling, GumbelMax, as_coupling
-from countermax.integrations.dowhy._noise import Codes, Floats, Uniforms, noise_of
+from countermax.couplings import AbstractMechanism, AbstractNoiseSampler, GumbelMax
+from countermax.integrations.dowhy._noise import Codes, Floats, Mechanism, abduct, draw, respond
 
 dowhy = import_dowhy()
 
@@ -22,26 +22,20 @@ SklearnClassificationModel = dowhy.gcm.ml.classification.SklearnClassificationMo
 shape_into_2d = dowhy.gcm.util.general.shape_into_2d
 
 
-class _GlobalState:
-    """NumPy's global random numbers, which `gcm.util.general.set_random_seed` sets."""
-
-    def random(self, size: int) -> Floats:
-        return np.random.random_sample(size)  # noqa: NPY002 (DoWhy's own source of randomness)
-
-
 @final
 class CategoricalMechanism(ClassifierFCM, InvertibleFunctionalCausalModel):
     """A categorical node `Y := f(parents, noise)` that can explain what was seen.
 
     The classifier says how likely each class is given the parents; the mechanism turns that and the noise into a class.
-    The noise is one number in [0, 1), so noise data can be stored, and passed to DoWhy again to see the same individual
-    in another world. Many noises explain one class: `estimate_noise` draws one of them, given what was seen.
+    The noise is one number in [0, 1), the seed of what the mechanism draws, so noise data can be stored (15 digits are
+    enough), and passed to DoWhy again to see the same individual in another world. Many noises explain one class:
+    `estimate_noise` draws one of them, given what was seen.
     """
 
     def __init__(
         self,
         classifier: Any = None,
-        mechanism: AbstractCoupling = GumbelMax(),  # noqa: B008 (immutable)
+        mechanism: Mechanism = GumbelMax(),  # noqa: B008 (immutable)
         *,
         labels: Sequence[Hashable] | None = None,
         smoothing: int | float = 1e-6,
@@ -51,12 +45,14 @@ class CategoricalMechanism(ClassifierFCM, InvertibleFunctionalCausalModel):
 
         Args:
             classifier: Of scikit-learn, or DoWhy's wrapper of one; by default DoWhy's own choice.
-            mechanism: `GumbelMax()`, `InverseCDF(...)` or a trained `Gadget2`.
+            mechanism: One function of noise and logits: `GumbelMax()`, `InverseCDF(...)`, a trained `Gadget2`, or any
+                `countermax.couplings.AbstractMechanism` of your own.
             labels: The classes in the order that the mechanism numbers them; by default sorted. The order is all that
                 `InverseCDF` assumes.
             smoothing: This much of the probability is spread evenly over the classes, so that one that was seen is
-                never impossible. With 0 such a row is an error.
-            random_state: A seed or generator of its own; by default NumPy's global state, which DoWhy's seed sets. The
+                never impossible. With 0 such a row is an error. Noise for a class is found by trying, about one over
+                its probability times: some million tries a second.
+            random_state: Seed or generator of its own; by default NumPy's global state, which DoWhy's seed sets. The
                 data are mixed into a seed, so that nodes with the same one do not share their noise.
         """
         if classifier is None or isinstance(classifier, ClassificationModel):
@@ -68,14 +64,14 @@ class CategoricalMechanism(ClassifierFCM, InvertibleFunctionalCausalModel):
         if not 0 <= smoothing < 1:
             raise InputError(f"`smoothing` must lie in [0, 1), got {smoothing}")
         super().__init__(wrapped)
+        _check_mechanism(mechanism)
         self._mechanism, self._smoothing, self._random_state = mechanism, smoothing, random_state
-        self._noise = noise_of(mechanism)
         self._labels = None if labels is None else Labels(tuple(labels))
-        self._uniforms: Uniforms = _GlobalState() if random_state is None else np.random.default_rng(random_state)
+        self._generator = None if random_state is None else np.random.default_rng(random_state)
 
     @property
-    def mechanism(self) -> AbstractCoupling:
-        """How worlds hang together."""
+    def mechanism(self) -> Mechanism:
+        """How worlds are coupled."""
         return self._mechanism
 
     @property
@@ -96,10 +92,10 @@ class CategoricalMechanism(ClassifierFCM, InvertibleFunctionalCausalModel):
             raise InputError(f"`labels` must name every class in the data, but {listed(unknown)} is not there")
         kinds = {type(value) for value in values}
         self.classifier_model.fit(X=parents, Y=target.astype(kinds.pop()) if len(kinds) == 1 else target.astype(str))
-        as_coupling(self._mechanism, len(self.labels))
+        self._mechanism.check_size(len(self.labels))
         if isinstance(self._random_state, int):
             data = [zlib.crc32("\n".join(map(str, table.ravel().tolist())).encode()) for table in (parents, target)]
-            self._uniforms = np.random.default_rng([self._random_state, *data])
+            self._generator = np.random.default_rng([self._random_state, *data])
 
     def estimate_probabilities(self, parent_samples: NDArray[Any]) -> Floats:
         """Smoothed probabilities [rows, classes], in the classifier's order."""
@@ -115,13 +111,13 @@ class CategoricalMechanism(ClassifierFCM, InvertibleFunctionalCausalModel):
         return ordered
 
     def draw_noise_samples(self, num_samples: int) -> Floats:
-        """Fresh noise: one uniform number for each sample."""
-        return self._uniforms.random(num_samples)[:, None]
+        """Fresh noise: one number for each sample."""
+        return draw(num_samples, self._uniforms)[:, None]
 
     def evaluate(self, parent_samples: NDArray[Any], noise_samples: NDArray[Any]) -> NDArray[Any]:
         """The class of each row."""
         noise = np.asarray(noise_samples, np.float64).reshape(-1)
-        codes = self._noise.respond(self.probabilities(shape_into_2d(parent_samples)), noise)
+        codes = respond(self._mechanism, self.probabilities(shape_into_2d(parent_samples)), noise)
         classes = np.asarray(self.classifier_model.classes)
         places = Labels(tuple(classes.tolist())).places(self.labels.values)
         return classes[places[codes]][:, None]
@@ -129,7 +125,7 @@ class CategoricalMechanism(ClassifierFCM, InvertibleFunctionalCausalModel):
     def estimate_noise(self, target_samples: NDArray[Any], parent_samples: NDArray[Any]) -> Floats:
         """Draws noise under which each row has the class that was seen."""
         probs = self.probabilities(shape_into_2d(parent_samples))
-        return self._noise.abduct(probs, self.outcomes(target_samples, probs), self._uniforms)[:, None]
+        return abduct(self._mechanism, probs, self.outcomes(target_samples, probs), self._uniforms)[:, None]
 
     def outcomes(self, target_samples: NDArray[Any], probs: Floats) -> Codes:
         """The index of each class that was seen; one that is unknown or impossible is an error."""
@@ -148,7 +144,7 @@ class CategoricalMechanism(ClassifierFCM, InvertibleFunctionalCausalModel):
         return codes
 
     def clone(self) -> "CategoricalMechanism":
-        """An unfitted copy with the same settings; with a seed, its random numbers begin anew."""
+        """An unfitted copy with the same settings; with a seed, its random numbers start again."""
         return CategoricalMechanism(
             self.classifier_model.clone(),
             self._mechanism,
@@ -157,8 +153,29 @@ class CategoricalMechanism(ClassifierFCM, InvertibleFunctionalCausalModel):
             random_state=self._random_state,
         )
 
+    def _uniforms(self, count: int) -> Floats:
+        if self._generator is None:
+            return np.random.random_sample(count)  # noqa: NPY002 (the source of randomness that DoWhy seeds)
+        return self._generator.random(count)
+
     def __repr__(self) -> str:
         return f"CategoricalMechanism({self.classifier_model}, {type(self._mechanism).__name__})"
 
     def __str__(self) -> str:
         return repr(self)
+
+
+def _check_mechanism(given: object) -> None:
+    if isinstance(given, AbstractMechanism):
+        return
+    name = given.__name__ if isinstance(given, type) else type(given).__name__
+    if isinstance(given, type):
+        why = "a class; make an instance of it"
+    elif isinstance(given, AbstractNoiseSampler):
+        why = "the other world sees its noise rearranged, so that outcomes could change where nothing is done"
+    else:
+        why = "it has no noise that all worlds share"
+    raise InputError(
+        "`mechanism` must be one function of noise and logits for all worlds (a `countermax.couplings."
+        f"AbstractMechanism`: GumbelMax(), InverseCDF(), a Gadget2 or your own), got {name}: {why}"
+    )

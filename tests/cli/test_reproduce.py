@@ -1,0 +1,63 @@
+"""The command `reproduce`: what it runs, what it draws, and what it refuses."""
+
+import pytest
+from squares import Squares
+from typer.testing import CliRunner
+
+from countermax.cli import app
+from countermax.experiments import EXPERIMENTS
+
+
+@pytest.fixture(autouse=True)
+def squares(monkeypatch):
+    monkeypatch.setitem(EXPERIMENTS, "squares", Squares())
+
+
+def call(*arguments):
+    return CliRunner().invoke(app, ["reproduce", *map(str, arguments)])
+
+
+def test_sheets_are_printed_and_can_be_written_again(tmp_path):
+    shown = call("squares", "--out", tmp_path)
+    assert shown.exit_code == 0
+    assert "| of-2 | 4.0 |" in shown.output
+    (tmp_path / "sheets/squares.md").unlink()
+    assert call("plot", tmp_path).exit_code == 0
+    assert (tmp_path / "sheets/squares.md").exists()
+
+
+def test_training_only_says_what_comes_next(tmp_path):
+    shown = call("squares", "--out", tmp_path, "--train-only")
+    assert "the same command without --train-only measures and draws" in shown.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("cubes",), "unknown experiment cubes"),
+        (("plot",), "name the folder"),
+        (("squares", "somewhere"), "only plot takes a folder"),
+        (("squares", "--preset", "paper"), "`preset` must be one of quick, published, best, got 'paper'"),
+        (("table1", "--as-published"), "--as-published is for sepsis, got table1"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_line(arguments, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    answer = call(*arguments)
+    assert answer.exit_code == 2, answer.output
+    assert words in answer.stderr
+    assert len(answer.stderr.splitlines()) == 1
+
+
+def test_results_of_other_settings_are_refused(tmp_path):
+    call("squares", "--out", tmp_path)
+    answer = call("squares", "--preset", "best", "--out", tmp_path)
+    assert answer.exit_code == 2
+    assert "was made with preset" in answer.stderr
+
+
+def test_an_interruption_says_how_much_is_stored(tmp_path):
+    (tmp_path / "stop").write_text("interrupt")
+    answer = call("squares", "--out", tmp_path)
+    assert answer.exit_code == 130
+    assert "stopped: 1 of 3 cells are stored; the same command resumes from there" in answer.stderr

@@ -1,0 +1,148 @@
+"""Stored results: of the plans that `make results` runs, and what documents show of them."""
+
+import re
+import shlex
+import shutil
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from countermax.cli import app
+from countermax.experiments import EXPERIMENTS, _registry
+from countermax.experiments.engine import Store, _plan
+from countermax.experiments.synthetic._tasks import opposed_pair, published_scores
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("paper/published", "paper/best", "sepsis", "trajectories")
+COMMANDS = [
+    shlex.split(line)
+    for line in re.findall(r"countermax reproduce (.* --out results/.*)", (ROOT / "Makefile").read_text())
+]
+SHOWN = {
+    "docs/paper.md": [
+        ("paper/published", "maximality"),
+        ("paper/best", "maximality"),
+        ("paper/published", "table1"),
+        ("paper/best", "table1"),
+        ("paper/published", "couplings"),
+    ],
+    "docs/sepsis.md": [
+        ("sepsis", "sepsis"),
+        ("sepsis", "sepsis_vitals"),
+        ("sepsis", "sepsis_icu_sofa"),
+        ("sepsis", "sepsis_icu_features"),
+        ("sepsis", "sepsis_as_published"),
+    ],
+    "docs/trajectories.md": [
+        ("trajectories", "trajectories_oberst_sontag"),
+        ("trajectories", "trajectories_cohort"),
+        ("trajectories", "trajectories_learned"),
+    ],
+}
+
+
+@lru_cache
+def records(folder):
+    return Store(ROOT / "results" / folder).records()
+
+
+@lru_cache
+def sections(folder):
+    return [
+        EXPERIMENTS[name].section({cell: record.result for cell, record in cells.items()})
+        for name, cells in records(folder).items()
+    ]
+
+
+def sheet(folder, name):
+    (found,) = [section.sheets[name].markdown() for section in sections(folder) if name in section.sheets]
+    return found
+
+
+def sheets_in(text):
+    return re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command))
+def test_the_commands_of_make_results_find_every_cell_done(command, tmp_path, monkeypatch):
+    """Settings, names, format and version are those of the plan, so that nothing is computed."""
+    folder = ROOT / command[command.index("--out") + 1]
+    shutil.copytree(folder / "cells", tmp_path / "cells")
+    found = []
+    monkeypatch.setattr(_plan, "_work", lambda _, cell, *__: pytest.fail(f"{cell.name} is not stored"))
+    monkeypatch.setattr(_registry, "run_plan", lambda *arguments, **options: found.extend(arguments[1]))
+    monkeypatch.setattr(_registry, "write_documents", lambda *_: [])
+    done = CliRunner().invoke(app, ["reproduce", *command[:-1], str(tmp_path)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    _plan.run_plan(EXPERIMENTS, found, Store(tmp_path))
+    stored = records(str(folder.relative_to(ROOT / "results")))
+    for experiment in {cell.experiment for cell in found}:
+        assert {cell.name for cell in found if cell.experiment == experiment} == set(stored[experiment])
+
+
+def test_every_stored_experiment_has_its_command():
+    assert {command[command.index("--out") + 1] for command in COMMANDS} == {f"results/{each}" for each in FOLDERS}
+    assert {name for folder in FOLDERS for name in records(folder)} == set(EXPERIMENTS)
+
+
+def test_the_readme_shows_table_1_as_it_is_stored():
+    section = (ROOT / "README.md").read_text().split("## The paper's Table 1\n")[1].split("\n## ")[0]
+    assert sheets_in(section) == [sheet("paper/best", "table1")]
+
+
+@pytest.mark.parametrize("document", SHOWN)
+def test_sheets_in_documents_are_those_of_the_stored_cells(document):
+    assert sheets_in((ROOT / document).read_text()) == [sheet(*each) for each in SHOWN[document]]
+
+
+def test_what_the_guide_to_learning_shows_are_the_learned_rows_of_table_1():
+    header, rule, *rows = sheet("paper/best", "table1_details").splitlines(keepends=True)
+    learned = [row for row in rows if "| Gadget" in row]
+    assert "".join([header, rule, *learned]) in sheets_in((ROOT / "docs/learning.md").read_text())
+
+
+def test_pictures_in_documents_are_stored_and_no_others():
+    """The others are made by `countermax reproduce plot`; `.gitignore` names those that are kept."""
+    documents = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    shown = {found for path in documents for found in re.findall(r"results/[\w/-]+\.png", path.read_text())}
+    kept = set(re.findall(r"^!/(results/.*)$", (ROOT / ".gitignore").read_text(), re.MULTILINE))
+    assert shown == kept
+    for path in shown:
+        folder, name = re.fullmatch(r"results/(.+)/figures/(\w+)\.png", path).groups()
+        assert any(name in section.figures for section in sections(folder))
+        assert (ROOT / path).read_bytes().startswith(b"\x89PNG")
+
+
+def test_stored_fixed_couplings_agree_with_calculations_by_hand():
+    for folder in FOLDERS[:2]:
+        fixed = records(folder)["maximality"]["fixed"].result
+        weights = np.exp(0.1 * (np.arange(10) - 4.5))
+        p = weights / weights.sum()
+        assert fixed["maximal"]["loss"] == pytest.approx(1 - np.minimum(p, p[::-1]).sum(), abs=1e-6)
+        assert fixed["independent"]["loss"] == pytest.approx(1 - p @ p[::-1], abs=1e-6)
+        rows = records(folder)["table1"]["monotone-fixed"].result["rows"]
+        pair = opposed_pair()
+        p, q = (np.exp(np.asarray(each, float)) for each in (pair.p, pair.q))
+        scores = [published_scores(trial)[0] for trial in range(10)]
+        spread = np.mean([p @ h**2 - (p @ h) ** 2 + q @ h**2 - (q @ h) ** 2 for h in scores])
+        assert rows["independent"]["value"] == pytest.approx(spread, rel=1e-5)
+
+
+def test_learned_gadgets_are_within_one_percent_in_the_papers_columns():
+    best = records("paper/best")["table1"]
+    for column in ("independent", "mirrored", "monotone", "non-monotone"):
+        assert best[f"{column}-gadget-2"].result["above"] < 0.01
+    assert best["vector-gadget-2"].result["value"] < best["vector-fixed"].result["rows"]["Gumbel-max"]["value"]
+
+
+def test_published_values_lie_within_the_range_of_new_episodes():
+    rows = records("trajectories")["trajectories"]["oberst-sontag"].result["rows"]
+    published = {"observed": 0.3240, "weighted importance sampling": 0.6286, "model-based": 0.9164, "true": -0.4907}
+    for name, value in (published | {"counterfactual": 0.9531}).items():
+        values = [row[name] for row in rows]
+        assert min(values) <= value <= max(values), name
+    assert all(row["lower"] - 1e-9 <= row["counterfactual"] <= row["upper"] + 1e-9 for row in rows)
+    assert np.mean([row["true"] for row in rows]) < np.mean([row["counterfactual"] for row in rows])

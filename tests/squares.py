@@ -1,0 +1,27 @@
+"""An experiment that costs nothing, for tests of what all experiments have in common."""
+
+from countermax.experiments.engine import AbstractExperiment, Cell, Section, Sheet
+
+
+class Squares(AbstractExperiment):
+    """Three squares; a file called `stop` in the folder of results makes the second one fail."""
+
+    name = "squares"
+    title = "Squares"
+
+    def cells(self, preset, seeds):
+        settings = [{"number": number, "preset": preset, "more": {"steps": 1}} for number in range(3)]
+        return [Cell(self.name, f"of-{each['number']}", each) for each in settings]
+
+    def compute(self, cell, context):
+        if context.train_only:
+            return None
+        if (stop := context.folder.parent.parent.parent / "stop").exists() and cell.settings["number"] == 1:
+            raise KeyboardInterrupt if stop.read_text() == "interrupt" else ZeroDivisionError
+        context.advance(0.5)
+        return {"square": cell.settings["number"] ** 2}
+
+    def section(self, stored):
+        rows = [[name, float(result["square"])] for name, result in stored.items()]
+        sheet = Sheet("Squares", ("cell", "50 %_"), ("", ".1f"), rows)
+        return Section(self.title, ["Words & <signs>."], {"squares": sheet})
