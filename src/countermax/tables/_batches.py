@@ -14,7 +14,7 @@ from countermax.tables.frames import Floats
 
 _NUMBERS_IN_BATCH = 2**18  # of the largest array in a batch: it stays in the cache, and memory is bounded
 _LEAST_BATCH = 256
-_SHRINKAGE = 16  # between one size of batches and the next: few of them, since each is compiled
+_SHRINKAGE = 4  # between one size of batches and the next: few of them, since each is compiled
 _PROBED_ROWS = 4096  # to see whether rows repeat
 _TRACED_ROWS = 1009  # a prime, so that an axis of this length is the axis of rows
 _MIXERS = (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93)  # odd numbers with well-spread bits
