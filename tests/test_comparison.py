@@ -80,6 +80,14 @@ def test_couplings_can_be_asked_by_name():
         compare(P, Q, 0, couplings=["inverse-cdf-by-score"])
 
 
+def test_a_coupling_by_name_is_made_for_both_scores():
+    asked = compare(P, Q, 0, score=SCORE, counterfactual_score=[2, 0, 1], couplings=["optimal"]).answers[0]
+    default = compare(P, Q, 0, score=SCORE, counterfactual_score=[2, 0, 1]).answers[-1]
+    assert default.name == asked.name == "optimal"
+    np.testing.assert_allclose(asked.joint, default.joint, atol=1e-15)
+    assert not np.allclose(asked.joint, compare(P, Q, 0, score=SCORE, couplings=["optimal"]).answers[0].joint)
+
+
 def test_labels_are_compared_as_in_tables():
     """2.0 is the label 2, True is true, and a label that is none of them is named."""
     assert compare(P, Q, 2.0, labels=[1, 2, 3]).observed == 1

@@ -38,10 +38,32 @@ def test_importing_the_package_loads_nothing_heavy():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_every_public_name_is_in_the_reference():
+ROOMS = {
+    "": "__init__.pyi",
+    **{
+        room: f"{room}/__init__.py"
+        for room in (
+            "bounds",
+            "couplings",
+            "experiments",
+            "integrations/dowhy",
+            "intervals",
+            "learning",
+            "mdp",
+            "mdp/processes/sepsis",
+            "tables",
+            "testing",
+        )
+    },
+}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_public_name_is_in_the_reference(room):
     reference = (ROOT / "docs/reference.md").read_text()
-    missing = [name for name in countermax.__all__ if f"`{name}" not in reference and name != "__version__"]
-    assert not missing
+    public = re.findall(r" as (\w+)$", (SOURCE / ROOMS[room]).read_text(), re.MULTILINE)
+    assert len(public) > 2
+    assert [name for name in public if not re.search(rf"\b{name}\b", reference) and name != "__version__"] == []
 
 
 def _imports(path):

@@ -262,11 +262,7 @@ def compare(
         scores = (here, there)
     with jax.enable_x64(True):
         by_score = {} if scores is None else {"score": scores[0], "counterfactual_score": scores[1]}
-        asked = (
-            named_couplings(**by_score)
-            if couplings is None
-            else as_couplings(couplings, size, score=None if scores is None else scores[0])
-        )
+        asked = named_couplings(**by_score) if couplings is None else as_couplings(couplings, size, **by_score)
         solve = _solved_quickly if size <= _FEW_OUTCOMES else _solved
         found = jax.tree.map(np.asarray, solve()(asked, log_p, log_q, np.asarray(seen), scores))
     return Comparison(

@@ -30,12 +30,12 @@ def files(tmp_path):
 def test_evaluate_policy_prints_what_the_library_says(files, tmp_path):
     log, policy = files
     picture = tmp_path / "estimates.svg"
-    arguments = ["evaluate-policy", log, "--policy", policy, "--num-bootstrap", 0, "--couplings", "maximal"]
+    arguments = ["evaluate-policy", log, "--policy", policy, "--resamples", 0, "--couplings", "maximal"]
     result = run(*arguments, "--json", "--plot", picture)
     assert result.exit_code == 0, result.output
     read = read_log_and_policy(log, policy)
     expected = evaluate_policy(
-        read.log, read.policy, couplings={"maximal": Maximal()}, num_bootstrap=0, key=jax.random.key(0)
+        read.log, read.policy, couplings={"maximal": Maximal()}, num_resamples=0, key=jax.random.key(0)
     )
     assert json.loads(result.stdout) == json.loads(expected.to_json())
     assert picture.read_text().lstrip().startswith("<?xml")
@@ -96,7 +96,7 @@ def spoil_policy(change):
 )
 def test_bad_files_are_one_line_that_names_the_place(spoil, message, tmp_path, as_users_call):
     paths = write_frames(spoil(*steps_and_decisions(LOG, POLICY, names=True)), tmp_path)
-    result = run("evaluate-policy", paths[0], "--policy", paths[1], "--num-bootstrap", 0)
+    result = run("evaluate-policy", paths[0], "--policy", paths[1], "--resamples", 0)
     assert result.exit_code == 2, result.output
     assert message in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
@@ -123,7 +123,7 @@ def test_a_stored_coupling_can_be_asked_beside_the_named_ones(files, tmp_path):
     stored = save(Gadget2(NUM_STATES, 4, key=jax.random.key(0), hidden=(4,)), tmp_path / "mine.npz")
     log, policy = files
     couplings = f"gumbel-max,{stored}"
-    result = run("evaluate-policy", log, "--policy", policy, "--num-bootstrap", 0, "--couplings", couplings, "--json")
+    result = run("evaluate-policy", log, "--policy", policy, "--resamples", 0, "--couplings", couplings, "--json")
     assert result.exit_code == 0, result.output
     names = [each["name"] for each in json.loads(result.stdout)["estimates"]]
     assert names[-2:] == ["counterfactual, Gumbel-max", "counterfactual, mine"]

@@ -11,7 +11,7 @@ from scipy.optimize import linprog
 from scipy.stats import wasserstein_distance
 
 from countermax import Comonotone, GumbelMax, Independent, InputError, InverseCDF, Maximal, Optimal, save
-from countermax.couplings import NAMES, as_coupling, as_couplings, comonotone, named_couplings
+from countermax.couplings import NAMES, as_coupling, as_couplings, comonotone, name_of, named_couplings
 
 pytestmark = pytest.mark.usefixtures("double")
 
@@ -214,6 +214,10 @@ def test_couplings_are_found_by_name_in_one_place(tmp_path, as_users_call):
     assert as_coupling("inverse-cdf-by-score", 3, score=score).order.tolist() == [0, 2, 1]
     stored = save(InverseCDF([1, 0]), tmp_path / "mine.npz")
     assert list(as_couplings(["maximal", stored], 2)) == ["maximal", "mine"]
+    assert [name_of(each) for each in ("gumbel-max", stored, Maximal(), InverseCDF([1, 0]))] == [
+        "Gumbel-max", "mine", "maximal", "InverseCDF",
+    ]  # fmt: skip
+    assert name_of(InverseCDF.sorted_by(score), score=score) == "inverse CDF by score"
     for bad, message in (
         ("gumble-max", "`coupling` must be one of gumbel-max, .*, or a file with one, got 'gumble-max'"),
         (stored, "`coupling` must be for 3 outcomes, got one for 2"),

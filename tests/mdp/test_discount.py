@@ -23,7 +23,7 @@ def test_every_question_about_an_episode_has_the_same_discount(asked):
     ranking = rank_episodes(MDP, ONE, POLICY, couplings=couplings, **asked)
     story = explain(MDP, ONE, 0, POLICY, couplings=couplings, features={"last": np.eye(4)[3]}, **asked)
     evaluation = evaluate_policy(
-        ONE, POLICY, model=MDP, couplings=couplings, num_bootstrap=0, key=jax.random.key(0), **asked
+        ONE, POLICY, model=MDP, couplings=couplings, num_resamples=0, key=jax.random.key(0), **asked
     )
     assert exact.discount == drawn.discount == story.discount == evaluation.discount == factor
 
@@ -52,6 +52,6 @@ def test_every_question_about_an_episode_has_the_same_discount(asked):
 
 
 def test_an_estimated_model_has_no_discount_unless_it_is_given_one():
-    found = evaluate_policy(LOG, POLICY, couplings={}, num_bootstrap=0, key=jax.random.key(0))
+    found = evaluate_policy(LOG, POLICY, couplings={}, num_resamples=0, key=jax.random.key(0))
     assert found.discount == 1
     assert found["observed return"].value == pytest.approx(LOG.returns().mean())

@@ -21,7 +21,7 @@ def evaluate_policy(
     couplings: Annotated[str, _COUPLINGS] = "gumbel-max,inverse-cdf",
     horizon: Annotated[int | None, _HORIZON] = None,
     discount: Annotated[float | None, _DISCOUNT] = None,
-    num_bootstrap: Annotated[int, typer.Option(help="Number of resamples for the intervals.")] = 100,
+    resamples: Annotated[int, typer.Option(help="Number of resamples for the intervals.")] = 100,
     seed: Annotated[int, typer.Option(help="Seed of the resamples.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the estimates into this file (.png, .pdf, .svg).")] = None,
@@ -43,7 +43,7 @@ def evaluate_policy(
         couplings=chosen,
         horizon=horizon,
         discount=discount,
-        num_bootstrap=num_bootstrap,
+        num_resamples=resamples,
         key=jax.random.key(seed),
     )
     deliver(result, json=json, pictures={} if target is None else {target: result.plot})

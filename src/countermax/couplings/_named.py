@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import numpy as np
 from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
-from countermax.couplings._base import AbstractCoupling
+from countermax.couplings._base import AbstractCoupling, AbstractSampler
 from countermax.couplings._comonotone import Comonotone
 from countermax.couplings._gumbel_max import GumbelMax
 from countermax.couplings._independent import Independent
@@ -55,6 +56,7 @@ def as_coupling(
     num_outcomes: int | None = None,
     *,
     score: Scores = None,
+    counterfactual_score: Scores = None,
     argument: str = "coupling",
 ) -> AbstractCoupling:
     """A coupling with an exact law: itself, one of `NAMES`, or the file that one is stored in.
@@ -63,10 +65,11 @@ def as_coupling(
         coupling: What was handed in.
         num_outcomes: For how many outcomes it has to be; None where that is seen later.
         score: One number for each outcome, for the couplings that are made for a score.
+        counterfactual_score: The score in the other world, if it is another one.
         argument: What a message calls it.
     """
     if isinstance(coupling, str | Path):
-        coupling = _named(coupling, score, None, argument)
+        coupling = _named(coupling, score, counterfactual_score, argument)
     if not isinstance(coupling, AbstractCoupling):
         hint = "; make an instance of it" if isinstance(coupling, type) else ""
         raise InputError(f"`{argument}` must be a coupling with an exact law, got {coupling!r}{hint}")
@@ -80,19 +83,32 @@ def as_couplings(
     num_outcomes: int | None = None,
     *,
     score: Scores = None,
+    counterfactual_score: Scores = None,
 ) -> dict[str, AbstractCoupling]:
     """Several couplings by name: from a mapping, or from a list of words and files, which name themselves."""
     given: Mapping[str, str | Path | AbstractCoupling] = (
-        couplings
-        if isinstance(couplings, Mapping)
-        else {_NAME_OF.get(str(each), Path(each).stem): each for each in couplings}
+        couplings if isinstance(couplings, Mapping) else {name_of(each): each for each in couplings}
     )
     if not given:
         raise InputError("`couplings` must name at least one coupling, got none")
     return {
-        name: as_coupling(each, num_outcomes, score=score, argument=f"couplings[{name!r}]")
+        name: as_coupling(
+            each,
+            num_outcomes,
+            score=score,
+            counterfactual_score=counterfactual_score,
+            argument=f"couplings[{name!r}]",
+        )
         for name, each in given.items()
     }
+
+
+def name_of(given: str | Path | AbstractSampler, *, score: Scores = None) -> str:
+    """What results call a coupling: its name among the fixed ones, else the file that it was in, else its class."""
+    if not isinstance(given, AbstractSampler):
+        return _NAME_OF.get(str(given), Path(given).stem)
+    fixed = named_couplings(score=score).items()
+    return next((name for name, each in fixed if eqx.tree_equal(each, given)), type(given).__name__)
 
 
 def _named(

@@ -10,10 +10,10 @@ from typing import final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, ArrayLike, Float, Int
 
 from countermax._core.errors import InputError
-from countermax._core.types import LogProbs
+from countermax._core.types import LogProbs, OutcomeLike
 from countermax.couplings import AbstractCoupling
 
 Loss = Callable[[LogProbs, LogProbs], Float[Array, "k k"]]
@@ -91,7 +91,17 @@ class GivenOutcome(AbstractLoss):
     """
 
     loss: Loss
-    outcome: int | None = eqx.field(static=True, default=None)
+    outcome: Int[Array, ""] | None
+
+    def __init__(self, loss: Loss, outcome: OutcomeLike | None = None):
+        """Sets what was seen.
+
+        Args:
+            loss: What it costs to pair outcomes.
+            outcome: The index of the outcome that was seen; by default each possible one counts alike.
+        """
+        self.loss = loss
+        self.outcome = None if outcome is None else jnp.asarray(outcome)
 
     def __call__(self, log_p: LogProbs, log_q: LogProbs) -> Float[Array, "k k"]:
         """The matrix for one pair."""

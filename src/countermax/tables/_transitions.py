@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import equinox as eqx
 import jax
 import numpy as np
 from rich.console import Group
@@ -16,7 +15,7 @@ from countermax._core.console import add_line, listing
 from countermax._core.labels import Labels
 from countermax._core.results import AbstractResult, plain
 from countermax.bounds import Bounds
-from countermax.couplings import AbstractCoupling, GumbelMax, as_coupling, named_couplings
+from countermax.couplings import AbstractCoupling, GumbelMax, as_coupling, name_of
 from countermax.intervals import Bootstrap, Interval, check_level, percentile_interval
 from countermax.tables._counterfactuals import answer_rows
 from countermax.tables._probabilities import ProbabilitiesLike
@@ -193,7 +192,7 @@ class Tally:
         scores = None if score is None else labels.scores("score", score)
         with jax.enable_x64(True):  # scores that differ in their last digits have an order too
             self._coupling = as_coupling(coupling, len(labels), score=scores)
-            self._name = _name_of(coupling, self._coupling, scores)
+            self._name = name_of(coupling, score=scores)
         self._bootstrap = Bootstrap(len(labels), num_resamples, seed)
         self._sums = np.zeros((len(labels), 3 * len(labels)))
         self._num_rows = self._num_left_out = 0
@@ -225,14 +224,6 @@ class Tally:
             num_left_out=self._num_left_out,
             make_frame=make_frame,
         )
-
-
-def _name_of(given: str | Path | AbstractCoupling, coupling: AbstractCoupling, score: Floats | None) -> str:
-    """What results call a coupling: its name among the fixed ones, else the file that it was in, else its class."""
-    for name, each in named_couplings(score=score).items():
-        if eqx.tree_equal(each, coupling):
-            return name
-    return type(coupling).__name__ if isinstance(given, AbstractCoupling) else Path(given).stem
 
 
 def _or_nan(values: Floats) -> Floats:

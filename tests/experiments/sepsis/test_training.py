@@ -10,10 +10,10 @@ import pytest
 from countermax.couplings import Gadget2
 from countermax.couplings.parts import Constant, Perceptron
 from countermax.experiments.sepsis import _variances as variances
-from countermax.experiments.sepsis._losses import AfterOneOutcome, ScoreProducts, VarianceGivenSeen
+from countermax.experiments.sepsis._losses import ScoreProducts, VarianceGivenSeen
 from countermax.experiments.sepsis._pipeline import run_pipeline
 from countermax.experiments.sepsis._trials import random_reward
-from countermax.learning import FixedPair, SquaredDifference, fit
+from countermax.learning import FixedPair, GivenOutcome, SquaredDifference, fit
 from countermax.mdp.processes import sepsis
 
 
@@ -107,7 +107,7 @@ def test_what_is_trained_is_what_is_reported():
     matrix = ScoreProducts(jnp.asarray(other))(jnp.asarray(log_p), jnp.asarray(log_q))
     value = VarianceGivenSeen()(gadget, jnp.asarray(log_p), jnp.asarray(log_q), matrix, key=jax.random.key(1))
     np.testing.assert_allclose(value, variances.given_what_was_seen(joint[None], score, other).within)
-    one = AfterOneOutcome(SquaredDifference(score, other), jnp.asarray(2))
+    one = GivenOutcome(SquaredDifference(score, other), 2)
     given = joint[2] / joint[2].sum()
     moment = given @ ((score[2] - other) ** 2).sum(axis=1)
     np.testing.assert_allclose((joint * one(jnp.asarray(log_p), jnp.asarray(log_q))).sum(), moment)

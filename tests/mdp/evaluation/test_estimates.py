@@ -16,7 +16,7 @@ LOG = some_episodes(MDP, 400, seed=3)
 
 @pytest.fixture(scope="module")
 def evaluation():
-    return evaluate_policy(LOG, POLICY, couplings={"Gumbel-max": GumbelMax()}, num_bootstrap=12, key=jax.random.key(0))
+    return evaluate_policy(LOG, POLICY, couplings={"Gumbel-max": GumbelMax()}, num_resamples=12, key=jax.random.key(0))
 
 
 def test_each_estimate_is_what_its_name_says(evaluation):
@@ -36,7 +36,7 @@ def test_each_estimate_is_what_its_name_says(evaluation):
 
 def test_intervals_come_from_refitting_the_model(evaluation):
     """With a process that is known only the first states vary, which is far less."""
-    known = evaluate_policy(LOG, POLICY, model=MDP, couplings={}, discount=1.0, num_bootstrap=12, key=jax.random.key(0))
+    known = evaluate_policy(LOG, POLICY, model=MDP, couplings={}, discount=1.0, num_resamples=12, key=jax.random.key(0))
     wide, narrow = evaluation["model-based"], known["model-based"]
     assert wide.interval.width > 1.5 * narrow.interval.width
     assert narrow.value == pytest.approx(policy_values(MDP, POLICY, horizon=3, discount=1.0)[LOG.states[:, 0]].mean())
@@ -61,27 +61,27 @@ def test_thin_coverage_is_told():
     steps = few.steps()
     np.add.at(seen, (steps.state, steps.action), 1)
     target = np.eye(NUM_ACTIONS)[seen.argmin(axis=1)]
-    found = evaluate_policy(few, target, couplings={}, num_bootstrap=0, key=jax.random.key(0))
+    found = evaluate_policy(few, target, couplings={}, num_resamples=0, key=jax.random.key(0))
     told = " ".join(found.warnings)
     assert "effective episodes" in told
     assert "rows of fewer than 10 visits" in told
     assert found["model-based"].interval is None
     assert json.loads(found.to_json())["estimates"][0]["interval"] is None
-    plenty = evaluate_policy(LOG, estimate_policy(LOG), couplings={}, num_bootstrap=0, key=jax.random.key(0))
+    plenty = evaluate_policy(LOG, estimate_policy(LOG), couplings={}, num_resamples=0, key=jax.random.key(0))
     assert plenty.warnings == ()
 
 
 def test_actions_that_nobody_took_are_told_and_left_out():
     log = LOG.select(np.flatnonzero(~((LOG.states[:, :-1] == 1) & (LOG.actions == 1) & LOG.mask).any(axis=1)))
     target = np.eye(NUM_ACTIONS)[[0, 1, 0, 0]]
-    found = evaluate_policy(log, target, couplings={"Gumbel-max": GumbelMax()}, num_bootstrap=0, key=jax.random.key(0))
+    found = evaluate_policy(log, target, couplings={"Gumbel-max": GumbelMax()}, num_resamples=0, key=jax.random.key(0))
     told = " ".join(found.warnings)
     assert "what nobody ever did" in told
     assert "the model knows no such action" in told
 
 
 def test_bad_input_is_named(as_users_call):
-    arguments = {"num_bootstrap": 0, "key": jax.random.key(0)}
+    arguments = {"num_resamples": 0, "key": jax.random.key(0)}
     with pytest.raises(InputError, match=r"sum to one in each state, got 1.5 in state 0"):
         evaluate_policy(LOG, np.full((NUM_STATES, NUM_ACTIONS), 0.75), **arguments)
     with pytest.raises(InputError, match=r"of shape \(4, 2\), got \(2, 4\)"):

@@ -34,5 +34,5 @@ def test_drawn_trajectories_show_themselves_in_every_form():
     np.testing.assert_allclose(frame["observed"] + frame["effect"], frame["counterfactual"])
     plain = json.loads(drawn.to_json())
     np.testing.assert_allclose(plain["returns"], drawn.returns)
-    assert "6 episodes, 5 draws each, by GumbelMax; discount 0.9" in str(drawn)
+    assert "6 episodes, 5 draws each, by Gumbel-max; discount 0.9" in str(drawn)
     assert isinstance(drawn.plot(), Figure)

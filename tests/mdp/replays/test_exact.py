@@ -224,8 +224,8 @@ def test_a_replay_shows_itself_in_every_form():
     frame = found.to_frame()
     assert list(frame.columns) == ["episode", "observed", "counterfactual", "effect", "standard_deviation"]
     assert len(frame) == len(LOG)
-    assert "6 episodes by GumbelMax" in repr(found)
-    assert "6 episodes by GumbelMax; horizon 3, discount 1" in str(found)
+    assert "6 episodes by Gumbel-max" in repr(found)
+    assert "6 episodes by Gumbel-max; horizon 3, discount 1" in str(found)
     plain = json.loads(found.to_json())
     assert plain["counterfactual"] == pytest.approx(found.mean)
     np.testing.assert_allclose([row["effect"] for row in plain["episodes"]], found.effects)

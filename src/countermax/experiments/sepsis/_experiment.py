@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from countermax.experiments.engine import GADGET_NAMES, AbstractExperiment, Cell, CellContext, Result, Section, train
 from countermax.experiments.sepsis._document import published_section, repaired_section
-from countermax.experiments.sepsis._losses import AfterOneOutcome, ScoreProducts, VarianceGivenSeen
+from countermax.experiments.sepsis._losses import ScoreProducts, VarianceGivenSeen
 from countermax.experiments.sepsis._measuring import (
     PANELS,
     is_counterfactual,
@@ -26,6 +26,7 @@ from countermax.learning import (
     AbstractPairs,
     Exact,
     FixedPair,
+    GivenOutcome,
     PerturbedPair,
     Recipe,
     Relaxed,
@@ -180,7 +181,7 @@ def _loss(trials: Trials, index: int, *, known: bool, as_published: bool) -> Abs
     if known and not as_published:
         return ScoreProducts(other)
     squares = SquaredDifference(score, other)
-    return AfterOneOutcome(squares, jnp.asarray(trials.outcome[index])) if known else squares
+    return GivenOutcome(squares, trials.outcome[index]) if known else squares
 
 
 def _describe_queries(as_published: bool) -> Result:

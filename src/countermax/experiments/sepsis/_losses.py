@@ -3,28 +3,11 @@
 from typing import final
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from countermax._core.types import LogProbs, Scalar
 from countermax.couplings import AbstractCoupling, AbstractSampler
-from countermax.learning import AbstractLoss, AbstractObjective, SquaredDifference
-
-
-@final
-class AfterOneOutcome(AbstractLoss):
-    """As published: the squared difference for those who were seen in one particular outcome.
-
-    It is a second moment: the mean of score(Y) given X, which the marginals do not fix, is pulled towards score(x).
-    """
-
-    squares: SquaredDifference
-    outcome: Int[Array, ""]
-    """An array, so that gadgets for different outcomes are trained at once."""
-
-    def __call__(self, log_p: LogProbs, log_q: LogProbs) -> Float[Array, "k k"]:
-        """The matrix for one pair: everything in the row of the outcome, divided by its probability."""
-        here = jnp.arange(log_p.size) == self.outcome
-        return jnp.where(here, jnp.exp(-jnp.where(here, log_p, 0)), 0)[:, None] * self.squares(log_p, log_q)
+from countermax.learning import AbstractLoss, AbstractObjective
 
 
 @final

@@ -10,7 +10,7 @@ from countermax.experiments.trajectories._studies import NUM_EPISODES, cohort, l
 
 _STUDIES: dict[str, tuple[Callable[[int], Result], str]] = {
     "oberst-sontag": (oberst_sontag, "num_repeats"),
-    "cohort": (cohort, "num_bootstrap"),
+    "cohort": (cohort, "num_resamples"),
     "learned": (learned, "steps"),
 }
 _AMOUNTS = {

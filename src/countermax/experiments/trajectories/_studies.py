@@ -115,7 +115,7 @@ def _fates(log: EpisodeLog, last: np.ndarray) -> list[list[int]]:
     return counts.tolist()
 
 
-def cohort(num_bootstrap: int) -> dict[str, Any]:
+def cohort(num_resamples: int) -> dict[str, Any]:
     """Every estimate beside the truth, on the repaired sepsis process and on intensive-care records."""
     found: dict[str, Any] = {}
     log, model, simulator = sepsis_log(as_published=False, num_episodes=NUM_EPISODES, seed=0)
@@ -127,7 +127,7 @@ def cohort(num_bootstrap: int) -> dict[str, Any]:
         model=estimated_model,
         outcomes=sepsis.projected_outcomes(),
         discount=1.0,
-        num_bootstrap=num_bootstrap,
+        num_resamples=num_resamples,
         key=jax.random.key(1),
     )
     found["sepsis, learned policy"] = evaluation.to_dict() | {"truth": true_value(simulator, target)}
@@ -144,9 +144,9 @@ def cohort(num_bootstrap: int) -> dict[str, Any]:
     for name, (policy, couplings) in targets.items():
         settings: dict[str, Any] = {"model": learn, "horizon": HORIZON, "discount": 1.0, "progress": False}
         settings["key"] = jax.random.key(3)
-        told = evaluate_policy(records, policy, couplings={}, num_bootstrap=num_bootstrap, **settings).to_dict()
+        told = evaluate_policy(records, policy, couplings={}, num_resamples=num_resamples, **settings).to_dict()
         if couplings:
-            once = evaluate_policy(records, policy, couplings=couplings, num_bootstrap=0, **settings).to_dict()
+            once = evaluate_policy(records, policy, couplings=couplings, num_resamples=0, **settings).to_dict()
             told["estimates"] += [each for each in once["estimates"] if each["kind"] == "counterfactual"]
         found[name] = told | {"truth": policy_value(icu.mdp, policy, horizon=HORIZON, discount=1.0)}
     return found

@@ -69,7 +69,7 @@ class PolicyEvaluation(AbstractResult):
     effective_sample_size: float
     """Of importance sampling."""
     num_episodes: int
-    num_bootstrap: int
+    num_resamples: int
     level: float
     horizon: int
     discount: float
@@ -137,7 +137,7 @@ def evaluate_policy(
     outcomes: Values | None = None,
     horizon: int | None = None,
     discount: float | None = None,
-    num_bootstrap: int = 100,
+    num_resamples: int = 100,
     level: float = 0.95,
     key: PRNGKeyArray,
     progress: bool | None = None,
@@ -156,13 +156,13 @@ def evaluate_policy(
         outcomes: What each state is called as an outcome; see `replay`.
         horizon: How many steps an episode can have; by default as many as the longest has.
         discount: In place of the model's own, in every estimate; 1 for the plain return.
-        num_bootstrap: Number of resamples for the intervals; 0 for none.
+        num_resamples: Number of resamples for the intervals; 0 for none.
         level: The share of resamples within an interval.
         key: Consumed once; draws the resamples.
         progress: Whether to show a progress bar; by default if the output is a terminal.
     """
-    if num_bootstrap < 0:
-        raise InputError(f"`num_bootstrap` must not be negative, got {num_bootstrap}")
+    if num_resamples < 0:
+        raise InputError(f"`num_resamples` must not be negative, got {num_resamples}")
     check_level(level)
     none_asked = couplings is not None and not couplings
     task = _Task(
@@ -176,11 +176,11 @@ def evaluate_policy(
         discount=discount,
     )
     seed = np.asarray(jax.random.bits(key, (4,)))
-    with ProgressBar("evaluating", num_bootstrap + 1, progress, unit="resamples") as bar:
+    with ProgressBar("evaluating", num_resamples + 1, progress, unit="resamples") as bar:
         point, process, ratios = _estimates(task, np.arange(len(log)))
         bar.advance(1)
         drawn = []
-        for resample in range(num_bootstrap):
+        for resample in range(num_resamples):
             chosen = np.random.default_rng([*seed, resample]).integers(0, len(log), len(log))
             drawn.append(_estimates(task, chosen)[0])
             bar.advance(1)
@@ -194,7 +194,7 @@ def evaluate_policy(
         bounds=Bounds(float(bounds.lower.mean()), float(bounds.upper.mean())),
         effective_sample_size=effective_sample_size(ratios),
         num_episodes=len(log),
-        num_bootstrap=num_bootstrap,
+        num_resamples=num_resamples,
         level=level,
         horizon=task.horizon,
         discount=as_discount(process, discount),

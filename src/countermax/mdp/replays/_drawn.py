@@ -12,7 +12,7 @@ from countermax._core.console import Listing
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
 from countermax._core.results import AbstractResult, plain
-from countermax.couplings import AbstractSampler
+from countermax.couplings import AbstractSampler, name_of
 from countermax.mdp._arrays import Floats, Ints, Values
 from countermax.mdp._process import FiniteMDP, as_discount
 from countermax.mdp.log import EpisodeLog, steps_of
@@ -148,7 +148,7 @@ def sample_replay(
         states=states.reshape(*shape, -1),
         actions=actions.reshape(*shape, -1),
         returns=returns.reshape(shape),
-        coupling=type(coupling).__name__,
+        coupling=name_of(coupling),
         discount=factor,
     )
 

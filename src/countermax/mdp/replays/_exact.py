@@ -18,7 +18,7 @@ from countermax._core.console import Listing
 from countermax._core.extras import import_pandas
 from countermax._core.progress import ProgressBar
 from countermax._core.results import AbstractResult
-from countermax.couplings import AbstractCoupling
+from countermax.couplings import AbstractCoupling, name_of
 from countermax.mdp._arrays import Floats, Ints, Values
 from countermax.mdp._process import FiniteMDP, as_discount
 from countermax.mdp.log import EpisodeLog, steps_of
@@ -177,7 +177,7 @@ def forward(
         variances=np.maximum(seconds - values**2, 0),
         last=sparse.csr_array(sparse.vstack([part.last for part in parts])),
         path=np.concatenate([part.path for part in parts if part.path is not None]) if path else None,
-        coupling=type(coupling.coupling).__name__,
+        coupling=name_of(coupling.coupling),
         horizon=steps,
         discount=factor,
     )
