@@ -19,7 +19,7 @@ def rows() -> Iterator[Row]:
     """All measurements of this file."""
     yield Row("countermax --help", _median(["--help"], fresh=True), "s", "nothing heavy is imported")
     bare = statistics.median(_wall([sys.executable, "-c", "import jax"], {}) for _ in range(_ROUNDS))
-    yield Row("importing JAX, which every answer needs", bare, "s")
+    yield Row("importing JAX, which every answer needs", bare, "s", "how fast this machine is today")
     first = _median(_COMPARE, fresh=True)
     yield Row("countermax compare, three outcomes, first time on a machine", first, "s", "aim: at most 2")
     again = _median(_COMPARE, fresh=False)

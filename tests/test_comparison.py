@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 from countermax import GumbelMax, InputError, InverseCDF, compare, plotting
+from countermax.couplings import named_couplings
 
 P, Q, LABELS, SCORE = [0.3, 0.4, 0.3], [0.1, 0.3, 0.6], ["dead", "ill", "well"], [0.0, 1.0, 2.0]
 
@@ -107,6 +108,22 @@ def test_many_outcomes_and_few_are_solved_alike():
         with jax.enable_x64(True):
             expected = GumbelMax().joint(np.log(p), np.log(q))
         np.testing.assert_allclose(compare(p, q, 0).answers[0].joint, expected, atol=1e-14)
+
+
+def test_an_outcome_too_rare_for_the_joint_law_has_an_answer():
+    logits = np.array([-800.0, 0.0, 1.0]), np.array([0.0, -700.0, 1.0])
+    rare = compare(*logits, 0, logits=True)
+    with jax.enable_x64(True):
+        for answer, coupling in zip(rare.answers, named_couplings().values(), strict=True):
+            np.testing.assert_allclose(answer.probabilities, coupling.counterfactual_probs(*logits, 0), atol=1e-14)
+            assert answer.probabilities.sum() == pytest.approx(1)
+
+
+def test_answers_are_rows_of_the_exact_law(comparison):
+    with jax.enable_x64(True):
+        for answer, coupling in zip(comparison.answers, named_couplings(score=np.array(SCORE)).values(), strict=True):
+            expected = coupling.counterfactual_probs(np.log(P), np.log(Q), 0)
+            np.testing.assert_allclose(answer.probabilities, expected, atol=1e-15)
 
 
 def test_the_listing_shows_everything(comparison):

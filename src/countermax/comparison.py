@@ -35,6 +35,7 @@ Floats = NDArray[np.floating]
 
 _MOST_SHOWN_OUTCOMES = 8  # in a terminal; dataframes and JSON have them all
 _FEW_OUTCOMES = 64
+_RARE = -200.0  # log-probability of what was seen, below which it may vanish in the products of the joint law
 _SCORE_COLUMNS = ("expected_score", "effect", "effect_variance", "agreement")
 _EVERY_COUPLING = ("any coupling", "any stable coupling")
 
@@ -263,14 +264,19 @@ def compare(
     with jax.enable_x64(True):
         by_score = {} if scores is None else {"score": scores[0], "counterfactual_score": scores[1]}
         asked = named_couplings(**by_score) if couplings is None else as_couplings(couplings, size, **by_score)
+        distinct = {name: next(first for first in asked if eqx.tree_equal(asked[first], asked[name])) for name in asked}
         solve = _solved_quickly if size <= _FEW_OUTCOMES else _solved
-        found = jax.tree.map(np.asarray, solve()(asked, log_p, log_q, np.asarray(seen), scores))
+        rare = bool(log_p[seen] < _RARE)
+        found = jax.tree.map(
+            np.asarray,
+            solve()({name: asked[name] for name in distinct.values()}, log_p, log_q, np.asarray(seen), scores, rare),
+        )
     return Comparison(
         labels=names.names,
         observed=seen,
         p=np.exp(log_p),
         q=np.exp(log_q),
-        answers=tuple(_answer(name, found.laws[name], seen, scores) for name in asked),
+        answers=tuple(_answer(name, found.laws[distinct[name]], seen, scores) for name in asked),
         bounds=found.bounds,
         stable_bounds=found.stable_bounds,
         score_bounds=_score_bounds(found.score_bounds, scores, seen),
@@ -299,17 +305,21 @@ def _solve(
     log_q: ArrayLike,
     seen: ArrayLike,
     scores: tuple[ArrayLike, ArrayLike] | None,
+    rare: bool,
 ) -> _Found:
     """Every number that has to be computed, compiled in one piece: a dozen small programs would take far longer.
 
     The inputs have been checked. A check in here would call the host, and what calls the host cannot be kept compiled.
+    An answer is the row of the joint law; only for an outcome so `rare` that products underflow it is asked for by
+    itself.
     """
     log_p, log_q, seen = jnp.asarray(log_p), jnp.asarray(log_q), jnp.asarray(seen)
     laws = {}
     for name, each in couplings.items():
         joint = each._joint(log_p, log_q)
         variance = None if scores is None else unchecked_effect(joint, *map(jnp.asarray, scores)).variance
-        laws[name] = _Law(each._counterfactual_probs(log_p, log_q, seen), joint, variance)
+        row = each._counterfactual_probs(log_p, log_q, seen) if rare else joint[seen] / joint[seen].sum()
+        laws[name] = _Law(row, joint, variance)
     outcomes, stable_outcomes = (
         unchecked_outcome_bounds(log_p, log_q, seen, stable=stable) for stable in (False, True)
     )

@@ -134,6 +134,24 @@ def test_the_installed_command_runs():
     assert countermax.__version__ in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("arguments", "status"), [(["--version"], 0), (["compare", "--p", "x"], 2), (["nonsense"], 2), ([], 0)]
+)
+def test_the_command_ends_with_its_status_and_all_that_it_printed(arguments, status):
+    command = Path(sys.executable).with_name("countermax")
+    done = subprocess.run([command, *arguments], capture_output=True, text=True)
+    assert done.returncode in (status, 2 if not arguments else status)  # help for no arguments: 0, or 2 in newer Typer
+    assert (done.stdout + done.stderr).strip()
+
+
+def test_a_reader_who_leaves_early_is_no_crash():
+    command = Path(sys.executable).with_name("countermax")
+    asked = " ".join([str(command), *(f"'{each}'" for each in COMPARE), "| head -c 10"])
+    done = subprocess.run(["bash", "-c", asked], capture_output=True, text=True)
+    assert len(done.stdout) == 10
+    assert "Traceback" not in done.stderr
+
+
 CONFIG = """
 [task]
 pairs = "independent"

@@ -27,7 +27,7 @@ _ANY: Mapping[str, Callable[[], AbstractCoupling]] = {
 }
 _OF_SCORE: Mapping[str, Callable[[Any, Any], AbstractCoupling]] = {
     "inverse CDF by score": lambda score, _: InverseCDF.sorted_by(score),
-    "optimal": Comonotone,
+    "optimal": lambda score, other: _least_variance(score, score if other is None else other),
 }
 _ORDER = ("Gumbel-max", "inverse CDF", "inverse CDF by score", "maximal", "independent", "optimal")
 _NAME_OF = {name.lower().replace(" ", "-"): name for name in _ORDER}
@@ -101,6 +101,12 @@ def as_couplings(
         )
         for name, each in given.items()
     }
+
+
+def _least_variance(score: NDArray[np.floating], other: NDArray[np.floating]) -> AbstractCoupling:
+    """The coupling with the least variance of the effect: a mechanism where one order sorts both worlds' scores."""
+    order = np.argsort(score, kind="stable")
+    return InverseCDF.sorted_by(score) if (np.diff(other[order]) >= 0).all() else Comonotone(score, other)
 
 
 def name_of(given: str | Path | AbstractSampler, *, score: Scores = None) -> str:
