@@ -24,7 +24,7 @@ from countermax._core.labels import Labels
 from countermax._core.results import AbstractResult, plain
 from countermax._core.types import Numbers
 from countermax.bounds import Bounds, unchecked_outcome_bounds, unchecked_score_bounds
-from countermax.couplings import AbstractCoupling, as_couplings, named_couplings
+from countermax.couplings import AbstractCoupling, as_couplings, is_same, named_couplings
 from countermax.effects import unchecked_effect
 
 if TYPE_CHECKING:
@@ -264,7 +264,7 @@ def compare(
     with jax.enable_x64(True):
         by_score = {} if scores is None else {"score": scores[0], "counterfactual_score": scores[1]}
         asked = named_couplings(**by_score) if couplings is None else as_couplings(couplings, size, **by_score)
-        distinct = {name: next(first for first in asked if eqx.tree_equal(asked[first], asked[name])) for name in asked}
+        distinct = {name: next(first for first in asked if is_same(asked[first], asked[name])) for name in asked}
         solve = _solved_quickly if size <= _FEW_OUTCOMES else _solved
         rare = bool(log_p[seen] < _RARE)
         found = jax.tree.map(

@@ -48,7 +48,7 @@ def as_floats(name: str, value: Numbers, ndim: int) -> Array:
     """`value` as a floating-point array of `ndim` dimensions; half precision is widened, integers are converted."""
     kind = {1: "a vector", 2: "a matrix"}[ndim]
     try:
-        array = jnp.asarray(value)
+        array = _on_device(value)
     except (TypeError, ValueError) as error:
         raise InputError(f"`{name}` must be {kind} of numbers, got {_shortened(value)}") from error
     if array.ndim != ndim:
@@ -59,7 +59,7 @@ def as_floats(name: str, value: Numbers, ndim: int) -> Array:
     wanted = jnp.promote_types(array.dtype, jnp.float32)
     if array.dtype == wanted:
         return array
-    return array.astype(wanted) if is_traced(array) else jnp.asarray(np.asarray(array).astype(wanted))
+    return array.astype(wanted) if is_traced(array) else _on_device(np.asarray(array).astype(wanted))
 
 
 def as_log_probs(name: str, logits: Numbers) -> LogProbs:
@@ -78,7 +78,7 @@ def as_log_probs(name: str, logits: Numbers) -> LogProbs:
     )
     if is_traced(array):
         return jax.nn.log_softmax(array)
-    return jnp.asarray(_normalised(np.asarray(array)))
+    return _on_device(_normalised(np.asarray(array)))
 
 
 def as_log_prob_pair(p: Numbers, q: Numbers) -> tuple[LogProbs, LogProbs]:
@@ -141,7 +141,7 @@ def as_order(score: Float[Array, " k"]) -> Array:
     """The outcomes from the lowest score to the highest; ties keep the outcomes' own order."""
     if is_traced(score):
         return jnp.argsort(score, stable=True)
-    return jnp.asarray(np.argsort(np.asarray(score), stable=True))
+    return _on_device(np.argsort(np.asarray(score), stable=True))
 
 
 def log_probs_from(name: str, values: Numbers, *, logits: bool = False, normalise: bool = False) -> NDArray[np.float64]:
@@ -180,6 +180,11 @@ def log_probs_from(name: str, values: Numbers, *, logits: bool = False, normalis
 def _normalised(logits: NDArray[Any]) -> NDArray[Any]:
     shifted = logits - logits.max()
     return shifted - np.log(np.exp(shifted).sum())
+
+
+def _on_device(value: Any) -> Array:
+    """As `jnp.asarray`, which compiles a program to copy an array."""
+    return value if isinstance(value, jax.Array) else jax.device_put(np.asarray(value))
 
 
 def _shortened(value: object) -> str:

@@ -20,6 +20,7 @@ from countermax.couplings._maximal import Maximal as Maximal
 from countermax.couplings._named import NAMES as NAMES
 from countermax.couplings._named import as_coupling as as_coupling
 from countermax.couplings._named import as_couplings as as_couplings
+from countermax.couplings._named import is_same as is_same
 from countermax.couplings._named import name_of as name_of
 from countermax.couplings._named import named_couplings as named_couplings
 from countermax.couplings._optimal import Optimal as Optimal
