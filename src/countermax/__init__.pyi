@@ -1,9 +1,12 @@
 from . import bounds as bounds
+from . import comonotone as comonotone
 from . import couplings as couplings
+from . import effects as effects
 from . import experiments as experiments
 from . import integrations as integrations
 from . import intervals as intervals
 from . import learning as learning
+from . import maximality as maximality
 from . import mdp as mdp
 from . import plotting as plotting
 from . import race as race

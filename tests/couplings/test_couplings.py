@@ -10,8 +10,8 @@ from queries import AWKWARD, pairs, softmax
 from scipy.optimize import linprog
 from scipy.stats import wasserstein_distance
 
-from countermax import Comonotone, GumbelMax, Independent, InputError, InverseCDF, Maximal, Optimal, save
-from countermax.couplings import NAMES, as_coupling, as_couplings, comonotone, name_of, named_couplings
+from countermax import Comonotone, GumbelMax, Independent, InputError, InverseCDF, Maximal, Optimal, comonotone, save
+from countermax.couplings import NAMES, as_coupling, as_couplings, name_of, named_couplings
 
 pytestmark = pytest.mark.usefixtures("double")
 

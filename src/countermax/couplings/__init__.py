@@ -1,7 +1,6 @@
 """Joint laws of two worlds' outcomes: the contract, one file for each coupling, and their names.
 
-What gadgets are made of is in `countermax.couplings.parts`; the algebra of the comonotone coupling in
-`countermax.couplings.comonotone`.
+What gadgets are made of is in `countermax.couplings.parts`.
 """
 
 from countermax.couplings._base import AbstractArgmaxSampler as AbstractArgmaxSampler

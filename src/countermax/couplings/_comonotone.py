@@ -5,9 +5,9 @@ from typing import final
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
+from countermax import comonotone
 from countermax._core.checks import as_floats, as_order, as_score_pair
 from countermax._core.types import Joint, LogProbs, Outcome, Probs, Score
-from countermax.couplings import comonotone
 from countermax.couplings._base import AbstractMatrixCoupling
 
 

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, DTypeLike, Float, Int, PRNGKeyArray
 
+from countermax import comonotone
 from countermax._core.checks import as_floats, as_order, fail_if, is_traced
 from countermax._core.errors import InputError
 from countermax._core.types import Joint, LogProbs, Outcome, Probs, Score
-from countermax.couplings import comonotone
 from countermax.couplings._base import AbstractCoupling, AbstractMechanism
 
 UniformNoise = Float[Array, ""]

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 from numpy.typing import NDArray
 
-from countermax.couplings import comonotone
+from countermax import comonotone
 from countermax.learning._losses import Disagreement, Loss, SquaredDifference
 
 

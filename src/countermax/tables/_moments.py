@@ -8,9 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Int
 
+from countermax import comonotone
 from countermax._core.types import LogProbs, Outcome, Scalar
 from countermax.bounds import Bounds, unchecked_score_bounds
-from countermax.couplings import AbstractCoupling, comonotone
+from countermax.couplings import AbstractCoupling
 from countermax.tables._batches import in_batches
 from countermax.tables._rows import Chunk
 from countermax.tables._scores import Scores
