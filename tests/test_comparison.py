@@ -77,7 +77,7 @@ def test_own_couplings_can_be_asked():
 def test_couplings_can_be_asked_by_name():
     result = compare(P, Q, 0, score=SCORE, couplings=["gumbel-max", "inverse-cdf-by-score"])
     assert [answer.name for answer in result.answers] == ["Gumbel-max", "inverse CDF by score"]
-    with pytest.raises(InputError, match="must have a `score` beside it"):
+    with pytest.raises(InputError, match="only with a `score` beside it"):
         compare(P, Q, 0, couplings=["inverse-cdf-by-score"])
 
 
@@ -96,7 +96,7 @@ def test_labels_are_compared_as_in_tables():
 
 
 def test_a_result_prints_itself(comparison):
-    assert "any stable coupling, least" in str(comparison)
+    assert "any stable coupling, lower" in str(comparison)
     assert "\x1b" not in str(comparison)
 
 
@@ -133,8 +133,8 @@ def test_the_listing_shows_everything(comparison):
     for word in (
         "Gumbel-max",
         "0.556",
-        "any coupling, most",
-        "any stable coupling, least",
+        "any coupling, upper",
+        "any stable coupling, lower",
         "effect variance",
         "matters here",
     ):
@@ -152,7 +152,7 @@ def test_many_outcomes_are_cut_in_the_terminal_only():
 def test_dataframe_and_json_say_the_same(comparison):
     frame, plain = comparison.to_frame(), json.loads(comparison.to_json())
     assert frame.loc["Gumbel-max", "well"] == pytest.approx(plain["answers"][0]["probabilities"][2])
-    assert frame.loc["any coupling, most", "effect"] == pytest.approx(plain["score_bounds"]["effect"]["upper"])
+    assert frame.loc["any coupling, upper", "effect"] == pytest.approx(plain["score_bounds"]["effect"]["upper"])
     assert plain["observed"] == "dead"
     assert plain["coupling_matters"] is True
     assert "effect" not in compare(P, Q, 0).to_frame().columns

@@ -38,7 +38,7 @@ def test_version():
 def test_compare_prints_a_listing():
     result = run(*COMPARE, "--score", "0,1,2")
     assert result.exit_code == 0, result.output
-    for word in ("Gumbel-max", "0.556", "any coupling, least", "matters here", "effect variance"):
+    for word in ("Gumbel-max", "0.556", "any coupling, lower", "matters here", "effect variance"):
         assert word in result.stdout
 
 

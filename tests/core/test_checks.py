@@ -94,3 +94,8 @@ def test_ragged_lists_and_words_are_refused():
 def test_a_temperature_must_be_positive(temperature):
     with pytest.raises(InputError, match="`temperature` must be positive"):
         GumbelMax().relax(jnp.zeros(3), GOOD, temperature)
+
+
+def test_a_list_of_traced_numbers_is_a_vector():
+    law = jax.jit(lambda a, b: GumbelMax().joint([a, b], [b, a]))(0.0, 1.0)
+    np.testing.assert_allclose(law, GumbelMax().joint([0.0, 1.0], [1.0, 0.0]), rtol=1e-6)

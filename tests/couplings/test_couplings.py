@@ -217,15 +217,29 @@ def test_couplings_are_found_by_name_in_one_place(tmp_path, as_users_call):
     assert [name_of(each) for each in ("gumbel-max", stored, Maximal(), InverseCDF([1, 0]))] == [
         "Gumbel-max", "mine", "maximal", "InverseCDF",
     ]  # fmt: skip
+    twin = save(InverseCDF([0, 1]), _folder(tmp_path) / "mine.npz")
+    impostor = save(GumbelMax(), tmp_path / "maximal.npz")
+    assert list(as_couplings([stored, twin, "maximal", impostor])) == [str(stored), str(twin), "maximal", str(impostor)]
+    assert list(as_couplings("gumbel-max")) == ["Gumbel-max"]
+    with pytest.raises(InputError, match="`couplings` must differ from each other, got 'maximal' more than once"):
+        as_couplings(["maximal", "maximal"])
     assert name_of(InverseCDF.sorted_by(score), score=score) == "inverse CDF by score"
     for bad, message in (
         ("gumble-max", "`coupling` must be one of gumbel-max, .*, or a file with one, got 'gumble-max'"),
         (stored, "`coupling` must be for 3 outcomes, got one for 2"),
         (GumbelMax, "make an instance"),
-        ("optimal", "must have a `score` beside it to be 'optimal'"),
+        (
+            "optimal",
+            "can be 'optimal' only with a `score` beside it; without one .* gumbel-max, inverse-cdf,",
+        ),
     ):
         with pytest.raises(InputError, match=message):
             as_coupling(bad, 3)
+
+
+def _folder(path):
+    (path / "other").mkdir()
+    return path / "other"
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,1 @@
-"""What every room stands on: errors, types, checks, labels, files, extras, progress."""
+"""What every room stands on; CONTRIBUTING.md says what each file is for."""

@@ -183,8 +183,13 @@ def _normalised(logits: NDArray[Any]) -> NDArray[Any]:
 
 
 def _on_device(value: Any) -> Array:
-    """As `jnp.asarray`, which compiles a program to copy an array."""
-    return value if isinstance(value, jax.Array) else jax.device_put(np.asarray(value))
+    """As `jnp.asarray`, which compiles a program to copy an array that is known."""
+    if isinstance(value, jax.Array):
+        return value
+    try:
+        return jax.device_put(np.asarray(value))
+    except jax.errors.TracerArrayConversionError:  # a list, say, with traced numbers in it
+        return jnp.asarray(value)
 
 
 def _shortened(value: object) -> str:

@@ -30,19 +30,22 @@ def keep_compiled() -> None:
         return
     from platformdirs import user_cache_path
 
-    with contextlib.suppress(OSError):  # a home that cannot be written to is no reason to fail
-        folder = user_cache_path("countermax") / "compiled"
+    folder = user_cache_path("countermax") / "compiled"
+    try:
         folder.mkdir(parents=True, exist_ok=True)
-        _forget_the_oldest(folder)
-        jax.config.update("jax_compilation_cache_dir", str(folder))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
-        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    except OSError:  # a home that cannot be written to is no reason to fail
+        return
+    _forget_the_oldest(folder)
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
 def _forget_the_oldest(folder: Path) -> None:
-    kept = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
-    for path in kept[_MOST_KEPT:]:
-        path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # another process may have been quicker
+        kept = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+        for path in kept[_MOST_KEPT:]:
+            path.unlink(missing_ok=True)
 
 
 def quickly_compiled(function: Callable[..., T]) -> Callable[..., T]:

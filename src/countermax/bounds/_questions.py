@@ -70,7 +70,7 @@ def effect_bounds(
     score_p, score_q = as_score_pair(score, counterfactual_score, log_p.size)
     other = score_bounds(p, q, x, score_q, stable=stable)
     here = score_p[as_outcome(log_p, x)]
-    return Bounds(other.lower - here, other.upper - here)
+    return other.shifted(-here)
 
 
 def unchecked_outcome_bounds(log_p: LogProbs, log_q: LogProbs, x: Outcome, *, stable: bool = False) -> Bounds:

@@ -17,7 +17,7 @@ def train(
 ) -> None:
     """Learn a coupling as a TOML file says; call again to resume after an interruption.
 
-    Example file: [task] pairs = "independent", num_outcomes = 10; [recipe] gadget = "gadget-2", steps = 500
+    Example: in section task, pairs = "independent" and num_outcomes = 10; in section recipe, gadget = "gadget-2".
     """
     from countermax.learning import TrainingError, read_config, train_run
 

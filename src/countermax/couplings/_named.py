@@ -80,16 +80,20 @@ def as_coupling(
 
 
 def as_couplings(
-    couplings: Mapping[str, str | Path | AbstractCoupling] | Iterable[str | Path],
+    couplings: Mapping[str, str | Path | AbstractCoupling] | Iterable[str | Path] | str | Path,
     num_outcomes: int | None = None,
     *,
     score: Scores = None,
     counterfactual_score: Scores = None,
 ) -> dict[str, AbstractCoupling]:
-    """Several couplings by name: from a mapping, or from a list of words and files, which name themselves."""
-    given: Mapping[str, str | Path | AbstractCoupling] = (
-        couplings if isinstance(couplings, Mapping) else {name_of(each): each for each in couplings}
-    )
+    """Several couplings by name: from a mapping, or from words and files, which name themselves.
+
+    A file is called by its name without the ending; by its whole path where that would be the name of a fixed coupling
+    or of another file.
+    """
+    if isinstance(couplings, str | Path):
+        couplings = [couplings]
+    given = couplings if isinstance(couplings, Mapping) else _by_own_name(list(couplings))
     if not given:
         raise InputError("`couplings` must name at least one coupling, got none")
     return {
@@ -101,6 +105,18 @@ def as_couplings(
             argument=f"couplings[{name!r}]",
         )
         for name, each in given.items()
+    }
+
+
+def _by_own_name(couplings: list[str | Path]) -> Mapping[str, str | Path]:
+    words = [str(each) for each in couplings]
+    twice = next((word for word in words if words.count(word) > 1), None)
+    if twice is not None:
+        raise InputError(f"`couplings` must differ from each other, got {twice!r} more than once")
+    names = [name_of(each) for each in couplings]
+    return {
+        word if name != _NAME_OF.get(word) and (name in _ORDER or names.count(name) > 1) else name: each
+        for word, name, each in zip(words, names, couplings, strict=True)
     }
 
 
@@ -133,7 +149,10 @@ def _named(
         return _ANY[shown]()
     if shown in _OF_SCORE:
         if score is None:
-            raise InputError(f"`{argument}` must have a `score` beside it to be {shown!r}")
+            raise InputError(
+                f"`{argument}` can be {shown!r} only with a `score` beside it; without one it must be one of "
+                f"{', '.join(name for name in NAMES if _NAME_OF[name] in _ANY)}, or a file with one"
+            )
         return _OF_SCORE[shown](score, counterfactual_score)
     if not Path(name).exists():
         raise InputError(f"`{argument}` must be one of {', '.join(NAMES)}, or a file with one, got {str(name)!r}")

@@ -39,6 +39,8 @@ def respond(mechanism: Mechanism, probs: Floats, noise: Floats) -> Codes:
     """The outcome of each row: `probs` is [rows, outcomes], `noise` one number for each row."""
     if not ((noise >= 0) & (noise < 1)).all():
         raise InputError(f"the noise of a categorical node must lie in [0, 1), got {noise.min()} to {noise.max()}")
+    if not len(noise):
+        return np.zeros(0, np.int64)
     rows = _fitting(len(noise))
     blocks = [slice(start, start + rows) for start in range(0, len(noise), rows)]
     return np.concatenate([_outcomes(mechanism, probs[block], noise[block, None], rows)[:, 0] for block in blocks])

@@ -1,0 +1,6 @@
+"""One counterfactual question, every coupling's answer, and what data alone can say."""
+
+from countermax.comparison._question import compare as compare
+from countermax.comparison._result import Answer as Answer
+from countermax.comparison._result import Comparison as Comparison
+from countermax.comparison._result import ScoreBounds as ScoreBounds

@@ -1,0 +1,2 @@
+from . import dowhy as dowhy
+from . import gymnasium as gymnasium
