@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from countermax.cli._shared import checked_target, deliver, one_line_errors, show, words
+from countermax.cli._shared import checked_target, deliver, one_line_errors, words
 
 _LOG = typer.Argument(help="Steps, CSV or Parquet: episode, step, state, action, next_state, reward.")
 _POLICY = typer.Option(help="The other policy, CSV or Parquet: state, action and, unless it is certain, probability.")
@@ -70,9 +70,8 @@ def explain(
 
     Example: countermax explain steps.csv --policy policy.csv --episode 17 --out story.html
     """
-    from countermax import mdp, plotting
+    from countermax import mdp
     from countermax._core.errors import InputError
-    from countermax._core.files import write_atomically
     from countermax.couplings import as_couplings
     from countermax.mdp.policies import restricted
 
@@ -84,18 +83,13 @@ def explain(
     wanted, _ = restricted(model, read.policy)
     if episode is None:
         ranking = mdp.rank_episodes(model, read.log, wanted, couplings=chosen, horizon=horizon, discount=discount)
-        if target is not None:
-            write_atomically(target, plotting.picture(ranking.plot(most), target.suffix.lower()))
-        if json:
-            typer.echo(ranking.to_json())
-            return
-        show(ranking.listing(most))
-        if target is not None:
-            show(f"written: {target}")
+        pictures = {} if target is None else {target: lambda: ranking.plot(most)}
+        deliver(ranking, json=json, pictures=pictures, shown=ranking.listing(most))
         return
     story = mdp.explain(model, read.log, episode, wanted, couplings=chosen, horizon=horizon, discount=discount)
-    if out is not None:
-        story.write_report(out)
-    deliver(story, json=json, pictures={} if target is None else {target: story.plot})
-    if out is not None and not json:
-        show(f"written: {out}")
+    deliver(
+        story,
+        json=json,
+        pictures={} if target is None else {target: story.plot},
+        files={} if out is None else {out: story.write_report},
+    )

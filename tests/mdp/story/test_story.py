@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -57,8 +58,16 @@ def test_the_story_is_told_in_every_form(story, tmp_path):
     assert re.search("One decision changed", page)
 
 
+@pytest.mark.parametrize("name", [2, 2.0, "2", np.float64(2)])
+def test_an_episode_is_found_however_its_name_is_written(name):
+    for names in (range(len(LOG)), map(float, range(len(LOG)))):
+        log = replace(LOG, episodes=tuple(names))
+        found = explain(MDP, log, name, POLICY, features=FEATURES, couplings=["maximal"])
+        assert found.episode == 2
+
+
 def test_bad_input_is_named(as_users_call):
-    with pytest.raises(InputError, match=r"in the log \(0, 1, 2, .* and 4 more\), got 'x'"):
+    with pytest.raises(InputError, match=r"in the log \(0, 1, 2, .* and 2 more\), got 'x'"):
         explain(MDP, LOG, "x", POLICY)
     with pytest.raises(InputError, match=r"`features\['short'\]` must have one finite number for each of 4 states"):
         explain(MDP, LOG, 0, POLICY, features={"short": [1.0]})

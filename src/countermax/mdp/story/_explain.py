@@ -5,6 +5,7 @@ from collections.abc import Hashable, Mapping
 import numpy as np
 
 from countermax._core.errors import InputError
+from countermax._core.labels import listed, text_of
 from countermax.bounds import Bounds
 from countermax.mdp._arrays import Floats, Values, as_floats
 from countermax.mdp._couplings import Couplings, chosen_couplings
@@ -86,14 +87,13 @@ def explain(
 
 
 def _find_episode(log: EpisodeLog, episode: Hashable) -> int:
-    """The position of an episode; a name may be given as text."""
+    """The position of an episode, by the rule for labels: 2, 2.0 and the text "2" are one name."""
     names = [log.name_of(position) for position in range(len(log))]
-    for candidate in (episode, str(episode)):
-        for position, name in enumerate(names):
-            if name == candidate or str(name) == candidate:
-                return position
-    shown = ", ".join(map(str, names[:8])) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
-    raise InputError(f"`episode` must be in the log ({shown}), got {episode!r}")
+    wanted = text_of(episode)
+    for position, name in enumerate(names):
+        if wanted in (text_of(name), str(name)):
+            return position
+    raise InputError(f"`episode` must be in the log ({listed(names)}), got {listed([episode])}")
 
 
 def _path(replayed: Replay) -> Floats:
