@@ -25,7 +25,7 @@ from countermax.mdp._arrays import (
     check_names,
     named,
 )
-from countermax.mdp._transitions import Rows, check_rows, entries_of_dense, pack, transitions_from
+from countermax.mdp._transitions import PaddedRows, check_rows, entries_of_dense, pack, transitions_from
 
 _DTYPES = {
     "successors": np.int64,
@@ -273,7 +273,7 @@ def _check(mdp: FiniteMDP) -> None:
     as_start(mdp.start, num_states)
     as_indices("successors", mdp.successors, num_states)
     check_rows(
-        Rows(mdp.successors, mdp.probs, mdp.rewards, mdp.counts),
+        PaddedRows(mdp.successors, mdp.probs, mdp.rewards, mdp.counts),
         mdp.absorbing,
         mdp.allowed,
         lambda state, action: f"{mdp.name_of_state(state)}, {mdp.name_of_action(action)}",

@@ -123,21 +123,21 @@ class Story(AbstractResult):
             )
             for each in self.decisions[:_MOST_DECISIONS]
         ]
-        parts: list[report.Part] = [
-            *(report.Text(sentence) for sentence in self.findings),
+        blocks: list[report.Block] = [
+            *(report.Paragraph(sentence) for sentence in self.findings),
             report.Picture(plotting.picture(self.plot()), "treatments and features over time"),
-            report.Text(
+            report.Paragraph(
                 "Black: what happened. Coloured: what would have happened under the other policy, by coupling. Grey: "
                 "what any coupling could say; the data do not tell which of them is right.",
                 note=True,
             ),
             report.Heading("What the episode would have earned"),
-            report.Rows(("coupling", "observed", "counterfactual", "standard deviation"), self._answers()),
+            report.Grid(("coupling", "observed", "counterfactual", "standard deviation"), self._answers()),
             report.Heading("One decision changed, the rest as it was"),
-            report.Rows(("when", "done", "instead", "effect", "least, any coupling", "most, any coupling"), decisions),
+            report.Grid(("when", "done", "instead", "effect", "least, any coupling", "most, any coupling"), decisions),
             report.Preformatted("All numbers", self.to_json()),
         ]
-        return report.write_report(Path(path), f"Episode {self.episode}", parts)
+        return report.write_report(Path(path), f"Episode {self.episode}", blocks)
 
     def _answers(self) -> list[tuple[str, float, float, float]]:
         return [
