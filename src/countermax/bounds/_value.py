@@ -19,6 +19,10 @@ class Bounds(NamedTuple):
         """How much is left to the choice of coupling."""
         return self.upper - self.lower
 
+    def shifted(self, by: Any) -> "Bounds":
+        """The same range, moved."""
+        return Bounds(self.lower + by, self.upper + by)
+
     def contains(self, value: Any, tolerance: float = 1e-6) -> Bool[Array, "..."] | Any:
         """Whether an answer is compatible with the data, up to rounding."""
         return (self.lower - tolerance <= value) & (value <= self.upper + tolerance)

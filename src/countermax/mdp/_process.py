@@ -23,6 +23,7 @@ from countermax.mdp._arrays import (
     as_mask,
     as_start,
     check_names,
+    checked_discount,
     named,
 )
 from countermax.mdp._transitions import PaddedRows, check_rows, entries_of_dense, pack, transitions_from
@@ -243,11 +244,7 @@ class FiniteMDP:
 
 def as_discount(mdp: FiniteMDP, discount: float | None) -> float:
     """The discount asked for, or the process's own: the one rule wherever rewards are summed."""
-    if discount is None:
-        return mdp.discount
-    if not 0 <= discount <= 1:
-        raise InputError(f"`discount` must lie in [0, 1], got {discount}")
-    return float(discount)
+    return mdp.discount if discount is None else checked_discount(discount)
 
 
 def _check(mdp: FiniteMDP) -> None:
