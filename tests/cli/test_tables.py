@@ -7,12 +7,22 @@ import pytest
 from typer.testing import CliRunner
 
 from countermax.cli import app
+from countermax.cli._shared import COUPLING_WORDS, WORDS_WITHOUT_SCORE
+from countermax.couplings import NAMES, name_of, named_couplings
 
 LABELS = ["dead", "ill, at home", "well"]
 
 
 def run(*arguments):
     return CliRunner().invoke(app, [str(each) for each in arguments])
+
+
+def test_help_lists_the_couplings_that_there_are():
+    assert COUPLING_WORDS == NAMES
+    fixed = named_couplings()
+    assert [name_of(word) for word in WORDS_WITHOUT_SCORE] == list(fixed)
+    listed = " ".join(run("counterfactuals", "--help").stdout.replace("│", " ").split())
+    assert all(name in listed for name in NAMES)
 
 
 @pytest.fixture

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 Arguments = ParamSpec("Arguments")
 
+WORDS_WITHOUT_SCORE = ("gumbel-max", "inverse-cdf", "maximal", "independent")
+COUPLING_WORDS = ("gumbel-max", "inverse-cdf", "inverse-cdf-by-score", "maximal", "independent", "optimal")
+"""`countermax.couplings.NAMES`, written out because help must not load JAX."""
+
 
 def one_line_errors(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
     """Turns bad input into one line on standard error and exit code 2."""

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from countermax.cli._shared import checked_target, deliver, numbers, one_line_errors, show, words
+from countermax.cli._shared import COUPLING_WORDS, checked_target, deliver, numbers, one_line_errors, show, words
 
 Data = Annotated[Path, typer.Argument(help="A table: .csv, .parquet or .jsonl (a JSON object in each line).")]
 Outcome = Annotated[str, typer.Option(help="The column with the outcomes that were seen.")]
@@ -20,10 +20,7 @@ Factual = Annotated[
 Counterfactual = Annotated[str, typer.Option(help="The same for the other world.")]
 Coupling = Annotated[
     str,
-    typer.Option(
-        help="How the two worlds are coupled: gumbel-max, inverse-cdf, inverse-cdf-by-score, maximal, independent, "
-        "optimal, or a FILE with a coupling."
-    ),
+    typer.Option(help=f"How the two worlds are coupled: {', '.join(COUPLING_WORDS)}, or a FILE with a coupling."),
 ]
 Names = Annotated[str | None, typer.Option("--labels", help="The outcomes in their order, separated by commas.")]
 Score = Annotated[
@@ -43,7 +40,7 @@ def counterfactuals(
     coupling: Coupling = "gumbel-max",
     labels: Names = None,
     score: Score = None,
-    bounds: Annotated[str, typer.Option(help="Over which couplings: any, stable, or none.")] = "any",
+    bounds: Annotated[str, typer.Option(help="Couplings that the bounds are over: any, stable, or none.")] = "any",
     normalise: Normalise = False,
     errors: Errors = "raise",
     tolerance: Annotated[float, typer.Option(help="How wide bounds may be for the coupling not to matter.")] = 0.05,

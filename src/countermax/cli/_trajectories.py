@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
-from countermax.cli._shared import checked_target, deliver, one_line_errors, words
+from countermax.cli._shared import WORDS_WITHOUT_SCORE, checked_target, deliver, one_line_errors, words
 
 _LOG = typer.Argument(help="Steps, CSV or Parquet: episode, step, state, action, next_state, reward.")
 _POLICY = typer.Option(help="The other policy, CSV or Parquet: state, action and, unless it is certain, probability.")
-_COUPLINGS = typer.Option(help="Separated by commas: gumbel-max, inverse-cdf, maximal, independent, or files.")
+_COUPLINGS = typer.Option(help=f"Couplings, separated by commas: {', '.join(WORDS_WITHOUT_SCORE)}, or files.")
 _HORIZON = typer.Option(help="How many steps an episode can have; by default as many as the longest.")
-_DISCOUNT = typer.Option(help="What a reward is worth one step later; by default as much as at once.")
+_DISCOUNT = typer.Option(help="Factor by which a reward is worth less one step later; by default 1.")
 
 
 @one_line_errors
@@ -53,7 +53,7 @@ def evaluate_policy(
 def explain(
     log: Annotated[Path, _LOG],
     policy: Annotated[Path, _POLICY],
-    episode: Annotated[str | None, typer.Option(help="Which one; left out, episodes are ranked instead.")] = None,
+    episode: Annotated[str | None, typer.Option(help="Name of the episode; without it, episodes are ranked.")] = None,
     couplings: Annotated[str, _COUPLINGS] = "gumbel-max,inverse-cdf",
     horizon: Annotated[int | None, _HORIZON] = None,
     discount: Annotated[float | None, _DISCOUNT] = None,

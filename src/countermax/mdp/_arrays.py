@@ -97,6 +97,11 @@ def check_names(argument: str, names: Sequence[str] | None, size: int) -> None:
         raise InputError(f"`{argument}` must hold {size} different names, got {len(set(names))} in {len(names)}")
 
 
+def spoken(kind: str, index: int, names: Sequence[str] | None) -> str:
+    """A state or an action for readers: its name, or its index where there is none."""
+    return f"{kind} {index}" if names is None else names[index]
+
+
 def named(kind: str, index: int, names: Sequence[str] | None) -> str:
     """A state or an action for messages: its index, and its name where there is one."""
     return f"{kind} {index}" if names is None else f"{kind} {index} ({names[index]})"

@@ -95,7 +95,7 @@ class FiniteMDP:
 
         Args:
             transitions: Probabilities [state, action, next state].
-            rewards: By [state, action, next state], by [state, action], or by [next state] alone.
+            rewards: Rewards by [state, action, next state], by [state, action], or by [next state] alone.
             start: Distribution of the first state, or the one state that all episodes start in.
             action_axis: 0 where `transitions` and `rewards` have the action before the state.
             discount: What a reward is worth one step later.

@@ -44,8 +44,9 @@ def test_the_story_is_told_in_every_form(story, tmp_path):
     assert "whatever the coupling, between" in story.findings[1]
     frame = story.to_frame()
     assert len(frame) == (HORIZON + 1) * 2
+    answers = ["counterfactual_Gumbel-max", "counterfactual_inverse_CDF"]
     bounds = ["counterfactual_lower", "counterfactual_upper"]
-    assert list(frame.columns) == ["time", "feature", "observed", "Gumbel-max", "inverse CDF", *bounds]
+    assert list(frame.columns) == ["time", "feature", "observed", *answers, *bounds]
     plain = json.loads(story.to_json())
     assert plain["values"]["Gumbel-max"] == pytest.approx(story.values["Gumbel-max"])
     assert plain["step_bounds"]["upper"] == story.step_bounds.upper.tolist()
@@ -56,6 +57,8 @@ def test_the_story_is_told_in_every_form(story, tmp_path):
     assert "http" not in page
     assert "data:image/png;base64," in page
     assert re.search("One decision changed", page)
+    for told in (str(story), page.partition("<pre>")[0]):
+        assert told.count("Takes the model as given") == 1
 
 
 @pytest.mark.parametrize("name", [2, 2.0, "2", np.float64(2)])

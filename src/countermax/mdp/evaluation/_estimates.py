@@ -69,7 +69,7 @@ class PolicyEvaluation(AbstractResult):
     bounds: Bounds
     """The counterfactual mean over these patients, whatever the coupling, if the model is right."""
     effective_sample_size: float
-    """Of importance sampling."""
+    """How many equally weighted episodes importance sampling rests on."""
     num_episodes: int
     num_resamples: int
     level: float
@@ -163,7 +163,8 @@ def evaluate_policy(
         behaviour: [state, action]: what the log was made with, if known; by default frequencies.
         outcomes: What each state is called as an outcome; see `replay`.
         horizon: How many steps an episode can have; by default as many as the longest has.
-        discount: In place of the model's own, in every estimate; 1 for the plain return.
+        discount: Factor by which a reward is worth less one step later, in every estimate; by default the model's own.
+            1 for the plain return.
         num_resamples: Number of resamples for the intervals; 0 for none.
         level: The share of resamples within an interval.
         key: Consumed once; draws the resamples.

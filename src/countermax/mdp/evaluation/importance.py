@@ -91,7 +91,7 @@ def doubly_robust(
         target: [state, action].
         ratios: Ratios of probabilities up to each step, from `importance_ratios`.
         horizon: How many steps an episode can have; by default as many as the longest has.
-        discount: In place of the process's own.
+        discount: Factor by which a reward is worth less one step later; by default the process's own.
     """
     probs = as_policy(mdp, target)
     factor = as_discount(mdp, discount)

@@ -113,7 +113,8 @@ def sample_replay(
         num_samples: Trajectories for each episode.
         outcomes: What each state is called as an outcome; see `replay`.
         horizon: How many steps; by default as many as the longest episode has.
-        discount: In place of the process's own; 1 for the plain return.
+        discount: Factor by which a reward is worth less one step later; by default the process's own; 1 for the plain
+            return.
         key: Consumed once.
     """
     if num_samples < 1:

@@ -134,7 +134,8 @@ def replay(
             states that differ by the action alone (a treatment flag, say) deserve a common one; couplings that go by
             order (`InverseCDF`) take the order of the labels. By default each state is an outcome of its own.
         horizon: How many steps; by default as many as the longest episode has.
-        discount: In place of the process's own; 1 for the plain return.
+        discount: Factor by which a reward is worth less one step later; by default the process's own; 1 for the plain
+            return.
         path: Whether to keep the distributions of all times, not the last one only.
         progress: Whether to show a progress bar; by default if the output is a terminal.
     """
