@@ -16,7 +16,7 @@ from countermax._core.files import writable_folder, write_atomically
 from countermax.comparison import Comparison, compare
 from countermax.couplings import Gadget2, InverseCDF, named_couplings
 from countermax.learning import Evaluation, PerturbedPair, SquaredDifference, evaluate, fit
-from countermax.report import Heading, Picture, Rows, Text, write_report
+from countermax.report import Grid, Heading, Paragraph, Picture, write_report
 
 
 @dataclass(frozen=True)
@@ -156,24 +156,26 @@ def _write_report(
         path,
         trial.title,
         [
-            Text(trial.about),
-            Rows(["", *trial.outcomes], [*counts, ["score", *(f"{value:g}" for value in trial.score)]]),
+            Paragraph(trial.about),
+            Grid(["", *trial.outcomes], [*counts, ["score", *(f"{value:g}" for value in trial.score)]]),
             Heading("One patient, several answers"),
-            *(Text(finding) for finding in findings[:2]),
+            *(Paragraph(finding) for finding in findings[:2]),
             Picture(pictures["answers"], "counterfactual probabilities of each coupling, with bounds"),
-            Rows(
+            Grid(
                 ["", *(name.replace("_", " ") for name in columns)],
                 [[name, *row.values()] for name, row in rows.items()],
             ),
-            Text(comparison.verdict),
+            Paragraph(comparison.verdict),
             Heading("Why they differ: how the two worlds are coupled"),
             Picture(pictures["couplings"], "joint law of the outcomes in both worlds under each coupling"),
             Heading("What the choice does to the treatment effect"),
-            Text(findings[2]),
+            Paragraph(findings[2]),
             Picture(pictures["variances"], "variance of the treatment effect under each coupling"),
             Heading("Two scores at once: a coupling that is learned"),
-            Text(findings[3]),
+            Paragraph(findings[3]),
             Picture(pictures["learned"], "expected loss of fixed and learned couplings, with the optimum"),
-            Text("All losses, probabilities and variances are exact sums; only training pairs were drawn.", note=True),
+            Paragraph(
+                "All losses, probabilities and variances are exact sums; only training pairs were drawn.", note=True
+            ),
         ],
     )

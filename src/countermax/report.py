@@ -1,4 +1,4 @@
-"""Self-contained HTML pages: text, tables and pictures in one file that can be mailed."""
+"""Self-contained HTML pages: text, sheets and pictures in one file that can be mailed."""
 
 import base64
 from collections.abc import Iterable, Sequence
@@ -37,7 +37,7 @@ details {{ margin: 1rem 0; }} pre {{ font-size: .8rem; overflow-x: auto; }}
 
 
 @dataclass(frozen=True)
-class Text:
+class Paragraph:
     """A paragraph; `note` sets it small and grey."""
 
     words: str
@@ -73,8 +73,8 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Rows:
-    """A table; numbers are shown with three decimals."""
+class Grid:
+    """A sheet on the page; numbers are shown with three decimals."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[float | str | None]]
@@ -98,12 +98,12 @@ class Preformatted:
         return f"<details><summary>{escape(self.heading)}</summary><pre>{escape(self.text)}</pre></details>"
 
 
-Part: TypeAlias = Text | Heading | Picture | Rows | Preformatted
+Block: TypeAlias = Paragraph | Heading | Picture | Grid | Preformatted
 
 
-def write_report(path: Path, title: str, parts: Iterable[Part]) -> Path:
+def write_report(path: Path, title: str, blocks: Iterable[Block]) -> Path:
     """Writes the page; nothing in it is fetched from elsewhere."""
-    body = "\n".join(part.html() for part in parts)
+    body = "\n".join(block.html() for block in blocks)
     return write_atomically(path, _PAGE.format(title=escape(title), body=body))
 
 

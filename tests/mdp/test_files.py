@@ -36,6 +36,18 @@ def test_a_policy_without_probabilities_is_certain(tmp_path):
     np.testing.assert_array_equal(read.policy[:3], np.eye(2)[[1, 0, 1]])
 
 
+def test_only_an_empty_cell_is_missing(tmp_path, as_users_call):
+    steps, decisions = steps_and_decisions(LOG, POLICY, names=True)
+    called = {"wait": "None", "treat": "NA"}
+    assert set(called) == set(ACTIONS)
+    renamed = [each.assign(action=each["action"].map(called)) for each in (steps, decisions)]
+    read = read_log_and_policy(*write_frames(renamed, tmp_path))
+    assert set(read.log.action_names) == {"None", "NA"}
+    steps.loc[3, "action"] = ""
+    with pytest.raises(InputError, match=r"row 3 .*`action` must be one of .*, got nan"):
+        read_log_and_policy(*write_frames((steps, decisions), tmp_path))
+
+
 def test_parquet_logs_are_read_like_csv_ones(files, tmp_path):
     paths = tmp_path / "steps.parquet", tmp_path / "policy.parquet"
     for frame, path in zip(steps_and_decisions(LOG, POLICY, names=True), paths, strict=True):

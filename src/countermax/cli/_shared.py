@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 Arguments = ParamSpec("Arguments")
 
+WORDS_WITHOUT_SCORE = ("gumbel-max", "inverse-cdf", "maximal", "independent")
+COUPLING_WORDS = ("gumbel-max", "inverse-cdf", "inverse-cdf-by-score", "maximal", "independent", "optimal")
+"""`countermax.couplings.NAMES`, written out because help must not load JAX."""
+
 
 def one_line_errors(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
     """Turns bad input into one line on standard error and exit code 2."""
@@ -61,24 +65,35 @@ def show(what: Any) -> None:
     print_it(what)
 
 
-def deliver(result: "AbstractResult", *, json: bool, pictures: Mapping[Path, Callable[[], "Figure"]]) -> None:
-    """Draws the pictures, then prints the result, as JSON or for people.
+def deliver(
+    result: "AbstractResult",
+    *,
+    json: bool,
+    pictures: Mapping[Path, Callable[[], "Figure"]],
+    shown: Any = None,
+    files: Mapping[Path, Callable[[Path], object]] | None = None,
+) -> None:
+    """Writes the files, then prints the result, as JSON or for people.
 
     Args:
         result: What was found.
         json: Whether to print JSON, and nothing else.
-        pictures: How to draw each file.
+        pictures: How to draw each picture.
+        shown: What people see; by default the result itself.
+        files: How to write each other file.
     """
     from countermax import plotting
     from countermax._core.files import write_atomically
 
     for path, draw in pictures.items():
         write_atomically(path, plotting.picture(draw(), path.suffix.lower()))
+    for path, write in (files or {}).items():
+        write(path)
     if json:
         typer.echo(result.to_json())
         return
-    show(result)
-    for path in pictures:
+    show(result if shown is None else shown)
+    for path in (*pictures, *(files or {})):
         show(f"written: {path}")
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from countermax.cli._shared import checked_target, deliver, numbers, one_line_errors, show
+from countermax.cli._shared import COUPLING_WORDS, checked_target, deliver, numbers, one_line_errors, show, words
 
 Data = Annotated[Path, typer.Argument(help="A table: .csv, .parquet or .jsonl (a JSON object in each line).")]
 Outcome = Annotated[str, typer.Option(help="The column with the outcomes that were seen.")]
@@ -20,10 +20,7 @@ Factual = Annotated[
 Counterfactual = Annotated[str, typer.Option(help="The same for the other world.")]
 Coupling = Annotated[
     str,
-    typer.Option(
-        help="How the two worlds are coupled: gumbel-max, inverse-cdf, inverse-cdf-by-score, maximal, independent, "
-        "optimal, or a FILE with a coupling."
-    ),
+    typer.Option(help=f"How the two worlds are coupled: {', '.join(COUPLING_WORDS)}, or a FILE with a coupling."),
 ]
 Names = Annotated[str | None, typer.Option("--labels", help="The outcomes in their order, separated by commas.")]
 Score = Annotated[
@@ -43,7 +40,7 @@ def counterfactuals(
     coupling: Coupling = "gumbel-max",
     labels: Names = None,
     score: Score = None,
-    bounds: Annotated[str, typer.Option(help="Over which couplings: any, stable, or none.")] = "any",
+    bounds: Annotated[str, typer.Option(help="Couplings that the bounds are over: any, stable, or none.")] = "any",
     normalise: Normalise = False,
     errors: Errors = "raise",
     tolerance: Annotated[float, typer.Option(help="How wide bounds may be for the coupling not to matter.")] = 0.05,
@@ -62,7 +59,7 @@ def counterfactuals(
         factual=_columns(factual),
         counterfactual=_columns(counterfactual),
         coupling=coupling,
-        labels=_words(labels),
+        labels=None if labels is None else words(labels),
         score=_score(score),
         bounds=bounds,
         normalise=normalise,
@@ -108,7 +105,7 @@ def transitions(
         factual=_columns(factual),
         counterfactual=_columns(counterfactual),
         coupling=coupling,
-        labels=_words(labels),
+        labels=None if labels is None else words(labels),
         score=_score(score),
         normalise=normalise,
         errors=errors,
@@ -116,38 +113,35 @@ def transitions(
         level=level,
         seed=seed,
     )
-    if out is not None:
-        write_table(result.to_frame(), out)
-    deliver(result, json=json, pictures={} if picture is None else {picture: result.plot})
-    if out is not None and not json:
-        show(f"written: {out}")
-
-
-def _words(text: str | None) -> list[str] | None:
-    return None if text is None else [word.strip() for word in text.split(",")]
+    deliver(
+        result,
+        json=json,
+        pictures={} if picture is None else {picture: result.plot},
+        files={} if out is None else {out: lambda path: write_table(result.to_frame(), path)},
+    )
 
 
 def _columns(text: str) -> str | list[str] | dict[str, str]:
     """The beginning of names, names, or names by label."""
-    words = _words(text) or []
+    parts = words(text)
     if "=" in text:
-        return _by_label(words, str)
-    return words if len(words) > 1 else text
+        return _by_label(parts, str)
+    return parts if len(parts) > 1 else text
 
 
 def _score(text: str | None) -> Any:
     if text is None:
         return None
     if "=" in text:
-        return _by_label(_words(text) or [], lambda part: numbers("--score", part)[0])
+        return _by_label(words(text), lambda part: numbers("--score", part)[0])
     return numbers("--score", text)
 
 
-def _by_label(words: list[str], read: Callable[[str], Any]) -> dict[str, Any]:
+def _by_label(parts: list[str], read: Callable[[str], Any]) -> dict[str, Any]:
     from countermax._core.errors import InputError
 
-    pairs = [word.partition("=") for word in words]
+    pairs = [word.partition("=") for word in parts]
     for label, equals, _ in pairs:
         if not (label and equals):
-            raise InputError(f"must be label=value,label=value,..., got {','.join(words)!r}")
+            raise InputError(f"must be label=value,label=value,..., got {','.join(parts)!r}")
     return {label.strip(): read(value.strip()) for label, _, value in pairs}

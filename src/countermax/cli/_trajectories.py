@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
-from countermax.cli._shared import checked_target, deliver, one_line_errors, show, words
+from countermax.cli._shared import WORDS_WITHOUT_SCORE, checked_target, deliver, one_line_errors, words
 
 _LOG = typer.Argument(help="Steps, CSV or Parquet: episode, step, state, action, next_state, reward.")
 _POLICY = typer.Option(help="The other policy, CSV or Parquet: state, action and, unless it is certain, probability.")
-_COUPLINGS = typer.Option(help="Separated by commas: gumbel-max, inverse-cdf, maximal, independent, or files.")
+_COUPLINGS = typer.Option(help=f"Couplings, separated by commas: {', '.join(WORDS_WITHOUT_SCORE)}, or files.")
 _HORIZON = typer.Option(help="How many steps an episode can have; by default as many as the longest.")
-_DISCOUNT = typer.Option(help="What a reward is worth one step later; by default as much as at once.")
+_DISCOUNT = typer.Option(help="Factor by which a reward is worth less one step later; by default 1.")
 
 
 @one_line_errors
@@ -53,7 +53,7 @@ def evaluate_policy(
 def explain(
     log: Annotated[Path, _LOG],
     policy: Annotated[Path, _POLICY],
-    episode: Annotated[str | None, typer.Option(help="Which one; left out, episodes are ranked instead.")] = None,
+    episode: Annotated[str | None, typer.Option(help="Name of the episode; without it, episodes are ranked.")] = None,
     couplings: Annotated[str, _COUPLINGS] = "gumbel-max,inverse-cdf",
     horizon: Annotated[int | None, _HORIZON] = None,
     discount: Annotated[float | None, _DISCOUNT] = None,
@@ -70,9 +70,8 @@ def explain(
 
     Example: countermax explain steps.csv --policy policy.csv --episode 17 --out story.html
     """
-    from countermax import mdp, plotting
+    from countermax import mdp
     from countermax._core.errors import InputError
-    from countermax._core.files import write_atomically
     from countermax.couplings import as_couplings
     from countermax.mdp.policies import restricted
 
@@ -84,18 +83,13 @@ def explain(
     wanted, _ = restricted(model, read.policy)
     if episode is None:
         ranking = mdp.rank_episodes(model, read.log, wanted, couplings=chosen, horizon=horizon, discount=discount)
-        if target is not None:
-            write_atomically(target, plotting.picture(ranking.plot(most), target.suffix.lower()))
-        if json:
-            typer.echo(ranking.to_json())
-            return
-        show(ranking.listing(most))
-        if target is not None:
-            show(f"written: {target}")
+        pictures = {} if target is None else {target: lambda: ranking.plot(most)}
+        deliver(ranking, json=json, pictures=pictures, shown=ranking.listing(most))
         return
     story = mdp.explain(model, read.log, episode, wanted, couplings=chosen, horizon=horizon, discount=discount)
-    if out is not None:
-        story.write_report(out)
-    deliver(story, json=json, pictures={} if target is None else {target: story.plot})
-    if out is not None and not json:
-        show(f"written: {out}")
+    deliver(
+        story,
+        json=json,
+        pictures={} if target is None else {target: story.plot},
+        files={} if out is None else {out: story.write_report},
+    )

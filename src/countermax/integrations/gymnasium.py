@@ -39,7 +39,7 @@ class SepsisEnv(_Env):
 
         Args:
             as_published: Whether to keep the published slip in glucose; see `sepsis.process`.
-            prob_diabetes: Before starts in which an episode would end at once are drawn again.
+            prob_diabetes: Probability of diabetes, before starts in which an episode would end at once are drawn again.
             observation: `index`, one of 720, or `variables`, the seven numbers behind it.
             render_mode: None, or `ansi` for a line of text.
         """

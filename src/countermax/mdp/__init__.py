@@ -25,6 +25,7 @@ from countermax.mdp.planning import policy_iteration as policy_iteration
 from countermax.mdp.planning import policy_value as policy_value
 from countermax.mdp.planning import policy_values as policy_values
 from countermax.mdp.replays import Decision as Decision
+from countermax.mdp.replays import Decisions as Decisions
 from countermax.mdp.replays import Replay as Replay
 from countermax.mdp.replays import SampledReplay as SampledReplay
 from countermax.mdp.replays import replay as replay

@@ -84,10 +84,22 @@ def as_horizon(horizon: int) -> int:
     return horizon
 
 
+def checked_discount(discount: float) -> float:
+    """A factor by which rewards lose worth with time."""
+    if not 0 <= discount <= 1:
+        raise InputError(f"`discount` must lie in [0, 1], got {discount}")
+    return float(discount)
+
+
 def check_names(argument: str, names: Sequence[str] | None, size: int) -> None:
     """Refuses names that are not one for each, or not all different."""
     if names is not None and (len(names) != size or len(set(names)) != size):
         raise InputError(f"`{argument}` must hold {size} different names, got {len(set(names))} in {len(names)}")
+
+
+def spoken(kind: str, index: int, names: Sequence[str] | None) -> str:
+    """A state or an action for readers: its name, or its index where there is none."""
+    return f"{kind} {index}" if names is None else names[index]
 
 
 def named(kind: str, index: int, names: Sequence[str] | None) -> str:

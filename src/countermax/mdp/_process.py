@@ -23,9 +23,10 @@ from countermax.mdp._arrays import (
     as_mask,
     as_start,
     check_names,
+    checked_discount,
     named,
 )
-from countermax.mdp._transitions import Rows, check_rows, entries_of_dense, pack, transitions_from
+from countermax.mdp._transitions import PaddedRows, check_rows, entries_of_dense, pack, transitions_from
 
 _DTYPES = {
     "successors": np.int64,
@@ -94,7 +95,7 @@ class FiniteMDP:
 
         Args:
             transitions: Probabilities [state, action, next state].
-            rewards: By [state, action, next state], by [state, action], or by [next state] alone.
+            rewards: Rewards by [state, action, next state], by [state, action], or by [next state] alone.
             start: Distribution of the first state, or the one state that all episodes start in.
             action_axis: 0 where `transitions` and `rewards` have the action before the state.
             discount: What a reward is worth one step later.
@@ -243,11 +244,7 @@ class FiniteMDP:
 
 def as_discount(mdp: FiniteMDP, discount: float | None) -> float:
     """The discount asked for, or the process's own: the one rule wherever rewards are summed."""
-    if discount is None:
-        return mdp.discount
-    if not 0 <= discount <= 1:
-        raise InputError(f"`discount` must lie in [0, 1], got {discount}")
-    return float(discount)
+    return mdp.discount if discount is None else checked_discount(discount)
 
 
 def _check(mdp: FiniteMDP) -> None:
@@ -273,7 +270,7 @@ def _check(mdp: FiniteMDP) -> None:
     as_start(mdp.start, num_states)
     as_indices("successors", mdp.successors, num_states)
     check_rows(
-        Rows(mdp.successors, mdp.probs, mdp.rewards, mdp.counts),
+        PaddedRows(mdp.successors, mdp.probs, mdp.rewards, mdp.counts),
         mdp.absorbing,
         mdp.allowed,
         lambda state, action: f"{mdp.name_of_state(state)}, {mdp.name_of_action(action)}",

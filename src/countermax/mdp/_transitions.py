@@ -10,7 +10,7 @@ from countermax._core.errors import InputError
 from countermax.mdp._arrays import SUM_TOLERANCE, Floats, Ints, Values, as_counts, as_floats, as_indices, as_mask
 
 
-class Transitions(NamedTuple):
+class TransitionList(NamedTuple):
     """One entry for each (state, action, successor): its probability, its reward, how often it was seen."""
 
     state: Ints
@@ -20,9 +20,9 @@ class Transitions(NamedTuple):
     rewards: Floats
     counts: Ints | None
 
-    def take(self, entries: NDArray[np.bool_] | Ints) -> "Transitions":
+    def take(self, entries: NDArray[np.bool_] | Ints) -> "TransitionList":
         """Some of the entries, or all of them in another order."""
-        return Transitions(
+        return TransitionList(
             self.state[entries],
             self.action[entries],
             self.successor[entries],
@@ -42,9 +42,9 @@ def transitions_from(
     *,
     num_states: int,
     num_actions: int,
-) -> Transitions:
+) -> TransitionList:
     """The entries in the order of (state, action, successor); what is wrong with one is named by these three."""
-    entries = Transitions(
+    entries = TransitionList(
         as_indices("state", state, num_states),
         as_indices("action", action, num_actions),
         as_indices("successor", successor, num_states),
@@ -79,7 +79,7 @@ def entries_of_dense(
     absorbing: Values | None,
     allowed: NDArray[np.bool_] | None,
     action_axis: int,
-) -> tuple[Transitions, tuple[int, int]]:
+) -> tuple[TransitionList, tuple[int, int]]:
     """The entries of full arrays that are not zero, still unchecked, and the numbers of states and actions."""
     if action_axis not in (0, 1):
         raise InputError(f"`action_axis` must be 0 or 1, got {action_axis}")
@@ -116,10 +116,10 @@ def entries_of_dense(
     where = {3: (state, action, successor), 2: (state, action), 1: (successor,)}[gains.ndim]
     entry = state, action, successor
     times = None if seen is None else as_counts(seen[entry])
-    return Transitions(*entry, array[entry], gains[where], times), array.shape[:2]
+    return TransitionList(*entry, array[entry], gains[where], times), array.shape[:2]
 
 
-class Rows(NamedTuple):
+class PaddedRows(NamedTuple):
     """Supports padded to the widest row; the padding has probability, reward and count zero."""
 
     successors: Ints
@@ -128,7 +128,7 @@ class Rows(NamedTuple):
     counts: Ints | None
 
 
-def pack(transitions: Transitions, *, num_states: int, num_actions: int, absorbing: NDArray[np.bool_]) -> Rows:
+def pack(transitions: TransitionList, *, num_states: int, num_actions: int, absorbing: NDArray[np.bool_]) -> PaddedRows:
     """Rows that sum to one; absorbing states keep to themselves and earn nothing."""
     entries = transitions.take(~absorbing[transitions.state])
     row = entries.state * num_actions + entries.action
@@ -153,7 +153,7 @@ def pack(transitions: Transitions, *, num_states: int, num_actions: int, absorbi
         rows[absorbing, :, 0] = at_home
         return rows
 
-    return Rows(
+    return PaddedRows(
         padded(entries.successor, np.flatnonzero(absorbing)[:, None]),
         padded(entries.probs / sums[entries.state * num_actions + entries.action], 1),
         padded(entries.rewards, 0),
@@ -162,7 +162,7 @@ def pack(transitions: Transitions, *, num_states: int, num_actions: int, absorbi
 
 
 def check_rows(
-    rows: Rows, absorbing: NDArray[np.bool_], allowed: NDArray[np.bool_], where: Callable[[int, int], str]
+    rows: PaddedRows, absorbing: NDArray[np.bool_], allowed: NDArray[np.bool_], where: Callable[[int, int], str]
 ) -> None:
     """What every later computation takes for granted about rows; `where` names a state and an action."""
     successors, probs, rewards, _ = rows

@@ -91,7 +91,9 @@ def _read(path: str | Path) -> "pd.DataFrame":
     if source.suffix.lower() not in _SUFFIXES:
         raise InputError(f"cannot tell the format of {source.name!r}; end it in {' or '.join(_SUFFIXES)}")
     try:
-        return pandas.read_csv(source) if source.suffix.lower() == ".csv" else pandas.read_parquet(source)
+        if source.suffix.lower() == ".parquet":
+            return pandas.read_parquet(source)
+        return pandas.read_csv(source, keep_default_na=False, na_values=[""])  # "None" and "NA" are names
     except FileNotFoundError as error:
         raise InputError(f"cannot read {source}: no such file") from error
     except ImportError as error:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
-from countermax.mdp._arrays import Floats, Ints, Values, as_horizon, as_indices, check_names
+from countermax.mdp._arrays import Floats, Ints, Values, as_horizon, as_indices, check_names, checked_discount
 from countermax.mdp._frames import LOG_COLUMNS, Space, read_episodes
 
 if TYPE_CHECKING:
@@ -138,8 +138,13 @@ class EpisodeLog:
         )
 
     def returns(self, discount: float = 1.0) -> Float[np.ndarray, " n"]:
-        """The discounted sum of each episode's rewards."""
-        return self.rewards @ discount ** np.arange(self.longest)
+        """The discounted sum of each episode's rewards.
+
+        Args:
+            discount: Factor by which a reward is worth less one step later. A log has no process behind it, so the
+                default is 1, the plain return; hand in `mdp.discount` to compare with values of a process.
+        """
+        return self.rewards @ checked_discount(discount) ** np.arange(self.longest)
 
     def select(self, episodes: Values) -> "EpisodeLog":
         """Some of the episodes, by position; with repeats they are a bootstrap sample."""

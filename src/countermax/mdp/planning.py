@@ -45,7 +45,7 @@ def policy_iteration(mdp: FiniteMDP, *, actions: Values | None = None, most_roun
     argmax follows the last digit and can run in circles.
 
     Args:
-        mdp: With a discount below one, or absorbing states that every policy met on the way reaches.
+        mdp: A process with a discount below one, or absorbing states that every policy met on the way reaches.
         actions: Where to begin; by default the largest immediate reward, the lowest action on ties.
         most_rounds: An error after so many; in practice ten or so suffice.
     """
@@ -72,7 +72,8 @@ def policy_values(
         mdp: The process.
         policy: [state, action], rows that sum to one.
         horizon: How many steps; unlimited by default.
-        discount: In place of the process's own; 1 for the plain return.
+        discount: Factor by which a reward is worth less one step later; by default the process's own; 1 for the plain
+            return.
     """
     probs = as_policy(mdp, policy)
     factor = as_discount(mdp, discount)

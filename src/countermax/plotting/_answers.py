@@ -21,6 +21,13 @@ def draw_answers(
     """Bars: each coupling's counterfactual probabilities, with the bounds as whiskers beside them.
 
     Of many outcomes the ones with the largest upper bounds are shown, and the title says so.
+
+    Args:
+        answers: One probability for each outcome, by coupling.
+        labels: What the outcomes are called.
+        bounds: Lower and upper, over all couplings: one number for each outcome.
+        stable_bounds: Lower and upper, over counterfactually stable couplings.
+        title: What the picture is about.
     """
     if len(labels) > _MOST_BARS:
         shown = np.sort(np.argsort(-bounds[1], kind="stable")[:_MOST_BARS])

@@ -9,14 +9,13 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from countermax.plotting._style import Floats, colours, house_style, literal
+from countermax.plotting._style import Floats, colours, house_style, literal, shortened
 
 _BETTER, _WORSE, _SPREAD = "#009E73", "#D55E00", "0.4"
 _VEIL = 0.3  # of the spread, which lies over the bars
 _SMALL = 1e-9  # an effect below this is rounding
 _MARKERS = "oDs^vP*X"
 _MOST_BARS = 60  # more bars than this have no gap between them
-_LONGEST_LABEL = 24
 
 
 def draw_waterfall(effects: Floats, deviations: Floats, *, title: str, label: str) -> Figure:
@@ -59,18 +58,28 @@ def draw_waterfall(effects: Floats, deviations: Floats, *, title: str, label: st
 
 
 def draw_effects(
-    names: Sequence[str], effects: Mapping[str, Floats], bounds: tuple[Floats, Floats], *, title: str, label: str
+    names: Sequence[str],
+    effects: Mapping[str, Floats],
+    bounds: tuple[Floats, Floats],
+    *,
+    title: str,
+    label: str,
+    kind: str = "episode",
 ) -> Figure:
     """One line for each episode, from the top down: what each coupling says, within what any coupling could say.
 
     Args:
         names: What the episodes are called.
         effects: One number for each episode, by coupling.
-        bounds: The least and the largest over all couplings.
+        bounds: Lower and upper, over all couplings: one number for each episode.
         title: What the picture is about.
         label: What is measured.
+        kind: What the lines are, if not episodes.
     """
     palette = colours(list(effects))
+    looks: dict[str, Any] = {
+        name: {"color": palette[name], "marker": _MARKERS[index % len(_MARKERS)]} for index, name in enumerate(effects)
+    }
     places = np.arange(len(names))
     with house_style():
         figure = Figure(figsize=(6.4, 1.3 + 0.22 * len(names)), layout="constrained")
@@ -78,22 +87,18 @@ def draw_effects(
         axes.hlines(places, *bounds, color="0.6", linewidth=2)
         axes.plot(bounds[0], places, "|", color="0.6", markersize=7)
         axes.plot(bounds[1], places, "|", color="0.6", markersize=7)
-        for index, (name, values) in enumerate(effects.items()):
-            marker = _MARKERS[index % len(_MARKERS)]
-            axes.plot(values, places, marker, color=palette[name], markersize=5, linestyle="none")
+        for name, values in effects.items():
+            axes.plot(values, places, markersize=5, linestyle="none", **looks[name])
         axes.axvline(0, color="black", linewidth=0.8)
-        axes.set_yticks(places, [literal(_shortened(name)) for name in names])
+        axes.set_yticks(places, [literal(shortened(name)) for name in names])
         axes.set_ylim(len(names) - 0.4, -0.6)
         axes.tick_params(axis="y", length=0)
-        axes.set_ylabel("episode")
+        axes.set_ylabel(literal(kind))
         axes.set_xlabel(literal(label))
         axes.grid(axis="x", color="0.92")
         axes.set_title(literal(title), loc="left")
         handles = [
-            *(
-                Line2D([], [], color=palette[name], marker=_MARKERS[i % len(_MARKERS)], linestyle="none", label=name)
-                for i, name in enumerate(effects)
-            ),
+            *(Line2D([], [], linestyle="none", label=literal(name), **look) for name, look in looks.items()),
             Line2D([], [], color="0.6", linewidth=2, label="any coupling"),
         ]
         figure.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=8)
@@ -106,7 +111,3 @@ def _bars(axes: Axes, bottom: Floats, top: Floats, **look: Any) -> None:
         axes.stairs(top, np.arange(len(top) + 1), baseline=bottom, fill=True, linewidth=0, **look)
     else:
         axes.bar(np.arange(len(top)) + 0.5, top - bottom, 0.85, bottom=bottom, linewidth=0, **look)
-
-
-def _shortened(name: str) -> str:
-    return name if len(name) <= _LONGEST_LABEL else f"{name[: _LONGEST_LABEL - 1]}…"

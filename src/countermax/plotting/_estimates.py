@@ -26,10 +26,17 @@ def draw_estimates(
     title: str,
     label: str,
 ) -> Figure:
-    """Dots with intervals: name, kind, value, and the interval's lower and upper limit of each row, from the top down.
+    """Dots with intervals, from the top down.
 
-    `bounds` is a line of its own under the others: what any coupling could say. Importance sampling can be off by
-    orders of magnitude; what lies outside the range of the other estimates is cut, its value written at the edge.
+    Importance sampling can be off by orders of magnitude; what lies outside the range of the other estimates is cut,
+    its value written at the edge.
+
+    Args:
+        rows: Name, kind, value, and the interval's lower and upper limit of each estimate.
+        bounds: Lower and upper, over all couplings; a line of its own under the others.
+        truth: The value to be estimated, where it is known.
+        title: What the picture is about.
+        label: What is measured.
     """
     names = [row[0] for row in rows] + (["any coupling"] if bounds else [])
     with house_style():

@@ -8,13 +8,12 @@ from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.path import Path
 
-from countermax.plotting._style import Floats, house_style, literal
+from countermax.plotting._style import Floats, house_style, literal, shortened
 
 _PALETTE = ("#D55E00", "#E69F00", "#009E73", "#0072B2", "#CC79A7", "#56B4E9", "#F0E442", "#999999")
 _MOST_SHOWN = 8  # outcomes; the smaller ones are drawn as one
 _GAP = 0.08  # between two outcomes, as a part of the whole height
 _BAR = 0.025
-_LONGEST_LABEL = 24
 _LEAST_LABELLED = 0.035  # of the whole height: thinner flows carry no number
 
 
@@ -58,13 +57,9 @@ def _draw(axes: Axes, counts: Floats, labels: Sequence[str]) -> None:
             top, height = starts[side][index], sides[side][index]
             corner = (place - _BAR if side == 0 else place, top)
             axes.add_patch(Rectangle(corner, _BAR, height, color=_PALETTE[index % len(_PALETTE)], linewidth=0))
-            words = f"{literal(_shortened(label))}  {amounts[side][index]:,.0f}"
+            words = f"{literal(shortened(label))}  {amounts[side][index]:,.0f}"
             outside = place + (-_BAR - 0.015 if side == 0 else _BAR + 0.015)
             axes.text(outside, top + height / 2, words, ha=align, va="center", fontsize=8)
-
-
-def _shortened(label: str) -> str:
-    return label if len(label) <= _LONGEST_LABEL else f"{label[: _LONGEST_LABEL - 1]}…"
 
 
 def _band(left: float, right: float, height: float, colour: str) -> PathPatch:

@@ -13,7 +13,7 @@ def draw_panels(
     """Horizontal bars with error bars, one panel beside the other; a name missing in a panel leaves a gap there.
 
     Args:
-        panels: For each panel, mean and error of each name.
+        panels: Mean and error of each name, by panel.
         label: What the bars measure.
         form: How a number beside a bar is written.
     """

@@ -34,9 +34,20 @@ def draw_trajectory(
     """Panels under each other with one axis of time.
 
     Black dots are treatments that were given, rings those that the other policy would give, darker where it is surer.
-    Features are [time, feature]; what happened is black, the answers coloured, and what any coupling could answer is
-    grey. The last panel has the width of `step_bounds`: how far the value depends on the coupling of each step.
-    `decision` is the step whose decision mattered most, and is marked.
+    What happened is black, the answers are coloured, and what any coupling could answer is grey. The last panel shows
+    how far the value depends on the coupling of each step.
+
+    Args:
+        features: What is followed over time.
+        observed: [time, feature]: what happened.
+        answers: [time, feature], by coupling.
+        bounds: Lower and upper, over all couplings: [time, feature] each.
+        treatments: What actions are made of.
+        given: [step, treatment]: which of them was given.
+        wanted: [step, treatment]: how likely the other policy is to give each.
+        step_bounds: Lower and upper of the value, over the couplings of one step: one number for each step.
+        decision: Step whose decision mattered most, to be marked.
+        title: What the picture is about.
     """
     palette = colours(list(answers))
     most_used = np.argsort(-(given.sum(axis=0) + wanted.sum(axis=0)), kind="stable")[:_MOST_TREATMENTS]

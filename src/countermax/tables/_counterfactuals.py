@@ -65,7 +65,8 @@ def counterfactuals(
             `inverse-cdf-by-score`, `maximal`, `independent`, `optimal`, or a file that `countermax.save` wrote.
         labels: The outcomes in the order that results have; by default that of `factual`.
         score: A number for each outcome, by label or in the order of the labels.
-        bounds: Over which couplings: `any`, `stable` (counterfactually stable ones) or `none` for no such columns.
+        bounds: Couplings that the bounds are over: `any`, `stable` (counterfactually stable ones) or `none` for no such
+            columns.
         normalise: Whether to rescale columns and arrays to sum to one, for instance counts.
         errors: What to do with rows that cannot be answered: `raise`, naming the first, or leave them `missing`.
         tolerance: How wide the bounds over all couplings may be for the choice of coupling not to matter.

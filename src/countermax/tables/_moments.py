@@ -125,7 +125,7 @@ def _individual(
         effects = [each._counterfactual_probs(log_p, log_q, x) @ score_q - score_p[x] for each in couplings]
         for place in range(score_p.shape[1]):
             other = unchecked_score_bounds(log_p, log_q, x, score_q[:, place])
-            effects.append(jnp.stack(other) - score_p[x, place])
+            effects.append(jnp.stack(other.shifted(-score_p[x, place])))
         return jnp.concatenate(effects)
 
     return jax.vmap(one, out_axes=1)(log_p, log_q, x)

@@ -52,6 +52,9 @@ def test_it_shows_itself(evaluation):
     row = evaluation.to_frame().loc["doubly robust"]
     assert row["kind"] == "importance sampling"
     assert (row["value_ci_lower"], row["value_ci_upper"]) == evaluation["doubly robust"].interval[:2]
+    bounds = evaluation.to_frame().loc["any coupling"]
+    assert np.isnan(bounds["value"])
+    assert (bounds["value_lower"], bounds["value_upper"]) == evaluation.bounds
     assert isinstance(evaluation.plot(truth=0.1), Figure)
 
 

@@ -89,7 +89,7 @@ def test_estimates_are_those_of_plain_loops():
 def test_with_the_behaviour_as_target_everything_is_the_observed_return():
     behaviour = estimate_policy(LOG)
     ratios = importance_ratios(LOG, behaviour, behaviour)
-    found = importance_estimates(LOG, ratios)
+    found = importance_estimates(LOG, ratios, discount=1.0)
     np.testing.assert_allclose(found, LOG.returns().mean())
     assert effective_sample_size(ratios) == pytest.approx(len(LOG))
 
@@ -100,3 +100,5 @@ def test_bad_input_is_named(as_users_call):
         importance_ratios(LOG, POLICY, never)
     with pytest.raises(InputError, match=r"`behaviour` must sum to one in each state, got 2 in state 0"):
         importance_ratios(LOG, POLICY, 2 * POLICY)
+    with pytest.raises(InputError, match=r"`discount` must lie in \[0, 1\], got 1.5"):
+        importance_estimates(LOG, importance_ratios(LOG, POLICY, estimate_policy(LOG)), discount=1.5)

@@ -14,7 +14,7 @@ LOG = some_episodes(MDP, 12, seed=4)
 def test_a_ranking_tells_robust_claims_from_others():
     found = rank_episodes(MDP, LOG, POLICY)
     frame = found.to_frame()
-    assert frame["effect, Gumbel-max"].is_monotonic_decreasing
+    assert frame["effect_Gumbel-max"].is_monotonic_decreasing
     assert (frame["robust"] == (frame["effect_lower"] > 1e-9)).all()
     for name in ("Gumbel-max", "inverse CDF"):
         assert found.bounds.contains(found.effects[name], 1e-9).all()
@@ -28,8 +28,10 @@ def test_a_ranking_shows_itself_in_every_form():
     assert [row["episode"] for row in plain["episodes"]] == found.to_frame()["episode"].tolist()
     first = plain["episodes"][0]
     assert first["effect_bounds"]["lower"] - 1e-9 <= first["effects"]["maximal"] == found.effects["maximal"].max()
-    assert len(found.listing(3).rows) == 3
-    assert "effect, maximal" in str(found)
+    assert (plain["horizon"], plain["discount"]) == (LOG.longest, MDP.discount)
+    assert len(found.listing(3).renderables[0].rows) == 3
+    for word in ("effect, maximal", "effect lower", "effect upper", "horizon 3, discount 0.9", "the model as given"):
+        assert word in str(found)
     names = [label.get_text() for label in found.plot(4).axes[0].get_yticklabels()]
     assert names == [str(each) for each in found.to_frame()["episode"][:4]]
 

@@ -1,12 +1,14 @@
 """One decision changed, the rest as it was."""
 
+import json
+
 import jax
 import numpy as np
 import pytest
 from processes import MDP, NUM_ACTIONS, some_episodes
 
 from countermax import GumbelMax, InputError, InverseCDF
-from countermax.mdp import single_decisions
+from countermax.mdp import FiniteMDP, simulate, single_decisions
 
 LOG = some_episodes(MDP, 12, seed=4)
 ONE = LOG.select([int(LOG.lengths.argmax())])
@@ -37,3 +39,27 @@ def test_all_decisions_are_tried_and_sorted():
     assert all(each.effect_bounds.contains(each.effect, 1e-9) for each in found)
     with pytest.raises(InputError, match="must hold one episode, got 12; use `select`"):
         single_decisions(MDP, LOG, InverseCDF())
+
+
+def test_decisions_show_themselves_in_every_form():
+    found = single_decisions(MDP, ONE, InverseCDF())
+    frame = found.to_frame()
+    assert list(frame.columns[-3:]) == ["effect", "effect_lower", "effect_upper"]
+    np.testing.assert_array_equal(frame["effect_lower"], [each.effect_bounds.lower for each in found])
+    plain = json.loads(found.to_json())
+    assert (plain["coupling"], plain["discount"]) == ("inverse CDF", MDP.discount)
+    assert plain["decisions"][0]["effect_bounds"] == found[0].effect_bounds._asdict()
+    for word in ("by inverse CDF", "effect lower", "Takes the model as given", "action 1"):
+        assert word in str(found)
+    names = [label.get_text() for label in found.plot(2).axes[0].get_yticklabels()]
+    assert names == [f"{each.step}: action {each.other_action}" for each in found.decisions[:2]]
+
+
+def test_a_process_without_a_choice_has_no_decisions():
+    mdp = FiniteMDP.from_dense([[[0.5, 0.5]], [[0.0, 1.0]]], np.zeros((2, 1)), start=0, absorbing=[1], discount=0.9)
+    found = single_decisions(
+        mdp, simulate(mdp, [[1.0], [1.0]], num_episodes=1, horizon=3, key=jax.random.key(0)), GumbelMax()
+    )
+    assert len(found) == len(found.to_frame()) == 0
+    assert found.to_dict()["decisions"] == []
+    assert found.plot().axes[0].get_ylabel() == "step and other action"

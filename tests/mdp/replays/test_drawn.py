@@ -1,6 +1,7 @@
 """Drawn trajectories against the exact law."""
 
 import json
+from dataclasses import replace
 
 import jax
 import numpy as np
@@ -35,4 +36,6 @@ def test_drawn_trajectories_show_themselves_in_every_form():
     plain = json.loads(drawn.to_json())
     np.testing.assert_allclose(plain["returns"], drawn.returns)
     assert "6 episodes, 5 draws each, by Gumbel-max; discount 0.9" in str(drawn)
+    assert str(drawn).count("Takes the model as given") == 1
+    assert json.loads(replace(drawn, observed=np.full(len(LOG), np.nan)).to_json())["observed"][0] is None
     assert isinstance(drawn.plot(), Figure)

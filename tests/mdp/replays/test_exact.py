@@ -3,6 +3,7 @@
 import functools
 import itertools
 import json
+from dataclasses import replace
 
 import jax
 import numpy as np
@@ -230,6 +231,9 @@ def test_a_replay_shows_itself_in_every_form():
     assert plain["counterfactual"] == pytest.approx(found.mean)
     np.testing.assert_allclose([row["effect"] for row in plain["episodes"]], found.effects)
     assert [text.get_text() for text in found.plot().legends[0].get_texts()][-1].startswith("mean")
+    assert str(found).count("Takes the model as given") == 1
+    broken = json.loads(replace(found, observed=np.full(len(LOG), np.nan)).to_json())
+    assert broken["observed"] is broken["episodes"][0]["effect"] is None
 
 
 def _seen(log):

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -43,8 +44,9 @@ def test_the_story_is_told_in_every_form(story, tmp_path):
     assert "whatever the coupling, between" in story.findings[1]
     frame = story.to_frame()
     assert len(frame) == (HORIZON + 1) * 2
+    answers = ["counterfactual_Gumbel-max", "counterfactual_inverse_CDF"]
     bounds = ["counterfactual_lower", "counterfactual_upper"]
-    assert list(frame.columns) == ["time", "feature", "observed", "Gumbel-max", "inverse CDF", *bounds]
+    assert list(frame.columns) == ["time", "feature", "observed", *answers, *bounds]
     plain = json.loads(story.to_json())
     assert plain["values"]["Gumbel-max"] == pytest.approx(story.values["Gumbel-max"])
     assert plain["step_bounds"]["upper"] == story.step_bounds.upper.tolist()
@@ -55,10 +57,20 @@ def test_the_story_is_told_in_every_form(story, tmp_path):
     assert "http" not in page
     assert "data:image/png;base64," in page
     assert re.search("One decision changed", page)
+    for told in (str(story), page.partition("<pre>")[0]):
+        assert told.count("Takes the model as given") == 1
+
+
+@pytest.mark.parametrize("name", [2, 2.0, "2", np.float64(2)])
+def test_an_episode_is_found_however_its_name_is_written(name):
+    for names in (range(len(LOG)), map(float, range(len(LOG)))):
+        log = replace(LOG, episodes=tuple(names))
+        found = explain(MDP, log, name, POLICY, features=FEATURES, couplings=["maximal"])
+        assert found.episode == 2
 
 
 def test_bad_input_is_named(as_users_call):
-    with pytest.raises(InputError, match=r"in the log \(0, 1, 2, .* and 4 more\), got 'x'"):
+    with pytest.raises(InputError, match=r"in the log \(0, 1, 2, .* and 2 more\), got 'x'"):
         explain(MDP, LOG, "x", POLICY)
     with pytest.raises(InputError, match=r"`features\['short'\]` must have one finite number for each of 4 states"):
         explain(MDP, LOG, 0, POLICY, features={"short": [1.0]})

@@ -8,7 +8,7 @@ from countermax import plotting
 from countermax._core.files import writable_folder, write_atomically
 from countermax.experiments.engine._base import AbstractExperiment, Section
 from countermax.experiments.engine._store import Record, Store
-from countermax.report import Heading, Part, Picture, Preformatted, Rows, Text, write_report
+from countermax.report import Block, Grid, Heading, Paragraph, Picture, Preformatted, write_report
 
 
 def write_documents(experiments: Mapping[str, AbstractExperiment], store: Store) -> list[Path]:
@@ -40,16 +40,16 @@ def _write_page(
     pictures: Mapping[str, bytes],
     records: Mapping[str, Mapping[str, Record]],
 ) -> Path:
-    parts: list[Part] = []
+    blocks: list[Block] = []
     for name, section in sections.items():
-        parts.append(Heading(section.title))
-        parts += [Text(words) for words in section.words]
-        parts += [Picture(pictures[each], each.replace("_", " ")) for each in section.figures]
+        blocks.append(Heading(section.title))
+        blocks += [Paragraph(words) for words in section.words]
+        blocks += [Picture(pictures[each], each.replace("_", " ")) for each in section.figures]
         for sheet in section.sheets.values():
-            parts.append(Text(sheet.caption, note=True))
-            parts.append(Rows(sheet.columns, sheet.shown()))
-        parts.append(Preformatted("Configuration, versions and devices", _configuration(records[name])))
-    return write_report(path, "Learning generalized Gumbel-max causal mechanisms, reproduced", parts)
+            blocks.append(Paragraph(sheet.caption, note=True))
+            blocks.append(Grid(sheet.columns, sheet.shown()))
+        blocks.append(Preformatted("Configuration, versions and devices", _configuration(records[name])))
+    return write_report(path, "Learning generalized Gumbel-max causal mechanisms, reproduced", blocks)
 
 
 def _configuration(records: Mapping[str, Record]) -> str:

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 Model: TypeAlias = FiniteMDP | Callable[[EpisodeLog], FiniteMDP]
 
+_ANY_COUPLING = "any coupling"
+_NOTE = "The range over couplings takes the model as given: how well it was estimated is left out."
 _FEW_EPISODES = 30
 _THIN_VISITS = 10
 _LARGE_SHARE = 0.01
@@ -67,7 +69,7 @@ class PolicyEvaluation(AbstractResult):
     bounds: Bounds
     """The counterfactual mean over these patients, whatever the coupling, if the model is right."""
     effective_sample_size: float
-    """Of importance sampling."""
+    """How many equally weighted episodes importance sampling rests on."""
     num_episodes: int
     num_resamples: int
     level: float
@@ -83,16 +85,20 @@ class PolicyEvaluation(AbstractResult):
         raise KeyError(f"no estimate is called {name!r}; there are {', '.join(each.name for each in self.estimates)}")
 
     def to_frame(self) -> "pd.DataFrame":
-        """One row for each estimate."""
+        """One row for each estimate, and one for what any coupling could say: bounds in place of a value."""
+        missing, intervals = float("nan"), [each.interval for each in self.estimates]
+        none = [missing] * len(self.estimates)
         columns = {
-            "kind": [each.kind for each in self.estimates],
-            "value": [each.value for each in self.estimates],
-            "value_ci_lower": [None if each.interval is None else each.interval.lower for each in self.estimates],
-            "value_ci_upper": [None if each.interval is None else each.interval.upper for each in self.estimates],
+            "kind": [*(each.kind for each in self.estimates), "counterfactual"],
+            "value": [*(each.value for each in self.estimates), missing],
+            "value_ci_lower": [*(missing if each is None else each.lower for each in intervals), missing],
+            "value_ci_upper": [*(missing if each is None else each.upper for each in intervals), missing],
+            "value_lower": [*none, self.bounds.lower],
+            "value_upper": [*none, self.bounds.upper],
         }
         pandas = import_pandas()
-        index = pandas.Index([each.name for each in self.estimates], name="estimate")
-        return pandas.DataFrame(columns, index=index).astype({"value_ci_lower": float, "value_ci_upper": float})
+        index = pandas.Index([*(each.name for each in self.estimates), _ANY_COUPLING], name="estimate")
+        return pandas.DataFrame(columns, index=index)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and words; what cannot be estimated is None."""
@@ -122,9 +128,11 @@ class PolicyEvaluation(AbstractResult):
             interval = "" if each.interval is None else f"{each.interval.lower:.4f} to {each.interval.upper:.4f}"
             last = place == len(self.estimates) - 1
             add_line(shown, [each.name, f"{each.value:.4f}", interval], last=last)
-        add_line(shown, ["any coupling", f"{self.bounds.lower:.4f} to {self.bounds.upper:.4f}", ""])
+        add_line(shown, [_ANY_COUPLING, f"{self.bounds.lower:.4f} to {self.bounds.upper:.4f}", ""])
         size = f"effective sample size of importance sampling: {self.effective_sample_size:.1f}"
-        return Group(shown, Text(size), *(Text(f"careful: {each}", style="yellow") for each in self.warnings))
+        return Group(
+            shown, Text(size), Text(_NOTE), *(Text(f"careful: {each}", style="yellow") for each in self.warnings)
+        )
 
 
 def evaluate_policy(
@@ -155,7 +163,8 @@ def evaluate_policy(
         behaviour: [state, action]: what the log was made with, if known; by default frequencies.
         outcomes: What each state is called as an outcome; see `replay`.
         horizon: How many steps an episode can have; by default as many as the longest has.
-        discount: In place of the model's own, in every estimate; 1 for the plain return.
+        discount: Factor by which a reward is worth less one step later, in every estimate; by default the model's own.
+            1 for the plain return.
         num_resamples: Number of resamples for the intervals; 0 for none.
         level: The share of resamples within an interval.
         key: Consumed once; draws the resamples.

@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
+from rich.console import Group
+from rich.text import Text
 
 from countermax import plotting
-from countermax._core.console import Listing, add_line, listing
+from countermax._core.console import add_line, listing
 from countermax._core.extras import import_pandas
 from countermax._core.results import AbstractResult, plain
 from countermax.bounds import Bounds
 from countermax.mdp._arrays import Values
 from countermax.mdp._couplings import Couplings, chosen_couplings
+from countermax.mdp._notes import MODEL_GIVEN
 from countermax.mdp._process import FiniteMDP
 from countermax.mdp.log import EpisodeLog
 from countermax.mdp.replays import replay, trajectory_bounds
@@ -37,6 +40,8 @@ class Ranking(AbstractResult):
     """What each coupling says the policy would have added."""
     bounds: Bounds
     """The effects over all couplings."""
+    horizon: int
+    discount: float
 
     @property
     def robust(self) -> Bool[np.ndarray, " n"]:
@@ -51,7 +56,7 @@ class Ranking(AbstractResult):
     def to_frame(self) -> "pd.DataFrame":
         """One row for each episode, the largest claim of the first coupling first."""
         columns: dict[str, Any] = {"episode": list(self.episodes), "observed": self.observed}
-        columns |= {f"effect, {name}": effect for name, effect in self.effects.items()}
+        columns |= {f"effect_{name.replace(' ', '_')}": effect for name, effect in self.effects.items()}
         columns |= {"effect_lower": self.bounds.lower, "effect_upper": self.bounds.upper, "robust": self.robust}
         return import_pandas().DataFrame(columns).iloc[self.order].reset_index(drop=True)
 
@@ -68,7 +73,15 @@ class Ranking(AbstractResult):
             }
             for place in self.order.tolist()
         ]
-        return plain({"couplings": list(self.effects), "num_robust": int(robust.sum()), "episodes": records})
+        return plain(
+            {
+                "couplings": list(self.effects),
+                "horizon": self.horizon,
+                "discount": self.discount,
+                "num_robust": robust.sum(),
+                "episodes": records,
+            }
+        )
 
     def plot(self, most: int = _MOST_SHOWN) -> "Figure":
         """The effects of the first episodes, by coupling, within their bounds.
@@ -80,34 +93,39 @@ class Ranking(AbstractResult):
         return plotting.draw_effects(
             [str(self.episodes[place]) for place in first],
             {name: effect[first] for name, effect in self.effects.items()},
-            (self.bounds.lower[first], self.bounds.upper[first]),
+            Bounds(self.bounds.lower[first], self.bounds.upper[first]),
             title=f"The {len(first)} of {len(self.episodes)} episodes that would have gained most",
             label="what the other policy would have added",
         )
 
-    def listing(self, most: int) -> Listing:
-        """The first episodes on a terminal.
+    def listing(self, most: int) -> Group:
+        """The first episodes on a terminal, and what is left out.
 
         Args:
             most: How many episodes to show.
         """
         effects = [f"effect, {name}" for name in self.effects]
-        shown = listing(repr(self), ["episode", "observed", *effects, "least effect", "most effect", "robust"])
+        title = f"{self._summary}; horizon {self.horizon}, discount {self.discount:g}"
+        shown = listing(title, ["episode", "observed", *effects, "effect lower", "effect upper", "robust"])
         robust = self.robust
         for place in self.order[:most].tolist():
             numbers = (self.observed, *self.effects.values(), *self.bounds)
             cells = [f"{each[place]:.3f}" for each in numbers]
             add_line(shown, [str(self.episodes[place]), *cells, "yes" if robust[place] else "no"])
-        return shown
+        return Group(shown, Text(f"Lower and upper are over all couplings. {MODEL_GIVEN}"))
 
-    def __rich__(self) -> Listing:
+    def __rich__(self) -> Group:
         return self.listing(_MOST_SHOWN)
 
     def __repr__(self) -> str:
+        return f"Ranking({self._summary})"
+
+    @property
+    def _summary(self) -> str:
         name, first = next(iter(self.effects.items()))
         return (
-            f"Ranking({len(first)} episodes; {name} says {int((first > _SMALL).sum())} would have gained; "
-            f"every coupling says so of {int(self.robust.sum())})"
+            f"{len(first)} episodes; {name} says {int((first > _SMALL).sum())} would have gained; "
+            f"every coupling says so of {int(self.robust.sum())}"
         )
 
 
@@ -131,7 +149,7 @@ def rank_episodes(
         couplings: Couplings by name, the one to sort by first; by default Gumbel-max and inverse CDF.
         outcomes: What each state is called as an outcome; see `replay`.
         horizon: How many steps; by default as many as the longest episode has.
-        discount: In place of the process's own.
+        discount: Factor by which a reward is worth less one step later; by default the process's own.
         progress: Whether to show progress bars; by default if the output is a terminal.
     """
     replays = {
@@ -144,5 +162,7 @@ def rank_episodes(
         episodes=first.episodes,
         observed=first.observed,
         effects={name: each.effects for name, each in replays.items()},
-        bounds=Bounds(bounds.lower - first.observed, bounds.upper - first.observed),
+        bounds=bounds.shifted(-first.observed),
+        horizon=first.horizon,
+        discount=first.discount,
     )

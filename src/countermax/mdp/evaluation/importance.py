@@ -48,15 +48,13 @@ def importance_ratios(log: EpisodeLog, target: Values, behaviour: Values) -> Flo
     return ratios.cumprod(axis=1)
 
 
-def importance_estimates(
-    log: EpisodeLog, ratios: Float[np.ndarray, "n t"], *, discount: float = 1.0
-) -> ImportanceEstimates:
+def importance_estimates(log: EpisodeLog, ratios: Float[np.ndarray, "n t"], *, discount: float) -> ImportanceEstimates:
     """The target policy's value by importance sampling.
 
     Args:
         log: Episodes of the behaviour policy.
-        ratios: From `importance_ratios`.
-        discount: What a reward is worth one step later.
+        ratios: Ratios of probabilities up to each step, from `importance_ratios`.
+        discount: Factor by which a reward is worth less one step later; 1 for the plain return.
     """
     weights, returns = ratios[:, -1], log.returns(discount)
     gains = log.rewards * discount ** np.arange(log.longest)
@@ -91,9 +89,9 @@ def doubly_robust(
         mdp: The process or an estimate of it; must know every logged action.
         log: Episodes of the behaviour policy.
         target: [state, action].
-        ratios: From `importance_ratios`.
+        ratios: Ratios of probabilities up to each step, from `importance_ratios`.
         horizon: How many steps an episode can have; by default as many as the longest has.
-        discount: In place of the process's own.
+        discount: Factor by which a reward is worth less one step later; by default the process's own.
     """
     probs = as_policy(mdp, target)
     factor = as_discount(mdp, discount)

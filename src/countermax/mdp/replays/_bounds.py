@@ -53,8 +53,9 @@ def trajectory_bounds(
         policy: [state, action]: what would have been done.
         stable: Whether to allow counterfactually stable couplings only (Gumbel-max is one), over states as outcomes.
         horizon: How many steps; by default as many as the longest episode has.
-        discount: In place of the process's own; 1 for the plain return.
-        rewards: In place of the process's own, in the shape of `mdp.rewards`; zeros to ask for `final` alone.
+        discount: Factor by which a reward is worth less one step later; by default the process's own; 1 for the plain
+            return.
+        rewards: Rewards in the shape of `mdp.rewards`, by default the process's own; zeros to ask for `final` alone.
         final: A score for being in each state at the end. With zero rewards and an indicator it bounds a probability.
         progress: Whether to show a progress bar; by default if the output is a terminal.
     """
@@ -96,10 +97,10 @@ def backward(
         choose: What would have been done while each episode lasted.
         after: [state, action]: what would have been done after its end.
         possible: [state, action]: what can be chosen at all; by default everything that is allowed. Saves work.
-        stable: As in `trajectory_bounds`, like the rest.
+        stable: Whether to allow counterfactually stable couplings only.
         horizon: How many steps.
-        discount: In place of the process's own.
-        rewards: In place of the process's own.
+        discount: Factor by which a reward is worth less one step later; by default the process's own.
+        rewards: Rewards in the shape of `mdp.rewards`; by default the process's own.
         final: A score for being in each state at the end; by episode too, if need be.
         progress: Whether to show a progress bar.
     """

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, final
 import jax
 import numpy as np
 from jaxtyping import Float, Int, PRNGKeyArray
+from rich.console import Group
 
-from countermax._core.console import Listing
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
 from countermax._core.results import AbstractResult, plain
@@ -71,8 +71,8 @@ class SampledReplay(AbstractResult):
         """The mean effects of all episodes, from the largest to the smallest."""
         return self._by_episode.plot(f"{self._title}: what the other policy would have added")
 
-    def __rich__(self) -> Listing:
-        return self._by_episode.listing(f"{self._title}; discount {self.discount:g}")
+    def __rich__(self) -> Group:
+        return self._by_episode.shown(f"{self._title}; discount {self.discount:g}")
 
     def __repr__(self) -> str:
         count, samples = self.returns.shape
@@ -113,7 +113,8 @@ def sample_replay(
         num_samples: Trajectories for each episode.
         outcomes: What each state is called as an outcome; see `replay`.
         horizon: How many steps; by default as many as the longest episode has.
-        discount: In place of the process's own; 1 for the plain return.
+        discount: Factor by which a reward is worth less one step later; by default the process's own; 1 for the plain
+            return.
         key: Consumed once.
     """
     if num_samples < 1:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 from jaxtyping import Float
+from rich.console import Group
 from scipy import sparse
 
-from countermax._core.console import Listing
 from countermax._core.extras import import_pandas
 from countermax._core.progress import ProgressBar
-from countermax._core.results import AbstractResult
+from countermax._core.results import AbstractResult, plain
 from countermax.couplings import AbstractCoupling, name_of
 from countermax.mdp._arrays import Floats, Ints, Values
 from countermax.mdp._process import FiniteMDP, as_discount
@@ -74,21 +74,23 @@ class Replay(AbstractResult):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers: the means, and one record for each episode."""
-        return {
-            "coupling": self.coupling,
-            "horizon": self.horizon,
-            "discount": self.discount,
-            "observed": float(self.observed.mean()),
-            "counterfactual": self.mean,
-            "episodes": self._by_episode.records(),
-        }
+        return plain(
+            {
+                "coupling": self.coupling,
+                "horizon": self.horizon,
+                "discount": self.discount,
+                "observed": self.observed.mean(),
+                "counterfactual": self.mean,
+                "episodes": self._by_episode.records(),
+            }
+        )
 
     def plot(self) -> "Figure":
         """The effects of all episodes, from the largest to the smallest."""
         return self._by_episode.plot(f"{self._title}: what the other policy would have added")
 
-    def __rich__(self) -> Listing:
-        return self._by_episode.listing(f"{self._title}; horizon {self.horizon}, discount {self.discount:g}")
+    def __rich__(self) -> Group:
+        return self._by_episode.shown(f"{self._title}; horizon {self.horizon}, discount {self.discount:g}")
 
     def __repr__(self) -> str:
         spread = float(self.variances.mean())
@@ -132,7 +134,8 @@ def replay(
             states that differ by the action alone (a treatment flag, say) deserve a common one; couplings that go by
             order (`InverseCDF`) take the order of the labels. By default each state is an outcome of its own.
         horizon: How many steps; by default as many as the longest episode has.
-        discount: In place of the process's own; 1 for the plain return.
+        discount: Factor by which a reward is worth less one step later; by default the process's own; 1 for the plain
+            return.
         path: Whether to keep the distributions of all times, not the last one only.
         progress: Whether to show a progress bar; by default if the output is a terminal.
     """

@@ -4,11 +4,13 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from rich.console import Group
+from rich.text import Text
 
 from countermax import plotting
-from countermax._core.console import Listing, add_line, listing
-from countermax._core.results import plain
+from countermax._core.console import add_line, listing
 from countermax.mdp._arrays import Floats
+from countermax.mdp._notes import MODEL_GIVEN
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,10 +33,10 @@ class ByEpisode(NamedTuple):
 
     def records(self) -> list[dict[str, Any]]:
         """For JSON."""
-        return [plain(dict(zip(self._fields, row, strict=True))) for row in zip(*self, strict=True)]
+        return [dict(zip(self._fields, row, strict=True)) for row in zip(*self, strict=True)]
 
-    def listing(self, title: str) -> Listing:
-        """For a terminal: the first episodes, then the mean over all of them."""
+    def shown(self, title: str) -> Group:
+        """For a terminal: the first episodes, then the mean over all of them, and what is left out."""
         shown = listing(title, [name.replace("_", " ") for name in self._fields])
         count = len(self.episode)
         last = min(count, _MOST_SHOWN) - 1
@@ -45,7 +47,7 @@ class ByEpisode(NamedTuple):
             add_line(shown, [f"... {count - _MOST_SHOWN} more", *[""] * 4])
         means = (f"{np.mean(column):.4f}" for column in self[1:4])
         add_line(shown, ["mean", *means, ""])
-        return shown
+        return Group(shown, Text(MODEL_GIVEN))
 
     def plot(self, title: str) -> "Figure":
         """Effects from the largest to the smallest."""

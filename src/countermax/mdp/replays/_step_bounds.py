@@ -35,7 +35,7 @@ def step_bounds(
         coupling: The coupling of all the other steps.
         outcomes: What each state is called as an outcome; see `replay`.
         horizon: How many steps; by default as many as the episode has.
-        discount: In place of the process's own.
+        discount: Factor by which a reward is worth less one step later; by default the process's own.
     """
     check_single(log)
     probs = as_policy(mdp, policy)

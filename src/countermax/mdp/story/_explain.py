@@ -5,8 +5,9 @@ from collections.abc import Hashable, Mapping
 import numpy as np
 
 from countermax._core.errors import InputError
+from countermax._core.labels import listed, text_of
 from countermax.bounds import Bounds
-from countermax.mdp._arrays import Floats, Values, as_floats
+from countermax.mdp._arrays import Floats, Values, as_floats, spoken
 from countermax.mdp._couplings import Couplings, chosen_couplings
 from countermax.mdp._process import FiniteMDP, as_discount
 from countermax.mdp.log import EpisodeLog, steps_of
@@ -43,7 +44,8 @@ def explain(
             default the ends that episodes come to.
         outcomes: What each state is called as an outcome; see `replay`.
         horizon: How many steps; by default as many as the longest episode has.
-        discount: In place of the process's own; 1 for the plain return.
+        discount: Factor by which a reward is worth less one step later; by default the process's own; 1 for the plain
+            return.
     """
     position = _find_episode(log, episode)
     asked = chosen_couplings(couplings)
@@ -79,21 +81,20 @@ def explain(
         treatments=treatments,
         given=contents[actions],
         wanted=taken,
-        state_labels=tuple(_name(mdp.state_names, "state", state) for state in states.tolist()),
-        action_labels=tuple(_name(mdp.action_names, "action", action) for action in actions.tolist()),
-        action_names=tuple(_name(mdp.action_names, "action", action) for action in range(mdp.num_actions)),
+        state_labels=tuple(spoken("state", state, mdp.state_names) for state in states.tolist()),
+        action_labels=tuple(spoken("action", action, mdp.action_names) for action in actions.tolist()),
+        action_names=tuple(spoken("action", action, mdp.action_names) for action in range(mdp.num_actions)),
     )
 
 
 def _find_episode(log: EpisodeLog, episode: Hashable) -> int:
-    """The position of an episode; a name may be given as text."""
+    """The position of an episode, by the rule for labels: 2, 2.0 and the text "2" are one name."""
     names = [log.name_of(position) for position in range(len(log))]
-    for candidate in (episode, str(episode)):
-        for position, name in enumerate(names):
-            if name == candidate or str(name) == candidate:
-                return position
-    shown = ", ".join(map(str, names[:8])) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
-    raise InputError(f"`episode` must be in the log ({shown}), got {episode!r}")
+    wanted = text_of(episode)
+    for position, name in enumerate(names):
+        if wanted in (text_of(name), str(name)):
+            return position
+    raise InputError(f"`episode` must be in the log ({listed(names)}), got {listed([episode])}")
 
 
 def _path(replayed: Replay) -> Floats:
@@ -107,7 +108,9 @@ def _as_features(
     if features is None:
         often = np.bincount(log.last_states[mdp.absorbing[log.last_states]], minlength=mdp.num_states)
         chosen = np.argsort(-often, kind="stable")[:_MOST_ENDS]
-        found = {_name(mdp.state_names, "state", int(end)): np.eye(mdp.num_states)[end] for end in chosen if often[end]}
+        found = {
+            spoken("state", int(end), mdp.state_names): np.eye(mdp.num_states)[end] for end in chosen if often[end]
+        }
         if not found:
             raise InputError("`features` must be given: no episode of this log comes to an end of the process")
     else:
@@ -140,12 +143,8 @@ def _feature_bounds(mdp: FiniteMDP, one: EpisodeLog, policy: Floats, scores: Flo
 def _treatments(mdp: FiniteMDP) -> tuple[tuple[str, ...], Floats]:
     """What actions are made of, from names such as `antibiotic + ventilation`; [action, part]."""
     parts = [
-        [part for part in _name(mdp.action_names, "action", action).split(" + ") if part not in _NOTHING]
+        [part for part in spoken("action", action, mdp.action_names).split(" + ") if part not in _NOTHING]
         for action in range(mdp.num_actions)
     ]
     names = tuple(dict.fromkeys(part for each in parts for part in each))
     return names, np.array([[name in each for name in names] for each in parts], np.float64)
-
-
-def _name(names: tuple[str, ...] | None, kind: str, index: int) -> str:
-    return f"{kind} {index}" if names is None else names[index]

@@ -15,7 +15,8 @@ from countermax._core.console import add_line, listing
 from countermax._core.extras import import_pandas
 from countermax._core.results import AbstractResult, plain
 from countermax.bounds import Bounds
-from countermax.mdp.replays import Decision
+from countermax.mdp._notes import MODEL_GIVEN
+from countermax.mdp.replays import Decisions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +40,7 @@ class Story(AbstractResult):
     bounds: Bounds
     """The same over all couplings: [time, feature]."""
     discount: float
-    """What a reward is worth one step later, in the returns and values below."""
+    """Factor by which a reward is worth less one step later, in the returns and values below."""
     observed_return: float
     values: Mapping[str, float]
     """By coupling: what the episode would have earned on average."""
@@ -48,7 +49,7 @@ class Story(AbstractResult):
     """The value over all couplings."""
     step_bounds: Bounds
     """The value if one step's coupling is any other, for each step; the first coupling is that of the others."""
-    decisions: tuple[Decision, ...]
+    decisions: Decisions
     """Single actions changed, the largest effect first, by the first coupling."""
     treatments: tuple[str, ...]
     """What actions are made of."""
@@ -78,13 +79,15 @@ class Story(AbstractResult):
             "feature": list(self.features) * len(lower),
             "observed": seen.ravel(),
         }
-        columns |= {name: each.ravel() for name, each in self.counterfactual.items()}
+        columns |= {
+            f"counterfactual_{name.replace(' ', '_')}": each.ravel() for name, each in self.counterfactual.items()
+        }
         columns |= {"counterfactual_lower": lower.ravel(), "counterfactual_upper": upper.ravel()}
         return import_pandas().DataFrame(columns)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and words."""
-        return plain({**vars(self), "findings": self.findings})
+        return plain({**vars(self), "decisions": self.decisions.decisions, "findings": self.findings})
 
     def plot(self) -> "Figure":
         """Treatments, features and the coupling's part, over time."""
@@ -121,23 +124,23 @@ class Story(AbstractResult):
                 each.effect_bounds.lower,
                 each.effect_bounds.upper,
             )
-            for each in self.decisions[:_MOST_DECISIONS]
+            for each in self.decisions.decisions[:_MOST_DECISIONS]
         ]
-        parts: list[report.Part] = [
-            *(report.Text(sentence) for sentence in self.findings),
+        blocks: list[report.Block] = [
+            *(report.Paragraph(sentence) for sentence in self.findings),
             report.Picture(plotting.picture(self.plot()), "treatments and features over time"),
-            report.Text(
+            report.Paragraph(
                 "Black: what happened. Coloured: what would have happened under the other policy, by coupling. Grey: "
                 "what any coupling could say; the data do not tell which of them is right.",
                 note=True,
             ),
             report.Heading("What the episode would have earned"),
-            report.Rows(("coupling", "observed", "counterfactual", "standard deviation"), self._answers()),
+            report.Grid(("coupling", "observed", "counterfactual", "standard deviation"), self._answers()),
             report.Heading("One decision changed, the rest as it was"),
-            report.Rows(("when", "done", "instead", "effect", "least, any coupling", "most, any coupling"), decisions),
+            report.Grid(("when", "done", "instead", "effect", "effect lower", "effect upper"), decisions),
             report.Preformatted("All numbers", self.to_json()),
         ]
-        return report.write_report(Path(path), f"Episode {self.episode}", parts)
+        return report.write_report(Path(path), f"Episode {self.episode}", blocks)
 
     def _answers(self) -> list[tuple[str, float, float, float]]:
         return [
@@ -183,3 +186,4 @@ def _findings(story: Story) -> Iterator[str]:
         )
     elif story.decisions:
         yield "No other single decision would have helped."
+    yield MODEL_GIVEN

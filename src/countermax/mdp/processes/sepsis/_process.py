@@ -43,9 +43,9 @@ def process(
     Args:
         as_published: Whether to keep the published slip in the glucose of people without diabetes, by which it can fall
             but hardly rise; repaired by default.
-        prob_diabetes: Before starts in which an episode would end at once are drawn again.
+        prob_diabetes: Probability of diabetes, before starts in which an episode would end at once are drawn again.
         absorbing: Whether death and discharge end an episode; the published planning did not.
-        discount: What a reward is worth one step later.
+        discount: Factor by which a reward is worth less one step later.
     """
     parts = []
     for diabetic, flags, action in product((False, True), range(_FLAG_CODING.count), range(ACTIONS.count)):

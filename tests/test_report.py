@@ -1,0 +1,19 @@
+"""Pages that carry everything with them, and show people's words as they are."""
+
+from countermax.report import Grid, Heading, Paragraph, Picture, Preformatted, write_report
+
+
+def test_a_page_shows_words_and_numbers_as_they_are(tmp_path):
+    blocks = [
+        Heading("a < b"),
+        Paragraph("R&D", note=True),
+        Grid(("name", "number"), [("<x>", 0.12345), ("none", None)]),
+        Picture(b"bytes", 'a "picture"'),
+        Preformatted("All", "{}"),
+    ]
+    page = write_report(tmp_path / "page.html", "T & T", blocks).read_text()
+    for part in ("<h2>a &lt; b</h2>", '<p class="note">R&amp;D</p>', "<td>&lt;x&gt;</td><td>0.123</td>", "<td></td>"):
+        assert part in page
+    assert "<title>T &amp; T</title>" in page
+    assert 'alt="a &quot;picture&quot;" src="data:image/png;base64,' in page
+    assert "http" not in page
