@@ -1,7 +1,7 @@
 """What a check found, law by law."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from rich.console import Group
 from rich.text import Text
@@ -24,6 +24,7 @@ class Law(NamedTuple):
     detail: str
 
 
+@final
 @dataclass(frozen=True)
 class Conformance(AbstractResult):
     """The verdict on a coupling, law by law."""
