@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class TableEffects(AbstractResult):
     """Effects `score(Y) - score(X)` in a table: the other world's score minus the factual one's, over its rows."""
@@ -223,6 +224,7 @@ def _compared(
     if given is None:
         return fixed
     with jax.enable_x64(True):
-        # Couplings by name look at one score, so both worlds must sort the outcomes alike.
-        own = as_couplings(given, num_outcomes, score=scores.factual[:, 0] if scores.one_order else None)
+        single = len(scores.names) == 1  # couplings that are made for a score look at one
+        both = {"score": scores.factual[:, 0], "counterfactual_score": scores.counterfactual[:, 0]} if single else {}
+        own = as_couplings(given, num_outcomes, **both)
     return own | {name: each for name, each in fixed.items() if name == scores.best}

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Transitions(AbstractResult):
     """How many of those with each outcome would have had which, in cells [seen, instead]."""

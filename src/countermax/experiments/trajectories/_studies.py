@@ -86,7 +86,7 @@ def oberst_sontag(num_repeats: int) -> dict[str, Any]:
         rows.append(
             {
                 "observed": float(log.returns().mean()),
-                "weighted importance sampling": importance_estimates(log, ratios).weighted,
+                "weighted importance sampling": importance_estimates(log, ratios, discount=1.0).weighted,
                 "episodes with any weight": int((ratios[:, -1] > 0).sum()),
                 "model-based": float(planned[log.states[:, 0]].mean()),
                 "counterfactual": replayed.mean,
