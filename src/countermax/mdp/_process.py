@@ -28,6 +28,9 @@ from countermax.mdp._arrays import (
 )
 from countermax.mdp._transitions import PaddedRows, check_rows, entries_of_dense, pack, transitions_from
 
+MODEL_GIVEN = "Takes the model as given: how well it was estimated is left out."
+"""What every answer about episodes says once."""
+
 _DTYPES = {
     "successors": np.int64,
     "probs": np.float64,

@@ -16,8 +16,7 @@ from countermax._core.results import AbstractResult, plain
 from countermax.bounds import Bounds
 from countermax.mdp._arrays import Values
 from countermax.mdp._couplings import Couplings, chosen_couplings
-from countermax.mdp._notes import MODEL_GIVEN
-from countermax.mdp._process import FiniteMDP
+from countermax.mdp._process import MODEL_GIVEN, FiniteMDP
 from countermax.mdp.log import EpisodeLog
 from countermax.mdp.replays import replay, trajectory_bounds
 

@@ -15,8 +15,7 @@ from countermax._core.results import AbstractResult, plain
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, name_of
 from countermax.mdp._arrays import Floats, Ints, Values, spoken
-from countermax.mdp._notes import MODEL_GIVEN
-from countermax.mdp._process import FiniteMDP, as_discount
+from countermax.mdp._process import MODEL_GIVEN, FiniteMDP, as_discount
 from countermax.mdp.log import EpisodeLog, check_single, steps_of
 from countermax.mdp.policies import as_policy, usual_policy
 from countermax.mdp.replays._bounds import backward

@@ -10,7 +10,7 @@ from rich.text import Text
 from countermax import plotting
 from countermax._core.console import add_line, listing
 from countermax.mdp._arrays import Floats
-from countermax.mdp._notes import MODEL_GIVEN
+from countermax.mdp._process import MODEL_GIVEN
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -15,7 +15,7 @@ from countermax._core.console import add_line, listing
 from countermax._core.extras import import_pandas
 from countermax._core.results import AbstractResult, plain
 from countermax.bounds import Bounds
-from countermax.mdp._notes import MODEL_GIVEN
+from countermax.mdp._process import MODEL_GIVEN
 from countermax.mdp.replays import Decisions
 
 if TYPE_CHECKING:
