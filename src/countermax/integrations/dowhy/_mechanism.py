@@ -44,7 +44,7 @@ class CategoricalMechanism(ClassifierFCM, InvertibleFunctionalCausalModel):
         """Puts a classifier and a mechanism together; `gcm.fit` fits the classifier.
 
         Args:
-            classifier: Of scikit-learn, or DoWhy's wrapper of one; by default DoWhy's own choice.
+            classifier: A classifier of scikit-learn, or DoWhy's wrapper of one; by default DoWhy's own choice.
             mechanism: One function of noise and logits: `GumbelMax()`, `InverseCDF(...)`, a trained `Gadget2`, or any
                 `countermax.couplings.AbstractMechanism` of your own.
             labels: The classes in the order that the mechanism numbers them; by default sorted. The order is all that
