@@ -53,7 +53,7 @@ def ratio(slow: Callable[[], Any], fast: Callable[[], Any], rounds: int = 9) -> 
 
 
 def write(name: str, rows: list[Row], folder: Path) -> None:
-    """A table for people and JSON for programs, with the machine and the versions."""
+    """A sheet for people and JSON for programs, with the machine and the versions."""
     about = {
         "date": datetime.now(UTC).date().isoformat(),
         "machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from queries import AWKWARD, pairs, softmax
+from worlds import AWKWARD, pairs, softmax
 from scipy.optimize import linprog
 from scipy.stats import wasserstein_distance
 

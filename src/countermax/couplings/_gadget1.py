@@ -58,7 +58,7 @@ class Gadget1(AbstractArgmaxSampler[SquareNoise], AbstractCoupling):
             part: What learns, in place of a perceptron: any module that turns log-probabilities into [k, k].
             other_part: The same for the other world; needed with `part`, unless `shared`.
             shared: Whether both worlds use one set of parameters instead of one each.
-            start: A mechanism to begin at, added to the perceptrons' output (`Diagonal` is Gumbel-max).
+            start: Part that the coupling starts from, added to the perceptrons' output (`Diagonal` is Gumbel-max).
             hidden: Sizes of the perceptrons' hidden layers.
             activation: Their activation: `gelu`, `relu`, `sigmoid` or `tanh`.
             features: What they see of p: `rich` or `probabilities`.

@@ -18,7 +18,7 @@ from countermax.couplings._base import AbstractMatrixCoupling
 class Optimal(AbstractMatrixCoupling):
     """The coupling with the least expected loss: exact optimal transport, solved by POT's network simplex.
 
-    It looks at both worlds at once, so it is a yardstick for mechanisms rather than one of them. It runs on the host,
+    It looks at both worlds at once, so it is a yardstick for mechanisms and not one of them. It runs on the host,
     works under `jit` and `vmap`, and has no gradient.
     """
 
@@ -50,7 +50,7 @@ class Optimal(AbstractMatrixCoupling):
         Args:
             p: Logits of one distribution.
             q: Logits of the other.
-            order: At least 1.
+            order: Order of the distance, at least 1.
         """
         if not order >= 1:
             raise InputError(f"`order` must be at least 1, got {order}")

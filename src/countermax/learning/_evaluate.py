@@ -101,10 +101,10 @@ def evaluate(
 
     Args:
         couplings: Couplings with an exact law, by name; or names of fixed ones.
-        pairs: The query distribution.
+        pairs: Distribution of pairs.
         loss: The loss.
         key: Consumed once; draws the pairs.
-        num_pairs: How many pairs; fewer if there are not so many different ones.
+        num_pairs: Number of pairs; fewer if there are not so many different ones.
         reference: The coupling that differences are taken from; by default the first.
     """
     log_p, log_q = draw_pairs(pairs, num_pairs, key=key)

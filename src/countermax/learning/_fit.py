@@ -65,10 +65,10 @@ def fit(
 
     Args:
         coupling: What to train: a gadget, or any coupling with parameters.
-        pairs: The query distribution.
+        pairs: Distribution of pairs.
         loss: The loss.
         key: Consumed once; the same key gives the same result.
-        steps: How many gradient steps.
+        steps: Number of gradient steps.
         objective: `exact`, `relaxed`, `reinforce`, or one of `countermax.learning` with its own settings.
         batch_size: Pairs for each step.
         learning_rate: Adam's rate at the start; it falls to zero along a cosine.
@@ -76,7 +76,7 @@ def fit(
         optimizer: Any Optax optimiser in place of that.
         evaluate_every: Steps between evaluations (and checkpoints); by default twenty evaluations in all.
         num_held_out: Pairs to evaluate on.
-        patience: Stop after so many evaluations without a better held-out loss.
+        patience: Evaluations without a better held-out loss after which to stop.
         progress: Whether to show a progress bar; by default if the output is a terminal. Or a function to call instead
             after each evaluation, with the number of steps done and of all steps.
         checkpoint: A file to write after each evaluation, and to resume from where it exists.
@@ -128,19 +128,19 @@ def fit_many(
     """Trains couplings of one shape at once: several seeds, or several tasks.
 
     Args:
-        couplings: They may differ in their parameters only.
-        pairs: The query distribution, or one of the same kind for each coupling.
+        couplings: Couplings that differ in their parameters only.
+        pairs: Distribution of pairs, or one of the same kind for each coupling.
         loss: The loss, or one of the same kind for each coupling.
         key: Consumed once; the same key gives the same result.
-        steps: How many gradient steps.
-        objective: `exact`, `relaxed`, `reinforce`, or one of `countermax.learning._objectives` with its own settings.
+        steps: Number of gradient steps.
+        objective: `exact`, `relaxed`, `reinforce`, or one of `countermax.learning` with its own settings.
         batch_size: Pairs for each step.
         learning_rate: Adam's rate at the start; it falls to zero along a cosine.
         clip: The largest gradient norm, once losses are in units of the independent coupling's; None for no limit.
         optimizer: Any Optax optimiser in place of that.
         evaluate_every: Steps between evaluations (and checkpoints); by default twenty evaluations in all.
         num_held_out: Pairs to evaluate on.
-        patience: Stop after so many evaluations without a better held-out loss, averaged over members.
+        patience: Evaluations without a better held-out loss, averaged over members, after which to stop.
         progress: Whether to show a progress bar; by default if the output is a terminal. Or a function to call instead
             after each evaluation, with the number of steps done and of all steps.
         checkpoint: A file to write after each evaluation, and to resume from where it exists.

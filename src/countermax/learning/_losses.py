@@ -31,7 +31,7 @@ class AbstractLoss(eqx.Module):
 class SquaredDifference(AbstractLoss):
     """The squared distance of scores, which may be vectors and may differ between the worlds.
 
-    Its expectation is the variance of the effect plus the square of the mean effect, which no mechanism can change.
+    Its expectation is the variance of the effect plus the square of the mean effect, which no coupling can change.
     """
 
     score: Float[Array, "k d"]

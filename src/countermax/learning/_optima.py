@@ -1,4 +1,4 @@
-"""The least expected loss that any coupling of a pair can have: the yardstick of every learned mechanism."""
+"""The least expected loss that any coupling of a pair can have: the yardstick of every learned coupling."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor

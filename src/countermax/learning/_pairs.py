@@ -1,6 +1,6 @@
-"""Query distributions: which pairs (p, q) a mechanism is asked about.
+"""Distributions of pairs: which worlds (p, q) a coupling is learned for and evaluated on.
 
-A query distribution is any function of a key that returns two vectors of logits. Those below are pytrees, so that many
+A distribution of pairs is any function of a key that returns two vectors of logits. Those below are pytrees, so that many
 of one kind can be trained on at once.
 """
 

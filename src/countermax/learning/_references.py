@@ -24,7 +24,7 @@ def barycenter(
     Args:
         scores: One vector for each outcome.
         num_points: How many points, one for each latent.
-        pairs: The query distribution; its factual worlds are used.
+        pairs: Distribution of pairs; its factual worlds are used.
         key: Consumed once.
         num_worlds: How many worlds to average over.
         num_rounds: Rounds of Lloyd's algorithm.

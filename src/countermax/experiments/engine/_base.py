@@ -42,7 +42,7 @@ class CellContext:
     train_only: bool = False
     """Stop once everything is trained; measuring can be done later, elsewhere."""
     advance: Callable[[float], None] = lambda _: None
-    """To be told which fraction of the cell is done."""
+    """Function that is told which fraction of the cell is done."""
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ def train(
     Args:
         recipe: What to build and how to train it.
         scores: One for each gadget; they decide where it starts.
-        pairs: The query distribution, or one for each gadget.
+        pairs: Distribution of pairs, or one for each gadget.
         losses: The loss, or one for each gadget.
         seed: Seed of the parameters and of the training.
         context: Where couplings and checkpoints go.

@@ -29,7 +29,7 @@ class Cohort(NamedTuple):
     """Patients, twice: as the simulator knows them, and as a clinician sees them."""
 
     episodes: EpisodeLog
-    """In the simulator's states."""
+    """Episodes in the simulator's states."""
     log: EpisodeLog
     """The same without glucose and diabetes, in the projected space of 146 states."""
     simulator: FiniteMDP

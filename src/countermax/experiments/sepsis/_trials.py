@@ -34,9 +34,9 @@ class Trials:
     log_p: Float[np.ndarray, "n k"]
     log_q: Float[np.ndarray, "n k"]
     score: Float[np.ndarray, "n k d"]
-    """Of each outcome in the factual world."""
+    """The score of each outcome in the factual world."""
     other_score: Float[np.ndarray, "n k d"]
-    """Of the same outcome in the other world; another one where the outcome does not tell the whole state."""
+    """The score of the same outcome in the other world; it differs where the outcome does not tell the whole state."""
     outcome: Int[np.ndarray, " n"]
     """What was seen."""
     pair: Int[np.ndarray, " n"]

@@ -21,7 +21,7 @@ class Split(NamedTuple):
 
 
 def over_everybody(squares: Floats, p: Floats, q: Floats, score: Floats, other_score: Floats) -> Split:
-    """Of the effect for anybody; only its expected square depends on the coupling.
+    """The variance of the effect for anybody; only its expected square depends on the coupling.
 
     Args:
         squares: The expected squared effect of each query.
@@ -35,9 +35,9 @@ def over_everybody(squares: Floats, p: Floats, q: Floats, score: Floats, other_s
 
 
 def given_what_was_seen(joints: Floats, score: Floats, other_score: Floats) -> Split:
-    """Of the effect for somebody whose factual outcome is known, from joint laws [query, x, y], averaged over X ~ p.
+    """The variance of the effect for somebody whose factual outcome is known, averaged over X ~ p.
 
-    Within and between add up to the variance over everybody.
+    The joint laws are [query, x, y]. Within and between add up to the variance over everybody.
     """
     within, between = [], []
     for joint in joints:
@@ -50,7 +50,7 @@ def given_what_was_seen(joints: Floats, score: Floats, other_score: Floats) -> S
 
 
 def given_one_outcome(joints: Floats, other_score: Floats, outcome: int) -> Split:
-    """As published: given one particular observation, with no regard to what the coupling does after others."""
+    """The variance as published: given one particular observation, with no regard to what the coupling does after others."""
     rows = joints[:, outcome] / joints[:, outcome].sum(axis=1, keepdims=True)
     means = rows @ other_score
     within = rows @ (other_score**2).sum(axis=1) - (means**2).sum(axis=1)

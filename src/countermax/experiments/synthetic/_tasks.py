@@ -22,7 +22,7 @@ class Published:
 
 @dataclass(frozen=True)
 class Task:
-    """A query distribution and one or more scores, each to be learned from scratch."""
+    """A distribution of pairs and one or more scores, each to be learned from scratch."""
 
     name: str
     pairs: AbstractPairs
