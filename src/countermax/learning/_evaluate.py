@@ -14,7 +14,7 @@ from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
 from countermax._core.results import AbstractResult
 from countermax.couplings import AbstractCoupling, as_couplings
-from countermax.intervals import standard_error
+from countermax.intervals import ratio_error, standard_error
 from countermax.learning._losses import Loss, expected_losses
 from countermax.learning._optima import least_losses
 from countermax.learning._pairs import Pairs, draw_pairs
@@ -51,7 +51,7 @@ class Evaluation(AbstractResult):
                 losses.mean(),
                 standard_error(losses),
                 above,
-                None if above is None else standard_error((losses - (1 + above) * self.optimum) / best),
+                None if above is None else ratio_error(losses, self.optimum),
                 difference.mean(),
                 standard_error(difference),
             )

@@ -1,7 +1,7 @@
 """Distributions of pairs: which worlds (p, q) a coupling is learned for and evaluated on.
 
-A distribution of pairs is any function of a key that returns two vectors of logits. Those below are pytrees, so that many
-of one kind can be trained on at once.
+A distribution of pairs is any function of a key that returns two vectors of logits. Those below are pytrees, so that
+many of one kind can be trained on at once.
 """
 
 from abc import abstractmethod

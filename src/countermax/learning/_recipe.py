@@ -29,6 +29,8 @@ STARTS = {
     "gadget-1": ("random", "gumbel-max"),
     "gadget-2": ("random", "scattered", "inverse-cdf", "inverse-cdf-by-score", "barycenter"),
 }
+LEARNED = "learned Gadget 2"
+"""What results call a Gadget 2 that was learned beside them."""
 _PARTS = ("perceptron", "constant")
 _SCATTER = 3.0
 _constant_adam = functools.lru_cache(optax.adam)  # one object for each rate, so that its training loop compiles once

@@ -7,12 +7,12 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from countermax import plotting
-from countermax.experiments.engine import Result, Section, Sheet, Value
-from countermax.experiments.sepsis._measuring import PANELS, is_generalised
+from countermax.experiments.engine import GADGET_NAMES, Result, Section, Sheet, Value
+from countermax.experiments.sepsis._measuring import BY_SCORE, PANELS, is_generalised
 from countermax.experiments.sepsis._trials import WORLDS
-from countermax.intervals import standard_error
+from countermax.intervals import ratio_error, standard_error
 
-_ORDER = ("independent", "Gumbel-max", "inverse CDF", "comonotone by score", "Gadget 1", "Gadget 2", "optimal")
+_ORDER = ("independent", "Gumbel-max", "inverse CDF", BY_SCORE, *GADGET_NAMES.values(), "optimal")
 _TITLES = {panel: panel.replace("-", ", ") + (" pairs" if is_generalised(panel) else " pair") for panel in PANELS}
 _LABEL = "variance of the treatment effect"
 _TOO_EARLY = "The queries or the fixed couplings are not computed yet; the command that began this resumes with them."
@@ -47,8 +47,7 @@ class _Panel:
     def share(self, name: str) -> tuple[float, float | None]:
         """The share of the independent coupling's variance, with its paired standard error."""
         row, whole = self.values(name), self.values("independent")
-        ratio = row.mean() / whole.mean()
-        return float(ratio), standard_error((row - ratio * whole) / whole.mean())
+        return float(row.mean() / whole.mean()), ratio_error(row, whole)
 
     def between(self, name: str) -> float | None:
         """The mean of what differs between queries, or between observations."""

@@ -14,7 +14,7 @@ class SepsisPreset:
     fixed: tuple[Recipe, ...]
     generalised: tuple[Recipe, ...]
     fixed_records: tuple[Recipe, ...]
-    """Recipes for the ICU records, which have several times as many outcomes; Gadget 1 costs the cube of their number."""
+    """Recipes for the ICU records, with several times as many outcomes; Gadget 1 costs the cube of their number."""
     generalised_records: tuple[Recipe, ...]
     """Empty for no such panels."""
     num_noisy: int
