@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from countermax import comonotone
 from countermax._core.transport import transport_plan
-from countermax.learning._losses import Disagreement, Loss, SquaredDifference
+from countermax.learning._losses import Disagreement, Loss, SquaredDifference, checked_size
 
 
 def least_losses(loss: Loss, log_p: Float[Array, "n k"], log_q: Float[Array, "n k"]) -> NDArray[np.float64]:
     """The optimum of each pair: in closed form where there is one, else by POT's network simplex, in parallel."""
+    checked_size(loss, log_p, log_q)
     if isinstance(loss, Disagreement):
         return np.asarray(1 - jnp.exp(jnp.minimum(log_p, log_q)).sum(axis=1), np.float64)
     if isinstance(loss, SquaredDifference) and loss.score.shape[1] == 1:

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 from matplotlib.figure import Figure
 
 from countermax._core.errors import InputError
+from countermax._core.sheet import Sheet
 from countermax._version import __version__
-from countermax.experiments.engine._sheet import Sheet
 
 PRESETS = ("quick", "published", "best")
 """`published`: the paper's settings and objective; `best`: this library's; `quick`: the whole picture in minutes."""

@@ -7,7 +7,8 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from countermax import plotting
-from countermax.experiments.engine import GADGET_NAMES, Result, Section, Sheet, Value
+from countermax._core.sheet import Sheet, Value
+from countermax.experiments.engine import GADGET_NAMES, Result, Section
 from countermax.experiments.sepsis._measuring import BY_SCORE, PANELS, is_generalised
 from countermax.experiments.sepsis._trials import WORLDS
 from countermax.intervals import ratio_error, standard_error

@@ -6,6 +6,7 @@ from typing import Any, final
 import numpy as np
 
 from countermax import plotting
+from countermax._core.sheet import Sheet, Value
 from countermax.couplings import AbstractCoupling, named_couplings
 from countermax.experiments.engine import (
     AbstractExperiment,
@@ -13,8 +14,6 @@ from countermax.experiments.engine import (
     CellContext,
     Result,
     Section,
-    Sheet,
-    Value,
     train,
 )
 from countermax.experiments.synthetic._recipes import maximality_recipe

@@ -6,7 +6,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from countermax import plotting
-from countermax.experiments.engine import GADGET_NAMES, Result, Sheet, Value
+from countermax._core.sheet import Sheet, Value
+from countermax.experiments.engine import GADGET_NAMES, Result
 from countermax.experiments.synthetic._tasks import Published, task
 from countermax.experiments.synthetic.table1._measuring import FLOOR, PROJECTED
 
