@@ -65,17 +65,17 @@ class Gadget2(AbstractArgmaxSampler[LatentNoise], AbstractMechanism[LatentNoise]
             num_outcomes: The length of the logits.
             num_latents: Number of latent causes z.
             key: Consumed once.
-            part: What learns, in place of a perceptron: any module that turns log-probabilities into [z, k].
+            part: Part that learns, in place of a perceptron: any module that turns log-probabilities into [z, k].
             start: Part that the coupling starts from, added to the perceptron's output: `BinnedInverseCDF`,
                 `ReferenceTransport`.
             hidden: Sizes of the perceptron's hidden layers.
-            activation: Its activation: `gelu`, `relu`, `sigmoid` or `tanh`.
-            features: What it sees of p: `rich` or `probabilities`.
+            activation: Activation of the perceptron: `gelu`, `relu`, `sigmoid` or `tanh`.
+            features: Features of p that it sees: `rich` or `probabilities`.
             learn_latents: Whether the distribution of z is learned; uniform and fixed if not.
             rounds: Rounds of balancing. More make the gadget sharper; marginals are exact with any.
             relaxation: Step of the balancing; 1 is plain Sinkhorn.
             momentum: Heavy ball of the balancing; 0 is plain Sinkhorn.
-            correction: What makes the marginals exact: `round-off` or the paper's `accept-reject`.
+            correction: Correction that makes the marginals exact: `round-off` or the paper's `accept-reject`.
         """
         if num_outcomes < 1 or num_latents < 1:
             raise InputError(

@@ -24,10 +24,10 @@ def barycenter(
 
     Args:
         scores: One vector for each outcome.
-        num_points: How many points, one for each latent.
+        num_points: Number of points, one for each latent.
         pairs: Distribution of pairs; its factual worlds are used.
         key: Consumed once.
-        num_worlds: How many worlds to average over.
+        num_worlds: Number of worlds to average over.
         num_rounds: Rounds of Lloyd's algorithm.
     """
     return _lloyd(scores, num_points, pairs, key, num_worlds, num_rounds)[0]

@@ -68,7 +68,7 @@ def trials_of(world: str, *, as_published: bool, num_scores: int, most_outcomes:
         world: One of `WORLDS`.
         as_published: Whether the pipeline and the rewards are the published ones.
         num_scores: Draws of the reward for each query; records have one score of their own.
-        most_outcomes: How many outcomes a query may have (records only).
+        most_outcomes: Largest number of outcomes of a query (records only).
     """
     if world.startswith("icu"):
         records = _icu_trials(world == "icu-features", most_outcomes)

@@ -47,7 +47,7 @@ def sepsis_log(*, as_published: bool, num_episodes: int, seed: int) -> tuple[Epi
 
     Args:
         as_published: Whether to follow the published pipeline, flaws included, instead of the repaired one.
-        num_episodes: How many patients.
+        num_episodes: Number of patients.
         seed: Seed of the draw.
     """
     episodes, log, simulator = simulated_cohort(as_published=as_published, num_episodes=num_episodes, seed=seed)
