@@ -108,8 +108,8 @@ def _step_time(size: int, latents: int) -> float:
     @jax.jit
     def gradient(params: AbstractCoupling) -> AbstractCoupling:
         def objective(each: AbstractCoupling) -> jax.Array:
-            mechanism = eqx.combine(each, rest)
-            return jax.vmap(lambda p, q: (mechanism._joint(p, q) * loss(p, q)).sum())(logs[0], logs[1]).mean()
+            coupling = eqx.combine(each, rest)
+            return jax.vmap(lambda p, q: (coupling._joint(p, q) * loss(p, q)).sum())(logs[0], logs[1]).mean()
 
         return jax.grad(objective)(params)
 

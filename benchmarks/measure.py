@@ -15,6 +15,7 @@ from typing import Any
 import jax
 
 from countermax._core.files import write_atomically
+from countermax._core.sheet import Sheet
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def ratio(slow: Callable[[], Any], fast: Callable[[], Any], rounds: int = 9) -> 
 
 
 def write(name: str, rows: list[Row], folder: Path) -> None:
-    """A table for people and JSON for programs, with the machine and the versions."""
+    """A sheet for people and JSON for programs, with the machine and the versions."""
     about = {
         "date": datetime.now(UTC).date().isoformat(),
         "machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}",
@@ -64,10 +65,10 @@ def write(name: str, rows: list[Row], folder: Path) -> None:
     write_atomically(
         folder / f"{name}.json", json.dumps({"about": about, "rows": [asdict(row) for row in rows]}, indent=2) + "\n"
     )
-    lines = ["| what | value | unit | note |", "|---|---:|---|---|"]
-    lines += [f"| {row.what} | {row.value:.3g} | {row.unit} | {row.note} |" for row in rows]
+    lines = [[row.what, row.value, row.unit, row.note] for row in rows]
+    sheet = Sheet(name, ("what", "value", "unit", "note"), ("", ".3g", "", ""), lines)
     heading = f"{about['date']}, {about['machine']}, JAX {about['versions']['jax']} on {about['device']}"
-    write_atomically(folder / f"{name}.md", f"# {name}\n\n{heading}\n\n" + "\n".join(lines) + "\n")
+    write_atomically(folder / f"{name}.md", f"# {name}\n\n{heading}\n\n{sheet.markdown()}")
     print(heading)
     for row in rows:
         print(f"{row.what:<72} {row.value:>10.3g} {row.unit}  {row.note}")

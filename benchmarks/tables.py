@@ -68,7 +68,7 @@ def _rows_per_second(size: int, count: int) -> Iterator[Row]:
 
 
 def _peak_memory(size: int, count: int) -> Iterator[Row]:
-    """In a process of its own, so that nothing else is held."""
+    """The peak memory, in a process of its own, so that nothing else is held."""
     code = f"from benchmarks.tables import measured_memory as m; print(*m({size}, {count}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     before, after, held = (float(word) for word in done.stdout.split()[-3:])

@@ -1,6 +1,7 @@
 """An experiment that costs nothing, for tests of what all experiments have in common."""
 
-from countermax.experiments.engine import AbstractExperiment, Cell, Section, Sheet
+from countermax._core.sheet import Sheet
+from countermax.experiments.engine import AbstractExperiment, Cell, Section
 
 
 class Squares(AbstractExperiment):

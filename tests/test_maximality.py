@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 from hypothesis import given
-from queries import AWKWARD, pairs, softmax
+from worlds import AWKWARD, pairs, softmax
 
 from countermax import Maximal, maximality_gap
 

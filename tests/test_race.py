@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from queries import AWKWARD, pairs, softmax
 from scipy.integrate import quad
+from worlds import AWKWARD, pairs, softmax
 
 from countermax import race
 

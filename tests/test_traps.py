@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from queries import softmax
+from worlds import softmax
 
 from countermax import GumbelMax, InputError, InverseCDF, Maximal
 

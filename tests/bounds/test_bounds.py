@@ -8,6 +8,7 @@ import pytest
 from scipy.optimize import linprog
 
 from countermax import GumbelMax, Independent, InverseCDF, Maximal, effect_bounds, outcome_bounds, score_bounds
+from countermax.bounds import filled, filled_mean
 
 pytestmark = pytest.mark.usefixtures("double")
 
@@ -147,3 +148,9 @@ def test_stable_outcome_bounds_keep_four_digits_in_single_precision():
         single = pair.astype(np.float32)
         for x in (0, 3):
             np.testing.assert_allclose(bounds(*single, x), bounds(*single.astype(float), x), atol=1e-4)
+
+
+def test_rooms_are_filled_one_after_the_other():
+    np.testing.assert_allclose(filled(np.array([0.3, 0.5, 0.4, 1.0])), [0.3, 0.5, 0.2, 0.0])
+    np.testing.assert_allclose(filled(np.array([[0.3, 0.5], [0.1, 0.2]]), 0.4), [[0.3, 0.1], [0.1, 0.2]])
+    assert filled_mean(np.array([0.25, 2.0]), np.array([4.0, 1.0])) == pytest.approx(1.75)

@@ -4,8 +4,9 @@ import pytest
 from squares import Squares
 from typer.testing import CliRunner
 
-from countermax.cli import app
+from countermax.cli import _reproduce, app
 from countermax.experiments import EXPERIMENTS
+from countermax.experiments.synthetic import Couplings, Maximality, Table1
 
 
 @pytest.fixture(autouse=True)
@@ -61,3 +62,10 @@ def test_an_interruption_says_how_much_is_stored(tmp_path):
     answer = call("squares", "--out", tmp_path)
     assert answer.exit_code == 130
     assert "stopped: 1 of 3 cells are stored; the same command resumes from there" in answer.stderr
+
+
+def test_the_help_names_every_experiment():
+    """The command does not import the experiments to say their names, which would take seconds."""
+    own = [name for name in EXPERIMENTS if name != "squares"]
+    assert own == [*_reproduce._NAMES[:4], "sepsis-as-published", *_reproduce._NAMES[4:]]
+    assert set(_reproduce._SYNTHETIC) == {each.name for each in (Couplings, Maximality, Table1)}

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from queries import AWKWARD, pairs, softmax
 from scipy.optimize import linprog
 from scipy.stats import wasserstein_distance
+from worlds import AWKWARD, pairs, softmax
 
 from countermax import Comonotone, GumbelMax, Independent, InputError, InverseCDF, Maximal, Optimal, comonotone, save
 from countermax.couplings import NAMES, as_coupling, as_couplings, name_of, named_couplings

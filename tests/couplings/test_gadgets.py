@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from queries import AWKWARD, softmax
+from worlds import AWKWARD, softmax
 
 from countermax import Gadget1, Gadget2, GumbelMax, InputError, InverseCDF, race
 from countermax.couplings.parts import BinnedInverseCDF, Constant, Diagonal, Perceptron, ReferenceTransport

@@ -9,8 +9,9 @@ import pytest
 from squares import Squares
 
 from countermax import InputError
+from countermax._core.sheet import Sheet
 from countermax.experiments import EXPERIMENTS, Interrupted, redraw, reproduce
-from countermax.experiments.engine import CellContext, Sheet, _plan, _training, train
+from countermax.experiments.engine import CellContext, _plan, _training, train
 from countermax.experiments.synthetic._tasks import task
 from countermax.learning import Recipe
 

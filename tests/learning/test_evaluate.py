@@ -1,6 +1,8 @@
 """Evaluation on common pairs, and the optimum that it is measured against."""
 
 import io
+import json
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -64,10 +66,27 @@ def test_the_maximal_coupling_attains_the_least_disagreement():
 def test_it_shows_itself(evaluation):
     console = Console(file=io.StringIO(), width=120)
     console.print(evaluation)
-    assert "above optimum" in console.file.getvalue()
+    shown = " ".join(console.file.getvalue().split())
+    assert "above optimum" in shown
+    assert "SquaredDifference on 120 held-out pairs of RandomPairs; differences to Gumbel-max" in shown
     assert evaluation.to_frame().loc["optimum", "above_optimum"] == 0
-    assert evaluation.to_dict()["num_pairs"] == 120
+    about = evaluation.to_dict()
+    assert (about["loss"], about["pairs"], about["num_pairs"]) == ("SquaredDifference", "RandomPairs", 120)
+    assert evaluation.sheet().markdown().startswith("| coupling | loss | standard_error |")
     assert isinstance(evaluation.plot(), Figure)
+
+
+def test_what_is_no_number_is_none_in_json(evaluation):
+    broken = replace(evaluation, losses={**evaluation.losses, "independent": np.full(120, np.nan)})
+    assert broken.to_dict()["rows"]["independent"]["loss"] is None
+    assert json.loads(broken.to_json())["rows"]["independent"]["difference"] is None
+
+
+def test_a_function_is_called_by_its_name():
+    def distance(log_p, log_q):
+        return jnp.abs(jnp.arange(4.0)[:, None] - jnp.arange(4.0)[None, :])
+
+    assert evaluate(["maximal"], RandomPairs(4), distance, key=KEY, num_pairs=3).loss == "distance"
 
 
 def test_one_pair_has_no_standard_error():

@@ -1,5 +1,6 @@
 """What data alone can say, whatever the coupling: over all couplings, and over the counterfactually stable ones."""
 
+from countermax.bounds._any import filled as filled
 from countermax.bounds._any import filled_mean as filled_mean
 from countermax.bounds._questions import effect_bounds as effect_bounds
 from countermax.bounds._questions import outcome_bounds as outcome_bounds

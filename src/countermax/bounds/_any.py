@@ -27,8 +27,13 @@ def largest_mean(log_p: LogProbs, log_q: LogProbs, x: Outcome, score: Float[Arra
     return filled_mean(room[best_first], score[best_first])
 
 
+def filled(room: Any, mass: Any = 1) -> Any:
+    """How much each room takes of a mass that fills them one after the other, along the last axis; NumPy's or JAX's."""
+    before = room.cumsum(axis=-1) - room
+    return (mass - before).clip(0, room)
+
+
 def filled_mean(room: Any, worth: Any) -> Any:
     """The mean worth of a unit of mass that fills rooms one after the other, along the last axis; NumPy's or JAX's."""
-    before = room.cumsum(axis=-1) - room
-    taken = (1 - before).clip(0, room)
+    taken = filled(room)
     return (taken * worth).sum(axis=-1) / taken.sum(axis=-1)

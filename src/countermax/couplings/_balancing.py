@@ -1,6 +1,6 @@
-"""From a table of scores to conditional distributions p(x | z) with exact marginals, in log space.
+"""From a matrix of scores to conditional distributions p(x | z) with exact marginals, in log space.
 
-Balancing brings the columns near p; a correction then makes them exact for every table and every number of rounds.
+Balancing brings the columns near p; a correction then makes them exact for every matrix and every number of rounds.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ Conditionals = Float[Array, "z k"]
 
 
 def balance(
-    table: Float[Array, "z k"],
+    scores: Float[Array, "z k"],
     log_p: LogProbs,
     log_latents: Float[Array, " z"],
     *,
@@ -26,12 +26,12 @@ def balance(
 ) -> Conditionals:
     """Sinkhorn's algorithm on one potential: log p(x | z) with exact rows and columns that approach p.
 
-    Plain Sinkhorn (`relaxation` 1, `momentum` 0) is slow on sharp tables. Overrelaxed and with a heavy ball it needs
+    Plain Sinkhorn (`relaxation` 1, `momentum` 0) is slow on sharp matrices. Overrelaxed and with a heavy ball it needs
     far fewer rounds; pushed too far it oscillates, which costs sharpness but never the marginals.
     """
     possible = log_p > -jnp.inf
     target = jnp.where(possible, log_p, 0)
-    masked = jnp.where(possible[None, :], table, -jnp.inf)
+    masked = jnp.where(possible[None, :], scores, -jnp.inf)
 
     def normalised(potential: LogProbs) -> Conditionals:
         return jax.nn.log_softmax(masked + potential[None, :], axis=1)

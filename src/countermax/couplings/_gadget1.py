@@ -55,13 +55,13 @@ class Gadget1(AbstractArgmaxSampler[SquareNoise], AbstractCoupling):
         Args:
             num_outcomes: The length of the logits.
             key: Consumed once.
-            part: What learns, in place of a perceptron: any module that turns log-probabilities into [k, k].
+            part: Part that learns, in place of a perceptron: any module that turns log-probabilities into [k, k].
             other_part: The same for the other world; needed with `part`, unless `shared`.
             shared: Whether both worlds use one set of parameters instead of one each.
-            start: A mechanism to begin at, added to the perceptrons' output (`Diagonal` is Gumbel-max).
+            start: Part that the coupling starts from, added to the perceptrons' output (`Diagonal` is Gumbel-max).
             hidden: Sizes of the perceptrons' hidden layers.
-            activation: Their activation: `gelu`, `relu`, `sigmoid` or `tanh`.
-            features: What they see of p: `rich` or `probabilities`.
+            activation: Activation of the perceptrons: `gelu`, `relu`, `sigmoid` or `tanh`.
+            features: Features of p that they see: `rich` or `probabilities`.
         """
         if num_outcomes < 1:
             raise InputError(f"`num_outcomes` must be at least 1, got {num_outcomes}")

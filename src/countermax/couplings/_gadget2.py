@@ -63,18 +63,19 @@ class Gadget2(AbstractArgmaxSampler[LatentNoise], AbstractMechanism[LatentNoise]
 
         Args:
             num_outcomes: The length of the logits.
-            num_latents: How many causes z can be.
+            num_latents: Number of latent causes z.
             key: Consumed once.
-            part: What learns, in place of a perceptron: any module that turns log-probabilities into [z, k].
-            start: A mechanism to begin at, added to the perceptron's output (`BinnedInverseCDF`, `ReferenceTransport`).
+            part: Part that learns, in place of a perceptron: any module that turns log-probabilities into [z, k].
+            start: Part that the coupling starts from, added to the perceptron's output: `BinnedInverseCDF`,
+                `ReferenceTransport`.
             hidden: Sizes of the perceptron's hidden layers.
-            activation: Its activation: `gelu`, `relu`, `sigmoid` or `tanh`.
-            features: What it sees of p: `rich` or `probabilities`.
+            activation: Activation of the perceptron: `gelu`, `relu`, `sigmoid` or `tanh`.
+            features: Features of p that it sees: `rich` or `probabilities`.
             learn_latents: Whether the distribution of z is learned; uniform and fixed if not.
-            rounds: How often the table is balanced. More make the gadget sharper; marginals are exact with any.
+            rounds: Rounds of balancing. More make the gadget sharper; marginals are exact with any.
             relaxation: Step of the balancing; 1 is plain Sinkhorn.
             momentum: Heavy ball of the balancing; 0 is plain Sinkhorn.
-            correction: What makes the marginals exact: `round-off` or the paper's `accept-reject`.
+            correction: Correction that makes the marginals exact: `round-off` or the paper's `accept-reject`.
         """
         if num_outcomes < 1 or num_latents < 1:
             raise InputError(
@@ -163,8 +164,8 @@ class Gadget2(AbstractArgmaxSampler[LatentNoise], AbstractMechanism[LatentNoise]
     def _conditionals(self, log_p: LogProbs) -> Conditionals:
         """Log p(x | z): rows that sum to one and whose mixture over z is p."""
         log_latents = self._log_latents(log_p)
-        table = self.part(log_p).astype(log_p.dtype)
+        scores = self.part(log_p).astype(log_p.dtype)
         balanced = balance(
-            table, log_p, log_latents, rounds=self.rounds, relaxation=self.relaxation, momentum=self.momentum
+            scores, log_p, log_latents, rounds=self.rounds, relaxation=self.relaxation, momentum=self.momentum
         )
         return CORRECTIONS[self.correction](balanced, log_p, log_latents)

@@ -10,7 +10,7 @@ from countermax.couplings._base import AbstractMatrixCoupling
 
 @final
 class Independent(AbstractMatrixCoupling):
-    """What was seen tells nothing: the other world is drawn afresh."""
+    """What was seen tells nothing: the other world is drawn independently of it."""
 
     @property
     def num_outcomes(self) -> int | None:

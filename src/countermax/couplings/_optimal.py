@@ -10,6 +10,7 @@ from jaxtyping import Array, ArrayLike, Float
 
 from countermax._core.checks import as_floats, fail_if, is_traced, not_finite
 from countermax._core.errors import InputError
+from countermax._core.transport import transport_plan
 from countermax._core.types import Joint, Logits, LogProbs, Outcome, Probs, Scalar
 from countermax.couplings._base import AbstractMatrixCoupling
 
@@ -18,7 +19,7 @@ from countermax.couplings._base import AbstractMatrixCoupling
 class Optimal(AbstractMatrixCoupling):
     """The coupling with the least expected loss: exact optimal transport, solved by POT's network simplex.
 
-    It looks at both worlds at once, so it is a yardstick for mechanisms rather than one of them. It runs on the host,
+    It looks at both worlds at once, so it is a yardstick for mechanisms and not one of them. It runs on the host,
     works under `jit` and `vmap`, and has no gradient.
     """
 
@@ -50,7 +51,7 @@ class Optimal(AbstractMatrixCoupling):
         Args:
             p: Logits of one distribution.
             q: Logits of the other.
-            order: At least 1.
+            order: Order of the distance, at least 1.
         """
         if not order >= 1:
             raise InputError(f"`order` must be at least 1, got {order}")
@@ -100,17 +101,13 @@ def _on_host(function: Callable[..., np.ndarray], *arrays: Array, shape: tuple[i
 
 def _optimal_rows(log_p: np.ndarray, log_q: np.ndarray, loss: np.ndarray) -> np.ndarray:
     """P(Y=. | X=i) for all i under the optimal plan."""
-    import ot
-
     probs_p, probs_q = (np.exp(log.astype(np.float64)) for log in (log_p, log_q))
     probs_p, probs_q = probs_p / probs_p.sum(), probs_q / probs_q.sum()
-    costs = loss.astype(np.float64)
-    costs -= costs.min()  # the same plan, and POT takes some feasible problems with negative costs for infeasible ones
-    plan, log = ot.emd(probs_p, probs_q, costs, numItermax=10_000_000, log=True)
+    plan, prices = transport_plan(probs_p, probs_q, loss)
     sums = plan.sum(axis=1)
     # The simplex drops what is below its resolution. There the dual says where an extra grain of mass would go.
     lost = np.abs(sums - probs_p) > 1e-6 * probs_p
-    reduced = np.where(probs_q > 0, costs - log["v"], np.inf)
+    reduced = np.where(probs_q > 0, loss - prices, np.inf)
     plan[lost] = np.eye(len(probs_q))[reduced[lost].argmin(axis=1)]
     sums[lost] = 1
     plan[sums == 0] = probs_q

@@ -1,4 +1,4 @@
-"""What a gadget learns with: parts that turn log-probabilities into a matrix of scores, and mechanisms to start from.
+"""What a gadget learns with: parts that turn log-probabilities into a matrix of scores, and parts to start from.
 
 A part is any Equinox module with `part(log_p) -> [rows, k]`. Gadget 2 reads the rows as latents, Gadget 1 as outcomes.
 """
@@ -75,12 +75,12 @@ class Perceptron(AbstractPart):
 
         Args:
             num_rows: Rows of the matrix.
-            num_outcomes: Its columns.
+            num_outcomes: Columns of the matrix.
             key: Consumed once.
             hidden: Sizes of the hidden layers.
             activation: One of `gelu`, `relu`, `sigmoid`, `tanh`.
             features: `rich` (probabilities, their logarithms and cumulative sums) or `probabilities`.
-            silent: Whether the last layer starts at zero, so that training begins at the starting mechanism.
+            silent: Whether the last layer starts at zero, so that training begins at the part to start from.
         """
         _check_choice("activation", activation, ACTIVATIONS)
         _check_choice("features", features, FEATURES)
@@ -126,7 +126,7 @@ class Constant(AbstractPart):
 
 @final
 class Started(AbstractPart):
-    """A part whose output is added to that of a starting mechanism, which is not trained."""
+    """A part whose output is added to that of a part to start from, which is not trained."""
 
     start: AbstractPart
     part: AbstractPart
@@ -149,9 +149,9 @@ class BinnedInverseCDF(AbstractPart):
         """Sets the line of outcomes.
 
         Args:
-            num_latents: Into how many equal parts [0, 1) is divided.
+            num_latents: Number of equal parts that [0, 1) is divided into.
             score: One number for each outcome; they stand in its order.
-            leak: What an outcome that a latent does not meet weighs; small beside 1 / `num_latents`, and above zero so
+            leak: Weight of an outcome that a latent does not meet; small beside 1 / `num_latents`, and above zero so
                 that training can move it.
         """
         self.order = jnp.asarray(np.argsort(np.asarray(as_floats("score", score, 1)), stable=True), int)
@@ -173,7 +173,7 @@ class ReferenceTransport(AbstractPart):
 
     With exact balancing it is the entropic optimal transport plan between p's scores and the points, for every p at
     once; sorted inverse CDF is its sharp one-dimensional case. Points where the scores usually lie serve best, for
-    instance the support of their Wasserstein barycenter (`countermax.learning._references.barycenter`).
+    instance the support of their Wasserstein barycenter (`countermax.learning.barycenter`).
     """
 
     points: Float[Array, "z d"]

@@ -31,8 +31,8 @@ def reproduce(
         names: Names of experiments.
         out: The folder of results; a second call resumes.
         preset: `quick`, `published` or `best`.
-        seeds: How many seeds; by default as many as the preset has.
-        jobs: How many cells to compute at once.
+        seeds: Number of seeds; by default as many as the preset has.
+        jobs: Number of cells that are computed at once.
         train_only: Whether to train everything and measure nothing; the same call without it measures.
         progress: Whether to show a bar; by default if the output is a terminal.
     """

@@ -3,5 +3,6 @@
 from countermax.intervals._interval import Interval as Interval
 from countermax.intervals._interval import check_level as check_level
 from countermax.intervals._interval import percentile_interval as percentile_interval
+from countermax.intervals._interval import ratio_error as ratio_error
 from countermax.intervals._interval import standard_error as standard_error
 from countermax.intervals._resampling import Bootstrap as Bootstrap

@@ -50,3 +50,12 @@ def check_level(level: float) -> None:
 def standard_error(sample: NDArray[np.floating]) -> float | None:
     """The standard error of the mean of independent numbers; None for fewer than two."""
     return None if len(sample) < 2 else float(sample.std(ddof=1) / np.sqrt(len(sample)))
+
+
+def ratio_error(sample: NDArray[np.floating], reference: NDArray[np.floating]) -> float | None:
+    """The standard error of `mean(sample) / mean(reference)` for paired numbers; None for fewer than two pairs.
+
+    By the delta method: where a pair's two numbers rise and fall together the ratio is known far better than either.
+    """
+    whole = reference.mean()
+    return standard_error((sample - sample.mean() / whole * reference) / whole)

@@ -27,6 +27,7 @@ from countermax.learning._pairs import Pairs as Pairs
 from countermax.learning._pairs import PerturbedPair as PerturbedPair
 from countermax.learning._pairs import RandomPairs as RandomPairs
 from countermax.learning._pairs import draw_pairs as draw_pairs
+from countermax.learning._recipe import LEARNED as LEARNED
 from countermax.learning._recipe import Recipe as Recipe
 from countermax.learning._references import barycenter as barycenter
 from countermax.learning._references import implicit_floor as implicit_floor

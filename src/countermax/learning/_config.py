@@ -41,7 +41,7 @@ class Task:
     matrix: list[Any] | None = None
 
     def make_pairs(self) -> AbstractPairs:
-        """The query distribution."""
+        """The distribution of pairs."""
         if self.pairs in ("fixed", "perturbed"):
             if self.p is None or self.q is None:
                 raise InputError(f"task.pairs = {self.pairs!r} needs task.p and task.q: the logits of the pair")

@@ -12,9 +12,10 @@ from countermax import plotting
 from countermax._core.console import Listing, add_line, listing
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
-from countermax._core.results import AbstractResult
+from countermax._core.results import AbstractResult, plain
+from countermax._core.sheet import Sheet
 from countermax.couplings import AbstractCoupling, as_couplings
-from countermax.intervals import standard_error
+from countermax.intervals import ratio_error, standard_error
 from countermax.learning._losses import Loss, expected_losses
 from countermax.learning._optima import least_losses
 from countermax.learning._pairs import Pairs, draw_pairs
@@ -35,6 +36,10 @@ class Evaluation(AbstractResult):
     """The least loss that any coupling has, for each pair."""
     reference: str
     """The coupling that differences are taken from."""
+    loss: str
+    """What was measured: the name of the loss."""
+    pairs: str
+    """Which pairs it was measured on: the name of their distribution."""
 
     def rows(self) -> dict[str, dict[str, float | None]]:
         """Mean loss, distance to the optimum and paired difference to the reference, each with its standard error.
@@ -51,7 +56,7 @@ class Evaluation(AbstractResult):
                 losses.mean(),
                 standard_error(losses),
                 above,
-                None if above is None else standard_error((losses - (1 + above) * self.optimum) / best),
+                None if above is None else ratio_error(losses, self.optimum),
                 difference.mean(),
                 standard_error(difference),
             )
@@ -66,8 +71,14 @@ class Evaluation(AbstractResult):
         return pd.DataFrame.from_dict(self.rows(), orient="index").rename_axis("coupling")
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers: the rows and what they were computed from."""
-        return {"num_pairs": len(self.optimum), "reference": self.reference, "rows": self.rows()}
+        """Plain numbers: the rows and what they were computed from; None where there is no number."""
+        about = {"loss": self.loss, "pairs": self.pairs, "num_pairs": len(self.optimum), "reference": self.reference}
+        return plain({**about, "rows": self.rows()})
+
+    def sheet(self) -> Sheet:
+        """The rows for a page."""
+        rows = [[name, *row.values()] for name, row in self.rows().items()]
+        return Sheet(self._about(), ("coupling", *_COLUMNS), ("", *(".4g" for _ in _COLUMNS)), rows)
 
     def plot(self) -> "Figure":
         """Bars of the mean losses, with their distance to the optimum."""
@@ -75,8 +86,7 @@ class Evaluation(AbstractResult):
         return plotting.draw_losses(means, float(self.optimum.mean()), "Expected loss on held-out pairs")
 
     def __rich__(self) -> Listing:
-        title = f"{len(self.optimum)} held-out pairs; differences to {self.reference}"
-        table = listing(title, ["coupling", "loss", "above optimum", "difference"])
+        lines = listing(self._about(), ["coupling", "loss", "above optimum", "difference"])
         for name, row in self.rows().items():
             cells = [
                 name,
@@ -84,8 +94,11 @@ class Evaluation(AbstractResult):
                 _with_error(row["above_optimum"], row["above_optimum_error"], "{:.2%}", "{:.2%}"),
                 _with_error(row["difference"], row["difference_error"], "{:+.4g}", "{:.2g}"),
             ]
-            add_line(table, cells)
-        return table
+            add_line(lines, cells)
+        return lines
+
+    def _about(self) -> str:
+        return f"{self.loss} on {len(self.optimum)} held-out pairs of {self.pairs}; differences to {self.reference}"
 
 
 def evaluate(
@@ -101,10 +114,10 @@ def evaluate(
 
     Args:
         couplings: Couplings with an exact law, by name; or names of fixed ones.
-        pairs: The query distribution.
+        pairs: Distribution of pairs.
         loss: The loss.
         key: Consumed once; draws the pairs.
-        num_pairs: How many pairs; fewer if there are not so many different ones.
+        num_pairs: Number of pairs; fewer if there are not so many different ones.
         reference: The coupling that differences are taken from; by default the first.
     """
     log_p, log_q = draw_pairs(pairs, num_pairs, key=key)
@@ -113,7 +126,12 @@ def evaluate(
     if reference not in asked:
         raise InputError(f"`reference` must be one of {', '.join(asked)}, got {reference!r}")
     losses = {name: np.asarray(expected_losses(each, loss, log_p, log_q), np.float64) for name, each in asked.items()}
-    return Evaluation(losses, least_losses(loss, log_p, log_q), reference)
+    return Evaluation(losses, least_losses(loss, log_p, log_q), reference, _name(loss), _name(pairs))
+
+
+def _name(given: Loss | Pairs) -> str:
+    """The name of a function, or of the class of anything else that can be called."""
+    return getattr(given, "__name__", type(given).__name__)
 
 
 def _with_error(value: float | None, error: float | None, form: str, error_form: str) -> str:

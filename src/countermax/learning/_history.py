@@ -62,10 +62,10 @@ class Fit(AbstractResult, Generic[Coupling]):
     def __rich__(self) -> Listing:
         above = "" if self.above_optimum is None else f", {self.above_optimum:.2%} above the optimum"
         title = f"{type(self.coupling).__name__}: {self.ended} at step {(self.history.step or [0])[-1]}{above}"
-        table = listing(title, ["step", "objective", "held-out loss"], left=0)
+        lines = listing(title, ["step", "objective", "held-out loss"], left=0)
         for step, loss, held_out in zip(self.history.step, self.history.loss, self.history.held_out, strict=True):
-            add_line(table, [str(step), f"{loss:.5g}", f"{held_out:.5g}"])
-        return table
+            add_line(lines, [str(step), f"{loss:.5g}", f"{held_out:.5g}"])
+        return lines
 
 
 class TrainingError(RuntimeError):

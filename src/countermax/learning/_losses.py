@@ -10,6 +10,7 @@ from typing import final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Int
 
 from countermax._core.errors import InputError
@@ -31,7 +32,7 @@ class AbstractLoss(eqx.Module):
 class SquaredDifference(AbstractLoss):
     """The squared distance of scores, which may be vectors and may differ between the worlds.
 
-    Its expectation is the variance of the effect plus the square of the mean effect, which no mechanism can change.
+    Its expectation is the variance of the effect plus the square of the mean effect, which no coupling can change.
     """
 
     score: Float[Array, "k d"]
@@ -114,11 +115,39 @@ class GivenOutcome(AbstractLoss):
         return weights[:, None] * self.loss(log_p, log_q)
 
 
-@eqx.filter_jit
 def expected_losses(
     coupling: AbstractCoupling, loss: Loss, log_p: Float[Array, "n k"], log_q: Float[Array, "n k"]
 ) -> Float[Array, " n"]:
-    """The expected loss of each pair, a batch at a time so that memory stays bounded."""
+    """The expected loss of each pair.
+
+    Args:
+        coupling: Coupling with an exact law.
+        loss: The loss.
+        log_p: Normalised log-probabilities of the factual worlds, a row for each pair.
+        log_q: Normalised log-probabilities of the other worlds.
+    """
+    coupling.check_size(checked_size(loss, log_p, log_q))
+    return _compiled_losses(coupling, loss, log_p, log_q)
+
+
+def checked_size(loss: Loss, log_p: Float[Array, "n k"], log_q: Float[Array, "n k"]) -> int:
+    """The number of outcomes that pairs and loss agree on."""
+    shape, other = np.shape(log_p), np.shape(log_q)
+    if len(shape) != 2 or shape != other:
+        raise InputError(f"`log_p` and `log_q` must have the same shape, a row for each pair, got {shape} and {other}")
+    size = shape[1]
+    world = jax.ShapeDtypeStruct((size,), jax.dtypes.canonicalize_dtype(float))
+    costs = jax.eval_shape(loss, world, world)
+    if np.shape(costs) != (size, size):
+        raise InputError(f"`loss` must give a matrix of {size} by {size} for these pairs, got shape {np.shape(costs)}")
+    return size
+
+
+@eqx.filter_jit
+def _compiled_losses(
+    coupling: AbstractCoupling, loss: Loss, log_p: Float[Array, "n k"], log_q: Float[Array, "n k"]
+) -> Float[Array, " n"]:
+    """A batch at a time, so that memory stays bounded."""
     return jax.lax.map(
         lambda pair: coupling._expected_loss(pair[0], pair[1], loss(*pair)), (log_p, log_q), batch_size=100
     )

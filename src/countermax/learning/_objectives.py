@@ -1,4 +1,4 @@
-"""Objectives: three ways to the gradient of a mechanism's expected loss."""
+"""Objectives: three ways to the gradient of a coupling's expected loss."""
 
 from abc import abstractmethod
 from typing import final
@@ -14,7 +14,7 @@ from countermax.couplings import AbstractArgmaxSampler, AbstractCoupling, Abstra
 
 
 class AbstractObjective(eqx.Module):
-    """An estimate of the expected loss whose gradient trains the mechanism."""
+    """An estimate of the expected loss whose gradient trains the coupling."""
 
     @abstractmethod
     def __call__(

@@ -1,4 +1,4 @@
-"""The least expected loss that any coupling of a pair can have: the yardstick of every learned mechanism."""
+"""The least expected loss that any coupling of a pair can have: the yardstick of every learned coupling."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -10,26 +10,24 @@ from jaxtyping import Array, ArrayLike, Float
 from numpy.typing import NDArray
 
 from countermax import comonotone
-from countermax.learning._losses import Disagreement, Loss, SquaredDifference
+from countermax._core.transport import transport_plan
+from countermax.learning._losses import Disagreement, Loss, SquaredDifference, checked_size
 
 
 def least_losses(loss: Loss, log_p: Float[Array, "n k"], log_q: Float[Array, "n k"]) -> NDArray[np.float64]:
     """The optimum of each pair: in closed form where there is one, else by POT's network simplex, in parallel."""
+    checked_size(loss, log_p, log_q)
     if isinstance(loss, Disagreement):
         return np.asarray(1 - jnp.exp(jnp.minimum(log_p, log_q)).sum(axis=1), np.float64)
     if isinstance(loss, SquaredDifference) and loss.score.shape[1] == 1:
         with jax.enable_x64(True):
             doubles = [np.asarray(each, np.float64) for each in (loss.score, loss.counterfactual_score, log_p, log_q)]
             return np.asarray(_sorted_losses(doubles[0][:, 0], doubles[1][:, 0], *doubles[2:]))
-    import ot
-
     matrices = np.asarray(jax.vmap(loss)(log_p, log_q), np.float64)
     probs_p, probs_q = (np.exp(np.asarray(each, np.float64)) for each in (log_p, log_q))
 
     def solve(index: int) -> float:
-        p, q = probs_p[index] / probs_p[index].sum(), probs_q[index] / probs_q[index].sum()
-        costs = matrices[index] - matrices[index].min()  # POT takes some negative costs for an infeasible problem
-        return float((ot.emd(p, q, costs, numItermax=10_000_000) * matrices[index]).sum())
+        return float((transport_plan(probs_p[index], probs_q[index], matrices[index]).plan * matrices[index]).sum())
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return np.fromiter(pool.map(solve, range(len(matrices))), np.float64, len(matrices))

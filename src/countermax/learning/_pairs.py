@@ -1,7 +1,7 @@
-"""Query distributions: which pairs (p, q) a mechanism is asked about.
+"""Distributions of pairs: which worlds (p, q) a coupling is learned for and evaluated on.
 
-A query distribution is any function of a key that returns two vectors of logits. Those below are pytrees, so that many
-of one kind can be trained on at once.
+A distribution of pairs is any function of a key that returns two vectors of logits. Those below are pytrees, so that
+many of one kind can be trained on at once.
 """
 
 from abc import abstractmethod
@@ -49,7 +49,7 @@ class FixedPair(AbstractPairs):
         return self.p, self.q
 
     @property
-    def num_distinct(self) -> int | None:
+    def num_distinct(self) -> int:
         """One."""
         return 1
 
@@ -143,16 +143,16 @@ class ObservedPairs(AbstractPairs):
         return self.p[index], self.q[index]
 
     @property
-    def num_distinct(self) -> int | None:
-        """Its rows."""
+    def num_distinct(self) -> int:
+        """As many as it has rows."""
         return len(self.p)
 
 
 def draw_pairs(pairs: Pairs, count: int, *, key: PRNGKeyArray) -> tuple[Float[Array, "n k"], Float[Array, "n k"]]:
     """Normalised log-probabilities of `count` pairs, fewer if there are not so many different ones."""
-    if isinstance(pairs, FixedPair):
+    if isinstance(pairs, AbstractPairs) and pairs.num_distinct == 1:
         count = 1
-    elif isinstance(pairs, ObservedPairs) and len(pairs.p) <= count and bool(jnp.ptp(pairs.log_weights) == 0):
+    elif isinstance(pairs, ObservedPairs) and pairs.num_distinct <= count and bool(jnp.ptp(pairs.log_weights) == 0):
         return jax.nn.log_softmax(pairs.p, axis=1), jax.nn.log_softmax(pairs.q, axis=1)
     p, q = jax.vmap(pairs)(jax.random.split(key, count))
     return jax.nn.log_softmax(p, axis=1), jax.nn.log_softmax(q, axis=1)

@@ -29,6 +29,8 @@ STARTS = {
     "gadget-1": ("random", "gumbel-max"),
     "gadget-2": ("random", "scattered", "inverse-cdf", "inverse-cdf-by-score", "barycenter"),
 }
+LEARNED = "learned Gadget 2"
+"""What results call a Gadget 2 that was learned beside them."""
 _PARTS = ("perceptron", "constant")
 _SCATTER = 3.0
 _constant_adam = functools.lru_cache(optax.adam)  # one object for each rate, so that its training loop compiles once
@@ -58,7 +60,7 @@ class Recipe:
     objective: str = field(default="exact", metadata={"choices": tuple(OBJECTIVES)})
     """`exact`, `reinforce`, or `relaxed`: the paper's, with 16 draws for each pair."""
     temperature: float = field(default=1.0, metadata={"above": 0.0})
-    """Of the relaxed objective."""
+    """Temperature of the relaxed objective."""
     batch_size: int = field(default=128, metadata={"least": 1})
     restarts: int = field(default=1, metadata={"least": 1})
     """Trainings where there is one fixed pair; the one with the least exact loss is kept."""
@@ -70,12 +72,12 @@ class Recipe:
             )
 
     def settings(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """All fields, as JSON has them."""
         return {**asdict(self), "hidden": list(self.hidden)}
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> "Recipe":
-        """From what `settings` gave."""
+        """The recipe with these settings."""
         return cls(**{**settings, "hidden": tuple(settings["hidden"])})
 
     def build(self, score: NDArray[np.float64], pairs: Pairs, seed: int) -> AbstractCoupling:
@@ -83,7 +85,7 @@ class Recipe:
 
         Args:
             score: One number, or one vector, for each outcome; where the gadget starts may depend on it.
-            pairs: The query distribution; likewise.
+            pairs: Distribution of pairs; likewise.
             seed: Seed of the parameters.
         """
         key, size = jax.random.key(1000 + seed), len(score)

@@ -7,6 +7,7 @@ from jaxtyping import ArrayLike, PRNGKeyArray
 from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
+from countermax._core.transport import transport_plan
 from countermax.learning._pairs import Pairs, draw_pairs
 
 _NUM_PARTNERS = 10
@@ -23,10 +24,10 @@ def barycenter(
 
     Args:
         scores: One vector for each outcome.
-        num_points: How many points, one for each latent.
-        pairs: The query distribution; its factual worlds are used.
+        num_points: Number of points, one for each latent.
+        pairs: Distribution of pairs; its factual worlds are used.
         key: Consumed once.
-        num_worlds: How many worlds to average over.
+        num_worlds: Number of worlds to average over.
         num_rounds: Rounds of Lloyd's algorithm.
     """
     return _lloyd(scores, num_points, pairs, key, num_worlds, num_rounds)[0]
@@ -59,14 +60,12 @@ def implicit_floor(
     It is twice the barycenter's objective, found by Lloyd's algorithm; a coupling that sees both worlds can do better,
     a mechanism cannot, up to the algorithm's own error. For the optimum each world is paired with ten others.
     """
-    import ot
-
     _, value, worlds = _lloyd(scores, num_points, pairs, key, num_worlds, num_rounds)
     vectors = np.asarray(scores, np.float64)
     costs = ((vectors[:, None, :] - vectors[None, :, :]) ** 2).sum(axis=2)
     shifts = range(1, min(_NUM_PARTNERS, num_worlds - 1) + 1)
     least = [
-        (ot.emd(world, other, costs) * costs).sum()
+        (transport_plan(world, other, costs).plan * costs).sum()
         for shift in shifts
         for world, other in zip(worlds, np.roll(worlds, shift, axis=0), strict=True)
     ]
@@ -78,8 +77,6 @@ def _lloyd(
     scores: ArrayLike, num_points: int, pairs: Pairs, key: PRNGKeyArray, num_worlds: int, num_rounds: int
 ) -> tuple[NDArray[np.float64], float, NDArray[np.float64]]:
     """Points, mean squared distance to them, and the worlds."""
-    import ot
-
     vectors = np.asarray(scores, np.float64)
     if vectors.ndim != 2:
         raise InputError(f"`scores` must be one vector for each outcome, got shape {vectors.shape}")
@@ -94,7 +91,7 @@ def _lloyd(
     value = np.inf
     for _ in range(num_rounds):
         costs = ((points[:, None, :] - vectors[None, :, :]) ** 2).sum(axis=2)
-        plans = [ot.emd(uniform, world, costs, numItermax=10_000_000) for world in worlds]
+        plans = [transport_plan(uniform, world, costs).plan for world in worlds]
         value = float(np.mean([(plan * costs).sum() for plan in plans]))
         points = np.mean([plan @ vectors for plan in plans], axis=0) * num_points
     return points, value, worlds

@@ -85,23 +85,9 @@ def evaluate_run(
 
 def write_evaluation(evaluation: Evaluation, folder: Path) -> list[Path]:
     """The evaluation as CSV, Markdown and a picture."""
-    rows = evaluation.rows()
-    columns = list(next(iter(rows.values())))
-
-    def cells(row: dict[str, float | None], form: str) -> list[str]:
-        return ["" if row[column] is None else format(row[column], form) for column in columns]
-
-    csv = [
-        ",".join(["coupling", *columns]),
-        *(",".join([f'"{name}"', *cells(row, ".9g")]) for name, row in rows.items()),
-    ]
-    markdown = [
-        "| " + " | ".join(["coupling", *(column.replace("_", " ") for column in columns)]) + " |",
-        "|---|" + "---:|" * len(columns),
-        *("| " + " | ".join([name, *cells(row, ".4g")]) + " |" for name, row in rows.items()),
-    ]
+    sheet = evaluation.sheet()
     return [
-        write_atomically(folder / "evaluation.csv", "\n".join(csv) + "\n"),
-        write_atomically(folder / "evaluation.md", "\n".join(markdown) + "\n"),
+        write_atomically(folder / "evaluation.csv", sheet.csv()),
+        write_atomically(folder / "evaluation.md", sheet.markdown()),
         write_atomically(folder / "losses.png", plotting.picture(evaluation.plot())),
     ]

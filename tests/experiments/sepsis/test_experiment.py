@@ -31,7 +31,7 @@ def test_the_experiment_without_gadgets_obeys_its_own_optima(name, tmp_path):
         for row in result["rows"].values():
             assert (np.asarray(row["within"]) >= least - 1e-9).all()
         if "joint" in label:
-            np.testing.assert_allclose(result["rows"]["inverse CDF by score"]["within"], least, atol=1e-9)
+            np.testing.assert_allclose(result["rows"]["comonotone by score"]["within"], least, atol=1e-9)
     for missing in ({}, {label: stored[label] for label in list(stored)[:2]}):  # an interrupted run can be drawn too
         assert experiment.section(missing).words
     section = experiment.section(stored)
@@ -40,7 +40,7 @@ def test_the_experiment_without_gadgets_obeys_its_own_optima(name, tmp_path):
         "independent",
         "Gumbel-max",
         "inverse CDF",
-        "inverse CDF by score",
+        "comonotone by score",
         "optimal",
     ]
     assert any("disjoint" in words for words in section.words)

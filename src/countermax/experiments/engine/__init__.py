@@ -9,8 +9,6 @@ from countermax.experiments.engine._base import checked_preset as checked_preset
 from countermax.experiments.engine._document import write_documents as write_documents
 from countermax.experiments.engine._plan import Interrupted as Interrupted
 from countermax.experiments.engine._plan import run_plan as run_plan
-from countermax.experiments.engine._sheet import Sheet as Sheet
-from countermax.experiments.engine._sheet import Value as Value
 from countermax.experiments.engine._store import Store as Store
 from countermax.experiments.engine._training import GADGET_NAMES as GADGET_NAMES
 from countermax.experiments.engine._training import train as train

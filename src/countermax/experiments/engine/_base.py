@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 from matplotlib.figure import Figure
 
 from countermax._core.errors import InputError
+from countermax._core.sheet import Sheet
 from countermax._version import __version__
-from countermax.experiments.engine._sheet import Sheet
 
 PRESETS = ("quick", "published", "best")
 """`published`: the paper's settings and objective; `best`: this library's; `quick`: the whole picture in minutes."""
@@ -42,7 +42,7 @@ class CellContext:
     train_only: bool = False
     """Stop once everything is trained; measuring can be done later, elsewhere."""
     advance: Callable[[float], None] = lambda _: None
-    """To be told which fraction of the cell is done."""
+    """Function that is told which fraction of the cell is done."""
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,8 @@ def run_plan(
     Args:
         experiments: Experiments by name.
         cells: The plan.
-        store: Where results are found and go.
-        jobs: How many cells to compute at once, each in a process of its own.
+        store: Store that results are looked up in and written to.
+        jobs: Number of cells that are computed at once, each in a process of its own.
         train_only: Whether to train everything and measure nothing.
         progress: Whether to show a bar over the whole plan; by default if the output is a terminal.
 

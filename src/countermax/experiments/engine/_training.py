@@ -36,10 +36,10 @@ def train(
     Args:
         recipe: What to build and how to train it.
         scores: One for each gadget; they decide where it starts.
-        pairs: The query distribution, or one for each gadget.
+        pairs: Distribution of pairs, or one for each gadget.
         losses: The loss, or one for each gadget.
         seed: Seed of the parameters and of the training.
-        context: Where couplings and checkpoints go.
+        context: Context of the cell; couplings and checkpoints go to its folder.
         objective: What is trained in place of the recipe's objective.
         num_held_out: Pairs that progress is measured on while training.
 

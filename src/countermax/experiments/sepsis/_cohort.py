@@ -29,7 +29,7 @@ class Cohort(NamedTuple):
     """Patients, twice: as the simulator knows them, and as a clinician sees them."""
 
     episodes: EpisodeLog
-    """In the simulator's states."""
+    """Episodes in the simulator's states."""
     log: EpisodeLog
     """The same without glucose and diabetes, in the projected space of 146 states."""
     simulator: FiniteMDP
@@ -42,7 +42,7 @@ def simulated_cohort(*, as_published: bool, num_episodes: int, seed: int) -> Coh
         as_published: Whether the simulator, the treatment and the records keep the published slips: glucose that
             hardly rises, a policy planned as if death and discharge could be left again, and ends that are recorded
             as ordinary states.
-        num_episodes: How many patients.
+        num_episodes: Number of patients.
         seed: Seed of the draw.
     """
     simulator, behaviour = _treatment(as_published)

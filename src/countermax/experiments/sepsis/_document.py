@@ -7,12 +7,13 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from countermax import plotting
-from countermax.experiments.engine import Result, Section, Sheet, Value
-from countermax.experiments.sepsis._measuring import PANELS, is_generalised
+from countermax._core.sheet import Sheet, Value
+from countermax.experiments.engine import GADGET_NAMES, Result, Section
+from countermax.experiments.sepsis._measuring import BY_SCORE, PANELS, is_generalised
 from countermax.experiments.sepsis._trials import WORLDS
-from countermax.intervals import standard_error
+from countermax.intervals import ratio_error, standard_error
 
-_ORDER = ("independent", "Gumbel-max", "inverse CDF", "inverse CDF by score", "Gadget 1", "Gadget 2", "optimal")
+_ORDER = ("independent", "Gumbel-max", "inverse CDF", BY_SCORE, *GADGET_NAMES.values(), "optimal")
 _TITLES = {panel: panel.replace("-", ", ") + (" pairs" if is_generalised(panel) else " pair") for panel in PANELS}
 _LABEL = "variance of the treatment effect"
 _TOO_EARLY = "The queries or the fixed couplings are not computed yet; the command that began this resumes with them."
@@ -45,10 +46,9 @@ class _Panel:
         return {name: (float(self.values(name).mean()), standard_error(self.values(name))) for name in self.rows}
 
     def share(self, name: str) -> tuple[float, float | None]:
-        """Of the independent coupling's variance, with its paired standard error."""
+        """The share of the independent coupling's variance, with its paired standard error."""
         row, whole = self.values(name), self.values("independent")
-        ratio = row.mean() / whole.mean()
-        return float(ratio), standard_error((row - ratio * whole) / whole.mean())
+        return float(row.mean() / whole.mean()), ratio_error(row, whole)
 
     def between(self, name: str) -> float | None:
         """The mean of what differs between queries, or between observations."""
@@ -222,7 +222,7 @@ def _about_overlap(panels: Sequence[_Panel]) -> list[str]:
             "The remedy is to couple vital signs and to let the flags follow the action. Both worlds then have "
             f"{np.mean(coupled.overlap):.1%} of their probability in common, and Gumbel-max leaves "
             f"{coupled.share('Gumbel-max')[0]:.1%} of independent sampling's variance. Names of outcomes make no "
-            "difference to independent sampling, to inverse CDF by score or to the optimum."
+            "difference to independent sampling, to pairing by score or to the optimum."
         )
     return words
 
@@ -232,7 +232,7 @@ def _reading(panels: Sequence[_Panel]) -> list[str]:
         "Joint: the variance of the effect over everybody. Counterfactual: the variance that is left once the factual "
         "outcome is known, averaged over that outcome; gadgets are trained on exactly this. Generalised: pairs whose "
         "logits are perturbed by standard normal noise, the mean over perturbed pairs; how the mean effect differs "
-        "between them is reported separately (`between` in the details). Inverse CDF by score pairs quantiles of the "
+        "between them is reported separately (`between` in the details). Comonotone by score pairs quantiles of the "
         "two scores: with one scalar score it is optimal over everybody and needs no training. It is not the optimum "
         "once the outcome is known, which is found over all orders of outcomes. Errors are over queries, which differ "
         "far more than couplings do on the same query: compare shares, whose errors are paired. Queries share no "

@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 PANELS = ("joint-fixed", "joint-generalised", "counterfactual-fixed", "counterfactual-generalised")
 _FIXED = ("independent", "gumbel-max", "inverse-cdf")
-_BY_SCORE = "inverse CDF by score"
+BY_SCORE = "comonotone by score"  # pairs quantiles of two scores, one for each world; in general no mechanism
 _NOISE_KEY = 7_310  # of the perturbed pairs that everything is measured on; no training draws from it
 
 
@@ -43,7 +43,7 @@ def measure_fixed(trials: Trials, panel: str, *, as_published: bool, num_noisy: 
             problem = _Problem(trials, index, panel, as_published=as_published, num_noisy=num_noisy)
             fixed = named_couplings(_FIXED)
             if problem.is_scalar:
-                fixed[_BY_SCORE] = Comonotone(*(each[:, 0] for each in problem.scores))
+                fixed[BY_SCORE] = Comonotone(*(each[:, 0] for each in problem.scores))
             for name, coupling in fixed.items():
                 rows.setdefault(name, []).append(problem.split(coupling))
             optimum.append(problem.least())
@@ -140,7 +140,7 @@ def _joints(
 
 
 def _stored(splits: Sequence[Split]) -> dict[str, list[float] | None]:
-    """As JSON has it; None where the second part is not known."""
+    """The parts as JSON has them; None where the second part is not known."""
     unknown = any(np.isnan(each.between) for each in splits)
     between = None if unknown else [each.between for each in splits]
     return {"within": [each.within for each in splits], "between": between}

@@ -63,7 +63,7 @@ class Pipeline:
     """Everything between the simulator and the queries."""
 
     log: EpisodeLog
-    """In the projected space."""
+    """Episodes in the projected space."""
     model: FiniteMDP
     target: NDArray[np.int64]
     """The action of the target policy in each projected state."""

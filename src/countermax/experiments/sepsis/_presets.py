@@ -14,7 +14,7 @@ class SepsisPreset:
     fixed: tuple[Recipe, ...]
     generalised: tuple[Recipe, ...]
     fixed_records: tuple[Recipe, ...]
-    """For the ICU records, which have several times as many outcomes; Gadget 1 costs the cube of their number."""
+    """Recipes for the ICU records, with several times as many outcomes; Gadget 1 costs the cube of their number."""
     generalised_records: tuple[Recipe, ...]
     """Empty for no such panels."""
     num_noisy: int
@@ -22,10 +22,10 @@ class SepsisPreset:
     num_scores: int = 5
     """Draws of the reward for each query."""
     most_outcomes: int = 64
-    """Of the queries to the ICU records."""
+    """The largest number of outcomes that a query to the ICU records may have."""
 
     def recipes(self, *, records: bool, generalised: bool) -> tuple[Recipe, ...]:
-        """Those of a panel."""
+        """The recipes of a panel."""
         if records:
             return self.generalised_records if generalised else self.fixed_records
         return self.generalised if generalised else self.fixed
@@ -68,5 +68,5 @@ _PUBLISHED = SepsisPreset(
 
 
 def sepsis_preset(preset: str) -> SepsisPreset:
-    """By name."""
+    """The preset of this name."""
     return {"quick": _QUICK, "published": _PUBLISHED, "best": _BEST}[checked_preset(preset)]

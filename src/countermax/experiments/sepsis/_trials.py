@@ -34,9 +34,9 @@ class Trials:
     log_p: Float[np.ndarray, "n k"]
     log_q: Float[np.ndarray, "n k"]
     score: Float[np.ndarray, "n k d"]
-    """Of each outcome in the factual world."""
+    """The score of each outcome in the factual world."""
     other_score: Float[np.ndarray, "n k d"]
-    """Of the same outcome in the other world; another one where the outcome does not tell the whole state."""
+    """The score of the same outcome in the other world; it differs where the outcome does not tell the whole state."""
     outcome: Int[np.ndarray, " n"]
     """What was seen."""
     pair: Int[np.ndarray, " n"]
@@ -68,7 +68,7 @@ def trials_of(world: str, *, as_published: bool, num_scores: int, most_outcomes:
         world: One of `WORLDS`.
         as_published: Whether the pipeline and the rewards are the published ones.
         num_scores: Draws of the reward for each query; records have one score of their own.
-        most_outcomes: How many outcomes a query may have (records only).
+        most_outcomes: Largest number of outcomes of a query (records only).
     """
     if world.startswith("icu"):
         records = _icu_trials(world == "icu-features", most_outcomes)

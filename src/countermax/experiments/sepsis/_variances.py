@@ -6,6 +6,8 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
+from countermax.bounds import filled
+
 Floats = NDArray[np.float64]
 
 _MOST_FACTUAL_OUTCOMES = 14  # beyond these the best order of outcomes cannot be found by trying all subsets
@@ -21,7 +23,7 @@ class Split(NamedTuple):
 
 
 def over_everybody(squares: Floats, p: Floats, q: Floats, score: Floats, other_score: Floats) -> Split:
-    """Of the effect for anybody; only its expected square depends on the coupling.
+    """The variance of the effect for anybody; only its expected square depends on the coupling.
 
     Args:
         squares: The expected squared effect of each query.
@@ -35,9 +37,9 @@ def over_everybody(squares: Floats, p: Floats, q: Floats, score: Floats, other_s
 
 
 def given_what_was_seen(joints: Floats, score: Floats, other_score: Floats) -> Split:
-    """Of the effect for somebody whose factual outcome is known, from joint laws [query, x, y], averaged over X ~ p.
+    """The variance of the effect for somebody whose factual outcome is known, averaged over X ~ p.
 
-    Within and between add up to the variance over everybody.
+    The joint laws are [query, x, y]. Within and between add up to the variance over everybody.
     """
     within, between = [], []
     for joint in joints:
@@ -50,7 +52,7 @@ def given_what_was_seen(joints: Floats, score: Floats, other_score: Floats) -> S
 
 
 def given_one_outcome(joints: Floats, other_score: Floats, outcome: int) -> Split:
-    """As published: given one particular observation, with no regard to what the coupling does after others."""
+    """The variance as published: given one observation, with no regard to what the coupling does after others."""
     rows = joints[:, outcome] / joints[:, outcome].sum(axis=1, keepdims=True)
     means = rows @ other_score
     within = rows @ (other_score**2).sum(axis=1) - (means**2).sum(axis=1)
@@ -121,8 +123,7 @@ def least_given_one_outcome(
         found = []
         for values, amounts in ((other_score[order], weights), (other_score[order][::-1], weights[::-1])):
             for first in range(len(values)):
-                there = amounts[first:]
-                taken = np.clip(mass - (there.cumsum() - there), 0, there)
+                taken = filled(amounts[first:], mass)
                 if taken.sum() >= mass * (1 - 1e-9):
                     share = taken / taken.sum()
                     found.append(float(share @ (values[first:] - share @ values[first:]) ** 2))

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from countermax import plotting
+from countermax._core.sheet import Sheet, Value
 from countermax.couplings import AbstractCoupling, named_couplings
 from countermax.effects import effect_from_joint
 from countermax.experiments.engine import (
@@ -16,8 +17,6 @@ from countermax.experiments.engine import (
     CellContext,
     Result,
     Section,
-    Sheet,
-    Value,
     train,
 )
 from countermax.experiments.synthetic._recipes import couplings_recipes

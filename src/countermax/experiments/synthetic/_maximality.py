@@ -6,6 +6,7 @@ from typing import Any, final
 import numpy as np
 
 from countermax import plotting
+from countermax._core.sheet import Sheet, Value
 from countermax.couplings import AbstractCoupling, named_couplings
 from countermax.experiments.engine import (
     AbstractExperiment,
@@ -13,8 +14,6 @@ from countermax.experiments.engine import (
     CellContext,
     Result,
     Section,
-    Sheet,
-    Value,
     train,
 )
 from countermax.experiments.synthetic._recipes import maximality_recipe
@@ -23,7 +22,7 @@ from countermax.intervals import standard_error
 from countermax.learning import Disagreement, PerturbedPair, Recipe, expected_losses
 
 _PUBLISHED = {0.0: 0.2473, 0.1: 0.2648, 0.4: 0.2714, 1.6: 0.2825, 6.4: 0.2987, 25.6: 0.2972, 102.4: 0.2982}
-"""By noise scale: the mean of five seeds."""
+"""Published loss for each noise scale: the mean of five seeds."""
 SCALES = tuple(_PUBLISHED)
 _SEEDS = {"quick": 1, "published": 5, "best": 5}
 _FIXED = ("maximal", "gumbel-max", "inverse-cdf", "independent")

@@ -42,7 +42,7 @@ _MAXIMAL = Recipe("gadget-2", 1500, 3e-3, start="scattered", num_latents=100, ba
 
 
 def table1_recipes(preset: str) -> dict[str, list[Recipe]]:
-    """By column."""
+    """The recipes of each column."""
     if checked_preset(preset) == "published":
         many = [published_recipe("gadget-1", 50_000, 1e-4), published_recipe("gadget-2", 50_000, 1e-3)]
         one = [published_recipe(gadget, 3_000, 1e-5) for gadget in _GADGETS]

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
+from countermax.experiments.engine import GADGET_NAMES
 from countermax.learning import AbstractPairs, FixedPair, RandomPairs, SquaredDifference
 
 NUM_OUTCOMES = 10
@@ -22,7 +23,7 @@ class Published:
 
 @dataclass(frozen=True)
 class Task:
-    """A query distribution and one or more scores, each to be learned from scratch."""
+    """A distribution of pairs and one or more scores, each to be learned from scratch."""
 
     name: str
     pairs: AbstractPairs
@@ -42,7 +43,7 @@ class Task:
 
 TASKS = ("independent", "mirrored", "monotone", "non-monotone", "vector")
 
-_ROWS = ("independent", "Gumbel-max", "inverse CDF", "optimal", "Gadget 1", "Gadget 2")
+_ROWS = ("independent", "Gumbel-max", "inverse CDF", "optimal", *GADGET_NAMES.values())
 _PUBLISHED = {  # Table 1 of the paper: values, then errors, in the order of the rows
     "independent": ((16.51, 14.02, 8.14, 8.14, 14.05, 8.76), (0.01, 0.01, 0.01, 0.01, 0.01, 0.03)),
     "mirrored": ((21.34, 18.84, 12.59, 12.59, 16.67, 13.47), (0.10, 0.09, 0.09, 0.09, 0.45, 0.09)),

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from countermax.experiments.engine import Result, Sheet, Value
+from countermax._core.sheet import Sheet, Value
+from countermax.experiments.engine import Result
 from countermax.intervals import percentile_interval
 
 PUBLISHED = {

@@ -18,7 +18,7 @@ from countermax.experiments.sepsis import (
     published_model,
     simulated_cohort,
 )
-from countermax.learning import SquaredDifference, evaluate, fit
+from countermax.learning import LEARNED, SquaredDifference, evaluate, fit
 from countermax.mdp import (
     EpisodeLog,
     FiniteMDP,
@@ -40,7 +40,6 @@ from countermax.mdp.processes.icu import icu_sepsis
 
 NUM_EPISODES = 1000
 _NUM_DRAWS = 5  # counterfactual trajectories for each episode in the published program
-_LEARNED = "learned Gadget 2"
 
 
 def sepsis_log(*, as_published: bool, num_episodes: int, seed: int) -> tuple[EpisodeLog, FiniteMDP, FiniteMDP]:
@@ -48,7 +47,7 @@ def sepsis_log(*, as_published: bool, num_episodes: int, seed: int) -> tuple[Epi
 
     Args:
         as_published: Whether to follow the published pipeline, flaws included, instead of the repaired one.
-        num_episodes: How many patients.
+        num_episodes: Number of patients.
         seed: Seed of the draw.
     """
     episodes, log, simulator = simulated_cohort(as_published=as_published, num_episodes=num_episodes, seed=seed)
@@ -164,7 +163,7 @@ def learned(steps: int) -> dict[str, Any]:
     loss = SquaredDifference(score)
     gadget = Gadget2(size, 20, key=jax.random.key(4), hidden=(64, 64))
     result = fit(gadget, pairs, loss, key=jax.random.key(5), steps=steps, batch_size=64, progress=False)
-    couplings = named_couplings() | {_LEARNED: result.coupling}
+    couplings = named_couplings() | {LEARNED: result.coupling}
     one_step = evaluate(couplings, pairs, loss, key=jax.random.key(6), num_pairs=2000)
     replays = {
         name: replay(model, log, target, each, outcomes=labels, discount=1.0, progress=False)

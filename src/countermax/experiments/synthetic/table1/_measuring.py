@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from countermax.couplings import AbstractCoupling, GumbelMax, InverseCDF, named_couplings
 from countermax.experiments.engine import Result
 from countermax.experiments.synthetic._tasks import Task, squared_mean_effect
-from countermax.intervals import standard_error
+from countermax.intervals import ratio_error, standard_error
 from countermax.learning import FixedPair, draw_pairs, expected_losses, implicit_floor, least_losses
 
+PROJECTED = "best projected inverse CDF"
 FLOOR = "floor of any mechanism (estimate)"
 _FIXED = ("independent", "gumbel-max", "inverse-cdf")
 _NUM_DIRECTIONS = 200  # on which vector scores are projected, besides the axes
@@ -34,7 +35,7 @@ def measure_fixed(this: Task, settings: Result) -> Result:
             fixed = named_couplings(_FIXED)
             ways = np.concatenate([np.eye(3), np.random.default_rng(1).normal(size=(_NUM_DIRECTIONS, 3))])
             orders = [InverseCDF.sorted_by(score @ way) for way in ways]
-            fixed["best projected inverse CDF"] = min(
+            fixed[PROJECTED] = min(
                 orders, key=lambda each: float(expected_losses(each, loss, log_p[:1000], log_q[:1000]).mean())
             )
             keys = jax.random.split(jax.random.key(settings["held_out_key"]), settings["num_floors"])
@@ -86,12 +87,11 @@ def _summary(this: Task, losses: NDArray[np.float64], optimum: NDArray[np.float6
         sample, best = losses.mean(axis=(1, 2)) - shift, optimum.mean(axis=1) - shift
     else:
         sample, best = losses[0].mean(axis=0), optimum[0]
-    above = sample.mean() / best.mean() - 1
     result: Result = {
         "value": float(sample.mean()),
         "error": standard_error(sample),
-        "above": float(above),
-        "above_error": standard_error((sample - (1 + above) * best) / best.mean()),
+        "above": float(sample.mean() / best.mean() - 1),
+        "above_error": ratio_error(sample, best),
     }
     if not this.is_fixed:
         seeds = losses[0].mean(axis=1)

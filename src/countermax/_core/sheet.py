@@ -28,13 +28,13 @@ class Sheet:
         return [[_text(value, form) for value, form in zip(row, self.formats, strict=True)] for row in self.rows]
 
     def markdown(self) -> str:
-        """For a README."""
+        """Markdown, for a document."""
         rule = ["---:" if form else "---" for form in self.formats]
         lines = [list(self.columns), rule, *self.shown()]
         return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
     def latex(self) -> str:
-        """For a paper; needs the package booktabs."""
+        """LaTeX, for a paper; needs the package booktabs."""
         alignment = "".join("r" if form else "l" for form in self.formats)
         body = [" & ".join(_escaped(text) for text in line) + r" \\" for line in self.shown()]
         head = " & ".join(_escaped(text) for text in self.columns) + r" \\"
@@ -43,7 +43,7 @@ class Sheet:
         return f"% {self.caption}\n" + "\n".join(lines) + "\n"
 
     def csv(self) -> str:
-        """For a program: all digits."""
+        """CSV with all digits, for a program."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(self.columns)

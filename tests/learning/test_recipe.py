@@ -1,0 +1,48 @@
+"""Recipes: every gadget and start is built, and settings come back as they were."""
+
+import jax
+import numpy as np
+import pytest
+
+from countermax import Gadget1, Gadget2, InputError
+from countermax.learning import Exact, RandomPairs, Recipe, Reinforce, Relaxed
+from countermax.learning._recipe import STARTS
+
+SMALL = {"hidden": (4,), "num_latents": 3, "rounds": 2, "steps": 5}
+VECTORS = np.random.default_rng(0).normal(size=(4, 2))
+
+
+@pytest.mark.parametrize(
+    ("gadget", "start"), [(gadget, start) for gadget, starts in STARTS.items() for start in starts]
+)
+def test_every_start_gives_a_gadget_with_exact_marginals(gadget, start):
+    recipe = Recipe(gadget, start=start, **SMALL)
+    score = VECTORS if start == "barycenter" else np.arange(4.0)
+    built = recipe.build(score, RandomPairs(4), seed=0)
+    assert isinstance(built, {"gadget-1": Gadget1, "gadget-2": Gadget2}[gadget])
+    p, q = np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.4, 0.1, 0.4, 0.1])
+    joint = np.asarray(built.joint(np.log(p), np.log(q)))
+    np.testing.assert_allclose(joint.sum(axis=1), p, atol=1e-5)
+    np.testing.assert_allclose(joint.sum(axis=0), q, atol=1e-5)
+
+
+def test_settings_give_the_same_recipe_and_the_same_gadget():
+    recipe = Recipe("gadget-2", part="constant", **SMALL)
+    again = Recipe.of(recipe.settings())
+    assert again == recipe
+    first, second = (each.build(np.arange(4.0), RandomPairs(4), seed=3) for each in (recipe, again))
+    for leaf, other in zip(jax.tree.leaves(first), jax.tree.leaves(second), strict=True):
+        np.testing.assert_array_equal(leaf, other)
+
+
+def test_objectives_have_the_settings_of_the_recipe():
+    assert Recipe("gadget-2", objective="relaxed", temperature=0.3).make_objective() == Relaxed(0.3)
+    assert Recipe("gadget-2", objective="reinforce").make_objective() == Reinforce()
+    assert Recipe("gadget-2").fit_options()["objective"] == Exact()
+
+
+def test_starts_that_a_gadget_cannot_have_are_refused():
+    with pytest.raises(InputError, match="`start` must be one of random, gumbel-max for gadget-1, got 'barycenter'"):
+        Recipe("gadget-1", start="barycenter")
+    with pytest.raises(InputError, match="needs one scalar score"):
+        Recipe("gadget-2", start="inverse-cdf-by-score", **SMALL).build(VECTORS, RandomPairs(4), seed=0)
