@@ -15,7 +15,7 @@ from countermax import plotting
 from countermax._core.files import writable_folder, write_atomically
 from countermax.comparison import Comparison, compare
 from countermax.couplings import Gadget2, InverseCDF, named_couplings
-from countermax.learning import Evaluation, PerturbedPair, SquaredDifference, evaluate, fit
+from countermax.learning import LEARNED, Evaluation, PerturbedPair, SquaredDifference, evaluate, fit
 from countermax.report import Grid, Heading, Paragraph, Picture, write_report
 
 
@@ -106,7 +106,7 @@ def _learn(trial: Trial, comparison: Comparison, progress: bool | None) -> Evalu
     couplings = {
         **named_couplings(("gumbel-max", "inverse-cdf-by-score"), score=np.asarray(trial.score)),
         "inverse CDF by cost": InverseCDF.sorted_by(trial.cost),
-        "learned Gadget 2": learned.coupling,
+        LEARNED: learned.coupling,
     }
     return evaluate(couplings, pairs, SquaredDifference(scores), key=jax.random.key(2), num_pairs=100)
 
@@ -114,10 +114,10 @@ def _learn(trial: Trial, comparison: Comparison, progress: bool | None) -> Evalu
 def _learned_finding(evaluation: Evaluation) -> str:
     rows = evaluation.rows()
     loss = {name: float(row["loss"] or 0) for name, row in rows.items()}
-    fixed = min(loss[name] for name in loss if name not in ("learned Gadget 2", "optimum"))
+    fixed = min(loss[name] for name in loss if name not in (LEARNED, "optimum"))
     return (
         "With two scores at once, quality of life and cost, no order of the outcomes is optimal, and a coupling can "
-        f"be learned: over trials like this one its loss is {loss['learned Gadget 2']:.3f}, against {fixed:.3f} for "
+        f"be learned: over trials like this one its loss is {loss[LEARNED]:.3f}, against {fixed:.3f} for "
         f"the best fixed one and {loss['Gumbel-max']:.3f} for Gumbel-max; no coupling has less than "
         f"{loss['optimum']:.3f}."
     )

@@ -1,4 +1,4 @@
-"""The names of couplings: the one dictionary from words to couplings, for tables, pictures and the command line."""
+"""The names of couplings: the one dictionary from words to couplings, for results, pictures and the command line."""
 
 import operator
 from collections.abc import Callable, Iterable, Mapping
@@ -40,7 +40,7 @@ NAMES = tuple(_NAME_OF)
 def named_couplings(
     names: Iterable[str] | None = None, *, score: Scores = None, counterfactual_score: Scores = None
 ) -> dict[str, AbstractCoupling]:
-    """Fixed couplings under the names that tables and pictures show.
+    """Fixed couplings under the names that results and pictures show.
 
     Args:
         names: Which ones, in words or as they are shown; by default all that the arguments allow.

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from jaxtyping import PRNGKeyArray
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _COLUMNS = ("loss", "standard_error", "above_optimum", "above_optimum_error", "difference", "difference_error")
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Evaluation(AbstractResult):
     """Losses by coupling and pair; everything else is computed from them."""

@@ -1,7 +1,7 @@
 """What a training leaves behind: the coupling, what was seen on the way, and how it ended."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
 from countermax import plotting
 from countermax._core.console import Listing, add_line, listing
@@ -27,6 +27,7 @@ class History:
     """Exact loss on held-out pairs."""
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Fit(AbstractResult, Generic[Coupling]):
     """A trained coupling, how it came about and how training ended."""

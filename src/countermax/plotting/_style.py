@@ -24,6 +24,7 @@ _COLOURS = {
     "Gumbel-max": "#0072B2",
     "inverse CDF": "#E69F00",
     "inverse CDF by score": "#D55E00",
+    "comonotone by score": "#D55E00",
     "maximal": "#009E73",
     "independent": "#999999",
     "optimal": "#000000",

@@ -13,12 +13,10 @@ from countermax._core.errors import InputError
 from countermax._core.labels import Labels
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, Gadget2, InverseCDF, named_couplings
-from countermax.learning import Fit, MatrixLoss, ObservedPairs, SquaredDifference, fit, least_losses
+from countermax.learning import LEARNED, Fit, MatrixLoss, ObservedPairs, SquaredDifference, fit, least_losses
 from countermax.tables._pairs import MOST_PAIRS, all_pairs, some_pairs
 from countermax.tables._rows import RowReader
 from countermax.tables.frames import Floats
-
-LEARNED = "learned Gadget 2"
 
 _IN_ORDER, _BY_QUANTILE = "inverse CDF by score", "optimal"
 _MOST_SOLVED = 100_000  # pairs times outcomes for which transport problems are worth solving

@@ -22,7 +22,7 @@ class Published:
 
 
 @dataclass(frozen=True)
-class Task:
+class Table1Task:
     """A distribution of pairs and one or more scores, each to be learned from scratch."""
 
     name: str
@@ -52,20 +52,20 @@ _PUBLISHED = {  # Table 1 of the paper: values, then errors, in the order of the
 }
 
 
-def task(name: str) -> Task:
+def task(name: str) -> Table1Task:
     """A task by name."""
     if name not in TASKS:
         raise InputError(f"the task must be one of {', '.join(TASKS)}, got {name!r}")
     if name == "vector":
-        return Task(name, RandomPairs(NUM_OUTCOMES), (np.random.default_rng(0).normal(size=(NUM_OUTCOMES, 3)),))
+        return Table1Task(name, RandomPairs(NUM_OUTCOMES), (np.random.default_rng(0).normal(size=(NUM_OUTCOMES, 3)),))
     values, errors = _PUBLISHED[name]
     published = {row: Published(*both) for row, both in zip(_ROWS, zip(values, errors, strict=True), strict=True)}
     if name in ("independent", "mirrored"):
         pairs = RandomPairs(NUM_OUTCOMES, mirrored=name == "mirrored")
-        return Task(name, pairs, (np.arange(NUM_OUTCOMES, dtype=float),), published)
+        return Table1Task(name, pairs, (np.arange(NUM_OUTCOMES, dtype=float),), published)
     which = ("monotone", "non-monotone").index(name)
     scores = tuple(published_scores(trial)[which] for trial in range(NUM_TRIALS))
-    return Task(name, opposed_pair(), scores, published)
+    return Table1Task(name, opposed_pair(), scores, published)
 
 
 def opposed_pair() -> FixedPair:

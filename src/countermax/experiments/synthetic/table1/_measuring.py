@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from countermax.couplings import AbstractCoupling, GumbelMax, InverseCDF, named_couplings
 from countermax.experiments.engine import Result
-from countermax.experiments.synthetic._tasks import Task, squared_mean_effect
+from countermax.experiments.synthetic._tasks import Table1Task, squared_mean_effect
 from countermax.intervals import ratio_error, standard_error
 from countermax.learning import FixedPair, draw_pairs, expected_losses, implicit_floor, least_losses
 
@@ -19,11 +19,11 @@ _FIXED = ("independent", "gumbel-max", "inverse-cdf")
 _NUM_DIRECTIONS = 200  # on which vector scores are projected, besides the axes
 
 
-def _held_out(this: Task, settings: Result) -> tuple[Any, Any]:
+def _held_out(this: Table1Task, settings: Result) -> tuple[Any, Any]:
     return draw_pairs(this.pairs, settings["num_held_out"], key=jax.random.key(settings["held_out_key"]))
 
 
-def measure_fixed(this: Task, settings: Result) -> Result:
+def measure_fixed(this: Table1Task, settings: Result) -> Result:
     """All couplings that are not learned."""
     log_p, log_q = _held_out(this, settings)
     losses: dict[str, list[NDArray[np.float64]]] = {}
@@ -51,7 +51,7 @@ def measure_fixed(this: Task, settings: Result) -> Result:
     return {"rows": rows}
 
 
-def measure_learned(this: Task, couplings: Sequence[Sequence[AbstractCoupling]], settings: Result) -> Result:
+def measure_learned(this: Table1Task, couplings: Sequence[Sequence[AbstractCoupling]], settings: Result) -> Result:
     """Learned couplings; of several restarts on one pair the best by its own exact loss, which training knows."""
     log_p, log_q = _held_out(this, settings)
     losses = np.stack(
@@ -76,7 +76,7 @@ def _exact(coupling: AbstractCoupling, loss: Any, log_p: Any, log_q: Any) -> NDA
     return np.asarray(expected_losses(coupling, loss, log_p, log_q), np.float64)
 
 
-def _summary(this: Task, losses: NDArray[np.float64], optimum: NDArray[np.float64]) -> Result:
+def _summary(this: Table1Task, losses: NDArray[np.float64], optimum: NDArray[np.float64]) -> Result:
     """Value and distance to the optimum, with errors, from losses [scores, seeds, pairs] and optima [scores, pairs].
 
     With one pair the scores are the sample, else the pairs are; either way row and optimum are compared on the same.
@@ -102,6 +102,6 @@ def _summary(this: Task, losses: NDArray[np.float64], optimum: NDArray[np.float6
     return result
 
 
-def _paired(this: Task, losses: NDArray[np.float64], others: NDArray[np.float64]) -> Result:
+def _paired(this: Table1Task, losses: NDArray[np.float64], others: NDArray[np.float64]) -> Result:
     difference = (others - losses).mean(axis=1) if this.is_fixed else (others - losses)[0]
     return {"mean": float(difference.mean()), "error": standard_error(difference)}
