@@ -31,6 +31,19 @@ def test_the_command_line_keeps_what_it_compiled(tmp_path):
     assert ask(tmp_path / "other", COUNTERMAX_NO_CACHE="1") == []
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the cache folder is named by XDG_CACHE_HOME on Linux only")
+def test_a_damaged_program_is_compiled_again_in_silence(tmp_path):
+    ask(tmp_path)
+    for path in tmp_path.rglob("*-cache"):
+        path.write_bytes(path.read_bytes()[:100])
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("JAX_", "COUNTERMAX_"))}
+    done = subprocess.run(
+        COMMAND, check=True, capture_output=True, text=True, env={**clean, "XDG_CACHE_HOME": str(tmp_path)}
+    )
+    assert "Gumbel-max" in done.stdout
+    assert done.stderr == ""
+
+
 def test_only_so_many_programs_are_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(compilation, "_MOST_KEPT", 3)
     for age in range(6):

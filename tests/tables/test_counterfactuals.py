@@ -318,7 +318,7 @@ BAD = {
     "coupling": ({"coupling": "gumbel"}, "`coupling` must be one of gumbel-max, inverse-cdf"),
     "class": ({"coupling": GumbelMax}, "make an instance of it"),
     "size": ({"coupling": InverseCDF([0, 1])}, "for 3 outcomes, got one for 2"),
-    "no score": ({"coupling": "inverse-cdf-by-score"}, "must have a `score` beside it"),
+    "no score": ({"coupling": "inverse-cdf-by-score"}, "only with a `score` beside it"),
     "score": ({"score": {"dead": 1, "ill": 2}}, "a number for each of 'dead', 'ill', 'well', got 'dead', 'ill'"),
     "short score": ({"score": [1, 2]}, "one number for each of 3 labels"),
     "infinite score": ({"score": [1, 2, np.inf]}, "finite numbers"),

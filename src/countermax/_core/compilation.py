@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import os
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,6 +37,8 @@ def keep_compiled() -> None:
     except OSError:  # a home that cannot be written to is no reason to fail
         return
     _forget_the_oldest(folder)
+    # JAX writes an entry in place, so that a reader may meet half of one: it then compiles again, and need not say so.
+    warnings.filterwarnings("ignore", message="Error (reading|writing) persistent compilation cache entry")
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)

@@ -19,7 +19,7 @@ from countermax._core.errors import InputError
 from countermax._core.progress import ProgressBar
 from countermax.learning._checkpoint import State, fingerprint_of, resume, write_checkpoint
 from countermax.learning._history import Coupling, Fit, History, TrainingError
-from countermax.learning._loop import Plan, held_out_losses, independent_loss, member_of, run_steps, stack
+from countermax.learning._loop import Loop, held_out_losses, independent_loss, member_of, run_steps, stack
 from countermax.learning._losses import Loss
 from countermax.learning._objectives import AbstractObjective, Exact, as_objective
 from countermax.learning._optima import least_losses
@@ -158,7 +158,7 @@ def fit_many(
     objective = as_objective(objective)
     if isinstance(each_pairs[0], FixedPair) and isinstance(objective, Exact):
         batch_size = 1  # more of the same pair would change nothing where nothing is sampled
-    plan = Plan(rest, all_pairs, all_losses, pairs_axis, losses_axis, objective, optimizer, batch_size)
+    plan = Loop(rest, all_pairs, all_losses, pairs_axis, losses_axis, objective, optimizer, batch_size)
 
     held_out = [draw_pairs(each, num_held_out, key=key_held_out) for each in each_pairs]
     for each in couplings:

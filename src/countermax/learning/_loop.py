@@ -17,7 +17,7 @@ from countermax.learning._objectives import AbstractObjective
 from countermax.learning._pairs import Pairs
 
 
-class Plan(NamedTuple):
+class Loop(NamedTuple):
     """What does not change."""
 
     rest: PyTree  # of the couplings: what is not trained; its arrays have a leading axis over members too
@@ -32,7 +32,7 @@ class Plan(NamedTuple):
 
 @eqx.filter_jit
 def run_steps(
-    plan: Plan, state: State, keys: Array, scale: Float[Array, " members"], start: Int[Array, ""], length: int
+    plan: Loop, state: State, keys: Array, scale: Float[Array, " members"], start: Int[Array, ""], length: int
 ) -> tuple[State, Float[Array, " members"]]:
     """A stretch of steps for all members.
 
@@ -55,7 +55,7 @@ def run_steps(
 
 
 def _step(
-    plan: Plan,
+    plan: Loop,
     state: State,
     rest: PyTree,
     key: PRNGKeyArray,
@@ -89,7 +89,7 @@ def _step(
 
 @eqx.filter_jit
 def held_out_losses(
-    plan: Plan, params: PyTree, p: Float[Array, "m n k"], q: Float[Array, "m n k"]
+    plan: Loop, params: PyTree, p: Float[Array, "m n k"], q: Float[Array, "m n k"]
 ) -> Float[Array, " m"]:
     def member(params: PyTree, rest: PyTree, p: Array, q: Array, loss: Loss) -> Array:
         coupling = eqx.combine(params, rest)

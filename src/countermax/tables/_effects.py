@@ -17,12 +17,11 @@ from countermax._core.errors import InputError
 from countermax._core.results import AbstractResult, plain
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, Gadget2, as_couplings
-from countermax.learning import Fit
+from countermax.learning import LEARNED, Fit
 from countermax.tables._moments import EffectMoments
 from countermax.tables._probabilities import ProbabilitiesLike
 from countermax.tables._rows import Question, RowReader
 from countermax.tables._scores import (
-    LEARNED,
     Scores,
     as_scores,
     bounds_by_transport,
