@@ -170,7 +170,7 @@ class Comparison(AbstractResult):
     ) -> Listing:
         table = listing(title, ["coupling", *headers])
         for index, (name, row) in enumerate(rows):
-            cells = ("" if row[column] is None else f"{row[column]:.3f}" for column in columns)
+            cells = ("" if row[column] is None else f"{row[column]:z.3f}" for column in columns)
             add_line(table, [name, *cells], last=index == len(self.answers) - 1)
         return table
 

@@ -125,10 +125,10 @@ class PolicyEvaluation(AbstractResult):
         title = f"{self.num_episodes} episodes, horizon {self.horizon}, discount {self.discount:g}"
         shown = listing(title, ["estimate", "value", f"{self.level:.0%} interval"])
         for place, each in enumerate(self.estimates):
-            interval = "" if each.interval is None else f"{each.interval.lower:.4f} to {each.interval.upper:.4f}"
+            interval = "" if each.interval is None else f"{each.interval.lower:z.4f} to {each.interval.upper:z.4f}"
             last = place == len(self.estimates) - 1
-            add_line(shown, [each.name, f"{each.value:.4f}", interval], last=last)
-        add_line(shown, [_ANY_COUPLING, f"{self.bounds.lower:.4f} to {self.bounds.upper:.4f}", ""])
+            add_line(shown, [each.name, f"{each.value:z.4f}", interval], last=last)
+        add_line(shown, [_ANY_COUPLING, f"{self.bounds.lower:z.4f} to {self.bounds.upper:z.4f}", ""])
         size = f"effective sample size of importance sampling: {self.effective_sample_size:.1f}"
         return Group(
             shown, Text(size), Text(_NOTE), *(Text(f"careful: {each}", style="yellow") for each in self.warnings)

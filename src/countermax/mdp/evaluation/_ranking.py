@@ -109,7 +109,7 @@ class Ranking(AbstractResult):
         robust = self.robust
         for place in self.order[:most].tolist():
             numbers = (self.observed, *self.effects.values(), *self.bounds)
-            cells = [f"{each[place]:.3f}" for each in numbers]
+            cells = [f"{each[place]:z.3f}" for each in numbers]
             add_line(shown, [str(self.episodes[place]), *cells, "yes" if robust[place] else "no"])
         return Group(shown, Text(f"Lower and upper are over all couplings. {MODEL_GIVEN}"))
 

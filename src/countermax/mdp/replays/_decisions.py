@@ -104,7 +104,7 @@ class Decisions(AbstractResult):
         headers = ["step", "done", "instead", "effect", "effect lower", "effect upper"]
         shown = listing(title, headers, left=3)
         for each in self.decisions[:_MOST_SHOWN]:
-            numbers = (f"{number:.4f}" for number in (each.effect, *each.effect_bounds))
+            numbers = (f"{number:z.4f}" for number in (each.effect, *each.effect_bounds))
             actions = (self.action_names[action] for action in (each.action, each.other_action))
             add_line(shown, [str(each.step), *actions, *numbers])
         if len(self) > _MOST_SHOWN:

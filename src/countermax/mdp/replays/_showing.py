@@ -41,11 +41,11 @@ class ByEpisode(NamedTuple):
         count = len(self.episode)
         last = min(count, _MOST_SHOWN) - 1
         for place in range(last + 1):
-            numbers = (f"{column[place]:.4f}" for column in self[1:])
+            numbers = (f"{column[place]:z.4f}" for column in self[1:])
             add_line(shown, [str(self.episode[place]), *numbers], last=place == last)
         if count > _MOST_SHOWN:
             add_line(shown, [f"... {count - _MOST_SHOWN} more", *[""] * 4])
-        means = (f"{np.mean(column):.4f}" for column in self[1:4])
+        means = (f"{np.mean(column):z.4f}" for column in self[1:4])
         add_line(shown, ["mean", *means, ""])
         return Group(shown, Text(MODEL_GIVEN))
 

@@ -108,9 +108,9 @@ class Story(AbstractResult):
         title = f"Episode {self.episode}: what it would have earned; discount {self.discount:g}"
         shown = listing(title, ["coupling", "observed", "counterfactual", "standard deviation"])
         for name, observed, value, deviation in self._answers():
-            add_line(shown, [name, f"{observed:.4f}", f"{value:.4f}", f"{deviation:.4f}"])
+            add_line(shown, [name, f"{observed:z.4f}", f"{value:z.4f}", f"{deviation:z.4f}"])
         least, most = self.value_bounds
-        add_line(shown, ["any coupling", "", f"{least:.4f} to {most:.4f}", ""])
+        add_line(shown, ["any coupling", "", f"{least:z.4f} to {most:z.4f}", ""])
         return Group(*(Text(sentence) for sentence in self.findings), Text(), shown)
 
     def write_report(self, path: str | Path) -> Path:
