@@ -1,5 +1,6 @@
 from . import bounds as bounds
 from . import comonotone as comonotone
+from . import comparison as comparison
 from . import couplings as couplings
 from . import effects as effects
 from . import experiments as experiments
@@ -10,6 +11,7 @@ from . import maximality as maximality
 from . import mdp as mdp
 from . import plotting as plotting
 from . import race as race
+from . import report as report
 from . import tables as tables
 from . import testing as testing
 from ._core.errors import InputError as InputError

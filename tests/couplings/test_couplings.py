@@ -10,8 +10,19 @@ from scipy.optimize import linprog
 from scipy.stats import wasserstein_distance
 from worlds import AWKWARD, pairs, softmax
 
-from countermax import Comonotone, GumbelMax, Independent, InputError, InverseCDF, Maximal, Optimal, comonotone, save
-from countermax.couplings import NAMES, as_coupling, as_couplings, name_of, named_couplings
+from countermax import (
+    Comonotone,
+    Gadget2,
+    GumbelMax,
+    Independent,
+    InputError,
+    InverseCDF,
+    Maximal,
+    Optimal,
+    comonotone,
+    save,
+)
+from countermax.couplings import NAMES, as_coupling, as_couplings, is_same, name_of, named_couplings
 
 pytestmark = pytest.mark.usefixtures("double")
 
@@ -235,6 +246,17 @@ def test_couplings_are_found_by_name_in_one_place(tmp_path, as_users_call):
     ):
         with pytest.raises(InputError, match=message):
             as_coupling(bad, 3)
+
+
+def test_couplings_are_the_same_if_class_and_fields_are():
+    key = jax.random.key(0)
+    assert is_same(InverseCDF([1, 0]), InverseCDF([1, 0]))
+    assert is_same(GumbelMax(), GumbelMax())
+    assert not is_same(InverseCDF([1, 0]), InverseCDF([0, 1]))
+    assert not is_same(InverseCDF(), InverseCDF([0, 1]))
+    assert not is_same(Maximal(), GumbelMax())
+    gadgets = [Gadget2(3, 2, key=key, hidden=(2,), rounds=rounds) for rounds in (3, 4)]
+    assert not is_same(*gadgets)  # they differ in a field that is no array
 
 
 def _folder(path):

@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 
 from countermax import Gadget1, Gadget2, InputError
+from countermax.couplings import is_same
+from countermax.couplings.parts import Constant
 from countermax.learning import Exact, RandomPairs, Recipe, Reinforce, Relaxed
 from countermax.learning._recipe import STARTS
 
@@ -46,3 +48,15 @@ def test_starts_that_a_gadget_cannot_have_are_refused():
         Recipe("gadget-1", start="barycenter")
     with pytest.raises(InputError, match="needs one scalar score"):
         Recipe("gadget-2", start="inverse-cdf-by-score", **SMALL).build(VECTORS, RandomPairs(4), seed=0)
+
+
+def test_a_seed_means_the_parameters_that_stored_results_were_trained_from():
+    """Stored cells name a seed alone, so what it stands for must not change."""
+    score, pairs = np.arange(4.0), RandomPairs(4)
+    built = Recipe("gadget-2", num_latents=3, hidden=(5,)).build(score, pairs, 7)
+    assert is_same(built, Gadget2(4, 3, key=jax.random.key(1007), hidden=(5,)))
+    first = Recipe("gadget-1", hidden=(5,)).build(score, pairs, 7)
+    assert is_same(first, Gadget1(4, key=jax.random.key(1007), hidden=(5,)))
+    scattered = Recipe("gadget-2", num_latents=3, hidden=(5,), start="scattered").build(score, pairs, 7)
+    start = Constant(3, 4, key=jax.random.key(2007), scale=3.0)
+    assert is_same(scattered, Gadget2(4, 3, key=jax.random.key(1007), hidden=(5,), start=start))
