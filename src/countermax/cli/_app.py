@@ -1,14 +1,12 @@
-"""The command line: parses, calls, prints. Everything heavy is imported when a command runs."""
+"""All commands under one name, and the options that come before any of them."""
 
-import gc
-import os
-import sys
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
 from countermax._version import __version__
 from countermax.cli._ask import compare, demo
+from countermax.cli._faults import want_traceback
 from countermax.cli._learn import evaluate, train
 from countermax.cli._reproduce import reproduce
 from countermax.cli._tables import counterfactuals, transitions
@@ -23,32 +21,6 @@ app = typer.Typer(
 )
 
 
-def main() -> NoReturn:
-    """Entry point of the `countermax` command."""
-    gc.set_threshold(100_000, 50, 100)  # imports and traces make many objects and hardly any garbage
-    try:
-        app()
-    except SystemExit as done:
-        _leave(done.code)
-    _leave(0)
-
-
-def _leave(code: str | int | None) -> NoReturn:
-    """Ends the process at once: to take JAX down piece by piece takes longer than many an answer.
-
-    Nothing is lost by it. What commands write is closed when they return, and what they print is flushed here.
-    """
-    if isinstance(code, str):
-        sys.stderr.write(f"{code}\n")
-    status = code if isinstance(code, int) else int(code is not None)
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except OSError:  # whoever read the output has gone
-        status = status or 1
-    os._exit(status)
-
-
 def _version(wanted: bool) -> bool:
     if wanted:
         typer.echo(f"countermax {__version__}")
@@ -61,8 +33,12 @@ def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback when something fails; so does COUNTERMAX_DEBUG=1.")
+    ] = False,
 ) -> None:
     del version
+    want_traceback(debug)
 
 
 _COMMANDS = (

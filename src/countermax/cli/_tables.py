@@ -6,7 +6,17 @@ from typing import Annotated, Any
 
 import typer
 
-from countermax.cli._shared import COUPLING_WORDS, checked_target, deliver, numbers, one_line_errors, show, words
+from countermax.cli._shared import (
+    COUPLING_WORDS,
+    Overwrite,
+    check_outputs,
+    checked_target,
+    deliver,
+    numbers,
+    one_line_errors,
+    show,
+    words,
+)
 
 Data = Annotated[Path, typer.Argument(help="A table: .csv, .parquet or .jsonl (a JSON object in each line).")]
 Outcome = Annotated[str, typer.Option(help="The column with the outcomes that were seen.")]
@@ -45,6 +55,7 @@ def counterfactuals(
     errors: Errors = "raise",
     tolerance: Annotated[float, typer.Option(help="How wide bounds may be for the coupling not to matter.")] = 0.05,
     prefix: Annotated[str, typer.Option(help="What the names of new columns begin with.")] = "counterfactual_",
+    overwrite: Overwrite = False,
 ) -> None:
     """Write a table with each row's exact counterfactual probabilities, most likely outcome, bounds and a flag.
 
@@ -52,6 +63,7 @@ def counterfactuals(
     """
     from countermax.tables import counterfactuals_file
 
+    check_outputs({"--out": out}, [data, coupling], overwrite=overwrite)
     count = counterfactuals_file(
         data,
         out,
@@ -89,6 +101,7 @@ def transitions(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Also write the cells: .csv, .parquet, .jsonl.")
     ] = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Of those with each outcome, count how many would have had which: exact, with bounds over all couplings.
 
@@ -96,9 +109,11 @@ def transitions(
 
     Example: countermax transitions customers.parquet --outcome status --factual p_ --counterfactual q_ --plot flows.png
     """
+    from countermax._core.seeds import as_seed
     from countermax.tables import transitions_file, write_table
 
     picture = checked_target(plot)
+    check_outputs({"--plot": picture, "--out": out}, [data, coupling], overwrite=overwrite)
     result = transitions_file(
         data,
         outcome=outcome,
@@ -111,7 +126,7 @@ def transitions(
         errors=errors,
         num_resamples=resamples,
         level=level,
-        seed=seed,
+        seed=as_seed("--seed", seed),
     )
     deliver(
         result,
@@ -144,4 +159,8 @@ def _by_label(parts: list[str], read: Callable[[str], Any]) -> dict[str, Any]:
     for label, equals, _ in pairs:
         if not (label and equals):
             raise InputError(f"must be label=value,label=value,..., got {','.join(parts)!r}")
-    return {label.strip(): read(value.strip()) for label, _, value in pairs}
+    labels = [label.strip() for label, _, _ in pairs]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise InputError(f"each label must be given once, got {label!r} twice in {','.join(parts)!r}")
+    return {label: read(value.strip()) for label, (_, _, value) in zip(labels, pairs, strict=True)}
