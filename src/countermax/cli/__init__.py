@@ -5,19 +5,19 @@ import os
 import sys
 from typing import Any, NoReturn
 
-from countermax._core.files import remove_unfinished
 from countermax._core.interruption import ignore_signals, listen, stop_status, was_asked_to_stop
-from countermax.cli._faults import report
-from countermax.cli._streams import prepare_streams
 
 
 def main() -> NoReturn:
     """Entry point of the `countermax` command."""
-    listen(remove_unfinished)
+    listen(_clean_up)  # before anything is loaded that takes longer than a person takes to press Ctrl-C
+    from countermax.cli._faults import report
+    from countermax.cli._streams import prepare_streams
+
+    gc.set_threshold(100_000, 50, 100)  # imports and traces make many objects and hardly any garbage
+    prepare_streams()
     status: str | int | None = 0
     try:
-        prepare_streams()
-        gc.set_threshold(100_000, 50, 100)  # imports and traces make many objects and hardly any garbage
         from countermax.cli._app import app
 
         app(_debug_first(sys.argv[1:]))
@@ -26,6 +26,12 @@ def main() -> NoReturn:
     except BaseException as error:  # outside of a command; within one it has been told already
         status = report(error)
     _leave(status)
+
+
+def _clean_up() -> None:
+    from countermax._core.files import remove_unfinished
+
+    remove_unfinished()
 
 
 def _debug_first(arguments: list[str]) -> list[str]:

@@ -23,11 +23,13 @@ def train(
 
     Example: in section task, pairs = "independent" and num_outcomes = 10; in section recipe, gadget = "gadget-2".
     """
+    from countermax._core.interruption import unwinding
     from countermax.learning import TrainingError, read_config, train_run
 
     check_outputs({}, [config], overwrite=overwrite, folder=out, names=_RUN)
     try:
-        run = train_run(read_config(config), out)
+        with unwinding():
+            run = train_run(read_config(config), out)
     except TrainingError as error:
         typer.echo(f"countermax: {error}", err=True)
         raise typer.Exit(1) from error

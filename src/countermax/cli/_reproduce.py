@@ -47,7 +47,7 @@ def reproduce(
     countermax reproduce plot results
     """
     from countermax._core.errors import InputError
-    from countermax._core.interruption import stop_status
+    from countermax._core.interruption import stop_status, unwinding
     from countermax.experiments import Interrupted, redraw, reproduce, seal
 
     if experiment in (_PLOT, _SEAL):
@@ -67,9 +67,10 @@ def reproduce(
     target = Path("countermax-results") / preset if out is None else out
     names = list(_SYNTHETIC) if experiment == _ALL else ["sepsis-as-published" if as_published else experiment]
     try:
-        written = reproduce(
-            names, target, preset=preset, seeds=seeds, jobs=jobs, train_only=train_only, overwrite=overwrite
-        )
+        with unwinding():
+            written = reproduce(
+                names, target, preset=preset, seeds=seeds, jobs=jobs, train_only=train_only, overwrite=overwrite
+            )
     except Interrupted as error:
         complain(str(error))
         raise typer.Exit(stop_status()) from error

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
 
 import typer
 
+from countermax._core.interruption import raise_if_stopped
 from countermax.cli._faults import complain, report
 
 if TYPE_CHECKING:
@@ -37,8 +38,6 @@ def one_line_errors(command: Callable[Arguments, None]) -> Callable[Arguments, N
 
     @functools.wraps(command)
     def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
-        from countermax._core.interruption import raise_if_stopped
-
         try:
             with warnings.catch_warnings():
                 warnings.showwarning = lambda message, *_, **__: complain(str(message))
@@ -85,9 +84,7 @@ def words(text: str) -> list[str]:
 def show(what: Any) -> None:
     """Prints text, or anything that rich can draw."""
     from countermax._core.console import show as print_it
-    from countermax._core.interruption import raise_if_stopped
 
-    raise_if_stopped()
     print_it(what)
 
 

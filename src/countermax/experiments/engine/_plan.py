@@ -11,6 +11,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import wait
 from pathlib import Path
+from typing import Any
 
 from countermax._core.errors import InputError
 from countermax._core.files import remove_left_over, remove_unfinished
@@ -63,42 +64,56 @@ def run_plan(
     def note() -> str:
         return f"{finished} of {len(cells)} cells"
 
+    def count(done: float) -> None:
+        nonlocal finished
+        finished += 1
+        bar.update(done, note=note())
+
     work = sum((cell.cost for cell in pending), 0.0)
     with ProgressBar("starting", work or 1.0, progress, done=0.0 if pending else 1.0) as bar:
         bar.update(bar.done, note=note())
+        if jobs > 1:
+            bar.update(bar.done, label=f"{jobs} at once")
+            calls = [(experiments[cell.experiment], cell, store.folder, train_only) for cell in pending]
+            if _stopped_at_once(calls, jobs, lambda cell: count(bar.done + cell.cost)):
+                raise Interrupted(finished, len(cells))
+            return
         try:
-            if jobs == 1:
-                for cell in pending:
-                    before = bar.done
-                    bar.update(before, label=f"{cell.experiment}: {cell.name}")
-                    _work(experiments[cell.experiment], cell, store.folder, train_only, _advancing(bar, cell))
-                    finished += 1
-                    bar.update(before + cell.cost, note=note())
-                return
-            spawn = multiprocessing.get_context("spawn")
-            with ProcessPoolExecutor(jobs, mp_context=spawn, initializer=_end_with_parent) as pool:
-                futures = {
-                    pool.submit(_work, experiments[cell.experiment], cell, store.folder, train_only): cell
-                    for cell in pending
-                }
-                bar.update(bar.done, label=f"{jobs} at once")
-                try:
-                    for future in as_completed(futures):
-                        future.result()
-                        finished += 1
-                        bar.update(bar.done + futures[future].cost, note=note())
-                except BrokenProcessPool as error:
-                    raise InputError(
-                        "a process that computed a cell was killed, as happens where memory runs out; lower `jobs`. "
-                        "What was finished is stored, and the same command resumes from there"
-                    ) from error
-                except BaseException as error:
-                    pool.shutdown(wait=False, cancel_futures=True)
-                    if isinstance(error, KeyboardInterrupt):
-                        _end_processes()
-                    raise
+            for cell in pending:
+                before = bar.done
+                bar.update(before, label=f"{cell.experiment}: {cell.name}")
+                _work(experiments[cell.experiment], cell, store.folder, train_only, _advancing(bar, cell))
+                count(before + cell.cost)
         except KeyboardInterrupt:
             raise Interrupted(finished, len(cells)) from None
+
+
+def _stopped_at_once(calls: Sequence[tuple[Any, ...]], jobs: int, count: Callable[[Cell], None]) -> bool:
+    """Computes several cells at once, and says whether that was interrupted.
+
+    It says so instead of raising: an exception would keep the pool, and the pool its locks, until the process ends.
+    """
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=spawn, initializer=_end_with_parent) as pool:
+        futures = {}
+        try:
+            for call in calls:
+                futures[pool.submit(_work, *call)] = call[1]
+            for future in as_completed(futures):
+                future.result()
+                count(futures[future])
+        except KeyboardInterrupt:
+            _end_processes()  # which breaks the pool, so that it drops what is left to do
+            return True
+        except BrokenProcessPool as error:
+            raise InputError(
+                "a process that computed a cell was killed, as happens where memory runs out; lower `jobs`. What was "
+                "finished is stored, and the same command resumes from there"
+            ) from error
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return False
 
 
 def _is_done(cell: Cell, store: Store) -> bool:

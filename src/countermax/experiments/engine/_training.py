@@ -53,10 +53,11 @@ def train(
     """
     record = context.folder / _TRAINED
     files = [context.folder / f"{index}.npz" for index in range(len(scores))]
+    checkpoint = context.folder / "checkpoint.npz"
     found = _found(recipe, record, files)
     if found is not None:
+        checkpoint.unlink(missing_ok=True)  # of a process that was killed after another one had finished
         return found
-    checkpoint = context.folder / "checkpoint.npz"
     start = time.perf_counter()
     each_pairs = pairs if isinstance(pairs, Sequence) else [pairs] * len(scores)
     options = recipe.fit_options()
