@@ -45,10 +45,10 @@ def _section(experiment: AbstractExperiment, stored: Mapping[str, Result], store
     """What the experiment shows; a plan that was stopped may lack a cell without which there is nothing to show."""
     try:
         return experiment.section(stored)
-    except KeyError as error:
+    except (LookupError, ArithmeticError, ValueError) as error:  # the contents of cells have been checked
         raise InputError(
-            f"{store.folder} lacks {error} of {experiment.name}, without which nothing can be drawn; the command that "
-            "made the folder computes what is missing"
+            f"{store.folder} lacks cells of {experiment.name} without which nothing can be drawn, it has only "
+            f"{', '.join(stored)}; the command that made the folder computes what is missing"
         ) from error
 
 
