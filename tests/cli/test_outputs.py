@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from countermax.cli import app
 from countermax.experiments import EXPERIMENTS
+from countermax.experiments.engine import _plan
 
 COMPARE = ["compare", "--p", "0.3,0.7", "--q", "0.5,0.5", "--observed", "0"]
 TABLE = ["--outcome", "status", "--factual", "p_", "--counterfactual", "q_"]
@@ -66,8 +67,9 @@ FOREIGN = "which is not"
         (["reproduce", "squares", "--out", "."], FOREIGN),
     ],
 )
-def test_what_would_be_lost_is_refused_and_stays(folder, arguments, words):
+def test_what_would_be_lost_is_refused_and_stays(folder, arguments, words, monkeypatch):
     before = contents(folder)
+    monkeypatch.setattr(_plan, "_work", lambda *_: pytest.fail("it could have been refused before any work"))
     result = run(*arguments)
     assert result.exit_code == 2, result.output
     assert words in result.stderr

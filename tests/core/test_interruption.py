@@ -27,6 +27,10 @@ UNWOUND = (
     "    except KeyboardInterrupt:\n        print('put in order', flush=True)\n"
     "        os._exit(interruption.stop_status())\n"
 )
+LOST = (
+    "class Lost:\n    def __del__(self):\n        print('ready', flush=True)\n        time.sleep(30)\n\n"
+    + UNWOUND.replace("busy()", "Lost()")
+)
 INSISTING = (
     "with interruption.unwinding():\n    busy()\n    time.sleep(0.7)\n    busy('once more')\n    print('went on')\n"
 )
@@ -50,7 +54,8 @@ def test_a_signal_ends_a_command_whoever_catches_exceptions_and_leaves_nothing(n
 
 
 def test_what_has_to_be_put_in_order_is_and_a_lost_exception_comes_back(tmp_path):
-    assert run(UNWOUND, tmp_path, signal.SIGTERM) == (143, "put in order\n", "")
+    for code in (UNWOUND, LOST):
+        assert run(code, tmp_path, signal.SIGTERM) == (143, "put in order\n", "")
 
 
 def test_a_second_signal_ends_what_the_first_one_did_not(tmp_path):

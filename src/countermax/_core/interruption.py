@@ -9,9 +9,11 @@ asked, and what takes long looks again.
 import contextlib
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from types import FrameType
+from typing import Any
 
 _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 _ECHO = 0.5  # seconds in which a second signal is the first one again: terminals and wrappers both pass it on
@@ -48,6 +50,11 @@ def listen(clean_up: Callable[[], None]) -> None:
             os.write(2, (_SHOW_CURSOR if os.isatty(2) else b"") + _LAST_WORDS)
         os._exit(stop_status())
 
+    def tell(lost: Any) -> None:
+        if not isinstance(lost.exc_value, Stopped):
+            sys.__unraisablehook__(lost)
+
+    sys.unraisablehook = tell  # what is heeded in the end need not be reported as lost
     for number in _SIGNALS:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, heed)

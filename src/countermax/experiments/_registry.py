@@ -6,7 +6,14 @@ from pathlib import Path
 from countermax._core.errors import InputError
 from countermax._core.files import writable_folder
 from countermax._core.memory import check_memory
-from countermax.experiments.engine import AbstractExperiment, Store, checked_preset, run_plan, write_documents
+from countermax.experiments.engine import (
+    AbstractExperiment,
+    Store,
+    check_page,
+    checked_preset,
+    run_plan,
+    write_documents,
+)
 from countermax.experiments.sepsis import Sepsis, SepsisAsPublished
 from countermax.experiments.synthetic import Couplings, Maximality, Table1
 from countermax.experiments.trajectories import Trajectories
@@ -48,6 +55,7 @@ def reproduce(
         raise InputError(f"`seeds` must be at least 1, got {seeds}")
     check_memory(f"{seeds} seeds", (seeds or 0) * _SEED_BYTES, "lower `seeds`")
     store = Store(writable_folder(out))
+    check_page(store, overwrite=overwrite or train_only)
     cells = [cell for name in names for cell in EXPERIMENTS[name].cells(checked_preset(preset), seeds)]
     run_plan(EXPERIMENTS, cells, store, jobs=jobs, train_only=train_only, progress=progress)
     return [] if train_only else write_documents(EXPERIMENTS, store, overwrite=overwrite)

@@ -12,6 +12,8 @@ from countermax.experiments.engine._base import AbstractExperiment, Result, Sect
 from countermax.experiments.engine._store import Record, Store
 from countermax.report import Block, Grid, Heading, Paragraph, Picture, Preformatted, write_report
 
+_PAGE = "index.html"
+
 
 def write_documents(
     experiments: Mapping[str, AbstractExperiment], store: Store, *, overwrite: bool = False
@@ -33,12 +35,18 @@ def write_documents(
             pictures[name] = plotting.picture(figure)
             content[store.folder / "figures" / f"{name}.png"] = pictures[name]
             content[store.folder / "figures" / f"{name}.pdf"] = plotting.picture(figure, ".pdf")
-    page = store.folder / "index.html"
+    page = store.folder / _PAGE
     for folder in ("sheets", "figures"):
         writable_folder(store.folder / folder)
     check_outputs([Output("reproduce", path, kind_of(path)) for path in (*content, page)], overwrite=overwrite)
     written = [write_atomically(path, each) for path, each in content.items()]
     return [*written, _write_page(page, sections, pictures, records)]
+
+
+def check_page(store: Store, *, overwrite: bool) -> None:
+    """Refuses a folder whose `index.html` is not ours, before hours of work that would end at it."""
+    page = store.folder / _PAGE
+    check_outputs([Output("reproduce", page, kind_of(page))], overwrite=overwrite)
 
 
 def _section(experiment: AbstractExperiment, stored: Mapping[str, Result], store: Store) -> Section:
