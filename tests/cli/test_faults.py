@@ -44,6 +44,7 @@ NOT_UTF8 = UnicodeDecodeError("utf-8", b"caf\xe9", 3, 4, "unexpected end of data
         (UnicodeEncodeError("utf-8", "\udcff", 0, 1, "surrogates not allowed"), 2, "must be valid UTF-8"),
         (FileNotFoundError(2, "No such file or directory", "there.csv"), 2, "there.csv: no such file or directory"),
         (KeyboardInterrupt(), 130, "countermax: interrupted"),
+        (KeyboardInterrupt("stopped at step 7"), 130, "countermax: stopped at step 7"),
     ],
 )
 def test_anything_unexpected_is_one_line(error, status, message, monkeypatch):

@@ -22,10 +22,9 @@ def want_traceback(wanted: bool) -> None:
 
 def report(error: BaseException) -> int:
     """Prints what went wrong, as one line; returns the exit status."""
-    stopped = isinstance(error, KeyboardInterrupt) or was_asked_to_stop()
     if _wanted or os.environ.get(_VARIABLE, "0") not in ("", "0"):
         sys.stderr.write("".join(traceback.format_exception(error)))
-    line, status = ("interrupted", stop_status()) if stopped else _in_words(error)
+    line, status = _in_words(error)
     complain(line)
     return status
 
@@ -37,6 +36,8 @@ def complain(line: str) -> None:
 
 def _in_words(error: BaseException) -> tuple[str, int]:
     text = str(error)
+    if isinstance(error, KeyboardInterrupt) or was_asked_to_stop():  # whatever the exception became on its way
+        return text if text and isinstance(error, KeyboardInterrupt) else "interrupted", stop_status()
     if isinstance(error, InputError) or (isinstance(error, ImportError) and "pip install" in text):
         return text, _BAD_INPUT
     if isinstance(error, OSError):
