@@ -103,7 +103,7 @@ def test_what_is_wrong_with_arrays_is_named_by_state_and_action():
         broken(transitions=negative)
     with pytest.raises(InputError, match="state 4, action 2 sums to 0; if the action cannot be taken there"):
         broken(transitions=empty)
-    with pytest.raises(InputError, match=r"next state \d: `rewards` must be finite, got nan"):
+    with pytest.raises(InputError, match=r"next state \d: `rewards` must be finite, and lie within .*, got nan"):
         broken(rewards=np.full(5, np.nan))
     with pytest.raises(InputError, match=r"`transitions` must be \[state, action.*set `action_axis` to 0"):
         broken(transitions=transitions.transpose(1, 0, 2))

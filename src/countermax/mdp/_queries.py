@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from countermax._core.errors import InputError
+from countermax.mdp._arrays import as_integers, shortened
 from countermax.mdp._process import FiniteMDP
 
 
@@ -30,9 +31,10 @@ class Query(NamedTuple):
 
     def outcome_of(self, next_state: int) -> int:
         """The position of a state among the outcomes."""
-        position = int(np.searchsorted(self.successors, next_state))
-        if position == len(self.successors) or self.successors[position] != next_state:
-            raise InputError(f"`next_state` must be reachable from state {self.state}, got {next_state}")
+        wanted = int(as_integers("next_state", next_state))
+        position = int(np.searchsorted(self.successors, wanted))
+        if position == len(self.successors) or self.successors[position] != wanted:
+            raise InputError(f"`next_state` must be reachable from state {self.state}, got {shortened(next_state)}")
         return position
 
 

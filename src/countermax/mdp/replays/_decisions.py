@@ -14,10 +14,11 @@ from countermax._core.extras import import_pandas
 from countermax._core.results import AbstractResult, plain
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, name_of
-from countermax.mdp._arrays import Floats, Ints, Values, spoken
+from countermax.mdp._arrays import Floats, Ints, Values, as_whole
+from countermax.mdp._labels import spoken
 from countermax.mdp._process import MODEL_GIVEN, FiniteMDP, as_discount
 from countermax.mdp.log import EpisodeLog, check_single, steps_of
-from countermax.mdp.policies import as_policy, usual_policy
+from countermax.mdp.policies import as_policy, deterministic, usual_policy
 from countermax.mdp.replays._bounds import backward
 from countermax.mdp.replays._exact import forward
 from countermax.mdp.replays._questions import TransitionCoupling
@@ -86,7 +87,7 @@ class Decisions(AbstractResult):
         Args:
             most: How many decisions to show.
         """
-        first = self.decisions[:most]
+        first = self.decisions[: as_whole("most", most, least=1)]
         return plotting.draw_effects(
             [f"{each.step}: {self.action_names[each.other_action]}" for each in first],
             {self.coupling: np.array([each.effect for each in first])},
@@ -150,7 +151,7 @@ def single_decisions(
             return rest[state]
         action = np.where(step[copy] == now, other[copy], actions[now])
         known = mdp.allowed[state, action]
-        return np.where(known[:, None], np.eye(mdp.num_actions)[action], rest[state])
+        return np.where(known[:, None], deterministic(action, mdp.num_actions), rest[state])
 
     factor, rows = as_discount(mdp, discount), TransitionCoupling.exact(mdp, coupling, outcomes)
     observed = float(log.returns(factor)[0])

@@ -16,6 +16,7 @@ from rich.console import Group
 from scipy import sparse
 
 from countermax._core.extras import import_pandas
+from countermax._core.memory import check_memory
 from countermax._core.progress import ProgressBar
 from countermax._core.results import AbstractResult, plain
 from countermax.couplings import AbstractCoupling, name_of
@@ -165,6 +166,12 @@ def forward(
     mdp = coupling.mdp
     steps = steps_of(log, horizon)
     factor = as_discount(mdp, discount)
+    if path:
+        check_memory(
+            f"the paths of {len(log)} episodes over {mdp.num_states} states and {steps} steps",
+            16 * len(log) * mdp.num_states * (steps + 1),
+            "leave out `path`, or lower `horizon`",
+        )
     known = AnswerCache(coupling, facts_of(mdp, log))
     at_once = max(1, _CELLS_AT_ONCE // mdp.num_states)
     parts = []

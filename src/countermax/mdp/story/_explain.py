@@ -5,10 +5,11 @@ from collections.abc import Hashable, Mapping
 import numpy as np
 
 from countermax._core.errors import InputError
-from countermax._core.labels import listed, text_of
+from countermax._core.labels import identity, listed, reader
 from countermax.bounds import Bounds
-from countermax.mdp._arrays import Floats, Values, as_floats, spoken
+from countermax.mdp._arrays import MOST_REWARD, Floats, Values, as_floats, one_hot, shortened
 from countermax.mdp._couplings import Couplings, chosen_couplings
+from countermax.mdp._labels import spoken
 from countermax.mdp._process import FiniteMDP, as_discount
 from countermax.mdp.log import EpisodeLog, steps_of
 from countermax.mdp.policies import as_policy
@@ -88,13 +89,18 @@ def explain(
 
 
 def _find_episode(log: EpisodeLog, episode: Hashable) -> int:
-    """The position of an episode, by the rule for labels: 2, 2.0 and the text "2" are one name."""
+    """The position of an episode, by the rule for labels: 2 and 2.0 are one name, the text "2" is another."""
     names = [log.name_of(position) for position in range(len(log))]
-    wanted = text_of(episode)
+    try:
+        wanted = identity(reader(names)(episode))
+    except TypeError:
+        wanted = None
     for position, name in enumerate(names):
-        if wanted in (text_of(name), str(name)):
+        if identity(name) == wanted:
             return position
-    raise InputError(f"`episode` must be in the log ({listed(names)}), got {listed([episode])}")
+    alike = [name for name in names if str(name) == str(episode)]
+    hint = f"; {listed(alike[:1])} is there, but a text never equals a number" if alike else ""
+    raise InputError(f"`episode` must be in the log ({listed(names)}), got {listed([episode])}{hint}")
 
 
 def _path(replayed: Replay) -> Floats:
@@ -109,17 +115,19 @@ def _as_features(
         often = np.bincount(log.last_states[mdp.absorbing[log.last_states]], minlength=mdp.num_states)
         chosen = np.argsort(-often, kind="stable")[:_MOST_ENDS]
         found = {
-            spoken("state", int(end), mdp.state_names): np.eye(mdp.num_states)[end] for end in chosen if often[end]
+            spoken("state", int(end), mdp.state_names): one_hot(int(end), mdp.num_states)
+            for end in chosen
+            if often[end]
         }
         if not found:
             raise InputError("`features` must be given: no episode of this log comes to an end of the process")
     else:
-        found = {name: as_floats(f"features[{name!r}]", values) for name, values in features.items()}
+        found = {str(name): as_floats(f"features[{name!r}]", values) for name, values in features.items()}
     for name, values in found.items():
-        if values.shape != (mdp.num_states,) or not np.isfinite(values).all():
+        if values.shape != (mdp.num_states,) or not (np.abs(values) <= MOST_REWARD).all():
             raise InputError(
                 f"`features[{name!r}]` must have one finite number for each of {mdp.num_states} states, "
-                f"got shape {values.shape}"
+                f"got {shortened(features[name] if features else values)}"
             )
     if not found:
         raise InputError("`features` must name at least one")

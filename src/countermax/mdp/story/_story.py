@@ -15,6 +15,7 @@ from countermax._core.console import add_line, listing
 from countermax._core.extras import import_pandas
 from countermax._core.results import AbstractResult, plain
 from countermax.bounds import Bounds
+from countermax.mdp._couplings import column_names
 from countermax.mdp._process import MODEL_GIVEN
 from countermax.mdp.replays import Decisions
 
@@ -79,10 +80,10 @@ class Story(AbstractResult):
             "feature": list(self.features) * len(lower),
             "observed": seen.ravel(),
         }
-        columns |= {
-            f"counterfactual_{name.replace(' ', '_')}": each.ravel() for name, each in self.counterfactual.items()
-        }
-        columns |= {"counterfactual_lower": lower.ravel(), "counterfactual_upper": upper.ravel()}
+        bounds = {"counterfactual_lower": lower.ravel(), "counterfactual_upper": upper.ravel()}
+        names = column_names("counterfactual_", self.counterfactual, bounds)
+        columns |= zip(names, (each.ravel() for each in self.counterfactual.values()), strict=True)
+        columns |= bounds
         return import_pandas().DataFrame(columns)
 
     def to_dict(self) -> dict[str, Any]:
