@@ -1,4 +1,4 @@
-"""States, actions and episodes are labels: in frames the value, in files the exact text; never positions by accident."""
+"""States, actions and episodes are labels: in frames the value, in files the exact text; never a position instead."""
 
 import numpy as np
 import pandas as pd
@@ -60,9 +60,7 @@ def test_importance_sampling_of_a_logs_own_policy_is_its_return_in_whatever_orde
 
 def test_numbers_beside_names_in_words_are_refused_not_taken_for_positions():
     frame, decisions, _ = chain_and_its_policy(int)
-    with pytest.raises(
-        InputError, match=r"`state` must be one of '0', '1', '10', .*, got 1; a number is no name, and no"
-    ):
+    with pytest.raises(InputError, match=r"`state` must be one of '0', '1', '10', .*, got 1; a number is no name"):
         EpisodeLog.from_frame(frame, state_names=AS_TEXT)
     named = EpisodeLog.from_frame(chain_and_its_policy(str)[0], state_names=AS_TEXT, num_actions=2)
     with pytest.raises(InputError, match="`state` must be one of .*, got 0; a number is no name, and no position"):
@@ -71,9 +69,7 @@ def test_numbers_beside_names_in_words_are_refused_not_taken_for_positions():
 
 def test_text_beside_numbers_and_text_without_names_are_refused():
     frame, _, _ = chain_and_its_policy("{:02}".format)
-    with pytest.raises(
-        InputError, match=r"`state` must be one of 0, 1, .*, got '01'; 1 is a label, but a number never"
-    ):
+    with pytest.raises(InputError, match=r"`state` must be one of 0, 1, .*, got '01'; 1 is a label, but a number"):
         EpisodeLog.from_frame(frame, state_names=range(NUM_STATES))
     with pytest.raises(InputError, match="`state` must hold whole numbers, or give `state_names`, got '01'"):
         EpisodeLog.from_frame(frame)
@@ -127,9 +123,7 @@ def test_names_may_be_given_in_another_order_and_more_than_occur(tmp_path):
     read = read_log_and_policy(*paths, state_names=names, action_names=["1", "0"])
     assert read.log.state_names == tuple(names)
     np.testing.assert_allclose(read.policy[1:, ::-1], behaviour[[int(name) for name in AS_TEXT]])
-    with pytest.raises(
-        InputError, match=r"steps\.csv: row 0 .*`state` must be one of 0, .*, got '1'; 1 is a label, but"
-    ):
+    with pytest.raises(InputError, match=r"row 0 .*`state` must be one of 0, .*, got '1'; 1 is a label, but"):
         read_log_and_policy(*paths, state_names=range(NUM_STATES))
 
 

@@ -98,7 +98,7 @@ def test_empty_episodes_and_wrong_arrays_are_refused():
         ({"actions": np.array([[0, -1], [0, -1]])}, r"`actions` must lie in 0\.\.1, got -1 in episode 0, step 1"),
         (
             {"rewards": np.full((2, 2), np.nan)},
-            r"`rewards` must be finite, and lie within 1e\+100, got nan in episode 0, step 0",
+            "`rewards` must be finite, and lie within .*, got nan in episode 0, step 0",
         ),
         ({"states": np.zeros((2, 2), int)}, r"`states` must have shape \(2, 3\), got \(2, 2\)"),
     ):

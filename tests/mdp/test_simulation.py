@@ -103,7 +103,7 @@ def test_impossible_simulations_are_refused():
         (0, 2, "`num_episodes` must be at least 1, got 0"),
         (2, 0, r"`horizon` must lie in 1\.\.1000000, got 0"),
         (2, 10**9, r"`horizon` must lie in 1\.\.1000000, got 1000000000"),
-        (10**9, 20, r"1000000000 episodes of 20 steps would need about .* TB of memory.*; lower `num_episodes` or"),
+        (10**12, 20, r"1000000000000 episodes of 20 steps would need about .* TB of memory.*; lower `num_episodes` or"),
         (2.5, 20, "`num_episodes` must be a whole number and be at least 1, got 2.5"),
     ):
         with pytest.raises(InputError, match=message):

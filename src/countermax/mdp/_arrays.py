@@ -21,6 +21,7 @@ MOST_REWARD = 1e100
 """Squares of sums of such rewards are still finite."""
 
 _MOST_STEPS = 10**6  # a recursion takes at least microseconds for each step
+_MOST_WHOLE = 2**62
 _MOST_SHOWN = 60  # characters of a value in a message
 
 
@@ -28,7 +29,7 @@ def as_floats(name: str, values: Values) -> Floats:
     """Numbers in double precision; text is not read as numbers."""
     array = _as_array(name, values, "numbers")
     try:
-        if array.dtype == object and not any(isinstance(each, str | bytes) for each in array.flat):
+        if array.dtype == object and not any(each is None or isinstance(each, str | bytes) for each in array.flat):
             array = array.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"`{name}` must hold numbers, got {shortened(values)}") from error
@@ -118,9 +119,11 @@ def as_start(start: Values, num_states: int) -> Floats:
     if bad.any():
         state = int(bad.argmax())
         raise InputError(f"`start` must be finite and not negative, got {probs[state]:g} for state {state}")
-    if not abs(probs.sum() - 1) <= SUM_TOLERANCE:
-        raise InputError(f"`start` must sum to one, got {probs.sum():.6g}")
-    return probs / probs.sum()
+    with np.errstate(over="ignore"):  # told below, in words
+        total = probs.sum()
+    if not abs(total - 1) <= SUM_TOLERANCE:
+        raise InputError(f"`start` must sum to one, got {total:.6g}")
+    return probs / total
 
 
 def one_hot(place: int, size: int) -> Floats:
@@ -137,7 +140,7 @@ def as_whole(name: str, value: Any, *, least: int, most: int | None = None) -> i
         number = operator.index(value)
     except TypeError:
         raise InputError(f"`{name}` must be a whole number and {limits}, got {shortened(value)}") from None
-    if isinstance(value, bool) or number < least or (most is not None and number > most):
+    if isinstance(value, bool) or not least <= number <= (_MOST_WHOLE if most is None else most):
         raise InputError(f"`{name}` must {limits}, got {shortened(value)}")
     return number
 

@@ -144,7 +144,7 @@ def _numbers(frame: "pd.DataFrame", column: str) -> Floats:
     values = frame[column]
     try:
         numbers = import_pandas().to_numeric(values, errors="coerce").to_numpy(np.float64, na_value=np.nan)
-    except (TypeError, ValueError):  # lists, say, or complex numbers
+    except (TypeError, ValueError, OverflowError):  # lists, say, or complex numbers
         raise InputError(f"`{column}` must hold finite numbers, got {values.dtype} like {_shown(values, 0)}") from None
     bad = ~np.isfinite(numbers)
     if bad.any():

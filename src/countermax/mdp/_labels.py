@@ -94,7 +94,11 @@ def shared_names(columns: Sequence[tuple[str, "pd.Series"]]) -> Names:
     found: dict[Hashable, Hashable] = {}
     kinds: dict[str, str] = {}
     for called, column in columns:
-        for value in coded(column).distinct:
+        try:
+            read = coded(column)
+        except InputError as error:
+            raise InputError(f"{called}: {error}") from error
+        for value in read.distinct:
             found.setdefault(identity(value), value)
             kinds.setdefault(identity(value)[0], f"{listed([value])} in {called}")
     if len(kinds) > 1:

@@ -80,7 +80,7 @@ class FiniteMDP:
     def __post_init__(self) -> None:
         for name, check in _CHECKS.items():
             value = getattr(self, name)
-            if value is not None:
+            if value is not None or name != "counts":
                 frozen: NDArray = np.array(check(name, value))
                 frozen.setflags(write=False)
                 object.__setattr__(self, name, frozen)
@@ -275,7 +275,7 @@ def _check(mdp: FiniteMDP) -> None:
             raise InputError(f"`{name}` must have shape {shape}, got {value.shape}")
     as_names("state_names", mdp.state_names, num_states)
     as_names("action_names", mdp.action_names, num_actions)
-    as_discount(mdp, mdp.discount)
+    checked_discount(mdp.discount)
     as_start(mdp.start, num_states)
     as_indices("successors", mdp.successors, num_states)
     check_rows(

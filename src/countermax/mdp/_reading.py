@@ -79,7 +79,7 @@ def _read_parquet(source: Path, wanted: Sequence[str], check: Check) -> "pd.Data
         raise InputError(f"Parquet needs pyarrow: {error}; or write CSV") from error
     import_pandas()
     try:
-        with source.open("rb") as opened, pyarrow.parquet.ParquetFile(opened) as file:
+        with source.open("rb") as opened, pyarrow.parquet.ParquetFile(opened, page_checksum_verification=True) as file:
             names = file.schema_arrow.names
             check(names)
             kept = [name for name in wanted if name in names]

@@ -18,6 +18,7 @@ from countermax.mdp._arrays import (
     as_floats,
     as_indices,
     as_mask,
+    as_whole,
     check_sizes,
 )
 
@@ -94,8 +95,7 @@ def entries_of_dense(
     action_axis: int,
 ) -> tuple[TransitionList, tuple[int, int]]:
     """The entries of full arrays that are not zero, still unchecked, and the numbers of states and actions."""
-    if action_axis not in (0, 1):
-        raise InputError(f"`action_axis` must be 0 or 1, got {action_axis}")
+    as_whole("action_axis", action_axis, least=0, most=1)
     array = as_floats("transitions", transitions)
     if array.ndim != 3 or array.shape[2] != array.shape[1 - action_axis] or array.size == 0:
         layout = "[action, state, next state]" if action_axis == 0 else "[state, action, next state]"
@@ -112,9 +112,10 @@ def entries_of_dense(
             "`rewards` must be given for each transition, for each state and action, or for each next state, "
             f"got shape {np.asarray(rewards).shape} beside transitions of shape {np.asarray(transitions).shape}"
         )
-    seen = None if counts is None else np.moveaxis(as_floats("counts", counts), action_axis, 1)
-    if seen is not None and seen.shape != array.shape:
-        raise InputError(f"`counts` must have the shape of `transitions`, got {np.asarray(counts).shape}")
+    seen = None if counts is None else as_floats("counts", counts)
+    if seen is not None and seen.shape != np.shape(transitions):
+        raise InputError(f"`counts` must have the shape of `transitions`, got {seen.shape}")
+    seen = None if seen is None else np.moveaxis(seen, action_axis, 1)
     there = np.ones(array.shape[:2], bool) if allowed is None else as_booleans("allowed", allowed)
     if there.shape != array.shape[:2]:
         raise InputError(f"`allowed` must be [state, action] of shape {array.shape[:2]}, got {there.shape}")

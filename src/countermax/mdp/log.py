@@ -22,6 +22,7 @@ from countermax.mdp._arrays import (
     as_whole,
     checked_discount,
     plainly,
+    shortened,
 )
 from countermax.mdp._frames import LOG_COLUMNS, read_episodes
 from countermax.mdp._labels import Names, Space, as_names
@@ -265,8 +266,8 @@ def _check(log: EpisodeLog) -> None:
     ):
         if array.shape != shape:
             raise InputError(f"`{name}` must have shape {shape}, got {array.shape}")
-    if log.episodes is not None and len(log.episodes) != count:
-        raise InputError(f"`episodes` must name each of {count} episodes, got {len(log.episodes)}")
+    if log.episodes is not None and (not isinstance(log.episodes, tuple) or len(log.episodes) != count):
+        raise InputError(f"`episodes` must be a tuple that names each of {count}, got {shortened(log.episodes)}")
 
     def refuse(name: str, array: np.ndarray, bad: np.ndarray, rule: str) -> None:
         if bad.any():

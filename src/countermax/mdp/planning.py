@@ -13,7 +13,7 @@ from scipy.sparse import linalg
 
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
-from countermax.mdp._arrays import Floats, Values, as_finite, as_horizon, as_indices
+from countermax.mdp._arrays import Floats, Values, as_finite, as_horizon, as_indices, as_whole
 from countermax.mdp._process import FiniteMDP, as_discount
 from countermax.mdp.policies import as_policy, deterministic
 
@@ -52,6 +52,7 @@ def policy_iteration(mdp: FiniteMDP, *, actions: Values | None = None, most_roun
     """
     immediate = np.where(mdp.allowed, mdp.expected_rewards, -np.inf)
     current = immediate.argmax(axis=1) if actions is None else _as_actions(mdp, actions)
+    as_whole("most_rounds", most_rounds, least=1)
     everywhere = np.arange(mdp.num_states)
     for rounds in range(1, most_rounds + 1):
         values = policy_values(mdp, deterministic(current, mdp.num_actions))

@@ -40,7 +40,8 @@ def policy_rows(world: FiniteMDP | EpisodeLog, policy: Values, *, argument: str 
             f"`{argument}` must be finite and not negative, got {probs[state, action]:g} in "
             f"{named('state', state, world.state_names)}, {named('action', action, world.action_names)}"
         )
-    sums = probs.sum(axis=1)
+    with np.errstate(over="ignore"):  # told below, in words
+        sums = probs.sum(axis=1)
     off = ~(np.abs(sums - 1) <= SUM_TOLERANCE)
     if off.any():
         state = int(off.argmax())

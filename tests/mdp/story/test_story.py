@@ -87,3 +87,11 @@ def test_bad_input_is_named(as_users_call):
         explain(MDP, LOG, 0, POLICY, features={"short": [1.0]})
     with pytest.raises(InputError, match="at least one coupling"):
         explain(MDP, LOG, 0, POLICY, couplings={})
+
+
+def test_couplings_called_like_bounds_have_columns_of_their_own():
+    story = explain(MDP, LOG, 0, POLICY, features=FEATURES, couplings={"lower": "maximal", "upper": "gumbel-max"})
+    frame = story.to_frame()
+    np.testing.assert_array_equal(frame["counterfactual_lower"], story.bounds.lower.ravel())
+    np.testing.assert_array_equal(frame["counterfactual_lower_2"], story.counterfactual["lower"].ravel())
+    np.testing.assert_array_equal(frame["counterfactual_upper_2"], story.counterfactual["upper"].ravel())

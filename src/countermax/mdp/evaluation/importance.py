@@ -82,7 +82,10 @@ def importance_estimates(log: EpisodeLog, ratios: Float[np.ndarray, "n t"], *, d
 
 def effective_sample_size(ratios: Float[np.ndarray, "n t"]) -> float:
     """How many equally weighted episodes carry as much as these weights: the squared sum over the sum of squares."""
-    weights = as_finite("ratios", ratios)[:, -1]
+    array = as_finite("ratios", ratios)
+    if array.ndim != 2 or array.size == 0 or (array < 0).any():
+        raise InputError(f"`ratios` must be [episode, step] and not negative, got shape {array.shape}")
+    weights = array[:, -1]
     if not weights.any():
         return 0.0
     weights = weights / weights.max()  # whose squares are numbers

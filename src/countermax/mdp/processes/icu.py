@@ -40,7 +40,7 @@ def icu_sepsis(*, admissible_only: bool = False, discount: float = 1.0) -> ICUSe
     """
     folder = icu_sepsis_folder()
     try:
-        with np.load(folder / "dynamics.npz") as stored:
+        with (folder / "dynamics.npz").open("rb") as file, np.load(file) as stored:
             arrays = {name: as_finite(name, stored[name]) for name in _ARRAYS}
         _, *lines = (folder / "admissible_actions.txt").read_text().splitlines()
         transitions = arrays["tx_mat"]

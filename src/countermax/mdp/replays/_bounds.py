@@ -108,7 +108,8 @@ def backward(
     steps = steps_of(log, horizon)
     factor = as_discount(mdp, discount)
     gains = mdp.rewards if rewards is None else _as_shape("rewards", rewards, mdp.rewards.shape)
-    last = _as_shape("final", 0.0 if final is None else final, (len(log), mdp.num_states))
+    shape = (len(log), mdp.num_states)
+    last = np.zeros(shape) if final is None else _as_shape("final", final, shape, shape[1:])
     facts = facts_of(mdp, log)
     fill = _stable_fill(mdp, facts) if stable else greedy_fill(mdp, facts)
     task = _Task(mdp, choose, after, mdp.allowed if possible is None else possible, gains, factor, facts, fill)
@@ -122,14 +123,14 @@ def backward(
     return Bounds(*(np.concatenate(each) for each in zip(*parts, strict=True)))
 
 
-def _as_shape(name: str, values: Values, shape: tuple[int, ...]) -> Floats:
+def _as_shape(name: str, values: Values, *shapes: tuple[int, ...]) -> Floats:
+    """Numbers in the first of the shapes, from any of them or from one number."""
     array = as_finite(name, values)
     if not (np.abs(array) <= MOST_REWARD).all():
         raise InputError(f"`{name}` must lie within {MOST_REWARD:g}, got {np.abs(array).max():g}")
-    try:
-        return np.broadcast_to(array, shape)
-    except ValueError:
-        raise InputError(f"`{name}` must have shape {shape}, or one that spreads to it, got {array.shape}") from None
+    if array.shape not in ((), *shapes):
+        raise InputError(f"`{name}` must be a number or have shape {' or '.join(map(str, shapes))}, got {array.shape}")
+    return np.broadcast_to(array, shapes[0])
 
 
 class _Task(NamedTuple):

@@ -17,7 +17,7 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray
 
 from countermax._core.errors import InputError
 from countermax.couplings import AbstractCoupling, AbstractSampler
-from countermax.mdp._arrays import Floats, Ints, Values, as_indices, plainly
+from countermax.mdp._arrays import Floats, Ints, Values, as_indices, plainly, shortened
 from countermax.mdp._process import FiniteMDP
 from countermax.mdp.log import EpisodeLog
 
@@ -107,7 +107,7 @@ class TransitionCoupling:
         """
         if not isinstance(coupling, AbstractSampler):
             hint = "; make an instance of it" if isinstance(coupling, type) else ""
-            raise InputError(f"`coupling` must be a coupling, got {coupling!r}{hint}")
+            raise InputError(f"`coupling` must be a coupling, got {shortened(coupling)}{hint}")
         labels = _as_labels(mdp, outcomes)
         num_labels = int(labels.max()) + 1
         if coupling.num_outcomes not in (None, num_labels):

@@ -42,7 +42,7 @@ def explain(
         couplings: Couplings by name; steps and decisions are judged by the first. By default Gumbel-max and inverse
             CDF.
         features: What to follow over time: a number for each state, by name; probabilities and indicators read best. By
-            default the ends that episodes come to.
+            default the ends that episodes come to; where the log has no end of the process, their last states.
         outcomes: What each state is called as an outcome; see `replay`.
         horizon: How many steps; by default as many as the longest episode has.
         discount: Factor by which a reward is worth less one step later; by default the process's own; 1 for the plain
@@ -100,7 +100,7 @@ def _find_episode(log: EpisodeLog, episode: Hashable) -> int:
             return position
     alike = [name for name in names if str(name) == str(episode)]
     hint = f"; {listed(alike[:1])} is there, but a text never equals a number" if alike else ""
-    raise InputError(f"`episode` must be in the log ({listed(names)}), got {listed([episode])}{hint}")
+    raise InputError(f"`episode` must be in the log ({listed(names)}), got {shortened(episode)}{hint}")
 
 
 def _path(replayed: Replay) -> Floats:
@@ -112,22 +112,23 @@ def _as_features(
     mdp: FiniteMDP, log: EpisodeLog, features: Mapping[str, Values] | None
 ) -> tuple[tuple[str, ...], Floats]:
     if features is None:
-        often = np.bincount(log.last_states[mdp.absorbing[log.last_states]], minlength=mdp.num_states)
+        ended = mdp.absorbing[log.last_states]
+        often = np.bincount(log.last_states[ended if ended.any() else ...], minlength=mdp.num_states)
         chosen = np.argsort(-often, kind="stable")[:_MOST_ENDS]
         found = {
             spoken("state", int(end), mdp.state_names): one_hot(int(end), mdp.num_states)
             for end in chosen
             if often[end]
         }
-        if not found:
-            raise InputError("`features` must be given: no episode of this log comes to an end of the process")
+    elif not isinstance(features, Mapping):
+        raise InputError(f"`features` must have a number for each state, by name, got {shortened(features)}")
     else:
         found = {str(name): as_floats(f"features[{name!r}]", values) for name, values in features.items()}
     for name, values in found.items():
         if values.shape != (mdp.num_states,) or not (np.abs(values) <= MOST_REWARD).all():
             raise InputError(
                 f"`features[{name!r}]` must have one finite number for each of {mdp.num_states} states, "
-                f"got {shortened(features[name] if features else values)}"
+                f"got {shortened(values)}"
             )
     if not found:
         raise InputError("`features` must name at least one")
