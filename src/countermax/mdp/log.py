@@ -158,14 +158,16 @@ class EpisodeLog:
             self.rewards[episode, step],
         )
 
-    def returns(self, discount: float = 1.0) -> Float[np.ndarray, " n"]:
+    def returns(self, discount: float = 1.0, *, horizon: int | None = None) -> Float[np.ndarray, " n"]:
         """The discounted sum of each episode's rewards.
 
         Args:
             discount: Factor by which a reward is worth less one step later. A log has no process behind it, so the
                 default is 1, the plain return; hand in `mdp.discount` to compare with values of a process.
+            horizon: How many steps of each episode count; all of them by default.
         """
-        return self.rewards @ checked_discount(discount) ** np.arange(self.longest)
+        counted = self.rewards[:, : steps_of(self, horizon)]
+        return counted @ checked_discount(discount) ** np.arange(counted.shape[1])
 
     def select(self, episodes: Values) -> "EpisodeLog":
         """Some of the episodes, by position; with repeats they are a bootstrap sample."""
@@ -231,7 +233,7 @@ def _called(indices: Ints, names: Sequence[Hashable]) -> list[Hashable]:
 
 def steps_of(log: EpisodeLog, horizon: int | None) -> int:
     """The number of steps asked for, or as many as the longest episode has."""
-    return log.longest if horizon is None else as_horizon(horizon)
+    return log.longest if horizon is None else as_horizon(horizon, least=1)
 
 
 def check_single(log: EpisodeLog) -> None:

@@ -42,6 +42,10 @@ if TYPE_CHECKING:
 Model: TypeAlias = FiniteMDP | Callable[[EpisodeLog], FiniteMDP]
 
 _ANY_COUPLING = "any coupling"
+_STRAY = (
+    "{} lies outside the range over couplings: this coupling changes what happened even at steps that the policy "
+    "leaves as they were"
+)
 _NOTE = "The range over couplings takes the model as given: how well it was estimated is left out."
 
 
@@ -160,7 +164,8 @@ def evaluate_policy(
         model: How a process is learned from a log; or a process that is known and stays as it is.
         behaviour: [state, action]: what the log was made with, if known; by default frequencies.
         outcomes: What each state is called as an outcome; see `replay`.
-        horizon: How many steps an episode can have; by default as many as the longest has.
+        horizon: How many steps an episode can have; by default as many as the longest has. What episodes did later
+            counts for the model and the behaviour policy only.
         discount: Factor by which a reward is worth less one step later, in every estimate; by default the model's own.
             1 for the plain return.
         num_resamples: Number of resamples for the intervals; 0 for none.
@@ -192,21 +197,28 @@ def evaluate_policy(
             drawn.append(_estimates(task, chosen)[0])
             bar.advance(1)
     within, _ = restricted(process, task.target)
-    bounds = trajectory_bounds(process, log, within, horizon=task.horizon, discount=discount, progress=False)
+    each = trajectory_bounds(process, log, within, horizon=task.horizon, discount=discount, progress=False)
+    bounds = Bounds(float(each.lower.mean()), float(each.upper.mean()))
+    strays = [name for (kind, name), value in point.items() if kind == "counterfactual" and _outside(value, bounds)]
     return PolicyEvaluation(
         estimates=tuple(
             Estimate(name, kind, value, _interval([each[kind, name] for each in drawn], level))
             for (kind, name), value in point.items()
         ),
-        bounds=Bounds(float(bounds.lower.mean()), float(bounds.upper.mean())),
+        bounds=bounds,
         effective_sample_size=effective_sample_size(ratios),
         num_episodes=len(log),
         num_resamples=num_resamples,
         level=level,
         horizon=task.horizon,
         discount=as_discount(process, discount),
-        warnings=doubts(log, process, task.target, ratios, task.horizon),
+        warnings=(*doubts(log, process, task.target, ratios, task.horizon), *map(_STRAY.format, strays)),
     )
+
+
+def _outside(value: float | None, bounds: Bounds) -> bool:
+    room = 1e-9 * max(1.0, abs(bounds.lower), abs(bounds.upper))
+    return value is not None and not bounds.lower - room <= value <= bounds.upper + room
 
 
 def _check_sizes(task: "_Task", num_resamples: int) -> None:
@@ -243,11 +255,11 @@ def _estimates(task: _Task, chosen: Ints) -> tuple[dict[tuple[str, str], float |
     behaviour = estimate_policy(log) if task.behaviour is None else task.behaviour
     target, _ = restricted(process, task.target)
     ratios = importance_ratios(log, task.target, behaviour)
-    sampled = importance_estimates(log, ratios, discount=discount)
+    sampled = importance_estimates(log, ratios, discount=discount, horizon=horizon)
     planned = policy_values(process, target, horizon=horizon, discount=discount)[log.states[:, 0]].mean()
     robust = doubly_robust(process, log, target, ratios, horizon=horizon, discount=discount)
     found: dict[tuple[str, str], float | None] = {
-        ("observed", "observed return"): float(log.returns(discount).mean()),
+        ("observed", "observed return"): float(log.returns(discount, horizon=horizon).mean()),
         ("importance sampling", "ordinary importance sampling"): sampled.ordinary,
         ("importance sampling", "per-decision importance sampling"): sampled.per_decision,
         ("importance sampling", "weighted importance sampling"): sampled.weighted,
@@ -261,7 +273,7 @@ def _estimates(task: _Task, chosen: Ints) -> tuple[dict[tuple[str, str], float |
             process, once, target, coupling, outcomes=task.outcomes, horizon=horizon, discount=discount, progress=False
         )
         found["counterfactual", f"counterfactual, {name}"] = float(replayed.values @ times / times.sum())
-    return found, process, ratios
+    return found, process, ratios[:, :horizon]
 
 
 def _interval(resampled: list[float | None], level: float) -> Interval | None:

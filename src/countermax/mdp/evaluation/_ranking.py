@@ -148,7 +148,7 @@ def rank_episodes(
         policy: [state, action]: what would have been done.
         couplings: Couplings by name, the one to sort by first; by default Gumbel-max and inverse CDF.
         outcomes: What each state is called as an outcome; see `replay`.
-        horizon: How many steps; by default as many as the longest episode has.
+        horizon: How many steps, of what happened too; by default as many as the longest episode has.
         discount: Factor by which a reward is worth less one step later; by default the process's own.
         progress: Whether to show progress bars; by default if the output is a terminal.
     """

@@ -62,16 +62,21 @@ def importance_ratios(log: EpisodeLog, target: Values, behaviour: Values) -> Flo
     return ratios
 
 
-def importance_estimates(log: EpisodeLog, ratios: Float[np.ndarray, "n t"], *, discount: float) -> ImportanceEstimates:
+def importance_estimates(
+    log: EpisodeLog, ratios: Float[np.ndarray, "n t"], *, discount: float, horizon: int | None = None
+) -> ImportanceEstimates:
     """The target policy's value by importance sampling.
 
     Args:
         log: Episodes of the behaviour policy.
         ratios: Ratios of probabilities up to each step, from `importance_ratios`.
         discount: Factor by which a reward is worth less one step later; 1 for the plain return.
+        horizon: How many steps of each episode count; all of them by default.
     """
-    weights, returns = _as_ratios(log, ratios)[:, -1], log.returns(discount)
-    gains = log.rewards * discount ** np.arange(log.longest)
+    ratios = _as_ratios(log, ratios)[:, : steps_of(log, horizon)]
+    weights, returns = ratios[:, -1], log.returns(discount, horizon=horizon)
+    count = ratios.shape[1]
+    gains = log.rewards[:, :count] * discount ** np.arange(count)
     total = weights.sum()
     return ImportanceEstimates(
         float((weights * returns).mean()),

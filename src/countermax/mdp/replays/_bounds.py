@@ -3,7 +3,8 @@
 At each step a coupling may answer with any row `w` between 0 and `q / p_x`: all that the data say of it. Backwards from
 the last step, the best (the worst) such row from every state gives bounds for the value of a whole trajectory. The
 logged action in the logged state leads to the logged successor for certain. No coupling gives a value outside the
-bounds; some attain each, if they may differ from step to step.
+bounds if it leaves a world without intervention as it was (`Independent`, for one, does not); some attain each, if they
+may differ from step to step.
 """
 
 from collections.abc import Callable

@@ -112,7 +112,7 @@ def sample_replay(
         coupling: Any that can be drawn from.
         num_samples: Trajectories for each episode.
         outcomes: What each state is called as an outcome; see `replay`.
-        horizon: How many steps; by default as many as the longest episode has.
+        horizon: How many steps, of what happened too; by default as many as the longest episode has.
         discount: Factor by which a reward is worth less one step later; by default the process's own; 1 for the plain
             return.
         key: Consumed once.
@@ -149,7 +149,7 @@ def sample_replay(
     shape = (len(log), num_samples)
     return SampledReplay(
         episodes=tuple(log.name_of(each) for each in range(len(log))),
-        observed=log.returns(factor),
+        observed=log.returns(factor, horizon=steps),
         states=states.reshape(*shape, -1),
         actions=actions.reshape(*shape, -1),
         returns=returns.reshape(shape),

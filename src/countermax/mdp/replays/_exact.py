@@ -134,7 +134,7 @@ def replay(
         outcomes: What each state is called as an outcome. Two worlds agree where their outcomes have one label, so
             states that differ by the action alone (a treatment flag, say) deserve a common one; couplings that go by
             order (`InverseCDF`) take the order of the labels. By default each state is an outcome of its own.
-        horizon: How many steps; by default as many as the longest episode has.
+        horizon: How many steps, of what happened too; by default as many as the longest episode has.
         discount: Factor by which a reward is worth less one step later; by default the process's own; 1 for the plain
             return.
         path: Whether to keep the distributions of all times, not the last one only.
@@ -182,7 +182,7 @@ def forward(
     values, seconds = (np.concatenate([getattr(part, name) for part in parts]) for name in ("first", "second"))
     return Replay(
         episodes=tuple(log.name_of(each) for each in range(len(log))),
-        observed=log.returns(factor),
+        observed=log.returns(factor, horizon=steps),
         values=values,
         variances=np.maximum(seconds - values**2, 0),
         last=sparse.csr_array(sparse.vstack([part.last for part in parts])),

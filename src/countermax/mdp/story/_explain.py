@@ -44,7 +44,7 @@ def explain(
         features: What to follow over time: a number for each state, by name; probabilities and indicators read best. By
             default the ends that episodes come to; where the log has no end of the process, their last states.
         outcomes: What each state is called as an outcome; see `replay`.
-        horizon: How many steps; by default as many as the longest episode has.
+        horizon: How many steps, of what happened too; by default as many as the longest episode has.
         discount: Factor by which a reward is worth less one step later; by default the process's own; 1 for the plain
             return.
     """
@@ -53,7 +53,7 @@ def explain(
     probs = as_policy(mdp, policy)
     names, scores = _as_features(mdp, log, features)
     one, steps, factor = log.select([position]), steps_of(log, horizon), as_discount(mdp, discount)
-    length = int(one.lengths[0])
+    length = min(int(one.lengths[0]), steps)
     replays = {
         name: replay(
             mdp, one, probs, each, outcomes=outcomes, horizon=steps, discount=factor, path=True, progress=False
@@ -73,7 +73,7 @@ def explain(
         counterfactual={name: path @ scores for name, path in paths.items()},
         bounds=_feature_bounds(mdp, one, probs, scores, steps),
         discount=factor,
-        observed_return=float(one.returns(factor)[0]),
+        observed_return=float(one.returns(factor, horizon=steps)[0]),
         values={name: float(each.values[0]) for name, each in replays.items()},
         standard_deviations={name: float(np.sqrt(each.variances[0])) for name, each in replays.items()},
         value_bounds=Bounds(float(value_bounds.lower[0]), float(value_bounds.upper[0])),

@@ -35,7 +35,7 @@ class Story(AbstractResult):
     episode: Hashable
     features: tuple[str, ...]
     observed: Float[np.ndarray, "times f"]
-    """The features of the logged states, up to the end of the episode."""
+    """The features of the logged states, up to the end of the episode or of what was asked for."""
     counterfactual: Mapping[str, Float[np.ndarray, "all_times f"]]
     """By coupling: their probabilities, or means, under the other policy."""
     bounds: Bounds
@@ -154,7 +154,7 @@ def _findings(story: Story) -> Iterator[str]:
     least, most = story.value_bounds
     steps = len(story.given)
     spent = f"{steps} steps" if steps > 1 else "one step"
-    yield f"In {spent} the episode earned {story.observed_return:.3g} and ended in: {story.state_labels[-1]}."
+    yield f"In {spent} the episode earned {story.observed_return:.3g} and came to: {story.state_labels[-1]}."
     others = ", ".join(f"{other} {each:.3g}" for other, each in list(story.values.items())[1:])
     yield (
         f"Under the other policy it would have earned {value:.3g} on average by {name}"
