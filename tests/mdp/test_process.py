@@ -115,7 +115,7 @@ def test_what_is_wrong_with_arrays_is_named_by_state_and_action():
         broken(start=5)
     with pytest.raises(InputError, match=r"`absorbing` must lie in 0\.\.4, got 7"):
         broken(absorbing=[7])
-    with pytest.raises(InputError, match="`action_axis` must be 0 or 1"):
+    with pytest.raises(InputError, match=r"`action_axis` must lie in 0\.\.1, got 2"):
         broken(action_axis=2)
     with pytest.raises(InputError, match=r"`counts` must hold whole numbers, got 0\.5"):
         broken(counts=np.full(transitions.shape, 0.5))
