@@ -61,7 +61,7 @@ def test_explain_tells_one_story_or_ranks_all(files, tmp_path):
     picture = tmp_path / "ranking.png"
     shown = run("explain", log, "--policy", policy, "--most", 3, "--plot", picture)
     assert shown.exit_code == 0, shown.output
-    assert shown.stderr == f"{picture} shows the ranking; with --episode it would show one story\n"
+    assert f"{picture} shows the ranking; with --episode it would show one story" in shown.stderr
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert [line.split()[0] for line in shown.stdout.splitlines()[4:7]] == [str(row["episode"]) for row in ranked[:3]]
 

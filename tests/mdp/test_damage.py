@@ -179,6 +179,11 @@ def test_a_damaged_process_is_refused(change, message):
         (lambda: trajectory_bounds(MDP, LOG, POLICY, rewards=[0.0] * 4), "`rewards` must be a number or have shape"),
         (lambda: effective_sample_size(np.array([[np.nan]])), "`ratios` must hold finite numbers"),
         (lambda: query(MDP, 0, 0, 1).outcome_of(2.5), "`next_state` must be reachable from state 0, got 2.5"),
+        (
+            lambda: rank_episodes(MDP, LOG, POLICY, couplings=7),
+            "`couplings` must be words or files, or couplings by name",
+        ),
+        (lambda: rank_episodes(MDP, LOG, POLICY, couplings=[1]), r"couplings by name, got \[1\]"),
         (lambda: LOG.select([0.5]), "`episodes` must hold integers, got float64"),
         (lambda: EpisodeLog.from_frame({"state": [1]}), "`frame` must be a pandas dataframe, got dict"),
         (

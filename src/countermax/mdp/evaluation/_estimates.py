@@ -175,11 +175,10 @@ def evaluate_policy(
     """
     as_whole("num_resamples", num_resamples, least=0)
     check_level(level)
-    none_asked = couplings is not None and not couplings
     task = _Task(
         log=log,
         target=policy_rows(log, target, argument="target"),
-        couplings={} if none_asked else chosen_couplings(couplings),
+        couplings=chosen_couplings(couplings, none=True),
         model=model,
         behaviour=behaviour,
         outcomes=outcomes,
