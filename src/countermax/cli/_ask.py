@@ -48,6 +48,7 @@ def compare(
     """
     from countermax import comparison
     from countermax._core.errors import InputError
+    from countermax._core.labels import Written
 
     if logits and normalise:
         raise InputError("--logits and --normalise exclude each other: logits need not be normalised; drop one of them")
@@ -56,7 +57,7 @@ def compare(
     result = comparison.compare(
         numbers("--p", p),
         numbers("--q", q),
-        observed,
+        Written(observed),
         labels=None if labels is None else words(labels),
         score=None if score is None else numbers("--score", score),
         counterfactual_score=None

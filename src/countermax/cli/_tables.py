@@ -71,7 +71,7 @@ def counterfactuals(
         factual=_columns(factual),
         counterfactual=_columns(counterfactual),
         coupling=coupling,
-        labels=None if labels is None else words(labels),
+        labels=_labels(labels),
         score=_score(score),
         bounds=bounds,
         normalise=normalise,
@@ -120,7 +120,7 @@ def transitions(
         factual=_columns(factual),
         counterfactual=_columns(counterfactual),
         coupling=coupling,
-        labels=None if labels is None else words(labels),
+        labels=_labels(labels),
         score=_score(score),
         normalise=normalise,
         errors=errors,
@@ -134,6 +134,13 @@ def transitions(
         pictures={} if picture is None else {picture: result.plot},
         files={} if out is None else {out: lambda path: write_table(result.to_frame(), path)},
     )
+
+
+def _labels(text: str | None) -> list[str] | None:
+    """Labels that are read as the type of the outcome's column."""
+    from countermax._core.labels import Written
+
+    return None if text is None else [Written(word) for word in words(text)]
 
 
 def _columns(text: str) -> str | list[str] | dict[str, str]:
@@ -154,6 +161,7 @@ def _score(text: str | None) -> Any:
 
 def _by_label(parts: list[str], read: Callable[[str], Any]) -> dict[str, Any]:
     from countermax._core.errors import InputError
+    from countermax._core.labels import Written
 
     pairs = [word.partition("=") for word in parts]
     for label, equals, _ in pairs:
@@ -163,4 +171,4 @@ def _by_label(parts: list[str], read: Callable[[str], Any]) -> dict[str, Any]:
     for label in labels:
         if labels.count(label) > 1:
             raise InputError(f"each label must be given once, got {label!r} twice in {','.join(parts)!r}")
-    return {label: read(value.strip()) for label, (_, _, value) in zip(labels, pairs, strict=True)}
+    return {Written(label): read(value.strip()) for label, (_, _, value) in zip(labels, pairs, strict=True)}

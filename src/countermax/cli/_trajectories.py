@@ -73,7 +73,8 @@ def explain(
     most: Annotated[int, typer.Option(help="How many episodes of the ranking to show.")] = 20,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     plot: Annotated[
-        Path | None, typer.Option(help="Draw the story, or the ranking, into this file (.png, .pdf, .svg).")
+        Path | None,
+        typer.Option(help="Draw the story (without --episode the ranking) into this file (.png, .pdf, .svg)."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the story as a self-contained page (.html).")] = None,
     overwrite: Overwrite = False,
@@ -86,9 +87,12 @@ def explain(
     """
     from countermax import mdp
     from countermax._core.errors import InputError
+    from countermax._core.labels import Written
     from countermax.couplings import as_couplings
     from countermax.mdp.policies import restricted
 
+    if most < 1:
+        raise InputError(f"--most must be at least 1, got {most}")
     if episode is None and out is not None:
         raise InputError("--out must have an --episode beside it: a page tells one story")
     target = checked_target(plot)
@@ -102,8 +106,11 @@ def explain(
         ranking = mdp.rank_episodes(model, read.log, wanted, couplings=chosen, horizon=horizon, discount=discount)
         pictures = {} if target is None else {target: lambda: ranking.plot(most)}
         deliver(ranking, json=json, pictures=pictures, shown=ranking.listing(most))
+        if target is not None:
+            typer.echo(f"{target} shows the ranking; with --episode it would show one story", err=True)
         return
-    story = mdp.explain(model, read.log, episode, wanted, couplings=chosen, horizon=horizon, discount=discount)
+    name = Written(episode)
+    story = mdp.explain(model, read.log, name, wanted, couplings=chosen, horizon=horizon, discount=discount)
     deliver(
         story,
         json=json,

@@ -110,14 +110,17 @@ def as_couplings(
 
 def _by_own_name(couplings: list[str | Path]) -> Mapping[str, str | Path]:
     words = [str(each) for each in couplings]
-    twice = next((word for word in words if words.count(word) > 1), None)
+    names = [name_of(each) for each in couplings]
+    reserved = {name.lower() for name in (*_ORDER, *NAMES)}
+
+    def alone(name: str) -> bool:
+        return names.count(name) == 1 and name.lower() not in reserved and name not in words
+
+    own = [name if word in _NAME_OF or alone(name) else word for word, name in zip(words, names, strict=True)]
+    twice = next((word for word, name in zip(words, own, strict=True) if own.count(name) > 1), None)
     if twice is not None:
         raise InputError(f"`couplings` must differ from each other, got {twice!r} more than once")
-    names = [name_of(each) for each in couplings]
-    return {
-        word if name != _NAME_OF.get(word) and (name in _ORDER or names.count(name) > 1) else name: each
-        for word, name, each in zip(words, names, couplings, strict=True)
-    }
+    return dict(zip(own, couplings, strict=True))
 
 
 def _least_variance(score: NDArray[np.floating], other: NDArray[np.floating]) -> AbstractCoupling:
