@@ -16,7 +16,6 @@ from typer.testing import CliRunner
 from countermax import InputError
 from countermax.cli import app
 from countermax.tables import (
-    _files,
     _streaming,
     counterfactuals,
     counterfactuals_file,
@@ -24,6 +23,7 @@ from countermax.tables import (
     transitions_file,
     write_table,
 )
+from countermax.tables.files import _text
 
 LABELS = ["dead", "ill", "well"]
 ASK = {"outcome": "status", "factual": "p_", "counterfactual": "q_"}
@@ -110,7 +110,7 @@ def test_transitions_are_those_of_the_python_call(tmp_path, monkeypatch):
 
 
 def test_a_column_may_turn_out_to_be_something_else_than_it_first_seemed(tmp_path, monkeypatch):
-    monkeypatch.setattr(_files, "_BLOCK_BYTES", 512)
+    monkeypatch.setattr(_text, "BLOCK_BYTES", 512)
     frame = patients(40)
     frame["whole"] = [*range(39), 0.5]
     frame["late"] = [None] * 39 + ["text"]
