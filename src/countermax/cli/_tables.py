@@ -131,7 +131,7 @@ def _labels(text: str | None) -> list[str] | None:
 def _columns(text: str) -> str | list[str] | dict[str, str]:
     """The beginning of names, names, or names by label."""
     parts = words(text)
-    if "=" in text:
+    if "=" in text and not (len(parts) == 1 and text.endswith("=")):  # names may begin with P(X=
         return _by_label(parts, str)
     return parts if len(parts) > 1 else text
 
@@ -152,4 +152,8 @@ def _by_label(parts: list[str], read: Callable[[str], Any]) -> dict[str, Any]:
     for label, equals, _ in pairs:
         if not (label and equals):
             raise InputError(f"must be label=value,label=value,..., got {','.join(parts)!r}")
-    return {Written(label.strip()): read(value.strip()) for label, _, value in pairs}
+    labels = [label.strip() for label, _, _ in pairs]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise InputError(f"each label must be given once, got {label!r} twice in {','.join(parts)!r}")
+    return {Written(label): read(value.strip()) for label, (_, _, value) in zip(labels, pairs, strict=True)}

@@ -96,8 +96,9 @@ class RowAnswers(NamedTuple):
 
 
 def answer_rows(chunk: Chunk, coupling: AbstractCoupling, score: Floats | None, bounds: str) -> RowAnswers:
-    """Asks a coupling about some rows; `bounds` is one of `BOUNDS`."""
+    """Asks a coupling about some rows; `bounds` is one of `BOUNDS`. Rows without a finite answer become bad ones."""
     numbers = in_batches(_ask, (coupling, score, bounds), (chunk.log_p, chunk.log_q, chunk.x))
+    chunk.check(numbers, f"the coupling {type(coupling).__name__}")
     numbers[:, chunk.bad] = np.nan
     size = chunk.log_p.shape[1]
     last = len(numbers) - 1

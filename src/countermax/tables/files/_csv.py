@@ -86,9 +86,14 @@ class CsvTable(AbstractTableFile):
         wanted = self.names if self._wanted is None else self._wanted
         types = {name: pa.float64() if name in self._numbers else pa.string() for name in wanted}
         longest = int((ends - starts).max())
+        rows = pa.py_buffer(block.data)[int(starts[0]) :]
+        if block.data.startswith(
+            _text.BOM, starts[0]
+        ):  # of a cell, but Arrow would take it for the beginning of a file
+            rows = pa.py_buffer(b"\n" + rows.to_pybytes())
         try:
             table = csv.read_csv(
-                pa.BufferReader(pa.py_buffer(block.data)[int(starts[0]) :]),
+                pa.BufferReader(rows),
                 read_options=csv.ReadOptions(column_names=self.names, block_size=max(2**20, 4 * longest)),
                 parse_options=csv.ParseOptions(newlines_in_values=True),
                 convert_options=csv.ConvertOptions(
@@ -120,7 +125,8 @@ class CsvTable(AbstractTableFile):
                 if not _is_number(cells[place]):
                     raise InputError(
                         f"{where}: column {name!r} must hold numbers, and nothing where one is missing, got "
-                        f"{listed([cells[place]])}"
+                        f"{listed([cells[place]])}; if these are no probabilities, name the outcomes with `labels` "
+                        "(on the command line: --labels)"
                     ) from error
         raise InputError(f"cannot read {self.path}: {str(error).splitlines()[0]}") from error
 
