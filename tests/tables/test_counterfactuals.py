@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from countermax import Gadget2, GumbelMax, InputError, InverseCDF, Maximal, compare, save
 from countermax._core.labels import Written
 from countermax.couplings import Comonotone
-from countermax.tables import Predicted, counterfactuals
+from countermax.tables import Predicted, counterfactuals, effects, transitions
 
 LABELS = ["dead", "ill", "well"]
 SCORE = {"dead": 0.0, "ill": 1.0, "well": 2.0}
@@ -356,11 +356,15 @@ def test_bad_input_says_what_to_do(case, library, as_users_call):
 
 def test_frames_that_cannot_be_read_are_refused():
     frame = pd.DataFrame(patients())
-    twice = pd.concat([frame, frame[["p_ill"]]], axis=1)
-    with pytest.raises(InputError, match="2 columns are called 'p_ill'; rename them"):
-        counterfactuals(twice, **ASK)
-    elsewhere = pd.concat([frame, frame[["id"]]], axis=1)  # a double that nobody asks about is kept
-    assert list(counterfactuals(elsewhere, **ASK).columns).count("id") == 2
+    for double in ("p_ill", "status", "id"):
+        twice = pd.concat([frame, frame[[double]]], axis=1)
+        for ask in (counterfactuals, transitions, lambda *given, **options: effects(*given, **options, score=SCORE)):
+            for given in (
+                twice,
+                pa.Table.from_arrays([*pa.Table.from_pandas(frame), [1] * 7], [*frame.columns, double]),
+            ):
+                with pytest.raises(InputError, match=f"must have each column once, but has '{double}' twice; rename"):
+                    ask(given, **ASK)
     with pytest.raises(InputError, match="several levels; flatten them"):
         counterfactuals(pd.concat({"a": frame}, axis=1), **ASK)
     with pytest.raises(InputError, match="got LazyFrame; collect"):
