@@ -5,13 +5,15 @@ from pathlib import Path
 
 from countermax._core.errors import InputError
 from countermax._core.files import writable_folder
+from countermax.experiments.coverage import Coverage
 from countermax.experiments.engine import AbstractExperiment, Store, checked_preset, run_plan, write_documents
 from countermax.experiments.sepsis import Sepsis, SepsisAsPublished
 from countermax.experiments.synthetic import Couplings, Maximality, Table1
 from countermax.experiments.trajectories import Trajectories
 
 EXPERIMENTS: dict[str, AbstractExperiment] = {
-    each.name: each for each in (Maximality(), Table1(), Couplings(), Sepsis(), SepsisAsPublished(), Trajectories())
+    each.name: each
+    for each in (Maximality(), Table1(), Couplings(), Sepsis(), SepsisAsPublished(), Trajectories(), Coverage())
 }
 
 

@@ -1,10 +1,11 @@
 """Confidence intervals by inverting tests: right where answers have kinks and where truths lie on a boundary.
 
-Counterfactual answers and bounds are maxima, minima and ratios of estimated probabilities. Where worlds are nearly equal
-they have kinks, stable bounds even jump, and what resampling shows about the estimates is then not what it shows about the
-truth. So truths are proposed, and each is tested: would data under it have given an answer as large as the one that was
-found, and one as small? The interval spans the answers of those truths that pass. For a truth itself that holds with the
-stated confidence whatever the shape of the answer; only the truths between those proposed are taken on trust.
+Counterfactual answers and bounds are maxima, minima and ratios of estimated probabilities. Where worlds are nearly
+equal they have kinks, stable bounds even jump, and what resampling shows about the estimates is then not what it shows
+about the truth. So truths are proposed, and each is tested: would data under it have given an answer as large as the
+one that was found, and one as small? The interval spans the answers of those truths that pass. Each truth is tested on
+its own, so the shape of the answer does not matter; what is taken on trust is that truths which were not proposed
+answer like their neighbours.
 """
 
 from collections.abc import Callable
@@ -12,13 +13,13 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from countermax.intervals._interval import Interval, check_level
+from countermax.intervals._interval import Interval, check_level, percentile_interval
 from countermax.intervals._sampling import AbstractSampling, Floats
 
 Ask = Callable[[Floats, Floats], Floats]
 """Answers to all questions for many pairs of worlds: [pairs, outcomes] twice, then [pairs, questions]."""
 
-NUM_CANDIDATES, NUM_DRAWS = 400, 200
+NUM_CANDIDATES, NUM_DRAWS = 250, 200
 _ROUNDING = 1e-9  # answers that differ by less are the same
 
 
@@ -34,8 +35,8 @@ def inverted_intervals(
 ) -> Interval:
     """The interval of each answer; of each limit separately, where the answers are limits of bounds.
 
-    Each side errs with probability `(1 - level) / 2` at most. So the lower side of a lower bound and the upper side of an
-    upper bound together span the whole range of couplings with confidence `level`.
+    Each side errs with probability `(1 - level) / 2` at most. So the lower side of a lower bound and the upper side of
+    an upper bound together span the whole range of couplings with confidence `level`.
 
     Args:
         sampling: The estimates and their errors.
@@ -52,14 +53,18 @@ def inverted_intervals(
     pooled = _pooled(sampling)
     p, q = np.concatenate([pooled, p]), np.concatenate([pooled, q])
     drawn_p, drawn_q = sampling.draws(p, q, num_draws, seen, stream)
-    found = ask(sampling.p[None], sampling.q[None])[0]
-    truths = ask(p, q)
     size = p.shape[1]
-    again = ask(drawn_p.reshape(-1, size), drawn_q.reshape(-1, size)).reshape(len(p), num_draws, -1)
+    answers = ask(
+        np.concatenate([sampling.p[None], p, drawn_p.reshape(-1, size)]),
+        np.concatenate([sampling.q[None], q, drawn_q.reshape(-1, size)]),
+    )
+    found, truths = answers[0], answers[1 : 1 + len(p)]
+    again = answers[1 + len(p) :].reshape(len(p), num_draws, -1)
     # Where answers are equal, as they are on a boundary, estimates that fit the truth as badly count as extreme.
-    worse = sampling.distance((drawn_p, drawn_q), (p[:, None], q[:, None])) >= sampling.distance(
-        (sampling.p, sampling.q), (p, q)
-    )[:, None] - _ROUNDING
+    worse = (
+        sampling.distance((drawn_p, drawn_q), (p[:, None], q[:, None]))
+        >= sampling.distance((sampling.p, sampling.q), (p, q))[:, None] - _ROUNDING
+    )
     larger, smaller = again > found + _ROUNDING, again < found - _ROUNDING
     same = ~(larger | smaller) & worse[:, :, None]
     enough = (1 - level) / 2 * (1 + num_draws) - 1
@@ -70,6 +75,29 @@ def inverted_intervals(
     lower = np.where(as_large, truths, np.inf).min(axis=0)
     upper = np.where(as_small, truths, -np.inf).max(axis=0)
     return Interval(np.minimum(lower, found), np.maximum(upper, found), level)
+
+
+def resampled_intervals(
+    sampling: AbstractSampling,
+    ask: Ask,
+    *,
+    seen: int | None = None,
+    level: float = 0.95,
+    num_candidates: int = NUM_CANDIDATES,
+    num_draws: int = NUM_DRAWS,
+    seed: int = 0,
+) -> Interval:
+    """The percentile bootstrap, to compare with: too short where answers have kinks. Arguments as above.
+
+    It resamples as often as the tests above draw candidates and draws together, but at most 1,000 times.
+    """
+    check_level(level)
+    number = min(num_candidates * num_draws, 1000)
+    stream = np.random.default_rng(seed)
+    p, q = sampling.draws(sampling.p[None], sampling.q[None], number, seen, stream)
+    interval = percentile_interval(ask(p[0], q[0]), level)
+    assert interval is not None
+    return interval
 
 
 def _pooled(sampling: AbstractSampling) -> Floats:

@@ -16,7 +16,11 @@ from countermax._core.errors import InputError
 Floats = NDArray[np.float64]
 Pairs = tuple[Floats, Floats]
 
-_LARGEST_SPREAD = 1.6  # of the proposed truths, in standard errors: they must reach beyond any interval
+_PROPOSED = 4  # truths, of which one is kept
+_SMALLEST_SPREAD, _LARGEST_SPREAD = (
+    0.3,
+    1.6,
+)  # of the proposed truths, in standard errors: they must reach beyond any interval
 _LARGEST_PRIOR = 1.2  # added to counts when truths are proposed, so that what was never seen may be possible
 _IMPLAUSIBLE = 0.005  # truths that a test of all probabilities together rejects at this level are not proposed
 
@@ -75,10 +79,10 @@ class CountSampling(AbstractSampling):
 
     def candidates(self, number: int, stream: np.random.Generator) -> Pairs:
         """Dirichlet draws about the counts, narrow ones and wide ones."""
-        equal = stream.uniform(size=(number, 1)) * (np.arange(number)[:, None] < number // 2)
-        equal[: number // 3] = 1
-        spread = stream.uniform(0.3, _LARGEST_SPREAD, (number, 1)) ** 2
-        prior = stream.uniform(0.1, _LARGEST_PRIOR, (number, 1))
+        proposed = _PROPOSED * number
+        equal = _equality(proposed, stream)
+        spread = stream.uniform(_SMALLEST_SPREAD, _LARGEST_SPREAD, (proposed, 1)) ** 2
+        prior = stream.uniform(0, _LARGEST_PRIOR, (proposed, 1))
 
         def drawn(counts: Floats) -> Floats:
             weights = np.maximum(stream.standard_gamma((counts + prior) / spread), 1e-290)
@@ -86,8 +90,10 @@ class CountSampling(AbstractSampling):
 
         common = drawn(self.counts[0] + self.counts[1])
         p, q = ((1 - equal) * drawn(counts) + equal * common for counts in self.counts)
-        plausible = self.distance((self.p, self.q), (p, q)) <= chdtri(2 * (p.shape[1] - 1), _IMPLAUSIBLE)
-        return p[plausible], q[plausible]
+        distance = self.distance((self.p, self.q), (p, q))
+        limit = max(chdtri(2 * (p.shape[1] - 1), _IMPLAUSIBLE), np.quantile(distance, 1 / _PROPOSED))
+        chosen = stream.permutation(np.flatnonzero(distance <= limit))[:number]
+        return p[chosen], q[chosen]
 
     def draws(self, p: Floats, q: Floats, number: int, seen: int | None, stream: np.random.Generator) -> Pairs:
         """Multinomial draws; in the factual world given that `seen` occurs."""
@@ -96,16 +102,14 @@ class CountSampling(AbstractSampling):
         if seen is None:
             return stream.multinomial(self.sizes[0], here) / self.sizes[0], other / self.sizes[1]
         at_least_once = _positive_binomial(self.sizes[0], p[:, seen, None], number, stream)
-        rest = np.delete(here, seen, axis=2)
-        rest = stream.multinomial(self.sizes[0] - at_least_once, rest / rest.sum(axis=2, keepdims=True))
+        others = np.delete(here, seen, axis=2)
+        rest = stream.multinomial(self.sizes[0] - at_least_once, others / others.sum(axis=2, keepdims=True))
         return np.insert(rest, seen, at_least_once, axis=2) / self.sizes[0], other / self.sizes[1]
 
     def distance(self, estimates: Pairs, truths: Pairs) -> Floats:
         """Twice the logarithm of the likelihood ratio."""
-        return sum(
-            2 * size * _divergence(estimate, truth)
-            for size, estimate, truth in zip(self.sizes, estimates, truths, strict=True)
-        )
+        here, there = (_divergence(*each) for each in zip(estimates, truths, strict=True))
+        return 2 * (self.sizes[0] * here + self.sizes[1] * there)
 
     def words(self) -> str:
         """How many people in each arm."""
@@ -141,9 +145,8 @@ class ResampledSampling(AbstractSampling):
 
     def candidates(self, number: int, stream: np.random.Generator) -> Pairs:
         """The estimates, moved by resampled errors, small ones and large ones."""
-        equal = stream.uniform(size=(number, 1)) * (np.arange(number)[:, None] < number // 2)
-        equal[: number // 3] = 1
-        spread = stream.uniform(0.3, _LARGEST_SPREAD, (number, 1))
+        equal = _equality(number, stream)
+        spread = stream.uniform(_SMALLEST_SPREAD, _LARGEST_SPREAD, (number, 1))
         which = stream.integers(len(self._errors[0]), size=number)
         moved = []
         for estimate, floor, errors in zip((self.p, self.q), self._floors, self._errors, strict=True):
@@ -164,10 +167,8 @@ class ResampledSampling(AbstractSampling):
 
     def distance(self, estimates: Pairs, truths: Pairs) -> Floats:
         """The same as for independent people in samples with as large errors."""
-        return sum(
-            _divergence(estimate, truth) / floor
-            for floor, estimate, truth in zip(self._floors, estimates, truths, strict=True)
-        )
+        here, there = (_divergence(*each) for each in zip(estimates, truths, strict=True))
+        return here / self._floors[0] + there / self._floors[1]
 
     def words(self) -> str:
         """As its maker described it."""
@@ -181,6 +182,13 @@ def _checked(name: str, counts: Floats) -> Floats:
     if not 0 < counts.sum() < 2**53:
         raise InputError(f"`{name}` must count at least one person, got {counts.sum():g}")
     return counts
+
+
+def _equality(number: int, stream: np.random.Generator) -> Floats:
+    """How far each proposed truth is on the way to equal worlds: half of them not at all, a third of them there."""
+    return np.where(
+        np.arange(number) < number // 3, 1, stream.uniform(size=number) * (np.arange(number) < number // 2)
+    )[:, None]
 
 
 def _positive_binomial(size: int, probability: Floats, number: int, stream: np.random.Generator) -> NDArray[np.int64]:

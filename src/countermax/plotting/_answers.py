@@ -1,6 +1,7 @@
 """What each coupling answers, beside the bounds."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -17,6 +18,9 @@ def draw_answers(
     bounds: tuple[Floats, Floats],
     stable_bounds: tuple[Floats, Floats],
     title: str,
+    *,
+    intervals: Mapping[str, Any] | None = None,
+    bounds_intervals: tuple[Any, Any] | None = None,
 ) -> Figure:
     """Bars: each coupling's counterfactual probabilities, with the bounds as whiskers beside them.
 
@@ -28,6 +32,8 @@ def draw_answers(
         bounds: Lower and upper, over all couplings: one number for each outcome.
         stable_bounds: Lower and upper, over counterfactually stable couplings.
         title: What the picture is about.
+        intervals: Confidence interval of each probability (`lower`, `upper`), by coupling.
+        bounds_intervals: Confidence intervals of the two ranges over couplings.
     """
     if len(labels) > _MOST_BARS:
         shown = np.sort(np.argsort(-bounds[1], kind="stable")[:_MOST_BARS])
