@@ -9,7 +9,7 @@ from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtr, bdtrik, chdtri, xlogy
+from scipy.special import chdtri, xlogy
 
 from countermax._core.errors import InputError
 
@@ -192,11 +192,12 @@ def _equality(number: int, stream: np.random.Generator) -> Floats:
 
 
 def _positive_binomial(size: int, probability: Floats, number: int, stream: np.random.Generator) -> NDArray[np.int64]:
-    """Binomial numbers, given that they are positive, by inverting their distribution."""
-    never = bdtr(0, size, probability)
-    uniform = never + stream.uniform(size=(len(probability), number)) * (1 - never)
-    found = np.ceil(bdtrik(np.clip(uniform, 1e-300, 1 - 1e-16), size, probability))
-    return np.clip(found, 1, size).astype(np.int64)
+    """Binomial numbers, given that they are positive: when the first success came, and how many came after it."""
+    probability = np.clip(probability, 1e-12, 1 - 1e-12)
+    log_failure = np.log1p(-probability)
+    some = -np.expm1(size * log_failure)
+    first = np.ceil(np.log1p(-some * stream.uniform(size=(len(probability), number))) / log_failure)
+    return 1 + stream.binomial(size - np.clip(first, 1, size).astype(np.int64), probability)
 
 
 def _divergence(estimate: Floats, truth: Floats) -> Floats:
