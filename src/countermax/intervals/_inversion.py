@@ -20,6 +20,7 @@ Ask = Callable[[Floats, Floats], Floats]
 """Answers to all questions for many pairs of worlds: [pairs, outcomes] twice, then [pairs, questions]."""
 
 NUM_CANDIDATES, NUM_DRAWS = 250, 200
+_CAUTION = 0.8  # of the error that is allowed goes to the tests; the rest is for truths that are not proposed
 _ROUNDING = 1e-9  # answers that differ by less are the same
 
 
@@ -60,14 +61,13 @@ def inverted_intervals(
     )
     found, truths = answers[0], answers[1 : 1 + len(p)]
     again = answers[1 + len(p) :].reshape(len(p), num_draws, -1)
-    # Where answers are equal, as they are on a boundary, estimates that fit the truth as badly count as extreme.
-    worse = (
-        sampling.distance((drawn_p, drawn_q), (p[:, None], q[:, None]))
-        >= sampling.distance((sampling.p, sampling.q), (p, q))[:, None] - _ROUNDING
-    )
+    # Where answers are equal, as they are on a boundary, estimates that fit the truth as badly count as extreme: those
+    # of how often `seen` occurs, if the answers are about it.
+    misfit = sampling.distance(_told((drawn_p, drawn_q), seen), _told((p[:, None], q[:, None]), seen))
+    worse = misfit >= sampling.distance(_told((sampling.p, sampling.q), seen), _told((p, q), seen))[:, None] - _ROUNDING
     larger, smaller = again > found + _ROUNDING, again < found - _ROUNDING
     same = ~(larger | smaller) & worse[:, :, None]
-    enough = (1 - level) / 2 * (1 + num_draws) - 1
+    enough = _CAUTION * (1 - level) / 2 * (1 + num_draws) - 1
     as_large, as_small = ((each | same).sum(axis=1) > enough for each in (larger, smaller))
     equal = _could_be_equal(sampling, drawn_p[0], drawn_q[0], pooled[0], 1 - level)
     as_large[0] |= equal
@@ -104,6 +104,14 @@ def _pooled(sampling: AbstractSampling) -> Floats:
     """One world for both: the truth at which answers have their kinks and reach their boundaries."""
     middle = sampling.p * sampling.weight + sampling.q * (1 - sampling.weight)
     return middle[None] / middle.sum()
+
+
+def _told(pair: tuple[Floats, Floats], seen: int | None) -> tuple[Floats, Floats]:
+    """All outcomes, or only whether one was seen."""
+    if seen is None:
+        return pair
+    here, there = (np.stack([each[..., seen], np.maximum(1 - each[..., seen], 0)], axis=-1) for each in pair)
+    return here, there
 
 
 def _could_be_equal(
