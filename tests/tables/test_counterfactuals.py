@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 from sklearn.linear_model import LogisticRegression
 
 from countermax import Gadget2, GumbelMax, InputError, InverseCDF, Maximal, compare, save
+from countermax._core.labels import Written
 from countermax.couplings import Comonotone
 from countermax.tables import Predicted, counterfactuals
 
@@ -139,9 +140,10 @@ def outcomes_of_every_kind():
         "categories": (words.astype(unused), LABELS),
         "categories without a label": (words.astype("category"), [*LABELS, "cured"]),
         "booleans": (flags, [False, True]),
-        "nullable booleans": (flags.astype("boolean"), ["true", "false"]),
+        "nullable booleans": (flags.astype("boolean"), [True, False]),
+        "booleans by name": (flags, [Written("true"), Written("False")]),
         "integers": (numbers, [-2, 7, 40]),
-        "integers by name": (numbers.astype("Int64"), ["40", "-2", "7", "8"]),
+        "integers by name": (numbers.astype("Int64"), [Written(each) for each in ("40", "-2", "7.0", "8")]),
         "whole floats": (numbers.astype(float), [-2, 7, 40]),
     }
 
@@ -307,8 +309,15 @@ BAD = {
     "no such probability": ({"factual": {"dead": "p_dead", "ill": "p_sick", "well": "p_well"}}, "got 'p_sick'"),
     "text": ({"factual": ["id", "status", "p_ill"], "labels": LABELS}, "column 'status' holds"),
     "other labels": ({"counterfactual": {"dead": "q_dead", "ill": "q_ill"}}, "'well' not in it; give an outcome that"),
-    "labels too few": ({"labels": ["dead", "ill"]}, "'well' too many"),
-    "labels twice": ({"labels": ["dead", "dead", "ill"]}, "'dead' more than once"),
+    "labels too few": (
+        {"labels": ["dead", "ill"]},
+        r"sum to 0.\d+, not to 1 \(without 'p_well', which no label names\)",
+    ),
+    "label without a column": (
+        {"labels": ["dead", "ill", "well", "cured"]},
+        "there is no column 'p_cured'; the columns",
+    ),
+    "labels twice": ({"labels": ["dead", "dead", "ill"]}, "must differ from each other, got 'dead', 'dead'"),
     "labels in one text": ({"labels": "dead,ill,well"}, "must be a list of labels, got the text 'dead,ill,well'"),
     "no labels": ({"factual": np.ones((7, 3)), "counterfactual": np.ones((7, 3))}, "`labels` must name the outcomes"),
     "wrong shape": ({"factual": np.ones((6, 3))}, "a row of probabilities for each of 7 rows, got shape"),
@@ -319,7 +328,7 @@ BAD = {
     "class": ({"coupling": GumbelMax}, "make an instance of it"),
     "size": ({"coupling": InverseCDF([0, 1])}, "for 3 outcomes, got one for 2"),
     "no score": ({"coupling": "inverse-cdf-by-score"}, "only with a `score` beside it"),
-    "score": ({"score": {"dead": 1, "ill": 2}}, "a number for each of 'dead', 'ill', 'well', got 'dead', 'ill'"),
+    "score": ({"score": {"dead": 1, "ill": 2}}, "one number for each of 'dead', 'ill', 'well', got 'dead', 'ill'"),
     "short score": ({"score": [1, 2]}, "one number for each of 3 labels"),
     "infinite score": ({"score": [1, 2, np.inf]}, "finite numbers"),
     "errors": ({"errors": "ignore"}, "`errors` must be one of raise, missing"),

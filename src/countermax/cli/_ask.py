@@ -35,12 +35,13 @@ def compare(
     Example: countermax compare --p 0.3,0.4,0.3 --q 0.1,0.3,0.6 --labels dead,ill,well --observed dead --score 0,1,2
     """
     from countermax import comparison
+    from countermax._core.labels import Written
 
     answers, laws = checked_target(plot), checked_target(plot_couplings)
     result = comparison.compare(
         numbers("--p", p),
         numbers("--q", q),
-        observed,
+        Written(observed),
         labels=None if labels is None else words(labels),
         score=None if score is None else numbers("--score", score),
         counterfactual_score=None

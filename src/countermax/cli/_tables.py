@@ -59,7 +59,7 @@ def counterfactuals(
         factual=_columns(factual),
         counterfactual=_columns(counterfactual),
         coupling=coupling,
-        labels=None if labels is None else words(labels),
+        labels=_labels(labels),
         score=_score(score),
         bounds=bounds,
         normalise=normalise,
@@ -105,7 +105,7 @@ def transitions(
         factual=_columns(factual),
         counterfactual=_columns(counterfactual),
         coupling=coupling,
-        labels=None if labels is None else words(labels),
+        labels=_labels(labels),
         score=_score(score),
         normalise=normalise,
         errors=errors,
@@ -119,6 +119,13 @@ def transitions(
         pictures={} if picture is None else {picture: result.plot},
         files={} if out is None else {out: lambda path: write_table(result.to_frame(), path)},
     )
+
+
+def _labels(text: str | None) -> list[str] | None:
+    """Labels that are read as the type of the outcome's column."""
+    from countermax._core.labels import Written
+
+    return None if text is None else [Written(word) for word in words(text)]
 
 
 def _columns(text: str) -> str | list[str] | dict[str, str]:
@@ -139,9 +146,10 @@ def _score(text: str | None) -> Any:
 
 def _by_label(parts: list[str], read: Callable[[str], Any]) -> dict[str, Any]:
     from countermax._core.errors import InputError
+    from countermax._core.labels import Written
 
     pairs = [word.partition("=") for word in parts]
     for label, equals, _ in pairs:
         if not (label and equals):
             raise InputError(f"must be label=value,label=value,..., got {','.join(parts)!r}")
-    return {label.strip(): read(value.strip()) for label, _, value in pairs}
+    return {Written(label.strip()): read(value.strip()) for label, _, value in pairs}

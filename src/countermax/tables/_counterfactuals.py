@@ -77,7 +77,7 @@ def counterfactuals(
     answers = AnswerColumns(
         reader.labels, coupling, score=score, bounds=bounds, tolerance=tolerance, prefix=prefix, errors=errors
     )
-    check_new_names(reader.frame, answers.names, "pass another `prefix`")
+    check_new_names(reader.frame.columns, answers.names, "pass another `prefix`")
     with reader.bar("counterfactuals", progress) as bar:
         return answers.behind(reader, bar)
 

@@ -62,7 +62,7 @@ def counterfactuals_file(
                         prefix=prefix,
                         errors=errors,
                     )
-                    check_new_names(reader.frame, answers.names, "pass another prefix")
+                    check_new_names(reader.frame.columns, answers.names, "pass another prefix")
                 writer.write(answers.behind(reader, bar))
                 count += reader.frame.num_rows
         return count
