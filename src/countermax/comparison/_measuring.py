@@ -62,10 +62,11 @@ def solved(
     seen: int,
     scores: tuple[Floats, Floats] | None,
     rare: bool,
+    some_unknown: bool,
 ) -> tuple[Found, dict[str, Floats]]:
     """All numbers for one pair of worlds, and each coupling's joint law."""
     solve = _one_quickly() if log_p.size <= _FEW_OUTCOMES else _one()
-    return jax.tree.map(np.asarray, solve(dict(couplings), log_p, log_q, np.asarray(seen), scores, rare))
+    return jax.tree.map(np.asarray, solve(dict(couplings), log_p, log_q, np.asarray(seen), scores, rare, some_unknown))
 
 
 def intervals_of(
@@ -74,6 +75,7 @@ def intervals_of(
     seen: int,
     scores: tuple[Floats, Floats] | None,
     *,
+    some_unknown: bool,
     level: float,
     seed: int,
     method: Callable[..., Interval],
@@ -91,7 +93,7 @@ def intervals_of(
         parts = []
         for start in range(0, len(log_p), step):
             some = slice(start, start + step)
-            parts.append(_many()(dict(couplings), log_p[some], log_q[some], np.asarray(seen), scores))
+            parts.append(_many()(dict(couplings), log_p[some], log_q[some], np.asarray(seen), scores, some_unknown))
         leaves, tree = jax.tree.flatten(jax.tree.map(lambda *each: np.concatenate(each)[: len(p)], *parts))
         structure[:] = [tree, [leaf.shape[1:] for leaf in leaves]]
         return np.concatenate([leaf.reshape(len(p), -1) for leaf in leaves], axis=1)
@@ -138,15 +140,21 @@ def _solve(
     seen: ArrayLike,
     scores: Scores | None,
     rare: bool = False,
+    some_unknown: bool = False,
 ) -> tuple[Found, dict[str, Any]]:
     """Every number that has to be computed: a dozen small programs would take far longer.
 
     The inputs have been checked. A check in here would call the host, and what calls the host cannot be kept compiled.
     An answer is the row of the joint law; only for an outcome so `rare` that products underflow it is asked for by
-    itself.
+    itself. If `some_unknown`, the last entry of both worlds is for people whose outcome is not known: couplings answer
+    for the others, bounds cover whatever it was.
     """
     log_p, log_q, seen = jnp.asarray(log_p), jnp.asarray(log_q), jnp.asarray(seen)
     here, there = (None, None) if scores is None else map(jnp.asarray, scores)
+    worst = None
+    if some_unknown:
+        worst = _worst_case(log_p, log_q, seen, here, there)
+        log_p, log_q = (each[:-1] - jax.nn.logsumexp(each[:-1]) for each in (log_p, log_q))
     joints, answers = {}, {}
     for name, each in couplings.items():
         joint = joints[name] = each._joint(log_p, log_q)
@@ -164,7 +172,11 @@ def _solve(
             (joint * rises).sum(),
             (joint * falls).sum(),
         )
-    families = [_limits(log_p, log_q, seen, here, there, stable=stable) for stable in (False, True)]
+    families = (
+        [_limits(log_p, log_q, seen, here, there, stable=stable) for stable in (False, True)]
+        if worst is None
+        else [worst, worst._replace(better=None, worse=None)]
+    )
     win = None
     if here is not None and there is not None:
         alone = jnp.exp(log_p)[:, None] * jnp.exp(log_q)[None, :]
@@ -184,6 +196,39 @@ def _limits(log_p: Any, log_q: Any, seen: Any, here: Any, there: Any, *, stable:
     return Limits(probabilities, expected, better, worse)
 
 
+def _worst_case(log_p: Any, log_q: Any, seen: Any, here: Any, there: Any) -> Limits:
+    """Limits that hold whatever those had whose outcome is not known: the last entry of both worlds.
+
+    All ranges widen with fewer who had what was seen; then everybody unknown had the same, the worst for each limit.
+    """
+    size = log_p.size - 1
+
+    def had(log_probs: Any, outcome: Any) -> Any:
+        return log_probs[:-1].at[outcome].set(jnp.logaddexp(log_probs[outcome], log_probs[-1]))
+
+    another = had(log_p, (seen + 1) % size)
+    each = jnp.arange(size)
+    most = jax.vmap(lambda j: unchecked_outcome_bounds(another, had(log_q, j), seen).upper[j])(each)
+    least = jax.vmap(lambda j: unchecked_outcome_bounds(another, had(log_q, (j + 1) % size), seen).lower[j])(each)
+    probabilities = Bounds(least, most)
+    if here is None:
+        return Limits(probabilities, None, None, None)
+    low, high = jnp.argmin(there), jnp.argmax(there)
+    expected = Bounds(
+        unchecked_score_bounds(another, had(log_q, low), seen, there).lower,
+        unchecked_score_bounds(another, had(log_q, high), seen, there).upper,
+    )
+
+    def better(here: Any, there: Any) -> Bounds:
+        worst, best = (
+            unchecked_better_bounds(had(log_p, start(here)), had(log_q, end(there)), here, there)
+            for start, end in ((jnp.argmax, jnp.argmin), (jnp.argmin, jnp.argmax))
+        )
+        return Bounds(worst.lower, best.upper)
+
+    return Limits(probabilities, expected, better(here, there), better(-here, -there))
+
+
 @functools.cache
 def _one_quickly() -> Callable[..., Any]:
     """For few outcomes: compiling takes far longer than running."""
@@ -198,7 +243,7 @@ def _one() -> Callable[..., Any]:
 @functools.cache
 def _many() -> Callable[..., Found]:
     @quickly_compiled
-    def run(couplings: Any, log_p: Any, log_q: Any, seen: Any, scores: Any) -> Found:
-        return jax.vmap(lambda p, q: _solve(couplings, p, q, seen, scores)[0])(log_p, log_q)
+    def run(couplings: Any, log_p: Any, log_q: Any, seen: Any, scores: Any, some_unknown: bool) -> Found:
+        return jax.vmap(lambda p, q: _solve(couplings, p, q, seen, scores, False, some_unknown)[0])(log_p, log_q)
 
     return run

@@ -120,6 +120,7 @@ def answered(
     worlds: tuple[str, str] = ("p", "q"),
     order: str = "as they were given",
     notes: tuple[str, ...] = (),
+    some_unknown: bool = False,
     method: Callable[..., Interval] = inverted_intervals,
 ) -> Comparison:
     """`compare` for worlds, scores and labels that have been checked.
@@ -138,6 +139,7 @@ def answered(
         worlds: What the factual world and the other one are called.
         order: Where the order of the outcomes comes from, for those couplings that it decides.
         notes: What else the reader should know about the data.
+        some_unknown: Whether the last entry of both worlds is for people whose outcome is not known.
         method: How intervals are found.
     """
     check_level(level)
@@ -148,10 +150,15 @@ def answered(
         same = {name: next(first for first in asked if is_same(asked[first], asked[name])) for name in asked}
         distinct = {name: asked[name] for name in same.values()}
         rare = bool(-np.inf < log_p[seen] < _RARE)
-        found, joints = solved(distinct, log_p, log_q, seen, scores, rare)
+        found, joints = solved(distinct, log_p, log_q, seen, scores, rare, some_unknown)
         doubt = None
         if sampling is not None:
-            doubt = intervals_of(sampling, distinct, seen, scores, level=level, seed=seed, method=method)
+            doubt = intervals_of(
+                sampling, distinct, seen, scores, some_unknown=some_unknown, level=level, seed=seed, method=method
+            )
+    if some_unknown:
+        log_p, log_q = (each[:-1] - np.log1p(-np.exp(each[-1])) for each in (log_p, log_q))
+        notes = (*notes, "With outcomes that are not known, stable couplings get the bounds of all couplings.")
     start = None if scores is None else float(scores[0][seen])
     if log_p[seen] == -np.inf:  # nobody had it, which is not to say that nobody can
         there = None if scores is None else scores[1]

@@ -65,13 +65,15 @@ class AbstractSampling(ABC):
 class CountSampling(AbstractSampling):
     """Independent people in two arms, of whom the outcomes were counted."""
 
-    def __init__(self, factual: Floats, counterfactual: Floats):
+    def __init__(self, factual: Floats, counterfactual: Floats, arms: tuple[str, str] = ("p", "q")):
         """Takes the counts of both arms; outcomes in one order.
 
         Args:
             factual: How many had each outcome in the factual arm.
             counterfactual: How many had each outcome in the other arm.
+            arms: What the arms are called.
         """
+        self._arms = arms
         self.counts = tuple(_checked(name, each) for name, each in (("p", factual), ("q", counterfactual)))
         self.sizes = tuple(int(each.sum()) for each in self.counts)
         self.p, self.q = (each / each.sum() for each in self.counts)
@@ -113,7 +115,7 @@ class CountSampling(AbstractSampling):
 
     def words(self) -> str:
         """How many people in each arm."""
-        return f"{self.sizes[0]:,} people in the factual arm and {self.sizes[1]:,} in the other"
+        return f"{self.sizes[0]:,} people in {self._arms[0]} and {self.sizes[1]:,} in {self._arms[1]}"
 
 
 @final
