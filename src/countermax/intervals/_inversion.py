@@ -11,7 +11,6 @@ answer like their neighbours.
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from countermax.intervals._interval import Interval, check_level, percentile_interval
 from countermax.intervals._sampling import AbstractSampling, Floats
@@ -120,8 +119,8 @@ def _could_be_equal(
     """Whether a test of all probabilities together does not exclude that both worlds are the same."""
     possible = pooled > 0
 
-    def distance(p: Floats, q: Floats) -> NDArray[np.float64]:
-        return ((p - q)[..., possible] ** 2 / pooled[possible]).sum(axis=-1)
+    def distance(p: Floats, q: Floats) -> Floats:
+        return ((p - q)[:, possible] ** 2 / pooled[possible]).sum(axis=1)
 
-    further = distance(drawn_p, drawn_q) >= distance(sampling.p, sampling.q) - _ROUNDING
+    further = distance(drawn_p, drawn_q) >= distance(sampling.p[None], sampling.q[None]) - _ROUNDING
     return bool((1 + further.sum()) / (1 + len(further)) > rejected)

@@ -5,7 +5,7 @@ would have given under each of them.
 """
 
 from abc import ABC, abstractmethod
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +53,7 @@ class AbstractSampling(ABC):
         """
 
     @abstractmethod
-    def distance(self, estimates: Pairs, truths: Pairs) -> Floats:
+    def distance(self, estimates: Pairs, truths: Pairs) -> Any:
         """How badly estimates fit truths, over the last axis: comparable between estimates of one truth."""
 
     @abstractmethod
@@ -108,7 +108,7 @@ class CountSampling(AbstractSampling):
         rest = stream.multinomial(self.sizes[0] - at_least_once, others / others.sum(axis=2, keepdims=True))
         return np.insert(rest, seen, at_least_once, axis=2) / self.sizes[0], other / self.sizes[1]
 
-    def distance(self, estimates: Pairs, truths: Pairs) -> Floats:
+    def distance(self, estimates: Pairs, truths: Pairs) -> Any:
         """Twice the logarithm of the likelihood ratio."""
         here, there = (_divergence(*each) for each in zip(estimates, truths, strict=True))
         return 2 * (self.sizes[0] * here + self.sizes[1] * there)
@@ -167,7 +167,7 @@ class ResampledSampling(AbstractSampling):
         )
         return here, there
 
-    def distance(self, estimates: Pairs, truths: Pairs) -> Floats:
+    def distance(self, estimates: Pairs, truths: Pairs) -> Any:
         """The same as for independent people in samples with as large errors."""
         here, there = (_divergence(*each) for each in zip(estimates, truths, strict=True))
         return here / self._floors[0] + there / self._floors[1]
@@ -202,7 +202,7 @@ def _positive_binomial(size: int, probability: Floats, number: int, stream: np.r
     return 1 + stream.binomial(size - np.clip(first, 1, size).astype(np.int64), probability)
 
 
-def _divergence(estimate: Floats, truth: Floats) -> Floats:
+def _divergence(estimate: Floats, truth: Floats) -> Any:
     """Kullback and Leibler's, over the last axis."""
     return (xlogy(estimate, estimate) - xlogy(estimate, truth)).sum(axis=-1)
 
