@@ -117,7 +117,15 @@ def intervals_of(
         )
         for side in (interval.lower, interval.upper)
     )
-    return _paired(lower, upper, level)
+    found = _paired(lower, upper, level)
+    return found._replace(stable=Limits(*map(_within, found.stable, found.any)))
+
+
+def _within(stable: Interval | None, every: Interval | None) -> Interval | None:
+    """A stable coupling is a coupling: its interval cannot be wider than that of all."""
+    if stable is None or every is None:
+        return stable
+    return Interval(np.maximum(stable.lower, every.lower), np.minimum(stable.upper, every.upper), stable.level)
 
 
 def _paired(lower: Any, upper: Any, level: float) -> Any:

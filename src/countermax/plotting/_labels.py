@@ -10,11 +10,12 @@ _LONGEST = 24
 
 def shortened(labels: Sequence[str], longest: int = _LONGEST) -> list[str]:
     """Long labels without their ends, or without their middles where only the ends differ, or numbered."""
-    short = [label if len(label) <= longest else f"{label[: longest - 1]}…" for label in labels]
+    heads = [label if len(label) <= longest else f"{label[: longest - 1]}…" for label in labels]
     half = (longest - 1) // 2
-    for place, label in enumerate(labels):
-        if short.count(short[place]) > 1 and len(label) > longest:
-            short[place] = f"{label[: longest - 1 - half]}…{label[-half:]}"
+    short = [
+        f"{label[: longest - 1 - half]}…{label[-half:]}" if heads.count(head) > 1 and len(label) > longest else head
+        for label, head in zip(labels, heads, strict=True)
+    ]
     return [
         each if short.count(each) == 1 else f"{each[: longest - 5]}…({place + 1})" for place, each in enumerate(short)
     ]
