@@ -17,6 +17,7 @@ from . import testing as testing
 from ._core.errors import InputError as InputError
 from ._version import __version__ as __version__
 from .bounds import Bounds as Bounds
+from .bounds import better_bounds as better_bounds
 from .bounds import effect_bounds as effect_bounds
 from .bounds import outcome_bounds as outcome_bounds
 from .bounds import score_bounds as score_bounds
@@ -39,3 +40,4 @@ from .intervals import Interval as Interval
 from .learning import evaluate as evaluate
 from .learning import fit as fit
 from .maximality import maximality_gap as maximality_gap
+from .tables import compare_arms as compare_arms

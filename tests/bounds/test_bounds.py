@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import linprog
 
 from countermax import GumbelMax, Independent, InverseCDF, Maximal, effect_bounds, outcome_bounds, score_bounds
-from countermax.bounds import filled, filled_mean
+from countermax.bounds import better_bounds, filled, filled_mean
 
 pytestmark = pytest.mark.usefixtures("double")
 
@@ -154,3 +154,17 @@ def test_rooms_are_filled_one_after_the_other():
     np.testing.assert_allclose(filled(np.array([0.3, 0.5, 0.4, 1.0])), [0.3, 0.5, 0.2, 0.0])
     np.testing.assert_allclose(filled(np.array([[0.3, 0.5], [0.1, 0.2]]), 0.4), [[0.3, 0.1], [0.1, 0.2]])
     assert filled_mean(np.array([0.25, 2.0]), np.array([4.0, 1.0])) == pytest.approx(1.75)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_bounds_of_who_is_better_off_are_those_of_a_linear_program(seed):
+    stream = np.random.default_rng(seed)
+    size = int(stream.integers(2, 6))
+    p, q = (stream.dirichlet(np.full(size, 0.6)) for _ in range(2))
+    here, there = (stream.integers(0, 4, size).astype(float) for _ in range(2))
+    rises = (there[None, :] > here[:, None]).ravel().astype(float)
+    sums = np.concatenate([np.kron(np.eye(size), np.ones(size)), np.kron(np.ones(size), np.eye(size))])
+    limits = [sign * linprog(sign * rises, A_eq=sums, b_eq=np.concatenate([p, q])).fun for sign in (1, -1)]
+    with jax.enable_x64(True):
+        found = better_bounds(np.log(p), np.log(q), here, there)
+    np.testing.assert_allclose([found.lower, found.upper], limits, atol=1e-8)

@@ -1,26 +1,31 @@
 """The question itself: checked, then put to every coupling in one compiled program."""
 
-import functools
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import ArrayLike
 
 from countermax._core.checks import log_probs_from
-from countermax._core.compilation import quickly_compiled
 from countermax._core.errors import InputError
 from countermax._core.labels import Labels
+from countermax._core.seeds import as_seed
 from countermax._core.types import Numbers
-from countermax.bounds import Bounds, unchecked_outcome_bounds, unchecked_score_bounds
-from countermax.comparison._result import SCORE_COLUMNS, Answer, Comparison, Floats, ScoreBounds
-from countermax.couplings import AbstractCoupling, as_couplings, is_same, named_couplings
-from countermax.effects import unchecked_effect
+from countermax.bounds import Bounds
+from countermax.comparison._measuring import Found, Limits, Measures, intervals_of, solved
+from countermax.comparison._result import (
+    SCORE_COLUMNS,
+    Answer,
+    AnswerIntervals,
+    Comparison,
+    ComparisonIntervals,
+    Floats,
+    ScoreBounds,
+)
+from countermax.couplings import AbstractCoupling, InverseCDF, as_couplings, is_same, named_couplings
+from countermax.intervals import AbstractSampling, CountSampling, Interval, check_level, inverted_intervals
 
-_FEW_OUTCOMES = 64
+_MOST_NAMED = 12  # outcomes in a sentence
 _RARE = -200.0  # log-probability of what was seen, below which it may vanish in the products of the joint law
 
 
@@ -34,12 +39,16 @@ def compare(
     counterfactual_score: Numbers | None = None,
     logits: bool = False,
     normalise: bool = False,
+    counts: bool = False,
+    level: float = 0.95,
+    seed: int = 0,
     couplings: Mapping[str, str | AbstractCoupling] | Sequence[str] | None = None,
     tolerance: float = 0.05,
 ) -> Comparison:
     """Asks every coupling: this was seen; what would have happened in the other world?
 
-    Probabilities are taken as known; how far they themselves are estimates is not in the answer.
+    Probabilities are taken as known; how far they themselves are estimates is not in the answer. Counts of people are
+    not: every answer then has a confidence interval, and every range over couplings one that holds all of it.
 
     Everything is computed in double precision, whatever JAX's default is.
 
@@ -51,12 +60,17 @@ def compare(
         score: One number for each outcome; adds expected scores and effects, and the couplings that are made for it.
         counterfactual_score: The score in the other world, if it is another one.
         logits: Whether `p` and `q` are logits instead of probabilities.
-        normalise: Whether to rescale `p` and `q` to sum to one, for instance when they are counts.
+        normalise: Whether to rescale `p` and `q` to sum to one.
+        counts: Whether `p` and `q` count people, independent of each other, in two samples.
+        level: Confidence of the intervals that counts have.
+        seed: Seed of the draws behind these intervals.
         couplings: The couplings to ask, by name; by default the library's own.
         tolerance: How wide the bounds may be for the choice of coupling not to matter.
     """
-    log_p = log_probs_from("p", p, logits=logits, normalise=normalise)
-    log_q = log_probs_from("q", q, logits=logits, normalise=normalise)
+    if counts and (logits or normalise):
+        raise InputError("`counts` are neither `logits` nor in need of `normalise`; say what `p` and `q` are, once")
+    log_p = log_probs_from("p", p, logits=logits, normalise=normalise or counts)
+    log_q = log_probs_from("q", q, logits=logits, normalise=normalise or counts)
     size = log_p.size
     if size != log_q.size:
         raise InputError(f"`p` and `q` must have the same number of outcomes, got {size} and {log_q.size}")
@@ -67,7 +81,7 @@ def compare(
         raise InputError(f"`labels` must name each of the {size} outcomes, got {len(names)} labels")
     names.refuse(SCORE_COLUMNS, "columns of the result")
     seen = names.place_of("observed", observed)
-    if log_p[seen] == -np.inf:
+    if log_p[seen] == -np.inf and not counts:
         hint = "; it is possible in the other world: are p and q swapped?" if log_q[seen] > -np.inf else ""
         raise InputError(f"{names.names[seen]!r} was observed but has probability zero under p{hint}")
     if counterfactual_score is not None and score is None:
@@ -77,101 +91,168 @@ def compare(
         here = names.scores("score", score)
         there = here if counterfactual_score is None else names.scores("counterfactual_score", counterfactual_score)
         scores = (here, there)
+    return answered(
+        names,
+        seen,
+        log_p,
+        log_q,
+        sampling=CountSampling(np.asarray(p, np.float64), np.asarray(q, np.float64)) if counts else None,
+        scores=scores,
+        couplings=couplings,
+        tolerance=tolerance,
+        level=level,
+        seed=seed,
+    )
+
+
+def answered(
+    names: Labels,
+    seen: int,
+    log_p: Floats,
+    log_q: Floats,
+    *,
+    sampling: AbstractSampling | None,
+    scores: tuple[Floats, Floats] | None,
+    couplings: Mapping[str, str | AbstractCoupling] | Sequence[str] | None,
+    tolerance: float = 0.05,
+    level: float = 0.95,
+    seed: int = 0,
+    worlds: tuple[str, str] = ("p", "q"),
+    order: str = "as they were given",
+    notes: tuple[str, ...] = (),
+    some_unknown: bool = False,
+    method: Callable[..., Interval] = inverted_intervals,
+) -> Comparison:
+    """`compare` for worlds, scores and labels that have been checked.
+
+    Args:
+        names: Labels of the outcomes.
+        seen: The outcome that was observed.
+        log_p: Log-probabilities of the factual world.
+        log_q: Log-probabilities of the other world.
+        sampling: How the worlds were estimated; None where they are known.
+        scores: A number for each outcome in either world.
+        couplings: The couplings to ask, by name; by default the library's own.
+        tolerance: How wide the bounds may be for the choice of coupling not to matter.
+        level: Confidence of the intervals.
+        seed: Seed of the draws behind the intervals.
+        worlds: What the factual world and the other one are called.
+        order: Where the order of the outcomes comes from, for those couplings that it decides.
+        notes: What else the reader should know about the data.
+        some_unknown: Whether the last entry of both worlds is for people whose outcome is not known.
+        method: How intervals are found.
+    """
+    check_level(level)
+    seed = as_seed("seed", seed)
     with jax.enable_x64(True):
         by_score = {} if scores is None else {"score": scores[0], "counterfactual_score": scores[1]}
-        asked = named_couplings(**by_score) if couplings is None else as_couplings(couplings, size, **by_score)
-        distinct = {name: next(first for first in asked if is_same(asked[first], asked[name])) for name in asked}
-        solve = _solved_quickly if size <= _FEW_OUTCOMES else _solved
-        rare = bool(log_p[seen] < _RARE)
-        found = jax.tree.map(
-            np.asarray,
-            solve()({name: asked[name] for name in distinct.values()}, log_p, log_q, np.asarray(seen), scores, rare),
-        )
+        asked = named_couplings(**by_score) if couplings is None else as_couplings(couplings, len(names), **by_score)
+        same = {name: next(first for first in asked if is_same(asked[first], asked[name])) for name in asked}
+        distinct = {name: asked[name] for name in same.values()}
+        rare = bool(-np.inf < log_p[seen] < _RARE)
+        found, joints = solved(distinct, log_p, log_q, seen, scores, rare, some_unknown)
+        doubt = None
+        if sampling is not None:
+            doubt = intervals_of(
+                sampling, distinct, seen, scores, some_unknown=some_unknown, level=level, seed=seed, method=method
+            )
+    if some_unknown:
+        log_p, log_q = (each[:-1] - np.log1p(-np.exp(each[-1])) for each in (log_p, log_q))
+        notes = (*notes, "With outcomes that are not known, stable couplings get the bounds of all couplings.")
+    start = None if scores is None else float(scores[0][seen])
+    if log_p[seen] == -np.inf:  # nobody had it, which is not to say that nobody can
+        there = None if scores is None else scores[1]
+        found = _with_rows(found, len(names), there, Bounds, lambda size: np.full(size, np.nan))
+        if doubt is not None:
+            doubt = _with_rows(doubt, len(names), there, lambda lower, upper: Interval(lower, upper, level), None)
+    answers = tuple(_answer(name, found.answers[same[name]], joints[same[name]], start) for name in asked)
     return Comparison(
         labels=names.names,
         observed=seen,
+        worlds=worlds,
         p=np.exp(log_p),
         q=np.exp(log_q),
-        answers=tuple(_answer(name, found.laws[distinct[name]], seen, scores) for name in asked),
-        bounds=found.bounds,
-        stable_bounds=found.stable_bounds,
-        score_bounds=_score_bounds(found.score_bounds, scores, seen),
-        stable_score_bounds=_score_bounds(found.stable_score_bounds, scores, seen),
+        answers=answers,
+        bounds=found.any.probabilities,
+        stable_bounds=found.stable.probabilities,
+        score_bounds=_score_bounds(found.any, start),
+        stable_score_bounds=_score_bounds(found.stable, start),
+        win_probability=None if found.win_probability is None else float(found.win_probability),
+        intervals=None if doubt is None or sampling is None else _intervals(doubt, sampling, same, level, start),
+        notes=(*notes, *_order_note(names, asked, order)),
         tolerance=tolerance,
     )
 
 
-class _Law(NamedTuple):
-    probabilities: Any
-    joint: Any
-    effect_variance: Any
+def _answer(name: str, found: Measures, joint: Floats, start: float | None) -> Answer:
+    agreement = float(found.agreement)
+    if start is None:
+        return Answer(name, found.probabilities, joint, agreement, None, None, None, None, None)
+    expected = float(found.expected_score)
+    rest = (float(each) for each in (found.effect_variance, found.better, found.worse))
+    return Answer(name, found.probabilities, joint, agreement, expected, expected - start, *rest)
 
 
-class _Found(NamedTuple):
-    laws: dict[str, _Law]
-    bounds: Bounds
-    stable_bounds: Bounds
-    score_bounds: Bounds | None
-    stable_score_bounds: Bounds | None
-
-
-def _solve(
-    couplings: dict[str, AbstractCoupling],
-    log_p: ArrayLike,
-    log_q: ArrayLike,
-    seen: ArrayLike,
-    scores: tuple[ArrayLike, ArrayLike] | None,
-    rare: bool,
-) -> _Found:
-    """Every number that has to be computed, compiled in one piece: a dozen small programs would take far longer.
-
-    The inputs have been checked. A check in here would call the host, and what calls the host cannot be kept compiled.
-    An answer is the row of the joint law; only for an outcome so `rare` that products underflow it is asked for by
-    itself.
-    """
-    log_p, log_q, seen = jnp.asarray(log_p), jnp.asarray(log_q), jnp.asarray(seen)
-    laws = {}
-    for name, each in couplings.items():
-        joint = each._joint(log_p, log_q)
-        variance = None if scores is None else unchecked_effect(joint, *map(jnp.asarray, scores)).variance
-        row = each._counterfactual_probs(log_p, log_q, seen) if rare else joint[seen] / joint[seen].sum()
-        laws[name] = _Law(row, joint, variance)
-    outcomes, stable_outcomes = (
-        unchecked_outcome_bounds(log_p, log_q, seen, stable=stable) for stable in (False, True)
-    )
-    if scores is None:
-        return _Found(laws, outcomes, stable_outcomes, None, None)
-    there = jnp.asarray(scores[1])
-    return _Found(
-        laws,
-        outcomes,
-        stable_outcomes,
-        *(unchecked_score_bounds(log_p, log_q, seen, there, stable=stable) for stable in (False, True)),
-    )
-
-
-@functools.cache
-def _solved_quickly() -> Callable[..., _Found]:
-    """For few outcomes: compiling takes far longer than running."""
-    return quickly_compiled(_solve)
-
-
-@functools.cache
-def _solved() -> Callable[..., _Found]:
-    return eqx.filter_jit(_solve)
-
-
-def _answer(name: str, law: _Law, seen: int, scores: tuple[Floats, Floats] | None) -> Answer:
-    agreement = float(np.trace(law.joint))
-    if scores is None:
-        return Answer(name, law.probabilities, law.joint, agreement, None, None, None)
-    expected = float(law.probabilities @ scores[1])
-    effect, variance = expected - float(scores[0][seen]), float(law.effect_variance)
-    return Answer(name, law.probabilities, law.joint, agreement, expected, effect, variance)
-
-
-def _score_bounds(expected: Bounds | None, scores: tuple[Floats, Floats] | None, seen: int) -> ScoreBounds | None:
-    if expected is None or scores is None:
+def _score_bounds(found: Limits, start: float | None) -> ScoreBounds | None:
+    if found.expected_score is None or start is None:
         return None
-    bounds = Bounds(*map(float, expected))
-    return ScoreBounds(bounds, bounds.shifted(-float(scores[0][seen])))
+    expected = Bounds(*map(float, found.expected_score))
+    better, worse = (None if each is None else Bounds(*map(float, each)) for each in (found.better, found.worse))
+    return ScoreBounds(expected, expected.shifted(-start), better, worse)
+
+
+def _intervals(
+    doubt: Found, sampling: AbstractSampling, same: Mapping[str, str], level: float, start: float | None
+) -> ComparisonIntervals:
+    def of(each: Measures | Limits) -> AnswerIntervals:
+        expected = each.expected_score
+        effect = None
+        if expected is not None and start is not None:
+            effect = Interval(expected.lower - start, expected.upper - start, level)
+        agreement, variance = (each.agreement, each.effect_variance) if isinstance(each, Measures) else (None, None)
+        return AnswerIntervals(each.probabilities, agreement, expected, effect, variance, each.better, each.worse)
+
+    return ComparisonIntervals(
+        level=level,
+        sample=sampling.words(),
+        answers={name: of(doubt.answers[first]) for name, first in same.items()},
+        bounds=of(doubt.any),
+        stable_bounds=of(doubt.stable),
+        win_probability=doubt.win_probability,
+    )
+
+
+def _with_rows(
+    found: Found,
+    size: int,
+    score: Floats | None,
+    span: Callable[[Any, Any], Any],
+    unknown: Callable[[Any], Floats] | None,
+) -> Found:
+    """The same with nothing known about the person: ranges that are as wide as can be, and no answers.
+
+    Args:
+        found: Numbers, or their intervals.
+        size: How many outcomes there are.
+        score: The score in the other world.
+        span: What a range is made of.
+        unknown: What stands for an answer; a range where there is nothing.
+    """
+    rows = span(np.zeros(size), np.ones(size))
+    scores = None if score is None else span(float(score.min()), float(score.max()))
+    row, mean = (rows, scores) if unknown is None else (unknown(size), None if score is None else unknown(()))
+    answers = {name: each._replace(probabilities=row, expected_score=mean) for name, each in found.answers.items()}
+    every, stable = (each._replace(probabilities=rows, expected_score=scores) for each in (found.any, found.stable))
+    return found._replace(answers=answers, any=every, stable=stable)
+
+
+def _order_note(names: Labels, asked: Mapping[str, AbstractCoupling], order: str) -> tuple[str, ...]:
+    """The order of the outcomes, where it decides an answer."""
+    plain = next((name for name, each in asked.items() if is_same(each, InverseCDF())), None)
+    if plain is None or len(names) < 3:
+        return ()
+    return (f"{plain[0].upper()}{plain[1:]} runs through the outcomes {order}: {_listed(names.names)}.",)
+
+
+def _listed(labels: Sequence[str]) -> str:
+    return ", ".join(labels[:_MOST_NAMED]) + (", and so on" if len(labels) > _MOST_NAMED else "")

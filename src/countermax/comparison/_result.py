@@ -1,31 +1,29 @@
 """All answers to one question, and how they are shown."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Group, RenderableType
-from rich.text import Text
+from rich.console import Group
 
 from countermax import plotting
-from countermax._core.console import Listing, add_line, listing
 from countermax._core.extras import import_pandas
 from countermax._core.results import AbstractResult, plain
 from countermax.bounds import Bounds
+from countermax.comparison import _showing
+from countermax.intervals import Interval
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-Floats = NDArray[np.floating]
+Floats = NDArray[np.float64]
 
-SCORE_COLUMNS = ("expected_score", "effect", "effect_variance", "agreement")
+SCORE_COLUMNS = ("expected_score", "effect", "effect_variance", "better", "worse", "agreement")
 
-_MOST_SHOWN_OUTCOMES = 8  # in a terminal; dataframes and JSON have them all
-_EVERY_COUPLING = ("any coupling", "any stable coupling")
-_LEFT_OUT = "Takes p and q as known: how well they were estimated is left out."
+EVERY_COUPLING = ("any coupling", "any stable coupling")
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,14 +43,49 @@ class Answer:
     """E[score(Y) | X=observed] - score(observed): what the change would have added."""
     effect_variance: float | None
     """The variance of score(Y) - score(X) over everybody."""
+    better: float | None
+    """P(score(Y) > score(X)) over everybody."""
+    worse: float | None
+    """P(score(Y) < score(X)) over everybody."""
 
 
 @dataclass(frozen=True, eq=False)
 class ScoreBounds:
-    """What data alone say about a score."""
+    """What data alone say about a score; over stable couplings there are no bounds on how many are better off."""
 
     expected_score: Bounds
     effect: Bounds
+    better: Bounds | None
+    worse: Bounds | None
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerIntervals:
+    """What other data would have made one coupling say; of a whole family of couplings, the whole range."""
+
+    probabilities: Interval
+    agreement: Interval | None
+    expected_score: Interval | None
+    effect: Interval | None
+    effect_variance: Interval | None
+    better: Interval | None
+    worse: Interval | None
+
+
+@dataclass(frozen=True, eq=False)
+class ComparisonIntervals:
+    """Sampling uncertainty of everything in a comparison: what other data could have shown."""
+
+    level: float
+    sample: str
+    """Whose outcomes were counted, in words."""
+    answers: Mapping[str, AnswerIntervals]
+    """By coupling."""
+    bounds: AnswerIntervals
+    """Of the whole range over all couplings."""
+    stable_bounds: AnswerIntervals
+    """Of the whole range over counterfactually stable couplings."""
+    win_probability: Interval | None
 
 
 @final
@@ -62,6 +95,8 @@ class Comparison(AbstractResult):
 
     labels: tuple[str, ...]
     observed: int
+    worlds: tuple[str, str]
+    """What the factual world and the other one are called."""
     p: Floats
     q: Floats
     answers: tuple[Answer, ...]
@@ -71,12 +106,18 @@ class Comparison(AbstractResult):
     """The same over counterfactually stable couplings."""
     score_bounds: ScoreBounds | None
     stable_score_bounds: ScoreBounds | None
+    win_probability: float | None
+    """P(score(Y) > score(X)), half of P(equal) added, for two people drawn independently: Mann and Whitney's."""
+    intervals: ComparisonIntervals | None
+    """None where `p` and `q` were taken as known."""
+    notes: tuple[str, ...]
+    """What the reader should know about the data and the couplings."""
     tolerance: float
 
     @property
     def slack(self) -> float:
         """The widest bounds that data leave for the probability of an outcome."""
-        return float((self.bounds.width).max())
+        return float(self.bounds.width.max())
 
     @property
     def disagreement(self) -> float:
@@ -85,25 +126,30 @@ class Comparison(AbstractResult):
         return float((rows.max(axis=0) - rows.min(axis=0)).max())
 
     @property
+    def was_seen(self) -> bool:
+        """Whether anybody in the factual world had the outcome that the question is about."""
+        return bool(self.p[self.observed] > 0)
+
+    @property
     def coupling_matters(self) -> bool:
         """Whether p and q alone leave the answer open by more than the tolerance."""
-        return self.slack > self.tolerance
+        return not self.was_seen or self.slack > self.tolerance
 
     @property
     def verdict(self) -> str:
         """The flag in words."""
-        if not self.coupling_matters:
-            fixed = f"p and q alone fix every probability within {self.slack:.2g}"
-            return f"The choice of coupling hardly matters here: {fixed}."
-        widest = int((self.bounds.width).argmax())
-        low, high = self.bounds.lower[widest], self.bounds.upper[widest]
-        return (
-            f"The choice of coupling matters here: p and q alone allow anything from {low:.2f} to {high:.2f} for "
-            f"{self.labels[widest]!r}, and the couplings compared differ by up to {self.disagreement:.2f}."
-        )
+        return _showing.verdict(self)
+
+    @property
+    def left_out(self) -> str:
+        """What the numbers take as given."""
+        return _showing.left_out(self)
 
     def to_frame(self) -> "pd.DataFrame":
-        """One row for each coupling and for each limit of the bounds; one column for each outcome, then the scores'."""
+        """One row for each coupling and for each limit of the bounds; one column for each outcome, then the scores'.
+
+        With sampling uncertainty each has two more: `_ci_lower` and `_ci_upper`.
+        """
         pd = import_pandas()
         names, rows = zip(*self.rows(), strict=True)
         return pd.DataFrame(list(rows), index=pd.Index(names, name="coupling")).dropna(axis="columns", how="all")
@@ -114,6 +160,7 @@ class Comparison(AbstractResult):
             {
                 "observed": self.labels[self.observed],
                 "labels": self.labels,
+                "worlds": self.worlds,
                 "p": self.p,
                 "q": self.q,
                 "answers": [vars(each) for each in self.answers],
@@ -121,21 +168,27 @@ class Comparison(AbstractResult):
                 "stable_bounds": self.stable_bounds,
                 "score_bounds": None if self.score_bounds is None else vars(self.score_bounds),
                 "stable_score_bounds": None if self.stable_score_bounds is None else vars(self.stable_score_bounds),
+                "win_probability": self.win_probability,
+                "intervals": None if self.intervals is None else _plain_intervals(self.intervals),
                 "tolerance": self.tolerance,
                 "coupling_matters": self.coupling_matters,
                 "verdict": self.verdict,
-                "left_out": _LEFT_OUT,
+                "notes": self.notes,
+                "left_out": self.left_out,
             }
         )
 
     def plot(self) -> "Figure":
-        """Bars of the counterfactual probabilities, with the bounds as whiskers."""
+        """Bars of the counterfactual probabilities, with the bounds as whiskers; both with their intervals."""
+        found = self.intervals
         return plotting.draw_answers(
             {answer.name: answer.probabilities for answer in self.answers},
             self.labels,
             self.bounds,
             self.stable_bounds,
-            f"Seen: {self.labels[self.observed]}. What would have happened instead?",
+            _showing.title(self),
+            intervals=None if found is None else {name: each.probabilities for name, each in found.answers.items()},
+            bounds_intervals=None if found is None else (found.bounds.probabilities, found.stable_bounds.probabilities),
         )
 
     def plot_couplings(self) -> "Figure":
@@ -149,50 +202,53 @@ class Comparison(AbstractResult):
         )
 
     def __rich__(self) -> Group:
-        rows = self.rows()
-        likely = np.sort(np.argsort(-self.bounds.upper, kind="stable")[:_MOST_SHOWN_OUTCOMES])
-        shown = [self.labels[index] for index in likely]
-        title = f"Seen: {self.labels[self.observed]}. What would have happened instead?"
-        parts: list[RenderableType] = [self._listing(title, shown, shown, rows)]
-        if len(shown) < len(self.labels):
-            parts.append(f"{len(self.labels) - len(shown)} more outcomes in the dataframe and the JSON.\n")
-        if self.score_bounds is not None:
-            headers = [column.replace("_", " ") for column in SCORE_COLUMNS]
-            parts.append(self._listing("Scores: of this one, then over everybody", SCORE_COLUMNS, headers, rows))
-        return Group(*parts, Text(self.verdict), Text(_LEFT_OUT))
-
-    def _listing(
-        self,
-        title: str,
-        columns: Sequence[str],
-        headers: Sequence[str],
-        rows: list[tuple[str, dict[str, float | None]]],
-    ) -> Listing:
-        table = listing(title, ["coupling", *headers])
-        for index, (name, row) in enumerate(rows):
-            cells = ("" if row[column] is None else f"{row[column]:z.3f}" for column in columns)
-            add_line(table, [name, *cells], last=index == len(self.answers) - 1)
-        return table
+        return _showing.shown(self)
 
     def rows(self) -> list[tuple[str, dict[str, float | None]]]:
         """A name and a number for each column, for each coupling and each limit of the bounds."""
-
-        def row(probabilities: Floats, *rest: float | None) -> dict[str, float | None]:
-            scores = dict(zip(SCORE_COLUMNS, rest, strict=True))
-            return {**dict(zip(self.labels, map(float, probabilities), strict=True)), **scores}
-
+        found = self.intervals
         rows = [
-            (each.name, row(each.probabilities, each.expected_score, each.effect, each.effect_variance, each.agreement))
+            (each.name, self._row(vars(each), None if found is None else found.answers[each.name]))
             for each in self.answers
         ]
-        for whose, bounds, scores in zip(
-            _EVERY_COUPLING,
-            (self.bounds, self.stable_bounds),
-            (self.score_bounds, self.stable_score_bounds),
-            strict=True,
-        ):
+        families = (
+            (self.bounds, self.score_bounds, None if found is None else found.bounds),
+            (self.stable_bounds, self.stable_score_bounds, None if found is None else found.stable_bounds),
+        )
+        for whose, (bounds, scores, intervals) in zip(EVERY_COUPLING, families, strict=True):
             for side in ("lower", "upper"):
-                expected = None if scores is None else getattr(scores.expected_score, side)
-                effect = None if scores is None else getattr(scores.effect, side)
-                rows.append((f"{whose}, {side}", row(getattr(bounds, side), expected, effect, None, None)))
+                values = {"probabilities": getattr(bounds, side)}
+                for column, value in ({} if scores is None else vars(scores)).items():
+                    values[column] = None if value is None else getattr(value, side)
+                rows.append((f"{whose}, {side}", self._row(values, intervals, side)))
         return rows
+
+    def _row(
+        self, values: Mapping[str, Any], intervals: AnswerIntervals | None, side: str | None = None
+    ) -> dict[str, float | None]:
+        """Numbers by column; of a range's interval the limit on the given side only."""
+        row: dict[str, float | None] = {}
+
+        def put(column: str, value: Any, interval: tuple[Any, Any] | None) -> None:
+            row[column] = None if value is None else float(value)
+            if intervals is not None:
+                for place, limit in enumerate(("lower", "upper")):
+                    known = interval is not None and side in (None, limit)
+                    row[f"{column}_ci_{limit}"] = float(interval[place]) if known and interval is not None else None
+
+        for index, label in enumerate(self.labels):
+            interval = None if intervals is None else intervals.probabilities
+            put(label, values["probabilities"][index], interval and (interval.lower[index], interval.upper[index]))
+        for column in SCORE_COLUMNS:
+            interval = None if intervals is None else getattr(intervals, column)
+            put(column, values.get(column), interval and interval[:2])
+        return row
+
+
+def _plain_intervals(intervals: ComparisonIntervals) -> dict[str, Any]:
+    return {
+        **vars(intervals),
+        "answers": {name: vars(each) for name, each in intervals.answers.items()},
+        "bounds": vars(intervals.bounds),
+        "stable_bounds": vars(intervals.stable_bounds),
+    }

@@ -6,6 +6,7 @@ from pathlib import Path
 from countermax._core.errors import InputError
 from countermax._core.files import writable_folder
 from countermax._core.memory import check_memory
+from countermax.experiments.coverage import Coverage
 from countermax.experiments.engine import (
     AbstractExperiment,
     Store,
@@ -21,7 +22,8 @@ from countermax.experiments.trajectories import Trajectories
 _SEED_BYTES = 1e6  # a small gadget with all that its training takes; a larger one is checked when it is built
 
 EXPERIMENTS: dict[str, AbstractExperiment] = {
-    each.name: each for each in (Maximality(), Table1(), Couplings(), Sepsis(), SepsisAsPublished(), Trajectories())
+    each.name: each
+    for each in (Maximality(), Table1(), Couplings(), Sepsis(), SepsisAsPublished(), Trajectories(), Coverage())
 }
 
 

@@ -5,4 +5,11 @@ from countermax.intervals._interval import check_level as check_level
 from countermax.intervals._interval import percentile_interval as percentile_interval
 from countermax.intervals._interval import ratio_error as ratio_error
 from countermax.intervals._interval import standard_error as standard_error
+from countermax.intervals._inversion import NUM_CANDIDATES as NUM_CANDIDATES
+from countermax.intervals._inversion import NUM_DRAWS as NUM_DRAWS
+from countermax.intervals._inversion import inverted_intervals as inverted_intervals
+from countermax.intervals._inversion import resampled_intervals as resampled_intervals
 from countermax.intervals._resampling import Bootstrap as Bootstrap
+from countermax.intervals._sampling import AbstractSampling as AbstractSampling
+from countermax.intervals._sampling import CountSampling as CountSampling
+from countermax.intervals._sampling import ResampledSampling as ResampledSampling

@@ -1,14 +1,21 @@
 """What each coupling answers, beside the bounds."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from countermax.plotting._labels import shortened, wrapped
 from countermax.plotting._style import Floats, colours, house_style, literal
 
 _MOST_BARS = 12  # outcomes in a bar chart; more would not fit on a page
+_MOST_UPRIGHT = 6  # more have slanted labels
+_LABEL_WIDTH = 14  # characters in a line of an upright label
+_WIDEST = 12.0
+_INTERVAL = "0.25"
 
 
 def draw_answers(
@@ -17,8 +24,13 @@ def draw_answers(
     bounds: tuple[Floats, Floats],
     stable_bounds: tuple[Floats, Floats],
     title: str,
+    *,
+    intervals: Mapping[str, Any] | None = None,
+    bounds_intervals: tuple[Any, Any] | None = None,
 ) -> Figure:
     """Bars: each coupling's counterfactual probabilities, with the bounds as whiskers beside them.
+
+    Intervals are thin lines without caps on the bars, and pale bands behind the whiskers.
 
     Of many outcomes the ones with the largest upper bounds are shown, and the title says so.
 
@@ -28,30 +40,56 @@ def draw_answers(
         bounds: Lower and upper, over all couplings: one number for each outcome.
         stable_bounds: Lower and upper, over counterfactually stable couplings.
         title: What the picture is about.
+        intervals: Confidence interval of each probability (`lower`, `upper`), by coupling.
+        bounds_intervals: Confidence intervals of the two ranges over couplings.
     """
     if len(labels) > _MOST_BARS:
         shown = np.sort(np.argsort(-bounds[1], kind="stable")[:_MOST_BARS])
         title = f"{title}\nShown: the {_MOST_BARS} of {len(labels)} outcomes that could be likeliest"
-        answers = {name: probs[shown] for name, probs in answers.items()}
         labels = [labels[index] for index in shown]
-        bounds, stable_bounds = ((lower[shown], upper[shown]) for lower, upper in (bounds, stable_bounds))
+    else:
+        shown = np.arange(len(labels))
     palette = colours(list(answers))
     with house_style():
-        figure = Figure(figsize=(max(5.0, 1.6 + 1.25 * len(labels)), 3.4), layout="constrained")
+        figure = Figure(figsize=(min(_WIDEST, max(5.6, 2.2 + 1.25 * len(labels))), 3.8), layout="constrained")
         axes = figure.subplots()
-        slots = len(answers) + 2  # one slot for the whiskers, one for the gap between outcomes
+        slots = len(answers) + 3  # two for the whiskers, one for the gap between outcomes
         width = 1 / slots
         centres = np.arange(len(labels), dtype=float)
         for place, (name, probs) in enumerate(answers.items()):
-            axes.bar(centres + (place + 1) * width, probs, width * 0.92, color=palette[name], label=literal(name))
-        _whiskers(axes, centres - 0.35 * width, *bounds, "black", "any coupling")
-        _whiskers(axes, centres + 0.2 * width, *stable_bounds, "#0072B2", "any stable coupling")
-        axes.set_xticks(centres + (slots - 2) * width / 2, [literal(label) for label in labels])
+            places = centres + (place + 1) * width
+            axes.bar(places, np.nan_to_num(probs[shown]), width * 0.92, color=palette[name], label=literal(name))
+            if intervals is not None:
+                limits = intervals[name]
+                axes.vlines(places, limits.lower[shown], limits.upper[shown], color=_INTERVAL, linewidth=1)
+        whole = (None, None) if bounds_intervals is None else bounds_intervals
+        for place, (limits, interval, colour, family) in enumerate(
+            (
+                (bounds, whole[0], "black", "any coupling"),
+                (stable_bounds, whole[1], "#B2182B", "any stable coupling"),
+            )
+        ):
+            places = centres - (0.85 - 0.75 * place) * width
+            _whiskers(axes, places, limits[0][shown], limits[1][shown], colour, family)
+            if interval is not None:
+                low, high = interval.lower[shown], interval.upper[shown]
+                axes.vlines(places, low, high, color=colour, linewidth=4, alpha=0.2)
+        if intervals is not None and answers:
+            level = next(iter(intervals.values())).level
+            axes.plot([], [], color=_INTERVAL, linewidth=1, label=f"{level:.0%} interval of an answer:\nother data")
+            axes.plot([], [], color="black", linewidth=4, alpha=0.2, label=f"{level:.0%} interval of a\nwhole range")
+        steep = len(labels) > _MOST_UPRIGHT
+        words = [literal(label) for label in shortened(labels)] if steep else wrapped(labels, _LABEL_WIDTH)
+        axes.set_xticks(centres + (slots - 3) * width / 2, words)
+        if steep:
+            for text in axes.get_xticklabels():
+                text.set(rotation=30, ha="right", rotation_mode="anchor")
         axes.tick_params(axis="x", length=0)
+        axes.set_xlim(-1.6 * width, len(labels) - 1.2 * width)
         axes.set_ylim(0, 1.02)
         axes.set_ylabel("probability, given what was seen")
         axes.grid(axis="y", color="0.9")
-        axes.set_title(literal(title), loc="left")
+        axes.set_title(literal("\n".join(textwrap.wrap(title, 90, replace_whitespace=False))), loc="left")
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8)
     return figure
 

@@ -6,8 +6,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from countermax.plotting._labels import shortened
 from countermax.plotting._style import Floats, colours, house_style, literal
 
+_LONGEST = 16  # characters of a label
 _MOST_ANNOTATED = 8  # heatmaps of more outcomes show colours only
 
 
@@ -28,7 +30,8 @@ def draw_couplings(
     brightest = max(float(joint.max()) for joint in joints.values())
     palette = colours(list(joints))
     with house_style():
-        figure = Figure(figsize=(2.75 * columns + 0.4, 2.75 * rows + 0.5), layout="constrained")
+        side = 2.75 + 0.06 * min(_LONGEST, max(map(len, labels)))
+        figure = Figure(figsize=(side * columns + 0.4, side * rows + 0.5), layout="constrained")
         panels = figure.subfigures(rows, columns, squeeze=False)
         for panel, (name, joint) in zip(panels.flat, joints.items(), strict=False):
             grid = panel.subplots(
@@ -46,7 +49,8 @@ def draw_couplings(
 
 def _margins(left: Axes, top: Axes, p: Floats, q: Floats, labels: Sequence[str]) -> None:
     positions = np.arange(len(labels))
-    shown = [literal(label) for label in labels] if len(labels) <= 2 * _MOST_ANNOTATED else [""] * len(labels)
+    short = [literal(label) for label in shortened(labels, _LONGEST)]
+    shown = short if len(labels) <= 2 * _MOST_ANNOTATED else [""] * len(labels)
     left.barh(positions, p, color="0.75")
     left.set_ylim(len(labels) - 0.5, -0.5)
     left.invert_xaxis()

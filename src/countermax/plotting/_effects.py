@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from countermax.plotting._style import Floats, colours, house_style, literal, shortened
+from countermax.plotting._labels import shortened
+from countermax.plotting._style import Floats, colours, house_style, literal
 
 _BETTER, _WORSE, _SPREAD = "#009E73", "#D55E00", "0.4"
 _VEIL = 0.3  # of the spread, which lies over the bars
@@ -90,7 +91,7 @@ def draw_effects(
         for name, values in effects.items():
             axes.plot(values, places, markersize=5, linestyle="none", **looks[name])
         axes.axvline(0, color="black", linewidth=0.8)
-        axes.set_yticks(places, [literal(shortened(name)) for name in names])
+        axes.set_yticks(places, [literal(name) for name in shortened(names)])
         axes.set_ylim(len(names) - 0.4, -0.6)
         axes.tick_params(axis="y", length=0)
         axes.set_ylabel(literal(kind))

@@ -8,7 +8,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.path import Path
 
-from countermax.plotting._style import Floats, house_style, literal, shortened
+from countermax.plotting._labels import shortened
+from countermax.plotting._style import Floats, house_style, literal
 
 _PALETTE = ("#D55E00", "#E69F00", "#009E73", "#0072B2", "#CC79A7", "#56B4E9", "#F0E442", "#999999")
 _MOST_SHOWN = 8  # outcomes; the smaller ones are drawn as one
@@ -52,12 +53,13 @@ def _draw(axes: Axes, counts: Floats, labels: Sequence[str]) -> None:
             left[row] += height
             right[column] += height
     amounts = (counts.sum(axis=1), counts.sum(axis=0))
+    short = shortened(labels)
     for side, (place, align) in enumerate(((0.0, "right"), (1.0, "left"))):
-        for index, label in enumerate(labels):
+        for index, label in enumerate(short):
             top, height = starts[side][index], sides[side][index]
             corner = (place - _BAR if side == 0 else place, top)
             axes.add_patch(Rectangle(corner, _BAR, height, color=_PALETTE[index % len(_PALETTE)], linewidth=0))
-            words = f"{literal(shortened(label))}  {amounts[side][index]:,.0f}"
+            words = f"{literal(label)}  {amounts[side][index]:,.0f}"
             outside = place + (-_BAR - 0.015 if side == 0 else _BAR + 0.015)
             axes.text(outside, top + height / 2, words, ha=align, va="center", fontsize=8)
 

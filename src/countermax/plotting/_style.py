@@ -27,12 +27,11 @@ _COLOURS = {
     "comonotone by score": "#D55E00",
     "maximal": "#009E73",
     "independent": "#999999",
-    "optimal": "#000000",
+    "optimal": "#5B2A86",
     "Gadget 1": "#56B4E9",
     "Gadget 2": "#CC79A7",
 }
 _SPARE_COLOURS = ("#F0E442", "#8C564B", "#17BECF", "#CC79A7", "#56B4E9")
-_LONGEST_LABEL = 24
 _FORMATS = (".png", ".pdf", ".svg")
 
 
@@ -78,11 +77,6 @@ def picture(figure: Figure, suffix: str = ".png") -> bytes:
         warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
         figure.savefig(buffer, format=suffix.lstrip("."), metadata=undated[suffix])
     return buffer.getvalue()
-
-
-def shortened(name: str) -> str:
-    """The beginning of a long name, for labels."""
-    return name if len(name) <= _LONGEST_LABEL else f"{name[: _LONGEST_LABEL - 1]}…"
 
 
 def literal(text: str) -> str:

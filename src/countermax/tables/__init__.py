@@ -1,5 +1,6 @@
 """Counterfactuals of dataframes and files: pandas, polars, Arrow, CSV, Parquet and JSON lines alike."""
 
+from countermax.tables._arms import compare_arms as compare_arms
 from countermax.tables._counterfactuals import counterfactuals as counterfactuals
 from countermax.tables._effects import TableEffects as TableEffects
 from countermax.tables._effects import effects as effects

@@ -59,6 +59,13 @@ class ArrowFrame(AbstractFrame):
         text = types.is_string(dtype) or types.is_large_string(dtype) or types.is_string_view(dtype)
         return BOOLEAN if types.is_boolean(dtype) else NUMBER if numeric else TEXT if text else OTHER
 
+    def categories(self, values: Any) -> tuple[list[Any] | None, bool]:
+        """The dictionary of a column that says that it is ordered."""
+        if not (pa.types.is_dictionary(values.type) and values.type.ordered):
+            return None, False
+        chunks = values.unify_dictionaries().chunks if isinstance(values, pa.ChunkedArray) else [values]
+        return (chunks[0].dictionary.to_pylist(), True) if chunks else (None, False)
+
     def labelled(self, codes: Codes, labels: Labels, like: Any) -> Any:
         """A column of labels, in the type of the column `like`; missing where the code is negative."""
         dtype = _plain_type(like.type)

@@ -54,6 +54,10 @@ class AbstractFrame(ABC):
         """What a column's type says of its values (`countermax._core.labels.TEXT`, ...); None where it says nothing."""
 
     @abstractmethod
+    def categories(self, values: Any) -> tuple[list[Any] | None, bool]:
+        """The categories that a column's type lists, in their order, and whether it says that this is an order."""
+
+    @abstractmethod
     def labelled(self, codes: Codes, labels: Labels, like: Any) -> Any:
         """A column of labels, in the type of the column `like`; missing where the code is negative."""
 

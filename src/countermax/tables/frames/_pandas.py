@@ -60,6 +60,12 @@ class PandasFrame(AbstractFrame):
             return TEXT
         return _KINDS.get(dtype.kind)
 
+    def categories(self, values: Any) -> tuple[list[Any] | None, bool]:
+        """The categories of a column, and whether they are ordered."""
+        if not isinstance(values.dtype, pd.CategoricalDtype):
+            return None, False
+        return values.dtype.categories.tolist(), bool(values.dtype.ordered)
+
     def labelled(self, codes: Codes, labels: Labels, like: Any) -> Any:
         """A column of labels, in the type of the column `like`; missing where the code is negative."""
         dtype, values = like.dtype, list(labels.values)

@@ -51,6 +51,10 @@ class PolarsFrame(AbstractFrame):
             return None
         return BOOLEAN if dtype == pl.Boolean else NUMBER if dtype.is_numeric() else OTHER
 
+    def categories(self, values: Any) -> tuple[list[Any] | None, bool]:
+        """The categories of an Enum, which are ordered; of a Categorical none, for those depend on what came first."""
+        return (values.dtype.categories.to_list(), True) if isinstance(values.dtype, pl.Enum) else (None, False)
+
     def labelled(self, codes: Codes, labels: Labels, like: Any) -> Any:
         """A column of labels, in the type of the column `like`; missing where the code is negative."""
         try:

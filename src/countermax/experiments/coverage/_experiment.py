@@ -1,0 +1,95 @@
+"""The plan and the page: for each truth and size, how often intervals hold it."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, final
+
+import numpy as np
+
+from countermax._core.sheet import Sheet, Value
+from countermax.experiments.coverage._trials import COUPLINGS, LEVEL, TRIALS, coverage
+from countermax.experiments.engine import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
+
+SIZES = (50, 400)
+_NUM_TRIALS = {"quick": 20, "published": 2000, "best": 2000}
+_KINDS = {"answers": "", "any coupling": "any coupling", "stable couplings": "any stable coupling"}
+_ENOUGH = 0.93
+
+
+@final
+class Coverage(AbstractExperiment):
+    """Two arms, drawn again and again from a known truth."""
+
+    name = "coverage"
+    title = "Do the intervals hold the truth?"
+
+    def cells(self, preset: str, seeds: int | None) -> list[Cell]:
+        """One for each truth and size of the arms; `seeds` counts the trials."""
+        number = _NUM_TRIALS[checked_preset(preset)] if seeds is None else seeds
+        return [
+            Cell(
+                self.name,
+                f"{truth}, {size} an arm",
+                {**TRIALS[truth]._asdict(), "size": size, "num_trials": number, "level": LEVEL, "couplings": COUPLINGS},
+                cost=len(TRIALS[truth].p) * number,
+            )
+            for truth in TRIALS
+            for size in SIZES
+        ]
+
+    def compute(self, cell: Cell, context: CellContext) -> Result | None:
+        """Coverage and width of every number."""
+        if context.train_only:
+            return None
+        truth = TRIALS[cell.name.rsplit(", ", 1)[0]]
+        return coverage(truth, cell.settings["size"], cell.settings["num_trials"], 0, context.advance)
+
+    def section(self, stored: Mapping[str, Result]) -> Section:
+        """The least coverage and the mean width, beside the percentile bootstrap's."""
+        sheets = {
+            "coverage": _sheet("How often 95 % intervals hold the truth: the least over all numbers", stored, _least),
+            "coverage_widths": _sheet(
+                "Mean width, divided by that of percentile intervals where those hold the truth as often",
+                stored,
+                _ratio,
+            ),
+        }
+        words = [
+            "Two arms are drawn from a known truth; every number that a comparison prints has an interval, every range "
+            "over couplings one that must hold all of it. Samples in which nobody had the outcome in question do not "
+            "count. In parentheses: percentile bootstrap of the same numbers, on the same samples.",
+        ]
+        return Section(self.title, words, sheets)
+
+
+def _sheet(title: str, stored: Mapping[str, Result], entry: Any) -> Sheet:
+    lines: list[list[Value]] = [
+        [name, *(entry(result, list(_of_kind(result["inverted"], kind))) for kind in _KINDS.values())]
+        for name, result in stored.items()
+    ]
+    return Sheet(title, ("truth and size", *_KINDS), ("",) * (1 + len(_KINDS)), lines)
+
+
+def _of_kind(numbers: Iterable[str], kind: str) -> Iterable[str]:
+    """The numbers of a family of couplings, or those of single ones."""
+    families = tuple(f"{family}:" for family in _KINDS.values() if family)
+    return (name for name in numbers if (name.startswith(f"{kind}:") if kind else not name.startswith(families)))
+
+
+def _least(result: Result, names: list[str]) -> str:
+    ours, theirs = (min(result[method][name]["coverage"] for name in names) for method in ("inverted", "percentile"))
+    return f"{ours:.1%} ({theirs:.1%})"
+
+
+def _ratio(result: Result, names: list[str]) -> str:
+    """Of mean widths over numbers of a kind: those whose percentile intervals cover and have a width."""
+    covered = [
+        name
+        for name in names
+        if result["percentile"][name]["coverage"] >= _ENOUGH and result["percentile"][name]["width"] > 0
+    ]
+    if not covered:
+        return "never"
+    ours, theirs = (
+        np.mean([result[method][name]["width"] for name in covered]) for method in ("inverted", "percentile")
+    )
+    return f"{ours / theirs:.2f} ({len(covered)} of {len(names)} numbers)"

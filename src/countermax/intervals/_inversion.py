@@ -1,0 +1,126 @@
+"""Confidence intervals by inverting tests: right where answers have kinks and where truths lie on a boundary.
+
+Counterfactual answers and bounds are maxima, minima and ratios of estimated probabilities. Where worlds are nearly
+equal they have kinks, stable bounds even jump, and what resampling shows about the estimates is then not what it shows
+about the truth. So truths are proposed, and each is tested: would data under it have given an answer as large as the
+one that was found, and one as small? The interval spans the answers of those truths that pass. Each truth is tested on
+its own, so the shape of the answer does not matter; what is taken on trust is that truths which were not proposed
+answer like their neighbours.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from countermax.intervals._interval import Interval, check_level, percentile_interval
+from countermax.intervals._sampling import AbstractSampling, Floats
+
+Ask = Callable[[Floats, Floats], Floats]
+"""Answers to all questions for many pairs of worlds: [pairs, outcomes] twice, then [pairs, questions]."""
+
+NUM_CANDIDATES, NUM_DRAWS = 250, 200
+_CAUTION = 0.8  # of the error that is allowed goes to the tests; the rest is for truths that are not proposed
+_ROUNDING = 1e-9  # answers that differ by less are the same
+
+
+def inverted_intervals(
+    sampling: AbstractSampling,
+    ask: Ask,
+    *,
+    seen: int | None = None,
+    level: float = 0.95,
+    num_candidates: int = NUM_CANDIDATES,
+    num_draws: int = NUM_DRAWS,
+    seed: int = 0,
+) -> Interval:
+    """The interval of each answer; of each limit separately, where the answers are limits of bounds.
+
+    Each side errs with probability `(1 - level) / 2` at most. So the lower side of a lower bound and the upper side of
+    an upper bound together span the whole range of couplings with confidence `level`.
+
+    Args:
+        sampling: The estimates and their errors.
+        ask: The questions.
+        seen: The outcome that the questions are about, if there is one; must occur in the factual sample.
+        level: Confidence.
+        num_candidates: How many truths are proposed.
+        num_draws: How many times data are drawn again under each.
+        seed: Seed of the proposals and the draws.
+    """
+    check_level(level)
+    stream = np.random.default_rng(seed)
+    p, q = sampling.candidates(num_candidates, stream)
+    pooled = _pooled(sampling)
+    p, q = np.concatenate([pooled, p]), np.concatenate([pooled, q])
+    drawn_p, drawn_q = sampling.draws(p, q, num_draws, seen, stream)
+    size = p.shape[1]
+    answers = ask(
+        np.concatenate([sampling.p[None], p, drawn_p.reshape(-1, size)]),
+        np.concatenate([sampling.q[None], q, drawn_q.reshape(-1, size)]),
+    )
+    found, truths = answers[0], answers[1 : 1 + len(p)]
+    again = answers[1 + len(p) :].reshape(len(p), num_draws, -1)
+    # Where answers are equal, as they are on a boundary, estimates that fit the truth as badly count as extreme: those
+    # of how often `seen` occurs, if the answers are about it.
+    misfit = sampling.distance(_told((drawn_p, drawn_q), seen), _told((p[:, None], q[:, None]), seen))
+    worse = misfit >= sampling.distance(_told((sampling.p, sampling.q), seen), _told((p, q), seen))[:, None] - _ROUNDING
+    larger, smaller = again > found + _ROUNDING, again < found - _ROUNDING
+    same = ~(larger | smaller) & worse[:, :, None]
+    enough = _CAUTION * (1 - level) / 2 * (1 + num_draws) - 1
+    as_large, as_small = ((each | same).sum(axis=1) > enough for each in (larger, smaller))
+    equal = _could_be_equal(sampling, drawn_p[0], drawn_q[0], pooled[0], 1 - level)
+    as_large[0] |= equal
+    as_small[0] |= equal
+    lower = np.where(as_large, truths, np.inf).min(axis=0)
+    upper = np.where(as_small, truths, -np.inf).max(axis=0)
+    return Interval(np.minimum(lower, found), np.maximum(upper, found), level)
+
+
+def resampled_intervals(
+    sampling: AbstractSampling,
+    ask: Ask,
+    *,
+    seen: int | None = None,
+    level: float = 0.95,
+    num_candidates: int = NUM_CANDIDATES,
+    num_draws: int = NUM_DRAWS,
+    seed: int = 0,
+) -> Interval:
+    """The percentile bootstrap, to compare with: too short where answers have kinks. Arguments as above.
+
+    It resamples as often as the tests above draw candidates and draws together, but at most 1,000 times.
+    """
+    check_level(level)
+    number = min(num_candidates * num_draws, 1000)
+    stream = np.random.default_rng(seed)
+    p, q = sampling.draws(sampling.p[None], sampling.q[None], number, seen, stream)
+    interval = percentile_interval(ask(p[0], q[0]), level)
+    assert interval is not None
+    return interval
+
+
+def _pooled(sampling: AbstractSampling) -> Floats:
+    """One world for both: the truth at which answers have their kinks and reach their boundaries."""
+    middle = sampling.p * sampling.weight + sampling.q * (1 - sampling.weight)
+    return middle[None] / middle.sum()
+
+
+def _told(pair: tuple[Floats, Floats], seen: int | None) -> tuple[Floats, Floats]:
+    """All outcomes, or only whether one was seen."""
+    if seen is None:
+        return pair
+    here, there = (np.stack([each[..., seen], np.maximum(1 - each[..., seen], 0)], axis=-1) for each in pair)
+    return here, there
+
+
+def _could_be_equal(
+    sampling: AbstractSampling, drawn_p: Floats, drawn_q: Floats, pooled: Floats, rejected: float
+) -> bool:
+    """Whether a test of all probabilities together does not exclude that both worlds are the same."""
+    possible = pooled > 0
+
+    def distance(p: Floats, q: Floats) -> Floats:
+        return ((p - q)[:, possible] ** 2 / pooled[possible]).sum(axis=1)
+
+    further = distance(drawn_p, drawn_q) >= distance(sampling.p[None], sampling.q[None]) - _ROUNDING
+    return bool((1 + further.sum()) / (1 + len(further)) > rejected)

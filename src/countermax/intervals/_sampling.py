@@ -1,0 +1,217 @@
+"""How the estimates of two worlds would have come out, had the data been drawn again.
+
+A sampling knows the estimated worlds, proposes truths that the data do not exclude, and draws the estimates that data
+would have given under each of them.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtri, xlogy
+
+from countermax._core.errors import InputError
+
+Floats = NDArray[np.float64]
+Pairs = tuple[Floats, Floats]
+
+_PROPOSED = 4  # truths, of which one is kept
+_SMALLEST_SPREAD, _LARGEST_SPREAD = (
+    0.3,
+    1.6,
+)  # of the proposed truths, in standard errors: they must reach beyond any interval
+_LARGEST_PRIOR = 1.2  # added to counts when truths are proposed, so that what was never seen may be possible
+_IMPLAUSIBLE = 0.005  # truths that a test of all probabilities together rejects at this level are not proposed
+
+
+class AbstractSampling(ABC):
+    """Two estimated worlds and what is known about their errors."""
+
+    p: Floats
+    q: Floats
+    weight: float
+    """Share of the factual world in an estimate of both, if they were the same."""
+
+    @abstractmethod
+    def candidates(self, number: int, stream: np.random.Generator) -> Pairs:
+        """Truths that the data do not exclude, [number, outcomes] for each world; in some of them the worlds are equal.
+
+        Every probability is positive: that nobody had an outcome does not make it impossible.
+        """
+
+    @abstractmethod
+    def draws(self, p: Floats, q: Floats, number: int, seen: int | None, stream: np.random.Generator) -> Pairs:
+        """Estimates from data that were drawn again under each truth, [truths, number, outcomes] for each world.
+
+        Args:
+            p: Truths of the factual world, [truths, outcomes].
+            q: Truths of the other world.
+            number: How many estimates for each truth.
+            seen: An outcome that occurs in the factual world of every estimate, because the question is about it.
+            stream: Source of randomness.
+        """
+
+    @abstractmethod
+    def distance(self, estimates: Pairs, truths: Pairs) -> Any:
+        """How badly estimates fit truths, over the last axis: comparable between estimates of one truth."""
+
+    @abstractmethod
+    def words(self) -> str:
+        """The sample, for the person who reads the result."""
+
+
+@final
+class CountSampling(AbstractSampling):
+    """Independent people in two arms, of whom the outcomes were counted."""
+
+    def __init__(self, factual: Floats, counterfactual: Floats, arms: tuple[str, str] = ("p", "q")):
+        """Takes the counts of both arms; outcomes in one order.
+
+        Args:
+            factual: How many had each outcome in the factual arm.
+            counterfactual: How many had each outcome in the other arm.
+            arms: What the arms are called.
+        """
+        self._arms = arms
+        self.counts = tuple(_checked(name, each) for name, each in (("p", factual), ("q", counterfactual)))
+        self.sizes = tuple(int(each.sum()) for each in self.counts)
+        self.p, self.q = (each / each.sum() for each in self.counts)
+        self.weight = self.sizes[0] / sum(self.sizes)
+
+    def candidates(self, number: int, stream: np.random.Generator) -> Pairs:
+        """Dirichlet draws about the counts, narrow ones and wide ones."""
+        proposed = _PROPOSED * number
+        equal = _equality(proposed, stream)
+        spread = stream.uniform(_SMALLEST_SPREAD, _LARGEST_SPREAD, (proposed, 1)) ** 2
+        prior = stream.uniform(0, _LARGEST_PRIOR, (proposed, 1))
+
+        def drawn(counts: Floats) -> Floats:
+            weights = np.maximum(stream.standard_gamma((counts + prior) / spread), 1e-290)
+            return weights / weights.sum(axis=1, keepdims=True)
+
+        common = drawn(self.counts[0] + self.counts[1])
+        p, q = ((1 - equal) * drawn(counts) + equal * common for counts in self.counts)
+        distance = self.distance((self.p, self.q), (p, q))
+        limit = max(chdtri(2 * (p.shape[1] - 1), _IMPLAUSIBLE), np.quantile(distance, 1 / _PROPOSED))
+        chosen = stream.permutation(np.flatnonzero(distance <= limit))[:number]
+        return p[chosen], q[chosen]
+
+    def draws(self, p: Floats, q: Floats, number: int, seen: int | None, stream: np.random.Generator) -> Pairs:
+        """Multinomial draws; in the factual world given that `seen` occurs."""
+        here, there = (np.broadcast_to(each[:, None], (len(each), number, each.shape[1])) for each in (p, q))
+        other = stream.multinomial(self.sizes[1], there)
+        if seen is None:
+            return stream.multinomial(self.sizes[0], here) / self.sizes[0], other / self.sizes[1]
+        at_least_once = _positive_binomial(self.sizes[0], p[:, seen, None], number, stream)
+        others = np.delete(here, seen, axis=2)
+        rest = stream.multinomial(self.sizes[0] - at_least_once, others / others.sum(axis=2, keepdims=True))
+        return np.insert(rest, seen, at_least_once, axis=2) / self.sizes[0], other / self.sizes[1]
+
+    def distance(self, estimates: Pairs, truths: Pairs) -> Any:
+        """Twice the logarithm of the likelihood ratio."""
+        here, there = (_divergence(*each) for each in zip(estimates, truths, strict=True))
+        return 2 * (self.sizes[0] * here + self.sizes[1] * there)
+
+    def words(self) -> str:
+        """How many people in each arm."""
+        return f"{self.sizes[0]:,} people in {self._arms[0]} and {self.sizes[1]:,} in {self._arms[1]}"
+
+
+@final
+class ResampledSampling(AbstractSampling):
+    """Estimates with weights, clusters or strata, whose errors are known from estimates of resampled data.
+
+    Errors are taken to be the same in logarithms under every truth that is near the estimates.
+    """
+
+    def __init__(self, p: Floats, q: Floats, resampled_p: Floats, resampled_q: Floats, sample: str):
+        """Takes the estimates, and estimates from data that were resampled as they had been sampled.
+
+        Args:
+            p: Estimated probabilities of the factual world.
+            q: Those of the other world.
+            resampled_p: The estimates of each resample, [resamples, outcomes].
+            resampled_q: The same of the other world, resample by resample from the same data.
+            sample: The sample in words.
+        """
+        if len(resampled_p) < 2 or resampled_p.shape != resampled_q.shape:
+            raise InputError(f"at least 2 resamples of both worlds are needed, got {len(resampled_p)}")
+        self.p, self.q, self._sample = p, q, sample
+        self._floors = tuple(_floor(*each) for each in ((p, resampled_p), (q, resampled_q)))
+        self.weight = self._floors[1] / sum(self._floors)
+        self._errors = tuple(
+            np.log(resampled + floor) - np.log(estimate + floor)
+            for estimate, resampled, floor in zip((p, q), (resampled_p, resampled_q), self._floors, strict=True)
+        )
+
+    def candidates(self, number: int, stream: np.random.Generator) -> Pairs:
+        """The estimates, moved by resampled errors, small ones and large ones."""
+        equal = _equality(number, stream)
+        spread = stream.uniform(_SMALLEST_SPREAD, _LARGEST_SPREAD, (number, 1))
+        which = stream.integers(len(self._errors[0]), size=number)
+        moved = []
+        for estimate, floor, errors in zip((self.p, self.q), self._floors, self._errors, strict=True):
+            unseen = np.where(estimate > 0, 1, 2 * stream.standard_gamma(0.5, (number, len(estimate))) + 1e-9)
+            moved.append(_normalised((estimate + floor) * np.exp(spread * errors[which]) * unseen))
+        common = self.weight * moved[0] + (1 - self.weight) * moved[1]
+        p, q = ((1 - equal) * each + equal * common for each in moved)
+        return p, q
+
+    def draws(self, p: Floats, q: Floats, number: int, seen: int | None, stream: np.random.Generator) -> Pairs:
+        """Truths, moved by resampled errors."""
+        which = stream.integers(len(self._errors[0]), size=(len(p), number))
+        here, there = (
+            _normalised(truth[:, None] * np.exp(errors[which]))
+            for truth, errors in zip((p, q), self._errors, strict=True)
+        )
+        return here, there
+
+    def distance(self, estimates: Pairs, truths: Pairs) -> Any:
+        """The same as for independent people in samples with as large errors."""
+        here, there = (_divergence(*each) for each in zip(estimates, truths, strict=True))
+        return here / self._floors[0] + there / self._floors[1]
+
+    def words(self) -> str:
+        """As its maker described it."""
+        return self._sample
+
+
+def _checked(name: str, counts: Floats) -> Floats:
+    if (counts != np.round(counts)).any() or (counts < 0).any():
+        wrong = counts[(counts != np.round(counts)) | (counts < 0)][0]
+        raise InputError(f"`{name}` must hold counts, whole numbers from 0 on, got {wrong:g}")
+    if not 0 < counts.sum() < 2**53:
+        raise InputError(f"`{name}` must count at least one person, got {counts.sum():g}")
+    return counts
+
+
+def _equality(number: int, stream: np.random.Generator) -> Floats:
+    """How far each proposed truth is on the way to equal worlds: half of them not at all, a third of them there."""
+    return np.where(
+        np.arange(number) < number // 3, 1, stream.uniform(size=number) * (np.arange(number) < number // 2)
+    )[:, None]
+
+
+def _positive_binomial(size: int, probability: Floats, number: int, stream: np.random.Generator) -> NDArray[np.int64]:
+    """Binomial numbers, given that they are positive: when the first success came, and how many came after it."""
+    probability = np.clip(probability, 1e-12, 1 - 1e-12)
+    log_failure = np.log1p(-probability)
+    some = -np.expm1(size * log_failure)
+    first = np.ceil(np.log1p(-some * stream.uniform(size=(len(probability), number))) / log_failure)
+    return 1 + stream.binomial(size - np.clip(first, 1, size).astype(np.int64), probability)
+
+
+def _divergence(estimate: Floats, truth: Floats) -> Any:
+    """Kullback and Leibler's, over the last axis."""
+    return (xlogy(estimate, estimate) - xlogy(estimate, truth)).sum(axis=-1)
+
+
+def _floor(estimate: Floats, resampled: Floats) -> float:
+    """Half a person, in a sample of independent people with as large errors."""
+    spread = resampled.var(axis=0).sum()
+    return float(0.5 * min(max(spread / max((estimate * (1 - estimate)).sum(), 1e-12), 1e-9), 1))
+
+
+def _normalised(weights: Floats) -> Floats:
+    return weights / weights.sum(axis=-1, keepdims=True)

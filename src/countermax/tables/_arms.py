@@ -1,0 +1,195 @@
+"""Two arms of a trial, from raw data: who had which outcome, how well that is known, and one question."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from countermax._core.errors import InputError
+from countermax._core.labels import listed
+from countermax._core.progress import ProgressBar
+from countermax._core.seeds import as_seed
+from countermax.comparison import Comparison, answered
+from countermax.couplings import AbstractCoupling
+from countermax.intervals import AbstractSampling, CountSampling, ResampledSampling
+from countermax.tables._people import People, read_frame, read_people
+from countermax.tables.frames import Floats
+
+MISSING_RULES = ("refuse", "worst", "drop")
+POPULATIONS = ("both", "factual", "counterfactual")
+
+_FEW_CLUSTERS = 30
+_NUM_RESAMPLES = 400
+_FEWEST_RESAMPLES = 0.9  # of the resamples must have people of every stratum in both arms
+
+
+def compare_arms(
+    data: Any,
+    *,
+    outcome: Hashable,
+    arm: Hashable,
+    factual: Hashable,
+    counterfactual: Hashable,
+    observed: Hashable,
+    score: Any = None,
+    labels: Sequence[Hashable] | None = None,
+    weights: Hashable | None = None,
+    clusters: Hashable | None = None,
+    strata: Hashable | None = None,
+    population: str = "both",
+    missing: str = "refuse",
+    couplings: Mapping[str, str | AbstractCoupling] | Sequence[str] | None = None,
+    level: float = 0.95,
+    num_resamples: int = _NUM_RESAMPLES,
+    seed: int = 0,
+    tolerance: float = 0.05,
+    progress: bool | None = None,
+) -> Comparison:
+    """Asks every coupling about one person in a trial: this was seen in one arm; what would have happened in the other?
+
+    Every answer has a confidence interval for the sampling of the people in both arms.
+
+    Args:
+        data: A frame of pandas, polars or Arrow, or a file (CSV, JSON lines, Parquet): one row for each person.
+        outcome: Column with the outcomes. An ordered category is their order, and its ranks are the default score.
+        arm: Column with the arms: as assigned or as received, that is the user's choice, and the result names it.
+        factual: Arm in which the person was.
+        counterfactual: Arm that the question is about; all other arms play no part.
+        observed: Outcome that the person had.
+        score: One number for each outcome, by label or in the order of the labels; higher is better.
+        labels: Outcomes in their order; by default the categories, else all values found, sorted.
+        weights: Column with the weight of each person.
+        clusters: Column that names the group in which people were sampled, or treated, together.
+        strata: Column by which both arms are standardised: each stratum counts as it does in the `population`.
+        population: Whose strata count: those of `both` arms, of the `factual` or of the `counterfactual` one.
+        missing: What to do about people without an outcome: `refuse` them, let them have had the `worst` for every
+            bound (any outcome, that is), or `drop` them, which takes them for people like the others.
+        couplings: Couplings to ask, by name; by default the library's own.
+        level: Confidence of the intervals.
+        num_resamples: Number of resamples with weights, clusters or strata.
+        seed: Seed of the draws behind the intervals.
+        tolerance: How wide the bounds may be for the choice of coupling not to matter.
+        progress: Whether to show a bar while resampling; by default if the output is a terminal.
+    """
+    if missing not in MISSING_RULES:
+        raise InputError(f"`missing` must be one of {', '.join(MISSING_RULES)}, got {missing!r}")
+    if population not in POPULATIONS:
+        raise InputError(f"`population` must be one of {', '.join(POPULATIONS)}, got {population!r}")
+    asked = {"outcome": outcome, "arm": arm, "clusters": clusters, "strata": strata, "weights": weights}
+    frame = read_frame(data, {name: column for name, column in asked.items() if column is not None})
+    people = read_people(frame, asked, (factual, counterfactual), labels, missing)
+    names, notes = people.labels, list(people.notes)
+    seen = names.place_of("observed", observed)
+    if score is None and people.is_ordered:
+        score = np.arange(len(names))
+    scores = None if score is None else names.scores("score", score)
+    plain = weights is None and clusters is None and strata is None
+    seed = as_seed("seed", seed)
+    unknown = missing == "worst" and bool((people.outcome < 0).any())
+    totals = _totals(people, np.ones(len(people.outcome)), len(names) + unknown)
+    worlds = (str(factual), str(counterfactual))
+    sampling: AbstractSampling
+    if plain:
+        sampling = CountSampling(totals[0, 0], totals[1, 0], worlds)
+    else:
+        sampling = _resampled(people, totals, population, num_resamples, seed, progress, worlds)
+        notes += _design_notes(people, asked, population)
+    with np.errstate(divide="ignore"):
+        log_p, log_q = np.log(sampling.p), np.log(sampling.q)
+    return answered(
+        names,
+        seen,
+        log_p,
+        log_q,
+        sampling=sampling,
+        scores=None if scores is None else (scores, scores),
+        couplings=couplings,
+        tolerance=tolerance,
+        level=level,
+        seed=seed,
+        worlds=worlds,
+        order=people.order,
+        notes=tuple(notes),
+        some_unknown=unknown,
+    )
+
+
+def _totals(people: People, times: Floats, size: int) -> NDArray[np.float64]:
+    """Weights of people by arm, stratum and outcome; the last is for the missing one, where there is room for it."""
+    outcome = np.where(people.outcome < 0, size - 1, people.outcome)
+    cells = (people.arm * len(people.strata) + people.stratum) * size + outcome
+    shape = (2, len(people.strata), size)
+    return np.bincount(cells, people.weight * times, int(np.prod(shape))).reshape(shape).astype(np.float64)
+
+
+def _standardised(totals: Floats, population: str) -> tuple[Floats, Floats]:
+    """Probabilities in both arms, each stratum as frequent as in the population; NaN where an arm lacks a stratum."""
+    people = totals.sum(axis=2)
+    share = {"both": people.sum(axis=0), "factual": people[0], "counterfactual": people[1]}[population]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        within = totals / people[:, :, None]
+    here, there = np.where(share[None, :, None] > 0, within * share[None, :, None] / share.sum(), 0).sum(axis=1)
+    return here, there
+
+
+def _resampled(
+    people: People,
+    totals: Floats,
+    population: str,
+    num_resamples: int,
+    seed: int,
+    progress: bool | None,
+    worlds: tuple[str, str],
+) -> ResampledSampling:
+    estimate = _standardised(totals, population)
+    empty = totals.sum(axis=2) == 0
+    needed = {"both": empty.any(axis=0), "factual": empty[1] & ~empty[0], "counterfactual": empty[0] & ~empty[1]}
+    if needed[population].any():
+        lacking = [name for name, lacks in zip(people.strata, needed[population], strict=True) if lacks]
+        raise InputError(
+            f"`strata` must have people in both arms, but {listed(lacking)} has only one; merge strata, or standardise "
+            "to another `population`"
+        )
+    if num_resamples < 50:
+        raise InputError(f"`num_resamples` must be at least 50, got {num_resamples}")
+    # Clusters are drawn again within their arm, if each is in one arm; else all of them together.
+    first = np.zeros(people.cluster.max() + 1, np.int64)
+    first[people.cluster] = people.arm
+    nested = bool((first[people.cluster] == people.arm).all())
+    present = np.unique(people.cluster)
+    sides = [present[first[present] == side] for side in (0, 1)] if nested else [present]
+    stream = np.random.default_rng(seed)
+    found = []
+    with ProgressBar("resampling", num_resamples, progress) as bar:
+        for _ in range(num_resamples):
+            times = np.zeros(len(first))
+            for group in sides:
+                times[group] = stream.multinomial(len(group), np.full(len(group), 1 / len(group)))
+            found.append(_standardised(_totals(people, times[people.cluster], totals.shape[2]), population))
+            bar.advance(1)
+    here, there = (np.stack(each) for each in zip(*found, strict=True))
+    whole = ~(np.isnan(here).any(axis=1) | np.isnan(there).any(axis=1))
+    if whole.mean() < _FEWEST_RESAMPLES:
+        raise InputError(
+            "`strata` are too thin: in many resamples a stratum has people in one arm only; merge some of them"
+        )
+    sizes = [int((people.arm == side).sum()) for side in (0, 1)]
+    words = f"{sizes[0]:,} people on {worlds[0]} and {sizes[1]:,} on {worlds[1]}"
+    if len(present) < len(people.arm):
+        words += f" in {len(present):,} clusters"
+    return ResampledSampling(*estimate, here[whole], there[whole], words)
+
+
+def _design_notes(people: People, asked: Mapping[str, Any], population: str) -> list[str]:
+    notes = []
+    if asked["strata"] is not None:
+        whose = {"both": "both arms", "factual": "the factual arm", "counterfactual": "the other arm"}[population]
+        notes.append(f"Standardised over column {asked['strata']!r} to the people of {whose}.")
+    if asked["weights"] is not None:
+        notes.append(f"People are weighted by column {asked['weights']!r}.")
+    if asked["clusters"] is not None:
+        number = len(np.unique(people.cluster))
+        few = ": few, so intervals may be too short" if number < _FEW_CLUSTERS else ""
+        notes.append(f"People come in {number:,} clusters of column {asked['clusters']!r}{few}.")
+    return notes

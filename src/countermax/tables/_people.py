@@ -1,0 +1,164 @@
+"""Who is in the two arms of a trial, with which outcome: read from a frame or a file, and checked."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from countermax._core.errors import InputError
+from countermax._core.labels import Labels, listed, reader
+from countermax.tables.frames import AbstractFrame, Codes, Floats, as_frame
+
+
+class People(NamedTuple):
+    """Everybody in the two arms; arrays run over people."""
+
+    labels: Labels
+    is_ordered: bool
+    order: str
+    outcome: Codes  # -1 where it is missing
+    arm: Codes  # 0 the factual one, 1 the other
+    weight: Floats
+    cluster: Codes
+    stratum: Codes
+    strata: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def read_frame(data: Any, columns: Mapping[str, Hashable]) -> AbstractFrame:
+    """The columns of a frame, or of a file, each of which must be there.
+
+    Args:
+        data: A frame or a path.
+        columns: Names of columns by argument.
+    """
+    if not isinstance(data, str | Path):
+        frame = as_frame(data)
+    else:
+        from countermax._core.extras import import_pyarrow
+        from countermax.tables.files import open_table
+
+        table = open_table(data)
+        absent = next((each for each in columns.items() if each[1] not in table.names), None)
+        if absent is not None:
+            raise InputError(f"`{absent[0]}` must name a column, got {absent[1]!r}; they are {listed(table.names)}")
+        numbers = [str(columns["weights"])] if "weights" in columns else []
+        table.ask(str(columns["outcome"]), numbers, others=True)
+        wanted = list(dict.fromkeys(map(str, columns.values())))
+        frame = as_frame(import_pyarrow().concat_tables(rows.table.select(wanted) for rows in table.chunks(2**16)))
+    for argument, name in columns.items():
+        frame.column(argument, name)
+    if not frame.num_rows:
+        raise InputError("`data` must have at least one row, got none")
+    return frame
+
+
+def read_people(
+    frame: AbstractFrame,
+    asked: Mapping[str, Any],
+    arms: tuple[Hashable, Hashable],
+    labels: Sequence[Hashable] | None,
+    missing: str,
+) -> People:
+    """Everybody in the two arms.
+
+    Args:
+        frame: One row for each person.
+        asked: Names of columns by argument; None where there is none.
+        arms: The factual arm and the other one.
+        labels: The outcomes in their order, if they were given.
+        missing: What to do about people without an outcome.
+    """
+    arm = _arms(frame, asked["arm"], arms)
+    chosen = arm >= 0
+    column = frame.column("outcome", asked["outcome"])
+    codes, values = frame.factorised(column)
+    names, is_ordered, order = _outcomes(frame, column, values, codes[chosen], labels)
+    places = np.append(names.places(values), -1)
+    outcome = places[codes[chosen]]
+    if (outcome < -1).any():
+        unknown = [value for value, place in zip(values, places, strict=False) if place < -1]
+        raise InputError(f"`outcome` must hold labels {listed(names.values)} only, got {listed(unknown)}")
+    notes = [f"Arms are those of column {asked['arm']!r}: assigned or received, whichever that column holds."]
+    outside = int((~chosen).sum())
+    if outside:
+        notes.append(f"{outside:,} people in other arms play no part.")
+    lost = outcome < 0
+    if lost.any():
+        count = int(lost.sum())
+        if missing == "refuse":
+            raise InputError(
+                f"`outcome` is missing for {count:,} of {len(outcome):,} people; say `missing`: 'worst' widens the "
+                "bounds to cover whatever they had, 'drop' takes them for people like the others"
+            )
+        notes.append(
+            f"{count:,} of {len(outcome):,} people have no outcome: bounds over all couplings cover whatever they had; "
+            "each coupling's own answer takes them for people like the others."
+            if missing == "worst"
+            else f"{count:,} of {len(outcome):,} people have no outcome and were left out, as if they were like others."
+        )
+    kept = ~lost if missing == "drop" else np.ones(len(outcome), bool)
+
+    def groups(argument: str) -> tuple[Codes, tuple[str, ...]]:
+        if asked[argument] is None:
+            return np.zeros(int(kept.sum()), np.int64), ("",)
+        places, found = frame.factorised(frame.column(argument, asked[argument]))
+        places = places[chosen][kept]
+        if (places < 0).any():
+            raise InputError(
+                f"`{argument}` is missing for {int((places < 0).sum()):,} people; fill it in, or drop them"
+            )
+        return places, tuple(map(str, found))
+
+    weight = np.ones(int(kept.sum()))
+    if asked["weights"] is not None:
+        weight = frame.numbers("weights", [asked["weights"]])[chosen, 0][kept]
+        if not ((weight >= 0) & (weight < np.inf)).all() or not weight.sum() > 0:
+            raise InputError("`weights` must be finite, not negative, and not all zero")
+    cluster, _ = groups("clusters") if asked["clusters"] is not None else (np.arange(int(kept.sum())), ())
+    stratum, strata = groups("strata")
+    people = People(
+        names, is_ordered, order, outcome[kept], arm[chosen][kept], weight, cluster, stratum, strata, tuple(notes)
+    )
+    for side, label in enumerate(arms):
+        if not (people.outcome[people.arm == side] >= 0).any():
+            raise InputError(f"nobody in arm {label!r} has an outcome; an arm needs people")
+    return people
+
+
+def _arms(frame: AbstractFrame, name: Hashable, arms: tuple[Hashable, Hashable]) -> Codes:
+    """0 for the factual arm, 1 for the other, -1 for all others."""
+    column = frame.column("arm", name)
+    codes, values = frame.factorised(column)
+    if (codes < 0).any():
+        raise InputError(f"`arm` is missing for {int((codes < 0).sum()):,} people; fill it in, or drop them")
+    present = Labels(tuple(values))
+    read = reader(values, frame.kind_of(column))
+    places = [present.places([read(each)])[0] for each in arms]
+    for argument, place, each in zip(("factual", "counterfactual"), places, arms, strict=True):
+        if place < 0:
+            raise InputError(f"`{argument}` must be an arm of column {name!r}, {listed(values)}, got {each!r}")
+    if places[0] == places[1]:
+        raise InputError(f"`factual` and `counterfactual` must be two arms, got {arms[0]!r} twice")
+    result = np.full(len(values), -1)
+    result[places] = (0, 1)
+    return result[codes]
+
+
+def _outcomes(
+    frame: AbstractFrame, column: Any, values: list[Any], codes: Codes, labels: Sequence[Hashable] | None
+) -> tuple[Labels, bool, str]:
+    """The outcomes in their order, whether that is an order of better and worse, and where it comes from."""
+    if labels is not None:
+        return Labels.read(labels, values, frame.kind_of(column)), False, "in the order of `labels`"
+    categories, is_ordered = frame.categories(column)
+    if categories is not None:
+        where = "in the order of the category" if is_ordered else "as the category lists them, which is no order"
+        return Labels(tuple(categories)), is_ordered, where
+    present = [values[place] for place in np.unique(codes[codes >= 0])]
+    try:
+        present = sorted(present)
+    except TypeError:
+        present = sorted(present, key=str)
+    return Labels(tuple(present)), False, "sorted, because no order was given (say one with `labels`)"

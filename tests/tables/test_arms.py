@@ -1,0 +1,193 @@
+"""Two arms from raw data: frames and files, orders, weights, clusters, strata and missing outcomes."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from countermax import InputError, compare, compare_arms
+
+LABELS = ["dead", "ill", "well"]
+ASKED = {
+    "outcome": "status",
+    "arm": "arm",
+    "factual": "placebo",
+    "counterfactual": "drug",
+    "observed": "dead",
+    "couplings": ["gumbel-max", "inverse-cdf"],
+}
+
+
+def people(ordered=True):
+    """30, 40, 30 on placebo; 10, 30, 60 on the drug; and a third arm."""
+    counts = {"placebo": [30, 40, 30], "drug": [10, 30, 60], "other": [5, 5, 5]}
+    rows = [
+        (arm, label)
+        for arm, each in counts.items()
+        for label, count in zip(LABELS, each, strict=True)
+        for _ in range(count)
+    ]
+    frame = pd.DataFrame(rows, columns=["arm", "status"])
+    if ordered:
+        frame["status"] = pd.Categorical(frame["status"], LABELS, ordered=True)
+    return frame
+
+
+def test_raw_data_and_counts_are_the_same_question():
+    raw = compare_arms(people(), **ASKED)
+    counted = compare(
+        [30, 40, 30], [10, 30, 60], "dead", labels=LABELS, score=[0, 1, 2], counts=True, couplings=ASKED["couplings"]
+    )
+    for name in ("bounds", "stable_bounds"):
+        np.testing.assert_allclose(getattr(raw, name).upper, getattr(counted, name).upper)
+    first, second = (each.to_frame() for each in (raw, counted))
+    pd.testing.assert_frame_equal(first, second)
+    assert raw.worlds == ("placebo", "drug")
+
+
+def test_an_ordered_category_is_the_order_and_the_score():
+    shuffled = people()
+    shuffled["status"] = shuffled["status"].cat.reorder_categories(["ill", "well", "dead"])
+    result = compare_arms(shuffled, **ASKED)
+    assert result.labels == ("ill", "well", "dead")
+    assert result.score_bounds is not None
+    assert any("in the order of the category: ill, well, dead" in note for note in result.notes)
+
+
+def test_without_an_order_the_result_says_so():
+    result = compare_arms(people(ordered=False), **ASKED)
+    assert result.score_bounds is None
+    assert any("sorted, because no order was given" in note for note in result.notes)
+    listed = compare_arms(
+        people(ordered=False), **ASKED, labels=["well", "ill", "dead"], score={"dead": 0, "ill": 1, "well": 2}
+    )
+    assert listed.labels == ("well", "ill", "dead")
+    assert listed.answers[0].expected_score is not None
+
+
+def test_frames_of_all_libraries_and_files_agree(tmp_path):
+    frame = people()
+    plain = frame.astype({"status": str})
+    plain.to_csv(tmp_path / "trial.csv", index=False)
+    plain.to_parquet(tmp_path / "trial.parquet")
+    enum = pl.DataFrame(
+        {"arm": frame["arm"].tolist(), "status": pl.Series(frame["status"].tolist(), dtype=pl.Enum(LABELS))}
+    )
+    arrow = pa.table(
+        {
+            "arm": frame["arm"].tolist(),
+            "status": pa.DictionaryArray.from_arrays(frame["status"].cat.codes.to_numpy(), LABELS, ordered=True),
+        }
+    )
+    reference = compare_arms(frame, **ASKED).to_frame()
+    for data in (enum, arrow):
+        pd.testing.assert_frame_equal(compare_arms(data, **ASKED).to_frame(), reference)
+    for name in ("trial.csv", "trial.parquet"):
+        found = compare_arms(tmp_path / name, **ASKED, labels=LABELS, score=[0, 1, 2]).to_frame()
+        pd.testing.assert_frame_equal(found, reference)
+
+
+def test_any_two_of_several_arms_and_the_others_play_no_part():
+    result = compare_arms(people(), **{**ASKED, "counterfactual": "other"})
+    np.testing.assert_allclose(result.q, 1 / 3)
+    assert "100 people in other arms play no part." in result.notes
+
+
+def test_missing_outcomes_are_refused_unless_something_is_said_about_them():
+    frame = people()
+    frame.loc[frame.index[:10], "status"] = None
+    with pytest.raises(InputError, match="missing for 10 of 200 people; say `missing`"):
+        compare_arms(frame, **ASKED)
+    dropped = compare_arms(frame, **ASKED, missing="drop")
+    np.testing.assert_allclose(dropped.p, np.array([20, 40, 30]) / 90)
+    worst = compare_arms(frame, **ASKED, missing="worst")
+    np.testing.assert_allclose(worst.p, dropped.p)
+    # Whatever those ten had: with any of them dead, ill or well, and every coupling, the answer is within the bounds.
+    for extra in range(3):
+        counts = np.array([20, 40, 30]) + 10 * np.eye(3)[extra]
+        filled = compare(counts, [10, 30, 60], "dead", labels=LABELS, score=[0, 1, 2], normalise=True)
+        for limit, sign in (("lower", 1), ("upper", -1)):
+            for name in ("expected_score", "better", "worse"):
+                outer, inner = (getattr(getattr(each.score_bounds, name), limit) for each in (worst, filled))
+                assert sign * outer <= sign * inner + 1e-9
+            outer, inner = (getattr(each.bounds, limit) for each in (worst, filled))
+            assert (sign * outer <= sign * inner + 1e-9).all()
+    np.testing.assert_allclose(worst.bounds.upper, [0.5, 1, 1])
+
+
+def test_strata_are_standardised_over_both_arms_unless_told_otherwise():
+    rows = [
+        ("placebo", "a", "dead", 8),
+        ("placebo", "a", "well", 8),
+        ("placebo", "b", "dead", 1),
+        ("placebo", "b", "well", 3),
+    ]
+    rows += [("drug", "a", "dead", 1), ("drug", "a", "well", 4), ("drug", "b", "dead", 3), ("drug", "b", "well", 12)]
+    frame = pd.DataFrame([row[:3] for row in rows for _ in range(row[3])], columns=["arm", "sex", "status"])
+    shares = {"both": (21 / 40, 19 / 40), "factual": (16 / 20, 4 / 20), "counterfactual": (5 / 20, 15 / 20)}
+    for population, (first, second) in shares.items():
+        found = compare_arms(frame, **ASKED, strata="sex", population=population, num_resamples=60)
+        np.testing.assert_allclose(found.p[0], first * 8 / 16 + second * 1 / 4)
+        np.testing.assert_allclose(found.q[0], first * 1 / 5 + second * 3 / 15)
+        assert any("Standardised over column 'sex'" in note for note in found.notes)
+    with pytest.raises(InputError, match="must have people in both arms, but 'b' has only one"):
+        compare_arms(frame[~((frame.arm == "drug") & (frame.sex == "b"))], **ASKED, strata="sex")
+
+
+def test_weights_count_people_and_equal_ones_change_nothing():
+    frame = people().assign(weight=1.0)
+    plain = compare_arms(frame, **ASKED)
+    weighted = compare_arms(frame, **ASKED, weights="weight", num_resamples=300)
+    np.testing.assert_allclose(weighted.p, plain.p)
+    np.testing.assert_allclose(
+        weighted.intervals.bounds.probabilities.upper, plain.intervals.bounds.probabilities.upper, atol=0.15
+    )
+    doubled = compare_arms(
+        frame.assign(weight=1 + (frame.status == "dead")), **ASKED, weights="weight", num_resamples=60
+    )
+    np.testing.assert_allclose(doubled.p, np.array([60, 40, 30]) / 130)
+
+
+def test_people_who_come_in_clusters_tell_less():
+    frame = people()
+    frame["site"] = frame.groupby(["arm", "status"], observed=True).cumcount() // 10  # ten people of one mind
+    frame["site"] = frame["arm"] + frame["status"].astype(str) + frame["site"].astype(str)
+    alone = compare_arms(frame, **ASKED)
+    together = compare_arms(frame, **ASKED, clusters="site")
+    widths = [each.intervals.answers["Gumbel-max"].probabilities.width[0] for each in (alone, together)]
+    assert widths[1] > 1.3 * widths[0]
+    assert "clusters" in together.left_out
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"arm": "arms"}, "`arm` must name a column, got 'arms'"),
+        ({"factual": "A"}, "`factual` must be an arm of column 'arm'"),
+        ({"factual": "drug"}, "must be two arms"),
+        ({"observed": "alive"}, "`observed` must be one of the labels"),
+        ({"missing": "zero"}, "`missing` must be one of refuse, worst, drop"),
+        ({"population": "all"}, "`population` must be one of both"),
+        ({"weights": "status"}, "`weights` must name columns of numbers"),
+        ({"seed": -1}, "`seed` must be a whole number"),
+        ({"level": 1.5}, "`level` must lie between 0 and 1"),
+        ({"labels": ["dead", "ill"]}, "`outcome` must hold labels 'dead', 'ill' only, got 'well'"),
+    ],
+)
+def test_questions_that_cannot_be_asked(change, words):
+    with pytest.raises(InputError, match=words):
+        compare_arms(people(), **{**ASKED, **change})
+
+
+def test_an_outcome_that_nobody_had_can_be_anything():
+    frame = people()
+    frame = frame[~((frame.arm == "placebo") & (frame.status == "dead"))]
+    result = compare_arms(frame, **ASKED)
+    found = result.intervals.answers["Gumbel-max"].probabilities
+    np.testing.assert_array_equal(found.lower, 0)
+    np.testing.assert_array_equal(found.upper, 1)
+    assert "Nobody in the sample of placebo had 'dead'" in result.verdict
+    assert "unknown" in str(result)
+    assert result.to_dict()["answers"][0]["probabilities"] == [None] * 3
+    assert result.answers[0].agreement < 1
