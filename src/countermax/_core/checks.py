@@ -171,7 +171,8 @@ def log_probs_from(name: str, values: Numbers, *, logits: bool = False, normalis
         raise InputError(f"`{name}` must have a positive, finite sum, got {total:g}")
     if not normalise and abs(total - 1) > _SUM_TOLERANCE:
         raise InputError(
-            f"`{name}` must sum to 1, got {total:.6g}; correct the numbers, or ask for them to be normalised"
+            f"`{name}` must sum to 1, got {total:.6g}; correct the numbers, or pass normalise=True (on the command "
+            "line: --normalise) if these are counts or weights"
         )
     with np.errstate(divide="ignore"):
         return np.log(array / total)

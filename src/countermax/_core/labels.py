@@ -143,6 +143,11 @@ class Labels:
     def __len__(self) -> int:
         return len(self.values)
 
+    @property
+    def of_one_kind(self) -> bool:
+        """Whether all labels are texts, or all are numbers, and so on."""
+        return len({kind for kind, _ in self._index}) == 1
+
     def place_of(self, argument: str, value: object) -> int:
         """The index of one value among the labels, which must be there."""
         place = int(self.places([value])[0])
@@ -173,7 +178,8 @@ class Labels:
             alike = next(filter(None, (self.resemblance(value) for value in extra)), "")
             raise InputError(
                 f"`{name}` must have one probability for each of the labels {listed(self.values)}, got "
-                f"{' and '.join(differences)}{alike}; give an outcome that cannot happen there the probability 0"
+                f"{' and '.join(differences)}{alike}; give an outcome that cannot happen there the probability 0, "
+                "and name the outcomes with `labels` where other columns have names like theirs"
             )
         return other.places(self.values)
 

@@ -146,7 +146,7 @@ def _labels(text: str | None) -> list[str] | None:
 def _columns(text: str) -> str | list[str] | dict[str, str]:
     """The beginning of names, names, or names by label."""
     parts = words(text)
-    if "=" in text:
+    if "=" in text and not (len(parts) == 1 and text.endswith("=")):  # names may begin with P(X=
         return _by_label(parts, str)
     return parts if len(parts) > 1 else text
 

@@ -60,11 +60,31 @@ class Chunk:
     """Which rows have a problem."""
     problems: NDArray[np.object_]
     """What it is, in words; None where there is none."""
+    name_of: Callable[[int], str]
+    """How a message calls each row."""
+    errors: str
+    """What to do with rows that turn out to have no answer: `raise`, or leave them `missing`."""
 
     @property
     def rows(self) -> slice:
         """Where the rows are in the frame."""
         return slice(self.start, self.start + len(self.x))
+
+    def check(self, numbers: Floats, whose: str) -> None:
+        """Refuses rows without a finite answer, or notes that as their problem; a NaN must not pass for a number.
+
+        Args:
+            numbers: Answers, [columns, rows].
+            whose: What gave them, for the message.
+        """
+        wrong = ~np.isfinite(numbers).all(axis=0) & ~self.bad
+        if not wrong.any():
+            return
+        words = f"{whose} gives NaN or an infinity instead of an answer"
+        if self.errors == "raise":
+            first = self.name_of(int(wrong.argmax()))
+            raise InputError(f"{first} cannot be answered: {words}; check the coupling, or choose another one")
+        self.bad[wrong], self.problems[wrong] = True, words
 
 
 class _Problems:
@@ -86,6 +106,7 @@ class RowReader:
 
     def __init__(self, frame: AbstractFrame, question: Question):
         """Finds columns and labels; reads no probability yet."""
+        frame.check_names()
         self.frame, self.question = frame, question
         given = zip(_WORLDS, (question.factual, question.counterfactual), strict=True)
         self.worlds = [as_probabilities(name, each, frame) for name, each in given]
@@ -141,9 +162,9 @@ class RowReader:
             raise InputError(
                 f"{rows.row_name(first)} cannot be answered: {found.words[first]}. Up to row "
                 f"{rows.first_row + stop - start - 1} there are {found.bad.sum()} such rows; correct or drop them, or "
-                "leave their results missing with errors='missing'"
+                "leave their results missing with errors='missing' (on the command line: --errors missing)"
             )
-        return Chunk(start, log_p, log_q, x, found.bad, found.words)
+        return Chunk(start, log_p, log_q, x, found.bad, found.words, rows.row_name, self.question.errors)
 
     def _unknown(self, row: int) -> str:
         """What is wrong with an outcome that is no label, worded once for all rows that have it."""

@@ -102,7 +102,10 @@ class ArrowFrame(AbstractFrame):
         return self.native.column(name)
 
     def _own(self, argument: str, values: Any) -> Any:
-        return values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
+        try:
+            return values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
+        except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
+            raise InputError(f"`{argument}` must hold values of one type: {error}") from error
 
     def _index_of(self, row: int) -> str | None:
         return None

@@ -93,14 +93,16 @@ class AbstractFrame(ABC):
         """What the frame itself calls a row; None where it only counts them."""
 
     def column(self, argument: str, name: Hashable) -> Any:
-        """A column by its name, which must be there once."""
-        if self._count[name] == 1:
-            return self._column(name)
+        """A column by its name, which must be there."""
         if self._count[name]:
-            raise InputError(
-                f"`{argument}` must name one column, but {self._count[name]} columns are called {name!r}; rename them"
-            )
+            return self._column(name)
         raise InputError(f"`{argument}` must name a column, got {name!r}; the columns are {listed(self.columns)}")
+
+    def check_names(self) -> None:
+        """Refuses a frame with two columns of one name: nobody could say which of them is meant."""
+        twice = [name for name, count in self._count.items() if count > 1]
+        if twice:
+            raise InputError(f"`frame` must have each column once, but has {listed(twice)} twice; rename one of them")
 
     def own(self, argument: str, values: Any) -> Any:
         """An array or column of values that has one for each row, as a column of this library."""

@@ -127,7 +127,8 @@ class PandasFrame(AbstractFrame):
             raise InputError(f"`{argument}` must have the index of the frame; align them, or pass its values")
         if isinstance(values, pd.Series | pd.Index):
             return values
-        return pd.Series(values if isinstance(values, pd.api.extensions.ExtensionArray) else np.asarray(values))
+        known = isinstance(values, pd.api.extensions.ExtensionArray | list | tuple)  # NumPy would make [1, "a"] texts
+        return pd.Series(values if known else np.asarray(values))
 
     def _index_of(self, row: int) -> str | None:
         index = self.native.index

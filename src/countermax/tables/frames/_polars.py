@@ -107,7 +107,12 @@ class PolarsFrame(AbstractFrame):
         return self.native.get_column(name)
 
     def _own(self, argument: str, values: Any) -> Any:
-        return values if isinstance(values, pl.Series) else pl.Series(argument, values)
+        if isinstance(values, list | tuple) and len({type(value) is bool for value in values if value is not None}) > 1:
+            raise InputError(f"`{argument}` must hold values of one type, got booleans among others")
+        try:
+            return values if isinstance(values, pl.Series) else pl.Series(argument, values)
+        except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
+            raise InputError(f"`{argument}` must hold values of one type: {str(error).splitlines()[0]}") from error
 
     def _index_of(self, row: int) -> str | None:
         return None
