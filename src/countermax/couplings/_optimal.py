@@ -10,7 +10,7 @@ from jaxtyping import Array, ArrayLike, Float
 
 from countermax._core.checks import as_floats, fail_if, is_traced, not_finite
 from countermax._core.errors import InputError
-from countermax._core.transport import transport_plan
+from countermax._core.transport import transport_rows
 from countermax._core.types import Joint, Logits, LogProbs, Outcome, Probs, Scalar
 from countermax.couplings._base import AbstractMatrixCoupling
 
@@ -69,7 +69,7 @@ class Optimal(AbstractMatrixCoupling):
 
 @jax.custom_jvp
 def _solved_rows(log_p: LogProbs, log_q: LogProbs, loss: Float[Array, "k k"]) -> Float[Array, "k k"]:
-    return _on_host(_optimal_rows, log_p, log_q, loss, shape=loss.shape)
+    return _on_host(transport_rows, log_p, log_q, loss, shape=loss.shape)
 
 
 @_solved_rows.defjvp
@@ -97,22 +97,6 @@ def _on_host(function: Callable[..., np.ndarray], *arrays: Array, shape: tuple[i
         call, jax.ShapeDtypeStruct((*shape, words), jnp.uint32), *as_bits, vmap_method="sequential"
     )
     return jax.lax.bitcast_convert_type(result if words > 1 else result[..., 0], dtype)
-
-
-def _optimal_rows(log_p: np.ndarray, log_q: np.ndarray, loss: np.ndarray) -> np.ndarray:
-    """P(Y=. | X=i) for all i under the optimal plan."""
-    probs_p, probs_q = (np.exp(log.astype(np.float64)) for log in (log_p, log_q))
-    probs_p, probs_q = probs_p / probs_p.sum(), probs_q / probs_q.sum()
-    plan, prices = transport_plan(probs_p, probs_q, loss)
-    sums = plan.sum(axis=1)
-    # The simplex drops what is below its resolution. There the dual says where an extra grain of mass would go.
-    lost = np.abs(sums - probs_p) > 1e-6 * probs_p
-    reduced = np.where(probs_q > 0, loss - prices, np.inf)
-    plan[lost] = np.eye(len(probs_q))[reduced[lost].argmin(axis=1)]
-    sums[lost] = 1
-    plan[sums == 0] = probs_q
-    sums[sums == 0] = 1
-    return plan / sums[:, None]
 
 
 def _as_metric(distance: Float[Array, "k k"]) -> Float[Array, "k k"]:
