@@ -13,7 +13,10 @@ from jaxtyping import Array, Bool, Float
 
 from countermax._core.types import Joint, LogProbs, Outcome, Probs, Scalar
 
-_FAR = {4: 60.0, 8: 600.0}  # by the size of a number in bytes: logarithm of what is as good as infinite, yet no overflow
+_FAR = {
+    4: 60.0,
+    8: 600.0,
+}  # by the size of a number in bytes: logarithm of what is as good as infinite, yet no overflow
 
 
 @jax.jit
@@ -77,12 +80,13 @@ def _row_from_left(log_p: LogProbs, log_q: LogProbs, position: Outcome) -> Probs
     """
     places = jnp.arange(log_p.size)
     possible = log_q > -jnp.inf
-    ends, log_unit = _ends_from(log_p, log_q, position)
+    log_width = jnp.where(log_p[position] > -jnp.inf, log_p[position], 0)  # an impossible x has a row too, of no weight
+    ends, log_unit = _ends_from(log_p, log_q, position, log_width)
     beyond_start = possible & (ends > 0)
     start = jnp.where(beyond_start.any(), jnp.argmax(beyond_start), jnp.where(possible, places, 0).max())
-    room = jnp.where(possible, jnp.exp(jnp.minimum(jnp.where(possible, log_q, 0) - log_p[position], 0)), 0)
+    room = jnp.where(possible, jnp.exp(jnp.minimum(jnp.where(possible, log_q, 0) - log_width, 0)), 0)
     far = _FAR[log_p.dtype.itemsize]
-    reach = jnp.clip(ends[start] * jnp.exp(jnp.minimum(log_unit - log_p[position], far)), 0, room[start])
+    reach = jnp.clip(ends[start] * jnp.exp(jnp.minimum(log_unit - log_width, far)), 0, room[start])
     ahead = jnp.where(places == start, reach, jnp.where(places > start, room, 0))
     before = _before(ahead)
     covered = jnp.where(before < 1, jnp.where(before + ahead < 1, ahead, 1 - before), 0)
@@ -93,7 +97,9 @@ def _row_from_left(log_p: LogProbs, log_q: LogProbs, position: Outcome) -> Probs
     return covered + jnp.clip(left - nearer, 0, behind)
 
 
-def _ends_from(log_p: LogProbs, log_q: LogProbs, position: Outcome) -> tuple[Float[Array, " k"], Scalar]:
+def _ends_from(
+    log_p: LogProbs, log_q: LogProbs, position: Outcome, log_width: Scalar
+) -> tuple[Float[Array, " k"], Scalar]:
     """How far right of x's beginning each of q's intervals ends, and the logarithm of the unit.
 
     Such a distance is the sum of the differences `q_k - p_k` on the way, less the intervals of p that are still to come
@@ -110,7 +116,7 @@ def _ends_from(log_p: LogProbs, log_q: LogProbs, position: Outcome) -> tuple[Flo
     differs = passed & (larger > -jnp.inf) & (log_p != cut)
     share = jnp.where(both, -jnp.sign(log_ratio) * jnp.expm1(-jnp.abs(log_ratio)), jnp.where(cut > log_p, 1, -1))
     size = jnp.log(jnp.where(differs, jnp.abs(share), 1)) + jnp.where(differs, larger, -jnp.inf)
-    log_unit = jax.lax.stop_gradient(jnp.maximum(size.max(), log_p[position]))
+    log_unit = jax.lax.stop_gradient(jnp.maximum(size.max(), log_width))
     far = _FAR[log_p.dtype.itemsize]
 
     def in_units(logs: LogProbs, counted: Bool[Array, " k"]) -> Float[Array, " k"]:

@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 from numpy.typing import NDArray
 
+from countermax._core.arrays import as_array, float_dtype, shortened
 from countermax._core.errors import InputError, ProbabilitiesAsLogitsWarning
 from countermax._core.types import LogProbs, Numbers, Outcome
 
@@ -51,8 +52,8 @@ def fail_if(value: T, bad: Callable[[Any], Any], message: str) -> T:
 
 def as_floats(name: str, value: Numbers, ndim: int) -> Array:
     """`value` as a floating-point array of `ndim` dimensions; half precision is widened, integers are converted."""
-    array = _as_array(name, value, ndim)
-    wanted = _float_dtype(array.dtype)
+    array = as_array(name, value, ndim)
+    wanted = float_dtype(array.dtype)
     if array.dtype == wanted:
         return array if isinstance(array, jax.Array) else jax.device_put(array)
     if is_traced(array):
@@ -67,10 +68,10 @@ def as_log_probs(name: str, logits: Numbers) -> LogProbs:
     Logits that are known are normalised in double precision, whatever the precision of the answer will be: differences
     between large numbers survive. If they look like probabilities, a warning says so.
     """
-    array = _as_array(name, logits, 1)
+    array = as_array(name, logits, 1)
     if array.size == 0:
         raise InputError(f"`{name}` must have at least one outcome, got none")
-    wanted = _float_dtype(array.dtype)
+    wanted = float_dtype(array.dtype)
     traced = is_traced(array)
     array = array.astype(wanted) if traced else np.asarray(array, np.float64)
     array = fail_if(array, lambda each: (each != each).any(), f"`{name}` must not contain NaN")
@@ -109,36 +110,36 @@ def as_outcome(log_p: LogProbs, x: ArrayLike) -> Outcome:
         return _as_known_outcome(log_p, x)
     if x.ndim != 0 or not jnp.issubdtype(x.dtype, jnp.integer):
         raise InputError(_no_outcome(f"shape {x.shape} and dtype {x.dtype}"))
-    # A byte cannot be compared with a large size; an unsigned number beyond the signed ones turns negative.
-    outcome = x.astype(jnp.promote_types(x.dtype, jnp.int32) if jnp.iinfo(x.dtype).bits < 32 else int)
+    # A byte cannot be compared with a large size. An unsigned number beyond the signed ones turns negative.
+    outcome = x.astype(jnp.int32 if x.dtype.itemsize < 4 else int)
     outcome = fail_if(outcome, lambda each: (each < 0) | (each >= size), f"`x` must lie in 0..{size - 1}")
     return _possible(log_p, outcome)
 
 
-def _as_known_outcome(log_p: LogProbs, x: Any) -> Outcome:
-    try:
-        array = np.asarray(x)
-        place = operator.index(x) if isinstance(x, int) else operator.index(array[()])
-    except (TypeError, ValueError, OverflowError) as error:
-        shown = _shortened(x) if np.ndim(x) == 0 else f"shape {np.shape(x)}"
-        raise InputError(_no_outcome(shown)) from error
-    if array.dtype == bool:
-        raise InputError(_no_outcome(f"the boolean {x}"))
-    if not 0 <= place < log_p.size:
-        raise InputError(f"`x` must lie in 0..{log_p.size - 1}, got {_shortened(place)}")
-    outcome = jax.device_put(np.asarray(place, jax.dtypes.canonicalize_dtype(int)))
-    if is_traced(log_p):
-        return _possible(log_p, outcome)
-    if np.asarray(log_p)[place] == -np.inf:
-        raise InputError(_impossible(str(place)))
+def as_explained(log_p: LogProbs, x: ArrayLike, *, uniform: bool = False) -> Outcome:
+    """An outcome that noise of this precision can explain.
+
+    Noise that is added to logs must not be lost in the sum, and a uniform number has no digits for intervals that are
+    shorter than its last one.
+
+    Args:
+        log_p: Log-probabilities of the world that was observed.
+        x: What was seen there.
+        uniform: Whether the noise is one uniform number.
+    """
+    outcome = as_outcome(log_p, x)
+    eps = float(np.finfo(log_p.dtype).eps)
+    least = float(np.log(4 * eps)) if uniform else -0.01 / eps
+    message = (
+        f"`x` must have a log-probability of at least {least:.4g} for noise in {log_p.dtype} to explain it; ask for "
+        "its exact row with `counterfactual_probs`, or compute in double precision"
+    )
+    if is_traced(outcome) or is_traced(log_p):
+        return eqx.error_if(outcome, log_p[outcome] < least, message)
+    if np.asarray(log_p)[int(outcome)] < least:
+        raise InputError(message)
     return outcome
 
-
-def _possible(log_p: LogProbs, outcome: Outcome) -> Outcome:
-    impossible = log_p[outcome] == -jnp.inf
-    if log_p.size > _MOST_NAMED_OUTCOMES:
-        return eqx.error_if(outcome, impossible, _impossible("an outcome"))
-    return eqx.branched_error_if(outcome, impossible, outcome, [_impossible(str(i)) for i in range(log_p.size)])
 
 def as_scores(name: str, score: Numbers, num_outcomes: int) -> Float[Array, " k"]:
     """One finite number for each outcome."""
@@ -151,6 +152,23 @@ def as_scores(name: str, score: Numbers, num_outcomes: int) -> Float[Array, " k"
 def not_finite(array: Any) -> Any:
     """Whether an array holds NaN or an infinity, for `fail_if`."""
     return ~(abs(array) < np.inf).all()
+
+
+def has_nan(value: Any) -> bool:
+    """Whether a number or an array that is known holds NaN; nothing is said of what is traced, or of other types."""
+    if is_traced(value) or not eqx.is_inexact_array_like(value):
+        return False
+    return bool(np.isnan(np.asarray(value)).any())
+
+
+def as_answer(name: str, answer: Any) -> Any:
+    """An answer without NaN, which would otherwise pass for a number, or for the most likely outcome."""
+    if any(has_nan(leaf) for leaf in jax.tree.leaves(answer)):
+        raise InputError(
+            f"{name} has no answer here but NaN: numbers have overflowed, or it breaks its contract (see "
+            "`countermax.testing.check_coupling`)"
+        )
+    return answer
 
 
 def as_score_pair(
@@ -179,7 +197,7 @@ def log_probs_from(name: str, values: Numbers, *, logits: bool = False, normalis
         array = np.asarray(values, np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"`{name}` must be a list of numbers, one for each outcome, got {_shortened(values)}"
+            f"`{name}` must be a list of numbers, one for each outcome, got {shortened(values)}"
         ) from error
     if array.ndim != 1 or array.size == 0:
         raise InputError(f"`{name}` must be a list of numbers, one for each outcome, got shape {array.shape}")
@@ -209,52 +227,46 @@ def _normalised(logits: NDArray[Any]) -> NDArray[Any]:
     return shifted - np.log(np.exp(shifted).sum())
 
 
-def _as_array(name: str, value: Any, ndim: int) -> Any:
-    """Real numbers of `ndim` dimensions: an array of JAX's as it is, everything else as NumPy's."""
-    kind = {1: "a vector", 2: "a matrix"}[ndim]
-    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        raise InputError(f"`{name}` must be {kind} of numbers, got a masked array with {value.mask.sum()} missing")
-    try:
-        array = value if isinstance(value, jax.Array) else np.asarray(value)
-    except jax.errors.TracerArrayConversionError:  # a list, say, with traced numbers in it
-        array = jnp.asarray(value)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"`{name}` must be {kind} of numbers, got {_shortened(value)}") from error
-    if array.dtype == bool or jnp.issubdtype(array.dtype, jnp.complexfloating):
-        raise InputError(f"`{name}` must hold real numbers, got {array.dtype}")
-    if not _is_number(array.dtype):
-        raise InputError(f"`{name}` must be {kind} of numbers, got {_shortened(value)}")
-    if array.ndim != ndim:
-        hint = "; use jax.vmap for batches" if array.ndim > ndim else ""
-        raise InputError(f"`{name}` must be {kind}, got shape {array.shape}{hint}")
-    return array
-
-
-def _is_number(dtype: Any) -> bool:
-    return jnp.issubdtype(dtype, jnp.integer) or jnp.issubdtype(dtype, jnp.floating) or dtype == np.longdouble
-
-
-def _float_dtype(dtype: Any) -> Any:
-    """The precision to compute in: JAX's default for integers, single for less than that."""
-    if jnp.issubdtype(dtype, jnp.integer) or np.dtype(dtype).itemsize > 8:
-        dtype = np.float64
-    return jax.dtypes.canonicalize_dtype(jnp.promote_types(dtype, jnp.float32))
-
-
 def _check_same_index(p: Any, q: Any) -> None:
     """Two pandas series name their outcomes; pairing different names by position would answer another question."""
     here, there = (getattr(each, "index", None) for each in (p, q))
+    if here is None or there is None:
+        return
     if hasattr(here, "equals") and hasattr(there, "equals") and not here.equals(there):
         raise InputError(
             "`p` and `q` must have the same index, in the same order, got "
-            f"{_shortened(here.tolist())} and {_shortened(there.tolist())}; pass `q.reindex(p.index)`"
+            f"{shortened(here.tolist())} and {shortened(there.tolist())}; pass `q.reindex(p.index)`"
         )
 
 
-def _warn_of_probabilities(name: str, logits: NDArray[np.float64], dtype: Any) -> None:
-    """A vector that is not negative and sums to one was hardly meant as logits; one without differences does no harm.
+def _as_known_outcome(log_p: LogProbs, x: Any) -> Outcome:
+    try:
+        array = np.asarray(x)
+        place = operator.index(x) if isinstance(x, int) else operator.index(array[()])
+    except (TypeError, ValueError, OverflowError) as error:
+        shown = shortened(x) if np.ndim(x) == 0 else f"shape {np.shape(x)}"
+        raise InputError(_no_outcome(shown)) from error
+    if array.dtype == bool:
+        raise InputError(_no_outcome(f"the boolean {x}"))
+    if not 0 <= place < log_p.size:
+        raise InputError(f"`x` must lie in 0..{log_p.size - 1}, got {shortened(place)}")
+    outcome = jax.device_put(np.asarray(place, jax.dtypes.canonicalize_dtype(int)))
+    if is_traced(log_p):
+        return _possible(log_p, outcome)
+    if np.asarray(log_p)[place] == -np.inf:
+        raise InputError(_impossible(str(place)))
+    return outcome
 
-    """
+
+def _possible(log_p: LogProbs, outcome: Outcome) -> Outcome:
+    impossible = log_p[outcome] == -jnp.inf
+    if log_p.size > _MOST_NAMED_OUTCOMES:
+        return eqx.error_if(outcome, impossible, _impossible("an outcome"))
+    return eqx.branched_error_if(outcome, impossible, outcome, [_impossible(str(i)) for i in range(log_p.size)])
+
+
+def _warn_of_probabilities(name: str, logits: NDArray[np.float64], dtype: Any) -> None:
+    """A vector that is not negative and sums to one was hardly meant as logits; equal numbers do no harm."""
     if logits.min() < 0 or logits.max() > 1 + _SUM_TOLERANCE or logits.min() == logits.max():
         return
     if abs(logits.sum() - 1) > max(_SUM_TOLERANCE, 8 * np.finfo(dtype).eps):
@@ -269,11 +281,6 @@ def _warn_of_probabilities(name: str, logits: NDArray[np.float64], dtype: Any) -
         ProbabilitiesAsLogitsWarning,
         stacklevel=depth + 1,
     )
-
-
-def _shortened(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _no_outcome(found: str) -> str:

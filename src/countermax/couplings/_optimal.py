@@ -10,9 +10,12 @@ from jaxtyping import Array, ArrayLike, Float
 
 from countermax._core.checks import as_floats, fail_if, is_traced, not_finite
 from countermax._core.errors import InputError
+from countermax._core.memory import check_memory
 from countermax._core.transport import transport_rows
 from countermax._core.types import Joint, Logits, LogProbs, Outcome, Probs, Scalar
 from countermax.couplings._base import AbstractMatrixCoupling
+
+_LARGEST_ORDER = 32  # beyond, powers of ratios of distances underflow in single precision
 
 
 @final
@@ -53,9 +56,11 @@ class Optimal(AbstractMatrixCoupling):
             q: Logits of the other.
             order: Order of the distance, at least 1.
         """
-        if not order >= 1:
-            raise InputError(f"`order` must be at least 1, got {order}")
-        return Optimal(_as_metric(self.loss) ** order).cost(p, q) ** (1 / order)
+        if not 1 <= order <= _LARGEST_ORDER:
+            raise InputError(f"`order` must lie between 1 and {_LARGEST_ORDER}, got {order}")
+        metric = _as_metric(self.loss)
+        largest = jnp.maximum(metric.max(), np.finfo(metric.dtype).tiny)  # so that no power overflows
+        return largest * Optimal((metric / largest) ** order).cost(p, q) ** (1 / order)
 
     def _joint(self, log_p: LogProbs, log_q: LogProbs) -> Joint:
         return jnp.exp(log_p)[:, None] * self._rows(log_p, log_q)
@@ -64,6 +69,12 @@ class Optimal(AbstractMatrixCoupling):
         return self._rows(log_p, log_q)[x]
 
     def _rows(self, log_p: LogProbs, log_q: LogProbs) -> Float[Array, "k k"]:
+        size = log_p.size
+        check_memory(
+            f"optimal transport between {size} and {size} outcomes",
+            6.0 * size**2 * 8,
+            "join outcomes together, or use `InverseCDF.sorted_by` where the loss is of one score",
+        )
         return _solved_rows(log_p, log_q, self.loss.astype(log_p.dtype))
 
 
