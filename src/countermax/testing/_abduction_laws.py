@@ -73,7 +73,7 @@ def posterior(subject: Subject, case: Case, level: float, key: PRNGKeyArray) -> 
         features = np.asarray(_features(pilot), np.float64)
         edges = np.quantile(features, _EDGES, axis=0).T.astype(case.p.dtype)
     test = partial(_two_samples, subject, case, edges)
-    return look_again(test, subject.level.num_samples, subject.level.glance, level, jax.random.fold_in(key, 1))
+    return look_again(test, subject.level.num_samples, subject.level.glances, level, jax.random.fold_in(key, 1))
 
 
 def _two_samples(

@@ -17,6 +17,7 @@ from countermax.testing._subject import Subject
 
 Questions = Iterator[tuple[str, Callable[[], Any]]]
 
+_COMPILED = ("pair", "counterfactual", "joint", "counterfactual_probs")
 _NUM_KEYS = 3
 _MOST_TIES = 1  # draws that rounding may decide otherwise in another program
 
@@ -28,6 +29,14 @@ def compiled_or_not(subject: Subject) -> str:
     with jax.disable_jit():
         slow = [_ask(subject, case, place) for place in range(_NUM_KEYS)]
     _equal("without `jit`", _stacked(slow), _stacked(plain), 10 * case.tolerance)
+    keys = [jax.random.fold_in(subject.key, place) for place in range(_NUM_KEYS)]
+    fast = _stacked([_plain(_within(subject.sampler, case.p, case.q, case.p.argmax(), key)) for key in keys])
+    _equal(
+        "within `jit`",
+        fast,
+        {name: each for name, each in _stacked(plain).items() if name in fast},
+        10 * case.tolerance,
+    )
     return f"{len(plain[0])} questions"
 
 
@@ -42,7 +51,11 @@ def batched(subject: Subject) -> str:
     _equal(
         "in a batch that stands in another order", jax.tree.map(lambda each: each[::-1], turned), together, tolerance
     )
-    _equal("in a batch", together, _stacked([_ask(subject, case, place) for case, place in tried]), tolerance)
+    alone = _stacked([_ask(subject, case, place, compiled=True) for case, place in tried])
+    _equal("in a batch", together, alone, tolerance)
+    some = slice(None, None, _NUM_KEYS + 1)
+    alone = _stacked([_ask(subject, case, place) for case, place in tried[some]])
+    _equal("in a batch", jax.tree.map(lambda each: each[some], together), alone, tolerance)
     return f"{len(together)} questions in batches of {len(tried)}"
 
 
@@ -117,11 +130,11 @@ def _cases(subject: Subject) -> list[Case]:
     return [case for case in subject.cases(subject.native) if case.name in GENERIC]
 
 
-def _ask(subject: Subject, case: Case, place: int) -> dict[str, Any]:
-    """Asks everything about the likeliest outcome, with one of the keys."""
+def _ask(subject: Subject, case: Case, place: int, *, compiled: bool = False) -> dict[str, Any]:
+    """Asks everything about the likeliest outcome, with one of the keys; or only what compiles itself."""
     key = jax.random.fold_in(subject.key, place)
     asked = questions(subject.sampler, case.p, case.q, int(case.p.argmax()), key)
-    return {name: _plain(question()) for name, question in asked}
+    return {name: _plain(question()) for name, question in asked if name in _COMPILED or not compiled}
 
 
 def _plain(answer: Any) -> Any:
@@ -144,6 +157,13 @@ def _equal(how: str, found: dict[str, Any], expected: dict[str, Any], tolerance:
             wrong = np.where(finite, ~(np.abs(here - there) <= margin), here != there)
             if wrong.sum() > (0 if there.dtype.kind == "f" else _MOST_TIES):
                 raise BrokenError(f"`{name}` {how} is {here[wrong][0]:.6g} instead of {there[wrong][0]:.6g}")
+
+
+@eqx.filter_jit
+def _within(sampler: AbstractSampler, p: ArrayLike, q: ArrayLike, x: ArrayLike, key: PRNGKeyArray) -> dict[str, Any]:
+    """Asks what is not compiled when it is asked outside of `jit`."""
+    asked = questions(sampler, jnp.asarray(p), jnp.asarray(q), jnp.asarray(x), key)
+    return {name: question() for name, question in asked if name not in _COMPILED}
 
 
 @eqx.filter_jit

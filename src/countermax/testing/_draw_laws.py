@@ -22,7 +22,7 @@ _ROUNDING = 16  # units in the last place that a cell of the exact law may be of
 def draws(subject: Subject, case: Case, level: float, key: PRNGKeyArray) -> str:
     """Three views of the same law: pairs, counterfactuals of facts, and the exact joint."""
     test = partial(_exact if isinstance(subject.sampler, AbstractCoupling) else _sampled, subject, case)
-    return look_again(test, subject.level.num_samples, subject.level.glance, level, key)
+    return look_again(test, subject.level.num_samples, subject.level.glances, level, key)
 
 
 def few_draws(subject: Subject, case: Case, num_samples: int, level: float, key: PRNGKeyArray) -> Finding:

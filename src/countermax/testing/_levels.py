@@ -8,8 +8,8 @@ class Level(NamedTuple):
 
     num_samples: int
     """Draws of a statistical law, unless a suspicion calls for more."""
-    glance: int
-    """Draws of a first look that can only condemn, so that gross faults are told soon; 0 for none."""
+    glances: tuple[int, ...]
+    """Draws of looks before, which can only condemn, so that gross faults are told soon."""
     other_sizes: tuple[int, ...]
     """Numbers of outcomes to try beside the one asked for, where a coupling takes any."""
     drawn: tuple[str, ...]
@@ -23,17 +23,17 @@ class Level(NamedTuple):
 LEVELS = {
     "quick": Level(
         num_samples=100_000,
-        glance=0,
-        other_sizes=(1, 33),
-        drawn=("random", "zeros", "rare"),
+        glances=(),
+        other_sizes=(33, 1),
+        drawn=("random", "zeros", "scarce", "rare"),
         num_facts=4096,
         both_precisions=False,
     ),
     "thorough": Level(
         num_samples=4_000_000,
-        glance=100_000,
-        other_sizes=(1, 2, 3, 17, 33, 130, 300),
-        drawn=("random", "sparse", "zeros", "voids", "equal", "tied", "rare"),
+        glances=(100_000, 600_000),
+        other_sizes=(33, 300, 2, 1, 3),
+        drawn=("random", "sparse", "zeros", "voids", "equal", "tied", "scarce", "rare"),
         num_facts=32_768,
         both_precisions=True,
     ),

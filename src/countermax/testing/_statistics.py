@@ -28,20 +28,23 @@ class Finding(NamedTuple):
 
 
 def look_again(
-    test: Callable[[int, PRNGKeyArray], Finding], num_samples: int, glance: int, level: float, key: PRNGKeyArray
+    test: Callable[[int, PRNGKeyArray], Finding],
+    num_samples: int,
+    glances: tuple[int, ...],
+    level: float,
+    key: PRNGKeyArray,
 ) -> str:
     """Condemns with probability `level` at most where the law holds.
 
     Args:
         test: Draws so many times and says what it found.
         num_samples: Draws of the first look that can acquit.
-        glance: Draws of a look before it, which can only condemn.
+        glances: Draws of looks before it, which can only condemn.
         level: Probability of a false alarm.
         key: Consumed once.
     """
-    draws = [num_samples * _TIMES**each for each in range(1 + _NUM_FOLLOW_UPS)]
-    if 0 < glance < num_samples:
-        draws = [glance, *draws]
+    draws = [each for each in glances if each < num_samples]
+    draws += [num_samples * _TIMES**each for each in range(1 + _NUM_FOLLOW_UPS)]
     reached = 1.0  # the probability that a correct coupling gets this far
     finding = Finding(1.0, "")
     for place, number in enumerate(draws):
