@@ -168,7 +168,7 @@ class CrashesOnOtherSizes(ForFiveOutcomesOnly):
         (LawWrongOutsideOfJit, COMPILED),
         (ResponsesWrongOutsideOfJit, COMPILED),
         (AbductionIsNoDrawOutsideOfJit, COMPILED),
-        (AbductionWrongWithinJit, BATCH),
+        (AbductionWrongWithinJit, COMPILED),
         (OneDrawForTheBatch, BATCH),
         (NeighboursAreMixedUp, BATCH),
         (PlaceInTheBatchMatters, BATCH),

@@ -296,7 +296,6 @@ def _gadget(kind, **settings):
         (AbductedNoiseOfAnotherShape, KIND),
         (AThousandUniforms, FINE),
         (SixteenBits, FINE),
-        (SinglePrecisionNoiseInDoublePrecision, FINE),
         (FewSeeds, FINE),
         (AbductionFromFewUniforms, FINE),
         (TheOtherWorldSeesOtherNoise, UNCHANGED),
@@ -315,6 +314,10 @@ def _gadget(kind, **settings):
 )
 def test_a_mutant_of_noise_is_caught(mutant, law, as_users_call):
     assert_caught(mutant(), law)
+
+
+def test_noise_without_the_digits_of_double_precision_is_caught_by_the_thorough_check(as_users_call):
+    assert_caught(SinglePrecisionNoiseInDoublePrecision(), FINE, quick=False)
 
 
 def test_abduction_that_is_one_percent_off_is_caught_by_the_thorough_check(as_users_call):

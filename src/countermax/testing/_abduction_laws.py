@@ -31,8 +31,9 @@ def of_its_kind(subject: Subject) -> str:
         for leaf in jax.tree.leaves(noise):
             if jnp.issubdtype(leaf.dtype, jnp.inexact) and leaf.dtype != dtype:
                 raise BrokenError(f"noise of {dtype} was asked for, and is {leaf.dtype}")
-        if jax.tree.structure(noise) != jax.tree.structure(abducted):
-            raise BrokenError(f"abducted noise is {jax.tree.structure(abducted)}, not {jax.tree.structure(noise)}")
+        forms: list[Any] = [jax.tree.structure(abducted), jax.tree.structure(noise)]
+        if forms[0] != forms[1]:
+            raise BrokenError(f"abducted noise is {forms[0]}, not {forms[1]}")
         for drawn, found in zip(jax.tree.leaves(noise), jax.tree.leaves(abducted), strict=True):
             if (drawn.shape, drawn.dtype) != (found.shape, found.dtype):
                 kinds = [f"{leaf.dtype} of shape {leaf.shape}" for leaf in (found, drawn)]
@@ -48,7 +49,7 @@ def fine(subject: Subject, level: float) -> str:
     from scipy.stats import poisson
 
     least = 1.0
-    for dtype in BOTH:
+    for dtype in subject.drawn_in:
         case = subject.case("random", dtype)
         with precision(dtype):
             seen = int(case.p.argmax())
@@ -62,7 +63,7 @@ def fine(subject: Subject, level: float) -> str:
                 if value < level:
                     raise BrokenError(f"{what} ({dtype}) repeats {repeated} of {_NUM_DRAWN} values")
                 least = min(least, value)
-    return f"{_NUM_DRAWN} values in both precisions, smallest p-value {least:.2g}"
+    return f"{_NUM_DRAWN} values, smallest p-value {least:.2g}"
 
 
 def posterior(subject: Subject, case: Case, level: float, key: PRNGKeyArray) -> str:

@@ -50,7 +50,10 @@ def right(subject: Subject, size: int | None = None) -> str:
         by_p, by_q, by_own = _gradients(subject, case)
         step_p, step_q = (np.where(each > -np.inf, rng.normal(size=each.size), 0.0) for each in (case.p, case.q))
         nothing = np.zeros_like(step_p)
-        tried = {"`p`": (by_p @ step_p, (step_p, nothing, None)), "`q`": (by_q @ step_q, (nothing, step_q, None))}
+        tried: dict[str, Any] = {
+            "`p`": (by_p @ step_p, (step_p, nothing, None)),
+            "`q`": (by_q @ step_q, (nothing, step_q, None)),
+        }
         if leaves := jax.tree.leaves(by_own):
             steps = [moves * rng.normal(size=each.shape[1:]) for each, moves in zip(leaves, learned, strict=True)]
             slope = sum(np.tensordot(each, step, step.ndim) for each, step in zip(leaves, steps, strict=True))
@@ -88,7 +91,7 @@ def _refusal(subject: Subject) -> str:
     return f"refused: {refusals[0]}" if refusals else ""
 
 
-def _trace_gradient(coupling: AbstractCoupling, case: Case, place: int) -> None:
+def _trace_gradient(coupling: Any, case: Case, place: int) -> None:
     """Differentiates the answer to one question without computing anything."""
     x = _fact(case)
     jax.eval_shape(jax.grad(lambda p: _weighed(coupling, p, case.q, x, (place,))[0]), case.p)

@@ -17,7 +17,9 @@ class Level(NamedTuple):
     num_facts: int
     """Observations to be explained in each case."""
     both_precisions: bool
-    """Whether draws and other sizes are tried in both precisions; exact laws always are."""
+    """Whether noise, draws and other sizes are tried in both precisions; exact laws always are."""
+    without_jit: bool
+    """Whether everything is asked without any compilation too, operation by operation."""
 
 
 LEVELS = {
@@ -28,6 +30,7 @@ LEVELS = {
         drawn=("random", "zeros", "scarce", "rare"),
         num_facts=4096,
         both_precisions=False,
+        without_jit=False,
     ),
     "thorough": Level(
         num_samples=4_000_000,
@@ -36,5 +39,6 @@ LEVELS = {
         drawn=("random", "sparse", "zeros", "voids", "equal", "tied", "scarce", "rare"),
         num_facts=32_768,
         both_precisions=True,
+        without_jit=True,
     ),
 }

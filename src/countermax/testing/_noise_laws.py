@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Bool, Int, PRNGKeyArray
+from jaxtyping import Array, ArrayLike, Int, PRNGKeyArray
 from numpy.typing import NDArray
 
 from countermax.couplings import AbstractArgmaxSampler, AbstractNoiseSampler
@@ -16,7 +16,7 @@ from countermax.testing._gradient_laws import STEP, agree_with_steps
 from countermax.testing._subject import BOTH, DOUBLE, SINGLE, Subject, batch_size, on_each, precision
 
 _RAREST = 1e-6  # noise that is one uniform number of single precision cannot resolve rarer observations
-_MOST_TIES = 2  # responses that rounding may decide otherwise in another program: one in millions
+_TIES = 2e-4  # share of responses that rounding may decide otherwise, far more than the one in millions that it does
 _TEMPERATURES = np.array([0.25, 1.0, 3.0])
 _NUM_RELAXED = 512
 
@@ -24,15 +24,15 @@ _NUM_RELAXED = 512
 class Responses(NamedTuple):
     """What many draws of noise lead to."""
 
-    explained: Int[Array, " n"]
+    explained: Any
     """What the noise yields that was abducted from each fact."""
-    undefined: Bool[Array, " n"]
+    undefined: Any
     """Whether that noise holds NaN."""
-    pair: tuple[Int[Array, " n"], Int[Array, " n"]]
-    responses: tuple[Int[Array, " n"], Int[Array, " n"]]
+    pair: tuple[Any, Any]
+    responses: tuple[Any, Any]
     """The same pair, put together from `noise`, `swap` and `respond`."""
-    counterfactual: Int[Array, " n"]
-    prediction: Int[Array, " n"]
+    counterfactual: Any
+    prediction: Any
     """The same counterfactual, put together from `abduct`, `swap` and `respond`."""
 
 
@@ -55,9 +55,9 @@ def composed(subject: Subject) -> str:
     def law(case: Case) -> float:
         for _, found in _responses(subject, case):
             for world, drawn, response in zip(("factual", "other"), found.pair, found.responses, strict=True):
-                _same(f"a pair's {world} outcome is not the response to its noise", drawn, response, _MOST_TIES)
+                _same(f"a pair's {world} outcome is not the response to its noise", drawn, response, ties=True)
             what = "the counterfactual is not the response to abducted noise"
-            _same(what, found.counterfactual, found.prediction, _MOST_TIES)
+            _same(what, found.counterfactual, found.prediction, ties=True)
         return 0.0
 
     return on_each((case for case in _cases(subject) if case.name in GENERIC), law)
@@ -91,7 +91,7 @@ def relaxes(subject: Subject) -> str:
             scale = max(1.0, float(np.abs(heat[np.isfinite(heat)]).max()))
             what = f"at temperature {temperature:g}, the softmax of scores"
             error = close(what, soft[:, place], expected, scale * case.tolerance)
-            _same("the largest weight is not on the response", soft[:, place].argmax(axis=1), hard, _MOST_TIES)
+            _same("the largest weight is not on the response", soft[:, place].argmax(axis=1), hard, ties=True)
         if not np.isfinite(gradient).all():
             raise BrokenError("the gradient of a relaxation is not finite")
         if case.p.dtype == DOUBLE and case.name in GENERIC:
@@ -129,9 +129,9 @@ def _relax(subject: Subject, p: NDArray[np.floating]) -> tuple[NDArray[Any], ...
     return soft, hard, scores, gradient
 
 
-def _same(what: str, found: NDArray[np.integer], expected: NDArray[np.integer], most: int = 0) -> None:
+def _same(what: str, found: NDArray[np.integer], expected: NDArray[np.integer], *, ties: bool = False) -> None:
     wrong = found != expected
-    if wrong.sum() > most:
+    if wrong.sum() > (2 + _TIES * wrong.size if ties else 0):
         example = f"{found[wrong.argmax()]} instead of {expected[wrong.argmax()]}"
         raise BrokenError(f"{wrong.sum()} of {len(found)} times {what}, {example}")
 

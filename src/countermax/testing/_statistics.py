@@ -6,7 +6,7 @@ again: that is what makes small deviations visible at a family-wise false alarm 
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -68,18 +68,15 @@ def smallest(tests: Sequence[tuple[str, NDArray[np.floating]]]) -> Finding:
     return Finding(min(1.0, least[0] * max(1, number)), least[1])
 
 
-def binomial(
-    counts: NDArray[np.integer], trials: ArrayLike, probs: NDArray[np.floating], slack: ArrayLike = 0.0
-) -> NDArray[np.float64]:
+def binomial(counts: Any, trials: Any, probs: ArrayLike, slack: ArrayLike = 0.0) -> NDArray[np.float64]:
     """Two-sided exact p-values of counts out of trials; a probability counts as right if it is so within `slack`."""
     from scipy.stats import binom
 
-    counts, trials = np.broadcast_arrays(counts, np.asarray(trials))
-    below = binom.cdf(counts, trials, np.clip(probs - slack, 0, 1))
-    above = binom.sf(counts - 1, trials, np.clip(probs + slack, 0, 1))
-    return np.minimum(1.0, 2 * np.minimum(below, above))
+    below = binom.cdf(counts, trials, np.clip(np.subtract(probs, slack), 0, 1))
+    above = binom.sf(np.subtract(counts, 1), trials, np.clip(np.add(probs, slack), 0, 1))
+    return np.asarray(np.minimum(1.0, 2 * np.minimum(below, above)))
 
 
 def same_share(first: NDArray[np.integer], second: NDArray[np.integer], share: ArrayLike = 0.5) -> NDArray[np.float64]:
     """Two-sided p-values of counts in two samples; given their sum, the first's are binomial with its share."""
-    return binomial(first, first + second, np.broadcast_to(np.asarray(share, float), first.shape))
+    return binomial(first, first + second, share)
