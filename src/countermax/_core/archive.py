@@ -42,40 +42,46 @@ def pack(kind: str, header: Mapping[str, Any], arrays: list[NDArray[Any]]) -> by
     return buffer.getvalue()
 
 
-def unpack(path: str | Path, kind: str) -> tuple[dict[str, Any], list[NDArray[Any]]]:
-    """The header and the arrays of a file that `pack` made; anything else is an error in words."""
+def unpack(path: str | Path, kind: str, *, remedy: str = "write it again") -> tuple[dict[str, Any], list[NDArray[Any]]]:
+    """The header and the arrays of a file that `pack` made; anything else is an error in words.
+
+    Args:
+        path: The file.
+        kind: What it must hold.
+        remedy: What to do about a file that is damaged or of an older release.
+    """
     content = read_whole(path)
     if content[:2] != b"PK":
-        raise InputError(f"{path} was not written by countermax; write it again")
+        raise InputError(f"{path} was not written by countermax; {remedy}")
     try:
         members = _members(content)
         header = _parsed(_unpacked(members[_HEADER])) if _HEADER in members else None
     except Exception as error:  # whatever foreign bytes make a parser raise, it means the same
-        raise InputError(f"{path} is cut off or damaged ({_reason(error)}); write it again") from error
+        raise InputError(f"{path} is cut off or damaged ({_reason(error)}); {remedy}") from error
     if header is None:
-        raise InputError(f"{path} was not written by countermax; write it again")
-    _check_release(path, header)
+        raise InputError(f"{path} was not written by countermax; {remedy}")
+    _check_release(path, header, remedy)
     checksum = members.pop(_CHECKSUM, None)
     if checksum is None or checksum != _packed(np.frombuffer(_checksum(members), np.uint8)):
-        raise InputError(f"{path} is damaged: its contents are not those of its checksum; write it again")
+        raise InputError(f"{path} is damaged: its contents are not those of its checksum; {remedy}")
     if header["kind"] != kind:
         raise InputError(f"{path} holds a {_brief(header['kind'])}, not a {kind}")
     names = [f"a{index}" for index in range(len(members) - 1)]
     try:
         return header, [_unpacked(members[name]) for name in names]
     except Exception as error:
-        raise InputError(f"{path} is damaged ({_reason(error)}); write it again") from error
+        raise InputError(f"{path} is damaged ({_reason(error)}); {remedy}") from error
 
 
-def _check_release(path: str | Path, header: dict[str, Any]) -> None:
+def _check_release(path: str | Path, header: dict[str, Any], remedy: str) -> None:
     made, version = header.get("format"), header.get("version")
     if type(made) is not int or type(version) is not str or type(header.get("kind")) is not str:
-        raise InputError(f"{path} is damaged: its header does not say what it holds; write it again")
+        raise InputError(f"{path} is damaged: its header does not say what it holds; {remedy}")
     if made != _FORMAT:
-        remedy = "a newer release reads it" if made > _FORMAT else "read it with that release, or write it again"
+        what = "a newer release reads it" if made > _FORMAT else f"read it with that release, or {remedy}"
         raise InputError(
             f"{path} was written by countermax {_brief(version)}, in file format {shown(made)}; this is countermax "
-            f"{__version__}, which reads format {_FORMAT}: {remedy}"
+            f"{__version__}, which reads format {_FORMAT}: {what}"
         )
 
 

@@ -85,15 +85,23 @@ def as_couplings(
     *,
     score: Scores = None,
     counterfactual_score: Scores = None,
+    reserved: Iterable[str] = (),
 ) -> dict[str, AbstractCoupling]:
     """Several couplings by name: from a mapping, or from words and files, which name themselves.
 
-    A file is called by its name without the ending; by its whole path where that would be the name of a fixed coupling
-    or of another file.
+    A file is called by its name without the ending; by its whole path where that would be the name of a fixed coupling,
+    of another file, or reserved.
+
+    Args:
+        couplings: What was handed in.
+        num_outcomes: For how many outcomes they have to be; None where that is seen later.
+        score: One number for each outcome, for the couplings that are made for a score.
+        counterfactual_score: The score in the other world, if it is another one.
+        reserved: Names that the caller has given to something else.
     """
     if isinstance(couplings, str | Path):
         couplings = [couplings]
-    given = couplings if isinstance(couplings, Mapping) else _by_own_name(list(couplings))
+    given = couplings if isinstance(couplings, Mapping) else _by_own_name(list(couplings), {*_ORDER, *NAMES, *reserved})
     if not given:
         raise InputError("`couplings` must name at least one coupling, got none")
     return {
@@ -108,16 +116,20 @@ def as_couplings(
     }
 
 
-def _by_own_name(couplings: list[str | Path]) -> Mapping[str, str | Path]:
+def _by_own_name(couplings: list[str | Path], reserved: set[str]) -> Mapping[str, str | Path]:
     words = [str(each) for each in couplings]
     twice = next((word for word in words if words.count(word) > 1), None)
     if twice is not None:
         raise InputError(f"`couplings` must differ from each other, got {twice!r} more than once")
-    names = [name_of(each) for each in couplings]
-    return {
-        word if name != _NAME_OF.get(word) and (name in _ORDER or names.count(name) > 1) else name: each
-        for word, name, each in zip(words, names, couplings, strict=True)
-    }
+    named: dict[str, str | Path] = {}
+    stems = [name_of(each) for each in couplings]
+    for word, stem, each in zip(words, stems, couplings, strict=True):
+        is_fixed = _NAME_OF.get(word, word) in _ORDER
+        is_free = stem not in reserved and stems.count(stem) == 1 and (stem == word or stem not in words)
+        named[stem if is_fixed or is_free else word] = each
+    if len(named) < len(couplings):
+        raise InputError(f"`couplings` must differ from each other, but two of {', '.join(words)} are the same one")
+    return named
 
 
 def _least_variance(score: NDArray[np.floating], other: NDArray[np.floating]) -> AbstractCoupling:
