@@ -3,18 +3,15 @@
 from collections.abc import Sequence
 from typing import ClassVar, final
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, ArrayLike, DTypeLike, Float, Int, PRNGKeyArray
 
 from countermax import comonotone
-from countermax._core.checks import as_floats, as_order, fail_if, is_traced
-from countermax._core.errors import InputError
-from countermax._core.labels import listed
+from countermax._core.checks import as_floats, as_order, fail_if
 from countermax._core.types import Joint, LogProbs, Outcome, Probs, Score
 from countermax.couplings._base import AbstractCoupling, AbstractMechanism
+from countermax.couplings._fields import as_permutation, check_permutation
 
 UniformNoise = Float[Array, ""]
 
@@ -36,23 +33,11 @@ class InverseCDF(AbstractMechanism[UniformNoise], AbstractCoupling):
         Args:
             order: A permutation of the outcomes, worst first; by default their own order, for any number of them.
         """
-        if order is None:
-            self.order = None
-            return
-        permutation = jnp.asarray(order)
-        if permutation.ndim != 1 or permutation.size == 0 or not jnp.issubdtype(permutation.dtype, jnp.integer):
-            kind = f"shape {permutation.shape} and dtype {permutation.dtype}"
-            raise InputError(
-                f"`order` must be a list of integers that names each of the outcomes 0..k-1 once, got {kind}"
-            )
-        must = "`order` must name each of the outcomes 0..k-1 once"
-        if is_traced(permutation):
-            wrong = (jnp.sort(permutation) != jnp.arange(permutation.size)).any()
-            self.order = eqx.error_if(permutation, wrong, must)
-            return
-        if not np.array_equal(np.sort(np.asarray(permutation)), np.arange(permutation.size)):
-            raise InputError(f"{must}, got {listed(permutation.tolist())}")
-        self.order = permutation
+        self.order = None if order is None else as_permutation("order", order)
+
+    def __check_init__(self) -> None:
+        if self.order is not None:
+            check_permutation("order", self.order)
 
     @classmethod
     def sorted_by(cls, score: Score) -> "InverseCDF":

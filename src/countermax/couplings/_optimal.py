@@ -14,6 +14,7 @@ from countermax._core.memory import check_memory
 from countermax._core.transport import transport_rows
 from countermax._core.types import Joint, Logits, LogProbs, Outcome, Probs, Scalar
 from countermax.couplings._base import AbstractMatrixCoupling
+from countermax.couplings._fields import check_floats
 
 _LARGEST_ORDER = 32  # beyond, powers of ratios of distances underflow in single precision
 
@@ -35,9 +36,13 @@ class Optimal(AbstractMatrixCoupling):
             loss: `loss[i, j]` is what it costs to pair outcome i of the factual world with j of the other.
         """
         array = as_floats("loss", loss, 2)
-        if array.shape[0] != array.shape[1]:
-            raise InputError(f"`loss` must be square, one row and one column for each outcome, got shape {array.shape}")
         self.loss = fail_if(array, not_finite, "`loss` must be finite; use a large number for a pair to be avoided")
+
+    def __check_init__(self) -> None:
+        check_floats("loss", self.loss, 2)
+        shape = self.loss.shape
+        if shape[0] != shape[1]:
+            raise InputError(f"`loss` must be square, one row and one column for each outcome, got shape {shape}")
 
     @property
     def num_outcomes(self) -> int | None:
