@@ -118,6 +118,15 @@ def test_what_cannot_be_answered_is_named_with_the_reason(model, as_users_call):
     ):
         with pytest.raises(InputError, match=words):
             counterfactual_probabilities(model, TO_B, DATA, **options)
+    gaps = DATA.copy()
+    gaps.loc[7, "status"] = None
+    for observed, words in (
+        (DATA[:0], "a pandas DataFrame with at least one row, got none"),
+        (DATA.to_dict("list"), "a pandas DataFrame with at least one row, got a dict"),
+        (gaps, "must not be missing where the answer for 'status' needs it, but 'status' is in row 7"),
+    ):
+        with pytest.raises(InputError, match=words):
+            counterfactual_probabilities(model, TO_B, observed)
     set_anyway = counterfactual_probabilities(model, TO_B | {"status": lambda _: "well"}, DATA)
     assert list(set_anyway) == ["home"]
 
@@ -188,6 +197,7 @@ def test_an_order_that_decides_and_that_nobody_gave_is_said(model):
     found = counterfactual_probabilities(model, TO_B, DATA[:3], coupling="inverse-cdf")["status"]
     assert "inverse CDF counts the classes in sorted order (dead, ill, lost, well)" in " ".join(str(found).split())
     assert "sorted order" in found.to_dict()["remarks"][0]
+    assert "sorted order" in " ".join(each.get_text() for each in found.plot().findobj(Text)).replace("\n", " ")
     assert counterfactual_probabilities(model, TO_B, DATA[:3])["status"].remarks == ()
     ordered = DATA.assign(status=pd.Categorical(DATA["status"], ["dead", "lost", "ill", "well"], ordered=True))
     with pytest.raises(InputError, match="ordered category \\('dead' < 'lost' < 'ill' < 'well'\\), but its mechanism"):

@@ -256,7 +256,16 @@ def test_numbers_between_classes_follow_their_own_noise():
     assert found["b"].is_sharp.all()
 
 
-def test_nodes_far_below_are_answered_for_and_a_mixture_too_large_names_its_option():
+def test_a_row_that_cannot_have_been_is_named_as_it_stands():
+    network = {"a": {("off",): np.array([0.5, 0.5, 0]), ("on",): np.array([0.2, 0.3, 0.5])}}
+    rows = pd.DataFrame({"t": "off", "a": ["1", "0", "0", "0", "2"]})
+    with pytest.raises(
+        InputError, match=r"row 4 \(counted from 0\) has the class '2', which has probability zero there"
+    ):
+        counterfactual_probabilities(built({"a": ["t"]}, network), TO_ON, rows)
+
+
+def test_nodes_far_below_are_answered_for_and_a_mixture_too_large_names_its_option(as_users_call):
     size = 12
     graph = {f"n{place:02}": [f"n{place - 1:02}"] if place else ["t"] for place in range(size)}
     graph["sum"] = ["n03", "n07", "n11"]
@@ -273,7 +282,7 @@ def test_nodes_far_below_are_answered_for_and_a_mixture_too_large_names_its_opti
         InputError, match=r"exact answer for 'sum' would take 31 states .* `max_states` is 30; raise it"
     ):
         counterfactual_probabilities(model, TO_ON, row, nodes=["sum"], max_states=30)
-    for wrong in (0, True):
+    for wrong in (0, True, 2.5):
         with pytest.raises(InputError, match="`max_states` must be a positive whole number"):
             counterfactual_probabilities(model, TO_ON, row, max_states=wrong)
 

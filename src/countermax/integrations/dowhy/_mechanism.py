@@ -144,19 +144,26 @@ class CategoricalMechanism(ClassifierFCM, InvertibleFunctionalCausalModel):
         probs = self.probabilities(shape_into_2d(parent_samples))
         return abduct(self._mechanism, probs, self.outcomes(target_samples, probs), self._uniforms)[:, None]
 
-    def outcomes(self, target_samples: NDArray[Any], probs: Floats) -> Codes:
-        """The index of each class that was seen; one that is unknown or impossible is an error."""
+    def outcomes(self, target_samples: NDArray[Any], probs: Floats, rows: Codes | None = None) -> Codes:
+        """The index of each class that was seen; one that is unknown or impossible is an error.
+
+        Args:
+            target_samples: The classes.
+            probs: Each row's probabilities, [rows, classes].
+            rows: What a message calls the rows; by default they are counted from 0.
+        """
         values = np.asarray(target_samples).reshape(-1).tolist()
         codes = self.labels.places(values)
+        names = range(len(values)) if rows is None else rows
         for row in np.flatnonzero(codes < 0):
             raise InputError(
-                f"row {row} (counted from 0) has the class {listed([values[row]])}, which is none of "
+                f"row {names[row]} (counted from 0) has the class {listed([values[row]])}, which is none of "
                 f"{listed(self.labels.values)}"
             )
         for row in np.flatnonzero(probs[np.arange(len(codes)), codes] <= 0):
             raise InputError(
-                f"row {row} (counted from 0) has the class {values[row]!r}, which has probability zero there; give the "
-                "mechanism some `smoothing`, or train on data that have this class"
+                f"row {names[row]} (counted from 0) has the class {listed([values[row]])}, which has probability zero "
+                "there; give the mechanism some `smoothing`, or train on data that have this class"
             )
         return codes
 

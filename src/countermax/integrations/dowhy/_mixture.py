@@ -172,7 +172,7 @@ class Mixture:
         mechanism = self._network.model.causal_mechanism(node)
         after, same = self._parents(node)
         factual = mechanism.probabilities(as_parents([self._seen[parent] for parent in self._network.parents[node]]))
-        outcome = mechanism.outcomes(self._seen[node], factual)
+        outcome = mechanism.outcomes(self._seen[node], factual, self._rows)
         p, x = factual[self._row], outcome[self._row]
         q, answers = p.copy(), np.eye(p.shape[1])[x]
         if not same.all():

@@ -30,6 +30,9 @@ class Network:
     """What the model says about each node, and the values that were seen."""
 
     def __init__(self, model: Any, interventions: Interventions, observed: Any):
+        if not isinstance(observed, pd.DataFrame) or not len(observed):
+            found = "none" if isinstance(observed, pd.DataFrame) else f"a {type(observed).__name__}"
+            raise InputError(f"`observed` must be a pandas DataFrame with at least one row, got {found}")
         self.model, self.interventions, self.observed = model, interventions, observed
         self.nodes: list[Hashable] = list(dowhy.graph.nx.topological_sort(model.graph))
         for node, change in interventions.items():
@@ -110,6 +113,18 @@ class Network:
                 needed.add(node)
                 waiting += [] if node in self.fixed else self.parents[node]
         return [node for node in self.nodes if node in needed]
+
+    def needed_for(self, target: Hashable) -> list[Hashable]:
+        """The nodes whose observed values matter to the target; a class that is missing there is refused."""
+        way = self.way_to(target)
+        needed = [node for node in self.nodes if node in way or any(node in self.parents[each] for each in way)]
+        for node in needed:
+            for row in np.flatnonzero(pd.isna(self.seen[node]) & (self.levels[node] is not None)):
+                raise InputError(
+                    f"`observed` must not be missing where the answer for {target!r} needs it, but {node!r} is in row "
+                    f"{row} (counted from 0); leave such rows out"
+                )
+        return needed
 
     def changed(self, node: Hashable, values: Objects) -> Objects:
         """The values after the intervention on the node, if there is one."""

@@ -153,11 +153,11 @@ class NodeAnswer(AbstractResult):
 
     def plot(self) -> "Figure":
         """Of one row bars with the bounds as whiskers; of several, how many with each label would have had which."""
-        return plotting.draw_nodes([self.panel()], GIVEN)
+        return plotting.draw_nodes([self.panel()], " ".join([*self.remarks, GIVEN]))
 
     def panel(self) -> plotting.NodePanel:
         """What `countermax.plotting.draw_nodes` draws of this node."""
-        seen, bounds = self.counts.sum(axis=1), self.count_bounds
+        seen, bounds = np.bincount(self._places(), minlength=len(self.labels)), self.count_bounds
         rows = np.where(seen > 0, seen, np.nan)[:, None]
         over = _OVER.get(self.bounds_over, "")
         title = f"{self.node}: {self.seen.iloc[0]} was seen, what instead" if len(self.seen) == 1 else str(self.node)

@@ -60,7 +60,10 @@ class NodeAnswers(AbstractResult, Mapping[Hashable, NodeAnswer]):
 
     def plot(self) -> "Figure":
         """A panel for each node."""
-        return plotting.draw_nodes([answer.panel() for answer in self.values()], GIVEN)
+        remarks = dict.fromkeys(each for answer in self.values() for each in answer.remarks)
+        left_out = [f"No answer for {node}: {why}." for node, why in self.left_out.items()]
+        note = " ".join([*remarks, *left_out, GIVEN])
+        return plotting.draw_nodes([answer.panel() for answer in self.values()], note)
 
     def __rich__(self) -> Group:
         parts: list[Any] = []

@@ -1,7 +1,6 @@
 """How every node of a network is asked: couplings, bounds, limits; rows that repeat once."""
 
 import math
-import operator
 from collections.abc import Hashable, Mapping
 from typing import Any
 
@@ -41,7 +40,7 @@ class Settings:
             raise InputError(f"`bounds` must be one of {', '.join(_BOUNDS)}, got {bounds!r}")
         if not tolerance >= 0:
             raise InputError(f"`tolerance` must not be negative, got {tolerance}")
-        if isinstance(max_states, bool) or operator.index(max_states) < 1:
+        if isinstance(max_states, bool) or not isinstance(max_states, int | np.integer) or max_states < 1:
             raise InputError(f"`max_states` must be a positive whole number, got {max_states}")
         self._network, self._couplings = network, Couplings(network, coupling)
         self._bounds, self._tolerance, self._max_states = bounds, float(tolerance), max_states
@@ -137,8 +136,6 @@ class Settings:
 
 def _distinct(network: Network, target: Hashable) -> tuple[Codes, Codes]:
     """The first of each group of rows that have the same answer, and the group of each row."""
-    way = network.way_to(target)
-    needed = [node for node in network.nodes if node in way or any(node in network.parents[each] for each in way)]
-    codes = [pd.factorize(network.seen[node], use_na_sentinel=False)[0] for node in needed]
+    codes = [pd.factorize(network.seen[node], use_na_sentinel=False)[0] for node in network.needed_for(target)]
     _, first, inverse = np.unique(np.column_stack(codes), axis=0, return_index=True, return_inverse=True)
     return first, inverse.reshape(-1)
