@@ -1,5 +1,7 @@
 """Mechanisms for all categorical nodes in one line, on graphs that were used before too; levels and categories."""
 
+import pickle
+
 import networkx as nx
 import numpy as np
 import pandas as pd
@@ -157,8 +159,9 @@ def test_category_columns_come_back_as_categories_with_their_order(in_categories
         assert (drawn[["status", "home"]].dtypes == data[["status", "home"]].dtypes).all()
     drawn = gcm.interventional_samples(model, TO_B, data)
     assert drawn["status"].dtype == data["status"].dtype
-    again = model.clone()
+    again = pickle.loads(pickle.dumps(model.clone()))
     gcm.fit(again, data)
+    again = pickle.loads(pickle.dumps(again))
     assert gcm.counterfactual_samples(again, TO_B, data)["status"].dtype == data["status"].dtype
     table = counterfactual_table(model, TO_B, data, "status")
     assert table["counterfactual_most_likely"].dtype == data["status"].dtype

@@ -254,6 +254,11 @@ def test_numbers_between_classes_follow_their_own_noise():
         expected = chance * np.asarray(moved) + (1 - chance) * np.array([1, 0])
         assert_allclose(found["b"].probabilities.loc[place], expected, rtol=1e-5)
     assert found["b"].is_sharp.all()
+    # A state with `a` as it was has `z` as it was, to the last digit: `b` is the one seen, by Independent too.
+    apart = counterfactual_probabilities(model, TO_ON, rows, coupling="independent")
+    q = np.stack([mechanism.probabilities(np.array([[z + step]]))[0] for z in rows["z"]])
+    chance = apart["a"].probabilities["1"].to_numpy()
+    assert_allclose(apart["b"].probabilities["yes"], chance * q[:, 1], rtol=1e-9)
 
 
 def test_a_row_that_cannot_have_been_is_named_as_it_stands():

@@ -46,14 +46,14 @@ class CategoryColumn(np.ndarray):
         return values if self.dtype_of_column is None else pd.Categorical(values.tolist(), dtype=self.dtype_of_column)
 
 
-def as_labels(given: Any) -> tuple[Labels, Any]:
-    """Labels in their order, and the category dtype that they came as, if they did."""
+def as_labels(given: Any) -> tuple[tuple[Hashable, ...], Any]:
+    """Labels in their order, checked, and the category dtype that they came as, if they did."""
     dtype = given if isinstance(given, pd.CategoricalDtype) else getattr(given, "dtype", None)
     if not isinstance(dtype, pd.CategoricalDtype):
-        return Labels(tuple(given)), None
+        return Labels(tuple(given)).values, None
     if dtype.categories is None:
         raise InputError("`labels` must name the categories, got a category dtype without any")
-    return Labels(tuple(dtype.categories.tolist())), dtype
+    return Labels(tuple(dtype.categories.tolist())).values, dtype
 
 
 def levels_of(values: NDArray[Any]) -> Labels | None:
@@ -73,15 +73,15 @@ def unknown_level(levels: Labels, values: Sequence[Any] | NDArray[Any]) -> tuple
     return (int(rows[0]), objects[rows[0]]) if len(rows) else None
 
 
-def check_parents(levels: dict[int, Labels], parents: NDArray[Any]) -> None:
+def check_parents(levels: dict[int, tuple[Hashable, ...]], parents: NDArray[Any]) -> None:
     """Refuses a level that a classifier was not fitted with: DoWhy would take it for no level at all."""
     for column, known in levels.items():
         values = parents[:, column]
-        if all(isinstance(each, bool) for each in known.values):
+        if all(isinstance(each, bool) for each in known):
             values = np.array([bool(each) if each in (0, 1) else each for each in values.tolist()], object)
-        found = unknown_level(known, values)
+        found = unknown_level(Labels(known), values)
         if found is not None:
             raise InputError(
-                f"a categorical parent must have one of the levels it was fitted with, {listed(known.values)}, got "
+                f"a categorical parent must have one of the levels it was fitted with, {listed(known)}, got "
                 f"{listed([found[1]])} (column {column} of the parents by name, row {found[0]}, both counted from 0)"
             )

@@ -70,12 +70,13 @@ class CategoricalMechanism(ClassifierFCM, InvertibleFunctionalCausalModel):
         if random_state is not None and not isinstance(random_state, np.random.Generator):
             random_state = as_seed("random_state", random_state)
         self._mechanism, self._smoothing, self._random_state = mechanism, smoothing, random_state
-        self._labels: Labels | None = None
+        # Plain values, so that whatever labels keep for themselves need not be pickled.
+        self._values: tuple[Hashable, ...] | None = None
         self._dtype: Any = None
         if labels is not None:
-            self._labels, self._dtype = as_labels(labels)
+            self._values, self._dtype = as_labels(labels)
         self._generator = None if random_state is None else np.random.default_rng(random_state)
-        self._parent_levels: dict[int, Labels] = {}
+        self._parent_levels: dict[int, tuple[Hashable, ...]] = {}
 
     @property
     def mechanism(self) -> Mechanism:
@@ -85,12 +86,12 @@ class CategoricalMechanism(ClassifierFCM, InvertibleFunctionalCausalModel):
     @property
     def labels(self) -> Labels:
         """The classes in the order of the mechanism."""
-        return self._labels or Labels(tuple(np.asarray(self.classifier_model.classes).tolist()))
+        return Labels(self._values or tuple(np.asarray(self.classifier_model.classes).tolist()))
 
     @property
     def has_order(self) -> bool:
         """Whether somebody gave the order of the classes; if not, they are sorted."""
-        return self._labels is not None
+        return self._values is not None
 
     def fit(self, X: NDArray[Any], Y: NDArray[Any]) -> None:  # noqa: N803 (DoWhy's names)
         """Fits the classifier; strings, booleans and whole numbers are classes."""
@@ -100,14 +101,14 @@ class CategoricalMechanism(ClassifierFCM, InvertibleFunctionalCausalModel):
             raise InputError(f"a categorical node must hold classes, got numbers such as {values[0]!r}")
         if len(values) < 2:
             raise InputError(f"a categorical node must have at least two classes to be learned, got {listed(values)}")
-        if self._labels is not None and (self._labels.places(values) < 0).any():
-            unknown = [value for value in values if self._labels.places([value])[0] < 0]
+        if self._values is not None and (Labels(self._values).places(values) < 0).any():
+            unknown = [value for value in values if Labels(self._values).places([value])[0] < 0]
             raise InputError(f"`labels` must name every class in the data, but {listed(unknown)} is not there")
         kinds = {type(value) for value in values}
         self.classifier_model.fit(X=parents, Y=target.astype(kinds.pop()) if len(kinds) == 1 else target.astype(str))
         self._mechanism.check_size(len(self.labels))
         levels = {column: levels_of(parents[:, column]) for column in range(parents.shape[1])}
-        self._parent_levels = {column: each for column, each in levels.items() if each is not None}
+        self._parent_levels = {column: each.values for column, each in levels.items() if each is not None}
         if isinstance(self._random_state, int):
             data = [zlib.crc32("\n".join(map(str, table.ravel().tolist())).encode()) for table in (parents, target)]
             self._generator = np.random.default_rng([self._random_state, *data])
@@ -172,7 +173,7 @@ class CategoricalMechanism(ClassifierFCM, InvertibleFunctionalCausalModel):
         return CategoricalMechanism(
             self.classifier_model.clone(),
             self._mechanism,
-            labels=self._labels.values if self._labels is not None and self._dtype is None else self._dtype,
+            labels=self._values if self._dtype is None else self._dtype,
             smoothing=self._smoothing,
             random_state=self._random_state,
         )

@@ -31,37 +31,19 @@ class Network:
 
     def __init__(self, model: Any, interventions: Interventions, observed: Any):
         if not isinstance(observed, pd.DataFrame) or not len(observed):
-            found = "none" if isinstance(observed, pd.DataFrame) else f"a {type(observed).__name__}"
-            raise InputError(f"`observed` must be a pandas DataFrame with at least one row, got {found}")
+            got = "none" if isinstance(observed, pd.DataFrame) else f"a {type(observed).__name__}"
+            raise InputError(f"`observed` must be a pandas DataFrame with at least one row, got {got}")
         self.model, self.interventions, self.observed = model, interventions, observed
         self.nodes: list[Hashable] = list(dowhy.graph.nx.topological_sort(model.graph))
-        for node, change in interventions.items():
-            if not callable(change):
-                raise InputError(f"`interventions` must be functions of the old value, got {change!r} for {node!r}")
-            if node not in self.nodes:
-                raise InputError(f"`interventions` must change nodes of the model ({listed(self.nodes)}), got {node!r}")
-        for node in self.nodes:
-            if node not in observed:
-                raise InputError(f"`observed` must have a column for each node, got none for {node!r}")
         self.parents: dict[Hashable, list[Hashable]] = {
             node: dowhy.graph.get_ordered_predecessors(model.graph, node) for node in self.nodes
         }
-        for node in self.nodes:
-            if model.graph.nodes[node].get(FITTED) != self.parents[node]:
-                raise InputError(f"`model` must be fitted, but node {node!r} is not; call `gcm.fit(model, data)` first")
+        self._check_names()
         self.seen: dict[Hashable, Objects] = {
             node: observed[node].astype(object).to_numpy(dtype=object) for node in self.nodes
         }
         self.levels = {node: self._levels(node) for node in self.nodes}
-        for node, levels in self.levels.items():
-            present = ~pd.isna(self.seen[node])
-            found = None if levels is None else unknown_level(levels, self.seen[node][present])
-            if levels is not None and found is not None:
-                row = int(np.flatnonzero(present)[found[0]])
-                raise InputError(
-                    f"`observed` must have levels that the model was fitted to: {node!r} has {listed([found[1]])} in "
-                    f"row {row} (counted from 0), which is none of {listed(levels.values)}"
-                )
+        self._check_levels()
         self.fixed: dict[Hashable, Objects] = {
             node: self.changed(node, self.seen[node])
             for node, change in interventions.items()
@@ -141,6 +123,28 @@ class Network:
                 f"{listed(levels.values)}, got {listed([found[1]])}"
             )
         return after
+
+    def _check_names(self) -> None:
+        for node, change in self.interventions.items():
+            if not callable(change):
+                raise InputError(f"`interventions` must be functions of the old value, got {change!r} for {node!r}")
+            if node not in self.nodes:
+                raise InputError(f"`interventions` must change nodes of the model ({listed(self.nodes)}), got {node!r}")
+        for node in self.nodes:
+            if node not in self.observed:
+                raise InputError(f"`observed` must have a column for each node, got none for {node!r}")
+            if self.model.graph.nodes[node].get(FITTED) != self.parents[node]:
+                raise InputError(f"`model` must be fitted, but node {node!r} is not; call `gcm.fit(model, data)` first")
+
+    def _check_levels(self) -> None:
+        for node, levels in self.levels.items():
+            present = np.flatnonzero(~pd.isna(self.seen[node]))
+            found = None if levels is None else unknown_level(levels, self.seen[node][present])
+            if levels is not None and found is not None:
+                raise InputError(
+                    f"`observed` must have levels that the model was fitted to: {node!r} has {listed([found[1]])} in "
+                    f"row {present[found[0]]} (counted from 0), which is none of {listed(levels.values)}"
+                )
 
     def _levels(self, node: Hashable) -> Labels | None:
         """The levels that the model knows; None where the node holds numbers."""
