@@ -115,6 +115,11 @@ class Network:
             return values
         after = np.empty(len(values), object)
         after[:] = [change(value) for value in values.tolist()]
+        self.check_change(node, after)
+        return after
+
+    def check_change(self, node: Hashable, after: Objects) -> None:
+        """Refuses new values that the model knows nothing of."""
         levels = self.levels[node]
         found = None if levels is None else unknown_level(levels, after)
         if levels is not None and found is not None:
@@ -122,7 +127,6 @@ class Network:
                 f"`interventions` must keep {node!r} among the levels that the model was fitted to, "
                 f"{listed(levels.values)}, got {listed([found[1]])}"
             )
-        return after
 
     def _check_names(self) -> None:
         for node, change in self.interventions.items():

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 pd = import_pandas()
 
 GIVEN = (
-    "The graph and the fitted classifiers are taken as known: how well they were estimated is left out, and so is what "
-    "another sample would give."
+    "The graph, with noise of its own for each node, and the fitted classifiers are taken as known: how well they were "
+    "estimated is left out, and so is what another sample would give."
 )
 _OVER = {"any": "any coupling", "stable": "any stable coupling"}
 _SHARP = "Each limit is sharp: for each row some choice of couplings attains it."
@@ -126,7 +126,7 @@ class NodeAnswer(AbstractResult):
                 "couplings_above": dict(self.above),
                 "remarks": self.remarks,
                 "bounds_over": self.bounds_over,
-                "bounds": None if self.bounds is None else self._about_bounds(),
+                "about_bounds": None if self.bounds is None else self._about_bounds(),
                 "taken_as_given": GIVEN,
             }
         )
@@ -142,7 +142,7 @@ class NodeAnswer(AbstractResult):
                 "labels": self.labels,
                 "seen": self.seen.astype(object).tolist(),
                 "probabilities": self.probabilities.to_numpy(),
-                "limits": limits,
+                "bounds": limits,
                 "is_sharp": None if limits is None else self.is_sharp,
                 "score": None if self.score is None else self.score.to_numpy(),
                 "score_bounds": self.score_bounds and Bounds(*(each.to_numpy() for each in self.score_bounds)),

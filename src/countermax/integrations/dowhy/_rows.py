@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Int
 
-from countermax.bounds import unchecked_outcome_bounds, unchecked_score_bounds
+from countermax.bounds import filled_mean, unchecked_outcome_bounds, unchecked_score_bounds
 from countermax.couplings import AbstractCoupling
 from countermax.integrations.dowhy._noise import Codes, Floats
 
@@ -29,7 +29,13 @@ def outcome_limits(p: Floats, q: Floats, x: Codes, stable: bool) -> tuple[Floats
 
 def largest_means(p: Floats, q: Floats, x: Codes, worth: Floats, stable: bool) -> Floats:
     """The largest mean of each worth of the outcomes, [rows, worths]; `worth` is [rows, worths, outcomes]."""
-    return _asked(_largest_means, (stable,), (_log(p), _log(q), x, worth))
+    if stable:
+        return _asked(_largest_stable_means, (), (_log(p), _log(q), x, worth))
+    with np.errstate(over="ignore"):
+        room = np.minimum(q / p[np.arange(len(x)), x][:, None], 1)
+    best_first = np.argsort(-worth, axis=-1)
+    rooms = np.take_along_axis(np.broadcast_to(room[:, None], worth.shape), best_first, axis=-1)
+    return filled_mean(rooms, np.take_along_axis(worth, best_first, axis=-1))
 
 
 def _log(probs: Floats) -> Floats:
@@ -72,8 +78,7 @@ def _outcome_limits(
 
 
 @eqx.filter_jit
-def _largest_means(
-    stable: bool,
+def _largest_stable_means(
     log_p: Float[ArrayLike, "n k"],
     log_q: Float[ArrayLike, "n k"],
     x: Int[ArrayLike, " n"],
@@ -82,6 +87,6 @@ def _largest_means(
     def one(
         log_p: Float[Array, " k"], log_q: Float[Array, " k"], x: Int[Array, ""], worth: Float[Array, "w k"]
     ) -> Float[Array, " w"]:
-        return jax.vmap(lambda each: unchecked_score_bounds(log_p, log_q, x, each, stable=stable).upper)(worth)
+        return jax.vmap(lambda each: unchecked_score_bounds(log_p, log_q, x, each, stable=True).upper)(worth)
 
     return jax.vmap(one)(*map(jnp.asarray, (log_p, log_q, x, worth)))

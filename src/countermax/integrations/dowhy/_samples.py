@@ -32,7 +32,14 @@ def counterfactual_samples(model: Any, interventions: Interventions, observed: A
 
 
 def _checked(network: Network, node: Hashable) -> Callable[[Any], Any]:
-    def change(value: Any) -> Any:
-        return network.changed(node, np.array([value], object))[0]
+    """The change, which looks at each new value once."""
+    change, known = network.interventions[node], set()
 
-    return change
+    def changed(value: Any) -> Any:
+        after = change(value)
+        if after not in known:
+            network.check_change(node, np.array([after], object))
+            known.add(after)
+        return after
+
+    return changed
