@@ -37,6 +37,8 @@ def test_an_outcome_of_zeros_and_ones_stays_one_where_dowhys_own_mechanism_inven
         stock.set_causal_mechanism(node, own)
     gcm.fit(stock, data)
     assert -1 in set(gcm.counterfactual_samples(stock, raised, data)["angina"])
+    with pytest.warns(UserWarning, match="'angina', 'sick' keep .*for numbers and may answer with classes that do not"):
+        assign_categorical_mechanisms(stock, data)
 
     model = gcm.InvertibleStructuralCausalModel(nx.DiGraph(edges))
     found = assign_categorical_mechanisms(model, data, classifier=LogisticRegression())

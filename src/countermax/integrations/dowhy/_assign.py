@@ -108,6 +108,8 @@ def _several(nodes: Any) -> list[Hashable]:
 
 def _objection(old: Any, wanted: Mechanism | None) -> str | None:
     """What speaks against a mechanism that a node has."""
+    if not isinstance(old, dowhy.gcm.ClassifierFCM):
+        return "which is for numbers and may answer with classes that do not exist"
     if not isinstance(old, CategoricalMechanism):
         return "which cannot explain what was seen"
     if wanted is not None and not is_same(old.mechanism, wanted):
