@@ -51,7 +51,7 @@ def main(folder: Path) -> dict[str, np.ndarray]:
     answers = {}
     for name, mechanism in (("Gumbel-max", GumbelMax()), ("inverse CDF", InverseCDF())):
         model = fitted(data, mechanism)
-        answers[name] = counterfactual_probabilities(model, with_drug, patient)["outcome"].to_numpy()[0]
+        answers[name] = counterfactual_probabilities(model, with_drug, patient)["outcome"].probabilities.to_numpy()[0]
         same_patient = pd.concat([patient] * 1000, ignore_index=True)
         samples = gcm.counterfactual_samples(model, with_drug, same_patient)["outcome"]
         shares = samples.value_counts(normalize=True).reindex(OUTCOMES, fill_value=0)

@@ -78,7 +78,8 @@ def test_a_mechanism_of_ones_own_works_like_the_others():
         assert gcm.counterfactual_samples(used, {}, rows)["status"].tolist() == rows["status"].tolist()
     seen = DATA[(DATA["drug"] == "A") & (DATA["status"] == "ill")][:1]
     orders = [InverseCDF(), InverseCDF([3, 2, 1, 0])]
-    law = sum(counterfactual_probabilities(used, TO_B, seen, coupling=each)["status"].to_numpy()[0] for each in orders)
+    answers = [counterfactual_probabilities(used, TO_B, seen, coupling={"status": each})["status"] for each in orders]
+    law = sum(each.probabilities.to_numpy()[0] for each in answers)
     many = gcm.counterfactual_samples(used, TO_B, pd.concat([seen] * 5000, ignore_index=True))["status"]
     labels = used.causal_mechanism("status").labels.values
     counts = many.value_counts().reindex(list(labels), fill_value=0).to_numpy()
@@ -94,7 +95,7 @@ def test_samples_have_the_exact_probabilities(mechanism, gadget):
     used = fitted(made)
     gcm.util.general.set_random_seed(3)
     seen = DATA[(DATA["drug"] == "A") & (DATA["status"] == "dead")][:1]
-    exact = counterfactual_probabilities(used, TO_B, seen)["status"]
+    exact = counterfactual_probabilities(used, TO_B, seen)["status"].probabilities
     assert_allclose(exact.sum(axis=1), 1)
     many = gcm.counterfactual_samples(used, TO_B, pd.concat([seen] * 5000, ignore_index=True))
     counts = many["status"].value_counts().reindex(exact.columns, fill_value=0).to_numpy()

@@ -1,14 +1,17 @@
 """Exact answers for the nodes of a DoWhy model, and mechanisms for all of its categorical nodes in one line."""
 
+import json
+
 import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.text import Text
 from numpy.testing import assert_allclose
 from sklearn.linear_model import LogisticRegression
-from trial import DATA, TO_B, gcm
+from trial import DATA, GRAPH, TO_B, fitted, gcm
 
-from countermax import InputError, InverseCDF
+from countermax import InputError
 from countermax.integrations.dowhy import (
     CategoricalMechanism,
     assign_categorical_mechanisms,
@@ -34,6 +37,8 @@ def test_an_outcome_of_zeros_and_ones_stays_one_where_dowhys_own_mechanism_inven
         stock.set_causal_mechanism(node, own)
     gcm.fit(stock, data)
     assert -1 in set(gcm.counterfactual_samples(stock, raised, data)["angina"])
+    with pytest.warns(UserWarning, match="'angina', 'sick' keep .*for numbers and may answer with classes that do not"):
+        assign_categorical_mechanisms(stock, data)
 
     model = gcm.InvertibleStructuralCausalModel(nx.DiGraph(edges))
     found = assign_categorical_mechanisms(model, data, classifier=LogisticRegression())
@@ -45,8 +50,9 @@ def test_an_outcome_of_zeros_and_ones_stays_one_where_dowhys_own_mechanism_inven
     assert set(samples["sick"]) == {0, 1}
     assert (samples["angina"] <= angina).all()  # Gumbel-max: a change that makes angina rarer gives it to nobody
     exact = counterfactual_probabilities(model, raised, data)
-    assert list(exact) == ["angina"]
-    assert list(exact["angina"].columns) == [0, 1]
+    assert list(exact) == ["angina", "sick"]
+    assert list(exact["angina"].probabilities.columns) == [0, 1]
+    assert exact["angina"].most_likely.dtype == data["angina"].dtype
 
 
 def test_exact_probabilities_are_those_of_the_classifier_and_the_mechanism(model):
@@ -56,37 +62,149 @@ def test_exact_probabilities_are_those_of_the_classifier_and_the_mechanism(model
     p, q = (mechanism.classifier_model.predict_probabilities(table.to_numpy()) for table in (before, after))
     p, q = ((1 - 1e-6) * probs + 1e-6 / 4 for probs in (p, q))
     labels = list(mechanism.classifier_model.classes)
-    expected = counterfactuals(rows, outcome="status", factual=p, counterfactual=q, labels=labels)
-    found = counterfactual_probabilities(model, TO_B, rows, nodes=["status"])["status"]
+    changed = (rows["drug"] == "A").to_numpy()
+    expected = counterfactuals(rows, outcome="status", factual=p, counterfactual=q, labels=labels)[changed]
+    found = counterfactual_probabilities(model, TO_B, rows, nodes=["status"])["status"].probabilities
     assert list(found.columns) == labels
-    assert_allclose(found, expected[[f"counterfactual_{label}" for label in labels]])
+    assert_allclose(found[changed], expected[[f"counterfactual_{label}" for label in labels]])
     assert found.index.equals(rows.index)
     table = counterfactual_table(model, TO_B, rows, "status")
-    pd.testing.assert_frame_equal(table, expected)
-    other = counterfactual_probabilities(model, TO_B, rows, coupling="inverse-cdf")["status"]
+    assert set(table["counterfactual_bounds"]) == {"sharp"}
+    pd.testing.assert_frame_equal(table.drop(columns="counterfactual_bounds")[changed], expected)
+    other = counterfactual_probabilities(model, TO_B, rows, coupling="inverse-cdf")["status"].probabilities
     assert (np.abs(other - found) > 0.01).any(axis=None)
     for answer in (found, other):
         for label in labels:
             assert (answer[label] >= table[f"counterfactual_{label}_lower"] - 1e-9).all()
             assert (answer[label] <= table[f"counterfactual_{label}_upper"] + 1e-9).all()
+    kept = found[~changed].to_numpy() == (rows.loc[~changed, ["status"]].to_numpy() == np.array(labels))
+    assert kept.all()  # who had drug B already
 
 
-def test_nodes_whose_parents_are_known_in_probability_only_are_refused(model, as_users_call):
-    with pytest.raises(InputError, match="'home' cannot be answered for exactly: its parent 'status' is known in prob"):
-        counterfactual_probabilities(model, TO_B, DATA, nodes=["home"])
-    with pytest.raises(InputError, match="no categorical node can be answered for .*the change reaches none"):
-        counterfactual_probabilities(model, {"cost": lambda cost: 2 * cost}, DATA)
-    with pytest.raises(InputError, match="must be functions of the old value, got 'B' for 'drug'"):
-        counterfactual_probabilities(model, {"drug": "B"}, DATA)
-    with pytest.raises(InputError, match="must change nodes of the model"):
-        counterfactual_probabilities(model, {"dose": lambda _: 1}, DATA)
+def test_stable_bounds_and_scores_of_a_node_are_those_of_a_table(model):
+    rows = DATA[DATA["drug"] == "A"][:40]
+    mechanism = model.causal_mechanism("status")
+    worlds = (rows[["age", "drug"]].assign(drug=drug).to_numpy() for drug in "AB")
+    p, q = map(mechanism.probabilities, worlds)
+    options = {"bounds": "stable", "score": {"dead": 0.0, "ill": 2, "lost": 1, "well": 5}}
+    options |= {"coupling": "optimal", "prefix": "cf_", "tolerance": 0.3}
+    expected = counterfactuals(
+        rows, outcome="status", factual=p, counterfactual=q, labels=mechanism.labels.values, **options
+    )
+    found = counterfactual_table(model, TO_B, rows, "status", **options)
+    pd.testing.assert_frame_equal(found.drop(columns="cf_bounds"), expected, check_exact=False, rtol=1e-7, atol=1e-12)
+    twice = pd.concat([rows[:2]] * 2)  # an index that repeats
+    again = counterfactual_table(model, TO_B, twice, "status", **options)
+    pd.testing.assert_frame_equal(again, pd.concat([found[:2]] * 2), rtol=1e-7)
+    with pytest.raises(InputError, match="columns named like new ones, got 'cf_dead'; pass another `prefix`"):
+        counterfactual_table(model, TO_B, found, "status", **options)
+
+
+def test_what_cannot_be_answered_is_named_with_the_reason(model, as_users_call):
+    for change, words in (
+        ({"cost": lambda cost: 2 * cost}, "no categorical node can be answered for .*the change reaches none"),
+        ({"drug": "B"}, "must be functions of the old value, got 'B' for 'drug'"),
+        ({"dose": lambda _: 1}, "must change nodes of the model"),
+    ):
+        with pytest.raises(InputError, match=words):
+            counterfactual_probabilities(model, change, DATA)
     with pytest.raises(InputError, match="a column for each node, got none for 'home'"):
         counterfactual_probabilities(model, TO_B, DATA.drop(columns="home"))
+    for options, words in (
+        ({"nodes": ["cost"]}, "'cost' cannot be answered for exactly: the change does not reach it, or sets it"),
+        ({"nodes": ["state"]}, "`nodes` must be nodes of the model .*got 'state'"),
+        ({"bounds": "wide"}, "`bounds` must be one of any, stable, none, got 'wide'"),
+        ({"tolerance": -1}, "`tolerance` must not be negative"),
+        ({"coupling": {"cost": "maximal"}}, r"nodes with a CategoricalMechanism \('status', 'home'\), got 'cost'"),
+        ({"coupling": "optimal"}, "coupling of node 'status'` can be 'optimal' only with a `score`"),
+    ):
+        with pytest.raises(InputError, match=words):
+            counterfactual_probabilities(model, TO_B, DATA, **options)
+    gaps = DATA.copy()
+    gaps.loc[7, "status"] = None
+    for observed, words in (
+        (DATA[:0], "a pandas DataFrame with at least one row, got none"),
+        (DATA.to_dict("list"), "a pandas DataFrame with at least one row, got a dict"),
+        (gaps, "must not be missing where the answer for 'status' needs it, but 'status' is in row 7"),
+    ):
+        with pytest.raises(InputError, match=words):
+            counterfactual_probabilities(model, TO_B, observed)
     set_anyway = counterfactual_probabilities(model, TO_B | {"status": lambda _: "well"}, DATA)
     assert list(set_anyway) == ["home"]
-    by_old_value = TO_B | {"status": lambda status: "ill" if status == "dead" else status}
-    with pytest.raises(InputError, match="a function of a value that is known in probability only"):
-        counterfactual_probabilities(model, by_old_value, DATA)
+
+
+def test_nodes_below_one_that_cannot_be_explained_do_not_vanish_silently(model):
+    stock = fitted()
+    stock.set_causal_mechanism("status", gcm.ClassifierFCM(gcm.ml.create_logistic_regression_classifier(max_iter=300)))
+    gcm.fit(stock, DATA)
+    with pytest.raises(
+        InputError, match="no categorical node can be answered for .*'status': the mechanism of 'status'"
+    ):
+        counterfactual_probabilities(stock, TO_B, DATA)
+    found = counterfactual_probabilities(stock, {"status": lambda _: "well"}, DATA)  # what is set needs no mechanism
+    assert list(found) == ["home"]
+    graph = nx.DiGraph([*GRAPH, ("drug", "ward")])
+    data = DATA.assign(ward=np.where(np.arange(len(DATA)) % 3 == 0, "north", "south"))
+    both = gcm.InvertibleStructuralCausalModel(graph)
+    both.set_causal_mechanism("cost", gcm.AdditiveNoiseModel(gcm.ml.create_linear_regressor()))
+    assign_categorical_mechanisms(both, data, classifier=LogisticRegression(max_iter=300))
+    both.set_causal_mechanism("status", gcm.ClassifierFCM(gcm.ml.create_logistic_regression_classifier(max_iter=300)))
+    gcm.fit(both, data)
+    found = counterfactual_probabilities(both, TO_B, data, bounds="none")
+    assert list(found) == ["ward"]
+    assert set(found.left_out) == {"status", "home"}
+    assert "home" not in found
+    with pytest.raises(KeyError, match="of its parent 'status': the mechanism of 'status' is DoWhy's own"):
+        found["home"]
+    assert "No answer for home: of its parent 'status'" in " ".join(str(found).split())
+    assert set(found.to_dict()["left_out"]) == {"status", "home"}
+
+
+def test_results_name_their_couplings_and_what_they_take_as_given(model):
+    found = counterfactual_probabilities(model, TO_B, DATA, coupling={"home": "maximal"})
+    home = found["home"]
+    assert (home.coupling, dict(home.above)) == ("maximal", {"status": "Gumbel-max"})
+    printed = " ".join(str(found).split())
+    for words in (
+        "status, 300 rows: what was seen, and what would have been under Gumbel-max",
+        "under Gumbel-max for status, maximal for home",
+        "any coupling",
+        "Summed exactly over what status would have been.",
+        "fitted classifiers are taken as known",
+    ):
+        assert words in printed
+    said = json.loads(found.to_json())
+    assert said["nodes"]["home"]["coupling"] == "maximal"
+    assert said["nodes"]["home"]["couplings_above"] == {"status": "Gumbel-max"}
+    assert "taken as known" in said["taken_as_given"]
+    frame = found.to_frame()
+    assert len(frame) == 300 * (4 + 2)
+    assert set(frame.loc[frame["node"] == "home", "coupling"]) == {"maximal"}
+    table = counterfactual_table(model, TO_B, DATA, "home")
+    assert table.attrs["coupling"] == "Gumbel-max"
+    assert "taken as known" in table.attrs["taken_as_given"]
+    for figure in (found.plot(), home.plot(), counterfactual_probabilities(model, TO_B, DATA[:1]).plot()):
+        words = " ".join(each.get_text() for each in figure.findobj(Text)).replace("\n", " ")
+        assert "under Gumbel-max" in words
+        assert "taken as known" in words
+        assert "any coupling" in words
+    # The counts are expectations over those seen, beside bounds that hold them.
+    seen = DATA["status"].value_counts().reindex(list(found["status"].labels))
+    assert_allclose(found["status"].counts.sum(axis=1), seen)
+    assert (found["status"].count_bounds.lower <= found["status"].counts + 1e-9).all()
+    assert (found["status"].counts <= found["status"].count_bounds.upper + 1e-9).all()
+
+
+def test_an_order_that_decides_and_that_nobody_gave_is_said(model):
+    found = counterfactual_probabilities(model, TO_B, DATA[:3], coupling="inverse-cdf")["status"]
+    assert "inverse CDF counts the classes in sorted order (dead, ill, lost, well)" in " ".join(str(found).split())
+    assert "sorted order" in found.to_dict()["remarks"][0]
+    assert "sorted order" in " ".join(each.get_text() for each in found.plot().findobj(Text)).replace("\n", " ")
+    assert counterfactual_probabilities(model, TO_B, DATA[:3])["status"].remarks == ()
+    ordered = DATA.assign(status=pd.Categorical(DATA["status"], ["dead", "lost", "ill", "well"], ordered=True))
+    with pytest.raises(InputError, match="ordered category \\('dead' < 'lost' < 'ill' < 'well'\\), but its mechanism"):
+        counterfactual_probabilities(model, TO_B, ordered, coupling="inverse-cdf")
+    assert counterfactual_probabilities(model, TO_B, ordered)["status"].remarks == ()
 
 
 def test_what_follows_through_an_additive_noise_model_is_known():
@@ -102,7 +220,8 @@ def test_what_follows_through_an_additive_noise_model_is_known():
     model.set_causal_mechanism("ill", CategoricalMechanism(LogisticRegression()))
     gcm.fit(model, data)
     more = {"dose": lambda value: value + 1}
-    found = counterfactual_table(model, more, data, "ill", bounds="none")
+    found = counterfactual_table(model, more, data, "ill")
+    found = found[[column for column in found if not column.endswith(("_lower", "_upper", "_bounds"))]]
     slope = model.causal_mechanism("level").prediction_model.sklearn_model.coef_[0]
     mechanism = model.causal_mechanism("ill")
     q = mechanism.probabilities((level + slope)[:, None])
@@ -129,31 +248,3 @@ def test_average_effects_of_a_text_outcome_with_two_classes():
     yes = mechanism.estimate_probabilities(np.array([[False], [True]]))[:, 1]
     # 4,000 draws in each world: a standard error of at most 0.011; five of them, a false alarm in 1,700,000 runs.
     assert abs(effect - (yes[1] - yes[0])) < 0.056
-
-
-def test_classes_of_other_kinds_are_found_and_kept():
-    rng = np.random.default_rng(0)
-    count = 120
-    data = pd.DataFrame({"group": pd.Categorical(rng.choice(["a", "b"], count)), "x": rng.normal(size=count)})
-    data["grade"] = rng.integers(1, 4, count) * 10  # whole numbers that are classes, if somebody says so
-    data["passed"] = data["grade"] + 10 * data["x"] > 20
-    edges = [("group", "grade"), ("x", "grade"), ("grade", "passed"), ("x", "passed")]
-    model = gcm.InvertibleStructuralCausalModel(nx.DiGraph(edges))
-    options = {"classifier": LogisticRegression(), "random_state": 1}
-    named = assign_categorical_mechanisms(
-        model, data, nodes=["grade"], mechanism={"grade": InverseCDF()}, others=False, **options
-    )
-    assert list(named) == ["grade"]
-    rest = assign_categorical_mechanisms(model, data, **options)
-    assert set(rest) == {"group", "passed"}
-    gcm.fit(model, data)
-    samples = gcm.counterfactual_samples(model, {}, data)
-    assert samples["grade"].tolist() == data["grade"].tolist()
-    assert samples["passed"].dtype == bool
-    changed = gcm.counterfactual_samples(model, {"x": lambda x: x + 1}, data)
-    assert set(changed["grade"]) <= {10, 20, 30}
-    assert isinstance(model.causal_mechanism("grade").mechanism, InverseCDF)
-    with pytest.raises(InputError, match="each node that is named, got 'grades'"):
-        assign_categorical_mechanisms(model, data, nodes=["grades"])
-    with pytest.raises(InputError, match="a column for each node, got none for 'group'"):
-        assign_categorical_mechanisms(model, data.drop(columns="group"))

@@ -10,6 +10,8 @@ from ._experiments import draw_distances as draw_distances
 from ._experiments import draw_gallery as draw_gallery
 from ._experiments import draw_noise_scales as draw_noise_scales
 from ._flows import draw_flows as draw_flows
+from ._nodes import NodePanel as NodePanel
+from ._nodes import draw_nodes as draw_nodes
 from ._panels import draw_panels as draw_panels
 from ._style import checked_format as checked_format
 from ._style import colours as colours

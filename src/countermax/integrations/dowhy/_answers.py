@@ -1,24 +1,17 @@
 """Exact counterfactual probabilities of a DoWhy model's categorical nodes, where its samples only estimate them."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from countermax._core.errors import InputError
-from countermax._core.extras import import_dowhy, import_pandas
-from countermax._core.labels import Labels, listed
-from countermax.couplings import AbstractCoupling
-from countermax.integrations.dowhy._mechanism import CategoricalMechanism
-from countermax.integrations.dowhy._noise import Floats
-from countermax.tables import counterfactuals
+from countermax._core.extras import import_pandas
+from countermax._core.labels import listed
+from countermax.integrations.dowhy._network import CouplingLike, Interventions, Network
+from countermax.integrations.dowhy._node import NodeAnswer
+from countermax.integrations.dowhy._results import NodeAnswers
+from countermax.integrations.dowhy._settings import Settings
 
-dowhy, pd = import_dowhy(), import_pandas()
-
-Interventions = Mapping[Hashable, Callable[[Any], Any]]
+pd = import_pandas()
 
 
 def counterfactual_probabilities(
@@ -27,31 +20,43 @@ def counterfactual_probabilities(
     observed: Any,
     *,
     nodes: Sequence[Hashable] | None = None,
-    coupling: str | Path | AbstractCoupling | None = None,
-) -> dict[Hashable, Any]:
+    coupling: CouplingLike | Mapping[Hashable, CouplingLike] | None = None,
+    bounds: str = "any",
+    tolerance: int | float = 0.05,
+    max_states: int = 10_000,
+) -> NodeAnswers:
     """What samples only estimate: each row's exact probabilities, for each categorical node that the change reaches.
 
-    That takes parents whose values in the other world are known: they are intervened on, out of reach of the change, or
-    follow from such parents through an invertible mechanism (an additive noise model, say).
+    Below an uncertain categorical node, the law of the next is a finite mixture over what those above it would have
+    been, and it is summed exactly; what follows through an invertible mechanism (an additive noise model, say) is known
+    in each of these states. A row whose change leaves the parents of a node as they were keeps the outcome that was
+    seen, whatever the coupling.
+
+    Bounds are over the couplings of all nodes on the way at once, each number for itself. They are sharp where each
+    node can be answered for from its own parents, as on a chain; where uncertain nodes meet again they are outer
+    bounds, and the result says so.
 
     Args:
-        model: A fitted `gcm.InvertibleStructuralCausalModel`.
+        model: A fitted `gcm.InvertibleStructuralCausalModel`. The graph and the classifiers are taken as known.
         interventions: What is changed, as in `gcm.counterfactual_samples`: a function of the old value for each node.
         observed: A DataFrame with what was seen, a column for each node. Its index is kept.
         nodes: The nodes to answer for, all of them or an error; by default those for which it is possible.
         coupling: Another coupling than the nodes' own mechanisms, to see what it would say: any with an exact law, one
-            of `countermax.couplings.NAMES`, or a file that `countermax.save` wrote.
-
-    Returns:
-        For each node a DataFrame with a column for each of its classes.
+            of `countermax.couplings.NAMES`, or a file that `countermax.save` wrote; by node where they differ.
+        bounds: Couplings that the bounds are over: `any`, `stable` (counterfactually stable ones), or `none` for none.
+        tolerance: How wide the bounds over all couplings may be for the choice of coupling not to matter.
+        max_states: The most states of the nodes above that are summed over for one row.
     """
-    worlds = _Worlds(model, interventions, observed)
-    answers = {}
-    for node in worlds.asked(nodes):
-        table = worlds.table(observed[[]], node, coupling, bounds="none")
-        values = list(worlds.answerable[node].labels.values)
-        answers[node] = table.iloc[:, : len(values)].set_axis(values, axis=1)
-    return answers
+    network = Network(model, interventions, observed)
+    settings = Settings(network, coupling, bounds, tolerance, max_states)
+    asked, left_out = _asked(network, nodes)
+    found = {node: settings.answer(node) for node in asked}
+    if nodes is None:  # what a change sets for certain is no question
+        found = {node: each for node, each in found.items() if node not in interventions or not _is_certain(each)}
+    if not found:
+        reasons = "; ".join(f"{node!r}: {why}" for node, why in left_out.items())
+        raise InputError(f"no categorical node can be answered for ({reasons or 'the change reaches none'})")
+    return NodeAnswers(found, left_out)
 
 
 def counterfactual_table(
@@ -60,129 +65,80 @@ def counterfactual_table(
     observed: Any,
     node: Hashable,
     *,
-    coupling: str | Path | AbstractCoupling | None = None,
-    **options: Any,
+    coupling: CouplingLike | Mapping[Hashable, CouplingLike] | None = None,
+    score: Any = None,
+    bounds: str = "any",
+    tolerance: int | float = 0.05,
+    max_states: int = 10_000,
+    prefix: str = "counterfactual_",
 ) -> Any:
     """The observed rows with a node's probabilities, most likely class, bounds over couplings and a flag.
+
+    | column | what |
+    |---|---|
+    | `counterfactual_<label>` | P(node=label given what was seen) under the couplings |
+    | `counterfactual_most_likely` | the label with the largest of them, in the type of the node's column |
+    | `counterfactual_score`, `.._score_lower`, `.._score_upper` | with `score`: its expectation, and its bounds |
+    | `counterfactual_<label>_lower`, `.._upper` | the least and the largest probability that data alone allow |
+    | `counterfactual_bounds` | `sharp` or `outer` |
+    | `counterfactual_coupling_matters` | whether some probability is open by more than the tolerance |
+
+    The couplings, and what is taken as given, are in the frame's `attrs`.
 
     Args:
         model: A fitted `gcm.InvertibleStructuralCausalModel`.
         interventions: What is changed, as in `gcm.counterfactual_samples`.
         observed: A DataFrame with what was seen.
-        node: The categorical node; see `counterfactual_probabilities` for when it can be answered for.
-        coupling: Another coupling than the node's own mechanism.
-        **options: Passed on to `countermax.tables.counterfactuals`: score, bounds, errors, tolerance, prefix.
+        node: The categorical node.
+        coupling: Another coupling than the nodes' own mechanisms; see `counterfactual_probabilities`.
+        score: A number for each class of the node, by label or in their order.
+        bounds: Couplings that the bounds are over: `any`, `stable`, or `none` for no such columns.
+        tolerance: How wide the bounds over all couplings may be for the choice of coupling not to matter.
+        max_states: The most states of the nodes above that are summed over for one row.
+        prefix: What the names of new columns begin with.
     """
-    worlds = _Worlds(model, interventions, observed)
-    worlds.asked([node])
-    return worlds.table(observed, node, coupling, **options)
-
-
-@dataclass(frozen=True)
-class _Question:
-    labels: Labels
-    p: Floats
-    q: Floats
-
-
-@dataclass
-class _Worlds:
-    """Walks through the graph and finds what is known about the other world."""
-
-    model: Any
-    interventions: Interventions
-    observed: Any
-    answerable: dict[Hashable, _Question] = field(default_factory=dict)
-    reasons: dict[Hashable, str] = field(default_factory=dict)
-    """Why the other nodes' values are not known."""
-
-    def __post_init__(self) -> None:
-        nodes = list(dowhy.graph.nx.topological_sort(self.model.graph))
-        for node, change in self.interventions.items():
-            if not callable(change):
-                raise InputError(f"`interventions` must be functions of the old value, got {change!r} for {node!r}")
-            if node not in nodes:
-                raise InputError(f"`interventions` must change nodes of the model ({listed(nodes)}), got {node!r}")
-        for node in nodes:
-            if node not in self.observed:
-                raise InputError(f"`observed` must have a column for each node, got none for {node!r}")
-        self._other = self.observed[nodes].astype(object)  # values in the other world, where they are known
-        self._changed: set[Hashable] = set()
-        for node in nodes:
-            parents = dowhy.graph.get_ordered_predecessors(self.model.graph, node)
-            if self._changed.intersection(parents):
-                self._follow(node, parents)
-                self._changed.add(node)
-            if node in self.interventions:
-                self._intervene(node)
-                self._changed.add(node)
-
-    def asked(self, nodes: Sequence[Hashable] | None) -> list[Hashable]:
-        """The nodes to answer for."""
-        if nodes is None:
-            if not self.answerable:
-                reasons = "; ".join(f"{node!r}: {why}" for node, why in self.reasons.items())
-                raise InputError(f"no categorical node can be answered for ({reasons or 'the change reaches none'})")
-            return list(self.answerable)
-        for node in nodes:
-            if node not in self.answerable:
-                why = self.reasons.get(node, "the change does not reach it, or it is not a CategoricalMechanism")
-                raise InputError(f"node {node!r} cannot be answered for exactly: {why}; draw samples instead")
-        return list(nodes)
-
-    def table(self, frame: Any, node: Hashable, coupling: str | Path | AbstractCoupling | None, **options: Any) -> Any:
-        """A frame of the observed rows with the answers."""
-        question = self.answerable[node]
-        if coupling is None:
-            coupling = self.model.causal_mechanism(node).mechanism
-            if not isinstance(coupling, AbstractCoupling):
-                raise InputError(
-                    f"the mechanism of node {node!r}, {type(coupling).__name__}, has no exact law; draw samples "
-                    "instead, or name another `coupling`"
-                )
-        return counterfactuals(
-            frame,
-            outcome=self.observed[node],
-            factual=question.p,
-            counterfactual=question.q,
-            labels=question.labels.values,
-            coupling=coupling,
-            **options,
+    network = Network(model, interventions, observed)
+    settings = Settings(network, coupling, bounds, tolerance, max_states, score=score, prefix=prefix)
+    _asked(network, [node])
+    answer = settings.answer(node).to_frame()
+    taken = [name for name in answer.columns if name in observed.columns]
+    if taken:
+        raise InputError(
+            f"`observed` must not have columns named like new ones, got {taken[0]!r}; pass another `prefix`"
         )
-
-    def _follow(self, node: Hashable, parents: Sequence[Hashable]) -> None:
-        """What becomes of a node when some of its parents change."""
-        unknown = [parent for parent in parents if parent in self.reasons]
-        if unknown:
-            self.reasons[node] = f"its parent {unknown[0]!r} is known in probability only"
-            return
-        mechanism = self.model.causal_mechanism(node)
-        before, after = (_values(table, parents) for table in (self.observed, self._other))
-        if isinstance(mechanism, CategoricalMechanism):
-            p, q = mechanism.probabilities(before), mechanism.probabilities(after)
-            mechanism.outcomes(self.observed[node].to_numpy(), p)
-            self.answerable[node] = _Question(mechanism.labels, p, q)
-            self.reasons[node] = "its class is known in probability only"
-        elif isinstance(mechanism, dowhy.gcm.causal_mechanisms.InvertibleFunctionalCausalModel):
-            noise = mechanism.estimate_noise(self.observed[node].to_numpy(), before)
-            self._other[node] = np.asarray(mechanism.evaluate(after, noise)).reshape(-1).tolist()
-        else:
-            self.reasons[node] = f"its mechanism {mechanism} is not invertible"
-
-    def _intervene(self, node: Hashable) -> None:
-        """Applies the change; of a node that is not known it must not depend on the old value."""
-        change = self.interventions[node]
-        if node in self.reasons:
-            results = [change(value) for value in self.observed[node].unique().tolist()]
-            if any(result != results[0] for result in results[1:]):
-                self.reasons[node] = "it is changed as a function of a value that is known in probability only"
-                self.answerable.pop(node, None)
-                return
-            self.reasons.pop(node)
-        self.answerable.pop(node, None)
-        self._other[node] = [change(value) for value in self._other[node]]
+    frame = pd.concat([observed, answer], axis=1) if observed.index.is_unique else _side_by_side(observed, answer)
+    frame.attrs = dict(observed.attrs) | answer.attrs
+    return frame
 
 
-def _values(table: Any, columns: Sequence[Hashable]) -> NDArray[Any]:
-    """Columns as DoWhy hands them over: numbers where all of them are, objects otherwise."""
-    return table[list(columns)].infer_objects().to_numpy()
+def _asked(network: Network, nodes: Sequence[Hashable] | None) -> tuple[list[Hashable], dict[Hashable, str]]:
+    """The nodes to answer for, and the categorical ones that cannot be answered for, with the reason."""
+    candidates = [
+        node
+        for node in network.nodes
+        if node in network.reached and node not in network.fixed and network.is_categorical(node)
+    ]
+    if nodes is None:
+        left_out = {node: network.obstacles[node] for node in candidates if node in network.obstacles}
+        return [node for node in candidates if node not in left_out], left_out
+    asked: list[Hashable] = [nodes] if isinstance(nodes, str) else list(nodes)
+    for node in asked:
+        if node not in network.nodes:
+            raise InputError(f"`nodes` must be nodes of the model ({listed(network.nodes)}), got {node!r}")
+        why = network.obstacles.get(node)
+        if node not in candidates:
+            why = why or "the change does not reach it, or sets it, or it is not a CategoricalMechanism"
+        if why is not None:
+            raise InputError(f"node {node!r} cannot be answered for exactly: {why}; draw samples instead")
+    return asked, {}
+
+
+def _is_certain(answer: NodeAnswer) -> bool:
+    lower = answer.probabilities if answer.bounds is None else answer.bounds.lower
+    return bool((lower.to_numpy().max(axis=1) == 1).all())
+
+
+def _side_by_side(observed: Any, answer: Any) -> Any:
+    """By place, since the index says nothing."""
+    joined = pd.concat([each.reset_index(drop=True) for each in (observed, answer)], axis=1)
+    return joined.set_axis(observed.index, axis=0)

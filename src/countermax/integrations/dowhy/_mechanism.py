@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from countermax._core.errors import InputError
 from countermax._core.extras import import_dowhy
 from countermax._core.labels import Labels, listed
+from countermax._core.seeds import as_seed
 from countermax.couplings import AbstractMechanism, AbstractNoiseSampler, GumbelMax
+from countermax.integrations.dowhy._categories import CategoryColumn, as_labels, check_parents, levels_of
 from countermax.integrations.dowhy._noise import Codes, Floats, Mechanism, abduct, draw, respond
 
 dowhy = import_dowhy()
@@ -37,7 +39,7 @@ class CategoricalMechanism(ClassifierFCM, InvertibleFunctionalCausalModel):
         classifier: Any = None,
         mechanism: Mechanism = GumbelMax(),  # noqa: B008 (immutable)
         *,
-        labels: Sequence[Hashable] | None = None,
+        labels: Sequence[Hashable] | Any = None,
         smoothing: int | float = 1e-6,
         random_state: int | np.random.Generator | None = None,
     ):
@@ -48,7 +50,7 @@ class CategoricalMechanism(ClassifierFCM, InvertibleFunctionalCausalModel):
             mechanism: One function of noise and logits: `GumbelMax()`, `InverseCDF(...)`, a trained `Gadget2`, or any
                 `countermax.couplings.AbstractMechanism` of your own.
             labels: The classes in the order that the mechanism numbers them; by default sorted. The order is all that
-                `InverseCDF` assumes.
+                `InverseCDF` assumes. With a pandas category dtype, DoWhy's samples of this node are categories again.
             smoothing: This much of the probability is spread evenly over the classes, so that one that was seen is
                 never impossible. With 0 such a row is an error. Noise for a class is found by trying, about one over
                 its probability times: some million tries a second.
@@ -65,9 +67,16 @@ class CategoricalMechanism(ClassifierFCM, InvertibleFunctionalCausalModel):
             raise InputError(f"`smoothing` must lie in [0, 1), got {smoothing}")
         super().__init__(wrapped)
         _check_mechanism(mechanism)
+        if random_state is not None and not isinstance(random_state, np.random.Generator):
+            random_state = as_seed("random_state", random_state)
         self._mechanism, self._smoothing, self._random_state = mechanism, smoothing, random_state
-        self._labels = None if labels is None else Labels(tuple(labels))
+        # Plain values, so that whatever labels keep for themselves need not be pickled.
+        self._values: tuple[Hashable, ...] | None = None
+        self._dtype: Any = None
+        if labels is not None:
+            self._values, self._dtype = as_labels(labels)
         self._generator = None if random_state is None else np.random.default_rng(random_state)
+        self._parent_levels: dict[int, tuple[Hashable, ...]] = {}
 
     @property
     def mechanism(self) -> Mechanism:
@@ -77,7 +86,12 @@ class CategoricalMechanism(ClassifierFCM, InvertibleFunctionalCausalModel):
     @property
     def labels(self) -> Labels:
         """The classes in the order of the mechanism."""
-        return self._labels or Labels(tuple(np.asarray(self.classifier_model.classes).tolist()))
+        return Labels(self._values or tuple(np.asarray(self.classifier_model.classes).tolist()))
+
+    @property
+    def has_order(self) -> bool:
+        """Whether somebody gave the order of the classes; if not, they are sorted."""
+        return self._values is not None
 
     def fit(self, X: NDArray[Any], Y: NDArray[Any]) -> None:  # noqa: N803 (DoWhy's names)
         """Fits the classifier; strings, booleans and whole numbers are classes."""
@@ -87,18 +101,22 @@ class CategoricalMechanism(ClassifierFCM, InvertibleFunctionalCausalModel):
             raise InputError(f"a categorical node must hold classes, got numbers such as {values[0]!r}")
         if len(values) < 2:
             raise InputError(f"a categorical node must have at least two classes to be learned, got {listed(values)}")
-        if self._labels is not None and (self._labels.places(values) < 0).any():
-            unknown = [value for value in values if self._labels.places([value])[0] < 0]
+        if self._values is not None and (Labels(self._values).places(values) < 0).any():
+            unknown = [value for value in values if Labels(self._values).places([value])[0] < 0]
             raise InputError(f"`labels` must name every class in the data, but {listed(unknown)} is not there")
         kinds = {type(value) for value in values}
         self.classifier_model.fit(X=parents, Y=target.astype(kinds.pop()) if len(kinds) == 1 else target.astype(str))
         self._mechanism.check_size(len(self.labels))
+        levels = {column: levels_of(parents[:, column]) for column in range(parents.shape[1])}
+        self._parent_levels = {column: each.values for column, each in levels.items() if each is not None}
         if isinstance(self._random_state, int):
             data = [zlib.crc32("\n".join(map(str, table.ravel().tolist())).encode()) for table in (parents, target)]
             self._generator = np.random.default_rng([self._random_state, *data])
 
     def estimate_probabilities(self, parent_samples: NDArray[Any]) -> Floats:
-        """Smoothed probabilities [rows, classes], in the classifier's order."""
+        """Smoothed probabilities [rows, classes], in the classifier's order; refuses unknown levels of parents."""
+        parent_samples = shape_into_2d(parent_samples)
+        check_parents(self._parent_levels, parent_samples)
         probs = np.asarray(super().estimate_probabilities(parent_samples), np.float64)
         probs = probs / probs.sum(axis=1, keepdims=True)
         return (1 - self._smoothing) * probs + self._smoothing / probs.shape[1]
@@ -120,26 +138,33 @@ class CategoricalMechanism(ClassifierFCM, InvertibleFunctionalCausalModel):
         codes = respond(self._mechanism, self.probabilities(shape_into_2d(parent_samples)), noise)
         classes = np.asarray(self.classifier_model.classes)
         places = Labels(tuple(classes.tolist())).places(self.labels.values)
-        return classes[places[codes]][:, None]
+        return CategoryColumn.of(classes[places[codes]][:, None], self._dtype)
 
     def estimate_noise(self, target_samples: NDArray[Any], parent_samples: NDArray[Any]) -> Floats:
         """Draws noise under which each row has the class that was seen."""
         probs = self.probabilities(shape_into_2d(parent_samples))
         return abduct(self._mechanism, probs, self.outcomes(target_samples, probs), self._uniforms)[:, None]
 
-    def outcomes(self, target_samples: NDArray[Any], probs: Floats) -> Codes:
-        """The index of each class that was seen; one that is unknown or impossible is an error."""
+    def outcomes(self, target_samples: NDArray[Any], probs: Floats, rows: Codes | None = None) -> Codes:
+        """The index of each class that was seen; one that is unknown or impossible is an error.
+
+        Args:
+            target_samples: The classes.
+            probs: Each row's probabilities, [rows, classes].
+            rows: What a message calls the rows; by default they are counted from 0.
+        """
         values = np.asarray(target_samples).reshape(-1).tolist()
         codes = self.labels.places(values)
+        names = range(len(values)) if rows is None else rows
         for row in np.flatnonzero(codes < 0):
             raise InputError(
-                f"row {row} (counted from 0) has the class {values[row]!r}, which is none of "
+                f"row {names[row]} (counted from 0) has the class {listed([values[row]])}, which is none of "
                 f"{listed(self.labels.values)}"
             )
         for row in np.flatnonzero(probs[np.arange(len(codes)), codes] <= 0):
             raise InputError(
-                f"row {row} (counted from 0) has the class {values[row]!r}, which has probability zero there; give the "
-                "mechanism some `smoothing`, or train on data that have this class"
+                f"row {names[row]} (counted from 0) has the class {listed([values[row]])}, which has probability zero "
+                "there; give the mechanism some `smoothing`, or train on data that have this class"
             )
         return codes
 
@@ -148,7 +173,7 @@ class CategoricalMechanism(ClassifierFCM, InvertibleFunctionalCausalModel):
         return CategoricalMechanism(
             self.classifier_model.clone(),
             self._mechanism,
-            labels=None if self._labels is None else self._labels.values,
+            labels=self._values if self._dtype is None else self._dtype,
             smoothing=self._smoothing,
             random_state=self._random_state,
         )
