@@ -310,7 +310,7 @@ BAD = {
     ),
     "no such prefix": ({"factual": "r_"}, "none begins with 'r_'"),
     "no such probability": ({"factual": {"dead": "p_dead", "ill": "p_sick", "well": "p_well"}}, "got 'p_sick'"),
-    "text": ({"factual": ["id", "status", "p_ill"], "labels": LABELS}, "column 'status' holds"),
+    "text": ({"factual": ["id", "note", "p_ill"], "labels": LABELS}, "column 'note' holds"),
     "other labels": ({"counterfactual": {"dead": "q_dead", "ill": "q_ill"}}, "'well' not in it; give an outcome that"),
     "labels too few": (
         {"labels": ["dead", "ill"]},
@@ -337,6 +337,7 @@ BAD = {
     "errors": ({"errors": "ignore"}, "`errors` must be one of raise, missing"),
     "bounds": ({"bounds": "all"}, "`bounds` must be one of any, stable, none"),
     "tolerance": ({"tolerance": -1}, "`tolerance` must not be negative"),
+    "outcome twice": ({"outcome": "p_ill"}, "`outcome` must not be a column of `factual`, got 'p_ill'"),
     "prefix": ({"prefix": "p_"}, "'p_dead' would be written over one that is there; pass another `prefix`"),
 }
 
@@ -352,7 +353,7 @@ BAD = {
 )
 def test_bad_input_says_what_to_do(case, library, as_users_call):
     change, words = BAD[case]
-    frame = LIBRARIES[library](patients())
+    frame = LIBRARIES[library](patients() | ({"note": ["x"] * 7} if case == "text" else {}))
     with pytest.raises(InputError, match=words):
         counterfactuals(frame, **(ASK | change))
 

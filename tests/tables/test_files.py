@@ -260,6 +260,7 @@ WRONG = {
     "label.jsonl": (b'{"y": ["a"], "p_a": 1, "q_a": 1}', r"line 1 must have a label in 'y', got '\[\"a\"\]'"),
     "number.jsonl": (b'{"y": "a", "p_a": "1", "q_a": 1}', "line 1 must have a number in 'p_a', .* got '1'"),
     "half.jsonl": (b'{"y": "\\ud800", "p_a": 1, "q_a": 1}', "line 1 must have text in 'y' that is Unicode"),
+    "name.jsonl": (b'{"y": "a", "p_a": 1, "q_a": 1, "\\ud800": 1}', "the name of a column must be Unicode, got"),
     "broken.parquet": (b"PAR1 no", "cannot read .*broken.parquet: "),
 }  # fmt: skip
 

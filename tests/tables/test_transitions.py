@@ -171,6 +171,16 @@ def test_scores_that_differ_in_their_last_digits_have_an_order():
     assert_allclose(transitions(frame, **(worlds | {"counterfactual": Q[None]})).counts, expected)
 
 
+def test_what_is_printed_has_a_line_for_each_cell_whatever_labels_are():
+    labels = ["x" * 200_000, "two\nlines", "a\x1b[0m"]
+    frame = pd.DataFrame({"status": labels})
+    worlds = {"factual": np.tile(P, (3, 1)), "counterfactual": np.tile(Q, (3, 1)), "labels": labels}
+    text = str(transitions(frame, outcome="status", **worlds, num_resamples=0))
+    assert max(map(len, text.splitlines())) < 250
+    assert "two\\nlines" in text
+    assert "a\\x1b[0m" in text
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -84,6 +84,12 @@ def listed(values: Iterable[object]) -> str:
     return ", ".join(texts) + (f" and {more} more" if more > 0 else "")
 
 
+def shown(label: object) -> str:
+    """A label in one line, for a listing: long ones are cut, and what breaks a line is written as in Python."""
+    text = _name(label)
+    return _shortened(text if text.isprintable() else repr(text)[1:-1])
+
+
 def reader(like: Sequence[object], kind: str | None = None) -> Callable[[Any], Hashable]:
     """A function that gives what is `Written` the type of the values it is compared with, and keeps all else.
 

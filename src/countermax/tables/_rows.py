@@ -110,6 +110,9 @@ class RowReader:
         self.frame, self.question = frame, question
         given = zip(_WORLDS, (question.factual, question.counterfactual), strict=True)
         self.worlds = [as_probabilities(name, each, frame) for name, each in given]
+        for name, world in zip(_WORLDS, self.worlds, strict=True):
+            if isinstance(world, Columns) and _is_name(question.outcome) and question.outcome in world.names:
+                raise InputError(f"`outcome` must not be a column of `{name}`, got {question.outcome!r}")
         self.outcome, self._codes, self._seen = _find_outcome(frame, question.outcome)
         kind = None if self.outcome is None else frame.kind_of(self.outcome)
         self.labels = _find_labels(question.labels, self.worlds, self._seen, kind)

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from countermax import plotting
 from countermax._core.console import add_line, listing
-from countermax._core.labels import Labels
+from countermax._core.labels import Labels, shown
 from countermax._core.memory import check_memory
 from countermax._core.results import AbstractResult, plain
 from countermax._core.seeds import as_seed
@@ -105,7 +105,7 @@ class Transitions(AbstractResult):
     def plot(self, title: str | None = None) -> "Figure":
         """The flows from what was seen to what would have been."""
         title = f"What was seen, and what would have been under {self.coupling}" if title is None else title
-        return plotting.draw_flows(self.counts, [str(label) for label in self.labels], title)
+        return plotting.draw_flows(self.counts, list(map(shown, self.labels)), title)
 
     def __rich__(self) -> Group:
         interval = self.counts_interval
@@ -115,10 +115,11 @@ class Transitions(AbstractResult):
         table = listing(title, [*headers, "any coupling"], left=2)
         form = "{:,.0f}" if self.num_rows >= 1000 else "{:,.1f}"
         ranges: list[Bounds | Interval] = [self.bounds] if interval is None else [interval, self.bounds]
-        for row, label in enumerate(self.labels):
-            for column, other in enumerate(self.labels):
+        words = list(map(shown, self.labels))
+        for row, label in enumerate(words):
+            for column, other in enumerate(words):
                 share = "" if self.seen[row] == 0 else f"{self.shares[row, column]:.1%}"
-                cells = [str(label) if column == 0 else "", str(other), form.format(self.counts[row, column]), share]
+                cells = [label if column == 0 else "", other, form.format(self.counts[row, column]), share]
                 for each in ranges:
                     cells.append(" to ".join(form.format(limit[row, column]) for limit in (each.lower, each.upper)))
                 add_line(table, cells, last=column == len(self.labels) - 1)

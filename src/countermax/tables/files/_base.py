@@ -109,6 +109,9 @@ class AbstractTableFile(ABC):
         return table
 
     def _check_names(self) -> None:
+        odd = [name for name in self.names if any("\ud800" <= each <= "\udfff" for each in name)]
+        if odd:
+            raise InputError(f"cannot read {self.path}: the name of a column must be Unicode, got {ascii(odd[0])}")
         twice = [name for name, count in Counter(self.names).items() if count > 1]
         if twice:
             raise InputError(
@@ -123,5 +126,7 @@ class AbstractTableFile(ABC):
             raise InputError(f"cannot read {self.path}: no such file") from error
         except self._pa.ArrowException as error:
             raise InputError(f"cannot read {self.path}: {str(error).splitlines()[0]}") from error
+        except UnicodeError as error:
+            raise InputError(f"cannot read {self.path}: it holds text that is no Unicode; it may be damaged") from error
         except OSError as error:
             raise InputError(f"cannot read {self.path}: {(error.strerror or str(error)).lower()}") from error

@@ -134,6 +134,7 @@ class JsonLinesTable(AbstractTableFile):
     def _find_all_names(self) -> None:
         rows = (row for block, lines in self._blocks() for row in self._objects(block, lines))
         self.names = list({name: None for row in rows for name in row})
+        self._check_names()
 
     def _refuse(self, block: _text.Block, place: int, rule: str, reason: str | None = None) -> NoReturn:
         """Says in words what is wrong with one of the lines that are not empty."""

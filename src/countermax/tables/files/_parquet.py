@@ -26,6 +26,7 @@ class ParquetTable(AbstractTableFile):
 
     def _tables(self) -> Iterator[Any]:
         for batch in self._open().iter_batches(columns=self._wanted):
+            batch.validate(full=True)  # Arrow takes it on trust that texts are UTF-8
             yield self._pa.Table.from_batches([batch])
 
     def _open(self) -> Any:
