@@ -68,6 +68,7 @@ def _sepsis() -> Iterator[Row]:
     yield Row(f"sepsis: {NUM_EPISODES} episodes of up to {HORIZON} steps, once compiled", spent * 1e3, "ms")
     yield Row("the same in steps", log.num_steps / spent, "steps per second")
     frame = log.to_frame()
-    read = seconds(lambda: EpisodeLog.from_frame(frame, num_states=mdp.num_states, num_actions=mdp.num_actions))
+    names = {"state_names": mdp.state_names, "action_names": mdp.action_names}
+    read = seconds(lambda: EpisodeLog.from_frame(frame, **names))
     yield Row(f"a log of {log.num_steps} rows, read and checked", read * 1e3, "ms")
     yield Row("a process estimated from it", seconds(estimate, log) * 1e3, "ms")

@@ -1,11 +1,14 @@
 """An experiment that costs nothing, for tests of what all experiments have in common."""
 
+import os
+import time
+
 from countermax._core.sheet import Sheet
 from countermax.experiments.engine import AbstractExperiment, Cell, Section
 
 
 class Squares(AbstractExperiment):
-    """Three squares; a file called `stop` in the folder of results makes the second one fail."""
+    """Three squares; a file called `stop` in the folder of results makes the second one fail, or all of them wait."""
 
     name = "squares"
     title = "Squares"
@@ -17,7 +20,11 @@ class Squares(AbstractExperiment):
     def compute(self, cell, context):
         if context.train_only:
             return None
-        if (stop := context.folder.parent.parent.parent / "stop").exists() and cell.settings["number"] == 1:
+        stop = context.folder.parent.parent.parent / "stop"
+        if stop.exists() and stop.read_text() == "wait":
+            stop.with_name(f"waiting-{os.getpid()}").touch()
+            time.sleep(60)
+        if stop.exists() and cell.settings["number"] == 1:
             raise KeyboardInterrupt if stop.read_text() == "interrupt" else ZeroDivisionError
         context.advance(0.5)
         return {"square": cell.settings["number"] ** 2}

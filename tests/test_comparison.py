@@ -90,9 +90,12 @@ def test_a_coupling_by_name_is_made_for_both_scores():
 
 
 def test_labels_are_compared_as_in_tables():
-    """2.0 is the label 2, True is true, and a label that is none of them is named."""
+    """2.0 is the label 2, and a text is never a boolean or a number."""
     assert compare(P, Q, 2.0, labels=[1, 2, 3]).observed == 1
-    assert compare(P[:2] / np.sum(P[:2]), [0.5, 0.5], "true", labels=[False, True]).observed == 1
+    assert compare(P[:2] / np.sum(P[:2]), [0.5, 0.5], True, labels=[False, True]).observed == 1
+    for observed, labels in (("true", [False, True, 2]), ("2", [1, 2, 3]), (2, ["1", "2", "3"]), (True, None)):
+        with pytest.raises(InputError, match="never equals|must be one of the labels 0, 1, 2, got True"):
+            compare(P, Q, observed, labels=labels)
 
 
 def test_a_result_prints_itself(comparison):

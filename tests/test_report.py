@@ -17,3 +17,20 @@ def test_a_page_shows_words_and_numbers_as_they_are(tmp_path):
     assert "<title>T &amp; T</title>" in page
     assert 'alt="a &quot;picture&quot;" src="data:image/png;base64,' in page
     assert "http" not in page
+
+
+def test_nothing_that_people_name_becomes_part_of_the_page(tmp_path):
+    evil = "\"'></title></script><script>alert(1)</script>{body}<!--"
+    blocks = [
+        Heading(evil),
+        Paragraph(evil),
+        Grid((evil,), [(evil,)]),
+        Picture(b"", evil),
+        Preformatted(evil, evil),
+    ]
+    page = write_report(tmp_path / "page.html", evil, blocks).read_text()
+    assert "<script" not in page
+    assert "</script" not in page
+    assert "<!--" not in page
+    assert page.count("<title>") == page.count("</title>") == 1
+    assert 'alt="&quot;&#x27;&gt;' in page

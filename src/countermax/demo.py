@@ -47,7 +47,7 @@ class Demo:
 
 def load_trial() -> Trial:
     """The example that comes with the package."""
-    fields: dict[str, Any] = json.loads(files("countermax").joinpath("data/trial.json").read_text())
+    fields: dict[str, Any] = json.loads(files("countermax").joinpath("data/trial.json").read_text("utf-8"))
     return Trial(**fields)
 
 

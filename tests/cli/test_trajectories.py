@@ -51,7 +51,7 @@ def test_explain_tells_one_story_or_ranks_all(files, tmp_path):
     assert result.exit_code == 0, result.output
     read = read_log_and_policy(log, policy)
     model = estimate(read.log)
-    story = explain(model, read.log, 5, restricted(model, read.policy)[0])
+    story = explain(model, read.log, "5", restricted(model, read.policy)[0])
     assert story.findings[1] in result.stdout
     assert "data:image/png;base64," in page.read_text()
     ranked = json.loads(run("explain", log, "--policy", policy, "--json").stdout)["episodes"]
@@ -61,6 +61,7 @@ def test_explain_tells_one_story_or_ranks_all(files, tmp_path):
     picture = tmp_path / "ranking.png"
     shown = run("explain", log, "--policy", policy, "--most", 3, "--plot", picture)
     assert shown.exit_code == 0, shown.output
+    assert f"{picture} shows the ranking; with --episode it would show one story" in shown.stderr
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert [line.split()[0] for line in shown.stdout.splitlines()[4:7]] == [str(row["episode"]) for row in ranked[:3]]
 
@@ -127,3 +128,88 @@ def test_a_stored_coupling_can_be_asked_beside_the_named_ones(files, tmp_path):
     assert result.exit_code == 0, result.output
     names = [each["name"] for each in json.loads(result.stdout)["estimates"]]
     assert names[-2:] == ["counterfactual, Gumbel-max", "counterfactual, mine"]
+
+
+def test_numbers_that_make_no_sense_are_one_line(files, as_users_call):
+    log, policy = files
+    for command, arguments, message in (
+        ("evaluate-policy", ["--seed", -1], "`--seed` must be a whole number from 0 to 4294967295, got -1"),
+        ("evaluate-policy", ["--seed", 2**32], "`--seed` must be a whole number from 0 to 4294967295, got 4294967296"),
+        ("evaluate-policy", ["--seed", 2**70], "`--seed` must be a whole number from 0 to 4294967295"),
+        ("evaluate-policy", ["--resamples", -1], "must be at least 0, got -1"),
+        ("evaluate-policy", ["--resamples", 10**12], "1000000000000 resamples of 8 estimates would need about"),
+        ("evaluate-policy", ["--horizon", 10**9], "must lie in 1..1000000, got 1000000000"),
+        ("explain", ["--horizon", 10**9], "must lie in 1..1000000, got 1000000000"),
+        ("explain", ["--episode", "3", "--horizon", -1], "must lie in 1..1000000, got -1"),
+        ("explain", ["--discount", "nan"], "`discount` must lie in [0, 1], got nan"),
+        ("explain", ["--most", 0], "--most must be at least 1, got 0"),
+        ("explain", ["--episode", "03"], "`episode` must be in the log ("),
+    ):
+        result = run(command, log, "--policy", policy, *arguments)
+        assert result.exit_code == 2, (arguments, result.output)
+        assert message in result.stderr
+        assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_an_episode_is_read_as_the_type_of_its_column(tmp_path):
+    """A text in CSV, a number in Parquet: there 05 is episode 5."""
+    frames = steps_and_decisions(LOG, POLICY)
+    frames[0]["episode"] = [{5: "05", 6: "5"}.get(each, f"e{each}") for each in frames[0]["episode"]]
+    texts = write_frames(frames, tmp_path)
+    numbers = [path.with_suffix(".parquet") for path in texts]
+    for frame, path in zip(steps_and_decisions(LOG, POLICY), numbers, strict=True):
+        frame.to_parquet(path)
+
+    def story(paths, episode):
+        result = run(
+            "explain", paths[0], "--policy", paths[1], "--episode", episode, "--json", "--couplings", "maximal"
+        )
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)
+
+    assert story(texts, "05")["episode"] == "05"
+    assert story(texts, "05")["values"] == story(numbers, "05")["values"]
+    assert story(texts, "5")["values"] == story(numbers, "6")["values"]
+    assert story(numbers, "5.0")["episode"] == 5
+
+
+def test_files_with_one_stem_and_files_called_like_couplings_have_lines_of_their_own(files, tmp_path):
+    log, policy = files
+    stored = [tmp_path / name for name in ("a/mine.npz", "b/mine.npz", "Gumbel-max.npz", "lower.npz", "upper.npz")]
+    for seed, path in enumerate(stored):
+        path.parent.mkdir(exist_ok=True)
+        save(Gadget2(NUM_STATES, 3, key=jax.random.key(seed), hidden=(2,)), path)
+    couplings = ",".join(["gumbel-max", *map(str, stored)])
+    evaluated = run("evaluate-policy", log, "--policy", policy, "--resamples", 0, "--couplings", couplings, "--json")
+    assert evaluated.exit_code == 0, evaluated.output
+    values = {each["name"]: each["value"] for each in json.loads(evaluated.stdout)["estimates"][6:]}
+    expected = ["Gumbel-max", *map(str, stored[:3]), "lower", "upper"]
+    assert list(values) == [f"counterfactual, {name}" for name in expected]
+    assert len(set(values.values())) == 6
+    ranked = run("explain", log, "--policy", policy, "--couplings", couplings, "--json")
+    assert json.loads(ranked.stdout)["couplings"] == expected
+
+
+def test_swapped_files_and_files_of_another_kind_are_named(files, tmp_path, as_users_call):
+    log, policy = files
+    stored = save(Gadget2(NUM_STATES, 2, key=jax.random.key(0), hidden=(2,)), tmp_path / "mine.npz")
+    for command in ("evaluate-policy", "explain"):
+        for first, second, arguments, message in (
+            (policy, log, [], "are the two files swapped?"),
+            (log, log, [], "but has those of a log; are the two files swapped?"),
+            (stored, policy, [], "cannot tell the format of 'mine.npz'; end it in .csv or .parquet"),
+            (log, policy, ["--couplings", log], "was not written by countermax"),
+        ):
+            result = run(command, first, "--policy", second, *arguments)
+            assert result.exit_code == 2, result.output
+            assert message in result.stderr
+            assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_a_story_can_be_told_where_no_episode_ends(tmp_path):
+    steps, decisions = tmp_path / "steps.csv", tmp_path / "policy.csv"
+    steps.write_text("episode,step,state,action,next_state,reward\na,0,x,1,y,1\na,1,y,0,x,0\n")
+    decisions.write_text("state,action\nx,1\ny,0\n")
+    result = run("explain", steps, "--policy", decisions, "--episode", "a", "--json", "--couplings", "maximal")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["features"] == ["x"]

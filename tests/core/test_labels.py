@@ -1,5 +1,10 @@
 """One rule says which outcome a value means, for one question and for a table."""
 
+import datetime
+import enum
+import math
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from countermax import InputError, compare
-from countermax._core.labels import UNKNOWN, Labels
+from countermax._core.labels import MISSING, UNKNOWN, Labels, Written, is_missing, listed, reader
 from countermax.tables import counterfactuals
 
 P, Q = np.array([0.3, 0.4, 0.3]), np.array([0.1, 0.3, 0.6])
@@ -21,18 +26,28 @@ def one_row(value, labels):
     return counterfactuals(frame, outcome="seen", **asked, prefix="").iloc[0]
 
 
+class Status(enum.StrEnum):
+    ILL = "ill"
+
+
 @pytest.mark.parametrize(
     ("labels", "value"),
     [
         ([1, 2, 3], 2),
         ([1, 2, 3], 2.0),
         ([1, 2, 3], np.int64(2)),
-        ([1, 2, 3], "2"),
-        (["1", "2", "3"], 2.0),
+        ([1, 2, 3], Decimal(2)),
         ([1.0, 2.0, 3.0], 2),
         (np.array([1, 2, 3]), 2),
-        (["maybe", "true", "false"], True),
+        (["maybe", True, False], True),
+        (["maybe", np.True_, False], True),
+        (["1", "01", "001"], "01"),
+        (["no", "None", "nan"], "None"),
         (["no", "yes", "perhaps"], "yes"),
+        (["dead", "ill", "well"], Status.ILL),
+        (["a", "b\nc", "d"], "b\nc"),
+        (["a", "x" * 200_000, "y" * 200_000], "x" * 200_000),
+        ([datetime.date(2020, 1, 1), datetime.date(2020, 1, 2), 3], datetime.date(2020, 1, 2)),
     ],
 )
 def test_one_question_and_a_table_take_a_value_for_the_same_label(labels, value):
@@ -48,19 +63,28 @@ def test_one_question_and_a_table_take_a_value_for_the_same_label(labels, value)
         ([1, 2, 3], 9, ("9", "1, 2, 3")),
         ([1, 2, 3], 2.5, ("2.5", "1, 2, 3")),
         ([1, 2, 3], np.int64(9), ("9", "1, 2, 3")),
+        ([1, 2, 3], "2", ("'2'", "1, 2, 3")),
+        ([0, 1, 2], True, ("True", "0, 1, 2")),
+        (["1", "2", "3"], 2, ("2", "'1', '2', '3'")),
+        (["1", "2", "3"], "2.0", ("'2.0'", "'1', '2', '3'")),
         (["dead", "ill", "well"], "Dead", ("'Dead'", "'dead', 'ill', 'well'")),
+        (["true", "false", "x"], True, ("True", "'true', 'false', 'x'")),
     ],
 )
 def test_one_question_and_a_table_name_unknown_labels_alike(labels, value, words):
     shown, known = words
-    with pytest.raises(InputError, match=f"one of the labels {known}, got {shown}$"):
+    with pytest.raises(InputError, match=f"one of the labels {known}, got {shown}"):
         compare(P, Q, value, labels=labels)
     with pytest.raises(InputError, match=f"the outcome {shown} is none of the labels {known}"):
         one_row(value, labels)
 
 
-@pytest.mark.parametrize("labels", [["a", "a", "b"], [1, 1.0, 2], ["True", True, "x"], [None, "a", "b"], []])
-def test_one_question_and_a_table_refuse_the_same_labels(labels):
+@pytest.mark.parametrize(
+    "labels",
+    [["a", "a", "b"], [1, 1.0, 2], ["True", True, "x"], [1, "1", 2], [None, "a", "b"], [math.nan, 1, 2], [pd.NaT, 1, 2]]
+    + [[], [[1], "a", "b"]],
+)
+def test_one_question_and_a_table_refuse_the_same_labels(labels, as_users_call):
     messages = []
     for ask in (lambda: compare(P, Q, "a", labels=labels), lambda: one_row("a", labels)):
         with pytest.raises(InputError) as caught:
@@ -71,10 +95,77 @@ def test_one_question_and_a_table_refuse_the_same_labels(labels):
 
 @given(st.lists(st.integers() | st.text(min_size=1) | st.booleans(), min_size=1, unique_by=str))
 def test_labels_are_found_where_they_are(values):
-    try:
-        labels = Labels(tuple(values))
-    except InputError:  # 'true' and True are one
-        return
+    labels = Labels(tuple(values))
     assert labels.places(values).tolist() == list(range(len(values)))
     assert labels.order_of("other", values[::-1]).tolist() == list(range(len(values)))[::-1]
-    assert labels.places([object()])[0] == UNKNOWN
+    assert labels.places([object(), [], None])[:3].tolist() == [UNKNOWN, UNKNOWN, MISSING]
+
+
+@given(st.lists(st.integers() | st.floats(allow_nan=False) | st.text() | st.booleans(), min_size=2, max_size=2))
+def test_two_values_are_one_label_where_python_finds_them_equal_and_of_one_kind(values):
+    def kind(value):
+        return type(value) if isinstance(value, str | bool) else float
+
+    first, second = values
+    same = kind(first) is kind(second) and first == second
+    assert (Labels((first,)).places([second])[0] == 0) == same
+
+
+def test_nothing_but_a_missing_value_is_missing():
+    for value in (None, math.nan, np.nan, np.float32("nan"), pd.NA, pd.NaT, np.datetime64("NaT"), Decimal("nan")):
+        assert is_missing(value)
+        assert Labels(("a",)).places([value])[0] == MISSING
+    for value in ("None", "nan", "NA", "", "NaT", 0, False, np.int64(0), np.False_, math.inf):
+        assert not is_missing(value)
+
+
+def test_what_is_written_has_the_type_of_what_it_is_compared_with():
+    texts = [Written(each) for each in ("2", "02", "2.0", "true", "x", "2e400", "1_0", "nan", "٢")]
+    assert [reader([1, 2.5])(each) for each in texts] == [2, 2, 2.0, "true", "x", "2e400", "1_0", "nan", "٢"]
+    assert [reader(["a"])(each) for each in texts] == [str(each) for each in texts]
+    assert [reader([], "number")(each) for each in texts[:3]] == [2, 2, 2]
+    assert reader([True])(Written("True")) is reader([], "boolean")(Written("true")) is True
+    assert reader([True])(Written("1")) == "1"
+    day = datetime.date(2020, 1, 1)
+    assert reader([day])(Written("2020-01-01")) == day
+    assert reader([1, "a"])(Written("1")) == 1
+    assert reader([1, "1"])(Written("1")) == "1"  # a column of both: the very same text comes first
+    assert reader([1, 2])("2") == "2"  # a text of Python is one
+    assert all(type(reader(like)(Written("z"))) is str for like in ([1], ["a"], [True], [day], []))
+
+
+def test_what_is_written_is_found_among_labels_of_any_type():
+    assert Labels((1, 2, 3)).place_of("observed", Written("2")) == 1
+    assert Labels(("1", "2", "3")).place_of("observed", Written("2")) == 1
+    assert Labels((1, 2)).order_of("factual", [Written("2"), Written("1")]).tolist() == [1, 0]
+    assert Labels((1, 2)).scores("score", {Written("2"): 5.0, Written("1.0"): 4.0}).tolist() == [4.0, 5.0]
+    with pytest.raises(InputError, match=r"`score` must have one number for each of 1, 2, got '1', '01', '2'"):
+        Labels((1, 2)).scores("score", {Written("1"): 5.0, Written("01"): 4.0, Written("2"): 0.0})
+    with pytest.raises(InputError, match=r"`labels` must differ from each other, got 2, 2.0"):
+        Labels.read([Written("2"), Written("2.0")], [7])
+    assert Labels.read([Written("2"), Written("2.0")], ["x"]).values == ("2", "2.0")
+    assert Labels.read([Written("02"), 3], [7]).names == ("02", "3")
+
+
+def test_labels_that_look_alike_are_told_apart():
+    composed, decomposed = "caf\u00e9", "cafe\u0301"
+    assert listed([composed, "x"]) == "'caf\u00e9', 'x'"
+    assert listed([composed, decomposed]) == r"'caf\xe9', 'cafe\u0301'"
+    labels = Labels(("dead", "2", composed))
+    for value, words in (
+        ("Dead ", "the label 'dead' and 'Dead ' differ in how they are written"),
+        ("dead\u200b", r"the label 'dead' and 'dead\\u200b' differ"),
+        (decomposed, r"the label 'caf\\xe9' and 'cafe\\u0301' differ"),
+        ("2.0", "the label '2' and '2.0' differ"),
+        (2, "'2' is a label, but a text never equals a number"),
+    ):
+        with pytest.raises(InputError, match=words):
+            labels.place_of("observed", value)
+    assert labels.resemblance("ill") == ""
+
+
+def test_a_long_label_does_not_fill_the_screen():
+    with pytest.raises(InputError) as caught:
+        Labels(("a" * 200_000, "b")).place_of("observed", "c" * 200_000)
+    assert len(str(caught.value)) < 400
+    assert "0x" in listed([10**5000])

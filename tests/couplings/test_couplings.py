@@ -1,5 +1,7 @@
 """What each fixed coupling promises beyond the common laws."""
 
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -173,7 +175,7 @@ def test_wasserstein_refuses_what_is_no_metric(as_users_call):
         Optimal(np.array([[0.0, 1.0], [2.0, 0.0]])).wasserstein(np.zeros(2), np.zeros(2))
     with pytest.raises(InputError, match="diagonal"):
         Optimal(np.ones((2, 2))).wasserstein(np.zeros(2), np.zeros(2))
-    with pytest.raises(InputError, match="`order` must be at least 1"):
+    with pytest.raises(InputError, match="`order` must lie between 1 and 32"):
         Optimal(1 - np.eye(2)).wasserstein(np.zeros(2), np.zeros(2), order=0.5)
 
 
@@ -217,6 +219,20 @@ def test_an_expected_loss_is_the_sum_over_the_law(coupling, as_users_call):
         coupling.expected_loss(p, q, np.zeros((2, 2)))
 
 
+def test_no_coupling_is_lost_however_files_are_called(tmp_path, monkeypatch, as_users_call):
+    """Two files with one stem are called by their paths, one of which is the stem of a third."""
+    monkeypatch.chdir(tmp_path)
+    files = ["there/mine.npz", "mine.npz", "there/mine.npz.npz"]
+    for place, name in enumerate(files):
+        Path(name).parent.mkdir(exist_ok=True)
+        save(InverseCDF([place % 2, 1 - place % 2]), name)
+    assert list(as_couplings(files)) == files
+    with pytest.raises(InputError, match="`couplings` must differ from each other, got 'maximal' more than once"):
+        as_couplings(["maximal", "Maximal", "maximal"])
+    with pytest.raises(InputError, match="`couplings` must differ from each other, got 'gumbel-max' more than once"):
+        as_couplings(["gumbel-max", "Gumbel-max"])
+
+
 def test_couplings_are_found_by_name_in_one_place(tmp_path, as_users_call):
     score = np.array([0.0, 2.0, 1.0])
     assert list(named_couplings()) == ["Gumbel-max", "inverse CDF", "maximal", "independent"]
@@ -231,6 +247,8 @@ def test_couplings_are_found_by_name_in_one_place(tmp_path, as_users_call):
     twin = save(InverseCDF([0, 1]), _folder(tmp_path) / "mine.npz")
     impostor = save(GumbelMax(), tmp_path / "maximal.npz")
     assert list(as_couplings([stored, twin, "maximal", impostor])) == [str(stored), str(twin), "maximal", str(impostor)]
+    confusable = [save(GumbelMax(), tmp_path / name) for name in ("gumbel-max.npz", "Maximal.npz", "inverse cdf.npz")]
+    assert list(as_couplings(["gumbel-max", *confusable])) == ["Gumbel-max", *map(str, confusable)]
     assert list(as_couplings("gumbel-max")) == ["Gumbel-max"]
     with pytest.raises(InputError, match="`couplings` must differ from each other, got 'maximal' more than once"):
         as_couplings(["maximal", "maximal"])

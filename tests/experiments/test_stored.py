@@ -74,7 +74,7 @@ def test_the_commands_of_make_results_find_every_cell_done(command, tmp_path, mo
     found = []
     monkeypatch.setattr(_plan, "_work", lambda _, cell, *__: pytest.fail(f"{cell.name} is not stored"))
     monkeypatch.setattr(_registry, "run_plan", lambda *arguments, **options: found.extend(arguments[1]))
-    monkeypatch.setattr(_registry, "write_documents", lambda *_: [])
+    monkeypatch.setattr(_registry, "write_documents", lambda *_, **__: [])
     done = CliRunner().invoke(app, ["reproduce", *command[:-1], str(tmp_path)], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     _plan.run_plan(EXPERIMENTS, found, Store(tmp_path))

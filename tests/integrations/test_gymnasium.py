@@ -49,10 +49,27 @@ def test_the_environment_refuses_what_it_does_not_know():
         env.reset(options={"sugar": 1})
     with pytest.raises(InputError, match="observed index in which an episode continues, got 376"):
         env.reset(options={"state": 376})
+    for options, message in (
+        ({"state": 3.7}, "`state` must be an observed index, got 3.7"),
+        ({"state": "3"}, "`state` must be an observed index, got '3'"),
+        ({"state": 10**9}, "observed index in which an episode continues, got 1000000000"),
+        ({"diabetic": "no"}, "`diabetic` must be True or False, got 'no'"),
+    ):
+        with pytest.raises(InputError, match=message):
+            env.reset(options=options)
+    for seed in (-1, 2**32, 2**70):
+        with pytest.raises(InputError, match="`seed` must be a whole number from 0 to 4294967295, got"):
+            env.reset(seed=seed)
     with pytest.raises(InputError, match="`observation` must be one of index, variables, got 'picture'"):
         SepsisEnv(observation="picture")
     with pytest.raises(InputError, match="`render_mode` must be None or ansi"):
         SepsisEnv(render_mode="human")
+
+
+def test_a_patient_can_be_asked_for_who_would_never_come():
+    env = SepsisEnv(prob_diabetes=0.0)
+    assert not any(env.reset(seed=seed)[1]["diabetic"] for seed in range(20))
+    assert env.reset(seed=0, options={"diabetic": True})[1]["diabetic"]
 
 
 def test_a_missing_extra_is_named():

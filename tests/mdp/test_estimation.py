@@ -43,7 +43,7 @@ def test_what_was_never_seen_is_not_allowed_or_goes_where_it_is_sent():
     assert feared.counts.sum() == 2
     with pytest.raises(InputError, match="`least_visits` must be at least 1"):
         estimate(log, least_visits=0)
-    with pytest.raises(InputError, match="episode 'a' continues from state 1 at step 1"):
+    with pytest.raises(InputError, match="episode a continues from state 1 at step 1"):
         estimate(log, absorbing=[1])
 
 

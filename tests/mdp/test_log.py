@@ -40,7 +40,7 @@ def test_names_are_looked_up():
     frame = small_frame()
     frame["state"] = frame["state"].map(lambda index: "wxyz"[index])
     frame["next_state"] = frame["next_state"].map(lambda index: "wxyz"[index])
-    log = EpisodeLog.from_frame(frame, state_names=list("wxyz"), action_names=["no", "yes"])
+    log = EpisodeLog.from_frame(frame, state_names=list("wxyz"), action_names=[0, 1])
     np.testing.assert_array_equal(log.states, EpisodeLog.from_frame(small_frame()).states)
     frame.loc[2, "next_state"] = "v"
     with pytest.raises(
@@ -58,7 +58,7 @@ def with_cell(row, column, value):
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
-        (small_frame().drop(columns=["action", "reward"]), "lacks action, reward; it has episode, step"),
+        (small_frame().drop(columns=["action", "reward"]), "lacks action, reward; it has 'episode', 'step'"),
         (small_frame().iloc[:0], "at least one step, got a frame without rows"),
         (with_cell(3, "next_state", 9), r"row 3 \(episode a, step 1\): `next_state` must lie in 0\.\.3, got 9"),
         (with_cell(0, "state", -1), r"row 0 \(episode b, step 0\): `state` must lie in 0\.\.3, got -1"),
@@ -96,7 +96,10 @@ def test_empty_episodes_and_wrong_arrays_are_refused():
         ({"lengths": np.array([2, 0])}, "no episode is empty, got 0 in episode 1"),
         ({"states": np.array([[0, 1, 2], [0, 0, 9]])}, r"`states` must lie in 0\.\.1, got 2 in episode 0, step 2"),
         ({"actions": np.array([[0, -1], [0, -1]])}, r"`actions` must lie in 0\.\.1, got -1 in episode 0, step 1"),
-        ({"rewards": np.full((2, 2), np.nan)}, "`rewards` must be finite, got nan in episode 0, step 0"),
+        (
+            {"rewards": np.full((2, 2), np.nan)},
+            "`rewards` must be finite, and lie within .*, got nan in episode 0, step 0",
+        ),
         ({"states": np.zeros((2, 2), int)}, r"`states` must have shape \(2, 3\), got \(2, 2\)"),
     ):
         with pytest.raises(InputError, match=message):

@@ -103,7 +103,7 @@ def test_what_is_wrong_with_arrays_is_named_by_state_and_action():
         broken(transitions=negative)
     with pytest.raises(InputError, match="state 4, action 2 sums to 0; if the action cannot be taken there"):
         broken(transitions=empty)
-    with pytest.raises(InputError, match=r"next state \d: `rewards` must be finite, got nan"):
+    with pytest.raises(InputError, match=r"next state \d: `rewards` must be finite, and lie within .*, got nan"):
         broken(rewards=np.full(5, np.nan))
     with pytest.raises(InputError, match=r"`transitions` must be \[state, action.*set `action_axis` to 0"):
         broken(transitions=transitions.transpose(1, 0, 2))
@@ -115,7 +115,7 @@ def test_what_is_wrong_with_arrays_is_named_by_state_and_action():
         broken(start=5)
     with pytest.raises(InputError, match=r"`absorbing` must lie in 0\.\.4, got 7"):
         broken(absorbing=[7])
-    with pytest.raises(InputError, match="`action_axis` must be 0 or 1"):
+    with pytest.raises(InputError, match=r"`action_axis` must lie in 0\.\.1, got 2"):
         broken(action_axis=2)
     with pytest.raises(InputError, match=r"`counts` must hold whole numbers, got 0\.5"):
         broken(counts=np.full(transitions.shape, 0.5))

@@ -89,7 +89,7 @@ def test_simulation_repeats_with_its_key_and_survives_the_frame(repaired, simula
         doubled = simulate(repaired, policy, num_episodes=20_000, horizon=20, key=jax.random.key(0))
     np.testing.assert_array_equal(doubled.states, log.states)
     few = log.select(np.arange(50))
-    back = EpisodeLog.from_frame(few.to_frame(), num_states=1440, num_actions=8)
+    back = EpisodeLog.from_frame(few.to_frame(), state_names=log.state_names, action_names=log.action_names)
     np.testing.assert_array_equal(back.states[:, : back.longest + 1], few.states[:, : back.longest + 1])
 
 
@@ -98,5 +98,13 @@ def test_impossible_simulations_are_refused():
     mdp = FiniteMDP.from_dense(np.ones((2, 1, 2)) / 2, [0, 1.0], start=[0.5, 0.5], absorbing=[1])
     with pytest.raises(InputError, match="state 1 is absorbing: its episodes are empty"):
         simulate(mdp, np.ones((2, 1)), num_episodes=2, horizon=2, key=jax.random.key(0))
-    with pytest.raises(InputError, match="`num_episodes` and `horizon` must be at least 1"):
-        simulate(mdp, np.ones((2, 1)), num_episodes=0, horizon=2, key=jax.random.key(0))
+    sure = FiniteMDP.from_dense(np.ones((2, 1, 2)) / 2, [0, 1.0], start=[1, 0], absorbing=[1])
+    for episodes, horizon, message in (
+        (0, 2, "`num_episodes` must be at least 1, got 0"),
+        (2, 0, r"`horizon` must lie in 1\.\.1000000, got 0"),
+        (2, 10**9, r"`horizon` must lie in 1\.\.1000000, got 1000000000"),
+        (10**12, 20, r"1000000000000 episodes of 20 steps would need about .* TB of memory.*; lower `num_episodes` or"),
+        (2.5, 20, "`num_episodes` must be a whole number and be at least 1, got 2.5"),
+    ):
+        with pytest.raises(InputError, match=message):
+            simulate(sure, np.ones((2, 1)), num_episodes=episodes, horizon=horizon, key=jax.random.key(0))

@@ -37,7 +37,9 @@ def add_line(table: RichTable, cells: Iterable[str], *, last: bool = False) -> N
 
 
 def show(what: RenderableType) -> None:
-    """Prints text, or anything that rich can draw."""
+    """Prints text, or anything that rich can draw; nothing where there is no standard output."""
+    if sys.stdout is None:
+        return
     width = None if sys.stdout.isatty() else _PIPE_WIDTH
     Console(width=width, soft_wrap=isinstance(what, str)).print(what, highlight=False, markup=False)
 

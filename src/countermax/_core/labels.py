@@ -1,14 +1,18 @@
-"""Class labels: which outcome a value means, in whatever type it is written.
+"""Labels: which outcome, state or action a value means. One rule for one question, for frames and for files.
 
-The same class is a word in the name of a column, a string, boolean or integer in the data, and something of NumPy's in
-a classifier. So labels are compared by what they look like when written down. One question and a whole table follow
-this one rule.
+Labels are compared by value. Numbers equal numbers (2 = 2.0 = `np.int64(2)`), a text equals the very same text,
+booleans equal booleans, and a text never equals a number. What is written on a command line or in the name of a column
+has no type of its own; it is `Written`, and is read as the type of what it is compared with. Missing are None, NaN,
+NaT and pandas' NA, never the texts "None", "nan" or "NA".
 """
 
-from collections.abc import Hashable, Iterable, Sequence
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Real
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -17,27 +21,94 @@ from numpy.typing import NDArray
 from countermax._core.errors import InputError
 
 MISSING, UNKNOWN = -1, -2  # in place of an outcome's index
-_NOTHING = ("None", "nan", "<NA>", "NaT")
+
+TEXT, NUMBER, BOOLEAN, OTHER = "text", "number", "boolean", "date or other value"
+
 _MOST_NAMED = 10  # labels in an error message
+_MOST_CHARACTERS = 80  # of each of them
+_NUMERAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+class Written(str):
+    """A label on a command line or in the name of a column: what it is compared with says what type it has."""
+
+    __slots__ = ()
+
+
+def is_missing(value: object) -> bool:
+    """Whether there is no value: None, NaN, NaT or pandas' NA, of whatever library."""
+    if isinstance(value, str | bool | int):
+        return False
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return bool(np.isnat(value))
+    if isinstance(value, Number):
+        return bool(value != value)
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
+
+
+def identity(value: object) -> tuple[str, Hashable]:
+    """What labels are compared by: their kind, and their value. Raises TypeError for what cannot be a label."""
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return OTHER, value.astype(f"{value.dtype.kind}8[us]").item()
+    if isinstance(value, np.generic) or (hasattr(value, "item") and getattr(value, "ndim", None) == 0):
+        value = value.item()
+    if isinstance(value, str):
+        return TEXT, str.__str__(value)  # of an enumeration its value, not its name
+    kind = BOOLEAN if isinstance(value, bool) else NUMBER if isinstance(value, Number) else OTHER
+    hash(value)
+    return kind, value
 
 
 def text_of(value: object) -> str:
-    """A label as it would be written down: 3.0 is 3, and true is True."""
+    """A value as a person would write it down: 3.0 is 3, and true is True."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, bool):
         return str(value)
-    if isinstance(value, Real) and float(value).is_integer():
-        return str(int(float(value))) if isinstance(value, float) else str(value)
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
     text = str(value)
     return text.capitalize() if text.lower() in ("true", "false") else text
 
 
 def listed(values: Iterable[object]) -> str:
-    """Some of the values, for a message."""
-    texts = [repr(value.item() if isinstance(value, np.generic) else value) for value in values]
-    more = len(texts) - _MOST_NAMED
-    return ", ".join(texts[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    """Some of the values, for a message: those that look the same are written so that they do not."""
+    plain = [value.item() if isinstance(value, np.generic) else value for value in values]
+    shown, more = plain[:_MOST_NAMED], len(plain) - _MOST_NAMED
+    printed = [_printed(value) for value in shown]
+    looks = [unicodedata.normalize("NFKC", each) for each in printed]
+    texts = [
+        _shortened(ascii(value) if looks.count(look) > 1 else text)
+        for value, text, look in zip(shown, printed, looks, strict=True)
+    ]
+    return ", ".join(texts) + (f" and {more} more" if more > 0 else "")
+
+
+def reader(like: Sequence[object], kind: str | None = None) -> Callable[[Any], Hashable]:
+    """A function that gives what is `Written` the type of the values it is compared with, and keeps all else.
+
+    In numbers, "2" is the number 2, and so are "02" and "2.0"; in texts, each is the text that it is.
+
+    Args:
+        like: Values that it is compared with, as far as they are known.
+        kind: `TEXT`, `NUMBER`, `BOOLEAN` or `OTHER`, where all of them are; by default what `like` shows.
+    """
+    kinds = {identity(value)[0] for value in like} if kind is None else {kind}
+    known = {identity(value) for value in like} if len(kinds) > 1 else set()
+    others = {str(value): value for value in like} if kinds & {OTHER} else {}
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, Written):
+            return value
+        text = str(value)
+        if (TEXT, text) in known or not kinds - {TEXT}:
+            return text
+        for each, found in ((NUMBER, _number(text)), (BOOLEAN, _boolean(text)), (OTHER, others.get(text))):
+            if found is not None and each in kinds and (len(kinds) == 1 or identity(found) in known):
+                return found
+        return text
+
+    return read
 
 
 @dataclass(frozen=True)
@@ -45,35 +116,46 @@ class Labels:
     """The outcomes in their order; an outcome's index is its place here."""
 
     values: tuple[Hashable, ...]
+    names: tuple[str, ...] = ()
+    """The labels as they appear in the names of columns; by default as they print."""
 
     def __post_init__(self) -> None:
         if not self.values:
             raise InputError("`labels` must name at least one outcome, got none")
-        if any(not isinstance(value, str) and str(value) in _NOTHING for value in self.values):
+        if any(is_missing(value) for value in self.values):
             raise InputError(f"`labels` must not be missing, got {listed(self.values)}")
-        texts = [text_of(value) for value in self.values]
-        if len(set(texts)) != len(texts):
-            twice = next(text for text in texts if texts.count(text) > 1)
-            raise InputError(f"`labels` must differ from each other, got {twice!r} more than once")
+        values = tuple(str(value) if isinstance(value, Written) else value for value in self.values)
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "names", self.names or tuple(map(_name, values)))
+        identities = [_identity_or_refusal(value) for value in values]
+        for same, rule in ((identities, "differ from each other"), (self.names, "have different names")):
+            twice, times = Counter(same).most_common(1)[0]
+            if times > 1:
+                found = [value for value, each in zip(values, same, strict=True) if each == twice]
+                raise InputError(f"`labels` must {rule}, got {listed(found)}")
+
+    @classmethod
+    def read(cls, values: Iterable[Any], like: Sequence[object], kind: str | None = None) -> "Labels":
+        """Labels of which some may be `Written`: they are read as `reader` says, and keep the names they came with."""
+        read, given = reader(like, kind), tuple(values)
+        return cls(tuple(read(each) for each in given), tuple(map(_name, given)))
 
     def __len__(self) -> int:
         return len(self.values)
 
-    @cached_property
-    def texts(self) -> tuple[str, ...]:
-        """The labels as they are compared."""
-        return tuple(text_of(value) for value in self.values)
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """The labels as they appear in the names of columns."""
-        return tuple(str(value.item() if isinstance(value, np.generic) else value) for value in self.values)
+    @property
+    def of_one_kind(self) -> bool:
+        """Whether all labels are texts, or all are numbers, and so on."""
+        return len({kind for kind, _ in self._index}) == 1
 
     def place_of(self, argument: str, value: object) -> int:
         """The index of one value among the labels, which must be there."""
         place = int(self.places([value])[0])
-        if place == UNKNOWN:
-            raise InputError(f"`{argument}` must be one of the labels {listed(self.values)}, got {listed([value])}")
+        if place < 0:
+            raise InputError(
+                f"`{argument}` must be one of the labels {listed(self.values)}, got {listed([value])}"
+                f"{self.resemblance(value)}"
+            )
         return place
 
     def refuse(self, taken: Sequence[str], what: str) -> None:
@@ -83,37 +165,118 @@ class Labels:
             raise InputError(f"`labels` must not be {', '.join(taken)}, which are {what}, got {found!r}")
 
     def places(self, values: Sequence[object]) -> NDArray[np.int64]:
-        """The index of each value among the labels; `UNKNOWN` where it is none of them."""
-        index = {text: place for place, text in enumerate(self.texts)}
-        return np.fromiter((index.get(text_of(value), UNKNOWN) for value in values), np.int64, len(values))
+        """The index of each value among the labels; `MISSING` where there is none, `UNKNOWN` where it is no label."""
+        return np.fromiter((self._place(value) for value in values), np.int64, len(values))
 
     def order_of(self, name: str, others: Sequence[Hashable]) -> NDArray[np.int64]:
         """Where each label is among the others, which must be the same labels in any order."""
-        other = Labels(tuple(others))
-        missing = [value for value, text in zip(self.values, self.texts, strict=True) if text not in other.texts]
-        extra = [value for value, text in zip(other.values, other.texts, strict=True) if text not in self.texts]
+        other = Labels.read(others, self.values)
+        missing = [value for value, place in zip(self.values, other.places(self.values), strict=True) if place < 0]
+        extra = [value for value, place in zip(other.values, self.places(other.values), strict=True) if place < 0]
         if missing or extra:
             differences = [f"{listed(missing)} not in it"] * bool(missing) + [f"{listed(extra)} too many"] * bool(extra)
+            alike = next(filter(None, (self.resemblance(value) for value in extra)), "")
             raise InputError(
                 f"`{name}` must have one probability for each of the labels {listed(self.values)}, got "
-                f"{' and '.join(differences)}; give an outcome that cannot happen there the probability 0"
+                f"{' and '.join(differences)}{alike}; give an outcome that cannot happen there the probability 0, "
+                "and name the outcomes with `labels` where other columns have names like theirs"
             )
         return other.places(self.values)
 
     def scores(self, name: str, given: Any) -> NDArray[np.float64]:
         """One number for each label: from a mapping by label, or from a sequence in the order of the labels."""
-        if isinstance(given, dict) or hasattr(given, "keys"):
+        if isinstance(given, Mapping) or hasattr(given, "keys"):
             values = list(given.keys())
             order = self.places(values)
-            if (order == UNKNOWN).any() or len(set(order.tolist())) != len(self):
-                raise InputError(f"`{name}` must have a number for each of {listed(self.values)}, got {listed(values)}")
+            if (order < 0).any() or sorted(order.tolist()) != list(range(len(self))):
+                alike = next(filter(None, (self.resemblance(value) for value in values)), "")
+                raise InputError(
+                    f"`{name}` must have one number for each of {listed(self.values)}, got {listed(values)}{alike}"
+                )
             given = [given[values[place]] for place in np.argsort(order)]
         try:
             array = np.asarray(given, np.float64)
         except (TypeError, ValueError) as error:
-            raise InputError(f"`{name}` must hold numbers, got {given!r}") from error
+            raise InputError(f"`{name}` must hold numbers, got {_shortened(repr(given))}") from error
         if array.shape != (len(self),):
             raise InputError(f"`{name}` must have one number for each of {len(self)} labels, got shape {array.shape}")
         if not (np.abs(array) <= 1e100).all():
-            raise InputError(f"`{name}` must hold finite numbers within 1e100, got {array.tolist()}")
+            raise InputError(f"`{name}` must hold finite numbers within 1e100, got {_shortened(str(array.tolist()))}")
         return array
+
+    def resemblance(self, value: object) -> str:
+        """For a message about a value that is no label: which label it looks like, and what is different."""
+        if self._place(value) >= 0:
+            return ""
+        kind = _identity_or_refusal(value)[0]
+        for label in self.values:
+            if _looks(label) != _looks(value):
+                continue
+            own = identity(label)[0]
+            if own != kind:
+                return f"; {listed([label])} is a label, but a {own} never equals a {kind}"
+            both = listed([label, value]).partition(", ")
+            return f"; the label {both[0]} and {both[2]} differ in how they are written"
+        return ""
+
+    @cached_property
+    def _index(self) -> dict[tuple[str, Hashable], int]:
+        return {identity(value): place for place, value in enumerate(self.values)}
+
+    @cached_property
+    def _read(self) -> Callable[[Any], Hashable]:
+        return reader(self.values)
+
+    def _place(self, value: object) -> int:
+        if is_missing(value):
+            return MISSING
+        try:
+            return self._index.get(identity(self._read(value)), UNKNOWN)
+        except TypeError:  # unhashable
+            return UNKNOWN
+
+
+def _identity_or_refusal(value: object) -> tuple[str, Hashable]:
+    try:
+        return identity(value)
+    except TypeError as error:
+        raise InputError(f"a label must be a text, a number or another plain value, got {listed([value])}") from error
+
+
+def _name(value: object) -> str:
+    if isinstance(value, np.generic):
+        value = value.item()
+    return str.__str__(value) if isinstance(value, str) else _printed(value, str)
+
+
+def _printed(value: object, how: Callable[[object], str] = repr) -> str:
+    try:
+        return how(value)
+    except ValueError:  # thousands of digits, which Python does not print
+        return f"{hex(value)}" if isinstance(value, int) else object.__repr__(value)
+
+
+def _number(text: str) -> int | float | None:
+    if not _NUMERAL.fullmatch(text):
+        return None
+    try:
+        return int(text)
+    except ValueError:  # has a fraction, or thousands of digits
+        number = float(text)
+    return number if np.isfinite(number) else None
+
+
+def _boolean(text: str) -> bool | None:
+    return {"true": True, "false": False}.get(text.lower())
+
+
+def _looks(value: object) -> str:
+    """What is left of a label when case, spaces, signs that nobody sees and the spelling of numbers are forgotten."""
+    folded = unicodedata.normalize("NFKC", _name(value)).casefold()
+    bare = "".join(each for each in folded if unicodedata.category(each)[0] not in "ZC")
+    number = _number(bare)
+    return repr(float(number)) if isinstance(number, float) or (number is not None and abs(number) < 2**53) else bare
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 3]}..."

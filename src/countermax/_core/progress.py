@@ -5,6 +5,8 @@ from types import TracebackType
 from rich import progress as rich_progress
 from rich.console import Console
 
+from countermax._core.interruption import raise_if_stopped
+
 
 class ProgressBar:
     """A bar over work that is counted: how much is done, how fast, what was seen last, time left."""
@@ -58,7 +60,11 @@ class ProgressBar:
         self.update(self.done + count)
 
     def update(self, done: int | float, *, label: str | None = None, note: str | None = None) -> None:
-        """So much is done in all; a label or a note replaces the one that is shown."""
+        """So much is done in all; a label or a note replaces the one that is shown.
+
+        Everything that takes long comes by here, so that being asked to stop cannot be overheard.
+        """
+        raise_if_stopped()
         task = self._bar.tasks[self._task]
         speed = f"{(done - self._start) / task.elapsed:,.0f} {self._unit}/s" if task.elapsed and self._unit else ""
         shown = task.fields["note"] if note is None else note

@@ -3,34 +3,42 @@
 import gc
 import os
 import sys
-from typing import Annotated, NoReturn
+from typing import Any, NoReturn
 
-import typer
-
-from countermax._version import __version__
-from countermax.cli._ask import compare, demo
-from countermax.cli._learn import evaluate, train
-from countermax.cli._reproduce import reproduce
-from countermax.cli._tables import counterfactuals, transitions
-from countermax.cli._trajectories import evaluate_policy, explain
-
-app = typer.Typer(
-    help="Counterfactual reasoning about categorical outcomes, exactly.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+from countermax._core.interruption import ignore_signals, listen, stop_status, was_asked_to_stop
 
 
 def main() -> NoReturn:
     """Entry point of the `countermax` command."""
+    listen(_clean_up)  # before anything is loaded that takes longer than a person takes to press Ctrl-C
+    from countermax.cli._faults import report
+    from countermax.cli._streams import prepare_streams
+
     gc.set_threshold(100_000, 50, 100)  # imports and traces make many objects and hardly any garbage
+    prepare_streams()
+    status: str | int | None = 0
     try:
-        app()
+        from countermax.cli._app import app
+
+        app(_debug_first(sys.argv[1:]))
     except SystemExit as done:
-        _leave(done.code)
-    _leave(0)
+        status = done.code
+    except BaseException as error:  # outside of a command; within one it has been told already
+        status = report(error)
+    _leave(status)
+
+
+def _clean_up() -> None:
+    from countermax._core.files import remove_unfinished
+
+    remove_unfinished()
+
+
+def _debug_first(arguments: list[str]) -> list[str]:
+    """`--debug` belongs before the command, and is typed behind it once something has gone wrong."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    rest = [each for place, each in enumerate(arguments) if each != "--debug" or place > end]
+    return rest if len(rest) == len(arguments) else ["--debug", *rest]
 
 
 def _leave(code: str | int | None) -> NoReturn:
@@ -38,43 +46,25 @@ def _leave(code: str | int | None) -> NoReturn:
 
     Nothing is lost by it. What commands write is closed when they return, and what they print is flushed here.
     """
-    if isinstance(code, str):
-        sys.stderr.write(f"{code}\n")
-    status = code if isinstance(code, int) else int(code is not None)
+    ignore_signals()
     try:
         sys.stdout.flush()
+    except SystemExit as failed:
+        code = code or failed.code
+    status = code if isinstance(code, int) else int(code is not None)
+    try:
+        if isinstance(code, str):
+            sys.stderr.write(f"{code}\n")
         sys.stderr.flush()
-    except OSError:  # whoever read the output has gone
+    except SystemExit:
         status = status or 1
-    os._exit(status)
+    os._exit(stop_status() if was_asked_to_stop() else status)
 
 
-def _version(wanted: bool) -> bool:
-    if wanted:
-        typer.echo(f"countermax {__version__}")
-        raise typer.Exit
-    return wanted
+def __getattr__(name: str) -> Any:
+    """`app` loads Typer: half of what it takes to start, during which signals would find nobody listening."""
+    if name == "app":
+        from countermax.cli._app import app
 
-
-@app.callback()
-def _root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
-    ] = False,
-) -> None:
-    del version
-
-
-_COMMANDS = (
-    compare,
-    demo,
-    counterfactuals,
-    transitions,
-    evaluate_policy,
-    explain,
-    train,
-    evaluate,
-    reproduce,
-)
-for _command in _COMMANDS:
-    app.command()(_command)
+        return app
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

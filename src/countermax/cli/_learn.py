@@ -5,7 +5,10 @@ from typing import Annotated
 
 import typer
 
-from countermax.cli._shared import deliver, one_line_errors, show
+from countermax.cli._shared import Overwrite, check_outputs, deliver, one_line_errors, show
+
+_EVALUATION = ("evaluation.csv", "evaluation.md", "losses.png")
+_RUN = ("coupling-*.npz", "checkpoint.npz", "run.json", "curves.png", *_EVALUATION)
 
 
 @one_line_errors
@@ -14,15 +17,19 @@ def train(
     out: Annotated[Path, typer.Option(help="The folder for couplings, history, evaluation and curves.")] = Path(
         "countermax-run"
     ),
+    overwrite: Overwrite = False,
 ) -> None:
     """Learn a coupling as a TOML file says; call again to resume after an interruption.
 
     Example: in section task, pairs = "independent" and num_outcomes = 10; in section recipe, gadget = "gadget-2".
     """
+    from countermax._core.interruption import unwinding
     from countermax.learning import TrainingError, read_config, train_run
 
+    check_outputs({}, [config], overwrite=overwrite, folder=out, names=_RUN)
     try:
-        run = train_run(read_config(config), out)
+        with unwinding():
+            run = train_run(read_config(config), out)
     except TrainingError as error:
         typer.echo(f"countermax: {error}", err=True)
         raise typer.Exit(1) from error
@@ -37,11 +44,13 @@ def evaluate(
     num_pairs: Annotated[int, typer.Option(min=1, help="How many held-out pairs.")] = 1000,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a listing.")] = False,
     out: Annotated[Path | None, typer.Option(help="Also write evaluation and picture into this folder.")] = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Compare stored couplings with the fixed ones and with the optimum, on the same held-out pairs."""
     from countermax._core.files import writable_folder
     from countermax.learning import evaluate_run, read_config, write_evaluation
 
+    check_outputs({}, [config, *(couplings or [])], overwrite=overwrite, folder=out, names=_EVALUATION)
     result = evaluate_run(read_config(config), couplings or [], num_pairs)
     if out is not None:
         write_evaluation(result, writable_folder(out))

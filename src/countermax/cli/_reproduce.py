@@ -1,14 +1,16 @@
-"""The command that computes the paper's experiments again: `reproduce` and, within it, `plot`."""
+"""The command that computes the paper's experiments again: `reproduce` and, within it, `plot` and `seal`."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from countermax.cli._shared import one_line_errors, show
+from countermax.cli._faults import complain
+from countermax.cli._shared import Overwrite, one_line_errors, show
 
 _ALL = "all"
 _PLOT = "plot"
+_SEAL = "seal"
 _SYNTHETIC = ("maximality", "table1", "couplings")
 _NAMES = (*_SYNTHETIC, "sepsis", "trajectories")
 
@@ -16,9 +18,15 @@ _NAMES = (*_SYNTHETIC, "sepsis", "trajectories")
 @one_line_errors
 def reproduce(
     experiment: Annotated[
-        str, typer.Argument(help=f"{', '.join(_NAMES)}; {_ALL} for the first three; or {_PLOT} to draw again.")
+        str,
+        typer.Argument(
+            help=f"{', '.join(_NAMES)}; {_ALL} for the first three; {_PLOT} to draw again; {_SEAL} to add checksums to "
+            "results of a release that wrote none."
+        ),
     ],
-    folder: Annotated[Path | None, typer.Argument(help=f"With {_PLOT}: the folder of stored results.")] = None,
+    folder: Annotated[
+        Path | None, typer.Argument(help=f"With {_PLOT} and {_SEAL}: the folder of stored results.")
+    ] = None,
     preset: Annotated[
         str, typer.Option(help="quick: minutes; published: the paper's settings and objective; best: ours.")
     ] = "quick",
@@ -31,6 +39,7 @@ def reproduce(
     as_published: Annotated[
         bool, typer.Option("--as-published", help="With sepsis: the published pipeline, flaws included.")
     ] = False,
+    overwrite: Overwrite = False,
 ) -> None:
     """Compute the paper's experiments again; a second call resumes where the first one stopped.
 
@@ -38,31 +47,40 @@ def reproduce(
     countermax reproduce plot results
     """
     from countermax._core.errors import InputError
-    from countermax.experiments import Interrupted, redraw, reproduce
+    from countermax._core.interruption import stop_status, unwinding
+    from countermax.experiments import Interrupted, redraw, reproduce, seal
 
-    if experiment == _PLOT:
+    if experiment in (_PLOT, _SEAL):
         if folder is None:
-            raise InputError("name the folder of results to draw, for instance: countermax reproduce plot results")
-        _tell(redraw(folder), folder)
+            raise InputError(f"name the folder of results, for instance: countermax reproduce {experiment} results")
+        if experiment == _PLOT:
+            _tell(redraw(folder, overwrite=overwrite), folder)
+        else:
+            show(f"sealed: {len(seal(folder))} files in {folder}; all others had their checksums")
         return
     if folder is not None:
-        raise InputError(f"{folder} was not expected: only {_PLOT} takes a folder; use --out to say where results go")
+        raise InputError(
+            f"{folder} was not expected: only {_PLOT} and {_SEAL} take a folder; use --out to say where results go"
+        )
     if as_published and experiment != "sepsis":
         raise InputError(f"--as-published is for sepsis, got {experiment}")
     target = Path("countermax-results") / preset if out is None else out
     names = list(_SYNTHETIC) if experiment == _ALL else ["sepsis-as-published" if as_published else experiment]
     try:
-        written = reproduce(names, target, preset=preset, seeds=seeds, jobs=jobs, train_only=train_only)
+        with unwinding():
+            written = reproduce(
+                names, target, preset=preset, seeds=seeds, jobs=jobs, train_only=train_only, overwrite=overwrite
+            )
     except Interrupted as error:
-        typer.echo(f"countermax: {error}", err=True)
-        raise typer.Exit(130) from error
+        complain(str(error))
+        raise typer.Exit(stop_status()) from error
     _tell(written, target)
 
 
 def _tell(written: list[Path], folder: Path) -> None:
     for path in written:
         if path.suffix == ".md":
-            show(f"\n{path.stem}\n{path.read_text()}")
+            show(f"\n{path.stem}\n{path.read_text('utf-8')}")
     if written:
         show(f"written: {len(written)} files; open {folder / 'index.html'} in a browser")
     else:

@@ -1,12 +1,17 @@
-"""What every command needs: errors in one line, numbers from text, printing."""
+"""What every command needs: errors in one line, numbers from text, outputs that destroy nothing, printing."""
 
-import csv
 import functools
-from collections.abc import Callable, Mapping
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
 
 import typer
+
+from countermax._core.interruption import raise_if_stopped
+from countermax.cli._faults import complain, report
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,23 +24,30 @@ WORDS_WITHOUT_SCORE = ("gumbel-max", "inverse-cdf", "maximal", "independent")
 COUPLING_WORDS = ("gumbel-max", "inverse-cdf", "inverse-cdf-by-score", "maximal", "independent", "optimal")
 """`countermax.couplings.NAMES`, written out because help must not load JAX."""
 
+Overwrite = Annotated[
+    bool,
+    typer.Option("--overwrite", help="Replace outputs even where they are read too, or are files of another kind."),
+]
+
+_WORD = re.compile(r'\s*+(?:"((?:[^"]|"")*)"\s*|([^",][^,]*|))(,|\Z)')
+_LONGEST_SHOWN = 40
+
 
 def one_line_errors(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
-    """Turns bad input into one line on standard error and exit code 2."""
+    """Turns bad input into one line on standard error and exit code 2, anything unexpected into one and exit code 1."""
 
     @functools.wraps(command)
     def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
         try:
-            _prepare()
-            command(*args, **kwargs)
-        except (ValueError, OSError, ImportError) as error:
-            from countermax._core.errors import InputError
-
-            missing_extra = isinstance(error, ImportError) and "pip install" in str(error)
-            if isinstance(error, BrokenPipeError) or not (isinstance(error, InputError | OSError) or missing_extra):
-                raise
-            typer.echo(f"countermax: {' '.join(str(error).split())}", err=True)
-            raise typer.Exit(2) from error
+            with warnings.catch_warnings():
+                warnings.showwarning = lambda message, *_, **__: complain(str(message))
+                _prepare()
+                command(*args, **kwargs)
+                raise_if_stopped()
+        except (typer.Exit, typer.Abort, typer.BadParameter):
+            raise
+        except (Exception, KeyboardInterrupt) as error:
+            raise typer.Exit(report(error)) from error
 
     return wrapped
 
@@ -48,14 +60,25 @@ def numbers(option: str, text: str) -> list[float]:
         try:
             return float(part)
         except ValueError as error:
-            raise InputError(f"{option} must be numbers separated by commas, got {part.strip()!r}") from error
+            raise InputError(f"{option} must be numbers separated by commas, got {_shown(part.strip())}") from error
 
     return [number(part) for part in text.split(",")]
 
 
 def words(text: str) -> list[str]:
-    """Words separated by commas; one in double quotes may contain commas."""
-    return [word.strip() for word in next(csv.reader([text], skipinitialspace=True))]
+    """Words separated by commas; one in double quotes may contain commas, and quotes written twice."""
+    from countermax._core.errors import InputError
+
+    found: list[str] = []
+    place, comma = 0, "," if text.strip() else ""
+    while comma:
+        match = _WORD.match(text, place)
+        if match is None:
+            raise InputError(f"quotes must go around a whole word, got {_shown(text[place:])}")
+        quoted, plain, comma = match.groups()
+        found.append(plain.strip() if quoted is None else quoted.replace('""', '"').strip())
+        place = match.end()
+    return found
 
 
 def show(what: Any) -> None:
@@ -63,6 +86,34 @@ def show(what: Any) -> None:
     from countermax._core.console import show as print_it
 
     print_it(what)
+
+
+def check_outputs(
+    outputs: Mapping[str, Path | None],
+    reads: Iterable[str | Path] = (),
+    *,
+    overwrite: bool,
+    pages: Iterable[str] = (),
+    folder: Path | None = None,
+    names: Iterable[str] = (),
+) -> None:
+    """Refuses, before any work is done, outputs that would destroy something.
+
+    Args:
+        outputs: Files to write, by option.
+        reads: Files that are read; names of couplings among them do no harm.
+        overwrite: Whether the person insists.
+        pages: Options that write a page, whatever its name ends in.
+        folder: The folder that `names` are written into.
+        names: Names of files there, with wildcards.
+    """
+    from countermax._core.outputs import PAGE, Output, kind_of, outputs_in
+    from countermax._core.outputs import check_outputs as check
+
+    wanted = [
+        Output(option, path, PAGE if option in pages else kind_of(path)) for option, path in outputs.items() if path
+    ]
+    check([*wanted, *(outputs_in(folder, names) if folder is not None else ())], reads, overwrite=overwrite)
 
 
 def deliver(
@@ -85,12 +136,13 @@ def deliver(
     from countermax import plotting
     from countermax._core.files import write_atomically
 
-    for path, draw in pictures.items():
-        write_atomically(path, plotting.picture(draw(), path.suffix.lower()))
+    drawn = {path: plotting.picture(draw(), path.suffix.lower()) for path, draw in pictures.items()}
+    for path, picture in drawn.items():
+        write_atomically(path, picture)
     for path, write in (files or {}).items():
         write(path)
     if json:
-        typer.echo(result.to_json())
+        sys.stdout.write(f"{result.to_json()}\n")
         return
     show(result if shown is None else shown)
     for path in (*pictures, *(files or {})):
@@ -104,6 +156,10 @@ def checked_target(path: Path | None) -> Path | None:
     from countermax import plotting
 
     return plotting.checked_format(path)
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}...")
 
 
 def _prepare() -> None:

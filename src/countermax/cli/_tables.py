@@ -6,7 +6,17 @@ from typing import Annotated, Any
 
 import typer
 
-from countermax.cli._shared import COUPLING_WORDS, checked_target, deliver, numbers, one_line_errors, show, words
+from countermax.cli._shared import (
+    COUPLING_WORDS,
+    Overwrite,
+    check_outputs,
+    checked_target,
+    deliver,
+    numbers,
+    one_line_errors,
+    show,
+    words,
+)
 
 Data = Annotated[Path, typer.Argument(help="A table: .csv, .parquet or .jsonl (a JSON object in each line).")]
 Outcome = Annotated[str, typer.Option(help="The column with the outcomes that were seen.")]
@@ -45,6 +55,7 @@ def counterfactuals(
     errors: Errors = "raise",
     tolerance: Annotated[float, typer.Option(help="How wide bounds may be for the coupling not to matter.")] = 0.05,
     prefix: Annotated[str, typer.Option(help="What the names of new columns begin with.")] = "counterfactual_",
+    overwrite: Overwrite = False,
 ) -> None:
     """Write a table with each row's exact counterfactual probabilities, most likely outcome, bounds and a flag.
 
@@ -52,6 +63,7 @@ def counterfactuals(
     """
     from countermax.tables import counterfactuals_file
 
+    check_outputs({"--out": out}, [data, coupling], overwrite=overwrite)
     count = counterfactuals_file(
         data,
         out,
@@ -59,7 +71,7 @@ def counterfactuals(
         factual=_columns(factual),
         counterfactual=_columns(counterfactual),
         coupling=coupling,
-        labels=None if labels is None else words(labels),
+        labels=_labels(labels),
         score=_score(score),
         bounds=bounds,
         normalise=normalise,
@@ -89,6 +101,7 @@ def transitions(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Also write the cells: .csv, .parquet, .jsonl.")
     ] = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Of those with each outcome, count how many would have had which: exact, with bounds over all couplings.
 
@@ -96,22 +109,24 @@ def transitions(
 
     Example: countermax transitions customers.parquet --outcome status --factual p_ --counterfactual q_ --plot flows.png
     """
+    from countermax._core.seeds import as_seed
     from countermax.tables import transitions_file, write_table
 
     picture = checked_target(plot)
+    check_outputs({"--plot": picture, "--out": out}, [data, coupling], overwrite=overwrite)
     result = transitions_file(
         data,
         outcome=outcome,
         factual=_columns(factual),
         counterfactual=_columns(counterfactual),
         coupling=coupling,
-        labels=None if labels is None else words(labels),
+        labels=_labels(labels),
         score=_score(score),
         normalise=normalise,
         errors=errors,
         num_resamples=resamples,
         level=level,
-        seed=seed,
+        seed=as_seed("--seed", seed),
     )
     deliver(
         result,
@@ -121,10 +136,17 @@ def transitions(
     )
 
 
+def _labels(text: str | None) -> list[str] | None:
+    """Labels that are read as the type of the outcome's column."""
+    from countermax._core.labels import Written
+
+    return None if text is None else [Written(word) for word in words(text)]
+
+
 def _columns(text: str) -> str | list[str] | dict[str, str]:
     """The beginning of names, names, or names by label."""
     parts = words(text)
-    if "=" in text:
+    if "=" in text and not (len(parts) == 1 and text.endswith("=")):  # names may begin with P(X=
         return _by_label(parts, str)
     return parts if len(parts) > 1 else text
 
@@ -139,9 +161,14 @@ def _score(text: str | None) -> Any:
 
 def _by_label(parts: list[str], read: Callable[[str], Any]) -> dict[str, Any]:
     from countermax._core.errors import InputError
+    from countermax._core.labels import Written
 
     pairs = [word.partition("=") for word in parts]
     for label, equals, _ in pairs:
         if not (label and equals):
             raise InputError(f"must be label=value,label=value,..., got {','.join(parts)!r}")
-    return {label.strip(): read(value.strip()) for label, _, value in pairs}
+    labels = [label.strip() for label, _, _ in pairs]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise InputError(f"each label must be given once, got {label!r} twice in {','.join(parts)!r}")
+    return {Written(label): read(value.strip()) for label, (_, _, value) in zip(labels, pairs, strict=True)}

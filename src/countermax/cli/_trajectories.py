@@ -5,7 +5,15 @@ from typing import Annotated
 
 import typer
 
-from countermax.cli._shared import WORDS_WITHOUT_SCORE, checked_target, deliver, one_line_errors, words
+from countermax.cli._shared import (
+    WORDS_WITHOUT_SCORE,
+    Overwrite,
+    check_outputs,
+    checked_target,
+    deliver,
+    one_line_errors,
+    words,
+)
 
 _LOG = typer.Argument(help="Steps, CSV or Parquet: episode, step, state, action, next_state, reward.")
 _POLICY = typer.Option(help="The other policy, CSV or Parquet: state, action and, unless it is certain, probability.")
@@ -25,6 +33,7 @@ def evaluate_policy(
     seed: Annotated[int, typer.Option(help="Seed of the resamples.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the estimates into this file (.png, .pdf, .svg).")] = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Estimate what a policy is worth from the log of another one, in every common way.
 
@@ -33,9 +42,13 @@ def evaluate_policy(
     import jax
 
     from countermax import mdp
+    from countermax._core.seeds import as_seed
     from countermax.couplings import as_couplings
 
-    target, chosen = checked_target(plot), as_couplings(words(couplings))
+    key = jax.random.key(as_seed("--seed", seed))
+    target = checked_target(plot)
+    check_outputs({"--plot": target}, [log, policy, *words(couplings)], overwrite=overwrite)
+    chosen = as_couplings(words(couplings))
     read = mdp.read_log_and_policy(log, policy)
     result = mdp.evaluate_policy(
         read.log,
@@ -44,7 +57,7 @@ def evaluate_policy(
         horizon=horizon,
         discount=discount,
         num_resamples=resamples,
-        key=jax.random.key(seed),
+        key=key,
     )
     deliver(result, json=json, pictures={} if target is None else {target: result.plot})
 
@@ -60,9 +73,11 @@ def explain(
     most: Annotated[int, typer.Option(help="How many episodes of the ranking to show.")] = 20,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     plot: Annotated[
-        Path | None, typer.Option(help="Draw the story, or the ranking, into this file (.png, .pdf, .svg).")
+        Path | None,
+        typer.Option(help="Draw the story (without --episode the ranking) into this file (.png, .pdf, .svg)."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the story as a self-contained page (.html).")] = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Tell one episode's story under another policy; or rank all of them by what the policy would have added.
 
@@ -72,12 +87,18 @@ def explain(
     """
     from countermax import mdp
     from countermax._core.errors import InputError
+    from countermax._core.labels import Written
     from countermax.couplings import as_couplings
     from countermax.mdp.policies import restricted
 
+    if most < 1:
+        raise InputError(f"--most must be at least 1, got {most}")
     if episode is None and out is not None:
         raise InputError("--out must have an --episode beside it: a page tells one story")
-    target, chosen = checked_target(plot), as_couplings(words(couplings))
+    target = checked_target(plot)
+    reads: list[str | Path] = [log, policy, *words(couplings)]
+    check_outputs({"--plot": target, "--out": out}, reads, overwrite=overwrite, pages=["--out"])
+    chosen = as_couplings(words(couplings))
     read = mdp.read_log_and_policy(log, policy)
     model = mdp.estimate(read.log)
     wanted, _ = restricted(model, read.policy)
@@ -85,8 +106,11 @@ def explain(
         ranking = mdp.rank_episodes(model, read.log, wanted, couplings=chosen, horizon=horizon, discount=discount)
         pictures = {} if target is None else {target: lambda: ranking.plot(most)}
         deliver(ranking, json=json, pictures=pictures, shown=ranking.listing(most))
+        if target is not None:
+            typer.echo(f"{target} shows the ranking; with --episode it would show one story", err=True)
         return
-    story = mdp.explain(model, read.log, episode, wanted, couplings=chosen, horizon=horizon, discount=discount)
+    name = Written(episode)
+    story = mdp.explain(model, read.log, name, wanted, couplings=chosen, horizon=horizon, discount=discount)
     deliver(
         story,
         json=json,

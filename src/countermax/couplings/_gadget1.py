@@ -10,6 +10,7 @@ from jaxtyping import Array, DTypeLike, Float, PRNGKeyArray
 
 from countermax import race
 from countermax._core.errors import InputError
+from countermax._core.memory import check_memory
 from countermax._core.quantities import as_count
 from countermax._core.types import Joint, LogProbs, Outcome, Probs
 from countermax.couplings._base import AbstractArgmaxSampler, AbstractCoupling
@@ -135,6 +136,11 @@ class Gadget1(AbstractArgmaxSampler[SquareNoise], AbstractCoupling):
         return self._rows(log_p, log_q)[x]
 
     def _rows(self, log_p: LogProbs, log_q: LogProbs) -> Float[Array, "k k"]:
+        check_memory(
+            f"the law of a Gadget1 of {self.size} outcomes, with numbers for each cell and column,",
+            4.0 * self.size**3 * log_p.dtype.itemsize,
+            "use a Gadget2",
+        )
         # In the other world cell (a, b) is outcome b's cell a.
         cells = (log_q[:, None] + self._split(log_q, other_world=True)).T
         return race.rows_of_cells(log_p, self._split(log_p, other_world=False), cells)

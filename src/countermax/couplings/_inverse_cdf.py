@@ -1,7 +1,7 @@
 """Inverse CDF: line the outcomes up in some order and let one uniform number point at them."""
 
 from collections.abc import Sequence
-from typing import final
+from typing import ClassVar, final
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +24,7 @@ class InverseCDF(AbstractMechanism[UniformNoise], AbstractCoupling):
     order, so the order is the whole assumption.
     """
 
+    _drawn_from: ClassVar[str] = "uniform"
     order: Int[Array, " k"] | None
 
     def __init__(self, order: Int[ArrayLike, " k"] | Sequence[int] | None = None):

@@ -101,7 +101,7 @@ def as_couplings(
     """
     if isinstance(couplings, str | Path):
         couplings = [couplings]
-    given = couplings if isinstance(couplings, Mapping) else _by_own_name(list(couplings), {*_ORDER, *NAMES, *reserved})
+    given = couplings if isinstance(couplings, Mapping) else _by_own_name(list(couplings), reserved)
     if not given:
         raise InputError("`couplings` must name at least one coupling, got none")
     return {
@@ -116,20 +116,19 @@ def as_couplings(
     }
 
 
-def _by_own_name(couplings: list[str | Path], reserved: set[str]) -> Mapping[str, str | Path]:
+def _by_own_name(couplings: list[str | Path], reserved: Iterable[str]) -> Mapping[str, str | Path]:
     words = [str(each) for each in couplings]
-    twice = next((word for word in words if words.count(word) > 1), None)
+    names = [name_of(each) for each in couplings]
+    taken = {name.lower() for name in (*reserved, *_ORDER, *NAMES)}
+
+    def alone(name: str) -> bool:
+        return names.count(name) == 1 and name.lower() not in taken and name not in words
+
+    own = [name if word in _NAME_OF or alone(name) else word for word, name in zip(words, names, strict=True)]
+    twice = next((word for word, name in zip(words, own, strict=True) if own.count(name) > 1), None)
     if twice is not None:
         raise InputError(f"`couplings` must differ from each other, got {twice!r} more than once")
-    named: dict[str, str | Path] = {}
-    stems = [name_of(each) for each in couplings]
-    for word, stem, each in zip(words, stems, couplings, strict=True):
-        is_fixed = _NAME_OF.get(word, word) in _ORDER
-        is_free = stem not in reserved and stems.count(stem) == 1 and (stem == word or stem not in words)
-        named[stem if is_fixed or is_free else word] = each
-    if len(named) < len(couplings):
-        raise InputError(f"`couplings` must differ from each other, but two of {', '.join(words)} are the same one")
-    return named
+    return dict(zip(own, couplings, strict=True))
 
 
 def _least_variance(score: NDArray[np.floating], other: NDArray[np.floating]) -> AbstractCoupling:

@@ -3,6 +3,7 @@
 from countermax.experiments._registry import EXPERIMENTS as EXPERIMENTS
 from countermax.experiments._registry import redraw as redraw
 from countermax.experiments._registry import reproduce as reproduce
+from countermax.experiments._registry import seal as seal
 from countermax.experiments.engine import Interrupted as Interrupted
 from countermax.experiments.sepsis import sepsis_queries as sepsis_queries
 from countermax.experiments.trajectories import cautious_policy as cautious_policy

@@ -9,6 +9,7 @@ import numpy as np
 
 from countermax._core.errors import InputError
 from countermax._core.extras import import_gymnasium
+from countermax._core.seeds import as_seed
 from countermax.mdp.processes import sepsis
 
 gymnasium = import_gymnasium()
@@ -57,15 +58,17 @@ class SepsisEnv(_Env):
             else gymnasium.spaces.MultiDiscrete(sepsis.OBSERVED.sizes)
         )
         self._state: int | None = None
+        # Of each kind of patient by itself, so that one can be asked for who would never come.
+        self._starts = np.stack([sepsis.start(float(kind)).reshape(2, -1)[kind] for kind in (0, 1)])
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Admits a new patient.
 
         Args:
-            seed: Seed of the random stream; None continues the one there is.
+            seed: Seed of the random stream, from 0 to 2**32 - 1; None continues the one there is.
             options: `diabetic` fixes whether the patient is; `state`, an observed index, fixes the rest.
         """
-        super().reset(seed=seed)
+        super().reset(seed=None if seed is None else as_seed("seed", seed))
         start = self._start(options or {})
         self._state = int(self.np_random.choice(len(start), p=start))
         return self._observed(), self._info()
@@ -86,7 +89,7 @@ class SepsisEnv(_Env):
         """The patient in words."""
         if self.render_mode != "ansi" or self._state is None or self.mdp.state_names is None:
             return None
-        return self.mdp.state_names[self._state]
+        return str(self.mdp.state_names[self._state])
 
     def _observed(self) -> Any:
         assert self._state is not None
@@ -102,15 +105,18 @@ class SepsisEnv(_Env):
         unknown = [name for name in options if name not in _OPTIONS]
         if unknown:
             raise InputError(f"`options` must be among {', '.join(_OPTIONS)}, got {', '.join(unknown)}")
-        start = self.mdp.start.reshape(2, -1)
-        shares = start.sum(axis=1) if options.get("diabetic") is None else np.eye(2)[int(bool(options["diabetic"]))]
-        if options.get("state") is not None:
-            state = int(options["state"])
+        diabetic, state = (options.get(name) for name in _OPTIONS[::-1])
+        if diabetic is not None and not isinstance(diabetic, bool | np.bool_):
+            raise InputError(f"`diabetic` must be True or False, got {diabetic!r}")
+        shares = self.mdp.start.reshape(2, -1).sum(axis=1) if diabetic is None else np.eye(2)[int(diabetic)]
+        start = self._starts
+        if state is not None:
+            if not np.issubdtype(np.asarray(state).dtype, np.integer) or np.ndim(state) != 0:
+                raise InputError(f"`state` must be an observed index, got {state!r}")
             if not 0 <= state < sepsis.OBSERVED.count or self.mdp.absorbing[state]:
                 raise InputError(f"`state` must be an observed index in which an episode continues, got {state}")
-            start = np.tile(np.eye(sepsis.OBSERVED.count)[state], (2, 1))
-        weighted = start * (shares / start.sum(axis=1))[:, None]
-        return weighted.ravel()
+            start = np.tile(np.eye(sepsis.OBSERVED.count)[int(state)], (2, 1))
+        return (start * shares[:, None]).ravel()
 
 
 gymnasium.register(

@@ -1,5 +1,6 @@
-"""Arrays as people write them down: their types, and the checks that all of them share."""
+"""Arrays and numbers as people write them down: their types, and the checks that all of them share."""
 
+import operator
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -8,6 +9,7 @@ from jaxtyping import ArrayLike
 from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
+from countermax._core.memory import check_memory
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
@@ -15,42 +17,87 @@ Values: TypeAlias = ArrayLike | Sequence[Any]
 """An array as people write it down: an array, a number, a list, a list of lists."""
 
 SUM_TOLERANCE = 1e-6
+MOST_REWARD = 1e100
+"""Squares of sums of such rewards are still finite."""
+
+_MOST_STEPS = 10**6  # a recursion takes at least microseconds for each step
+_MOST_WHOLE = 2**62
+_MOST_SHOWN = 60  # characters of a value in a message
 
 
 def as_floats(name: str, values: Values) -> Floats:
-    """Numbers in double precision."""
+    """Numbers in double precision; text is not read as numbers."""
+    array = _as_array(name, values, "numbers")
     try:
-        return np.asarray(values, np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"`{name}` must hold numbers, got {str(values)[:60]!r}") from error
+        if array.dtype == object and not any(each is None or isinstance(each, str | bytes) for each in array.flat):
+            array = array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"`{name}` must hold numbers, got {shortened(values)}") from error
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"`{name}` must hold numbers, got {shortened(values)}")
+    return array.astype(np.float64)
+
+
+def as_finite(name: str, values: Values) -> Floats:
+    """Numbers that are neither infinite nor missing; the first other one is named with its place."""
+    array = as_floats(name, values)
+    bad = ~np.isfinite(array)
+    if bad.any():
+        place = int(bad.argmax())
+        raise InputError(f"`{name}` must hold finite numbers, got {array.ravel()[place]:g} at entry {place}")
+    return array
+
+
+def as_integers(name: str, values: Values) -> Ints:
+    """Integers; other numbers are refused, not rounded."""
+    array = _as_array(name, values, "integers")
+    if array.size and not np.issubdtype(array.dtype, np.integer):
+        raise InputError(f"`{name}` must hold integers, got {array.dtype}")
+    if array.dtype == np.uint64 and (array > np.iinfo(np.int64).max).any():
+        raise InputError(f"`{name}` must hold integers below 2**63, got {array.max()}")
+    return array.astype(np.int64)
 
 
 def as_indices(name: str, values: Values, size: int) -> Ints:
     """Integers in 0..size-1; the first other one is named with its place."""
-    array = np.asarray(values)
-    if array.size and not np.issubdtype(array.dtype, np.integer):
-        raise InputError(f"`{name}` must hold integers, got {array.dtype}")
+    array = as_integers(name, values)
     bad = (array < 0) | (array >= size)
     if bad.any():
         place = int(bad.argmax())
         raise InputError(f"`{name}` must lie in 0..{size - 1}, got {array.ravel()[place]} at entry {place}")
-    return array.astype(np.int64)
+    return array
+
+
+def as_index(name: str, value: Any, size: int) -> int:
+    """One integer in 0..size-1."""
+    index = as_indices(name, value, size)
+    if index.ndim != 0:
+        raise InputError(f"`{name}` must be one index, got shape {index.shape}")
+    return int(index)
 
 
 def as_counts(counts: Values) -> Ints:
     """Whole numbers that are not negative."""
     array = as_floats("counts", counts)
-    bad = ~(array >= 0) | (array != np.floor(array))
+    bad = ~((array >= 0) & (array <= 2**53)) | (array != np.floor(array))
     if bad.any():
         raise InputError(f"`counts` must hold whole numbers, got {array.ravel()[bad.argmax()]:g}")
     return array.astype(np.int64)
+
+
+def as_booleans(name: str, values: Values) -> NDArray[np.bool_]:
+    """Truth values; numbers are not taken for them."""
+    array = _as_array(name, values, "booleans")
+    if array.dtype != bool:
+        raise InputError(f"`{name}` must hold booleans, got {array.dtype}")
+    return array
 
 
 def as_mask(name: str, states: Values | None, size: int) -> NDArray[np.bool_]:
     """A mask over states, from a mask or from indices."""
     if states is None:
         return np.zeros(size, bool)
-    array = np.asarray(states)
+    array = _as_array(name, states, "states, or whether each is one")
     if array.dtype == bool:
         if array.shape != (size,):
             raise InputError(f"`{name}` must mark each of {size} states, got shape {array.shape}")
@@ -62,9 +109,9 @@ def as_mask(name: str, states: Values | None, size: int) -> NDArray[np.bool_]:
 
 def as_start(start: Values, num_states: int) -> Floats:
     """A distribution of first states, from one or from a single state's index."""
-    array = np.asarray(start)
+    array = _as_array("start", start, "probabilities, or one state")
     if array.ndim == 0 and np.issubdtype(array.dtype, np.integer):
-        return np.eye(num_states)[as_indices("start", array, num_states)]
+        return one_hot(as_index("start", array, num_states), num_states)
     probs = as_floats("start", start)
     if probs.shape != (num_states,):
         raise InputError(f"`start` must have one probability for each of {num_states} states, got shape {probs.shape}")
@@ -72,36 +119,79 @@ def as_start(start: Values, num_states: int) -> Floats:
     if bad.any():
         state = int(bad.argmax())
         raise InputError(f"`start` must be finite and not negative, got {probs[state]:g} for state {state}")
-    if not abs(probs.sum() - 1) <= SUM_TOLERANCE:
-        raise InputError(f"`start` must sum to one, got {probs.sum():.6g}")
-    return probs / probs.sum()
+    with np.errstate(over="ignore"):  # told below, in words
+        total = probs.sum()
+    if not abs(total - 1) <= SUM_TOLERANCE:
+        raise InputError(f"`start` must sum to one, got {total:.6g}")
+    return probs / total
 
 
-def as_horizon(horizon: int) -> int:
+def one_hot(place: int, size: int) -> Floats:
+    """A row of an identity matrix, without the matrix."""
+    row = np.zeros(size)
+    row[place] = 1
+    return row
+
+
+def as_whole(name: str, value: Any, *, least: int, most: int | None = None) -> int:
+    """A whole number that is not too small, nor too large."""
+    limits = f"be at least {least}" if most is None else f"lie in {least}..{most}"
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise InputError(f"`{name}` must be a whole number and {limits}, got {shortened(value)}") from None
+    if isinstance(value, bool) or not least <= number <= (_MOST_WHOLE if most is None else most):
+        raise InputError(f"`{name}` must {limits}, got {shortened(value)}")
+    return number
+
+
+def as_horizon(horizon: int, *, least: int = 0) -> int:
     """A number of steps."""
-    if horizon < 0:
-        raise InputError(f"`horizon` must not be negative, got {horizon}")
-    return horizon
+    return as_whole("horizon", horizon, least=least, most=_MOST_STEPS)
+
+
+def as_number(name: str, value: Any, low: int | float, high: int | float) -> float:
+    """A number within limits."""
+    number = as_floats(name, value)
+    if number.ndim != 0 or not low <= number <= high:
+        raise InputError(f"`{name}` must lie in [{low:g}, {high:g}], got {shortened(value)}")
+    return float(number)
 
 
 def checked_discount(discount: float) -> float:
     """A factor by which rewards lose worth with time."""
-    if not 0 <= discount <= 1:
-        raise InputError(f"`discount` must lie in [0, 1], got {discount}")
-    return float(discount)
+    return as_number("discount", discount, 0, 1)
 
 
-def check_names(argument: str, names: Sequence[str] | None, size: int) -> None:
-    """Refuses names that are not one for each, or not all different."""
-    if names is not None and (len(names) != size or len(set(names)) != size):
-        raise InputError(f"`{argument}` must hold {size} different names, got {len(set(names))} in {len(names)}")
+def check_sizes(num_states: int, num_actions: int, width: int = 1) -> None:
+    """Refuses numbers of states and actions whose arrays would not fit into memory."""
+    check_memory(
+        f"{num_states} states and {num_actions} actions with {width} successors each",
+        64 * num_states * num_actions * width,
+        "lower the number of states or actions, or number those that occur",
+    )
+    if num_states * num_actions * num_states >= 2**62:
+        raise InputError(f"a process must have fewer transitions than 2**62, got {num_states} states")
 
 
-def spoken(kind: str, index: int, names: Sequence[str] | None) -> str:
-    """A state or an action for readers: its name, or its index where there is none."""
-    return f"{kind} {index}" if names is None else names[index]
+def _as_array(name: str, values: Values, what: str) -> NDArray[Any]:
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError) as error:  # ragged, say
+        raise InputError(f"`{name}` must hold {what}, got {shortened(values)}") from error
 
 
-def named(kind: str, index: int, names: Sequence[str] | None) -> str:
-    """A state or an action for messages: its index, and its name where there is one."""
-    return f"{kind} {index}" if names is None else f"{kind} {index} ({names[index]})"
+def shortened(value: Any) -> str:
+    """A value in a message."""
+    try:
+        text = " ".join(repr(value.item() if isinstance(value, np.generic) else value).split())
+    except ValueError:  # thousands of digits, which Python does not print
+        return "a number with thousands of digits"
+    return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 3]}..."
+
+
+def plainly(name: object) -> str:
+    """A name in a message: as it is where that can be read, and else as Python would write it."""
+    text = str(name)
+    readable = text.isprintable() and text == text.strip() and 0 < len(text) <= _MOST_SHOWN
+    return text if readable else shortened(text)

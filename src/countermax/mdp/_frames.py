@@ -1,24 +1,30 @@
 """The one reader of dataframes, for logs and for policies: every complaint names the row and the column.
 
-States and actions are told by index or by name. A column of numbers holds indices; any other column holds names, which
-are compared by what they look like when written down.
+States and actions are told by name where there are names, and else by index; never by both.
 """
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
-from countermax._core.labels import UNKNOWN, Labels, listed, text_of
-from countermax.mdp._arrays import Floats, Ints
+from countermax._core.labels import UNKNOWN, listed
+from countermax._core.memory import check_memory
+from countermax.mdp._arrays import MOST_REWARD, Floats, Ints, plainly, shortened
+from countermax.mdp._labels import Space, coded, hint_about
 
 if TYPE_CHECKING:
     import pandas as pd
 
 LOG_COLUMNS = ("episode", "step", "state", "action", "next_state", "reward")
 POLICY_COLUMNS = ("state", "action")
+PROBABILITY = "probability"
+LOG_RULE = f"the log must have the columns {', '.join(LOG_COLUMNS)}"
+POLICY_RULE = "the policy must have the columns state, action and, unless it is certain, probability"
+
+_MOST_EXACT = 2**53  # whole numbers beyond this are not all different in double precision
 
 
 class ReadEpisodes(NamedTuple):
@@ -39,16 +45,9 @@ class ReadDecisions(NamedTuple):
     probabilities: Floats
 
 
-class Space(NamedTuple):
-    """The states, or the actions: how many there are, as far as that is known, and their names."""
-
-    size: int | None
-    names: Sequence[str] | None
-
-
 def read_episodes(frame: "pd.DataFrame", states: Space, actions: Space) -> ReadEpisodes:
     """Episodes from rows in any order, after checking that each is whole and continuous."""
-    require(frame, LOG_COLUMNS, f"the log must have the columns {', '.join(LOG_COLUMNS)}")
+    _require(frame, LOG_COLUMNS, (), LOG_RULE)
     if frame.empty:
         raise InputError("the log must hold at least one step, got a frame without rows")
     episode, names = _episodes(frame)
@@ -60,14 +59,22 @@ def read_episodes(frame: "pd.DataFrame", states: Space, actions: Space) -> ReadE
     action = _indices(frame, "action", actions)
     next_state = _indices(frame, "next_state", states)
     reward = _numbers(frame, "reward")
+    far = ~(np.abs(reward) <= MOST_REWARD)
+    if far.any():
+        _refuse(frame, "reward", int(far.argmax()), f"must lie within {MOST_REWARD:g}")
     position = _positions(frame, episode, step)
     jumps = (position > 0) & (state != np.roll(next_state, 1))
     if jumps.any():
         at = int(jumps.argmax())
-        _refuse(frame, "state", at, f"must be where the step before it led ({frame['next_state'].iloc[at - 1]})")
+        _refuse(
+            frame, "state", at, f"must be where the step before it led ({plainly(frame['next_state'].iloc[at - 1])})"
+        )
 
     lengths = np.bincount(episode)
     shape = (len(names), int(lengths.max()))
+    check_memory(
+        f"{shape[0]} episodes of up to {shape[1]} steps", 64 * shape[0] * (shape[1] + 1), "split the longest episodes"
+    )
     padded = np.zeros((shape[0], shape[1] + 1), np.int64)
     done, rewards = np.zeros(shape, np.int64), np.zeros(shape)
     padded[episode, position] = state
@@ -78,37 +85,34 @@ def read_episodes(frame: "pd.DataFrame", states: Space, actions: Space) -> ReadE
 
 def read_decisions(frame: "pd.DataFrame", states: Space, actions: Space) -> ReadDecisions:
     """Rows of state, action and probability; without a probability the action is taken for certain."""
-    require(frame, POLICY_COLUMNS, "the policy must have the columns state, action and, unless certain, probability")
+    _require(frame, POLICY_COLUMNS, (PROBABILITY,), POLICY_RULE)
     state, action = _indices(frame, "state", states), _indices(frame, "action", actions)
-    chances = _numbers(frame, "probability") if "probability" in frame.columns else np.ones(len(frame))
+    chances = _numbers(frame, PROBABILITY) if PROBABILITY in frame.columns else np.ones(len(frame))
     again = import_pandas().DataFrame({"state": state, "action": action}).duplicated().to_numpy()
     if again.any():
         at = int(again.argmax())
-        _refuse(frame, "action", at, f"must be given once in state {frame['state'].iloc[at]}, but is there twice")
+        _refuse(
+            frame, "action", at, f"must be given once in state {plainly(frame['state'].iloc[at])}, but is there twice"
+        )
     return ReadDecisions(state, action, chances)
 
 
-def shared_space(columns: Sequence["pd.Series"]) -> Space:
-    """What several columns together speak of: names, where any of them holds names, else indices."""
-    pandas = import_pandas()
-    if all(_holds_indices(column) for column in columns):
-        largest = max(column.max() for column in columns)
-        return Space(int(largest) + 1 if np.isfinite(largest) and largest >= 0 else None, None)
-    found = {text_of(value) for column in columns for value in pandas.unique(column.dropna())}
-    return Space(len(found), tuple(sorted(found)))
-
-
-def by_name(frame: "pd.DataFrame", columns: Sequence[str]) -> "pd.DataFrame":
-    """The frame with these columns as text, so that they hold names whatever they look like."""
-    texts = {column: frame[column].astype(object).map(text_of, na_action="ignore") for column in columns}
-    return frame.assign(**texts)
-
-
-def require(frame: "pd.DataFrame", columns: Sequence[str], rule: str) -> None:
-    """Refuses a frame that lacks one of the columns."""
-    missing = [column for column in columns if column not in frame.columns]
+def require_columns(
+    names: Sequence[Hashable], needed: Sequence[str], optional: Sequence[str], rule: str, *, hint: str = ""
+) -> None:
+    """Refuses a table that lacks one of the columns, or has one twice."""
+    missing = [column for column in needed if column not in names]
     if missing:
-        raise InputError(f"{rule}, but lacks {', '.join(missing)}; it has {', '.join(map(str, frame.columns))}")
+        raise InputError(f"{rule}, but lacks {', '.join(missing)}; it has {listed(names) or 'no columns'}{hint}")
+    for column in (*needed, *optional):
+        if (times := list(names).count(column)) > 1:
+            raise InputError(f"{rule}, each of them once, but has {column} {times} times")
+
+
+def _require(frame: Any, needed: Sequence[str], optional: Sequence[str], rule: str) -> None:
+    if not isinstance(frame, import_pandas().DataFrame):
+        raise InputError(f"`frame` must be a pandas dataframe, got {type(frame).__name__}")
+    require_columns(list(frame.columns), needed, optional, rule)
 
 
 def _positions(frame: "pd.DataFrame", episode: Ints, step: Ints) -> Ints:
@@ -129,58 +133,64 @@ def _positions(frame: "pd.DataFrame", episode: Ints, step: Ints) -> Ints:
 
 
 def _episodes(frame: "pd.DataFrame") -> tuple[Ints, tuple[Hashable, ...]]:
-    codes, names = import_pandas().factorize(frame["episode"])
+    codes, names = coded(frame["episode"])
     if (codes < 0).any():
         _refuse(frame, "episode", int((codes < 0).argmax()), "must name an episode")
-    return codes.astype(np.int64), tuple(names.tolist())
+    return codes, names
 
 
 def _numbers(frame: "pd.DataFrame", column: str) -> Floats:
-    numbers = import_pandas().to_numeric(frame[column], errors="coerce").to_numpy(np.float64, na_value=np.nan)
+    """Finite numbers; text is read as a number, as files have it."""
+    values = frame[column]
+    try:
+        numbers = import_pandas().to_numeric(values, errors="coerce").to_numpy(np.float64, na_value=np.nan)
+    except (TypeError, ValueError, OverflowError):  # lists, say, or complex numbers
+        raise InputError(f"`{column}` must hold finite numbers, got {values.dtype} like {_shown(values, 0)}") from None
     bad = ~np.isfinite(numbers)
     if bad.any():
         _refuse(frame, column, int(bad.argmax()), "must hold finite numbers")
     return numbers
 
 
-def _integers(frame: "pd.DataFrame", column: str, hint: str = "") -> Ints:
-    pandas = import_pandas()
-    values = frame[column]
-    if pandas.api.types.is_integer_dtype(values.dtype) and not values.isna().any():
-        return values.to_numpy(np.int64)
-    numbers = pandas.to_numeric(values, errors="coerce").to_numpy(np.float64, na_value=np.nan)
-    bad = ~np.isfinite(numbers) | (numbers != np.floor(numbers))
+def _integers(frame: "pd.DataFrame", column: str, rule: str = "must hold whole numbers") -> Ints:
+    numbers = _numbers(frame, column)
+    bad = (numbers != np.floor(numbers)) | (np.abs(numbers) > _MOST_EXACT)
     if bad.any():
-        _refuse(frame, column, int(bad.argmax()), f"must hold whole numbers{hint}")
+        _refuse(frame, column, int(bad.argmax()), rule)
     return numbers.astype(np.int64)
 
 
-def _holds_indices(values: "pd.Series") -> bool:
-    return bool(import_pandas().api.types.is_numeric_dtype(values.dtype))
-
-
 def _indices(frame: "pd.DataFrame", column: str, space: Space) -> Ints:
-    """Indices, from indices or from names."""
-    values, size, names = frame[column], space.size, space.names
-    if names is not None and not _holds_indices(values):
-        codes, distinct = import_pandas().factorize(values.astype(object))
-        places = np.append(Labels(tuple(names)).places(list(distinct)), UNKNOWN)[codes]
+    """Indices, from names or, where there are none, from indices."""
+    values, (size, names) = frame[column], space
+    read = coded(values)
+    if (read.codes < 0).any():
+        _refuse(frame, column, int((read.codes < 0).argmax()), "must not be missing")
+    if names is not None:
+        places = read.places(names)
         if (places == UNKNOWN).any():
-            _refuse(frame, column, int((places == UNKNOWN).argmax()), f"must be one of {listed(names)}")
+            at = int((places == UNKNOWN).argmax())
+            _refuse(frame, column, at, f"must be one of {listed(names)}", hint_about(column, names, values.iloc[at]))
         return places
-    kind = "action" if column == "action" else "state"
-    indices = _integers(frame, column, "" if names is not None else f", or give `{kind}_names`")
+    rule = f"must hold whole numbers, or give `{'action' if column == 'action' else 'state'}_names`"
+    for number, value in enumerate(read.distinct):
+        if isinstance(value, str | bool):  # "01" would become 1
+            _refuse(frame, column, int((read.codes == number).argmax()), rule)
+    indices = _integers(frame, column, rule)
     bad = (indices < 0) if size is None else (indices < 0) | (indices >= size)
     if bad.any():
-        rule = "must not be negative" if size is None else f"must lie in 0..{size - 1}"
-        _refuse(frame, column, int(bad.argmax()), rule)
+        limits = "must not be negative" if size is None else f"must lie in 0..{size - 1}"
+        _refuse(frame, column, int(bad.argmax()), limits)
     return indices
 
 
-def _refuse(frame: "pd.DataFrame", column: str, at: int, rule: str) -> NoReturn:
-    got = frame[column].iloc[at]
-    shown = got.item() if isinstance(got, np.generic) else got
+def _shown(values: "pd.Series", at: int) -> str:
+    got = values.iloc[at]
+    return shortened(got.item() if isinstance(got, np.generic) else got)
+
+
+def _refuse(frame: "pd.DataFrame", column: str, at: int, rule: str, hint: str = "") -> NoReturn:
     where = f"row {frame.index[at]}"
     if {"episode", "step"} <= set(frame.columns):
-        where += f" (episode {frame['episode'].iloc[at]}, step {frame['step'].iloc[at]})"
-    raise InputError(f"{where}: `{column}` {rule}, got {shown!r}")
+        where += f" (episode {plainly(frame['episode'].iloc[at])}, step {plainly(frame['step'].iloc[at])})"
+    raise InputError(f"{where}: `{column}` {rule}, got {_shown(frame[column], at)}{hint}")

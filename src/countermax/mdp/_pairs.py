@@ -3,6 +3,7 @@
 import numpy as np
 
 from countermax._core.errors import InputError
+from countermax._core.memory import check_memory
 from countermax.couplings import Independent
 from countermax.learning import ObservedPairs
 from countermax.mdp._arrays import Values
@@ -27,11 +28,21 @@ def logged_pairs(mdp: FiniteMDP, log: EpisodeLog, policy: Values, *, outcomes: V
     """
     probs = as_policy(mdp, policy)
     labelled = TransitionCoupling.of(mdp, Independent(), outcomes)  # any will do: only its labels are asked for
+    check_memory(
+        f"{mdp.num_states} states with {mdp.num_actions} actions for each of {mdp.num_actions}",
+        16 * mdp.num_states * mdp.num_actions**2,
+        "describe states and actions more coarsely",
+    )
     seen = visits(log) * mdp.allowed * ~mdp.absorbing[:, None]
     weights = seen[:, :, None] * probs[:, None, :] * ~np.eye(mdp.num_actions, dtype=bool)
     state, action, other = np.nonzero(weights)
     if len(state) == 0:
         raise InputError("`policy` must differ from what was done somewhere in the log; it never does")
+    check_memory(
+        f"{len(state)} pairs of {labelled.num_labels} outcomes",
+        32 * len(state) * labelled.num_labels,
+        "give states that are one outcome one label in `outcomes`",
+    )
     logits = np.full((2, len(state), labelled.num_labels), -np.inf)
     for rows, chosen in zip(logits, (action, other), strict=True):
         row, slot = np.nonzero(mdp.probs[state, chosen])

@@ -4,7 +4,7 @@ Transition rows are kept as supports, padded to the widest one: most rows of a c
 states out of hundreds, and everything downstream costs what the supports cost.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import final
@@ -19,26 +19,32 @@ from countermax.mdp._arrays import (
     Floats,
     Ints,
     Values,
+    as_booleans,
+    as_counts,
+    as_floats,
+    as_index,
     as_indices,
+    as_integers,
     as_mask,
     as_start,
-    check_names,
+    as_whole,
+    check_sizes,
     checked_discount,
-    named,
 )
+from countermax.mdp._labels import Names, as_names, named
 from countermax.mdp._transitions import PaddedRows, check_rows, entries_of_dense, pack, transitions_from
 
 MODEL_GIVEN = "Takes the model as given: how well it was estimated is left out."
 """What every answer about episodes says once."""
 
-_DTYPES = {
-    "successors": np.int64,
-    "probs": np.float64,
-    "rewards": np.float64,
-    "start": np.float64,
-    "absorbing": np.bool_,
-    "allowed": np.bool_,
-    "counts": np.int64,
+_CHECKS: dict[str, Callable[[str, Values], NDArray]] = {
+    "successors": as_integers,
+    "probs": as_floats,
+    "rewards": as_floats,
+    "start": as_floats,
+    "absorbing": as_booleans,
+    "allowed": as_booleans,
+    "counts": lambda _, values: as_counts(values),
 }
 
 
@@ -67,14 +73,15 @@ class FiniteMDP:
     """Which actions can be taken where; the rows of the others are empty. Estimates allow what was seen."""
     counts: Int[np.ndarray, "s a w"] | None = None
     """How often each slot was seen, where the rows are estimates."""
-    state_names: tuple[str, ...] | None = None
-    action_names: tuple[str, ...] | None = None
+    state_names: Names | None = None
+    """Numbers or text; only for readers."""
+    action_names: Names | None = None
 
     def __post_init__(self) -> None:
-        for name, dtype in _DTYPES.items():
+        for name, check in _CHECKS.items():
             value = getattr(self, name)
-            if value is not None:
-                frozen: NDArray = np.array(value, dtype)
+            if value is not None or name != "counts":
+                frozen: NDArray = np.array(check(name, value))
                 frozen.setflags(write=False)
                 object.__setattr__(self, name, frozen)
         _check(self)
@@ -91,8 +98,8 @@ class FiniteMDP:
         absorbing: Values | None = None,
         allowed: Bool[np.ndarray, "s a"] | None = None,
         counts: Values | None = None,
-        state_names: Sequence[str] | None = None,
-        action_names: Sequence[str] | None = None,
+        state_names: Sequence[Hashable] | None = None,
+        action_names: Sequence[Hashable] | None = None,
     ) -> "FiniteMDP":
         """Packs full arrays.
 
@@ -138,8 +145,8 @@ class FiniteMDP:
         discount: float = 1.0,
         absorbing: Values | None = None,
         counts: Values | None = None,
-        state_names: Sequence[str] | None = None,
-        action_names: Sequence[str] | None = None,
+        state_names: Sequence[Hashable] | None = None,
+        action_names: Sequence[Hashable] | None = None,
     ) -> "FiniteMDP":
         """Packs a list of transitions, one entry for each (state, action, successor) that is possible.
 
@@ -160,8 +167,7 @@ class FiniteMDP:
             state_names: One for each state.
             action_names: One for each action.
         """
-        if num_states < 1 or num_actions < 1:
-            raise InputError(f"`num_states` and `num_actions` must be at least 1, got {num_states} and {num_actions}")
+        check_sizes(as_whole("num_states", num_states, least=1), as_whole("num_actions", num_actions, least=1))
         ends = as_mask("absorbing", absorbing, num_states)
         entries = transitions_from(
             state, action, successor, probs, rewards, counts, num_states=num_states, num_actions=num_actions
@@ -173,11 +179,11 @@ class FiniteMDP:
             rewards=rows.rewards,
             counts=rows.counts,
             start=as_start(start, num_states),
-            discount=float(discount),
+            discount=checked_discount(discount),
             absorbing=ends,
             allowed=rows.probs.sum(axis=2) > 0,
-            state_names=None if state_names is None else tuple(map(str, state_names)),
-            action_names=None if action_names is None else tuple(map(str, action_names)),
+            state_names=as_names("state_names", state_names, num_states),
+            action_names=as_names("action_names", action_names, num_actions),
         )
 
     @property
@@ -237,8 +243,8 @@ class FiniteMDP:
         )
 
     def _check_pair(self, state: int, action: int) -> None:
-        as_indices("state", state, self.num_states)
-        as_indices("action", action, self.num_actions)
+        as_index("state", state, self.num_states)
+        as_index("action", action, self.num_actions)
         if not self.allowed[state, action]:
             raise InputError(
                 f"{self.name_of_action(action)} is not allowed in {self.name_of_state(state)}: it has no transition row"
@@ -267,9 +273,9 @@ def _check(mdp: FiniteMDP) -> None:
         value = getattr(mdp, name)
         if value is not None and value.shape != shape:
             raise InputError(f"`{name}` must have shape {shape}, got {value.shape}")
-    check_names("state_names", mdp.state_names, num_states)
-    check_names("action_names", mdp.action_names, num_actions)
-    as_discount(mdp, mdp.discount)
+    as_names("state_names", mdp.state_names, num_states)
+    as_names("action_names", mdp.action_names, num_actions)
+    checked_discount(mdp.discount)
     as_start(mdp.start, num_states)
     as_indices("successors", mdp.successors, num_states)
     check_rows(

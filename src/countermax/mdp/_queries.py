@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from countermax._core.errors import InputError
+from countermax.mdp._arrays import shortened
 from countermax.mdp._process import FiniteMDP
 
 
@@ -30,10 +31,10 @@ class Query(NamedTuple):
 
     def outcome_of(self, next_state: int) -> int:
         """The position of a state among the outcomes."""
-        position = int(np.searchsorted(self.successors, next_state))
-        if position == len(self.successors) or self.successors[position] != next_state:
-            raise InputError(f"`next_state` must be reachable from state {self.state}, got {next_state}")
-        return position
+        found = np.flatnonzero(self.successors == next_state) if isinstance(next_state, int | np.integer) else ()
+        if len(found) != 1:
+            raise InputError(f"`next_state` must be reachable from state {self.state}, got {shortened(next_state)}")
+        return int(found[0])
 
 
 def query(mdp: FiniteMDP, state: int, action: int, other_action: int) -> Query:

@@ -8,7 +8,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from countermax._core.errors import InputError
-from countermax.mdp._arrays import Floats, Values
+from countermax._core.memory import check_memory
+from countermax.mdp._arrays import Floats, Values, as_horizon, as_whole
 from countermax.mdp._process import FiniteMDP
 from countermax.mdp.log import EpisodeLog
 from countermax.mdp.policies import as_policy
@@ -27,8 +28,13 @@ def simulate(mdp: FiniteMDP, policy: Values, *, num_episodes: int, horizon: int,
         horizon: The most steps that an episode can have.
         key: Consumed once.
     """
-    if num_episodes < 1 or horizon < 1:
-        raise InputError(f"`num_episodes` and `horizon` must be at least 1, got {num_episodes} and {horizon}")
+    as_whole("num_episodes", num_episodes, least=1)
+    as_horizon(horizon, least=1)
+    check_memory(
+        f"{num_episodes} episodes of {horizon} steps",
+        80 * num_episodes * (horizon + 1) + 16 * num_episodes * (mdp.width + mdp.num_actions),
+        "lower `num_episodes` or `horizon`",
+    )
     at_once = mdp.start * mdp.absorbing
     if at_once.any():
         state = mdp.name_of_state(int(at_once.argmax()))

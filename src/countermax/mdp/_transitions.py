@@ -7,7 +7,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
-from countermax.mdp._arrays import SUM_TOLERANCE, Floats, Ints, Values, as_counts, as_floats, as_indices, as_mask
+from countermax.mdp._arrays import (
+    MOST_REWARD,
+    SUM_TOLERANCE,
+    Floats,
+    Ints,
+    Values,
+    as_booleans,
+    as_counts,
+    as_floats,
+    as_indices,
+    as_mask,
+    as_whole,
+    check_sizes,
+)
 
 
 class TransitionList(NamedTuple):
@@ -65,7 +78,8 @@ def transitions_from(
             raise InputError(f"{where}: {rule}{got}")
 
     refuse(~((entries.probs >= 0) & (entries.probs < np.inf)), "`probs` must be finite and not negative", entries.probs)
-    refuse(~np.isfinite(entries.rewards), "`rewards` must be finite", entries.rewards)
+    far = ~(np.abs(entries.rewards) <= MOST_REWARD)
+    refuse(far, f"`rewards` must be finite, and lie within {MOST_REWARD:g}", entries.rewards)
     again = [each[1:] == each[:-1] for each in (entries.state, entries.action, entries.successor)]
     refuse(np.append(np.all(again, axis=0), False), "each transition must be given once, got two")
     return entries
@@ -81,8 +95,7 @@ def entries_of_dense(
     action_axis: int,
 ) -> tuple[TransitionList, tuple[int, int]]:
     """The entries of full arrays that are not zero, still unchecked, and the numbers of states and actions."""
-    if action_axis not in (0, 1):
-        raise InputError(f"`action_axis` must be 0 or 1, got {action_axis}")
+    as_whole("action_axis", action_axis, least=0, most=1)
     array = as_floats("transitions", transitions)
     if array.ndim != 3 or array.shape[2] != array.shape[1 - action_axis] or array.size == 0:
         layout = "[action, state, next state]" if action_axis == 0 else "[state, action, next state]"
@@ -99,12 +112,13 @@ def entries_of_dense(
             "`rewards` must be given for each transition, for each state and action, or for each next state, "
             f"got shape {np.asarray(rewards).shape} beside transitions of shape {np.asarray(transitions).shape}"
         )
-    seen = None if counts is None else np.moveaxis(as_floats("counts", counts), action_axis, 1)
-    if seen is not None and seen.shape != array.shape:
-        raise InputError(f"`counts` must have the shape of `transitions`, got {np.asarray(counts).shape}")
-    if allowed is not None and allowed.shape != array.shape[:2]:
-        raise InputError(f"`allowed` must be [state, action] of shape {array.shape[:2]}, got {allowed.shape}")
-    there = np.ones(array.shape[:2], bool) if allowed is None else allowed
+    seen = None if counts is None else as_floats("counts", counts)
+    if seen is not None and seen.shape != np.shape(transitions):
+        raise InputError(f"`counts` must have the shape of `transitions`, got {seen.shape}")
+    seen = None if seen is None else np.moveaxis(seen, action_axis, 1)
+    there = np.ones(array.shape[:2], bool) if allowed is None else as_booleans("allowed", allowed)
+    if there.shape != array.shape[:2]:
+        raise InputError(f"`allowed` must be [state, action] of shape {array.shape[:2]}, got {there.shape}")
     empty = there & ~as_mask("absorbing", absorbing, len(array))[:, None] & ~array.any(axis=2)
     if empty.any():
         s, a = divmod(int(empty.argmax()), array.shape[1])
@@ -145,6 +159,7 @@ def pack(transitions: TransitionList, *, num_states: int, num_actions: int, abso
     row = row[kept]
     slot = np.arange(len(row)) - np.searchsorted(row, row)
     width = max(1, int(slot.max(initial=0)) + 1)
+    check_sizes(num_states, num_actions, width)
 
     def padded(values: NDArray, at_home: NDArray | int) -> NDArray:
         flat = np.zeros((num_states * num_actions, width), values.dtype)
@@ -173,9 +188,10 @@ def check_rows(
 
     reachable = probs > 0
     at_home = np.where(absorbing[:, None], np.arange(len(probs))[:, None], successors[:, :, 0])
-    refuse((~(probs >= 0) | ~np.isfinite(rewards)).sum(axis=2) > 0, "needs probabilities and finite rewards")
+    unusable = ~(probs >= 0) | ~(np.abs(rewards) <= MOST_REWARD)
+    refuse(unusable.sum(axis=2) > 0, f"needs probabilities, and finite rewards within {MOST_REWARD:g}")
     refuse(
-        np.abs(probs.sum(axis=2) - allowed) > SUM_TOLERANCE,
+        ~(np.abs(probs.sum(axis=2) - allowed) <= SUM_TOLERANCE),
         "probabilities must sum to one, or to zero where the action is not allowed",
     )
     disorder = reachable[:, :, 1:] & ~(reachable[:, :, :-1] & (np.diff(successors, axis=2) > 0))

@@ -3,7 +3,8 @@
 import numpy as np
 
 from countermax._core.errors import InputError
-from countermax.mdp._arrays import Floats, Ints, Values, as_indices, as_mask
+from countermax.mdp._arrays import Floats, Ints, Values, as_index, as_mask, as_number, as_whole, check_sizes, plainly
+from countermax.mdp._labels import named
 from countermax.mdp._process import FiniteMDP
 from countermax.mdp.log import EpisodeLog
 
@@ -29,16 +30,17 @@ def estimate(
             visits are noise, and a policy that maximises over them picks the luckiest.
         discount: What a reward is worth one step later.
     """
+    check_sizes(log.num_states, log.num_actions)
     ends = as_mask("absorbing", absorbing, log.num_states)
-    if least_visits < 1:
-        raise InputError(f"`least_visits` must be at least 1, got {least_visits}")
+    as_whole("least_visits", least_visits, least=1)
     steps = log.steps()
     leaving = ends[steps.state]
     if leaving.any():
         at = int(leaving.argmax())
+        episode = plainly(log.name_of(int(steps.episode[at])))
         raise InputError(
-            f"`absorbing` states must end episodes, but episode {log.name_of(int(steps.episode[at]))!r} continues from "
-            f"state {steps.state[at]} at step {steps.step[at]}"
+            f"`absorbing` states must end episodes, but episode {episode} continues from "
+            f"{named('state', int(steps.state[at]), log.state_names)} at step {steps.step[at]}"
         )
     sizes = (log.num_states, log.num_actions, log.num_states)
     cells, where = np.unique(
@@ -56,7 +58,7 @@ def estimate(
     if unseen is None:
         ends |= ~known.any(axis=1)
     else:
-        as_indices("unseen", unseen, log.num_states)
+        as_index("unseen", unseen, log.num_states)
         ends[unseen] |= not known[unseen].any()
         more_state, more_action = np.nonzero(~known & ~ends[:, None])
         nothing = np.zeros(len(more_state))
@@ -82,6 +84,7 @@ def estimate(
 
 def visits(log: EpisodeLog) -> Ints:
     """[state, action]: how often each action was taken."""
+    check_sizes(log.num_states, log.num_actions)
     steps = log.steps()
     cells = steps.state * log.num_actions + steps.action
     return np.bincount(cells, minlength=log.num_states * log.num_actions).reshape(log.num_states, log.num_actions)
@@ -94,8 +97,6 @@ def estimate_policy(log: EpisodeLog, *, pseudo_count: float = 0.0) -> Floats:
         log: What was seen.
         pseudo_count: Added to the count of every action, so that none is impossible.
     """
-    if not pseudo_count >= 0:
-        raise InputError(f"`pseudo_count` must not be negative, got {pseudo_count}")
-    counts = visits(log) + pseudo_count
+    counts = visits(log) + as_number("pseudo_count", pseudo_count, 0, 1e100)
     totals = counts.sum(axis=1, keepdims=True)
     return np.where(totals > 0, counts / np.where(totals > 0, totals, 1), 1 / log.num_actions)

@@ -1,6 +1,6 @@
-"""Logs and policies as files have them: CSV or Parquet, with indices or with names."""
+"""Logs and policies as files have them: CSV or Parquet, with states and actions by name."""
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -8,16 +8,23 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from countermax._core.errors import InputError
-from countermax._core.extras import import_pandas
-from countermax.mdp._arrays import Floats, named
-from countermax.mdp._frames import LOG_COLUMNS, POLICY_COLUMNS, Space, by_name, read_decisions, require, shared_space
+from countermax.mdp._arrays import Floats, check_sizes
+from countermax.mdp._frames import (
+    LOG_COLUMNS,
+    LOG_RULE,
+    POLICY_COLUMNS,
+    POLICY_RULE,
+    PROBABILITY,
+    read_decisions,
+    require_columns,
+)
+from countermax.mdp._labels import Names, Space, as_names, named, shared_names
+from countermax.mdp._reading import read_table
 from countermax.mdp.log import EpisodeLog
 from countermax.mdp.policies import policy_rows
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_SUFFIXES = (".csv", ".parquet")
 
 
 class LoggedPolicy(NamedTuple):
@@ -27,35 +34,42 @@ class LoggedPolicy(NamedTuple):
     policy: Floats
 
 
-def read_log_and_policy(log: str | Path, policy: str | Path) -> LoggedPolicy:
+def read_log_and_policy(
+    log: str | Path,
+    policy: str | Path,
+    *,
+    state_names: Sequence[Hashable] | None = None,
+    action_names: Sequence[Hashable] | None = None,
+) -> LoggedPolicy:
     """Reads a file of steps and a file of decisions.
 
     The log has the columns episode, step, state, action, next_state and reward. The policy has state and action, and
-    probability unless it takes one action in each state. States and actions are indices or names, alike in both.
+    probability unless it takes one action in each state.
+
+    States, actions and episodes are names. In CSV a name is the exact text of its cell, so that 01 and 1 are two
+    states; in Parquet it is a value of the column's type. By default they are counted as they occur in either file,
+    numbers by size, then words by the alphabet. Couplings that go by the order of outcomes, and mechanisms trained on
+    a process, follow that order; `log.state_names` has it.
 
     Args:
         log: A CSV or Parquet file.
         policy: A CSV or Parquet file; it must say what to do in every state that the log leaves.
+        state_names: The states in another order, or more of them than occur; text for CSV.
+        action_names: The same for actions.
     """
-    steps, decisions = _read(log), _read(policy)
+    steps = read_table(log, LOG_COLUMNS, _check_log)
+    decisions = read_table(policy, (*POLICY_COLUMNS, PROBABILITY), _check_policy)
+    if steps.empty:
+        raise InputError(f"{log}: the log must hold at least one step, got no rows")
+    of_log, of_policy = f"the log {log}", f"the policy {policy}"
+    states = _names(
+        "state_names",
+        state_names,
+        [(of_log, steps["state"]), (of_log, steps["next_state"]), (of_policy, decisions["state"])],
+    )
+    actions = _names("action_names", action_names, [(of_log, steps["action"]), (of_policy, decisions["action"])])
     with _blaming(log):
-        require(steps, LOG_COLUMNS, f"the log must have the columns {', '.join(LOG_COLUMNS)}")
-    with _blaming(policy):
-        require(decisions, POLICY_COLUMNS, "the policy must have the columns state and action")
-    states = shared_space([steps["state"], steps["next_state"], decisions["state"]])
-    actions = shared_space([steps["action"], decisions["action"]])
-    if states.names is not None:
-        steps, decisions = by_name(steps, ["state", "next_state"]), by_name(decisions, ["state"])
-    if actions.names is not None:
-        steps, decisions = by_name(steps, ["action"]), by_name(decisions, ["action"])
-    with _blaming(log):
-        episodes = EpisodeLog.from_frame(
-            steps,
-            num_states=states.size,
-            num_actions=actions.size,
-            state_names=states.names,
-            action_names=actions.names,
-        )
+        episodes = EpisodeLog.from_frame(steps, state_names=states, action_names=actions)
     with _blaming(policy):
         return LoggedPolicy(episodes, policy_from_frame(decisions, episodes))
 
@@ -68,10 +82,16 @@ def policy_from_frame(frame: "pd.DataFrame", log: EpisodeLog) -> Floats:
         log: Which states and actions there are, and which states need a decision.
     """
     read = read_decisions(frame, Space(log.num_states, log.state_names), Space(log.num_actions, log.action_names))
+    check_sizes(log.num_states, log.num_actions)
     policy = np.zeros((log.num_states, log.num_actions))
     policy[read.states, read.actions] = read.probabilities
-    silent = np.ones(log.num_states, bool)
-    silent[read.states] = False
+    times = np.bincount(read.states, minlength=log.num_states)
+    if PROBABILITY not in frame.columns and (times > 1).any():
+        several = named("state", int((times > 1).argmax()), log.state_names)
+        raise InputError(
+            f"the policy must have a column {PROBABILITY} if a state has several actions, as {several} has"
+        )
+    silent = times == 0
     needed = np.zeros(log.num_states, bool)
     needed[log.steps().state] = True
     if (silent & needed).any():
@@ -84,22 +104,19 @@ def policy_from_frame(frame: "pd.DataFrame", log: EpisodeLog) -> Floats:
     return policy_rows(log, policy)
 
 
-def _read(path: str | Path) -> "pd.DataFrame":
-    """A CSV or Parquet file as a frame, or an error in words."""
-    pandas = import_pandas()
-    source = Path(path)
-    if source.suffix.lower() not in _SUFFIXES:
-        raise InputError(f"cannot tell the format of {source.name!r}; end it in {' or '.join(_SUFFIXES)}")
-    try:
-        if source.suffix.lower() == ".parquet":
-            return pandas.read_parquet(source)
-        return pandas.read_csv(source, keep_default_na=False, na_values=[""])  # "None" and "NA" are names
-    except FileNotFoundError as error:
-        raise InputError(f"cannot read {source}: no such file") from error
-    except ImportError as error:
-        raise InputError(f"cannot read {source}: Parquet needs pyarrow; pip install pyarrow, or write CSV") from error
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {source}: {' '.join(str(error).split())[:200]}") from error
+def _check_log(names: list[str]) -> None:
+    swapped = PROBABILITY in names and set(POLICY_COLUMNS) <= set(names)
+    require_columns(names, LOG_COLUMNS, (), LOG_RULE, hint="; are the two files swapped?" if swapped else "")
+
+
+def _check_policy(names: list[str]) -> None:
+    require_columns(names, POLICY_COLUMNS, (PROBABILITY,), POLICY_RULE)
+    if set(LOG_COLUMNS) <= set(names) and PROBABILITY not in names:
+        raise InputError(f"{POLICY_RULE}, but has those of a log; are the two files swapped?")
+
+
+def _names(argument: str, given: Sequence[Hashable] | None, columns: list[tuple[str, "pd.Series"]]) -> Names | None:
+    return shared_names(columns) if given is None else as_names(argument, given, None)
 
 
 @contextmanager

@@ -10,11 +10,28 @@ from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
-from countermax.mdp._arrays import Floats, Ints, Values, as_horizon, as_indices, check_names, checked_discount
-from countermax.mdp._frames import LOG_COLUMNS, Space, read_episodes
+from countermax.mdp._arrays import (
+    MOST_REWARD,
+    Floats,
+    Ints,
+    Values,
+    as_floats,
+    as_horizon,
+    as_indices,
+    as_integers,
+    as_whole,
+    checked_discount,
+    plainly,
+    shortened,
+)
+from countermax.mdp._frames import LOG_COLUMNS, read_episodes
+from countermax.mdp._labels import Names, Space, as_names
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+_CHECKS = {"states": as_integers, "actions": as_integers, "rewards": as_floats, "lengths": as_integers}
 
 
 class Steps(NamedTuple):
@@ -48,19 +65,21 @@ class EpisodeLog:
     num_actions: int
     episodes: tuple[Hashable, ...] | None = None
     """What the episodes are called; None for their positions."""
-    state_names: tuple[str, ...] | None = None
-    action_names: tuple[str, ...] | None = None
+    state_names: Names | None = None
+    action_names: Names | None = None
 
     def __post_init__(self) -> None:
+        for name, check in _CHECKS.items():
+            object.__setattr__(self, name, check(name, getattr(self, name)))
         _check(self)
         real = _mask(self.lengths, self.actions.shape[1])
         reached = _mask(self.lengths + 1, self.states.shape[1])
-        last = np.take_along_axis(self.states, self.lengths[:, None].astype(np.int64), axis=1)
+        last = np.take_along_axis(self.states, self.lengths[:, None], axis=1)
         for name, value in (
-            ("states", np.where(reached, self.states, last).astype(np.int64)),
-            ("actions", np.where(real, self.actions, 0).astype(np.int64)),
-            ("rewards", np.where(real, self.rewards, 0).astype(np.float64)),
-            ("lengths", self.lengths.astype(np.int64)),
+            ("states", np.where(reached, self.states, last)),
+            ("actions", np.where(real, self.actions, 0)),
+            ("rewards", np.where(real, self.rewards, 0)),
+            ("lengths", self.lengths),
         ):
             value.setflags(write=False)
             object.__setattr__(self, name, value)
@@ -72,8 +91,8 @@ class EpisodeLog:
         *,
         num_states: int | None = None,
         num_actions: int | None = None,
-        state_names: Sequence[str] | None = None,
-        action_names: Sequence[str] | None = None,
+        state_names: Sequence[Hashable] | None = None,
+        action_names: Sequence[Hashable] | None = None,
     ) -> "EpisodeLog":
         """Reads a dataframe with the columns episode, step, state, action, next_state and reward.
 
@@ -84,11 +103,13 @@ class EpisodeLog:
             frame: One row for each step; other columns are ignored.
             num_states: How many states there are; by default as many as names, or as the largest index asks for.
             num_actions: How many actions; likewise.
-            state_names: One for each state; the columns may then hold names instead of indices.
+            state_names: One for each state, numbers or text, in the order in which states are to be counted. The
+                columns then hold names, compared by value: 2 is 2.0, but the text "2" is another name. Without names
+                they hold indices.
             action_names: The same for actions.
         """
-        states = Space(_size("state_names", num_states, state_names), state_names)
-        actions = Space(_size("action_names", num_actions, action_names), action_names)
+        states = _space("state", num_states, state_names)
+        actions = _space("action", num_actions, action_names)
         read = read_episodes(frame, states, actions)
         return cls(
             states=read.states,
@@ -98,8 +119,8 @@ class EpisodeLog:
             num_states=int(read.states.max()) + 1 if states.size is None else states.size,
             num_actions=int(read.actions.max()) + 1 if actions.size is None else actions.size,
             episodes=read.episodes,
-            state_names=None if state_names is None else tuple(state_names),
-            action_names=None if action_names is None else tuple(action_names),
+            state_names=states.names,
+            action_names=actions.names,
         )
 
     def __len__(self) -> int:
@@ -137,14 +158,16 @@ class EpisodeLog:
             self.rewards[episode, step],
         )
 
-    def returns(self, discount: float = 1.0) -> Float[np.ndarray, " n"]:
+    def returns(self, discount: float = 1.0, *, horizon: int | None = None) -> Float[np.ndarray, " n"]:
         """The discounted sum of each episode's rewards.
 
         Args:
             discount: Factor by which a reward is worth less one step later. A log has no process behind it, so the
                 default is 1, the plain return; hand in `mdp.discount` to compare with values of a process.
+            horizon: How many steps of each episode count; all of them by default.
         """
-        return self.rewards @ checked_discount(discount) ** np.arange(self.longest)
+        counted = self.rewards[:, : steps_of(self, horizon)]
+        return counted @ checked_discount(discount) ** np.arange(counted.shape[1])
 
     def select(self, episodes: Values) -> "EpisodeLog":
         """Some of the episodes, by position; with repeats they are a bootstrap sample."""
@@ -161,7 +184,7 @@ class EpisodeLog:
         )
 
     def with_states(
-        self, new_index: Values, num_states: int, *, state_names: Sequence[str] | None = None
+        self, new_index: Values, num_states: int, *, state_names: Sequence[Hashable] | None = None
     ) -> "EpisodeLog":
         """The same episodes seen through a coarser description of the states.
 
@@ -170,17 +193,24 @@ class EpisodeLog:
             num_states: How many new states there are.
             state_names: Their names.
         """
-        new = as_indices("new_index", new_index, num_states)
+        new = as_indices("new_index", new_index, as_whole("num_states", num_states, least=1))
         if new.shape != (self.num_states,):
             raise InputError(f"`new_index` must have one entry for each of {self.num_states} states, got {new.shape}")
-        names = None if state_names is None else tuple(state_names)
+        names = as_names("state_names", state_names, num_states)
         return replace(self, states=new[self.states], num_states=num_states, state_names=names)
 
     def to_frame(self) -> "pd.DataFrame":
-        """One row for each step, as `from_frame` reads them."""
+        """One row for each step, as `from_frame` reads them: by name where there are names, which it then needs too."""
         steps = self.steps()
-        names = self._names()
-        columns = ([names[each] for each in steps.episode.tolist()], *steps[1:])
+        states, actions = self.state_names, self.action_names
+        columns = (
+            _called(steps.episode, self._names()),
+            steps.step,
+            steps.state if states is None else _called(steps.state, states),
+            steps.action if actions is None else _called(steps.action, actions),
+            steps.next_state if states is None else _called(steps.next_state, states),
+            steps.reward,
+        )
         return import_pandas().DataFrame(dict(zip(LOG_COLUMNS, columns, strict=True)))
 
     def __repr__(self) -> str:
@@ -197,9 +227,13 @@ class EpisodeLog:
         return range(len(self)) if self.episodes is None else self.episodes
 
 
+def _called(indices: Ints, names: Sequence[Hashable]) -> list[Hashable]:
+    return [names[index] for index in indices.tolist()]
+
+
 def steps_of(log: EpisodeLog, horizon: int | None) -> int:
     """The number of steps asked for, or as many as the longest episode has."""
-    return log.longest if horizon is None else as_horizon(horizon)
+    return log.longest if horizon is None else as_horizon(horizon, least=1)
 
 
 def check_single(log: EpisodeLog) -> None:
@@ -213,15 +247,17 @@ def _mask(lengths: Ints, width: int) -> NDArray[np.bool_]:
     return np.arange(width)[None, :] < lengths[:, None]
 
 
-def _size(argument: str, size: int | None, names: Sequence[str] | None) -> int | None:
-    """How many states or actions there are, as far as that is known before any is read."""
-    if names is None:
-        return size
-    check_names(argument, names, len(names) if size is None else size)
-    return len(names)
+def _space(kind: str, size: int | None, names: Sequence[Hashable] | None) -> Space:
+    """How many states or actions there are, as far as that is known before any is read, and their names."""
+    if size is not None:
+        as_whole(f"num_{kind}s", size, least=1)
+    found = as_names(f"{kind}_names", names, size)
+    return Space(size if found is None else len(found), found)
 
 
 def _check(log: EpisodeLog) -> None:
+    as_whole("num_states", log.num_states, least=1)
+    as_whole("num_actions", log.num_actions, least=1)
     if log.actions.ndim != 2 or log.actions.size == 0:
         raise InputError(f"`actions` must be [episode, step] and not empty, got shape {log.actions.shape}")
     count, longest = log.actions.shape
@@ -232,15 +268,15 @@ def _check(log: EpisodeLog) -> None:
     ):
         if array.shape != shape:
             raise InputError(f"`{name}` must have shape {shape}, got {array.shape}")
-    if log.episodes is not None and len(log.episodes) != count:
-        raise InputError(f"`episodes` must name each of {count} episodes, got {len(log.episodes)}")
+    if log.episodes is not None and (not isinstance(log.episodes, tuple) or len(log.episodes) != count):
+        raise InputError(f"`episodes` must be a tuple that names each of {count}, got {shortened(log.episodes)}")
 
     def refuse(name: str, array: np.ndarray, bad: np.ndarray, rule: str) -> None:
         if bad.any():
             place = np.unravel_index(int(bad.argmax()), bad.shape)
             episode = log._names()[int(place[0])]
             step = f", step {place[1]}" if len(place) > 1 else ""
-            raise InputError(f"`{name}` {rule}, got {array[place]} in episode {episode!r}{step}")
+            raise InputError(f"`{name}` {rule}, got {array[place]} in episode {plainly(episode)}{step}")
 
     lengths = log.lengths
     refuse("lengths", lengths, (lengths < 1) | (lengths > longest), f"must lie in 1..{longest}: no episode is empty")
@@ -249,6 +285,7 @@ def _check(log: EpisodeLog) -> None:
     refuse("states", log.states, reached & outside, f"must lie in 0..{log.num_states - 1}")
     unknown = (log.actions < 0) | (log.actions >= log.num_actions)
     refuse("actions", log.actions, real & unknown, f"must lie in 0..{log.num_actions - 1}")
-    refuse("rewards", log.rewards, real & ~np.isfinite(log.rewards), "must be finite")
-    check_names("state_names", log.state_names, log.num_states)
-    check_names("action_names", log.action_names, log.num_actions)
+    large = real & ~(np.abs(log.rewards) <= MOST_REWARD)
+    refuse("rewards", log.rewards, large, f"must be finite, and lie within {MOST_REWARD:g}")
+    as_names("state_names", log.state_names, log.num_states)
+    as_names("action_names", log.action_names, log.num_actions)

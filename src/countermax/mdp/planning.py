@@ -12,7 +12,8 @@ from scipy import sparse
 from scipy.sparse import linalg
 
 from countermax._core.errors import InputError
-from countermax.mdp._arrays import Floats, Values, as_floats, as_horizon, as_indices
+from countermax._core.memory import check_memory
+from countermax.mdp._arrays import Floats, Values, as_finite, as_horizon, as_indices, as_whole
 from countermax.mdp._process import FiniteMDP, as_discount
 from countermax.mdp.policies import as_policy, deterministic
 
@@ -51,6 +52,7 @@ def policy_iteration(mdp: FiniteMDP, *, actions: Values | None = None, most_roun
     """
     immediate = np.where(mdp.allowed, mdp.expected_rewards, -np.inf)
     current = immediate.argmax(axis=1) if actions is None else _as_actions(mdp, actions)
+    as_whole("most_rounds", most_rounds, least=1)
     everywhere = np.arange(mdp.num_states)
     for rounds in range(1, most_rounds + 1):
         values = policy_values(mdp, deterministic(current, mdp.num_actions))
@@ -82,7 +84,9 @@ def policy_values(
     if horizon is not None:
         values = np.zeros(mdp.num_states)
         for _ in range(as_horizon(horizon)):
-            values = gains + factor * (chain @ values)
+            before, values = values, gains + factor * (chain @ values)
+            if (values == before).all():  # and so they stay
+                break
         return values
     live = np.flatnonzero(~mdp.absorbing)
     if factor == 1:
@@ -94,6 +98,8 @@ def policy_values(
         values[live] = np.linalg.solve(system.toarray(), gains[live])
     elif len(live):
         values[live] = linalg.spsolve(system.tocsc(), gains[live])
+    if not np.isfinite(values).all():
+        raise InputError("values must be finite, but episodes would hardly ever end; give a `horizon` or a `discount`")
     return values
 
 
@@ -110,16 +116,21 @@ def state_distributions(mdp: FiniteMDP, policy: Values, horizon: int) -> Float[n
         policy: [state, action], rows that sum to one.
         horizon: How many steps.
     """
+    check_memory(
+        f"distributions over {mdp.num_states} states at {as_horizon(horizon)} times",
+        16 * mdp.num_states * (horizon + 1),
+        "lower `horizon`",
+    )
     backwards = policy_matrix(mdp, policy).T.tocsr()
     rows = [mdp.start]
-    for _ in range(as_horizon(horizon)):
+    for _ in range(horizon):
         rows.append(backwards @ rows[-1])
     return np.stack(rows)
 
 
 def action_values(mdp: FiniteMDP, values: Values, *, discount: float | None = None) -> Floats:
     """[state, action]: the expected reward of a step and of what follows; `-inf` where an action is not allowed."""
-    later = as_floats("values", values)
+    later = as_finite("values", values)
     if later.shape != (mdp.num_states,):
         raise InputError(f"`values` must have one number for each of {mdp.num_states} states, got shape {later.shape}")
     worth = mdp.expected_rewards + as_discount(mdp, discount) * (mdp.matrix @ later).reshape(mdp.allowed.shape)

@@ -4,7 +4,19 @@ import numpy as np
 from jaxtyping import Bool
 
 from countermax._core.errors import InputError
-from countermax.mdp._arrays import SUM_TOLERANCE, Floats, Values, as_floats, as_indices, named
+from countermax.mdp._arrays import (
+    SUM_TOLERANCE,
+    Floats,
+    Values,
+    as_booleans,
+    as_finite,
+    as_floats,
+    as_indices,
+    as_number,
+    as_whole,
+    check_sizes,
+)
+from countermax.mdp._labels import named
 from countermax.mdp._process import FiniteMDP
 from countermax.mdp.log import EpisodeLog
 
@@ -28,7 +40,8 @@ def policy_rows(world: FiniteMDP | EpisodeLog, policy: Values, *, argument: str 
             f"`{argument}` must be finite and not negative, got {probs[state, action]:g} in "
             f"{named('state', state, world.state_names)}, {named('action', action, world.action_names)}"
         )
-    sums = probs.sum(axis=1)
+    with np.errstate(over="ignore"):  # told below, in words
+        sums = probs.sum(axis=1)
     off = ~(np.abs(sums - 1) <= SUM_TOLERANCE)
     if off.any():
         state = int(off.argmax())
@@ -73,7 +86,13 @@ def usual_policy(mdp: FiniteMDP) -> Floats:
 
 def deterministic(actions: Values, num_actions: int) -> Floats:
     """The policy that takes these actions, one for each state, for certain."""
-    return np.eye(num_actions)[as_indices("actions", actions, num_actions)]
+    chosen = as_indices("actions", actions, as_whole("num_actions", num_actions, least=1))
+    if chosen.ndim != 1:
+        raise InputError(f"`actions` must have one action for each state, got shape {chosen.shape}")
+    check_sizes(len(chosen), num_actions)
+    policy = np.zeros((len(chosen), num_actions))
+    policy[np.arange(len(chosen)), chosen] = 1
+    return policy
 
 
 def softened(policy: Values, best: float, *, allowed: Bool[np.ndarray, "s a"] | None = None) -> Floats:
@@ -84,12 +103,14 @@ def softened(policy: Values, best: float, *, allowed: Bool[np.ndarray, "s a"] | 
         best: The most likely action's new probability.
         allowed: Which actions can be taken where; all of them by default. Where there is no other, `best` is one.
     """
-    probs = as_floats("policy", policy)
+    probs = as_finite("policy", policy)
     if probs.ndim != 2 or probs.size == 0:
         raise InputError(f"`policy` must be [state, action], got shape {probs.shape}")
-    if not 0 <= best <= 1:
-        raise InputError(f"`best` must lie in [0, 1], got {best}")
-    chosen = np.eye(probs.shape[1], dtype=bool)[probs.argmax(axis=1)]
-    others = (np.ones_like(chosen) if allowed is None else allowed) & ~chosen
+    best = as_number("best", best, 0, 1)
+    can = np.ones(probs.shape, bool) if allowed is None else as_booleans("allowed", allowed)
+    if can.shape != probs.shape:
+        raise InputError(f"`allowed` must have the shape of `policy`, {probs.shape}, got {can.shape}")
+    chosen = deterministic(probs.argmax(axis=1), probs.shape[1]) > 0
+    others = can & ~chosen
     number = others.sum(axis=1, keepdims=True)
     return np.where(chosen, np.where(number > 0, best, 1.0), others * (1 - best) / np.maximum(number, 1))

@@ -86,5 +86,8 @@ def shortened(name: str) -> str:
 
 
 def literal(text: str) -> str:
-    """The text with dollar signs that matplotlib shows instead of reading a formula between two of them."""
-    return text.replace("$", r"\$")
+    """The text with dollar signs that matplotlib shows instead of reading a formula between two of them.
+
+    What is no letter, as in a file's name that is not UTF-8, is spelled out: matplotlib draws only valid text.
+    """
+    return text.encode("utf-8", "backslashreplace").decode().replace("$", r"\$")

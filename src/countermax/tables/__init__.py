@@ -3,7 +3,6 @@
 from countermax.tables._counterfactuals import counterfactuals as counterfactuals
 from countermax.tables._effects import TableEffects as TableEffects
 from countermax.tables._effects import effects as effects
-from countermax.tables._files import write_table as write_table
 from countermax.tables._pairs import frame_pairs as frame_pairs
 from countermax.tables._probabilities import Predicted as Predicted
 from countermax.tables._rows import CHUNK_ROWS as CHUNK_ROWS
@@ -11,3 +10,4 @@ from countermax.tables._streaming import counterfactuals_file as counterfactuals
 from countermax.tables._streaming import transitions_file as transitions_file
 from countermax.tables._transitions import Transitions as Transitions
 from countermax.tables._transitions import transitions as transitions
+from countermax.tables.files import write_table as write_table

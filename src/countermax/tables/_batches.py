@@ -10,6 +10,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr
 from numpy.typing import NDArray
 
+from countermax._core.memory import check_memory
 from countermax.tables.frames import Floats
 
 _NUMBERS_IN_BATCH = 2**18  # of the largest array in a batch: it stays in the cache, and memory is bounded
@@ -17,6 +18,7 @@ _LEAST_BATCH = 256
 _SHRINKAGE = 4  # between one size of batches and the next: few of them, since each is compiled
 _PROBED_ROWS = 4096  # to see whether rows repeat
 _TRACED_ROWS = 1009  # a prime, so that an axis of this length is the axis of rows
+_ARRAYS_AT_ONCE = 4  # of the largest kind
 _MIXERS = (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93)  # odd numbers with well-spread bits
 
 Arrays = tuple[NDArray, ...]
@@ -44,7 +46,10 @@ def _all_rows(function: Callable[..., jax.Array], fixed: tuple[Any, ...], arrays
     count = len(arrays[0])
     parts = []
     with jax.enable_x64(True):
-        size = max(1, 2 ** int(np.log2(max(1, _NUMBERS_IN_BATCH / numbers_in_row(function, fixed, arrays)))))
+        numbers = numbers_in_row(function, fixed, arrays)
+        outcomes = arrays[0].shape[1]
+        check_memory(f"a row with {outcomes:,} outcomes", _ARRAYS_AT_ONCE * 8 * numbers, "merge rare outcomes")
+        size = max(1, 2 ** int(np.log2(max(1, _NUMBERS_IN_BATCH / numbers))))
         while size // _SHRINKAGE >= max(count, _LEAST_BATCH):
             size //= _SHRINKAGE
         for start in range(0, count, size):

@@ -21,6 +21,7 @@ from countermax.tables._rows import Chunk, Question, RowReader
 from countermax.tables.frames import Block, Codes, Floats, as_frame, check_new_names
 
 BOUNDS = ("any", "stable", "none")
+PREFIX = "pass another `prefix` (on the command line: --prefix)"
 
 
 def counterfactuals(
@@ -77,9 +78,9 @@ def counterfactuals(
     answers = AnswerColumns(
         reader.labels, coupling, score=score, bounds=bounds, tolerance=tolerance, prefix=prefix, errors=errors
     )
-    check_new_names(reader.frame, answers.names, "pass another `prefix`")
+    check_new_names(reader.frame.columns, answers.names, PREFIX)
     with reader.bar("counterfactuals", progress) as bar:
-        return answers.behind(reader, bar)
+        return answers.of(reader, bar, extend=True)
 
 
 class RowAnswers(NamedTuple):
@@ -95,8 +96,9 @@ class RowAnswers(NamedTuple):
 
 
 def answer_rows(chunk: Chunk, coupling: AbstractCoupling, score: Floats | None, bounds: str) -> RowAnswers:
-    """Asks a coupling about some rows; `bounds` is one of `BOUNDS`."""
+    """Asks a coupling about some rows; `bounds` is one of `BOUNDS`. Rows without a finite answer become bad ones."""
     numbers = in_batches(_ask, (coupling, score, bounds), (chunk.log_p, chunk.log_q, chunk.x))
+    chunk.check(numbers, f"the coupling {type(coupling).__name__}")
     numbers[:, chunk.bad] = np.nan
     size = chunk.log_p.shape[1]
     last = len(numbers) - 1
@@ -128,7 +130,7 @@ class AnswerColumns:
             self._coupling = as_coupling(coupling, len(labels), score=self._score)
         sides = () if bounds == "none" else ("_lower", "_upper")
         self._probabilities = [f"{prefix}{name}" for name in labels.names]
-        self._likeliest = f"{prefix}most_likely"
+        self.likeliest = f"{prefix}most_likely"
         self._numbers = [] if score is None else [f"{prefix}score{side}" for side in ("", *sides)]
         self._numbers += [f"{prefix}{name}{side}" for name in labels.names for side in sides]
         self._matters = f"{prefix}coupling_matters"
@@ -138,10 +140,10 @@ class AnswerColumns:
     def names(self) -> list[str]:
         """The names of the new columns, in their order."""
         words = [self._matters] if self._problem is None else [self._matters, self._problem]
-        return [*self._probabilities, self._likeliest, *self._numbers, *words]
+        return [*self._probabilities, self.likeliest, *self._numbers, *words]
 
-    def behind(self, reader: RowReader, bar: ProgressBar) -> Any:
-        """The reader's frame with the new columns behind its own."""
+    def of(self, reader: RowReader, bar: ProgressBar, *, extend: bool) -> Any:
+        """The new columns of the reader's rows, behind the frame's own (`extend`) or alone."""
         frame, count, size = reader.frame, reader.frame.num_rows, len(self._labels)
         numbers, slack = np.empty((size + len(self._numbers), count)), np.empty(count)
         likeliest: Codes = np.empty(count, np.int64)
@@ -153,14 +155,14 @@ class AnswerColumns:
             slack[chunk.rows], bad[chunk.rows], problems[chunk.rows] = found.slack, chunk.bad, chunk.problems
         pieces: list[Block | tuple[str, Any]] = [
             (self._probabilities, numbers[:size]),
-            (self._likeliest, frame.labelled(likeliest, self._labels, reader.outcome)),
+            (self.likeliest, frame.labelled(likeliest, self._labels, reader.outcome)),
         ]
         if self._numbers:
             pieces.append((self._numbers, numbers[size:]))
         pieces.append((self._matters, frame.flags(slack > self._tolerance, bad)))
         if self._problem is not None:
             pieces.append((self._problem, frame.texts(problems.tolist())))
-        return frame.made(pieces, extend=True)
+        return frame.made(pieces, extend=extend)
 
 
 @eqx.filter_jit

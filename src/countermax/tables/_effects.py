@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, NoReturn, final
 
 import jax
 import numpy as np
@@ -16,7 +16,7 @@ from countermax._core.console import add_line, listing
 from countermax._core.errors import InputError
 from countermax._core.results import AbstractResult, plain
 from countermax.bounds import Bounds
-from countermax.couplings import AbstractCoupling, Gadget2, as_couplings
+from countermax.couplings import AbstractCoupling, Gadget2, as_couplings, is_same
 from countermax.learning import LEARNED, Fit
 from countermax.tables._moments import EffectMoments
 from countermax.tables._probabilities import ProbabilitiesLike
@@ -184,6 +184,8 @@ def effects(
     if learn is not False:
         key = jax.random.key(0) if key is None else key
         gadget = None if learn is True else learn
+        if LEARNED in compared:
+            _refuse_name(LEARNED)
         learned = learned_coupling(reader, scores, gadget, fit_options or {}, progress, key=key)
         compared[LEARNED] = learned.coupling
     elif fit_options is not None:
@@ -226,4 +228,10 @@ def _compared(
         single = len(scores.names) == 1  # couplings that are made for a score look at one
         both = {"score": scores.factual[:, 0], "counterfactual_score": scores.counterfactual[:, 0]} if single else {}
         own = as_couplings(given, num_outcomes, **both)
+    if scores.best in own and not is_same(own[scores.best], fixed[scores.best]):
+        _refuse_name(scores.best)
     return own | {name: each for name, each in fixed.items() if name == scores.best}
+
+
+def _refuse_name(name: str) -> NoReturn:
+    raise InputError(f"`couplings` must not call one of yours {name!r}, which is the library's own; rename it")

@@ -9,13 +9,14 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Int
 
 from countermax import comonotone
+from countermax._core.errors import InputError
 from countermax._core.types import LogProbs, Outcome, Scalar
 from countermax.bounds import Bounds, unchecked_score_bounds
 from countermax.couplings import AbstractCoupling
 from countermax.tables._batches import in_batches
 from countermax.tables._rows import Chunk
 from countermax.tables._scores import Scores
-from countermax.tables.frames import Floats
+from countermax.tables.frames import Codes, Floats, check_new_names
 
 ScorePair = tuple[Float[ArrayLike, "k d"], Float[ArrayLike, "k d"]]
 
@@ -36,6 +37,7 @@ class EffectMoments:
         each = [f"effect_{name}_" for name in scores.names] if size > 1 else ["effect_"]
         self.names = [f"{begin}{name.replace(' ', '_')}" for name in couplings for begin in each]
         self.names += [f"{begin}{side}" for begin in each for side in ("lower", "upper")]
+        check_new_names((), self.names, "give the couplings and scores other names")
         self.rows = np.full((len(self.names), num_rows), np.nan) if individual else None
 
     def add(self, chunk: Chunk) -> None:
@@ -46,6 +48,7 @@ class EffectMoments:
         worlds = (chunk.log_p[good], chunk.log_q[good])
         scores = (self._scores.factual, self._scores.counterfactual)
         numbers = in_batches(_population, (self._couplings, scores), worlds)
+        self._check(chunk, good, numbers)
         size = len(self._scores.names)
         means, squares = numbers[:size], numbers[size:]
         self._shift = means.mean(axis=1) if self._shift is None else self._shift
@@ -56,7 +59,17 @@ class EffectMoments:
         self.count += len(good)
         if self.rows is not None:
             found = in_batches(_individual, (self._couplings, scores), (*worlds, chunk.x[good]))
+            self._check(chunk, good, found)
             self.rows[:, chunk.start + good] = found
+
+    def _check(self, chunk: Chunk, good: Codes, numbers: Floats) -> None:
+        """A NaN must not pass for an effect, nor make the smallest variance."""
+        wrong = ~np.isfinite(numbers).all(axis=0)
+        if wrong.any():
+            raise InputError(
+                f"{chunk.name_of(int(good[wrong.argmax()]))} cannot be answered: one of the couplings "
+                f"{', '.join(self._names)} gives NaN or an infinity; check them, or leave that one out"
+            )
 
     @property
     def mean(self) -> Floats:

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from countermax._core.errors import InputError
+from countermax._core.seeds import as_seed
 from countermax.learning import ObservedPairs
 from countermax.tables._probabilities import ProbabilitiesLike
 from countermax.tables._rows import Question, RowReader
@@ -41,6 +42,7 @@ def frame_pairs(
     """
     if max_pairs < 1:
         raise InputError(f"`max_pairs` must be at least 1, got {max_pairs}")
+    seed = as_seed("seed", seed)
     reader = RowReader(as_frame(frame), Question(None, factual, counterfactual, labels, normalise, "raise"))
     log_p, log_q, weights = some_pairs(reader, max_pairs, seed)
     return ObservedPairs(jnp.asarray(log_p), jnp.asarray(log_q), weights)

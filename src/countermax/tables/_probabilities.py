@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, final
 import numpy as np
 
 from countermax._core.errors import InputError
-from countermax._core.labels import listed
+from countermax._core.labels import Labels, Written, listed
 from countermax.tables.frames import AbstractFrame, Floats, as_frame
 
 
@@ -107,6 +107,10 @@ class Columns(AbstractProbabilities):
     argument: str
     names: Sequence[Hashable]
     own_labels: tuple[Hashable, ...] | None
+    prefix: str | None = None
+    """What the names begin with, where that is how they were found."""
+    left_out: Sequence[Hashable] = ()
+    """Columns whose names begin like that too, but belong to no label."""
 
     @property
     def labels(self) -> tuple[Hashable, ...] | None:
@@ -117,6 +121,22 @@ class Columns(AbstractProbabilities):
     def width(self) -> int:
         """How many columns there are."""
         return len(self.names)
+
+    def of(self, labels: Labels) -> "Columns":
+        """Only the columns of these labels, where they were found by what their names begin with."""
+        if self.prefix is None or self.own_labels is None:
+            return self
+        places = labels.places(self.own_labels)
+        kept = [place for place in range(len(self.names)) if places[place] >= 0]
+        if len(set(places[kept].tolist())) < len(labels):
+            absent = [self.prefix + name for place, name in enumerate(labels.names) if place not in places]
+            raise InputError(
+                f"`{self.argument}` must have a column for each of the labels {listed(labels.values)}, but there is no "
+                f"column {listed(absent)}; the columns that begin with {self.prefix!r} are {listed(self.names)}"
+            )
+        names, own = ([each[place] for place in kept] for each in (self.names, self.own_labels))
+        left_out = [name for name in self.names if name not in names]
+        return Columns(self.argument, names, tuple(own), self.prefix, left_out)
 
     def read(self, rows: AbstractFrame, start: int) -> Floats:
         """Reads the columns."""
@@ -186,14 +206,14 @@ def _by_prefix(argument: str, prefix: str, frame: AbstractFrame) -> Columns:
         )
     for name in names:
         frame.column(argument, name)
-    return Columns(argument, names, tuple(name.removeprefix(prefix) for name in names))
+    return Columns(argument, names, tuple(Written(name.removeprefix(prefix)) for name in names), prefix)
 
 
 def _as_matrix(argument: str, given: Any, frame: AbstractFrame) -> Matrix:
     labels: tuple[Hashable, ...] | None = None
     if hasattr(given, "columns") or hasattr(given, "column_names"):
         own = as_frame(given)
-        labels = tuple(own.columns)
+        labels = tuple(Written(name) if isinstance(name, str) else name for name in own.columns)
         index, own_index = getattr(given, "index", None), getattr(frame.native, "index", None)
         if index is not None and own_index is not None and not index.equals(own_index):
             raise InputError(f"`{argument}` must have the index of the frame; align them, or pass an array")

@@ -8,9 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
-from countermax._core.labels import MISSING, UNKNOWN, Labels, listed
+from countermax._core.labels import MISSING, NUMBER, UNKNOWN, Labels, Written, identity, is_missing, listed
 from countermax._core.progress import ProgressBar
-from countermax.tables._probabilities import AbstractProbabilities, Predicted, ProbabilitiesLike, as_probabilities
+from countermax.tables._probabilities import (
+    AbstractProbabilities,
+    Columns,
+    Predicted,
+    ProbabilitiesLike,
+    as_probabilities,
+)
 from countermax.tables.frames import AbstractFrame, Codes, Floats
 
 CHUNK_ROWS = 65_536  # rows that are looked at at a time: what bounds the memory
@@ -20,6 +26,7 @@ Flags = NDArray[np.bool_]
 
 _SUM_TOLERANCE = 1e-6
 _PREDICTED_TOLERANCE = 1e-3  # classifiers compute in single precision, and some round
+NORMALISE = "pass normalise=True (on the command line: --normalise) if these are counts or weights"
 _WORLDS = ("factual", "counterfactual")
 
 
@@ -53,11 +60,31 @@ class Chunk:
     """Which rows have a problem."""
     problems: NDArray[np.object_]
     """What it is, in words; None where there is none."""
+    name_of: Callable[[int], str]
+    """How a message calls each row."""
+    errors: str
+    """What to do with rows that turn out to have no answer: `raise`, or leave them `missing`."""
 
     @property
     def rows(self) -> slice:
         """Where the rows are in the frame."""
         return slice(self.start, self.start + len(self.x))
+
+    def check(self, numbers: Floats, whose: str) -> None:
+        """Refuses rows without a finite answer, or notes that as their problem; a NaN must not pass for a number.
+
+        Args:
+            numbers: Answers, [columns, rows].
+            whose: What gave them, for the message.
+        """
+        wrong = ~np.isfinite(numbers).all(axis=0) & ~self.bad
+        if not wrong.any():
+            return
+        words = f"{whose} gives NaN or an infinity instead of an answer"
+        if self.errors == "raise":
+            first = self.name_of(int(wrong.argmax()))
+            raise InputError(f"{first} cannot be answered: {words}; check the coupling, or choose another one")
+        self.bad[wrong], self.problems[wrong] = True, words
 
 
 class _Problems:
@@ -79,12 +106,17 @@ class RowReader:
 
     def __init__(self, frame: AbstractFrame, question: Question):
         """Finds columns and labels; reads no probability yet."""
+        frame.check_names()
         self.frame, self.question = frame, question
         given = zip(_WORLDS, (question.factual, question.counterfactual), strict=True)
         self.worlds = [as_probabilities(name, each, frame) for name, each in given]
         self.outcome, self._codes, self._seen = _find_outcome(frame, question.outcome)
-        self.labels = _find_labels(question.labels, self.worlds, self._seen)
+        kind = None if self.outcome is None else frame.kind_of(self.outcome)
+        self.labels = _find_labels(question.labels, self.worlds, self._seen, kind)
+        if question.labels is not None:
+            self.worlds = [each.of(self.labels) if isinstance(each, Columns) else each for each in self.worlds]
         self._orders = [_order(name, self.labels, each) for name, each in zip(_WORLDS, self.worlds, strict=True)]
+        self._words: dict[int, str] = {}
         places = np.append(self.labels.places(self._seen), MISSING)
         self._x = None if self._codes is None else places[self._codes]  # the code of a missing value is the last place
 
@@ -109,10 +141,7 @@ class RowReader:
         x = np.zeros(stop - start, np.int64) if self._x is None else self._x[start:stop].copy()
         named = repr(self.question.outcome) if _is_name(self.question.outcome) else "the array `outcome`"
         found.note(x == MISSING, f"the outcome in {named} is missing")
-        known = listed(self.labels.values)
-        found.note(
-            x == UNKNOWN, lambda row: f"the outcome {listed([self._value(start + row)])} is none of the labels {known}"
-        )
+        found.note(x == UNKNOWN, lambda row: self._unknown(start + row))
         log_p, log_q = (
             self._log_probs(name, world, rows, start, order, found)
             for name, world, order in zip(_WORLDS, self.worlds, self._orders, strict=True)
@@ -122,7 +151,7 @@ class RowReader:
             found.note(
                 np.isneginf(log_p[np.arange(len(x)), x]),
                 lambda row: (
-                    f"{self.labels.values[x[row]]!r} was observed but has probability zero under `factual`"
+                    f"{listed([self.labels.values[x[row]]])} was observed but has probability zero under `factual`"
                     + ("; are the two worlds swapped?" if np.isfinite(log_q[row, x[row]]) else "")
                 ),
             )
@@ -133,12 +162,19 @@ class RowReader:
             raise InputError(
                 f"{rows.row_name(first)} cannot be answered: {found.words[first]}. Up to row "
                 f"{rows.first_row + stop - start - 1} there are {found.bad.sum()} such rows; correct or drop them, or "
-                "leave their results missing with errors='missing'"
+                "leave their results missing with errors='missing' (on the command line: --errors missing)"
             )
-        return Chunk(start, log_p, log_q, x, found.bad, found.words)
+        return Chunk(start, log_p, log_q, x, found.bad, found.words, rows.row_name, self.question.errors)
 
-    def _value(self, row: int) -> Any:
-        return None if self._codes is None else self._seen[self._codes[row]]
+    def _unknown(self, row: int) -> str:
+        """What is wrong with an outcome that is no label, worded once for all rows that have it."""
+        assert self._codes is not None
+        code = int(self._codes[row])
+        if code not in self._words:
+            value, labels = self._seen[code], self.labels
+            known = f"{listed(labels.values)}{labels.resemblance(value)}"
+            self._words[code] = f"the outcome {listed([value])} is none of the labels {known}"
+        return self._words[code]
 
     def _log_probs(
         self, name: str, world: AbstractProbabilities, rows: AbstractFrame, start: int, order: Codes, found: _Problems
@@ -154,9 +190,11 @@ class RowReader:
         total: Floats = np.where(good, values.sum(axis=1, where=np.isfinite(values)), 1.0)
         predicted = isinstance(world, Predicted)
         tolerance = _PREDICTED_TOLERANCE if predicted else np.inf if self.question.normalise else _SUM_TOLERANCE
-        advice = "" if predicted else "; pass normalise=True if these are counts or weights"
+        left_out = world.left_out if isinstance(world, Columns) else ()
+        advice = f" (without {listed(left_out)}, which no label names)" if left_out else ""
+        advice += "" if predicted else f"; {NORMALISE}"
         for label, column in zip(self.labels.values, missing.T, strict=True):
-            found.note(column, f"the `{name}` probability of {label!r} is missing")
+            found.note(column, f"the `{name}` probability of {listed([label])} is missing")
         found.note(odd, f"a `{name}` probability is negative or infinite")
         found.note(~(total > 0), f"the `{name}` probabilities are all zero")
         found.note(
@@ -181,18 +219,25 @@ def _is_name(outcome: Any) -> bool:
 
 
 def _find_labels(
-    given: Sequence[Hashable] | None, worlds: Sequence[AbstractProbabilities], seen: Sequence[Any]
+    given: Sequence[Hashable] | None,
+    worlds: Sequence[AbstractProbabilities],
+    seen: Sequence[Any],
+    kind: str | None,
 ) -> Labels:
+    """The labels that were given, else those of the first world that has some; written ones are read as the column."""
     if isinstance(given, str):
         raise InputError(f"`labels` must be a list of labels, got the text {given!r}")
-    if given is not None:
-        return Labels(tuple(given))
-    for world in worlds:
-        if world.labels is not None:
-            return Labels(world.labels)
-    if all(isinstance(value, int | np.integer) and not isinstance(value, bool) for value in seen):
-        return Labels(tuple(range(worlds[0].width)))
-    raise InputError("`labels` must name the outcomes in the order of the probabilities, since nothing else does")
+    sources = [tuple(each) for each in (given, *(world.labels for world in worlds)) if each is not None]
+    if not sources:
+        if kind in (NUMBER, None) and all(identity(value)[0] == NUMBER and value == int(value) for value in seen):
+            return Labels(tuple(range(worlds[0].width)))
+        raise InputError(
+            "`labels` must name the outcomes in the order of the probabilities, since nothing else does "
+            "(on the command line: --labels)"
+        )
+    if kind is None and not seen:  # nothing was seen: labels with a type say what written ones are
+        seen = [value for each in sources for value in each if not isinstance(value, Written) and not is_missing(value)]
+    return Labels.read(sources[0], seen, kind)
 
 
 def _order(name: str, labels: Labels, world: AbstractProbabilities) -> Codes:

@@ -16,7 +16,7 @@ from countermax.couplings import AbstractCoupling, Gadget2, InverseCDF, named_co
 from countermax.learning import LEARNED, Fit, MatrixLoss, ObservedPairs, SquaredDifference, fit, least_losses
 from countermax.tables._pairs import MOST_PAIRS, all_pairs, some_pairs
 from countermax.tables._rows import RowReader
-from countermax.tables.frames import Floats
+from countermax.tables.frames import Floats, check_new_names
 
 _IN_ORDER, _BY_QUANTILE = "inverse CDF by score", "optimal"
 _MOST_SOLVED = 100_000  # pairs times outcomes for which transport problems are worth solving
@@ -60,9 +60,12 @@ def as_scores(labels: Labels, score: Any, counterfactual_score: Any = None) -> S
 
 
 def _by_name(argument: str, labels: Labels, given: Any) -> tuple[tuple[str, ...], Floats]:
-    if isinstance(given, Mapping) and (labels.places(list(given)) < 0).all() and given:
+    several = isinstance(given, Mapping) and all(isinstance(each, Mapping) or np.ndim(each) for each in given.values())
+    if several and given and (labels.places(list(given)) < 0).all():
         columns = [labels.scores(f"{argument}[{each!r}]", value) for each, value in given.items()]
-        return tuple(map(str, given)), np.stack(columns, axis=1)
+        names = tuple(map(str, given))
+        check_new_names((), names, "give the scores different names")
+        return names, np.stack(columns, axis=1)
     if not isinstance(given, Mapping) and np.ndim(given) == 2:
         array = np.asarray(given, np.float64)
         columns = [labels.scores(argument, column) for column in array.T]

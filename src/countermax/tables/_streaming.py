@@ -7,11 +7,11 @@ from typing import Any, TypeAlias, TypeVar
 from countermax._core.errors import InputError
 from countermax._core.progress import ProgressBar
 from countermax.couplings import AbstractCoupling, GumbelMax
-from countermax.tables._counterfactuals import AnswerColumns
-from countermax.tables._files import RetypedError, TableFile, format_of, open_writer
-from countermax.tables._probabilities import Columns, as_probabilities
+from countermax.tables._counterfactuals import PREFIX, AnswerColumns
+from countermax.tables._probabilities import Columns
 from countermax.tables._rows import CHUNK_ROWS, Question, RowReader
 from countermax.tables._transitions import Tally, Transitions
+from countermax.tables.files import AbstractTableFile, MoreColumnsError, Rows, format_of, open_table, open_writer
 from countermax.tables.frames import as_frame, check_new_names
 
 ColumnsLike: TypeAlias = str | Mapping[Any, str] | Sequence[str]
@@ -40,18 +40,21 @@ def counterfactuals_file(
     """Does what `counterfactuals` does from file to file, chunk by chunk; returns the number of rows.
 
     Both files end in `.csv`, `.parquet` or `.jsonl` (a JSON object in each line). The target is written atomically: it
-    is there with all rows, or not at all. From CSV to CSV all columns but the probabilities stay as they were written.
-    `outcome`, `factual` and `counterfactual` name columns of the source; all other options are those of
-    `counterfactuals`.
+    is there with all rows, or not at all. Only outcomes and probabilities are read. In CSV and JSON lines an outcome is
+    text, the exact characters of its cell or of its JSON value, and so are labels: `labels=["0", "1"]`. What is only
+    passed through is passed through unread: from CSV to CSV and from JSON lines to JSON lines byte for byte, into other
+    formats as text. The columns of a Parquet file keep their types. `outcome`, `factual` and `counterfactual` name
+    columns of the source; all other options are those of `counterfactuals`.
     """
     question = Question(outcome, factual, counterfactual, labels, normalise, errors)
-    file = TableFile(source, as_text=format_of(source) == format_of(target) == "csv")
+    file, kind = open_table(source), format_of(target)
+    as_written = kind == file.kind != "parquet"
 
-    def convert(readers: Iterator[RowReader], bar: ProgressBar) -> int:
+    def convert(chunks: Iterator[tuple[RowReader, Rows]], bar: ProgressBar) -> int:
         answers: AnswerColumns | None = None
         count = 0
-        with open_writer(target) as writer:
-            for reader in readers:
+        with open_writer(target, file) as writer:
+            for reader, rows in chunks:
                 if answers is None:
                     answers = AnswerColumns(
                         reader.labels,
@@ -62,12 +65,13 @@ def counterfactuals_file(
                         prefix=prefix,
                         errors=errors,
                     )
-                    check_new_names(reader.frame, answers.names, "pass another prefix")
-                writer.write(answers.behind(reader, bar))
+                    check_new_names(file.names, answers.names, PREFIX)
+                new = answers.of(reader, bar, extend=not as_written)
+                writer.write(new, rows if as_written else None, answers.likeliest)
                 count += reader.frame.num_rows
         return count
 
-    return _over_chunks(file, question, convert, progress)
+    return _over_chunks(file, question, convert, progress, others=not as_written, records=as_written)
 
 
 def transitions_file(
@@ -93,9 +97,9 @@ def transitions_file(
     """
     question = Question(outcome, factual, counterfactual, labels, normalise, errors)
 
-    def add_up(readers: Iterator[RowReader], bar: ProgressBar) -> Transitions:
+    def add_up(chunks: Iterator[tuple[RowReader, Rows]], bar: ProgressBar) -> Transitions:
         tally: Tally | None = None
-        for reader in readers:
+        for reader, _ in chunks:
             tally = tally or Tally(
                 reader.labels, coupling, score=score, num_resamples=num_resamples, level=level, seed=seed
             )
@@ -105,34 +109,55 @@ def transitions_file(
         assert tally is not None  # a file has at least one chunk, though it may be empty
         return tally.result(make_frame)
 
-    return _over_chunks(TableFile(source), question, add_up, progress)
+    return _over_chunks(open_table(source), question, add_up, progress)
 
 
 def _over_chunks(
-    file: TableFile,
+    file: AbstractTableFile,
     question: Question,
-    use: Callable[[Iterator[RowReader], ProgressBar], T],
+    use: Callable[[Iterator[tuple[RowReader, Rows]], ProgressBar], T],
     progress: bool | None,
+    *,
+    others: bool = False,
+    records: bool = False,
 ) -> T:
-    """Hands the file's rows over chunk by chunk, from the beginning again when a column was misjudged."""
+    """Hands the file's rows over chunk by chunk, from the beginning again when there are more columns than it seemed.
 
-    def readers() -> Iterator[RowReader]:
+    Args:
+        file: The file.
+        question: What is asked of its rows.
+        use: Takes the chunks and a progress bar.
+        progress: Whether to show it.
+        others: Whether columns that the question does not name are read too.
+        records: Whether rows are wanted as they stand in the file.
+    """
+
+    def chunks() -> Iterator[tuple[RowReader, Rows]]:
         first_row = 0
-        for table in file.chunks(CHUNK_ROWS):
-            yield RowReader(as_frame(table, first_row), question)
-            first_row += table.num_rows
+        for rows in file.chunks(CHUNK_ROWS):
+            yield RowReader(as_frame(rows.table, first_row), question), rows
+            first_row += rows.table.num_rows
 
-    empty = as_frame(file.empty_table())
-    for name, given in (("factual", question.factual), ("counterfactual", question.counterfactual)):
-        columns = as_probabilities(name, given, empty)
-        if not isinstance(columns, Columns):
-            raise InputError(f"`{name}` must name columns of the file, got {type(given).__name__}")
-        for column in columns.names:
-            empty.column(name, column)
-        file.numbers([str(column) for column in columns.names])
     while True:
+        file.ask(question.outcome, _columns(file, question), others=others, records=records)
         try:
             with ProgressBar("reading", file.num_rows, progress, unit="rows") as bar:
-                return use(readers(), bar)
-        except RetypedError:
+                return use(chunks(), bar)
+        except MoreColumnsError:
             continue
+
+
+def _columns(file: AbstractTableFile, question: Question) -> list[str]:
+    """The columns of the file that hold probabilities, which must be there."""
+    empty = as_frame(file.empty_table())
+    for name, given in (("factual", question.factual), ("counterfactual", question.counterfactual)):
+        if not isinstance(given, str | Mapping | list | tuple):
+            raise InputError(f"`{name}` must name columns of the file, got {type(given).__name__}")
+    names = []
+    for world in RowReader(empty, question).worlds:
+        if not isinstance(world, Columns):
+            raise InputError("`factual` and `counterfactual` must name columns of the file, got numbers")
+        for column in world.names:
+            empty.column(world.argument, column)
+        names += [str(column) for column in world.names]
+    return names

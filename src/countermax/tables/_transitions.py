@@ -13,7 +13,9 @@ from rich.text import Text
 from countermax import plotting
 from countermax._core.console import add_line, listing
 from countermax._core.labels import Labels
+from countermax._core.memory import check_memory
 from countermax._core.results import AbstractResult, plain
+from countermax._core.seeds import as_seed
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, GumbelMax, as_coupling, name_of
 from countermax.intervals import Bootstrap, Interval, check_level, percentile_interval
@@ -24,6 +26,8 @@ from countermax.tables.frames import Floats, as_frame
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+_BYTES_OF_WEIGHTS = 6 * 4096  # of a resample, for the rows that share a random stream
 
 
 @final
@@ -65,10 +69,11 @@ class Transitions(AbstractResult):
 
     def columns(self) -> dict[str, list[Any]]:
         """One entry for each cell, seen outcomes first."""
-        size = len(self.labels)
+        size, labels = len(self.labels), Labels(self.labels)
+        words = self.labels if labels.of_one_kind else labels.names  # a column holds one type
         columns: dict[str, list[Any]] = {
-            "seen": [label for label in self.labels for _ in range(size)],
-            "instead": list(self.labels) * size,
+            "seen": [label for label in words for _ in range(size)],
+            "instead": list(words) * size,
         }
         for name, values, bounds, interval in (
             ("count", self.counts, self.bounds, self.counts_interval),
@@ -189,6 +194,12 @@ class Tally:
         seed: int,
     ):
         check_level(level)
+        seed = as_seed("seed", seed)
+        check_memory(
+            f"{num_resamples:,} resamples of {len(labels)} outcomes",
+            num_resamples * (4 * 8 * len(labels) ** 2 + _BYTES_OF_WEIGHTS),
+            "lower `num_resamples` (on the command line: --resamples)",
+        )
         self._labels, self._level = labels, level
         scores = None if score is None else labels.scores("score", score)
         with jax.enable_x64(True):  # scores that differ in their last digits have an order too

@@ -9,6 +9,7 @@ from countermax import InputError
 from countermax.mdp import rank_episodes
 
 LOG = some_episodes(MDP, 12, seed=4)
+COUPLINGS = ("gumbel-max", "inverse-cdf", "maximal", "independent")
 
 
 def test_a_ranking_tells_robust_claims_from_others():
@@ -39,3 +40,16 @@ def test_a_ranking_shows_itself_in_every_form():
 def test_a_ranking_needs_a_coupling(as_users_call):
     with pytest.raises(InputError, match="`couplings` must name at least one coupling"):
         rank_episodes(MDP, LOG, POLICY, couplings={})
+
+
+def test_couplings_called_like_other_columns_have_columns_of_their_own():
+    names = ["lower", "upper", "a b", "a_b"]
+    found = rank_episodes(MDP, LOG, POLICY, couplings=dict(zip(names, COUPLINGS, strict=True)))
+    frame = found.to_frame()
+    assert frame["effect_lower"].tolist() == found.bounds.lower[found.order].tolist()
+    columns = ["effect_lower_2", "effect_upper_2", "effect_a_b", "effect_a_b_2"]
+    for name, column in zip(names, columns, strict=True):
+        assert frame[column].tolist() == found.effects[name][found.order].tolist()
+    for most in (0, -3):
+        with pytest.raises(InputError, match=f"`most` must be at least 1, got {most}"):
+            found.listing(most)

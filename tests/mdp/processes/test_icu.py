@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from countermax import InputError
 from countermax._core import extras
 from countermax.mdp import policy_iteration, policy_value
 from countermax.mdp.planning import state_distributions
+from countermax.mdp.processes import icu
 from countermax.mdp.processes.icu import icu_sepsis
 
 
@@ -31,4 +33,21 @@ def test_the_icu_process_can_keep_to_what_was_seen():
 def test_a_missing_extra_is_named(monkeypatch):
     monkeypatch.setattr(extras, "find_spec", lambda _: None)
     with pytest.raises(ImportError, match=r"pip install 'countermax\[icu-sepsis\]'"):
+        icu_sepsis()
+
+
+@pytest.mark.parametrize("damage", ["cut", "text", "missing", "nan", "flat", "short", "actions"])
+def test_damaged_data_are_told_in_one_line(damage, tmp_path, monkeypatch):
+    arrays = {name: np.ones((3, 2, 3)) for name in icu._ARRAYS}
+    if damage == "missing":
+        del arrays["sofa_scores"]
+    if damage in ("nan", "flat"):
+        arrays["tx_mat"] = np.full((3, 2, 3), np.nan) if damage == "nan" else np.ones(3)
+    np.savez(tmp_path / "dynamics.npz", **arrays)
+    content = (tmp_path / "dynamics.npz").read_bytes()
+    (tmp_path / "dynamics.npz").write_bytes({"cut": content[:1000], "text": b"not an archive"}.get(damage, content))
+    actions = {"short": "header\n0 1\n", "actions": "header\n0 1\n0 99\n0\n"}
+    (tmp_path / "admissible_actions.txt").write_text(actions.get(damage, "header\n0 1\n0\n1\n"))
+    monkeypatch.setattr(icu, "icu_sepsis_folder", lambda: tmp_path)
+    with pytest.raises(InputError, match="cannot read the data of icu-sepsis in .*; install it again"):
         icu_sepsis()

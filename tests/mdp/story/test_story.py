@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from processes import HORIZON, MDP, NUM_STATES, POLICY, some_episodes
 
 from countermax import GumbelMax, InputError, InverseCDF
+from countermax._core.labels import Written
 from countermax.mdp import explain, replay, trajectory_bounds
 
 LOG = some_episodes(MDP, 12, seed=4)
@@ -61,12 +62,22 @@ def test_the_story_is_told_in_every_form(story, tmp_path):
         assert told.count("Takes the model as given") == 1
 
 
-@pytest.mark.parametrize("name", [2, 2.0, "2", np.float64(2)])
-def test_an_episode_is_found_however_its_name_is_written(name):
+@pytest.mark.parametrize("name", [2, 2.0, Written("2"), Written("02"), np.float64(2)])
+def test_an_episode_is_found_however_its_number_is_written(name):
     for names in (range(len(LOG)), map(float, range(len(LOG)))):
         log = replace(LOG, episodes=tuple(names))
         found = explain(MDP, log, name, POLICY, features=FEATURES, couplings=["maximal"])
         assert found.episode == 2
+
+
+def test_a_text_is_no_number_of_an_episode():
+    with pytest.raises(InputError, match="got '2'; 2 is there, but a text never equals a number"):
+        explain(MDP, LOG, "2", POLICY, features=FEATURES, couplings=["maximal"])
+    texts = replace(LOG, episodes=("2", "02", *map(str, range(10, 8 + len(LOG)))))
+    for name in ("02", Written("02")):
+        assert explain(MDP, texts, name, POLICY, features=FEATURES, couplings=["maximal"]).episode == "02"
+    with pytest.raises(InputError, match="got 2; '2' is there, but a text never equals a number"):
+        explain(MDP, texts, 2, POLICY, features=FEATURES, couplings=["maximal"])
 
 
 def test_bad_input_is_named(as_users_call):
@@ -76,3 +87,11 @@ def test_bad_input_is_named(as_users_call):
         explain(MDP, LOG, 0, POLICY, features={"short": [1.0]})
     with pytest.raises(InputError, match="at least one coupling"):
         explain(MDP, LOG, 0, POLICY, couplings={})
+
+
+def test_couplings_called_like_bounds_have_columns_of_their_own():
+    story = explain(MDP, LOG, 0, POLICY, features=FEATURES, couplings={"lower": "maximal", "upper": "gumbel-max"})
+    frame = story.to_frame()
+    np.testing.assert_array_equal(frame["counterfactual_lower"], story.bounds.lower.ravel())
+    np.testing.assert_array_equal(frame["counterfactual_lower_2"], story.counterfactual["lower"].ravel())
+    np.testing.assert_array_equal(frame["counterfactual_upper_2"], story.counterfactual["upper"].ravel())

@@ -6,6 +6,7 @@ from countermax.experiments.engine._base import CellContext as CellContext
 from countermax.experiments.engine._base import Result as Result
 from countermax.experiments.engine._base import Section as Section
 from countermax.experiments.engine._base import checked_preset as checked_preset
+from countermax.experiments.engine._document import check_page as check_page
 from countermax.experiments.engine._document import write_documents as write_documents
 from countermax.experiments.engine._plan import Interrupted as Interrupted
 from countermax.experiments.engine._plan import run_plan as run_plan

@@ -5,33 +5,59 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from countermax import plotting
+from countermax._core.errors import InputError
 from countermax._core.files import writable_folder, write_atomically
-from countermax.experiments.engine._base import AbstractExperiment, Section
+from countermax._core.outputs import Output, check_outputs, kind_of
+from countermax.experiments.engine._base import AbstractExperiment, Result, Section
 from countermax.experiments.engine._store import Record, Store
 from countermax.report import Block, Grid, Heading, Paragraph, Picture, Preformatted, write_report
 
+_PAGE = "index.html"
 
-def write_documents(experiments: Mapping[str, AbstractExperiment], store: Store) -> list[Path]:
+
+def write_documents(
+    experiments: Mapping[str, AbstractExperiment], store: Store, *, overwrite: bool = False
+) -> list[Path]:
     """Writes sheets (Markdown, LaTeX, CSV), figures (PNG, PDF) and `index.html`; returns what was written."""
     records = {name: found for name, found in store.records().items() if name in experiments}
     sections = {
-        name: experiments[name].section({cell: record.result for cell, record in records[name].items()})
+        name: _section(experiments[name], {cell: record.result for cell, record in records[name].items()}, store)
         for name in experiments
         if name in records
     }
-    sheets, figures = (writable_folder(store.folder / name) for name in ("sheets", "figures"))
-    written = []
+    content: dict[Path, str | bytes] = {}
     pictures: dict[str, bytes] = {}
     for section in sections.values():
         for name, sheet in section.sheets.items():
             for suffix, text in ((".md", sheet.markdown()), (".tex", sheet.latex()), (".csv", sheet.csv())):
-                written.append(write_atomically(sheets / f"{name}{suffix}", text))
+                content[store.folder / "sheets" / f"{name}{suffix}"] = text
         for name, figure in section.figures.items():
             pictures[name] = plotting.picture(figure)
-            written.append(write_atomically(figures / f"{name}.png", pictures[name]))
-            written.append(write_atomically(figures / f"{name}.pdf", plotting.picture(figure, ".pdf")))
-    written.append(_write_page(store.folder / "index.html", sections, pictures, records))
-    return written
+            content[store.folder / "figures" / f"{name}.png"] = pictures[name]
+            content[store.folder / "figures" / f"{name}.pdf"] = plotting.picture(figure, ".pdf")
+    page = store.folder / _PAGE
+    for folder in ("sheets", "figures"):
+        writable_folder(store.folder / folder)
+    check_outputs([Output("reproduce", path, kind_of(path)) for path in (*content, page)], overwrite=overwrite)
+    written = [write_atomically(path, each) for path, each in content.items()]
+    return [*written, _write_page(page, sections, pictures, records)]
+
+
+def check_page(store: Store, *, overwrite: bool) -> None:
+    """Refuses a folder whose `index.html` is not ours, before hours of work that would end at it."""
+    page = store.folder / _PAGE
+    check_outputs([Output("reproduce", page, kind_of(page))], overwrite=overwrite)
+
+
+def _section(experiment: AbstractExperiment, stored: Mapping[str, Result], store: Store) -> Section:
+    """What the experiment shows; a plan that was stopped may lack a cell without which there is nothing to show."""
+    try:
+        return experiment.section(stored)
+    except (LookupError, ArithmeticError, ValueError) as error:  # the contents of cells have been checked
+        raise InputError(
+            f"{store.folder} lacks cells of {experiment.name} without which nothing can be drawn, it has only "
+            f"{', '.join(stored)}; the command that made the folder computes what is missing"
+        ) from error
 
 
 def _write_page(

@@ -1,15 +1,27 @@
 """Computing a plan: cell after cell, or several at once; what is stored already is left alone."""
 
 import multiprocessing
+import os
+import signal
+import threading
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import wait
 from pathlib import Path
+from typing import Any
 
 from countermax._core.errors import InputError
+from countermax._core.files import remove_left_over, remove_unfinished
+from countermax._core.memory import check_memory
 from countermax._core.progress import ProgressBar
 from countermax.experiments.engine._base import AbstractExperiment, Cell, CellContext, provenance
-from countermax.experiments.engine._store import Store
+from countermax.experiments.engine._store import DamagedError, Store
+
+_PROCESS_BYTES = 4e8  # JAX alone, before it computes anything
+_PATIENCE = 5.0  # seconds that processes get to end by themselves
 
 
 class Interrupted(Exception):
@@ -43,40 +55,107 @@ def run_plan(
     """
     if jobs < 1:
         raise InputError(f"`jobs` must be at least 1, got {jobs}")
-    pending = [cell for cell in cells if store.find(cell) is None]  # finds every mismatch before any work is done
+    remove_left_over(store.folder)
+    pending = [cell for cell in cells if not _is_done(cell, store)]  # finds every mismatch before any work is done
+    jobs = min(jobs, max(len(pending), 1))
+    check_memory(f"{jobs} cells at once", jobs * _PROCESS_BYTES, "lower `jobs`")
     finished = len(cells) - len(pending)
 
     def note() -> str:
         return f"{finished} of {len(cells)} cells"
 
+    def count(done: float) -> None:
+        nonlocal finished
+        finished += 1
+        bar.update(done, note=note())
+
     work = sum((cell.cost for cell in pending), 0.0)
     with ProgressBar("starting", work or 1.0, progress, done=0.0 if pending else 1.0) as bar:
         bar.update(bar.done, note=note())
+        if jobs > 1:
+            bar.update(bar.done, label=f"{jobs} at once")
+            calls = [(experiments[cell.experiment], cell, store.folder, train_only) for cell in pending]
+            if _stopped_at_once(calls, jobs, lambda cell: count(bar.done + cell.cost)):
+                raise Interrupted(finished, len(cells))
+            return
         try:
-            if jobs == 1 or len(pending) <= 1:
-                for cell in pending:
-                    before = bar.done
-                    bar.update(before, label=f"{cell.experiment}: {cell.name}")
-                    _work(experiments[cell.experiment], cell, store.folder, train_only, _advancing(bar, cell))
-                    finished += 1
-                    bar.update(before + cell.cost, note=note())
-                return
-            with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-                futures = {
-                    pool.submit(_work, experiments[cell.experiment], cell, store.folder, train_only): cell
-                    for cell in pending
-                }
-                bar.update(bar.done, label=f"{jobs} at once")
-                try:
-                    for future in as_completed(futures):
-                        future.result()
-                        finished += 1
-                        bar.update(bar.done + futures[future].cost, note=note())
-                except BaseException:
-                    pool.shutdown(wait=False, cancel_futures=True)
-                    raise
+            for cell in pending:
+                before = bar.done
+                bar.update(before, label=f"{cell.experiment}: {cell.name}")
+                _work(experiments[cell.experiment], cell, store.folder, train_only, _advancing(bar, cell))
+                count(before + cell.cost)
         except KeyboardInterrupt:
             raise Interrupted(finished, len(cells)) from None
+
+
+def _stopped_at_once(calls: Sequence[tuple[Any, ...]], jobs: int, count: Callable[[Cell], None]) -> bool:
+    """Computes several cells at once, and says whether that was interrupted.
+
+    It says so instead of raising: an exception would keep the pool, and the pool its locks, until the process ends.
+    """
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=spawn, initializer=_end_with_parent) as pool:
+        futures = {}
+        try:
+            for call in calls:
+                futures[pool.submit(_work, *call)] = call[1]
+            for future in as_completed(futures):
+                future.result()
+                count(futures[future])
+        except KeyboardInterrupt:
+            _end_processes()  # which breaks the pool, so that it drops what is left to do
+            return True
+        except BrokenProcessPool as error:
+            raise InputError(
+                "a process that computed a cell was killed, as happens where memory runs out; lower `jobs`. What was "
+                "finished is stored, and the same command resumes from there"
+            ) from error
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return False
+
+
+def _is_done(cell: Cell, store: Store) -> bool:
+    try:
+        return store.find(cell) is not None
+    except DamagedError as error:
+        warnings.warn(f"{error.what}; it is computed again", stacklevel=2)
+        return False
+
+
+def _end_with_parent() -> None:
+    """Makes a process of the pool end when it is told to, or when its parent is gone, and only then.
+
+    Ctrl-C reaches all processes of a terminal; the parent alone decides what it means. What is stored or in a
+    checkpoint is whole at any time, so that nothing has to be unwound.
+    """
+
+    def end(*_: object) -> None:
+        remove_unfinished()
+        os._exit(128 + signal.SIGTERM)
+
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        wait([parent.sentinel])
+        end()
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, end)
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _end_processes() -> None:
+    """Ends the processes of the pool: kindly, and after a while for certain."""
+    processes = multiprocessing.active_children()
+    for process in processes:
+        process.terminate()
+    until = time.monotonic() + _PATIENCE
+    for process in processes:
+        process.join(max(0.0, until - time.monotonic()))
+        process.kill()
 
 
 def _advancing(bar: ProgressBar, cell: Cell) -> Callable[[float], None]:

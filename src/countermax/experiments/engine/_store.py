@@ -1,5 +1,9 @@
-"""A folder of results: one file for each cell, written when the cell is done and never half."""
+"""A folder of results: one file for each cell, written when the cell is done and never half.
 
+Each file carries a SHA-256 over its contents, so that numbers which were damaged or edited are never drawn.
+"""
+
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -7,11 +11,22 @@ from pathlib import Path
 from typing import Any
 
 from countermax._core.errors import InputError
-from countermax._core.files import writable_folder, write_atomically
+from countermax._core.files import reason_of, writable_folder, write_atomically
 from countermax._version import __version__
 from countermax.experiments.engine._base import Cell, Result
 
-_FORMAT = 2
+_FORMAT = 3
+_UNSEALED_FORMAT = 2  # the same without a checksum
+_SEAL = "sha256"
+_FIELDS: dict[str, type] = {"experiment": str, "cell": str, "settings": dict, "made_with": dict, "result": dict}
+
+
+class DamagedError(InputError):
+    """A file of ours whose contents are not what was written."""
+
+    def __init__(self, path: Path, how: str):
+        self.what = f"{path} is damaged{how}"
+        super().__init__(f"{self.what}; move it away, and `countermax reproduce` computes it again")
 
 
 @dataclass(frozen=True)
@@ -38,7 +53,7 @@ class Store:
         return writable_folder(self.folder / "trained" / cell.experiment / cell.name)
 
     def find(self, cell: Cell) -> Record | None:
-        """The stored result of a cell, if it has one; an error if it was made another way."""
+        """The stored result of a cell, if it has one; an error if it is damaged, or was made another way."""
         path = self._path(cell.experiment, cell.name)
         if not path.exists():
             return None
@@ -66,14 +81,30 @@ class Store:
             "made_with": made_with,
             "result": result,
         }
-        return write_atomically(path, json.dumps(content, indent=1) + "\n")
+        return write_atomically(path, sealed(content))
 
     def records(self) -> dict[str, dict[str, Record]]:
         """Everything stored, by experiment and cell."""
         found: dict[str, dict[str, Record]] = {}
-        for path in sorted((self.folder / "cells").glob("*/*.json")):
+        for path in self._paths():
             record = _read(path)
             found.setdefault(record.experiment, {})[record.cell] = record
+        return found
+
+    def seal(self) -> list[Path]:
+        """Adds checksums to what a release without them stored; returns the files that were changed."""
+        changed = []
+        for path in self._paths():
+            content = _content(path)
+            if isinstance(content, dict) and content.get("format") == _UNSEALED_FORMAT and _SEAL not in content:
+                _record(path, content)
+                changed.append(write_atomically(path, sealed({**content, "format": _FORMAT})))
+            else:
+                _read(path)
+        return changed
+
+    def _paths(self) -> list[Path]:
+        found = sorted((self.folder / "cells").glob("*/*.json"))
         if not found:
             raise InputError(
                 f"{self.folder} holds no stored results; `countermax reproduce` writes them, or name its --out folder"
@@ -93,21 +124,67 @@ def _leaves(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str
             yield prefix + key, value
 
 
-def _read(path: Path) -> Record:
+def sealed(content: Mapping[str, Any]) -> str:
+    """The text of a file that says what its contents have to be."""
+    as_read = json.loads(json.dumps(content))  # JSON has fewer kinds of keys and sequences
+    return json.dumps({_SEAL: _digest(as_read), **as_read}, indent=1) + "\n"
+
+
+def unsealed(path: Path) -> dict[str, Any]:
+    """The contents of a file that `sealed` made; an error if they are not what was written."""
+    return _opened(path, _content(path))
+
+
+def _opened(path: Path, content: Any) -> dict[str, Any]:
+    if not isinstance(content, dict) or _SEAL not in content:
+        raise DamagedError(path, ": it has no checksum")
+    seal = content.pop(_SEAL)
+    if seal != _digest(content):
+        raise DamagedError(path, " or was edited: its contents do not have its checksum")
+    return content
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    """Of the values, whatever lines and spaces are between them."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _content(path: Path) -> Any:
     try:
-        content = json.loads(path.read_text())
+        return json.loads(path.read_bytes())
     except OSError as error:
-        raise InputError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is damaged ({error}); move it away and run the command again") from error
-    if not isinstance(content, dict) or content.get("format") != _FORMAT:
-        made = content.get("format") if isinstance(content, dict) else None
+        raise InputError(f"cannot read {path}: {reason_of(error)}") from error
+    except (ValueError, RecursionError) as error:
+        raise DamagedError(path, f" ({error})") from error
+
+
+def _read(path: Path) -> Record:
+    content = _content(path)
+    made = content.get("format") if isinstance(content, dict) else None
+    if made == _UNSEALED_FORMAT and _SEAL not in content:
+        raise InputError(
+            f"{path} has no checksum, as it is from an older release; `countermax reproduce seal FOLDER` adds one to "
+            "each file of a folder that you trust"
+        )
+    if isinstance(made, int) and made < _UNSEALED_FORMAT:
         raise InputError(
             f"{path} has format {made}, this version reads format {_FORMAT}: names of settings and results differ, so "
             "that older folders have to be computed again; choose another folder with --out, or use the version that "
             "wrote this one"
         )
-    try:
-        return Record(**{key: content[key] for key in ("experiment", "cell", "settings", "made_with", "result")})
-    except KeyError as error:
-        raise InputError(f"{path} is damaged: {error} is missing; move it away and run the command again") from error
+    content = _opened(path, content)
+    if made != _FORMAT:
+        raise InputError(
+            f"{path} has format {made}, this version reads format {_FORMAT}; use the version that wrote it"
+        )
+    return _record(path, content)
+
+
+def _record(path: Path, content: Mapping[str, Any]) -> Record:
+    for key, kind in _FIELDS.items():
+        if not isinstance(content.get(key), kind):
+            raise DamagedError(path, f": {key!r} is missing")
+    record = Record(**{key: content[key] for key in _FIELDS})
+    if (record.experiment, record.cell) != (path.parent.name, path.stem):
+        raise DamagedError(path, f": it holds the cell {record.cell!r} of {record.experiment!r}, under another name")
+    return record

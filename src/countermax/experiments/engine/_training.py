@@ -1,20 +1,25 @@
 """A training on disk, inside a cell: trained once, found again afterwards."""
 
-import json
 import time
+import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from countermax._core.errors import InputError
 from countermax._core.files import write_atomically
+from countermax._core.memory import check_memory
 from countermax.couplings import AbstractCoupling, load, save
 from countermax.experiments.engine._base import CellContext, provenance
+from countermax.experiments.engine._store import DamagedError, sealed, unsealed
 from countermax.learning import AbstractObjective, Loss, Pairs, Recipe, fit_many
 
 _TRAINED = "trained.json"
+_COPIES = 4  # of all parameters while they are trained: themselves, two moments, a gradient
 
 GADGET_NAMES = {"gadget-1": "Gadget 1", "gadget-2": "Gadget 2"}
 """What sheets and pictures call the gadget of a recipe."""
@@ -48,19 +53,20 @@ def train(
     """
     record = context.folder / _TRAINED
     files = [context.folder / f"{index}.npz" for index in range(len(scores))]
-    if record.exists() and all(path.exists() for path in files):
-        made_with = json.loads(record.read_text())
-        if made_with.pop("recipe") == recipe.settings():
-            return [load(path) for path in files], made_with
     checkpoint = context.folder / "checkpoint.npz"
+    found = _found(recipe, record, files)
+    if found is not None:
+        checkpoint.unlink(missing_ok=True)  # of a process that was killed after another one had finished
+        return found
     start = time.perf_counter()
     each_pairs = pairs if isinstance(pairs, Sequence) else [pairs] * len(scores)
     options = recipe.fit_options()
+    first = recipe.build(scores[0], each_pairs[0], seed)
+    size = sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(first))
+    check_memory(f"{len(scores)} gadgets at once", _COPIES * size * len(scores), "lower `seeds`")
+    others = list(zip(scores, each_pairs, strict=True))[1:]
     fits = fit_many(
-        [
-            recipe.build(score, each, seed + index)
-            for index, (score, each) in enumerate(zip(scores, each_pairs, strict=True))
-        ],
+        [first, *(recipe.build(score, each, seed + index) for index, (score, each) in enumerate(others, 1))],
         pairs,
         losses,
         key=jax.random.key(seed),
@@ -79,6 +85,21 @@ def train(
             "held_out": np.mean([each.history.held_out for each in fits], axis=0).round(6).tolist(),
         },
     }
-    write_atomically(record, json.dumps({"recipe": recipe.settings(), **made_with}, indent=1) + "\n")
+    write_atomically(record, sealed({"recipe": recipe.settings(), **made_with}))
     checkpoint.unlink(missing_ok=True)
     return [each.coupling for each in fits], made_with
+
+
+def _found(recipe: Recipe, record: Path, files: Sequence[Path]) -> tuple[list[AbstractCoupling], dict[str, Any]] | None:
+    """What was trained before with this recipe, if it is all there."""
+    if not all(path.exists() for path in (record, *files)):
+        return None
+    try:
+        made_with = unsealed(record)
+        if made_with.pop("recipe") == recipe.settings():
+            return [load(path) for path in files], made_with
+    except DamagedError as error:
+        warnings.warn(f"{error.what}; training begins again", stacklevel=3)
+    except InputError as error:
+        warnings.warn(f"{error}; training begins again", stacklevel=3)
+    return None

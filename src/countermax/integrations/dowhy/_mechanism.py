@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
 from countermax._core.extras import import_dowhy
-from countermax._core.labels import UNKNOWN, Labels, listed
+from countermax._core.labels import Labels, listed
 from countermax.couplings import AbstractMechanism, AbstractNoiseSampler, GumbelMax
 from countermax.integrations.dowhy._noise import Codes, Floats, Mechanism, abduct, draw, respond
 
@@ -87,8 +87,8 @@ class CategoricalMechanism(ClassifierFCM, InvertibleFunctionalCausalModel):
             raise InputError(f"a categorical node must hold classes, got numbers such as {values[0]!r}")
         if len(values) < 2:
             raise InputError(f"a categorical node must have at least two classes to be learned, got {listed(values)}")
-        if self._labels is not None and (self._labels.places(values) == UNKNOWN).any():
-            unknown = [value for value in values if self._labels.places([value])[0] == UNKNOWN]
+        if self._labels is not None and (self._labels.places(values) < 0).any():
+            unknown = [value for value in values if self._labels.places([value])[0] < 0]
             raise InputError(f"`labels` must name every class in the data, but {listed(unknown)} is not there")
         kinds = {type(value) for value in values}
         self.classifier_model.fit(X=parents, Y=target.astype(kinds.pop()) if len(kinds) == 1 else target.astype(str))
@@ -131,7 +131,7 @@ class CategoricalMechanism(ClassifierFCM, InvertibleFunctionalCausalModel):
         """The index of each class that was seen; one that is unknown or impossible is an error."""
         values = np.asarray(target_samples).reshape(-1).tolist()
         codes = self.labels.places(values)
-        for row in np.flatnonzero(codes == UNKNOWN):
+        for row in np.flatnonzero(codes < 0):
             raise InputError(
                 f"row {row} (counted from 0) has the class {values[row]!r}, which is none of "
                 f"{listed(self.labels.values)}"

@@ -12,26 +12,26 @@ from rich.text import Text
 
 from countermax import plotting
 from countermax._core.console import add_line, listing
-from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
+from countermax._core.memory import check_memory
 from countermax._core.progress import ProgressBar
 from countermax._core.results import AbstractResult, plain
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling
 from countermax.intervals import Interval, check_level, percentile_interval
-from countermax.mdp._arrays import Floats, Ints, Values
+from countermax.mdp._arrays import Floats, Ints, Values, as_whole, check_sizes
 from countermax.mdp._couplings import Couplings, chosen_couplings
 from countermax.mdp._process import FiniteMDP, as_discount
-from countermax.mdp.estimation import estimate, estimate_policy, visits
+from countermax.mdp.estimation import estimate, estimate_policy
+from countermax.mdp.evaluation._doubts import doubts
 from countermax.mdp.evaluation.importance import (
     doubly_robust,
     effective_sample_size,
     importance_estimates,
     importance_ratios,
-    visit_shares,
 )
 from countermax.mdp.log import EpisodeLog, steps_of
-from countermax.mdp.planning import policy_values, state_distributions
+from countermax.mdp.planning import policy_values
 from countermax.mdp.policies import policy_rows, restricted
 from countermax.mdp.replays import replay, trajectory_bounds
 
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 Model: TypeAlias = FiniteMDP | Callable[[EpisodeLog], FiniteMDP]
 
 _ANY_COUPLING = "any coupling"
+_STRAY = (
+    "{} lies outside the range over couplings: this coupling changes what happened even at steps that the policy "
+    "leaves as they were"
+)
 _NOTE = "The range over couplings takes the model as given: how well it was estimated is left out."
-_FEW_EPISODES = 30
-_THIN_VISITS = 10
-_LARGE_SHARE = 0.01
-_LARGE_THIN_SHARE = 0.1
 
 
 class Estimate(NamedTuple):
@@ -55,7 +55,8 @@ class Estimate(NamedTuple):
     name: str
     kind: str
     """`observed`, `importance sampling`, `model` or `counterfactual`."""
-    value: float
+    value: float | None
+    """None where the log has no episode that the estimate could rest on."""
     interval: Interval | None
     """From resampled episodes; None where there are no resamples, or none that has a value."""
 
@@ -90,7 +91,7 @@ class PolicyEvaluation(AbstractResult):
         none = [missing] * len(self.estimates)
         columns = {
             "kind": [*(each.kind for each in self.estimates), "counterfactual"],
-            "value": [*(each.value for each in self.estimates), missing],
+            "value": [*(missing if each.value is None else each.value for each in self.estimates), missing],
             "value_ci_lower": [*(missing if each is None else each.lower for each in intervals), missing],
             "value_ci_upper": [*(missing if each is None else each.upper for each in intervals), missing],
             "value_lower": [*none, self.bounds.lower],
@@ -114,6 +115,7 @@ class PolicyEvaluation(AbstractResult):
             [
                 (each.name, each.kind, each.value, *((None, None) if each.interval is None else each.interval[:2]))
                 for each in self.estimates
+                if each.value is not None
             ],
             bounds=self.bounds,
             truth=truth,
@@ -127,7 +129,7 @@ class PolicyEvaluation(AbstractResult):
         for place, each in enumerate(self.estimates):
             interval = "" if each.interval is None else f"{each.interval.lower:z.4f} to {each.interval.upper:z.4f}"
             last = place == len(self.estimates) - 1
-            add_line(shown, [each.name, f"{each.value:z.4f}", interval], last=last)
+            add_line(shown, [each.name, "none" if each.value is None else f"{each.value:z.4f}", interval], last=last)
         add_line(shown, [_ANY_COUPLING, f"{self.bounds.lower:z.4f} to {self.bounds.upper:z.4f}", ""])
         size = f"effective sample size of importance sampling: {self.effective_sample_size:.1f}"
         return Group(
@@ -162,7 +164,8 @@ def evaluate_policy(
         model: How a process is learned from a log; or a process that is known and stays as it is.
         behaviour: [state, action]: what the log was made with, if known; by default frequencies.
         outcomes: What each state is called as an outcome; see `replay`.
-        horizon: How many steps an episode can have; by default as many as the longest has.
+        horizon: How many steps an episode can have; by default as many as the longest has. What episodes did later
+            counts for the model and the behaviour policy only.
         discount: Factor by which a reward is worth less one step later, in every estimate; by default the model's own.
             1 for the plain return.
         num_resamples: Number of resamples for the intervals; 0 for none.
@@ -170,20 +173,19 @@ def evaluate_policy(
         key: Consumed once; draws the resamples.
         progress: Whether to show a progress bar; by default if the output is a terminal.
     """
-    if num_resamples < 0:
-        raise InputError(f"`num_resamples` must not be negative, got {num_resamples}")
+    as_whole("num_resamples", num_resamples, least=0)
     check_level(level)
-    none_asked = couplings is not None and not couplings
     task = _Task(
         log=log,
         target=policy_rows(log, target, argument="target"),
-        couplings={} if none_asked else chosen_couplings(couplings),
+        couplings=chosen_couplings(couplings, none=True),
         model=model,
         behaviour=behaviour,
         outcomes=outcomes,
         horizon=steps_of(log, horizon),
         discount=discount,
     )
+    _check_sizes(task, num_resamples)
     seed = np.asarray(jax.random.bits(key, (4,)))
     with ProgressBar("evaluating", num_resamples + 1, progress, unit="resamples") as bar:
         point, process, ratios = _estimates(task, np.arange(len(log)))
@@ -194,20 +196,42 @@ def evaluate_policy(
             drawn.append(_estimates(task, chosen)[0])
             bar.advance(1)
     within, _ = restricted(process, task.target)
-    bounds = trajectory_bounds(process, log, within, horizon=task.horizon, discount=discount, progress=False)
+    each = trajectory_bounds(process, log, within, horizon=task.horizon, discount=discount, progress=False)
+    bounds = Bounds(float(each.lower.mean()), float(each.upper.mean()))
+    strays = [name for (kind, name), value in point.items() if kind == "counterfactual" and _outside(value, bounds)]
     return PolicyEvaluation(
         estimates=tuple(
             Estimate(name, kind, value, _interval([each[kind, name] for each in drawn], level))
             for (kind, name), value in point.items()
         ),
-        bounds=Bounds(float(bounds.lower.mean()), float(bounds.upper.mean())),
+        bounds=bounds,
         effective_sample_size=effective_sample_size(ratios),
         num_episodes=len(log),
         num_resamples=num_resamples,
         level=level,
         horizon=task.horizon,
         discount=as_discount(process, discount),
-        warnings=_warnings(task, process, ratios),
+        warnings=(*doubts(log, process, task.target, ratios, task.horizon), *map(_STRAY.format, strays)),
+    )
+
+
+def _outside(value: float | None, bounds: Bounds) -> bool:
+    room = 1e-9 * max(1.0, abs(bounds.lower), abs(bounds.upper))
+    return value is not None and not bounds.lower - room <= value <= bounds.upper + room
+
+
+def _check_sizes(task: "_Task", num_resamples: int) -> None:
+    """What grows with numbers that were asked for."""
+    log = task.log
+    check_sizes(log.num_states, log.num_actions)
+    check_memory(
+        f"{task.horizon} steps of {log.num_states} states and {log.num_actions} actions",
+        16 * task.horizon * log.num_states * (log.num_actions + 1),
+        "lower `horizon`",
+    )
+    count = 6 + len(task.couplings)
+    check_memory(
+        f"{num_resamples} resamples of {count} estimates", 150 * count * num_resamples, "lower `num_resamples`"
     )
 
 
@@ -222,7 +246,7 @@ class _Task(NamedTuple):
     discount: float | None
 
 
-def _estimates(task: _Task, chosen: Ints) -> tuple[dict[tuple[str, str], float], FiniteMDP, Floats]:
+def _estimates(task: _Task, chosen: Ints) -> tuple[dict[tuple[str, str], float | None], FiniteMDP, Floats]:
     """Every estimate from some of the episodes, repeats allowed."""
     log = task.log.select(chosen)
     process = task.model if isinstance(task.model, FiniteMDP) else task.model(log)
@@ -230,11 +254,11 @@ def _estimates(task: _Task, chosen: Ints) -> tuple[dict[tuple[str, str], float],
     behaviour = estimate_policy(log) if task.behaviour is None else task.behaviour
     target, _ = restricted(process, task.target)
     ratios = importance_ratios(log, task.target, behaviour)
-    sampled = importance_estimates(log, ratios, discount=discount)
+    sampled = importance_estimates(log, ratios, discount=discount, horizon=horizon)
     planned = policy_values(process, target, horizon=horizon, discount=discount)[log.states[:, 0]].mean()
     robust = doubly_robust(process, log, target, ratios, horizon=horizon, discount=discount)
-    found = {
-        ("observed", "observed return"): float(log.returns(discount).mean()),
+    found: dict[tuple[str, str], float | None] = {
+        ("observed", "observed return"): float(log.returns(discount, horizon=horizon).mean()),
         ("importance sampling", "ordinary importance sampling"): sampled.ordinary,
         ("importance sampling", "per-decision importance sampling"): sampled.per_decision,
         ("importance sampling", "weighted importance sampling"): sampled.weighted,
@@ -248,45 +272,10 @@ def _estimates(task: _Task, chosen: Ints) -> tuple[dict[tuple[str, str], float],
             process, once, target, coupling, outcomes=task.outcomes, horizon=horizon, discount=discount, progress=False
         )
         found["counterfactual", f"counterfactual, {name}"] = float(replayed.values @ times / times.sum())
-    return found, process, ratios
+    return found, process, ratios[:, :horizon]
 
 
-def _interval(resampled: list[float], level: float) -> Interval | None:
+def _interval(resampled: list[float | None], level: float) -> Interval | None:
     """The interval of the resamples in which the estimate has a value."""
-    sample = np.array(resampled)
-    found = percentile_interval(sample[np.isfinite(sample)], level)
+    found = percentile_interval(np.array([each for each in resampled if each is not None]), level)
     return None if found is None else Interval(float(found.lower), float(found.upper), level)
-
-
-def _warnings(task: _Task, process: FiniteMDP, ratios: Floats) -> tuple[str, ...]:
-    """What makes the estimates doubtful, in words."""
-    log, found = task.log, []
-    size = effective_sample_size(ratios)
-    if size < _FEW_EPISODES:
-        matching = int((ratios[:, -1] > 0).sum())
-        found.append(
-            f"importance sampling rests on {size:.1f} effective episodes ({matching} of {len(log)} have any weight); "
-            "its estimates and their intervals are not to be trusted"
-        )
-    counts = visits(log)
-    unseen = float(visit_shares(log) @ (task.target * (counts == 0)).sum(axis=1))
-    if unseen > _LARGE_SHARE:
-        found.append(
-            f"in {unseen:.1%} of the logged steps the target policy would do what nobody ever did in that state"
-        )
-    within, left_out = restricted(process, task.target)
-    occupancy = state_distributions(process, within, task.horizon)[:-1].sum(axis=0) * ~process.absorbing
-    occupancy /= max(occupancy.sum(), 1e-300)
-    beyond = float(occupancy @ left_out)
-    if beyond > _LARGE_SHARE:
-        found.append(
-            f"for {beyond:.1%} of the target policy's own steps the model knows no such action; the model-based and "
-            "counterfactual estimates do there what was done most often"
-        )
-    thin = float((occupancy[:, None] * within * (counts < _THIN_VISITS)).sum())
-    if thin > _LARGE_THIN_SHARE:
-        found.append(
-            f"{thin:.0%} of the target policy's own steps rest on rows of fewer than {_THIN_VISITS} visits; where data "
-            "are thin a policy that was optimised on them looks too good"
-        )
-    return tuple(found)

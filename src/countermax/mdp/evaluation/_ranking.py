@@ -14,8 +14,8 @@ from countermax._core.console import add_line, listing
 from countermax._core.extras import import_pandas
 from countermax._core.results import AbstractResult, plain
 from countermax.bounds import Bounds
-from countermax.mdp._arrays import Values
-from countermax.mdp._couplings import Couplings, chosen_couplings
+from countermax.mdp._arrays import Values, as_whole
+from countermax.mdp._couplings import Couplings, chosen_couplings, column_names
 from countermax.mdp._process import MODEL_GIVEN, FiniteMDP
 from countermax.mdp.log import EpisodeLog
 from countermax.mdp.replays import replay, trajectory_bounds
@@ -55,8 +55,9 @@ class Ranking(AbstractResult):
     def to_frame(self) -> "pd.DataFrame":
         """One row for each episode, the largest claim of the first coupling first."""
         columns: dict[str, Any] = {"episode": list(self.episodes), "observed": self.observed}
-        columns |= {f"effect_{name.replace(' ', '_')}": effect for name, effect in self.effects.items()}
-        columns |= {"effect_lower": self.bounds.lower, "effect_upper": self.bounds.upper, "robust": self.robust}
+        bounds = {"effect_lower": self.bounds.lower, "effect_upper": self.bounds.upper}
+        columns |= zip(column_names("effect_", self.effects, bounds), self.effects.values(), strict=True)
+        columns |= {**bounds, "robust": self.robust}
         return import_pandas().DataFrame(columns).iloc[self.order].reset_index(drop=True)
 
     def to_dict(self) -> dict[str, Any]:
@@ -88,7 +89,7 @@ class Ranking(AbstractResult):
         Args:
             most: How many episodes to show.
         """
-        first = self.order[:most]
+        first = self.order[: as_whole("most", most, least=1)]
         return plotting.draw_effects(
             [str(self.episodes[place]) for place in first],
             {name: effect[first] for name, effect in self.effects.items()},
@@ -107,7 +108,7 @@ class Ranking(AbstractResult):
         title = f"{self._summary}; horizon {self.horizon}, discount {self.discount:g}"
         shown = listing(title, ["episode", "observed", *effects, "effect lower", "effect upper", "robust"])
         robust = self.robust
-        for place in self.order[:most].tolist():
+        for place in self.order[: as_whole("most", most, least=1)].tolist():
             numbers = (self.observed, *self.effects.values(), *self.bounds)
             cells = [f"{each[place]:z.3f}" for each in numbers]
             add_line(shown, [str(self.episodes[place]), *cells, "yes" if robust[place] else "no"])
@@ -147,7 +148,7 @@ def rank_episodes(
         policy: [state, action]: what would have been done.
         couplings: Couplings by name, the one to sort by first; by default Gumbel-max and inverse CDF.
         outcomes: What each state is called as an outcome; see `replay`.
-        horizon: How many steps; by default as many as the longest episode has.
+        horizon: How many steps, of what happened too; by default as many as the longest episode has.
         discount: Factor by which a reward is worth less one step later; by default the process's own.
         progress: Whether to show progress bars; by default if the output is a terminal.
     """

@@ -6,11 +6,15 @@ import numpy as np
 from jaxtyping import Float
 
 from countermax._core.errors import InputError
-from countermax.mdp._arrays import Floats, Values
+from countermax._core.memory import check_memory
+from countermax.mdp._arrays import Floats, Values, as_finite, plainly
+from countermax.mdp._labels import named
 from countermax.mdp._process import FiniteMDP, as_discount
 from countermax.mdp.log import EpisodeLog, steps_of
 from countermax.mdp.planning import action_values, policy_matrix
 from countermax.mdp.policies import as_policy, policy_rows
+
+_MOST_RATIO = 1e150
 
 
 class ImportanceEstimates(NamedTuple):
@@ -20,8 +24,8 @@ class ImportanceEstimates(NamedTuple):
     """Unbiased; every episode counts by the ratio of its probabilities."""
     per_decision: float
     """Unbiased; every reward counts by the ratio up to its step."""
-    weighted: float
-    """Biased but bounded: ratios are divided by their mean. NaN where no episode counts at all."""
+    weighted: float | None
+    """Biased but bounded: ratios are divided by their mean. None where no episode counts at all."""
 
 
 def importance_ratios(log: EpisodeLog, target: Values, behaviour: Values) -> Float[np.ndarray, "n t"]:
@@ -41,35 +45,56 @@ def importance_ratios(log: EpisodeLog, target: Values, behaviour: Values) -> Flo
     if never.any():
         episode, step = (int(each) for each in np.unravel_index(int(never.argmax()), never.shape))
         raise InputError(
-            f"`behaviour` must give what was done a positive probability, but has none for action "
-            f"{actions[episode, step]} in state {states[episode, step]} (episode {log.name_of(episode)!r}, step {step})"
+            "`behaviour` must give what was done a positive probability, but has none for "
+            f"{named('action', int(actions[episode, step]), log.action_names)} in "
+            f"{named('state', int(states[episode, step]), log.state_names)} "
+            f"(episode {plainly(log.name_of(episode))}, step {step})"
         )
-    ratios = np.where(log.mask, wanted / np.where(log.mask, done, 1), 1)
-    return ratios.cumprod(axis=1)
+    with np.errstate(over="ignore"):  # told below, in words
+        ratios = np.where(log.mask, wanted / np.where(log.mask, done, 1), 1).cumprod(axis=1)
+    large = ~(ratios <= _MOST_RATIO)
+    if large.any():
+        episode, step = (int(each) for each in np.unravel_index(int(large.argmax()), large.shape))
+        raise InputError(
+            f"`target` must not make an episode more than {_MOST_RATIO:g} times as likely as `behaviour` does, but it "
+            f"does so with episode {plainly(log.name_of(episode))} by step {step}: importance sampling cannot be used"
+        )
+    return ratios
 
 
-def importance_estimates(log: EpisodeLog, ratios: Float[np.ndarray, "n t"], *, discount: float) -> ImportanceEstimates:
+def importance_estimates(
+    log: EpisodeLog, ratios: Float[np.ndarray, "n t"], *, discount: float, horizon: int | None = None
+) -> ImportanceEstimates:
     """The target policy's value by importance sampling.
 
     Args:
         log: Episodes of the behaviour policy.
         ratios: Ratios of probabilities up to each step, from `importance_ratios`.
         discount: Factor by which a reward is worth less one step later; 1 for the plain return.
+        horizon: How many steps of each episode count; all of them by default.
     """
-    weights, returns = ratios[:, -1], log.returns(discount)
-    gains = log.rewards * discount ** np.arange(log.longest)
+    ratios = _as_ratios(log, ratios)[:, : steps_of(log, horizon)]
+    weights, returns = ratios[:, -1], log.returns(discount, horizon=horizon)
+    count = ratios.shape[1]
+    gains = log.rewards[:, :count] * discount ** np.arange(count)
     total = weights.sum()
     return ImportanceEstimates(
         float((weights * returns).mean()),
         float((ratios * gains).sum(axis=1).mean()),
-        float((weights * returns).sum() / total) if total > 0 else np.nan,
+        float((weights * returns).sum() / total) if total > 0 else None,
     )
 
 
 def effective_sample_size(ratios: Float[np.ndarray, "n t"]) -> float:
     """How many equally weighted episodes carry as much as these weights: the squared sum over the sum of squares."""
-    weights = ratios[:, -1]
-    return float(weights.sum() ** 2 / (weights**2).sum()) if weights.any() else 0.0
+    array = as_finite("ratios", ratios)
+    if array.ndim != 2 or array.size == 0 or (array < 0).any():
+        raise InputError(f"`ratios` must be [episode, step] and not negative, got shape {array.shape}")
+    weights = array[:, -1]
+    if not weights.any():
+        return 0.0
+    weights = weights / weights.max()  # whose squares are numbers
+    return float(weights.sum() ** 2 / (weights**2).sum())
 
 
 def doubly_robust(
@@ -96,6 +121,12 @@ def doubly_robust(
     probs = as_policy(mdp, target)
     factor = as_discount(mdp, discount)
     steps = steps_of(log, horizon)
+    ratios = _as_ratios(log, ratios)
+    check_memory(
+        f"values of {mdp.num_states} states and {mdp.num_actions} actions at {steps} times",
+        8 * mdp.num_states * (mdp.num_actions + 1) * steps,
+        "lower `horizon`",
+    )
     later = np.zeros(mdp.num_states)
     chain = policy_matrix(mdp, probs)
     gains = (probs * mdp.expected_rewards).sum(axis=1)
@@ -112,6 +143,13 @@ def doubly_robust(
         surprise = log.rewards[lasts, step] + factor * values[step + 1][after] - worths[step][state, action]
         total[lasts] += factor**step * ratios[lasts, step] * surprise
     return _checked(float(total.mean()))
+
+
+def _as_ratios(log: EpisodeLog, ratios: Values) -> Floats:
+    array = as_finite("ratios", ratios)
+    if array.shape != log.actions.shape:
+        raise InputError(f"`ratios` must be [episode, step] of shape {log.actions.shape}, got {array.shape}")
+    return array
 
 
 def _checked(value: float) -> float:

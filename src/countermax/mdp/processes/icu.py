@@ -1,5 +1,6 @@
 """A process estimated from intensive-care records: the package icu-sepsis, as a `FiniteMDP`."""
 
+import zipfile
 from typing import NamedTuple
 
 import numpy as np
@@ -7,10 +8,12 @@ from jaxtyping import Bool, Float
 
 from countermax._core.errors import InputError
 from countermax._core.extras import icu_sepsis_folder
+from countermax.mdp._arrays import as_finite
 from countermax.mdp._process import FiniteMDP
 
 _ENDS = {713: "death", 714: "survival", 715: "after the end"}
 _LEVELS = 5
+_ARRAYS = ("tx_mat", "r_mat", "d_0", "expert_policy", "sofa_scores", "state_cluster_centers")
 
 
 class ICUSepsis(NamedTuple):
@@ -37,16 +40,16 @@ def icu_sepsis(*, admissible_only: bool = False, discount: float = 1.0) -> ICUSe
     """
     folder = icu_sepsis_folder()
     try:
-        with np.load(folder / "dynamics.npz") as stored:
-            arrays = {name: np.asarray(stored[name], np.float64) for name in stored.files}
+        with (folder / "dynamics.npz").open("rb") as file, np.load(file) as stored:
+            arrays = {name: as_finite(name, stored[name]) for name in _ARRAYS}
         _, *lines = (folder / "admissible_actions.txt").read_text().splitlines()
-    except (OSError, ValueError) as error:
+        transitions = arrays["tx_mat"]
+        num_states, num_actions = transitions.shape[:2]
+        admissible = np.zeros((num_states, num_actions), bool)
+        for state in range(num_states):
+            admissible[state, [int(action) for action in lines[state].split()]] = True
+    except (OSError, ValueError, LookupError, EOFError, zipfile.BadZipFile) as error:
         raise InputError(f"cannot read the data of icu-sepsis in {folder}: {error}; install it again") from error
-    transitions = arrays["tx_mat"]
-    num_states, num_actions = transitions.shape[:2]
-    admissible = np.zeros((num_states, num_actions), bool)
-    for state, line in enumerate(lines[:num_states]):
-        admissible[state, [int(action) for action in line.split()]] = True
     mdp = FiniteMDP.from_dense(
         transitions,
         arrays["r_mat"],

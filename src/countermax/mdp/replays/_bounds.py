@@ -3,7 +3,8 @@
 At each step a coupling may answer with any row `w` between 0 and `q / p_x`: all that the data say of it. Backwards from
 the last step, the best (the worst) such row from every state gives bounds for the value of a whole trajectory. The
 logged action in the logged state leads to the logged successor for certain. No coupling gives a value outside the
-bounds; some attain each, if they may differ from step to step.
+bounds if it leaves a world without intervention as it was (`Independent`, for one, does not); some attain each, if they
+may differ from step to step.
 """
 
 from collections.abc import Callable
@@ -15,10 +16,11 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float
 from scipy import sparse
 
+from countermax._core.errors import InputError
 from countermax._core.progress import ProgressBar
 from countermax.bounds import Bounds, filled_mean, unchecked_score_bounds
 from countermax.couplings import Independent
-from countermax.mdp._arrays import Floats, Ints, Values
+from countermax.mdp._arrays import MOST_REWARD, Floats, Ints, Values, as_finite
 from countermax.mdp._process import FiniteMDP, as_discount
 from countermax.mdp.log import EpisodeLog, steps_of
 from countermax.mdp.planning import policy_matrix
@@ -106,9 +108,9 @@ def backward(
     """
     steps = steps_of(log, horizon)
     factor = as_discount(mdp, discount)
-    gains = mdp.rewards if rewards is None else np.broadcast_to(np.asarray(rewards, float), mdp.rewards.shape)
-    last = np.zeros(mdp.num_states) if final is None else np.asarray(final, float)
-    last = np.broadcast_to(last, (len(log), mdp.num_states))
+    gains = mdp.rewards if rewards is None else _as_shape("rewards", rewards, mdp.rewards.shape)
+    shape = (len(log), mdp.num_states)
+    last = np.zeros(shape) if final is None else _as_shape("final", final, shape, shape[1:])
     facts = facts_of(mdp, log)
     fill = _stable_fill(mdp, facts) if stable else greedy_fill(mdp, facts)
     task = _Task(mdp, choose, after, mdp.allowed if possible is None else possible, gains, factor, facts, fill)
@@ -120,6 +122,16 @@ def backward(
             parts.append(_backward(task, log, episodes, steps, last[episodes]))
             bar.advance(len(episodes))
     return Bounds(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+
+
+def _as_shape(name: str, values: Values, *shapes: tuple[int, ...]) -> Floats:
+    """Numbers in the first of the shapes, from any of them or from one number."""
+    array = as_finite(name, values)
+    if not (np.abs(array) <= MOST_REWARD).all():
+        raise InputError(f"`{name}` must lie within {MOST_REWARD:g}, got {np.abs(array).max():g}")
+    if array.shape not in ((), *shapes):
+        raise InputError(f"`{name}` must be a number or have shape {' or '.join(map(str, shapes))}, got {array.shape}")
+    return np.broadcast_to(array, shapes[0])
 
 
 class _Task(NamedTuple):
@@ -137,7 +149,7 @@ def _backward(
     task: _Task, log: EpisodeLog, episodes: Ints, steps: int, last: Float[np.ndarray, "n s"]
 ) -> tuple[Floats, Floats]:
     mdp = task.mdp
-    reach = _reachable(mdp, task.possible, log.states[episodes, 0], steps)
+    reach = _reachable(mdp, task.possible, log.states[episodes, 0], min(steps, log.longest))
     chain = policy_matrix(mdp, task.after)
     now = (task.after * (mdp.probs * task.gains).sum(axis=2)).sum(axis=1)
     plain = last  # what is still to come where the log says nothing
@@ -145,6 +157,8 @@ def _backward(
     for step in reversed(range(steps)):
         plain = now + task.factor * (plain @ chain.T)
         later, limits = limits, [plain.copy(), plain.copy()]
+        if step >= log.longest:
+            continue
         seen = step < log.lengths[episodes]
         place, state = np.nonzero(reach[step] & seen[:, None] & ~mdp.absorbing)
         entry, action = np.nonzero(choices := task.choose(step, episodes[place], state))

@@ -14,10 +14,11 @@ from countermax._core.extras import import_pandas
 from countermax._core.results import AbstractResult, plain
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, name_of
-from countermax.mdp._arrays import Floats, Ints, Values, spoken
+from countermax.mdp._arrays import Floats, Ints, Values, as_whole
+from countermax.mdp._labels import spoken
 from countermax.mdp._process import MODEL_GIVEN, FiniteMDP, as_discount
 from countermax.mdp.log import EpisodeLog, check_single, steps_of
-from countermax.mdp.policies import as_policy, usual_policy
+from countermax.mdp.policies import as_policy, deterministic, usual_policy
 from countermax.mdp.replays._bounds import backward
 from countermax.mdp.replays._exact import forward
 from countermax.mdp.replays._questions import TransitionCoupling
@@ -86,7 +87,7 @@ class Decisions(AbstractResult):
         Args:
             most: How many decisions to show.
         """
-        first = self.decisions[:most]
+        first = self.decisions[: as_whole("most", most, least=1)]
         return plotting.draw_effects(
             [f"{each.step}: {self.action_names[each.other_action]}" for each in first],
             {self.coupling: np.array([each.effect for each in first])},
@@ -136,11 +137,12 @@ def single_decisions(
         coupling: One with an exact law.
         otherwise: [state, action]; by default what was done most often, as far as the process has counts.
         outcomes: What each state is called as an outcome; see `replay`.
-        horizon: How many steps; by default as many as the episode has.
+        horizon: How many steps, of what happened too; by default as many as the episode has.
         discount: Factor by which a reward is worth less one step later; by default the process's own.
     """
     check_single(log)
-    length = int(log.lengths[0])
+    steps = steps_of(log, horizon)
+    length = min(int(log.lengths[0]), steps)
     states, actions = log.states[0, :length], log.actions[0, :length]
     step, other = np.nonzero(mdp.allowed[states] & (np.arange(mdp.num_actions) != actions[:, None]))
     rest = usual_policy(mdp) if otherwise is None else as_policy(mdp, otherwise)
@@ -150,15 +152,15 @@ def single_decisions(
             return rest[state]
         action = np.where(step[copy] == now, other[copy], actions[now])
         known = mdp.allowed[state, action]
-        return np.where(known[:, None], np.eye(mdp.num_actions)[action], rest[state])
+        return np.where(known[:, None], deterministic(action, mdp.num_actions), rest[state])
 
     factor, rows = as_discount(mdp, discount), TransitionCoupling.exact(mdp, coupling, outcomes)
-    observed = float(log.returns(factor)[0])
+    observed = float(log.returns(factor, horizon=steps)[0])
     values, bounds = np.zeros(0), Bounds(np.zeros(0), np.zeros(0))
     if len(step):
         copies = log.select(np.zeros(len(step), np.int64))
-        values = forward(rows, copies, choose, horizon=horizon, discount=factor, progress=False).values
-        bounds = backward(mdp, copies, choose, rest, horizon=horizon, discount=factor, progress=False)
+        values = forward(rows, copies, choose, horizon=steps, discount=factor, progress=False).values
+        bounds = backward(mdp, copies, choose, rest, horizon=steps, discount=factor, progress=False)
     decisions = (
         Decision(
             int(at),
@@ -176,7 +178,7 @@ def single_decisions(
         episode=log.name_of(0),
         observed=observed,
         coupling=name_of(coupling),
-        horizon=steps_of(log, horizon),
+        horizon=steps,
         discount=factor,
         action_names=tuple(spoken("action", action, mdp.action_names) for action in range(mdp.num_actions)),
     )

@@ -9,11 +9,11 @@ import numpy as np
 from jaxtyping import Float, Int, PRNGKeyArray
 from rich.console import Group
 
-from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
+from countermax._core.memory import check_memory
 from countermax._core.results import AbstractResult, plain
 from countermax.couplings import AbstractSampler, name_of
-from countermax.mdp._arrays import Floats, Ints, Values
+from countermax.mdp._arrays import Floats, Ints, Values, as_whole
 from countermax.mdp._process import FiniteMDP, as_discount
 from countermax.mdp.log import EpisodeLog, steps_of
 from countermax.mdp.policies import as_policy
@@ -112,19 +112,23 @@ def sample_replay(
         coupling: Any that can be drawn from.
         num_samples: Trajectories for each episode.
         outcomes: What each state is called as an outcome; see `replay`.
-        horizon: How many steps; by default as many as the longest episode has.
+        horizon: How many steps, of what happened too; by default as many as the longest episode has.
         discount: Factor by which a reward is worth less one step later; by default the process's own; 1 for the plain
             return.
         key: Consumed once.
     """
-    if num_samples < 1:
-        raise InputError(f"`num_samples` must be at least 1, got {num_samples}")
+    as_whole("num_samples", num_samples, least=1)
     probs = as_policy(mdp, policy)
     rows = TransitionCoupling.of(mdp, coupling, outcomes)
     facts = facts_of(mdp, log)
     steps = steps_of(log, horizon)
     factor = as_discount(mdp, discount)
     count = len(log) * num_samples
+    check_memory(
+        f"{num_samples} draws of {len(log)} episodes over {steps} steps",
+        8 * count * (2 * steps + 8 + 3 * (mdp.width + mdp.num_actions)),
+        "lower `num_samples` or `horizon`",
+    )
     episode = np.repeat(np.arange(len(log)), num_samples)
     states = np.zeros((count, steps + 1), np.int64)
     actions = np.zeros((count, steps), np.int64)
@@ -145,7 +149,7 @@ def sample_replay(
     shape = (len(log), num_samples)
     return SampledReplay(
         episodes=tuple(log.name_of(each) for each in range(len(log))),
-        observed=log.returns(factor),
+        observed=log.returns(factor, horizon=steps),
         states=states.reshape(*shape, -1),
         actions=actions.reshape(*shape, -1),
         returns=returns.reshape(shape),

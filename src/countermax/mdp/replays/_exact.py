@@ -16,6 +16,7 @@ from rich.console import Group
 from scipy import sparse
 
 from countermax._core.extras import import_pandas
+from countermax._core.memory import check_memory
 from countermax._core.progress import ProgressBar
 from countermax._core.results import AbstractResult, plain
 from countermax.couplings import AbstractCoupling, name_of
@@ -133,7 +134,7 @@ def replay(
         outcomes: What each state is called as an outcome. Two worlds agree where their outcomes have one label, so
             states that differ by the action alone (a treatment flag, say) deserve a common one; couplings that go by
             order (`InverseCDF`) take the order of the labels. By default each state is an outcome of its own.
-        horizon: How many steps; by default as many as the longest episode has.
+        horizon: How many steps, of what happened too; by default as many as the longest episode has.
         discount: Factor by which a reward is worth less one step later; by default the process's own; 1 for the plain
             return.
         path: Whether to keep the distributions of all times, not the last one only.
@@ -165,6 +166,12 @@ def forward(
     mdp = coupling.mdp
     steps = steps_of(log, horizon)
     factor = as_discount(mdp, discount)
+    if path:
+        check_memory(
+            f"the paths of {len(log)} episodes over {mdp.num_states} states and {steps} steps",
+            16 * len(log) * mdp.num_states * (steps + 1),
+            "leave out `path`, or lower `horizon`",
+        )
     known = AnswerCache(coupling, facts_of(mdp, log))
     at_once = max(1, _CELLS_AT_ONCE // mdp.num_states)
     parts = []
@@ -175,7 +182,7 @@ def forward(
     values, seconds = (np.concatenate([getattr(part, name) for part in parts]) for name in ("first", "second"))
     return Replay(
         episodes=tuple(log.name_of(each) for each in range(len(log))),
-        observed=log.returns(factor),
+        observed=log.returns(factor, horizon=steps),
         values=values,
         variances=np.maximum(seconds - values**2, 0),
         last=sparse.csr_array(sparse.vstack([part.last for part in parts])),

@@ -13,11 +13,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float, Int, PRNGKeyArray
+from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray
 
 from countermax._core.errors import InputError
 from countermax.couplings import AbstractCoupling, AbstractSampler
-from countermax.mdp._arrays import Floats, Ints, Values, as_indices
+from countermax.mdp._arrays import Floats, Ints, Values, as_indices, plainly, shortened
 from countermax.mdp._process import FiniteMDP
 from countermax.mdp.log import EpisodeLog
 
@@ -72,8 +72,9 @@ def facts_of(mdp: FiniteMDP, log: EpisodeLog) -> Facts:
     impossible = ~here.any(axis=1)
     if impossible.any():
         at = int(first[impossible].min())
+        episode = plainly(log.name_of(int(steps.episode[at])))
         raise InputError(
-            f"`log` must be possible under the process, but episode {log.name_of(int(steps.episode[at]))!r}, step "
+            f"`log` must be possible under the process, but episode {episode}, step "
             f"{steps.step[at]}, goes from {mdp.name_of_state(int(steps.state[at]))} by "
             f"{mdp.name_of_action(int(steps.action[at]))} to {mdp.name_of_state(int(steps.next_state[at]))}, which has "
             f"probability zero; {int(impossible[which].sum())} step(s) in all"
@@ -106,7 +107,7 @@ class TransitionCoupling:
         """
         if not isinstance(coupling, AbstractSampler):
             hint = "; make an instance of it" if isinstance(coupling, type) else ""
-            raise InputError(f"`coupling` must be a coupling, got {coupling!r}{hint}")
+            raise InputError(f"`coupling` must be a coupling, got {shortened(coupling)}{hint}")
         labels = _as_labels(mdp, outcomes)
         num_labels = int(labels.max()) + 1
         if coupling.num_outcomes not in (None, num_labels):
@@ -136,7 +137,9 @@ class TransitionCoupling:
                 found = np.asarray(_exact(self.coupling, log_p, log_q, x))[: len(places)]
                 answers[part] = np.take_along_axis(found, places, axis=1)
         answers *= self.mdp.probs[questions.other_state, questions.other_action] > 0
-        return answers / answers.sum(axis=1, keepdims=True)
+        totals = answers.sum(axis=1, keepdims=True)
+        self._check(questions, (answers >= 0).all(axis=1) & (totals[:, 0] > 0) & (totals[:, 0] < np.inf))
+        return answers / totals
 
     def draws(self, questions: Questions, *, key: PRNGKeyArray) -> Ints:
         """One drawn answer for each question: a slot of the row (other_state, other_action)."""
@@ -149,7 +152,9 @@ class TransitionCoupling:
                 keys = jax.random.split(jax.random.fold_in(key, part.start), len(log_p))
                 found = np.asarray(_drawn(self.coupling, log_p, log_q, x, keys))[: len(places)]
                 possible = self.mdp.probs[questions.other_state[part], questions.other_action[part]] > 0
-                slots[part] = ((places == found[:, None]) & possible).argmax(axis=1)
+                drawn = (places == found[:, None]) & possible
+                self._check(Questions(*(each[part] for each in questions)), drawn.any(axis=1))
+                slots[part] = drawn.argmax(axis=1)
         return slots
 
     def logits(self, asked: Questions) -> tuple[Floats, Floats, Ints, Ints]:
@@ -165,6 +170,19 @@ class TransitionCoupling:
         x[: len(places_p)] = np.take_along_axis(places_p, asked.next_slot[:, None], axis=1)[:, 0]
         log_p[len(places_p) :, 0] = log_q[len(places_p) :, 0] = 0  # filler: one certain outcome
         return log_p[:, :size], log_q[:, :size], x, np.minimum(places_q, size - 1)
+
+    def _check(self, questions: Questions, answered: Bool[np.ndarray, " n"]) -> None:
+        """Refuses a coupling that has no answer, or an impossible one; an argmax would make one up."""
+        if not answered.all():
+            at = int((~answered).argmax())
+            state, action, _, other_state, other_action = (int(each[at]) for each in questions)
+            mdp = self.mdp
+            raise InputError(
+                f"`coupling` must answer with outcomes that are possible, but {type(self.coupling).__name__} does not: "
+                f"after {mdp.name_of_action(action)} in {mdp.name_of_state(state)}, for "
+                f"{mdp.name_of_action(other_action)} in {mdp.name_of_state(other_state)}; "
+                f"{int((~answered).sum())} such question(s)"
+            )
 
     def _places(self, first: tuple[Ints, Ints], second: tuple[Ints, Ints]) -> tuple[Ints, Ints, int]:
         """Where each slot is among the outcomes, in the order of their labels; padding is one place behind them all."""
@@ -196,10 +214,9 @@ def _parts(count: int) -> Iterator[slice]:
 def _as_labels(mdp: FiniteMDP, outcomes: Values | None) -> Ints:
     if outcomes is None:
         return np.arange(mdp.num_states)
-    labels = np.asarray(outcomes)
+    labels = as_indices("outcomes", outcomes, _NOBODY)
     if labels.shape != (mdp.num_states,):
         raise InputError(f"`outcomes` must have one label for each of {mdp.num_states} states, got {labels.shape}")
-    labels = as_indices("outcomes", labels, _NOBODY)
     named = np.sort(np.where(mdp.probs > 0, labels[mdp.successors], -1 - np.arange(mdp.width)), axis=2)
     twice = (np.diff(named, axis=2) == 0).any(axis=2)
     if twice.any():

@@ -5,10 +5,11 @@ from collections.abc import Hashable, Mapping
 import numpy as np
 
 from countermax._core.errors import InputError
-from countermax._core.labels import listed, text_of
+from countermax._core.labels import identity, listed, reader
 from countermax.bounds import Bounds
-from countermax.mdp._arrays import Floats, Values, as_floats, spoken
+from countermax.mdp._arrays import MOST_REWARD, Floats, Values, as_floats, one_hot, shortened
 from countermax.mdp._couplings import Couplings, chosen_couplings
+from countermax.mdp._labels import spoken
 from countermax.mdp._process import FiniteMDP, as_discount
 from countermax.mdp.log import EpisodeLog, steps_of
 from countermax.mdp.policies import as_policy
@@ -41,9 +42,9 @@ def explain(
         couplings: Couplings by name; steps and decisions are judged by the first. By default Gumbel-max and inverse
             CDF.
         features: What to follow over time: a number for each state, by name; probabilities and indicators read best. By
-            default the ends that episodes come to.
+            default the ends that episodes come to; where the log has no end of the process, their last states.
         outcomes: What each state is called as an outcome; see `replay`.
-        horizon: How many steps; by default as many as the longest episode has.
+        horizon: How many steps, of what happened too; by default as many as the longest episode has.
         discount: Factor by which a reward is worth less one step later; by default the process's own; 1 for the plain
             return.
     """
@@ -52,7 +53,7 @@ def explain(
     probs = as_policy(mdp, policy)
     names, scores = _as_features(mdp, log, features)
     one, steps, factor = log.select([position]), steps_of(log, horizon), as_discount(mdp, discount)
-    length = int(one.lengths[0])
+    length = min(int(one.lengths[0]), steps)
     replays = {
         name: replay(
             mdp, one, probs, each, outcomes=outcomes, horizon=steps, discount=factor, path=True, progress=False
@@ -72,7 +73,7 @@ def explain(
         counterfactual={name: path @ scores for name, path in paths.items()},
         bounds=_feature_bounds(mdp, one, probs, scores, steps),
         discount=factor,
-        observed_return=float(one.returns(factor)[0]),
+        observed_return=float(one.returns(factor, horizon=steps)[0]),
         values={name: float(each.values[0]) for name, each in replays.items()},
         standard_deviations={name: float(np.sqrt(each.variances[0])) for name, each in replays.items()},
         value_bounds=Bounds(float(value_bounds.lower[0]), float(value_bounds.upper[0])),
@@ -88,13 +89,18 @@ def explain(
 
 
 def _find_episode(log: EpisodeLog, episode: Hashable) -> int:
-    """The position of an episode, by the rule for labels: 2, 2.0 and the text "2" are one name."""
+    """The position of an episode, by the rule for labels: 2 and 2.0 are one name, the text "2" is another."""
     names = [log.name_of(position) for position in range(len(log))]
-    wanted = text_of(episode)
+    try:
+        wanted = identity(reader(names)(episode))
+    except TypeError:
+        wanted = None
     for position, name in enumerate(names):
-        if wanted in (text_of(name), str(name)):
+        if identity(name) == wanted:
             return position
-    raise InputError(f"`episode` must be in the log ({listed(names)}), got {listed([episode])}")
+    alike = [name for name in names if str(name) == str(episode)]
+    hint = f"; {listed(alike[:1])} is there, but a text never equals a number" if alike else ""
+    raise InputError(f"`episode` must be in the log ({listed(names)}), got {shortened(episode)}{hint}")
 
 
 def _path(replayed: Replay) -> Floats:
@@ -106,20 +112,23 @@ def _as_features(
     mdp: FiniteMDP, log: EpisodeLog, features: Mapping[str, Values] | None
 ) -> tuple[tuple[str, ...], Floats]:
     if features is None:
-        often = np.bincount(log.last_states[mdp.absorbing[log.last_states]], minlength=mdp.num_states)
+        ended = mdp.absorbing[log.last_states]
+        often = np.bincount(log.last_states[ended if ended.any() else ...], minlength=mdp.num_states)
         chosen = np.argsort(-often, kind="stable")[:_MOST_ENDS]
         found = {
-            spoken("state", int(end), mdp.state_names): np.eye(mdp.num_states)[end] for end in chosen if often[end]
+            spoken("state", int(end), mdp.state_names): one_hot(int(end), mdp.num_states)
+            for end in chosen
+            if often[end]
         }
-        if not found:
-            raise InputError("`features` must be given: no episode of this log comes to an end of the process")
+    elif not isinstance(features, Mapping):
+        raise InputError(f"`features` must have a number for each state, by name, got {shortened(features)}")
     else:
-        found = {name: as_floats(f"features[{name!r}]", values) for name, values in features.items()}
+        found = {str(name): as_floats(f"features[{name!r}]", values) for name, values in features.items()}
     for name, values in found.items():
-        if values.shape != (mdp.num_states,) or not np.isfinite(values).all():
+        if values.shape != (mdp.num_states,) or not (np.abs(values) <= MOST_REWARD).all():
             raise InputError(
                 f"`features[{name!r}]` must have one finite number for each of {mdp.num_states} states, "
-                f"got shape {values.shape}"
+                f"got {shortened(values)}"
             )
     if not found:
         raise InputError("`features` must name at least one")

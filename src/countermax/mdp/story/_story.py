@@ -15,6 +15,7 @@ from countermax._core.console import add_line, listing
 from countermax._core.extras import import_pandas
 from countermax._core.results import AbstractResult, plain
 from countermax.bounds import Bounds
+from countermax.mdp._couplings import column_names
 from countermax.mdp._process import MODEL_GIVEN
 from countermax.mdp.replays import Decisions
 
@@ -34,7 +35,7 @@ class Story(AbstractResult):
     episode: Hashable
     features: tuple[str, ...]
     observed: Float[np.ndarray, "times f"]
-    """The features of the logged states, up to the end of the episode."""
+    """The features of the logged states, up to the end of the episode or of what was asked for."""
     counterfactual: Mapping[str, Float[np.ndarray, "all_times f"]]
     """By coupling: their probabilities, or means, under the other policy."""
     bounds: Bounds
@@ -79,10 +80,10 @@ class Story(AbstractResult):
             "feature": list(self.features) * len(lower),
             "observed": seen.ravel(),
         }
-        columns |= {
-            f"counterfactual_{name.replace(' ', '_')}": each.ravel() for name, each in self.counterfactual.items()
-        }
-        columns |= {"counterfactual_lower": lower.ravel(), "counterfactual_upper": upper.ravel()}
+        bounds = {"counterfactual_lower": lower.ravel(), "counterfactual_upper": upper.ravel()}
+        names = column_names("counterfactual_", self.counterfactual, bounds)
+        columns |= zip(names, (each.ravel() for each in self.counterfactual.values()), strict=True)
+        columns |= bounds
         return import_pandas().DataFrame(columns)
 
     def to_dict(self) -> dict[str, Any]:
@@ -153,7 +154,7 @@ def _findings(story: Story) -> Iterator[str]:
     least, most = story.value_bounds
     steps = len(story.given)
     spent = f"{steps} steps" if steps > 1 else "one step"
-    yield f"In {spent} the episode earned {story.observed_return:.3g} and ended in: {story.state_labels[-1]}."
+    yield f"In {spent} the episode earned {story.observed_return:.3g} and came to: {story.state_labels[-1]}."
     others = ", ".join(f"{other} {each:.3g}" for other, each in list(story.values.items())[1:])
     yield (
         f"Under the other policy it would have earned {value:.3g} on average by {name}"

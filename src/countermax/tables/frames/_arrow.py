@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pyarrow
-from countermax._core.labels import Labels
-from countermax.tables.frames._base import AbstractFrame, Block, Codes, Floats, native_labels
+from countermax._core.labels import BOOLEAN, NUMBER, OTHER, TEXT, Labels
+from countermax.tables.frames._base import AbstractFrame, Block, Codes, Floats, same_labels, with_whole_numbers
 
 pa = import_pyarrow()
 
@@ -50,16 +50,24 @@ class ArrowFrame(AbstractFrame):
         codes = values.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         return codes.astype(np.int64), values.dictionary.to_pylist()
 
+    def kind_of(self, values: Any) -> str | None:
+        """What a column's type says of its values; None where it says nothing."""
+        dtype, types = _plain_type(values.type), pa.types
+        if types.is_null(dtype):
+            return None
+        numeric = types.is_integer(dtype) or types.is_floating(dtype) or types.is_decimal(dtype)
+        text = types.is_string(dtype) or types.is_large_string(dtype) or types.is_string_view(dtype)
+        return BOOLEAN if types.is_boolean(dtype) else NUMBER if numeric else TEXT if text else OTHER
+
     def labelled(self, codes: Codes, labels: Labels, like: Any) -> Any:
         """A column of labels, in the type of the column `like`; missing where the code is negative."""
-        dtype = like.type.value_type if pa.types.is_dictionary(like.type) else like.type
-        tests = ((pa.types.is_boolean, bool), (pa.types.is_integer, int), (pa.types.is_floating, float))
-        kind = next((kind for test, kind in tests if test(dtype)), None if pa.types.is_null(dtype) else str)
-        values = native_labels(labels, self.factorised(like)[1], kind)
+        dtype = _plain_type(like.type)
         try:
-            array = pa.array(values, type=None if pa.types.is_null(dtype) else dtype)
-        except (pa.ArrowInvalid, pa.ArrowTypeError):
-            array = pa.array([str(value) for value in values])  # labels of a kind that the column cannot hold
+            array = pa.array(with_whole_numbers(labels), type=None if pa.types.is_null(dtype) else dtype)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            array = None
+        if array is None or not same_labels(labels, array.to_pylist()):
+            array = pa.array(labels.names)  # labels of a kind that the column cannot hold
         return array.take(pa.array(codes, mask=codes < 0))
 
     def features(self, names: Sequence[Hashable] | None, change: Mapping[str, Any]) -> Any:
@@ -94,7 +102,10 @@ class ArrowFrame(AbstractFrame):
         return self.native.column(name)
 
     def _own(self, argument: str, values: Any) -> Any:
-        return values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
+        try:
+            return values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
+        except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
+            raise InputError(f"`{argument}` must hold values of one type: {error}") from error
 
     def _index_of(self, row: int) -> str | None:
         return None
@@ -108,3 +119,7 @@ class ArrowFrame(AbstractFrame):
         if pa.types.is_boolean(kind):
             column = column.cast(pa.int8())
         return column.cast(pa.float64(), safe=False).to_numpy()
+
+
+def _plain_type(dtype: Any) -> Any:
+    return dtype.value_type if pa.types.is_dictionary(dtype) else dtype

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,10 @@ class AbstractFrame(ABC):
         """A column as indices into its distinct values; a missing one has the index -1."""
 
     @abstractmethod
+    def kind_of(self, values: Any) -> str | None:
+        """What a column's type says of its values (`countermax._core.labels.TEXT`, ...); None where it says nothing."""
+
+    @abstractmethod
     def labelled(self, codes: Codes, labels: Labels, like: Any) -> Any:
         """A column of labels, in the type of the column `like`; missing where the code is negative."""
 
@@ -89,14 +93,16 @@ class AbstractFrame(ABC):
         """What the frame itself calls a row; None where it only counts them."""
 
     def column(self, argument: str, name: Hashable) -> Any:
-        """A column by its name, which must be there once."""
-        if self._count[name] == 1:
-            return self._column(name)
+        """A column by its name, which must be there."""
         if self._count[name]:
-            raise InputError(
-                f"`{argument}` must name one column, but {self._count[name]} columns are called {name!r}; rename them"
-            )
+            return self._column(name)
         raise InputError(f"`{argument}` must name a column, got {name!r}; the columns are {listed(self.columns)}")
+
+    def check_names(self) -> None:
+        """Refuses a frame with two columns of one name: nobody could say which of them is meant."""
+        twice = [name for name, count in self._count.items() if count > 1]
+        if twice:
+            raise InputError(f"`frame` must have each column once, but has {listed(twice)} twice; rename one of them")
 
     def own(self, argument: str, values: Any) -> Any:
         """An array or column of values that has one for each row, as a column of this library."""
@@ -123,27 +129,20 @@ class AbstractFrame(ABC):
         return f"row {self.first_row + row} (counted from 0{'' if index is None else f', index {index}'})"
 
 
-def check_new_names(frame: AbstractFrame, names: Sequence[str], hint: str) -> None:
+def check_new_names(present: Collection[Hashable], names: Sequence[str], hint: str) -> None:
     """Refuses names that are there already, or that would be there twice."""
     twice = [name for name, count in Counter(names).items() if count > 1]
-    taken = [name for name in names if name in frame.columns]
+    taken = [name for name in names if name in present]
     if twice or taken:
         where = "twice" if twice else "over one that is there"
         raise InputError(f"the column {(twice or taken)[0]!r} would be written {where}; {hint}")
 
 
-def native_labels(labels: Labels, seen: Sequence[Any], kind: type | None) -> list[Any]:
-    """The labels as they stand in a column: the values seen there, and the others turned into its kind."""
-    own = {int(place): value for place, value in zip(labels.places(seen), seen, strict=True) if place >= 0}
+def same_labels(labels: Labels, values: Sequence[Any]) -> bool:
+    """Whether values that were put into a column's type are still the labels."""
+    return bool((labels.places(values) == np.arange(len(labels))).all())
 
-    def converted(place: int) -> Any:
-        label, text = labels.values[place], labels.texts[place]
-        if place in own or kind is None:
-            return own.get(place, label)
-        try:
-            value = text == "True" if kind is bool else kind(text)
-        except ValueError:
-            return label
-        return value if labels.places([value])[0] == place else label
 
-    return [converted(place) for place in range(len(labels))]
+def with_whole_numbers(labels: Labels) -> list[Any]:
+    """The labels, whole numbers among them as integers: columns of any type of number take those."""
+    return [int(value) if isinstance(value, float) and value.is_integer() else value for value in labels.values]

@@ -8,12 +8,14 @@ from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
-from countermax._core.labels import Labels
-from countermax.tables.frames._base import AbstractFrame, Block, Codes, Floats, native_labels
+from countermax._core.labels import BOOLEAN, NUMBER, OTHER, TEXT, Labels, identity, is_missing
+from countermax.tables.frames._base import AbstractFrame, Block, Codes, Floats, same_labels
 
 pd = import_pandas()
 
 _TEXT = "str" if int(pd.__version__.partition(".")[0]) >= 3 else object  # before, "str" made words of missing values
+_KINDS = {"b": BOOLEAN, "i": NUMBER, "u": NUMBER, "f": NUMBER, "M": OTHER, "m": OTHER, "U": TEXT, "S": OTHER}
+_OF_ONE_KIND = ("string", "floating", "integer", "boolean", "empty")
 _NUMBERS_IN_OBJECTS = ("floating", "integer", "mixed-integer-float", "decimal", "boolean", "empty")
 
 
@@ -40,6 +42,8 @@ class PandasFrame(AbstractFrame):
     def factorised(self, values: Any) -> tuple[Codes, list[Any]]:
         """A column as indices into its distinct values; a missing one has the index -1."""
         try:
+            if values.dtype == object and pd.api.types.infer_dtype(values, skipna=True) not in _OF_ONE_KIND:
+                return _by_identity(values)
             codes, uniques = pd.factorize(values)
         except TypeError as error:
             raise InputError(
@@ -47,23 +51,33 @@ class PandasFrame(AbstractFrame):
             ) from error
         return np.asarray(codes, np.int64), uniques.tolist()
 
+    def kind_of(self, values: Any) -> str | None:
+        """What a column's type says of its values; None where it says nothing."""
+        dtype = values.dtype
+        if isinstance(dtype, pd.CategoricalDtype):
+            return self.kind_of(dtype.categories)
+        if isinstance(dtype, pd.StringDtype):
+            return TEXT
+        return _KINDS.get(dtype.kind)
+
     def labelled(self, codes: Codes, labels: Labels, like: Any) -> Any:
         """A column of labels, in the type of the column `like`; missing where the code is negative."""
-        dtype = like.dtype
-        categorical = isinstance(dtype, pd.CategoricalDtype)
-        own = dtype.categories.tolist() if categorical else self.factorised(like)[1]
-        kinds = {"b": bool, "i": int, "u": int, "f": float, "O": None}
-        kind = kinds.get(dtype.kind, str) if not isinstance(dtype, pd.StringDtype) else str
-        values = native_labels(labels, own, None if categorical else kind)
-        if categorical:
-            texts = Labels(tuple(own)).texts
-            more = [value for value, text in zip(values, labels.texts, strict=True) if text not in texts]
+        dtype, values = like.dtype, list(labels.values)
+        if isinstance(dtype, pd.CategoricalDtype):
+            own = dtype.categories.tolist()
+            places = labels.places(own)
+            for category, place in zip(own, places, strict=True):
+                if place >= 0:
+                    values[place] = category
+            more = [value for place, value in enumerate(values) if place not in places]
             dtype = pd.CategoricalDtype([*own, *more], dtype.ordered) if more else dtype
         try:
             array = pd.array(values, dtype=dtype)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
+            array = pd.array(values, dtype=object)
+        if not same_labels(labels, array.tolist()):
             array = pd.array(values, dtype=object)  # labels of a kind that the column cannot hold
-        if (codes < 0).any() and dtype.kind in "biu" and not isinstance(dtype, pd.api.extensions.ExtensionDtype):
+        elif (codes < 0).any() and dtype.kind in "biu" and not isinstance(dtype, pd.api.extensions.ExtensionDtype):
             array = pd.array(values)  # the type of the same name that can be missing
         return pd.Series(array.take(codes, allow_fill=True), index=self.native.index, dtype=array.dtype)
 
@@ -113,7 +127,8 @@ class PandasFrame(AbstractFrame):
             raise InputError(f"`{argument}` must have the index of the frame; align them, or pass its values")
         if isinstance(values, pd.Series | pd.Index):
             return values
-        return pd.Series(values if isinstance(values, pd.api.extensions.ExtensionArray) else np.asarray(values))
+        known = isinstance(values, pd.api.extensions.ExtensionArray | list | tuple)  # NumPy would make [1, "a"] texts
+        return pd.Series(values if known else np.asarray(values))
 
     def _index_of(self, row: int) -> str | None:
         index = self.native.index
@@ -127,3 +142,16 @@ class PandasFrame(AbstractFrame):
         elif not pd.api.types.is_numeric_dtype(column.dtype):
             return None
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def _by_identity(values: Any) -> tuple[Codes, list[Any]]:
+    """As `pandas.factorize`, which takes 1 and True for one value."""
+    places: dict[Any, int] = {}
+    distinct: list[Any] = []
+    codes = np.empty(len(values), np.int64)
+    for row, value in enumerate(values.tolist()):
+        known = -1 if is_missing(value) else places.setdefault(identity(value), len(distinct))
+        if known == len(distinct):
+            distinct.append(value)
+        codes[row] = known
+    return codes, distinct

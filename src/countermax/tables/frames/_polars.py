@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
 from countermax._core.extras import import_polars
-from countermax._core.labels import Labels
-from countermax.tables.frames._base import AbstractFrame, Block, Codes, Floats, native_labels
+from countermax._core.labels import BOOLEAN, NUMBER, OTHER, TEXT, Labels
+from countermax.tables.frames._base import AbstractFrame, Block, Codes, Floats, same_labels, with_whole_numbers
 
 pl = import_polars()
 
@@ -42,15 +42,23 @@ class PolarsFrame(AbstractFrame):
         known = series.replace_strict(uniques, codes, default=None, return_dtype=pl.Int64)
         return known.fill_null(-1).to_numpy(), uniques.to_list()
 
+    def kind_of(self, values: Any) -> str | None:
+        """What a column's type says of its values; None where it says nothing."""
+        dtype = values.dtype
+        if dtype in (pl.String, pl.Categorical, pl.Enum):
+            return TEXT
+        if dtype in (pl.Null, pl.Object):
+            return None
+        return BOOLEAN if dtype == pl.Boolean else NUMBER if dtype.is_numeric() else OTHER
+
     def labelled(self, codes: Codes, labels: Labels, like: Any) -> Any:
         """A column of labels, in the type of the column `like`; missing where the code is negative."""
-        own = like.dtype.categories.to_list() if like.dtype == pl.Enum else self.factorised(like)[1]
-        tests = ((like.dtype == pl.Boolean, bool), (like.dtype.is_integer(), int), (like.dtype.is_numeric(), float))
-        values = native_labels(labels, own, next((kind for test, kind in tests if test), str))
         try:
-            array = pl.Series(values, dtype=like.dtype)
-        except (TypeError, pl.exceptions.PolarsError):
-            array = pl.Series([str(value) for value in values])  # labels of a kind that the column cannot hold
+            array = pl.Series(with_whole_numbers(labels), dtype=like.dtype)
+        except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
+            array = None
+        if array is None or not same_labels(labels, array.to_list()):
+            array = pl.Series(labels.names)  # labels of a kind that the column cannot hold
         places = pl.Series(codes)
         return array.gather(pl.select(pl.when(places >= 0).then(places)).to_series())
 
@@ -99,7 +107,12 @@ class PolarsFrame(AbstractFrame):
         return self.native.get_column(name)
 
     def _own(self, argument: str, values: Any) -> Any:
-        return values if isinstance(values, pl.Series) else pl.Series(argument, values)
+        if isinstance(values, list | tuple) and len({type(value) is bool for value in values if value is not None}) > 1:
+            raise InputError(f"`{argument}` must hold values of one type, got booleans among others")
+        try:
+            return values if isinstance(values, pl.Series) else pl.Series(argument, values)
+        except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
+            raise InputError(f"`{argument}` must hold values of one type: {str(error).splitlines()[0]}") from error
 
     def _index_of(self, row: int) -> str | None:
         return None

@@ -1,0 +1,100 @@
+"""Being asked to stop: by Ctrl-C, or by whoever looks after the machine.
+
+A signal that becomes an exception can get lost: in a destructor, behind a bare `except` of some library, or in a module
+that is being loaded, where it may even bring the process down. So a command ends on the spot, and only where there is
+something to be put in order first, within `unwinding`, an exception is raised. A command also remembers that it was
+asked, and what takes long looks again.
+"""
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+_ECHO = 0.5  # seconds in which a second signal is the first one again: terminals and wrappers both pass it on
+_LAST_WORDS = b"countermax: interrupted\n"
+_SHOW_CURSOR = b"\x1b[?25h"  # a progress bar hides it
+_asked: list[tuple[int, float]] = []
+_unwound: list[None] = []
+
+
+class Stopped(KeyboardInterrupt):
+    """The process was asked to stop, by whichever signal."""
+
+
+def listen(clean_up: Callable[[], None]) -> None:
+    """Lets signals end the process as they should; for the main thread of a command, never for a library.
+
+    Signals that whoever started the process had it ignore stay ignored.
+
+    Args:
+        clean_up: Function that is called before the process ends on the spot.
+    """
+
+    def heed(number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if not _asked:
+            _asked.append((number, now))
+            if _unwound and not _is_importing(frame):
+                raise Stopped
+        elif now - _asked[0][1] <= _ECHO:
+            return
+        with contextlib.suppress(Exception):
+            clean_up()
+        with contextlib.suppress(OSError):
+            os.write(2, (_SHOW_CURSOR if os.isatty(2) else b"") + _LAST_WORDS)
+        os._exit(stop_status())
+
+    def tell(lost: Any) -> None:
+        if not isinstance(lost.exc_value, Stopped):
+            sys.__unraisablehook__(lost)
+
+    sys.unraisablehook = tell  # what is heeded in the end need not be reported as lost
+    for number in _SIGNALS:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, heed)
+
+
+@contextlib.contextmanager
+def unwinding() -> Iterator[None]:
+    """A block in which a signal raises `Stopped`; only a second one ends the process on the spot."""
+    _unwound.append(None)
+    try:
+        yield
+    finally:
+        _unwound.pop()
+
+
+def ignore_signals() -> None:
+    """From here on nothing interrupts: the process is about to end anyway."""
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def was_asked_to_stop() -> bool:
+    """Whether a signal came, whatever became of the exception."""
+    return bool(_asked)
+
+
+def raise_if_stopped() -> None:
+    """Raises `Stopped` again where the first one got lost."""
+    if _asked:
+        raise Stopped
+
+
+def stop_status() -> int:
+    """Exit status after the signal that came: 130 for SIGINT, 143 for SIGTERM."""
+    return 128 + (_asked[0][0] if _asked else signal.SIGINT)
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False

@@ -1,0 +1,56 @@
+"""All commands under one name, and the options that come before any of them."""
+
+from typing import Annotated
+
+import typer
+
+from countermax._version import __version__
+from countermax.cli._ask import compare, demo
+from countermax.cli._faults import want_traceback
+from countermax.cli._learn import evaluate, train
+from countermax.cli._reproduce import reproduce
+from countermax.cli._tables import counterfactuals, transitions
+from countermax.cli._trajectories import evaluate_policy, explain
+
+app = typer.Typer(
+    help="Counterfactual reasoning about categorical outcomes, exactly.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> bool:
+    if wanted:
+        typer.echo(f"countermax {__version__}")
+        raise typer.Exit
+    return wanted
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback when something fails; so does COUNTERMAX_DEBUG=1.")
+    ] = False,
+) -> None:
+    del version
+    want_traceback(debug)
+
+
+_COMMANDS = (
+    compare,
+    demo,
+    counterfactuals,
+    transitions,
+    evaluate_policy,
+    explain,
+    train,
+    evaluate,
+    reproduce,
+)
+for _command in _COMMANDS:
+    app.command()(_command)

@@ -1,0 +1,139 @@
+"""Names of states and actions: labels, which are compared by value.
+
+A number equals a number (2 is 2.0), a text the very same text; a text never equals a number, so a column of numbers
+beside names in words is refused instead of being taken for positions.
+"""
+
+import re
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from countermax._core.errors import InputError
+from countermax._core.extras import import_pandas
+from countermax._core.labels import NUMBER, TEXT, UNKNOWN, Labels, identity, is_missing, listed
+from countermax.mdp._arrays import Ints, plainly, shortened
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Names = tuple[Hashable, ...]
+
+_NUMBER = re.compile(r"-?[0-9]{1,300}(\.[0-9]{1,300})?")
+
+
+class Space(NamedTuple):
+    """The states, or the actions: how many there are, as far as that is known, and their names."""
+
+    size: int | None
+    names: Names | None
+
+
+class Coded(NamedTuple):
+    """A column of labels by number; -1 where one is missing."""
+
+    codes: Ints
+    distinct: tuple[Hashable, ...]
+
+    def places(self, names: Names) -> Ints:
+        """The place of each value among the names; `UNKNOWN` where it is none of them, or missing."""
+        return np.append(Labels(names).places(self.distinct), UNKNOWN)[self.codes]
+
+
+def coded(values: "pd.Series") -> Coded:
+    """The distinct labels of a column in the order of their first row, and which of them each row has."""
+    pandas = import_pandas()
+    if values.dtype != object or pandas.api.types.infer_dtype(values, skipna=True) == "string":
+        codes, distinct = pandas.factorize(values)
+        return Coded(codes.astype(np.int64), tuple(distinct.tolist()))
+    # Python, and pandas with it, takes True for 1.
+    found: dict[Hashable, int] = {}
+    kept: list[Hashable] = []
+    numbers = np.full(len(values), -1)
+    for row, (value, missing) in enumerate(zip(values, values.isna(), strict=True)):
+        if missing:
+            continue
+        try:
+            numbers[row] = found.setdefault(identity(value), len(found))
+        except TypeError:
+            raise InputError(
+                f"row {values.index[row]}: `{values.name}` must hold numbers or text, got {shortened(value)}"
+            ) from None
+        if len(kept) < len(found):
+            kept.append(value)
+    return Coded(numbers, tuple(kept))
+
+
+def as_names(argument: str, names: Iterable[Hashable] | None, size: int | None) -> Names | None:
+    """Names that are one for each, all different and none missing."""
+    if names is None:
+        return None
+    try:
+        found = tuple(each.item() if isinstance(each, np.generic) else each for each in names)
+        distinct = len(set(map(identity, found)))
+    except TypeError as error:
+        raise InputError(f"`{argument}` must be a list of names, got {shortened(names)}") from error
+    wanted = len(found) if size is None else size
+    if len(found) != wanted or distinct != wanted or not found:
+        raise InputError(
+            f"`{argument}` must hold {wanted or 'at least one'} different names, got {distinct} in {len(found)}"
+        )
+    if any(map(is_missing, found)):
+        raise InputError(f"`{argument}` must not be missing, got {listed(found)}")
+    return found
+
+
+def shared_names(columns: Sequence[tuple[str, "pd.Series"]]) -> Names:
+    """Every label in any of the columns: numbers and what looks like one by size, then the rest by the alphabet.
+
+    Args:
+        columns: What a message calls each column, and the column. All must be of one kind: where one has text and
+            another one numbers, no label of the one would ever be found in the other.
+    """
+    found: dict[Hashable, Hashable] = {}
+    kinds: dict[str, str] = {}
+    for called, column in columns:
+        try:
+            read = coded(column)
+        except InputError as error:
+            raise InputError(f"{called}: {error}") from error
+        for value in read.distinct:
+            found.setdefault(identity(value), value)
+            kinds.setdefault(identity(value)[0], f"{listed([value])} in {called}")
+    if len(kinds) > 1:
+        raise InputError(
+            f"names must be of one kind, got {' beside '.join(list(kinds.values())[:2])}, and a text never equals a "
+            "number; write both alike"
+        )
+    return tuple(sorted(found.values(), key=_order))
+
+
+def spoken(kind: str, index: int, names: Sequence[Hashable] | None) -> str:
+    """A state or an action for readers: its name, or its index where there is none."""
+    name = index if names is None else names[index]
+    return f"{kind} {name}" if _looks_like_number(name) else str(name)
+
+
+def named(kind: str, index: int, names: Sequence[Hashable] | None) -> str:
+    """A state or an action for messages: its name, and its index unless the name is a number as well."""
+    name = index if names is None else names[index]
+    return f"{kind} {name}" if _looks_like_number(name) else f"{kind} {index} ({plainly(name)})"
+
+
+def hint_about(column: str, names: Names, value: object) -> str:
+    """What to do about a value that is not among the names."""
+    if identity(value)[0] == NUMBER and {identity(each)[0] for each in names} == {TEXT}:
+        kind = "action" if column == "action" else "state"
+        return f"; a number is no name, and no position beside names: leave out `{kind}_names` if these are positions"
+    return Labels(names).resemblance(value)
+
+
+def _looks_like_number(name: Hashable) -> bool:
+    return identity(name)[0] == NUMBER or (isinstance(name, str) and _NUMBER.fullmatch(name) is not None)
+
+
+def _order(name: Hashable) -> tuple[int, Any, str]:
+    if _looks_like_number(name) and not isinstance(name, complex):
+        return 0, float(name) if isinstance(name, str) else name, str(name)
+    return 1, 0, str(name)

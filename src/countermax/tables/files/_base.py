@@ -1,0 +1,127 @@
+"""What every file with a table can do: say its columns, and hand over rows in chunks."""
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from countermax._core.errors import InputError
+from countermax._core.extras import import_pyarrow
+from countermax._core.labels import listed
+
+RECORD, BARE = "\0record", "\0bare"  # names that no column has
+
+CHUNK_BYTES = 2**27  # rows with long texts come in shorter chunks
+LEAST_ROWS = 2**12  # but whole blocks of the resampling
+
+
+class MoreColumnsError(Exception):
+    """A row has a column that none before it had; reading has to begin again."""
+
+
+class Rows(NamedTuple):
+    """Some rows of a file."""
+
+    table: Any
+    """The columns that were asked for, as an Arrow table."""
+    records: Any
+    """The rows as they stand in the file, an Arrow array of bytes; None where they were not asked for."""
+    bare: Any
+    """Of JSON lines, for each row whether its outcome stands without quotation marks; None otherwise."""
+
+
+class AbstractTableFile(ABC):
+    """A table in a file, to be read."""
+
+    kind: str
+
+    def __init__(self, path: str | Path):
+        """Looks at the names of the columns."""
+        self.path = Path(path)
+        self._pa = import_pyarrow()
+        self._numbers: set[str] = set()
+        self._outcome: str | None = None
+        self._wanted: list[str] | None = None
+        self._with_records = False
+        with self._in_words():
+            self.names = self._find_names()
+        self._check_names()
+
+    @property
+    @abstractmethod
+    def num_rows(self) -> int | None:
+        """How many rows there are, where the file says so."""
+
+    @abstractmethod
+    def empty_table(self) -> Any:
+        """All columns without rows."""
+
+    @abstractmethod
+    def _find_names(self) -> list[str]: ...
+
+    @abstractmethod
+    def _tables(self) -> Iterator[Any]:
+        """Arrow tables of any length with the columns that are wanted, and `RECORD` and `BARE` where they are."""
+
+    def ask(self, outcome: str, numbers: Collection[str], *, others: bool = False, records: bool = False) -> None:
+        """Says what will be read.
+
+        Args:
+            outcome: The column with the outcomes.
+            numbers: Columns that hold numbers.
+            others: Whether all other columns are read too.
+            records: Whether rows are wanted as they stand in the file, as far as it is text.
+        """
+        self._outcome, self._numbers, self._with_records = outcome, set(numbers), records
+        asked = {outcome, *numbers}
+        self._wanted = [name for name in self.names if others or name in asked]
+
+    def chunks(self, rows: int) -> Iterator[Rows]:
+        """Chunks of `rows` rows, the last one shorter; at least one, though it may be empty."""
+        pa = self._pa
+        with self._in_words():
+            waiting: list[Any] = []
+            count, size, empty = 0, 0, True
+            for table in self._tables():
+                waiting.append(table)
+                count, size = count + table.num_rows, size + table.nbytes
+                while count >= rows or (size > CHUNK_BYTES and count >= LEAST_ROWS):
+                    most = max(LEAST_ROWS, int(count * CHUNK_BYTES / max(size, 1)) // LEAST_ROWS * LEAST_ROWS)
+                    together, step = pa.concat_tables(waiting), min(rows, most)
+                    yield self._rows(together.slice(0, step))
+                    waiting, empty = [together.slice(step)], False
+                    count, size = count - step, waiting[0].nbytes
+            if count or empty:
+                yield self._rows(pa.concat_tables(waiting) if waiting else self._without_rows())
+
+    def _rows(self, table: Any) -> Rows:
+        found = [table.column(name) if name in table.column_names else None for name in (RECORD, BARE)]
+        return Rows(table.select(self._wanted), *found)
+
+    def _without_rows(self) -> Any:
+        pa = self._pa
+        table = self.empty_table().select(self._wanted)
+        if self._with_records:
+            table = table.append_column(RECORD, pa.array([], pa.large_binary()))
+            table = table.append_column(BARE, pa.array([], pa.bool_()))
+        return table
+
+    def _check_names(self) -> None:
+        twice = [name for name, count in Counter(self.names).items() if count > 1]
+        if twice:
+            raise InputError(
+                f"{self.path} must have each column once, but has {listed(twice)} twice; rename one of them"
+            )
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise InputError(f"cannot read {self.path}: no such file") from error
+        except self._pa.ArrowException as error:
+            raise InputError(f"cannot read {self.path}: {str(error).splitlines()[0]}") from error
+        except OSError as error:
+            raise InputError(f"cannot read {self.path}: {(error.strerror or str(error)).lower()}") from error

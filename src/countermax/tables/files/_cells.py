@@ -1,0 +1,146 @@
+"""Columns of Arrow as cells of a CSV and as JSON, and rows of them as bytes."""
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from countermax._core.errors import InputError
+from countermax._core.extras import import_pyarrow
+from countermax._core.results import plain
+
+_CSV_SPECIAL = re.compile(r'[",\r\n\x00]|^\ufeff')
+_JSON_SCALAR = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?|true|false")
+
+
+def csv_name(name: str) -> str:
+    """The name of a column as a cell of the header."""
+    if "\0" in name:
+        raise InputError(f"a CSV cannot hold a NUL character, but a column is called {name!r}; rename it")
+    return '"' + name.replace('"', '""') + '"' if not name or _CSV_SPECIAL.search(name) else name
+
+
+def csv_cells(name: str, column: Any) -> Any:
+    """A column as cells, quoted where RFC 4180 asks for it; a missing value is nothing at all, an empty text "" ."""
+    pa = import_pyarrow()
+    texts = _as_texts(name, column)
+    if not _is_text(column.type):
+        return texts
+    special = pa.compute.match_substring_regex(texts, '[",\r\n\\x00]|^$')
+    if not pa.compute.any(special).as_py():
+        return texts
+    if pa.compute.any(pa.compute.match_substring(texts, "\0")).as_py():
+        raise InputError(f"a CSV cannot hold the NUL character in column {name!r}; write .parquet or .jsonl instead")
+    return pa.compute.if_else(special, _quoted(pa.compute.replace_substring(texts, '"', '""')), texts)
+
+
+def json_values(name: str, column: Any, bare: Any = None) -> Any:
+    """A column as JSON.
+
+    Args:
+        name: The name of the column.
+        column: The column.
+        bare: For each row whether a text that could be a number or a boolean is written as one.
+    """
+    pa = import_pyarrow()
+    types, dtype = pa.types, column.type
+    if bare is not None and _is_text(dtype):
+        pairs = zip(column.to_pylist(), bare.to_pylist(), strict=True)
+        return pa.array([_json_label(text, alone) for text, alone in pairs], pa.large_string())
+    if types.is_floating(dtype):
+        return _json_numbers(column.cast(pa.float64()))
+    if types.is_integer(dtype) or types.is_boolean(dtype):
+        return _as_texts(name, column)
+    if _is_text(dtype) or types.is_binary(dtype) or types.is_large_binary(dtype):
+        texts = _as_texts(name, column)
+        if not pa.compute.any(pa.compute.match_substring_regex(texts, r'["\\[:cntrl:]]')).as_py():
+            return _quoted(texts)
+        column = texts
+    values = (None if value is None else _json(plain(value)) for value in column.to_pylist())
+    return pa.array(values, pa.large_string())
+
+
+def json_name(name: str) -> str:
+    """The name of a column as the name of a member."""
+    return _json(name)
+
+
+def lines(parts: Sequence[Any], separator: str, end: bytes) -> list[Any]:
+    """Rows as bytes, in pieces that can be written one after the other.
+
+    Args:
+        parts: Columns of texts or of bytes, or a text that is the same in all rows.
+        separator: What stands between two parts.
+        end: What ends a row.
+    """
+    pa = import_pyarrow()
+    binary = pa.large_binary()
+    nothing, between, after = (pa.scalar(each, binary) for each in (b"", separator.encode(), end))
+    same = [pa.scalar(part.encode(), binary) if isinstance(part, str) else part.cast(binary) for part in parts]
+    join = pa.compute.binary_join_element_wise
+    ended = join(join(*same, between, null_handling="replace", null_replacement=""), nothing, after)
+    return [_flat(chunk) for chunk in (ended.chunks if isinstance(ended, pa.ChunkedArray) else [ended])]
+
+
+def or_null(column: Any) -> Any:
+    """JSON values with null where one is missing."""
+    return import_pyarrow().compute.fill_null(column, "null")
+
+
+def _flat(array: Any) -> Any:
+    """What an array of bytes holds, one after the other."""
+    _, offsets, data = array.buffers()
+    places = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
+    return b"" if data is None or not len(array) else data[int(places[0]) : int(places[-1])]
+
+
+def _is_text(dtype: Any) -> bool:
+    types = import_pyarrow().types
+    if types.is_dictionary(dtype):
+        return _is_text(dtype.value_type)
+    return types.is_string(dtype) or types.is_large_string(dtype) or types.is_string_view(dtype)
+
+
+def _as_texts(name: str, column: Any) -> Any:
+    pa = import_pyarrow()
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    try:
+        return column.cast(pa.string() if not _is_text(column.type) else pa.large_string()).cast(pa.large_string())
+    except pa.ArrowNotImplementedError:  # lists and the like
+        values = (None if value is None else _json(plain(value)) for value in column.to_pylist())
+        return csv_cells(name, pa.array(values, pa.large_string()))
+    except pa.ArrowInvalid as error:
+        raise InputError(f"column {name!r} holds {column.type} that is no text; write .parquet instead") from error
+
+
+def _json_numbers(column: Any) -> Any:
+    """Numbers; a whole one keeps its ".0", so that the column stays one of fractions wherever it is read."""
+    pa = import_pyarrow()
+    compute = pa.compute
+    finite = compute.if_else(compute.is_finite(column), column, None)
+    texts = finite.cast(pa.string()).cast(pa.large_string())
+    whole = compute.match_substring_regex(texts, "^-?[0-9]+$")
+    if not compute.any(whole).as_py():
+        return texts
+    return compute.if_else(whole, compute.binary_join_element_wise(texts, _constant("0"), _constant(".")), texts)
+
+
+def _json_label(text: str | None, bare: bool) -> str | None:
+    return None if text is None else text if bare and _JSON_SCALAR.fullmatch(text) else _json(text)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _quoted(texts: Any) -> Any:
+    mark = _constant('"')
+    return import_pyarrow().compute.binary_join_element_wise(mark, texts, mark, _constant(""))
+
+
+def _constant(text: str) -> Any:
+    pa = import_pyarrow()
+    return pa.scalar(text, pa.large_string())

@@ -1,0 +1,104 @@
+"""No command destroys what it reads, or what it did not write."""
+
+import os
+
+import pytest
+from squares import Squares
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from countermax.cli import app
+from countermax.experiments import EXPERIMENTS
+from countermax.experiments.engine import _plan
+
+COMPARE = ["compare", "--p", "0.3,0.7", "--q", "0.5,0.5", "--observed", "0"]
+TABLE = ["--outcome", "status", "--factual", "p_", "--counterfactual", "q_"]
+ROWS = "status,p_a,p_b,q_a,q_b\na,0.5,0.5,0.2,0.8\nb,0.5,0.5,0.3,0.7\n"
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(each) for each in arguments])
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Files that somebody needs, some of them under names that commands write."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(EXPERIMENTS, "squares", Squares())
+    for name in ("log.csv", "policy.csv", "data.csv"):
+        (tmp_path / name).write_text(ROWS)
+    (tmp_path / "soft.csv").symlink_to("data.csv")
+    os.link(tmp_path / "data.csv", tmp_path / "hard.csv")
+    (tmp_path / "run.json").write_text('[task]\npairs = "independent"\n')
+    for name in ("notes.png", "notes.html", "report.html", "losses.png", "evaluation.md", "index.html"):
+        (tmp_path / name).write_text("notes")
+    return tmp_path
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+LOST = "which is read: it would be lost"
+FOREIGN = "which is not"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([*COMPARE, "--plot", "notes.png"], FOREIGN),
+        ([*COMPARE, "--plot-couplings", "notes.png"], FOREIGN),
+        (["demo", "--out", "."], FOREIGN),
+        (["counterfactuals", "data.csv", *TABLE, "-o", "data.csv"], LOST),
+        (["counterfactuals", "data.csv", *TABLE, "-o", "./soft.csv"], LOST),
+        (["counterfactuals", "soft.csv", *TABLE, "-o", "hard.csv"], LOST),
+        (["counterfactuals", "data.csv", *TABLE, "--coupling", "log.csv", "-o", "log.csv"], LOST),
+        (["transitions", "data.csv", *TABLE, "--out", "hard.csv"], LOST),
+        (["transitions", "data.csv", *TABLE, "--plot", "notes.png"], FOREIGN),
+        (["evaluate-policy", "log.csv", "--policy", "policy.csv", "--plot", "notes.png"], FOREIGN),
+        (["explain", "log.csv", "--policy", "policy.csv", "--episode", "1", "--out", "log.csv"], LOST),
+        (["explain", "log.csv", "--policy", "policy.csv", "--episode", "1", "--out", "policy.csv"], LOST),
+        (["explain", "log.csv", "--policy", "policy.csv", "--episode", "1", "--out", "data.csv"], FOREIGN),
+        (["explain", "log.csv", "--policy", "policy.csv", "--episode", "1", "--out", "notes.html"], FOREIGN),
+        (["explain", "log.csv", "--policy", "policy.csv", "--episode", "1", "--plot", "notes.png"], FOREIGN),
+        (["train", "run.json", "--out", "."], LOST),
+        (["train", "data.csv", "--out", "."], FOREIGN),
+        (["evaluate", "data.csv", "--out", "."], FOREIGN),
+        (["reproduce", "squares", "--out", "."], FOREIGN),
+    ],
+)
+def test_what_would_be_lost_is_refused_and_stays(folder, arguments, words, monkeypatch):
+    before = contents(folder)
+    monkeypatch.setattr(_plan, "_work", lambda *_: pytest.fail("it could have been refused before any work"))
+    result = run(*arguments)
+    assert result.exit_code == 2, result.output
+    assert words in result.stderr
+    assert "--overwrite" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert contents(folder) == before
+
+
+def test_two_outputs_in_one_file_are_refused_even_with_overwrite(folder):
+    result = run(*COMPARE, "--plot", "new.png", "--plot-couplings", folder / "new.png", "--overwrite")
+    assert result.exit_code == 2
+    assert "--plot and --plot-couplings must be two files" in result.stderr
+
+
+def test_those_who_insist_are_obeyed_and_links_stay_links(folder):
+    assert run(*COMPARE, "--plot", "notes.png", "--overwrite").exit_code == 0
+    assert (folder / "notes.png").read_bytes().startswith(b"\x89PNG")
+    assert run(*COMPARE, "--plot", "notes.png").exit_code == 0  # it is a picture now
+    done = run("counterfactuals", "soft.csv", *TABLE, "-o", "soft.csv", "--overwrite")
+    assert done.exit_code == 0, done.output
+    assert (folder / "soft.csv").is_symlink()
+    assert "counterfactual_a" in (folder / "data.csv").read_text()
+    assert run("reproduce", "squares", "--out", ".", "--overwrite").exit_code == 0
+    assert run("reproduce", "plot", ".").exit_code == 0  # the page is ours now
+    assert "generator" in (folder / "index.html").read_text()
+
+
+def test_every_command_that_writes_can_be_told_to_overwrite():
+    writing = {"--out", "--plot", "--plot-couplings"}
+    for name, command in get_command(app).commands.items():
+        options = {option for each in command.params for option in each.opts}
+        assert not options & writing or "--overwrite" in options, name

@@ -1,0 +1,68 @@
+"""A horizon shorter than the log: what happened and what would have happened are compared over the same steps."""
+
+import jax
+import numpy as np
+import pytest
+from processes import HORIZON, MDP, NUM_ACTIONS, NUM_STATES
+
+from countermax import GumbelMax, InputError
+from countermax.mdp import (
+    estimate_policy,
+    evaluate_policy,
+    explain,
+    policy_values,
+    rank_episodes,
+    replay,
+    sample_replay,
+    simulate,
+    single_decisions,
+)
+from countermax.mdp.policies import deterministic
+
+SAME = deterministic([0, 1, 0, 0], NUM_ACTIONS)
+LOG = simulate(MDP, SAME, num_episodes=12, horizon=HORIZON, key=jax.random.key(2))
+KEY = jax.random.key(0)
+FEATURES = {"at the end": np.eye(NUM_STATES)[3]}
+
+
+@pytest.mark.parametrize("horizon", range(1, HORIZON + 2))
+def test_a_policy_that_changes_nothing_adds_nothing_over_any_horizon(horizon):
+    asked = {"horizon": horizon}
+    assert np.abs(replay(MDP, LOG, SAME, GumbelMax(), **asked).effects[LOG.lengths >= horizon]).max(initial=0) < 1e-12
+    drawn = sample_replay(MDP, LOG, SAME, GumbelMax(), num_samples=2, key=KEY, **asked)
+    gain = (drawn.returns - drawn.observed[:, None])[LOG.lengths >= horizon]
+    assert np.abs(gain).max(initial=0) < 1e-12
+    ranked = rank_episodes(MDP, LOG, SAME, couplings=["gumbel-max"], **asked)
+    np.testing.assert_allclose(ranked.observed, LOG.returns(MDP.discount, horizon=horizon))
+
+
+def test_returns_over_a_horizon_leave_out_what_came_later():
+    for horizon in range(1, HORIZON + 2):
+        weights = 0.9 ** np.arange(HORIZON) * (np.arange(HORIZON) < horizon)
+        np.testing.assert_allclose(LOG.returns(0.9, horizon=horizon), LOG.rewards @ weights)
+    with pytest.raises(InputError, match=r"`horizon` must lie in 1\.\.1000000, got 0"):
+        LOG.returns(horizon=0)
+
+
+@pytest.mark.parametrize("horizon", [1, 2, HORIZON + 2])
+def test_a_story_and_its_decisions_keep_to_the_horizon(horizon):
+    longest = int(LOG.lengths.argmax())
+    story = explain(MDP, LOG, longest, SAME, features=FEATURES, couplings=["gumbel-max"], horizon=horizon)
+    told = min(horizon, HORIZON)
+    assert (len(story.observed), len(story.given)) == (told + 1, told)
+    assert story.observed_return == pytest.approx(LOG.returns(MDP.discount, horizon=horizon)[longest])
+    assert len(story.to_frame()) == horizon + 1
+    assert story.plot() is not None
+    decisions = single_decisions(MDP, LOG.select([longest]), GumbelMax(), horizon=horizon)
+    assert {each.step for each in decisions} == set(range(told))
+
+
+@pytest.mark.parametrize("horizon", [1, 2])
+def test_every_estimate_of_the_logs_own_policy_is_over_the_horizon(horizon):
+    own = estimate_policy(LOG)
+    found = evaluate_policy(LOG, own, couplings=["maximal"], model=MDP, horizon=horizon, num_resamples=0, key=KEY)
+    observed = LOG.returns(MDP.discount, horizon=horizon).mean()
+    for name in ("observed return", "ordinary importance sampling", "per-decision importance sampling"):
+        assert found[name].value == pytest.approx(observed)
+    modelled = policy_values(MDP, own, horizon=horizon)[LOG.states[:, 0]].mean()
+    assert found["model-based"].value == pytest.approx(modelled)

@@ -1,0 +1,107 @@
+"""Sizes that nobody can have are refused in words before anything is allocated."""
+
+import jax
+import numpy as np
+import pytest
+from processes import LOG, MDP, POLICY, frame_of
+
+from countermax import InputError, Maximal
+from countermax.mdp import (
+    EpisodeLog,
+    FiniteMDP,
+    estimate,
+    estimate_policy,
+    evaluate_policy,
+    logged_pairs,
+    policy_values,
+    rank_episodes,
+    replay,
+    sample_replay,
+    trajectory_bounds,
+)
+from countermax.mdp.evaluation.importance import doubly_robust, importance_ratios
+from countermax.mdp.planning import state_distributions
+from countermax.mdp.policies import deterministic
+
+HUGE = 10**9
+FAR = EpisodeLog.from_frame(frame_of(("a", 0, 0, 0, HUGE, 0.0)))
+KEY = jax.random.key(0)
+RATIOS = importance_ratios(LOG, POLICY, POLICY)
+
+
+@pytest.fixture(autouse=True)
+def a_machine_of_known_size(monkeypatch):
+    monkeypatch.setenv("COUNTERMAX_MAX_MEMORY", "16")
+
+
+def process_of(num_states, num_actions):
+    return FiniteMDP.from_transitions(
+        [0], [0], [0], [1.0], [0.0], num_states=num_states, num_actions=num_actions, start=0
+    )
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda: process_of(HUGE, 2), "1000000000 states and 2 actions with 1 successors each would need about"),
+        (lambda: process_of(2, HUGE), "2 states and 1000000000 actions"),
+        (lambda: estimate(FAR), "1000000001 states and 1 actions"),
+        (lambda: estimate_policy(FAR), "1000000001 states and 1 actions"),
+        (lambda: deterministic(np.zeros(1000, int), HUGE), "1000 states and 1000000000 actions"),
+        (
+            lambda: sample_replay(MDP, LOG, POLICY, Maximal(), num_samples=HUGE, key=KEY),
+            "1000000000 draws of 6 episodes over 3 steps would need about .*; lower `num_samples` or `horizon`",
+        ),
+        (
+            lambda: evaluate_policy(LOG, POLICY, num_resamples=HUGE, key=KEY),
+            "1000000000 resamples of 8 estimates would need about 1.2 TB of memory.*; lower `num_resamples`",
+        ),
+        (lambda: logged_pairs(MDP, LOG, POLICY, outcomes=[0, 1, 2, 10**12]), "pairs of 1000000000001 outcomes"),
+    ],
+)
+def test_sizes_that_nobody_can_have_are_refused_with_the_number_and_the_limit(ask, message):
+    with pytest.raises(InputError, match=message) as refused:
+        ask()
+    assert "and the limit is 16 GB" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda horizon: policy_values(MDP, POLICY, horizon=horizon),
+        lambda horizon: state_distributions(MDP, POLICY, horizon),
+        lambda horizon: replay(MDP, LOG, POLICY, Maximal(), horizon=horizon, path=True),
+        lambda horizon: sample_replay(MDP, LOG, POLICY, Maximal(), num_samples=1, horizon=horizon, key=KEY),
+        lambda horizon: trajectory_bounds(MDP, LOG, POLICY, horizon=horizon),
+        lambda horizon: rank_episodes(MDP, LOG, POLICY, couplings=["maximal"], horizon=horizon),
+        lambda horizon: doubly_robust(MDP, LOG, POLICY, RATIOS, horizon=horizon),
+        lambda horizon: evaluate_policy(LOG, POLICY, horizon=horizon, num_resamples=0, key=KEY),
+    ],
+)
+def test_a_horizon_without_end_is_refused_everywhere(ask):
+    with pytest.raises(InputError, match=r"`horizon` must lie in [01]\.\.1000000, got 1000000000"):
+        ask(HUGE)
+
+
+def test_paths_and_distributions_over_long_horizons_are_estimated_first(monkeypatch):
+    monkeypatch.setenv("COUNTERMAX_MAX_MEMORY", "0.001")
+    for ask in (
+        lambda: state_distributions(MDP, POLICY, 10**6),
+        lambda: replay(MDP, LOG, POLICY, Maximal(), horizon=10**6, path=True),
+        lambda: doubly_robust(MDP, LOG, POLICY, RATIOS, horizon=10**6),
+        lambda: evaluate_policy(LOG, POLICY, horizon=10**6, num_resamples=0, key=KEY),
+    ):
+        with pytest.raises(InputError, match=r"would need about .*, and the limit is 1 MB; .*lower `horizon`"):
+            ask()
+
+
+def test_values_that_no_longer_change_end_the_recursion():
+    endless = policy_values(MDP, POLICY, discount=0.5)
+    np.testing.assert_allclose(policy_values(MDP, POLICY, discount=0.5, horizon=10**6), endless, atol=1e-12)
+
+
+def test_a_log_whose_episodes_differ_too_much_in_length_is_refused(monkeypatch):
+    rows = [("long", step, 0, 0, 0, 0.0) for step in range(3000)] + [(each, 0, 0, 0, 0, 0.0) for each in range(3000)]
+    monkeypatch.setenv("COUNTERMAX_MAX_MEMORY", "0.01")
+    with pytest.raises(InputError, match="3001 episodes of up to 3000 steps would need about 576 MB of memory"):
+        EpisodeLog.from_frame(frame_of(*rows))
