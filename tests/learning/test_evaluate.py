@@ -103,3 +103,32 @@ def test_bad_input_is_refused(as_users_call):
     ):
         with pytest.raises(InputError, match=message):
             evaluate(couplings, RandomPairs(4), Disagreement(), key=KEY, reference=reference)
+
+
+def test_a_loss_that_is_no_number_is_an_error():
+    def poisoned(log_p, log_q):
+        return jnp.where(log_p[0] > log_p[1], jnp.nan, 1.0) * jnp.ones((4, 4))
+
+    with pytest.raises(InputError, match="the loss of 'Gumbel-max' is not finite on pair"):
+        evaluate({"Gumbel-max": "gumbel-max"}, RandomPairs(4), poisoned, key=KEY, num_pairs=20)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "num_pairs", "message"),
+    [
+        (RandomPairs(4), 0, "`num_pairs` must be at least 1, got 0"),
+        (RandomPairs(4), 2.5, "`num_pairs` must be a whole number, got 2.5"),
+        (RandomPairs(10), 10**9, "drawing 1000000000 pairs of 10 outcomes would need about"),
+        (RandomPairs(10**9), 1, "drawing 1 pairs of 1000000000 outcomes would need about"),
+        (RandomPairs(10**6), 1, "the loss of 1 pairs of 1000000 outcomes would need about"),
+    ],
+)
+def test_numbers_that_cannot_be_are_refused_at_once(pairs, num_pairs, message, as_users_call, monkeypatch):
+    monkeypatch.setenv("COUNTERMAX_MAX_MEMORY", "4")
+    with pytest.raises(InputError, match=message):
+        evaluate(["gumbel-max"], pairs, Disagreement(), key=KEY, num_pairs=num_pairs)
+
+
+def test_no_coupling_takes_the_row_of_the_optimum():
+    with pytest.raises(InputError, match="no coupling can be called 'optimum'"):
+        evaluate({"optimum": GumbelMax()}, RandomPairs(4), Disagreement(), key=KEY, num_pairs=2)

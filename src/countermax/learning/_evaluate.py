@@ -134,14 +134,13 @@ def evaluate(
         raise InputError(f"`reference` must be one of {', '.join(asked)}, got {reference!r}")
     log_p, log_q = draw_pairs(pairs, num_pairs, key=key)
     losses = {name: np.asarray(expected_losses(each, loss, log_p, log_q), np.float64) for name, each in asked.items()}
-    optimum = least_losses(loss, log_p, log_q)
-    for name, values in {**losses, OPTIMUM: optimum}.items():
+    for name, values in losses.items():
         if not np.isfinite(values).all():
             first = int(np.flatnonzero(~np.isfinite(values))[0])
             raise InputError(
                 f"the loss of {name!r} is not finite on pair {first}: the loss or the logits are too large"
             )
-    return Evaluation(losses, optimum, reference, _name(loss), _name(pairs))
+    return Evaluation(losses, least_losses(loss, log_p, log_q), reference, _name(loss), _name(pairs))
 
 
 def _name(given: Loss | Pairs) -> str:

@@ -10,6 +10,7 @@ from jaxtyping import Array, ArrayLike, Float
 from numpy.typing import NDArray
 
 from countermax import comonotone
+from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
 from countermax._core.transport import transport_plan
 from countermax.learning._losses import Disagreement, Loss, SquaredDifference, checked_size
@@ -27,6 +28,9 @@ def least_losses(loss: Loss, log_p: Float[Array, "n k"], log_q: Float[Array, "n 
     count, size = log_p.shape
     check_memory(f"the loss matrices of {count} pairs of {size} outcomes", 24 * count * size**2, "ask for fewer pairs")
     matrices = np.asarray(jax.vmap(loss)(log_p, log_q), np.float64)
+    if not np.isfinite(matrices).all():
+        first = int(np.flatnonzero(~np.isfinite(matrices).all(axis=(1, 2)))[0])
+        raise InputError(f"the matrix of the loss must be finite, but that of pair {first} is not")
     probs_p, probs_q = (np.exp(np.asarray(each, np.float64)) for each in (log_p, log_q))
 
     def solve(index: int) -> float:
