@@ -16,7 +16,15 @@ from countermax.cli._shared import (
     words,
 )
 
-_DEMO = ("answers.png", "couplings.png", "variances.png", "learned.png", "comparison.json", "report.html")
+_DEMO = (
+    "stroke_trial.csv",
+    "answers.png",
+    "couplings.png",
+    "variances.png",
+    "learned.png",
+    "comparison.json",
+    "report.html",
+)
 
 
 @one_line_errors
