@@ -47,7 +47,7 @@ def draw_variances(
                 axes.hlines(place, low, high, color=_INTERVAL, linewidth=1)
                 words = f" {variances[name]:.3g} ({low:.3g} to {high:.3g})"
                 axes.text(max(high, variances[name]), place, words, va="center", fontsize=8)
-            axes.margins(x=0.4)  # room for the words
+            axes.margins(x=0.5)  # room for the words
         axes.set_xlabel(literal(label))
         axes.set_title(literal(title), loc="left")
         axes.tick_params(axis="y", length=0)
