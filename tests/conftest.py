@@ -7,6 +7,7 @@ examples.
 import gc
 import os
 import shutil
+import signal
 import tempfile
 from importlib.metadata import version
 from pathlib import Path
@@ -28,6 +29,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+# A shell ignores Ctrl-C for what it runs in the background, and processes inherit that: those of the tests must not.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile(
     "countermax",

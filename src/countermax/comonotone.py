@@ -8,9 +8,15 @@ checked entrance. They are compiled, so that a question that asks several lines 
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+import numpy as np
+from jaxtyping import Array, Bool, Float
 
 from countermax._core.types import Joint, LogProbs, Outcome, Probs, Scalar
+
+_FAR = {
+    4: 60.0,
+    8: 600.0,
+}  # by the size of a number in bytes: logarithm of what is as good as infinite, yet no overflow
 
 
 @jax.jit
@@ -24,20 +30,18 @@ def joint(log_p: LogProbs, log_q: LogProbs) -> Joint:
 def row(log_p: LogProbs, log_q: LogProbs, position: Outcome) -> Probs:
     """Which part of the interval at `position` each of the other world's intervals covers, in O(K).
 
-    That takes the distance from where x's interval begins to where each of the others ends. The last possible
-    outcome takes what is left: whatever rounding did, the parts add up to one.
+    That takes the interval on which x's begins, and how far it reaches beyond that point; those after it are covered
+    one after the other until x's own ends. The line can be read from either end: the one is taken from which less mass
+    lies on the way to x, so that fewer digits are lost.
     """
-    places = jnp.arange(log_p.size)
-    distance = _distances(log_p, log_q, position)
-    width = jnp.exp(log_p[position])
-    inside = (distance > 0) & (distance < width)
-    log_fraction = jnp.log(jnp.where(inside, distance, 1)) - jnp.where(inside, log_p[position], 0)
-    # Where the width underflows, so may the distance; it is then as far as x itself reaches, or not even there.
-    beyond = (distance > 0) | ((distance >= width) & (places >= position))
-    fraction = jnp.where(inside, jnp.exp(log_fraction), jnp.where(beyond, 1, 0))
-    possible = log_q > -jnp.inf
-    fraction = jnp.where(places >= jnp.where(possible, places, 0).max(), 1, fraction)
-    return jnp.diff(flat_where_empty(fraction, possible), prepend=jnp.zeros(1, fraction.dtype))
+    left, right = _on_the_way(log_p, log_q, position), _on_the_way(log_p[::-1], log_q[::-1], log_p.size - 1 - position)
+    turned = right < left
+    parts = _row_from_left(
+        jnp.where(turned, log_p[::-1], log_p),
+        jnp.where(turned, log_q[::-1], log_q),
+        jnp.where(turned, log_p.size - 1 - position, position),
+    )
+    return jnp.where(turned, parts[::-1], parts)
 
 
 def expected_squared_difference(
@@ -68,48 +72,82 @@ def expected_squared_difference(
     return widths @ (first - second) ** 2
 
 
-def _distances(log_p: LogProbs, log_q: LogProbs, position: Outcome) -> Float[Array, " k"]:
-    """From the beginning of p's interval at `position` to the end of each of q's, as exactly as the logs allow.
+def _row_from_left(log_p: LogProbs, log_q: LogProbs, position: Outcome) -> Probs:
+    """The parts of one interval, found from the left end of the line.
 
-    Such a distance is how far the two worlds have drifted apart somewhere on the line, plus the intervals from there on
-    that lie between. The drift is a sum of differences `q_k - p_k`: equal outcomes leave nothing behind, not even
-    rounding, so that rare outcomes between them meet their right partners. It can be summed from either end and looked
-    at in either of two places; the way that passes the least mass has lost the fewest digits.
+    In units of x's width nothing underflows. Every part is cut at the width of what covers it, and together they are
+    one: whatever rounding did to the place where x begins, the row stays within the bounds of all couplings.
     """
-    probs_p, probs_q = jnp.exp(log_p), jnp.exp(log_q)
-    both = (log_p > -jnp.inf) & (log_q > -jnp.inf)
-    log_ratio = jnp.where(both, log_q, 0) - jnp.where(both, log_p, 0)
-    falls = log_ratio <= 0
-    less, more = (
-        probs_p * jnp.expm1(jnp.where(falls, log_ratio, 0)),
-        probs_q * jnp.expm1(-jnp.where(falls, 0, log_ratio)),
-    )
-    change = jnp.where(both, jnp.where(falls, less, -more), probs_q - probs_p)
-    # Outcomes whose logs are equal may still differ by what the logs cannot show, so they count, but for less.
-    mass = jax.lax.stop_gradient(jnp.where(log_p == log_q, 0.125, 1) * (probs_p + probs_q))
-
-    def drift(last: Int[Array, " n"] | Int[Array, ""]) -> tuple[Array, Array]:
-        """How much more q than p there is up to and including `last`, and the mass that was passed to find out."""
-        zero = jnp.zeros(1, change.dtype)
-        (left, passed), (right, passed_right) = (
-            (jnp.concatenate([zero, jnp.cumsum(each)])[last + 1] for each in (change, mass)),
-            (jnp.concatenate([jax.lax.cumsum(each, reverse=True), zero])[last + 1] for each in (change, mass)),
-        )
-        return jnp.where(passed <= passed_right, left, -right), jnp.minimum(passed, passed_right)
-
     places = jnp.arange(log_p.size)
+    possible = log_q > -jnp.inf
+    log_width = jnp.where(log_p[position] > -jnp.inf, log_p[position], 0)  # an impossible x has a row too, of no weight
+    ends, log_unit = _ends_from(log_p, log_q, position, log_width)
+    beyond_start = possible & (ends > 0)
+    start = jnp.where(beyond_start.any(), jnp.argmax(beyond_start), jnp.where(possible, places, 0).max())
+    room = jnp.where(possible, jnp.exp(jnp.minimum(jnp.where(possible, log_q, 0) - log_width, 0)), 0)
+    far = _FAR[log_p.dtype.itemsize]
+    reach = jnp.clip(ends[start] * jnp.exp(jnp.minimum(log_unit - log_width, far)), 0, room[start])
+    ahead = jnp.where(places == start, reach, jnp.where(places > start, room, 0))
+    before = _before(ahead)
+    covered = jnp.where(before < 1, jnp.where(before + ahead < 1, ahead, 1 - before), 0)
+    # At the end of the line rounding may leave a little of x uncovered. It belongs to the intervals before.
+    left = jnp.maximum(1 - covered.sum(), 0)
+    behind = jnp.where(places == start, room - reach, jnp.where(places < start, room, 0))
+    nearer = _before(behind[::-1])[::-1]
+    return covered + jnp.clip(left - nearer, 0, behind)
 
-    def walk(probs: Probs) -> Float[Array, " k"]:
-        """From the beginning of the interval at `position` to the end of each other one, in one world."""
-        onwards = jnp.cumsum(jnp.where(places >= position, probs, 0))
-        back = jax.lax.cumsum(jnp.where(places < position, probs, 0), reverse=True)
-        return onwards - jnp.concatenate([back[1:], jnp.zeros(1, back.dtype)])
 
-    walk_p, walk_q = walk(probs_p), walk(probs_q)
-    drift_here, passed_here = drift(position - 1)
-    drift_there, passed_there = drift(places)
-    from_here = passed_here + jnp.abs(walk_q) <= passed_there + jnp.abs(walk_p)
-    return jnp.where(from_here, drift_here + walk_q, drift_there + walk_p)
+def _ends_from(
+    log_p: LogProbs, log_q: LogProbs, position: Outcome, log_width: Scalar
+) -> tuple[Float[Array, " k"], Scalar]:
+    """How far right of x's beginning each of q's intervals ends, and the logarithm of the unit.
+
+    Such a distance is the sum of the differences `q_k - p_k` on the way, less the intervals of p that are still to come
+    before x. Equal outcomes leave nothing behind, not even rounding, so that rare outcomes between them meet their
+    right partners; the largest difference is the unit. Where an interval of q reaches beyond x it does not matter by
+    how much, so it is cut there, and cannot drown what came before.
+    """
+    places = jnp.arange(log_p.size)
+    passed = places < position
+    cut = jnp.minimum(log_q, _log_most(log_p, position))
+    both = (log_p > -jnp.inf) & (cut > -jnp.inf)
+    log_ratio = jnp.where(both, cut, 0) - jnp.where(both, log_p, 0)
+    larger = jnp.maximum(log_p, cut)
+    differs = passed & (larger > -jnp.inf) & (log_p != cut)
+    share = jnp.where(both, -jnp.sign(log_ratio) * jnp.expm1(-jnp.abs(log_ratio)), jnp.where(cut > log_p, 1, -1))
+    size = jnp.log(jnp.where(differs, jnp.abs(share), 1)) + jnp.where(differs, larger, -jnp.inf)
+    log_unit = jax.lax.stop_gradient(jnp.maximum(size.max(), log_width))
+    far = _FAR[log_p.dtype.itemsize]
+
+    def in_units(logs: LogProbs, counted: Bool[Array, " k"]) -> Float[Array, " k"]:
+        counted = counted & (logs > -jnp.inf)
+        return jnp.where(counted, jnp.exp(jnp.minimum(jnp.where(counted, logs, 0) - log_unit, far)), 0)
+
+    differences = jnp.where(differs, share, 0) * in_units(larger, differs)
+    still_to_come = _before(in_units(log_p, passed)[::-1])[::-1]
+    return jnp.cumsum(differences + in_units(cut, ~passed)) - still_to_come, log_unit
+
+
+def _on_the_way(log_p: LogProbs, log_q: LogProbs, position: Outcome) -> Scalar:
+    """The logarithm of the largest mass that is passed from the left end of the line to the interval at `position`.
+
+    Outcomes whose logs are equal may still differ by what the logs cannot show, so they count, but for less.
+    """
+    log_p, log_q = jax.lax.stop_gradient((log_p, log_q))
+    mass = jnp.maximum(log_p, jnp.minimum(log_q, _log_most(log_p, position)))
+    mass = mass - jnp.where(log_p == log_q, np.log(8), 0).astype(mass.dtype)
+    return jnp.where(jnp.arange(log_p.size) < position, mass, -jnp.inf).max()
+
+
+def _log_most(log_p: LogProbs, position: Outcome) -> Scalar:
+    """The logarithm of no less than the mass from the left end of the line through the interval at `position`."""
+    largest = jnp.where(jnp.arange(log_p.size) <= position, jax.lax.stop_gradient(log_p), -jnp.inf).max()
+    return largest + np.log(1 + log_p.size)
+
+
+def _before(values: Float[Array, " k"]) -> Float[Array, " k"]:
+    """The sum of all values before each one."""
+    return jnp.concatenate([jnp.zeros(1, values.dtype), jnp.cumsum(values)[:-1]])
 
 
 def flat_where_empty(cumulative: Float[Array, " k"], possible: Bool[Array, " k"]) -> Float[Array, " k"]:

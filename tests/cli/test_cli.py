@@ -39,7 +39,7 @@ def test_version():
 def test_compare_prints_a_listing():
     result = run(*COMPARE, "--score", "0,1,2")
     assert result.exit_code == 0, result.output
-    for word in ("Gumbel-max", "0.556", "any coupling, lower", "matters here", "effect variance"):
+    for word in ("Gumbel-max", "0.556", "any coupling", "matters here", "effect variance"):
         assert word in result.stdout
 
 
@@ -228,3 +228,46 @@ def test_a_quoted_label_may_contain_a_comma():
     labels = 'dead,"ill, at home",well'
     result = json.loads(run(*COMPARE[:5], "--labels", labels, "--observed", "ill, at home", "--json").stdout)
     assert result["labels"] == ["dead", "ill, at home", "well"]
+
+
+@pytest.fixture(scope="module")
+def trial_file(tmp_path_factory):
+    counts = {"placebo": (30, 40, 30), "drug": (10, 30, 60)}
+    rows = [
+        f"{arm},{label}"
+        for arm, each in counts.items()
+        for label, count in zip(("dead", "ill", "well"), each, strict=True)
+        for _ in range(count)
+    ]
+    path = tmp_path_factory.mktemp("trial") / "trial.csv"
+    path.write_text("\n".join(["arm,status", *rows]))
+    return path
+
+
+ARMS = ("--outcome", "status", "--arm", "arm", "--factual", "placebo", "--counterfactual", "drug", "--observed", "dead")
+
+
+def test_a_trial_in_a_file_and_its_counts_are_the_same_question(trial_file):
+    of_file = run("compare", "--data", trial_file, *ARMS, "--score", "dead=0,ill=1,well=2", "--json")
+    numbers = ("--p", "30,40,30", "--q", "10,30,60", "--counts", "--labels", "dead,ill,well", "--observed", "dead")
+    of_counts = run("compare", *numbers, "--score", "0,1,2", "--json")
+    first, second = (json.loads(each.stdout) for each in (of_file, of_counts))
+    assert first["intervals"]["bounds"] == second["intervals"]["bounds"]
+    assert first["worlds"] == ["placebo", "drug"]
+    assert "sampling of 100 people in placebo and 100 in drug" in first["left_out"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--observed", "dead"], "--p and --q is missing"),
+        (["--p", "1,2", "--observed", "0"], "--q is missing"),
+        (["--p", "0.5,0.5", "--q", "0.5,0.5", "--observed", "0", "--weights", "w"], "--weights needs --data"),
+        (["--data", "t.csv", "--observed", "dead", "--arm", "arm"], "--data needs --outcome and --factual"),
+        (["--data", "t.csv", *ARMS, "--counts"], "--counts goes with --p and --q"),
+    ],
+)
+def test_a_question_is_asked_of_data_or_of_numbers(arguments, message, as_users_call):
+    result = run("compare", *arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr

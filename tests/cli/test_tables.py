@@ -1,6 +1,7 @@
 """`countermax counterfactuals` and `countermax transitions`, as a person meets them."""
 
 import json
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -48,3 +49,71 @@ def test_a_quoted_label_may_contain_a_comma(data, tmp_path, factual, counterfact
     assert picture.read_bytes().startswith(b"\x89PNG")
     told = run(*asked).stdout
     assert told.splitlines()[-2:] == [f"written: {picture}", f"written: {out}"]
+
+
+ASK = ["--outcome", "y", "--factual", "p_", "--counterfactual", "q_"]
+
+
+def cells(path):
+    """What was seen, and how often it would have been the same, by label."""
+    found = pd.read_csv(path, dtype={"seen": str, "instead": str}, keep_default_na=False)
+    same = found[found["seen"] == found["instead"]]
+    return dict(zip(same["seen"], same["count"].round(9), strict=True))
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+def test_labels_are_the_exact_texts_of_a_file_and_the_values_of_a_schema(suffix, tmp_path):
+    labels = ["01", "1", "None"]
+    worlds = {f"{world}_{label}": [1 / 3] * 3 for world in "pq" for label in labels}
+    frame, source = pd.DataFrame({"y": labels, **worlds}), tmp_path / f"in{suffix}"
+    write = {".csv": "to_csv", ".jsonl": "to_json", ".parquet": "to_parquet"}[suffix]
+    getattr(frame, write)(source, **({"orient": "records", "lines": True} if suffix == ".jsonl" else {"index": False}))
+    for more in ([], ["--labels", "1,01,None", "--score", "01=1,1=2,None=3"]):
+        result = run("transitions", source, *ASK, *more, "--resamples", 0, "--out", tmp_path / "cells.csv")
+        assert result.exit_code == 0, result.output
+        assert cells(tmp_path / "cells.csv") == {"01": 1, "1": 1, "None": 1}
+    for score, words in (
+        ("01=0,01=5,1=1", "each label must be given once, got '01' twice"),
+        ("1=0,01=1", "must have one"),
+    ):
+        refused = run("counterfactuals", source, *ASK, "--score", score, "-o", tmp_path / "out.csv")
+        assert refused.exit_code == 2
+        assert words in refused.stderr
+
+
+COUNTS, NORMALISE = ["transitions", "counts.csv", *ASK], "pass normalise=True (on the command line: --normalise)"
+TO_NAME = {
+    "sum of a table": (COUNTS, NORMALISE),
+    "sum of a question": (["compare", "--p", "3,7", "--q", "1,1", "--observed", "0"], NORMALISE),
+    "seed": ([*COUNTS, "--normalise", "--seed", "-1"], "must be a whole number from 0 to 4294967295, got -1"),
+    "resamples": ([*COUNTS, "--normalise", "--resamples", "1000000000"], "(on the command line: --resamples)"),
+    "coding": (["transitions", "latin.csv", *ASK], "latin.csv must be UTF-8, but line 2 has the byte 0xe9"),
+    "errors": (COUNTS, "(on the command line: --errors missing)"),
+    "prefix": (
+        ["counterfactuals", "counts.csv", *ASK, "--prefix", "p_", "--normalise", "-o", "x.csv"],
+        "(on the command line: --prefix)",
+    ),
+    "labels": ([*COUNTS, "--factual", "p_a,p_b", "--counterfactual", "q_a,q_b"], "(on the command line: --labels)"),
+    "empty label": ([*COUNTS, "--labels", "a,b,"], "there is no column 'p_'"),
+}
+
+
+@pytest.mark.parametrize("case", TO_NAME)
+def test_a_complaint_names_the_option(case, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("counts.csv").write_text("y,p_a,p_b,q_a,q_b\na,3,7,1,1\nb,1,1,1,1\n")
+    Path("latin.csv").write_bytes("y,p_a,q_a\ncaf\u00e9,1,1\n".encode("latin-1"))
+    arguments, words = TO_NAME[case]
+    result = run(*arguments)
+    assert result.exit_code == 2, result.output
+    assert words in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_names_of_columns_may_have_an_equals_sign(tmp_path):
+    source, out = tmp_path / "in.csv", tmp_path / "cells.csv"
+    source.write_text("y,P(X=a,P(X=b,Q(a,Q(b\na,0.5,0.5,1,0\n")
+    asked = ["--outcome", "y", "--factual", "P(X=", "--counterfactual", "a=Q(a,b=Q(b", "--resamples", 0]
+    result = run("transitions", source, *asked, "--out", out)
+    assert result.exit_code == 0, result.output
+    assert cells(out) == {"a": 1, "b": 0}

@@ -97,5 +97,5 @@ def test_a_temperature_must_be_positive(temperature):
 
 
 def test_a_list_of_traced_numbers_is_a_vector():
-    law = jax.jit(lambda a, b: GumbelMax().joint([a, b], [b, a]))(0.0, 1.0)
-    np.testing.assert_allclose(law, GumbelMax().joint([0.0, 1.0], [1.0, 0.0]), rtol=1e-6)
+    law = jax.jit(lambda a, b: GumbelMax().joint([a, b], [b, a]))(0.0, 2.0)
+    np.testing.assert_allclose(law, GumbelMax().joint([0.0, 2.0], [2.0, 0.0]), rtol=1e-6)

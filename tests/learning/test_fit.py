@@ -1,5 +1,7 @@
 """Training that learns, resumes, stops and fails as it should."""
 
+import signal
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,14 +9,19 @@ import optax
 import pytest
 
 from countermax import Gadget1, Gadget2, Independent, InputError, fit
+from countermax._core.archive import pack, unpack
+from countermax.couplings.parts import Constant
 from countermax.learning import (
     Disagreement,
     FixedPair,
+    GivenOutcome,
     RandomPairs,
     Reinforce,
     Relaxed,
     SquaredDifference,
     TrainingError,
+    TrainingInterrupted,
+    _training,
     fit_many,
 )
 
@@ -60,51 +67,187 @@ def test_many_at_once_are_what_they_are_alone():
         np.testing.assert_allclose(alone.history.held_out, together[index].history.held_out, rtol=1e-4)
 
 
-def test_a_resumed_run_is_an_uninterrupted_one(tmp_path, monkeypatch):
-    arguments = (RandomPairs(4), SquaredDifference(np.arange(4.0)))
-    options = {"key": KEY, "steps": 40, "evaluate_every": 10, "batch_size": 8}
-    whole = fit(small(), *arguments, **options)
+OPTIONS = {"key": KEY, "steps": 12, "evaluate_every": 4, "batch_size": 8, "num_held_out": 8}
+TASK = (RandomPairs(4), SquaredDifference(np.arange(4.0)))
 
-    import countermax.learning._fit as training
 
-    original, calls = training.write_checkpoint, []
+def tiny(seed=0):
+    return Gadget2(4, 2, key=KEY, part=Constant(2, 4, key=jax.random.key(seed)), rounds=1)
 
-    def interrupt(*args):
-        original(*args)
-        calls.append(1)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
 
-    monkeypatch.setattr(training, "write_checkpoint", interrupt)
+def same(first, second):
+    assert first.history == second.history
+    assert first.ended == second.ended
+    for one, other in zip(jax.tree.leaves(first.coupling), jax.tree.leaves(second.coupling), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_resumed_run_is_an_uninterrupted_one(tmp_path):
+    whole = fit(tiny(), *TASK, **OPTIONS)
     checkpoint = tmp_path / "run.npz"
-    half = fit(small(), *arguments, **options, checkpoint=checkpoint)
+
+    def interrupt(done, steps):
+        if done == 8:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(TrainingInterrupted, match=r"at step 8 of 12; .*run\.npz holds step 8: run it again") as caught:
+        fit(tiny(), *TASK, **OPTIONS, checkpoint=checkpoint, progress=interrupt)
+    assert isinstance(caught.value, KeyboardInterrupt)
+    (half,) = caught.value.fits
     assert half.ended == "interrupted"
-    assert half.history.step == [10, 20]
-    monkeypatch.setattr(training, "write_checkpoint", original)
-    resumed = fit(small(), *arguments, **options, checkpoint=checkpoint)
-    assert resumed.history == whole.history
-    for first, second in zip(jax.tree.leaves(resumed.coupling), jax.tree.leaves(whole.coupling), strict=True):
-        np.testing.assert_array_equal(first, second)
+    assert half.history.step == [4, 8]
+    same(fit(tiny(), *TASK, **OPTIONS, checkpoint=checkpoint), whole)
+    same(fit(tiny(), *TASK, **OPTIONS, checkpoint=checkpoint), whole)  # a finished one is read
 
 
-def test_a_checkpoint_of_another_run_is_refused(tmp_path):
-    arguments = (small(), RandomPairs(4), SquaredDifference(np.arange(4.0)))
-    fit(*arguments, key=KEY, steps=4, checkpoint=tmp_path / "run.npz", batch_size=4)
-    other_loss = (*arguments[:2], SquaredDifference(np.arange(4.0) ** 2))
-    for changed, steps in ((arguments, 5), (other_loss, 4)):
+def test_between_evaluations_nothing_is_lost_either(tmp_path, monkeypatch):
+    """One call of the compiled steps is as far as a signal waits, and the checkpoint holds that very step."""
+    options = {**OPTIONS, "evaluate_every": 12}
+    whole = fit(tiny(), *TASK, **options)
+    original, calls = _training.run_steps, []
+
+    def interrupt(*arguments):
+        calls.append(1)
+        if len(calls) == 3:
+            signal.raise_signal(signal.SIGINT)
+        return original(*arguments)
+
+    monkeypatch.setattr(_training, "run_steps", interrupt)
+    with pytest.raises(TrainingInterrupted, match=r"at step \d+ of 12") as caught:
+        fit(tiny(), *TASK, **options, checkpoint=tmp_path / "run.npz")
+    assert caught.value.fits[0].history.step == []
+    header, _ = unpack(tmp_path / "run.npz", "checkpoint")
+    assert 3 <= header["step"] < 12
+    monkeypatch.setattr(_training, "run_steps", original)
+    same(fit(tiny(), *TASK, **options, checkpoint=tmp_path / "run.npz"), whole)
+
+
+def test_how_a_training_is_divided_into_calls_changes_nothing(monkeypatch):
+    whole = fit(tiny(), *TASK, **OPTIONS)
+    monkeypatch.setattr(_training, "_BRISK", 0.0)  # one step at a time
+    same(fit(tiny(), *TASK, **OPTIONS), whole)
+
+
+def test_interrupted_without_a_checkpoint_it_does_not_look_finished():
+    with pytest.raises(TrainingInterrupted, match="nothing is stored, but this exception's `fits` holds") as caught:
+        fit(tiny(), *TASK, **OPTIONS, progress=lambda done, steps: signal.raise_signal(signal.SIGINT))
+    assert caught.value.fits[0].ended == "interrupted"
+
+
+def test_other_signals_wait_for_the_checkpoint_too(tmp_path):
+    """Whatever a program does at SIGTERM, it does it with the checkpoint written."""
+    found = []
+
+    def leave(number, frame):
+        found.append(unpack(tmp_path / "run.npz", "checkpoint")[0]["step"])
+        raise SystemExit(128 + number)
+
+    def interrupt(done, steps):
+        if done == 8:
+            signal.raise_signal(signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        with pytest.raises(SystemExit, match="143"):
+            fit(tiny(), *TASK, **OPTIONS, checkpoint=tmp_path / "run.npz", progress=interrupt)
+        assert signal.getsignal(signal.SIGTERM) is leave
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert found == [8]
+
+
+def test_a_checkpoint_that_cannot_be_written_is_found_before_the_work(tmp_path, as_users_call):
+    with pytest.raises(InputError, match="cannot write"):
+        fit(tiny(), *TASK, **OPTIONS, checkpoint=tmp_path / "nowhere" / "run.npz")
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path, as_users_call):
+    path = tmp_path / "run.npz"
+    pairs, loss = TASK
+    fit(tiny(), *TASK, **OPTIONS, optimizer=optax.sgd(1e-2), checkpoint=path)
+
+    def refuse(coupling, pairs, loss, **options):
+        before = path.read_bytes()
+        with pytest.raises(InputError, match="belongs to another run .* move it away to start over"):
+            fit(coupling, pairs, loss, **{**OPTIONS, "optimizer": optax.sgd(1e-2), **options}, checkpoint=path)
+        assert path.read_bytes() == before
+
+    refuse(tiny(), *TASK, optimizer=optax.sgd(2e-2))
+    refuse(tiny(), *TASK, optimizer=optax.sgd(optax.linear_schedule(1e-2, 0.0, 100)))
+    refuse(tiny(), *TASK, optimizer=optax.adam(1e-2))
+    refuse(tiny(), *TASK, optimizer=None)
+    refuse(tiny(), *TASK, steps=13)
+    refuse(tiny(), *TASK, evaluate_every=3)
+    refuse(tiny(), *TASK, batch_size=4)
+    refuse(tiny(), *TASK, key=jax.random.key(1))
+    refuse(tiny(), *TASK, objective="reinforce")
+    refuse(tiny(1), *TASK)
+    refuse(tiny(), pairs, SquaredDifference(np.arange(4.0) ** 2))
+    refuse(tiny(), RandomPairs(4, scale=7.0), loss)
+
+
+def test_functions_are_told_apart_by_what_they_compute(tmp_path):
+    path, table = tmp_path / "run.npz", np.asarray(MATRIX)
+
+    def pairs(key):
+        p, q = jax.random.normal(key, (2, 4))
+        return p, q
+
+    fit(tiny(), pairs, lambda p, q: jnp.asarray(table), **OPTIONS, checkpoint=path)
+    fit(tiny(), pairs, lambda p, q: jnp.asarray(table), **OPTIONS, checkpoint=path)  # another object, the same function
+    for changed in (lambda p, q: jnp.asarray(2 * table), lambda p, q: jnp.asarray(table) + jnp.exp(p[0])):
         with pytest.raises(InputError, match="belongs to another run"):
-            fit(*changed, key=KEY, steps=steps, checkpoint=tmp_path / "run.npz", batch_size=4)
+            fit(tiny(), pairs, changed, **OPTIONS, checkpoint=path)
 
 
-def test_a_non_finite_loss_names_the_step_and_keeps_the_last_good_state():
+def test_damaged_checkpoints_are_refused(tmp_path, as_users_call):
+    path = tmp_path / "run.npz"
+    whole = fit(tiny(), *TASK, **OPTIONS, checkpoint=path)
+    content = path.read_bytes()
+    header, arrays = unpack(path, "checkpoint")
+
+    def changed(index, change):
+        return [change(each.copy()) if place == index % len(arrays) else each for place, each in enumerate(arrays)]
+
+    def spoilt(array):
+        array.flat[0] = np.nan
+        return array
+
+    spoilt_contents = [
+        content[:-100],
+        content.replace(b"fingerprint", b"fingerprinT"),
+        *(pack("checkpoint", {**header, "step": step}, arrays) for step in (-1, 11, 13, True, "12", None, 10**30)),
+        pack("checkpoint", header, arrays[:-1]),
+        pack("checkpoint", header, [*arrays, arrays[0]]),
+        pack("checkpoint", header, changed(0, spoilt)),
+        pack("checkpoint", header, changed(0, lambda array: array[:, :1])),
+        pack("checkpoint", header, changed(0, lambda array: array.astype(np.float64))),
+        pack("checkpoint", header, changed(-3, lambda array: array + 1)),
+        pack("checkpoint", header, changed(-1, lambda array: array[:, :-1])),
+    ]
+    for spoil in spoilt_contents:
+        path.write_bytes(spoil)
+        with pytest.raises(InputError, match=r"run\.npz .*move it away"):
+            fit(tiny(), *TASK, **OPTIONS, checkpoint=path)
+    path.write_bytes(content)
+    same(fit(tiny(), *TASK, **OPTIONS, checkpoint=path), whole)
+
+
+def test_a_non_finite_loss_names_the_step_and_keeps_the_last_good_state(tmp_path):
     def poisoned(log_p, log_q):
         return jnp.where(log_p[0] > log_p[1], jnp.nan, 1.0) * MATRIX
 
-    with pytest.raises(TrainingError, match="non-finite at step") as caught:
-        fit(small(), RandomPairs(4), poisoned, key=KEY, steps=20, batch_size=2)
-    kept = caught.value.fits[0]
-    assert kept.ended == "non-finite"
-    assert all(jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(kept.coupling))
+    said = []
+    for _ in range(2):  # the second call reads the first one's checkpoint, and ends as it did
+        with pytest.raises(
+            TrainingError, match=r"non-finite at step .*`fits`, and in .*run\.npz, which has to be moved"
+        ) as caught:
+            fit(tiny(), RandomPairs(4), poisoned, key=KEY, steps=20, batch_size=2, checkpoint=tmp_path / "run.npz")
+        kept = caught.value.fits[0]
+        said.append((str(caught.value), kept.history.step))
+        assert kept.ended == "non-finite"
+        assert all(jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(kept.coupling))
+    assert said[0] == said[1]
 
 
 def test_an_exploding_optimiser_is_caught_too():
@@ -120,19 +263,13 @@ def test_an_exploding_optimiser_is_caught_too():
         )
 
 
-def test_patience_ends_a_run_without_progress():
-    result = fit(
-        small(),
-        FixedPair(P, Q),
-        SquaredDifference(np.arange(4.0)),
-        key=KEY,
-        steps=500,
-        evaluate_every=5,
-        patience=2,
-        learning_rate=1e-12,
-    )
+def test_patience_ends_a_run_without_progress(tmp_path):
+    options = {"key": KEY, "steps": 500, "evaluate_every": 5, "patience": 2, "learning_rate": 1e-12}
+    task = FixedPair(P, Q), SquaredDifference(np.arange(4.0))
+    result = fit(small(), *task, **options, checkpoint=tmp_path / "run.npz")
     assert result.ended == "patience"
     assert result.history.step[-1] < 100
+    same(fit(small(), *task, **options, checkpoint=tmp_path / "run.npz"), result)
 
 
 @pytest.mark.parametrize(
@@ -147,6 +284,27 @@ def test_patience_ends_a_run_without_progress():
         (lambda: fit(small(), RandomPairs(4), SquaredDifference(np.zeros(3)), key=KEY), "is for 3 outcomes"),
         (lambda: fit(small(), RandomPairs(4), Disagreement(), key=KEY, steps=0), "at least 1"),
         (lambda: fit(Independent(), RandomPairs(4), Disagreement(), key=KEY), "Independent has nothing to learn"),
+        *(
+            (lambda name=name, value=value: fit(tiny(), *TASK, key=KEY, **{name: value}), f"`{name}` must be {words}")
+            for name in ("steps", "batch_size", "num_held_out", "evaluate_every", "patience")
+            for value, words in ((0, "at least 1, got 0"), (-1, "at least 1, got -1"), (1.5, "a whole number, got 1.5"))
+        ),
+        (lambda: fit(tiny(), *TASK, key=KEY, steps=2**31), "`steps` must be at most 2147483647"),
+        (lambda: fit(tiny(), *TASK, key=KEY, patience=True), "`patience` must be a whole number, got True"),
+        (lambda: fit(tiny(), *TASK, key=KEY, learning_rate=0.0), "`learning_rate` must be above 0.0, got 0.0"),
+        (lambda: fit(tiny(), *TASK, key=KEY, learning_rate=float("inf")), "`learning_rate` must be a finite number"),
+        (lambda: fit(tiny(), *TASK, key=KEY, clip=-1.0), "`clip` must be above 0.0, got -1.0"),
+        (lambda: fit(small(), RandomPairs(4), GivenOutcome(Disagreement(), 4), key=KEY), r"must lie in 0\.\.3, got 4"),
+        (lambda: fit(small(), RandomPairs(5), Disagreement(), key=KEY), "for 4 outcomes, but the logits have 5"),
+        (
+            lambda: fit(tiny(), *TASK, key=KEY, batch_size=10**9),
+            "1000000000 pairs of 4 outcomes .* lower `batch_size`",
+        ),
+        (lambda: fit(tiny(), *TASK, key=KEY, num_held_out=10**9), "drawing 1000000000 pairs of 4 outcomes would need"),
+        (
+            lambda: fit(tiny(), *TASK, key=KEY, objective=Relaxed(num_samples=10**9)),
+            "of memory, and the limit is .* lower `batch_size`",
+        ),
     ],
 )
 def test_bad_input_is_refused(make, message, as_users_call):

@@ -89,7 +89,7 @@ def test_relaxed_gradients_approach_exact_ones():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Relaxed(temperature=0.0), "`temperature` must be positive"),
+        (lambda: Relaxed(temperature=0.0), "`temperature` must be above 0.0, got 0.0"),
         (lambda: Reinforce(num_samples=1), "at least 2"),
     ],
 )

@@ -47,7 +47,13 @@ def test_no_more_pairs_are_drawn_than_there_are():
         (lambda: ObservedPairs(np.zeros((2, 3)), np.zeros((2, 4))), "same shape"),
         (lambda: ObservedPairs(np.array([[0.0, np.nan]]), np.zeros((1, 2))), "row 0 has NaN"),
         (lambda: ObservedPairs(np.zeros((2, 3)), np.zeros((2, 3)), weights=np.array([-1.0, 2.0])), "non-negative"),
-        (lambda: PerturbedPair(P, Q, -1.0), "`scale` must not be negative"),
+        (lambda: PerturbedPair(P, Q, -1.0), "`scale` must be at least 0.0, got -1.0"),
+        (lambda: RandomPairs(4, scale=float("inf")), "`scale` must be a finite number"),
+        (lambda: RandomPairs(2.5), "`num_outcomes` must be a whole number"),
+        (lambda: draw_pairs(RandomPairs(4), 0, key=KEY), "at least 1"),
+        (lambda: draw_pairs(RandomPairs(10), 10**9, key=KEY), "1000000000 pairs of 10 outcomes would need"),
+        (lambda: draw_pairs(RandomPairs(10**9), 64, key=KEY), "64 pairs of 1000000000 outcomes would need"),
+        (lambda: draw_pairs(lambda key: (P, Q[:2]), 3, key=KEY), "two vectors of logits of one length"),
     ],
 )
 def test_bad_input_is_refused(make, message, as_users_call):

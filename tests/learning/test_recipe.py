@@ -60,3 +60,39 @@ def test_a_seed_means_the_parameters_that_stored_results_were_trained_from():
     scattered = Recipe("gadget-2", num_latents=3, hidden=(5,), start="scattered").build(score, pairs, 7)
     start = Constant(3, 4, key=jax.random.key(2007), scale=3.0)
     assert is_same(scattered, Gadget2(4, 3, key=jax.random.key(1007), hidden=(5,), start=start))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"steps": 0}, "`steps` must be at least 1, got 0"),
+        ({"steps": 1.5}, "`steps` must be a whole number, got 1.5"),
+        ({"batch_size": -1}, "`batch_size` must be at least 1, got -1"),
+        ({"num_latents": True}, "`num_latents` must be a whole number, got True"),
+        ({"rounds": -1}, "`rounds` must be at least 0, got -1"),
+        ({"restarts": 0}, "`restarts` must be at least 1, got 0"),
+        ({"hidden": (0,)}, "every entry of `hidden` must be at least 1, got 0"),
+        ({"learning_rate": float("nan")}, "`learning_rate` must be a finite number, got nan"),
+        ({"objective": "guess"}, "`objective` must be one of exact, relaxed, reinforce, got 'guess'"),
+        ({"gadget": "gadget-3"}, "`gadget` must be one of gadget-1, gadget-2, got 'gadget-3'"),
+    ],
+)
+def test_recipes_check_themselves(settings, message, as_users_call):
+    with pytest.raises(InputError, match=message):
+        Recipe(**{"gadget": "gadget-2", **settings})
+
+
+def test_seeds_that_would_be_other_ones_are_refused(as_users_call):
+    for seed in (-1, 2**32, 2**64, 1.5, None):
+        with pytest.raises(InputError, match="`seed` must be a whole number from 0 to 4294967295"):
+            Recipe("gadget-2", **SMALL).build(np.arange(4.0), RandomPairs(4), seed)
+    last, first = (Recipe("gadget-2", **SMALL).build(np.arange(4.0), RandomPairs(4), seed) for seed in (2**32 - 1, 0))
+    assert not is_same(last, first)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"hidden": (10**9,)}, {"num_latents": 10**9}, {"part": "constant", "num_latents": 10**9}]
+)
+def test_gadgets_that_no_memory_holds_are_refused(settings):
+    with pytest.raises(InputError, match="of memory, and the limit is"):
+        Recipe("gadget-2", **settings).build(np.arange(4.0), RandomPairs(4), 0)

@@ -1,6 +1,9 @@
 """Dataframes in, dataframes out: labels and index are kept, and the numbers are those of `compare`."""
 
+from typing import final
+
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -11,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 
 from countermax import Gadget2, GumbelMax, InputError, InverseCDF, Maximal, compare, save
 from countermax._core.labels import Written
-from countermax.couplings import Comonotone
+from countermax.couplings import AbstractCoupling, Comonotone
 from countermax.tables import Predicted, counterfactuals, effects, transitions
 
 LABELS = ["dead", "ill", "well"]
@@ -377,3 +380,113 @@ def test_frames_that_cannot_be_read_are_refused():
     model = LogisticRegression().fit(frame[["id"]], frame["status"])
     with pytest.raises(InputError, match="a pandas or polars DataFrame, got an Arrow table"):
         counterfactuals(pa.Table.from_pandas(frame), outcome="status", factual=model, counterfactual=model)
+
+
+@final
+class Broken(AbstractCoupling):
+    """Has no answer where the first outcome was seen."""
+
+    @property
+    def num_outcomes(self):
+        return None
+
+    def _joint(self, log_p, log_q):
+        return jnp.exp(log_p)[:, None] * jnp.exp(log_q)[None, :]
+
+    def _counterfactual_probs(self, log_p, log_q, x):
+        return jnp.where(x == 0, jnp.nan, jnp.exp(log_q))
+
+    def _expected_loss(self, log_p, log_q, loss):
+        return (self._joint(log_p, log_q) * loss).sum()
+
+    def _pair(self, log_p, log_q, *, key):
+        raise AssertionError
+
+    def _counterfactual(self, log_p, log_q, x, *, key):
+        raise AssertionError
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_an_answer_that_is_not_a_number_is_never_the_most_likely_one(library):
+    frame = LIBRARIES[library](patients())
+    for ask in (counterfactuals, transitions):
+        with pytest.raises(
+            InputError, match=r"row 0 \(counted from 0\) cannot be answered: the coupling Broken gives NaN"
+        ):
+            ask(frame, **ASK, coupling=Broken())
+    found = counterfactuals(frame, **ASK, coupling=Broken(), errors="missing")
+    seen, likeliest = column(frame, "status"), column(found, "counterfactual_most_likely")
+    assert [label == "dead" for label in seen] == [value is None or value != value for value in likeliest]
+    moved = transitions(frame, **ASK, coupling=Broken(), errors="missing", num_resamples=0)
+    assert moved.num_left_out == seen.count("dead")
+    assert np.isfinite(moved.counts).all()
+    with pytest.raises(InputError, match=r"row 0 .* one of the couplings x, inverse CDF by score gives NaN"):
+        effects(frame, **ASK, score=SCORE, couplings={"x": Broken()})
+
+
+def test_labels_that_look_alike_are_told_apart_in_messages():
+    columns = patients(3)
+    columns["status"] = ["dead", "Ill", "well "]
+    problems = counterfactuals(pd.DataFrame(columns), **ASK, errors="missing")["counterfactual_problem"]
+    assert "the label 'ill' and 'Ill' differ in how they are written" in problems[1]
+    assert "the label 'well' and 'well ' differ in how they are written" in problems[2]
+    numbers = pd.DataFrame({"y": [1], "p_1": [1.0], "q_1": [1.0]})
+    worlds = {"factual": {"1": "p_1"}, "counterfactual": {"1": "q_1"}}
+    with pytest.raises(InputError, match="the outcome 1 is none of the labels '1'; '1' is a label, but a text never"):
+        counterfactuals(numbers, outcome="y", **worlds)
+    assert counterfactuals(numbers, outcome="y", factual="p_", counterfactual="q_")["counterfactual_1"][0] == 1
+    with pytest.raises(
+        InputError, match="`score` must have one number for each of 1, got '1'; 1 is a label, but a number"
+    ):
+        counterfactuals(numbers, outcome="y", factual="p_", counterfactual="q_", score={"1": 3})
+
+
+def test_a_name_of_a_column_has_the_type_of_the_outcomes():
+    """p_2, p_02 and p_2.0 are one label of a column of numbers, and three of a column of texts."""
+    world = {f"{world}_{label}": [1 / 3] * 3 for world in "pq" for label in ("2", "02", "2.0")}
+    texts = pd.DataFrame({"y": ["2", "02", "2.0"], **world})
+    asked = {"outcome": "y", "factual": "p_", "counterfactual": "q_"}
+    for library in LIBRARIES.values():
+        found = counterfactuals(library(texts.to_dict("list")), **asked)
+        assert column(found, "counterfactual_most_likely") == ["2", "02", "2.0"]
+        for outcomes in ([2, 2, 2], [2.0, 2.0, None]):
+            with pytest.raises(InputError, match="`labels` must differ from each other, got 2, 2, 2.0"):
+                counterfactuals(library({**texts.to_dict("list"), "y": outcomes}), **asked)
+    numbers = pd.DataFrame({"y": [2.0, 3, None], "p_02": 0.5, "p_3": 0.5, "q_3.0": 0.5, "q_2": 0.5})
+    found = counterfactuals(numbers, **asked, errors="missing", labels=[3, 2])
+    assert list(found.columns[5:8]) == ["counterfactual_3", "counterfactual_2", "counterfactual_most_likely"]
+    assert found["counterfactual_most_likely"].tolist()[:2] == [2.0, 3.0]
+    assert "counterfactual_02" in counterfactuals(numbers, **asked, errors="missing")
+
+
+def test_values_of_several_types_in_one_column_stay_what_they_are():
+    frame = pd.DataFrame({"y": pd.Series([1, True, "1", 1.0, None, "True"], dtype=object)})
+    p = np.full((6, 3), 1 / 3)
+    found = counterfactuals(frame, outcome="y", factual=p, counterfactual=p, labels=[1, True, "one"], errors="missing")
+    assert found["counterfactual_problem"].notna().tolist() == [False, False, True, False, True, True]
+    assert [type(value) for value in found["counterfactual_most_likely"][:2]] == [int, bool]
+    given = counterfactuals(frame, outcome=[1, "1", "one"] * 2, factual=p, counterfactual=p, labels=[1, 2, "one"],
+                            errors="missing")  # fmt: skip
+    assert given["counterfactual_problem"].notna().tolist() == [False, True, False] * 2
+    cells = transitions(frame, outcome="y", factual=p, counterfactual=p, labels=[1, True, "one"], errors="missing",
+                        num_resamples=0).to_frame()  # fmt: skip
+    assert set(cells["seen"]) == {"1", "True", "one"}
+    for library in (pl.DataFrame, pa.table):
+        for mixed in ([1, "a", 2], [1, True, 2]):
+            with pytest.raises(InputError, match="`outcome` must hold values of one type"):
+                counterfactuals(library({"z": [1, 2, 3]}), outcome=mixed, factual=p[:3], counterfactual=p[:3])
+
+
+def test_a_column_that_no_label_names_is_left_alone():
+    columns = patients() | {"p_value": ["n.s."] * 7, "q_": [0] * 7, "q_note": [None] * 7}
+    for library in LIBRARIES.values():
+        found = counterfactuals(library(columns), **ASK, labels=LABELS)
+        expected = counterfactuals(library(patients()), **ASK)
+        assert column(found, "counterfactual_ill") == column(expected, "counterfactual_ill")
+
+
+def test_an_impossible_amount_of_memory_is_refused_before_it_is_asked_for(monkeypatch):
+    frame = pd.DataFrame(patients())
+    monkeypatch.setenv("COUNTERMAX_MAX_MEMORY", "1e-7")
+    with pytest.raises(InputError, match="a row with 3 outcomes would need about .* and the limit is 100 bytes"):
+        counterfactuals(frame, **ASK)

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 
 from countermax import Bounds, Gadget2, GumbelMax, Independent, InputError, InverseCDF, Optimal, individual_effect
 from countermax.effects import effect_from_joint
+from countermax.learning import LEARNED
 from countermax.tables import counterfactuals, effects
 
 LABELS = ["churned", "downgraded", "stayed"]
@@ -169,3 +170,26 @@ def test_effects_need_rows_and_sensible_settings():
         effects(frame, **ask(p, q), score=SCORE, learn=Gadget2(2, 2, key=jax.random.key(0)))
     with pytest.raises(InputError, match="at least one coupling"):
         effects(frame, **ask(p, q), score=SCORE, couplings={})
+
+
+def test_columns_and_couplings_of_one_name_are_refused():
+    frame, p, q, _ = customers(3)
+    for couplings in ({"a b": GumbelMax(), "a_b": Independent()}, {"lower": GumbelMax()}):
+        with pytest.raises(InputError, match="would be written twice; give the couplings and scores other names"):
+            effects(frame, **ask(p, q), score=SCORE, couplings=couplings)
+    with pytest.raises(InputError, match="the column '1' would be written twice; give the scores different names"):
+        effects(frame, **ask(p, q), score={1: SCORE, "1": SCORE})
+    with pytest.raises(InputError, match="must not call one of yours 'inverse CDF by score'"):
+        effects(frame, **ask(p, q), score=SCORE, couplings={"inverse CDF by score": GumbelMax()})
+    with pytest.raises(InputError, match="must not call one of yours 'learned Gadget 2'"):
+        effects(frame, **ask(p, q), score=SCORE, couplings={LEARNED: GumbelMax()}, learn=True)
+    same = effects(frame, **ask(p, q), score=SCORE, couplings={"inverse CDF by score": "inverse-cdf-by-score"})
+    assert list(same.variances) == ["inverse CDF by score"]
+
+
+def test_a_score_by_label_is_never_taken_for_several_scores():
+    numbers = pd.DataFrame({"y": [1, 2], "p_1": 0.5, "p_2": 0.5, "q_1": 0.5, "q_2": 0.5})
+    asked = {"outcome": "y", "factual": "p_", "counterfactual": "q_"}
+    assert effects(numbers, **asked, score={1.0: 0, 2: 1}).scores == ("score",)
+    with pytest.raises(InputError, match="one number for each of 1, 2, got '1', '2'; 1 is a label, but a number never"):
+        effects(numbers, **asked, score={"1": 0, "2": 1})

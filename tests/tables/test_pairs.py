@@ -22,3 +22,5 @@ def test_the_pairs_of_a_frame_are_what_a_coupling_is_trained_on():
     assert frame_pairs(frame, **asked, max_pairs=7).num_distinct <= 7
     with pytest.raises(InputError, match="at least 1"):
         frame_pairs(frame, **asked, max_pairs=0)
+    with pytest.raises(InputError, match="`seed` must be a whole number from 0"):
+        frame_pairs(frame, **asked, seed=2**32)

@@ -176,10 +176,14 @@ def test_scores_that_differ_in_their_last_digits_have_an_order():
     [
         ({"level": 1.0}, "`level` must lie between 0 and 1"),
         ({"num_resamples": 1}, "`num_resamples` must be at least 2, or 0"),
-        ({"num_resamples": 10**9}, "would not fit into memory"),
+        ({"num_resamples": 10**9}, "1,000,000,000 resamples of 3 outcomes would need about .* and the limit is"),
+        ({"num_resamples": 10**7}, "10,000,000 resamples of 3 outcomes would need about .*--resamples"),
+        ({"seed": -1}, "`seed` must be a whole number from 0 to 4294967295, got -1"),
+        ({"seed": 2**32}, "`seed` must be a whole number from 0 to 4294967295, got 4294967296"),
     ],
 )
-def test_bad_settings_are_refused(change, words):
+def test_bad_settings_are_refused(change, words, monkeypatch):
+    monkeypatch.setenv("COUNTERMAX_MAX_MEMORY", "64")
     frame, p, q, _ = customers(5)
     with pytest.raises(InputError, match=words):
         transitions(frame, **ask(p, q), **change)

@@ -5,7 +5,11 @@ looked at by NumPy, outside of compiled code; of traced ones the check travels w
 (`equinox.error_if`) and fires when the numbers are known.
 """
 
+import operator
+import sys
+import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
 
 import equinox as eqx
@@ -15,12 +19,14 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 from numpy.typing import NDArray
 
-from countermax._core.errors import InputError
+from countermax._core.arrays import as_array, float_dtype, shortened
+from countermax._core.errors import InputError, ProbabilitiesAsLogitsWarning
 from countermax._core.types import LogProbs, Numbers, Outcome
 
-T = TypeVar("T", bound=Array)
+T = TypeVar("T", bound=Array | NDArray[Any])
 
 _SUM_TOLERANCE = 1e-6
+_ROOT = str(Path(__file__).parents[1])
 _MOST_NAMED_OUTCOMES = 256  # beyond this many, a traced error does not carry one message for each outcome
 
 
@@ -46,27 +52,28 @@ def fail_if(value: T, bad: Callable[[Any], Any], message: str) -> T:
 
 def as_floats(name: str, value: Numbers, ndim: int) -> Array:
     """`value` as a floating-point array of `ndim` dimensions; half precision is widened, integers are converted."""
-    kind = {1: "a vector", 2: "a matrix"}[ndim]
-    try:
-        array = _on_device(value)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"`{name}` must be {kind} of numbers, got {_shortened(value)}") from error
-    if array.ndim != ndim:
-        hint = "; use jax.vmap for batches" if array.ndim > ndim else ""
-        raise InputError(f"`{name}` must be {kind}, got shape {array.shape}{hint}")
-    if jnp.issubdtype(array.dtype, jnp.complexfloating) or array.dtype == bool:
-        raise InputError(f"`{name}` must hold real numbers, got {array.dtype}")
-    wanted = jnp.promote_types(array.dtype, jnp.float32)
+    array = as_array(name, value, ndim)
+    wanted = float_dtype(array.dtype)
     if array.dtype == wanted:
-        return array
-    return array.astype(wanted) if is_traced(array) else _on_device(np.asarray(array).astype(wanted))
+        return array if isinstance(array, jax.Array) else jax.device_put(array)
+    if is_traced(array):
+        return array.astype(wanted)
+    with np.errstate(over="ignore"):  # what does not fit becomes infinite, which callers refuse
+        return jax.device_put(np.asarray(array).astype(wanted))
 
 
 def as_log_probs(name: str, logits: Numbers) -> LogProbs:
-    """Normalises logits, after refusing NaN, `+inf` and vectors in which nothing is possible."""
-    array = as_floats(name, logits, 1)
+    """Normalises logits, after refusing NaN, `+inf` and vectors in which nothing is possible.
+
+    Logits that are known are normalised in double precision, whatever the precision of the answer will be: differences
+    between large numbers survive. If they look like probabilities, a warning says so.
+    """
+    array = as_array(name, logits, 1)
     if array.size == 0:
         raise InputError(f"`{name}` must have at least one outcome, got none")
+    wanted = float_dtype(array.dtype)
+    traced = is_traced(array)
+    array = array.astype(wanted) if traced else np.asarray(array, np.float64)
     array = fail_if(array, lambda each: (each != each).any(), f"`{name}` must not contain NaN")
     array = fail_if(
         array, lambda each: (each == np.inf).any(), f"`{name}` must not contain +inf; scale the logits down"
@@ -76,9 +83,11 @@ def as_log_probs(name: str, logits: Numbers) -> LogProbs:
         lambda each: (each == -np.inf).all(),
         f"`{name}` must leave at least one outcome possible, got all -inf",
     )
-    if is_traced(array):
+    if traced:
         return jax.nn.log_softmax(array)
-    return _on_device(_normalised(np.asarray(array)))
+    _warn_of_probabilities(name, array, wanted)
+    with np.errstate(over="ignore"):
+        return jax.device_put(_normalised(array).astype(wanted))
 
 
 def as_log_prob_pair(p: Numbers, q: Numbers) -> tuple[LogProbs, LogProbs]:
@@ -89,29 +98,47 @@ def as_log_prob_pair(p: Numbers, q: Numbers) -> tuple[LogProbs, LogProbs]:
             f"`p` and `q` must have the same number of outcomes, got {log_p.size} and {log_q.size}; "
             "give outcomes that only one world has a logit of -inf in the other"
         )
+    _check_same_index(p, q)
     dtype = jnp.promote_types(log_p.dtype, log_q.dtype)
     return log_p.astype(dtype), log_q.astype(dtype)
 
 
 def as_outcome(log_p: LogProbs, x: ArrayLike) -> Outcome:
     """An outcome that `log_p` can yield. Unchecked, indexing would clamp it and answer another question."""
-    outcome = jnp.asarray(x)
-    if outcome.ndim != 0 or not jnp.issubdtype(outcome.dtype, jnp.integer):
-        raise InputError(
-            f"`x` must be one outcome's index, got shape {outcome.shape} and dtype {outcome.dtype}; "
-            "use jax.vmap for batches"
-        )
     size = log_p.size
-    named = "" if is_traced(outcome) else f", got {outcome}"
-    outcome = fail_if(outcome, lambda each: (each < 0) | (each >= size), f"`x` must lie in 0..{size - 1}{named}")
-    if not is_traced(outcome) and not is_traced(log_p):
-        if np.asarray(log_p)[int(outcome)] == -np.inf:
-            raise InputError(_impossible(str(outcome)))
-        return outcome
-    impossible = log_p[outcome] == -jnp.inf
-    if size > _MOST_NAMED_OUTCOMES:
-        return eqx.error_if(outcome, impossible, _impossible("an outcome"))
-    return eqx.branched_error_if(outcome, impossible, outcome, [_impossible(str(i)) for i in range(size)])
+    if not is_traced(x):
+        return _as_known_outcome(log_p, x)
+    if x.ndim != 0 or not jnp.issubdtype(x.dtype, jnp.integer):
+        raise InputError(_no_outcome(f"shape {x.shape} and dtype {x.dtype}"))
+    # A byte cannot be compared with a large size. An unsigned number beyond the signed ones turns negative.
+    outcome = x.astype(jnp.int32 if x.dtype.itemsize < 4 else int)
+    outcome = fail_if(outcome, lambda each: (each < 0) | (each >= size), f"`x` must lie in 0..{size - 1}")
+    return _possible(log_p, outcome)
+
+
+def as_explained(log_p: LogProbs, x: ArrayLike, *, uniform: bool = False) -> Outcome:
+    """An outcome that noise of this precision can explain.
+
+    Noise that is added to logs must not be lost in the sum, and a uniform number has no digits for intervals that are
+    shorter than its last one.
+
+    Args:
+        log_p: Log-probabilities of the world that was observed.
+        x: What was seen there.
+        uniform: Whether the noise is one uniform number.
+    """
+    outcome = as_outcome(log_p, x)
+    eps = float(np.finfo(log_p.dtype).eps)
+    least = float(np.log(4 * eps)) if uniform else -0.01 / eps
+    message = (
+        f"`x` must have a log-probability of at least {least:.4g} for noise in {log_p.dtype} to explain it; ask for "
+        "its exact row with `counterfactual_probs`, or compute in double precision"
+    )
+    if is_traced(outcome) or is_traced(log_p):
+        return eqx.error_if(outcome, log_p[outcome] < least, message)
+    if np.asarray(log_p)[int(outcome)] < least:
+        raise InputError(message)
+    return outcome
 
 
 def as_scores(name: str, score: Numbers, num_outcomes: int) -> Float[Array, " k"]:
@@ -125,6 +152,23 @@ def as_scores(name: str, score: Numbers, num_outcomes: int) -> Float[Array, " k"
 def not_finite(array: Any) -> Any:
     """Whether an array holds NaN or an infinity, for `fail_if`."""
     return ~(abs(array) < np.inf).all()
+
+
+def has_nan(value: Any) -> bool:
+    """Whether a number or an array that is known holds NaN; nothing is said of what is traced, or of other types."""
+    if is_traced(value) or not eqx.is_inexact_array_like(value):
+        return False
+    return bool(np.isnan(np.asarray(value)).any())
+
+
+def as_answer(name: str, answer: Any) -> Any:
+    """An answer without NaN, which would otherwise pass for a number, or for the most likely outcome."""
+    if any(has_nan(leaf) for leaf in jax.tree.leaves(answer)):
+        raise InputError(
+            f"{name} has no answer here but NaN: numbers have overflowed, or it breaks its contract (see "
+            "`countermax.testing.check_coupling`)"
+        )
+    return answer
 
 
 def as_score_pair(
@@ -141,7 +185,7 @@ def as_order(score: Float[Array, " k"]) -> Array:
     """The outcomes from the lowest score to the highest; ties keep the outcomes' own order."""
     if is_traced(score):
         return jnp.argsort(score, stable=True)
-    return _on_device(np.argsort(np.asarray(score), stable=True))
+    return jax.device_put(np.argsort(np.asarray(score), stable=True))
 
 
 def log_probs_from(name: str, values: Numbers, *, logits: bool = False, normalise: bool = False) -> NDArray[np.float64]:
@@ -153,7 +197,7 @@ def log_probs_from(name: str, values: Numbers, *, logits: bool = False, normalis
         array = np.asarray(values, np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"`{name}` must be a list of numbers, one for each outcome, got {_shortened(values)}"
+            f"`{name}` must be a list of numbers, one for each outcome, got {shortened(values)}"
         ) from error
     if array.ndim != 1 or array.size == 0:
         raise InputError(f"`{name}` must be a list of numbers, one for each outcome, got shape {array.shape}")
@@ -179,23 +223,69 @@ def log_probs_from(name: str, values: Numbers, *, logits: bool = False, normalis
 
 
 def _normalised(logits: NDArray[Any]) -> NDArray[Any]:
-    shifted = logits - logits.max()
+    with np.errstate(over="ignore"):  # further apart than the largest number: impossible, as far as numbers go
+        shifted = logits - logits.max()
     return shifted - np.log(np.exp(shifted).sum())
 
 
-def _on_device(value: Any) -> Array:
-    """As `jnp.asarray`, which compiles a program to copy an array that is known."""
-    if isinstance(value, jax.Array):
-        return value
+def _check_same_index(p: Any, q: Any) -> None:
+    """Two pandas series name their outcomes; pairing different names by position would answer another question."""
+    here, there = (getattr(each, "index", None) for each in (p, q))
+    if here is None or there is None:
+        return
+    if hasattr(here, "equals") and hasattr(there, "equals") and not here.equals(there):
+        raise InputError(
+            "`p` and `q` must have the same index, in the same order, got "
+            f"{shortened(here.tolist())} and {shortened(there.tolist())}; pass `q.reindex(p.index)`"
+        )
+
+
+def _as_known_outcome(log_p: LogProbs, x: Any) -> Outcome:
     try:
-        return jax.device_put(np.asarray(value))
-    except jax.errors.TracerArrayConversionError:  # a list, say, with traced numbers in it
-        return jnp.asarray(value)
+        array = np.asarray(x)
+        place = operator.index(x) if isinstance(x, int) else operator.index(array[()])
+    except (TypeError, ValueError, OverflowError) as error:
+        shown = shortened(x) if np.ndim(x) == 0 else f"shape {np.shape(x)}"
+        raise InputError(_no_outcome(shown)) from error
+    if array.dtype == bool:
+        raise InputError(_no_outcome(f"the boolean {x}"))
+    if not 0 <= place < log_p.size:
+        raise InputError(f"`x` must lie in 0..{log_p.size - 1}, got {shortened(place)}")
+    outcome = jax.device_put(np.asarray(place, jax.dtypes.canonicalize_dtype(int)))
+    if is_traced(log_p):
+        return _possible(log_p, outcome)
+    if np.asarray(log_p)[place] == -np.inf:
+        raise InputError(_impossible(str(place)))
+    return outcome
 
 
-def _shortened(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
+def _possible(log_p: LogProbs, outcome: Outcome) -> Outcome:
+    impossible = log_p[outcome] == -jnp.inf
+    if log_p.size > _MOST_NAMED_OUTCOMES:
+        return eqx.error_if(outcome, impossible, _impossible("an outcome"))
+    return eqx.branched_error_if(outcome, impossible, outcome, [_impossible(str(i)) for i in range(log_p.size)])
+
+
+def _warn_of_probabilities(name: str, logits: NDArray[np.float64], dtype: Any) -> None:
+    """A vector that is not negative and sums to one was hardly meant as logits; equal numbers do no harm."""
+    if logits.min() < 0 or logits.max() > 1 + _SUM_TOLERANCE or logits.min() == logits.max():
+        return
+    if abs(logits.sum() - 1) > max(_SUM_TOLERANCE, 8 * np.finfo(dtype).eps):
+        return
+    frame, depth = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_ROOT):
+        frame, depth = frame.f_back, depth + 1
+    warnings.warn(
+        f"`{name}` must hold logits, but looks like probabilities: not negative, and with the sum 1. Pass "
+        f"`jnp.log({name})`, or ask `countermax.compare`, which takes probabilities; if these are logits after all, "
+        "subtract 1 from each, which changes nothing",
+        ProbabilitiesAsLogitsWarning,
+        stacklevel=depth + 1,
+    )
+
+
+def _no_outcome(found: str) -> str:
+    return f"`x` must be one outcome's index, got {found}; use jax.vmap for batches"
 
 
 def _impossible(outcome: str) -> str:

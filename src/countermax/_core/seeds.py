@@ -4,6 +4,7 @@ import operator
 from typing import Any
 
 from countermax._core.errors import InputError
+from countermax._core.quantities import shown
 
 MOST = 2**32 - 1
 """JAX keeps 32 bits of a seed, so a larger one would silently be another one."""
@@ -21,13 +22,5 @@ def as_seed(argument: str, value: Any) -> int:
     except TypeError:
         seed = -1
     if isinstance(value, bool) or not 0 <= seed <= MOST:
-        raise InputError(f"`{argument}` must be a whole number from 0 to {MOST}, got {_shown(value)}")
+        raise InputError(f"`{argument}` must be a whole number from 0 to {MOST}, got {shown(value)}")
     return seed
-
-
-def _shown(value: Any) -> str:
-    try:
-        text = repr(value)
-    except ValueError:  # thousands of digits, which Python does not print
-        return "a number with thousands of digits"
-    return text if len(text) <= 40 else f"{text[:37]}..."

@@ -1,7 +1,8 @@
 """Commands that answer one question: `compare` and `demo`."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,8 +13,9 @@ from countermax.cli._shared import (
     deliver,
     numbers,
     one_line_errors,
+    scores,
     show,
-    words,
+    written,
 )
 
 _DEMO = (
@@ -29,22 +31,43 @@ _DEMO = (
 
 @one_line_errors
 def compare(
-    p: Annotated[str, typer.Option(help="Probabilities in the world that was seen, separated by commas.")],
-    q: Annotated[str, typer.Option(help="Probabilities of the same outcomes in the other world.")],
-    observed: Annotated[str, typer.Option(help="What was seen: a label, or an index from 0 without --labels.")],
+    observed: Annotated[str, typer.Option(help="What was seen: a label, or an index from 0 where there are none.")],
+    data: Annotated[
+        Path | None, typer.Option(help="A trial, one row for each person: .csv, .parquet or .jsonl; needs --outcome.")
+    ] = None,
+    outcome: Annotated[str | None, typer.Option(help="Column with the outcomes.")] = None,
+    arm: Annotated[str | None, typer.Option(help="Column with the arms, as assigned or as received.")] = None,
+    factual: Annotated[str | None, typer.Option(help="Arm in which the person was.")] = None,
+    counterfactual: Annotated[str | None, typer.Option(help="Arm that the question is about.")] = None,
+    p: Annotated[
+        str | None, typer.Option(help="Instead of data: probabilities where something was seen, with commas between.")
+    ] = None,
+    q: Annotated[str | None, typer.Option(help="Probabilities of the same outcomes in the other world.")] = None,
+    counts: Annotated[bool, typer.Option("--counts", help="P and q count people: answers get intervals.")] = False,
     labels: Annotated[
-        str | None, typer.Option(help="Names of the outcomes, separated by commas; quote a name that has one.")
+        str | None, typer.Option(help="Outcomes in their order, separated by commas; quote a name that has one.")
     ] = None,
-    score: Annotated[str | None, typer.Option(help="A number for each outcome: how good it is.")] = None,
+    score: Annotated[
+        str | None, typer.Option(help="How good each outcome is: label=number,... or in the order of --labels.")
+    ] = None,
     counterfactual_score: Annotated[
-        str | None, typer.Option(help="The score in the other world, if different.")
+        str | None, typer.Option(help="The score in the other world, if different; with --p and --q.")
     ] = None,
+    weights: Annotated[str | None, typer.Option(help="Column with the weight of each person.")] = None,
+    clusters: Annotated[str | None, typer.Option(help="Column that names who was sampled together.")] = None,
+    strata: Annotated[str | None, typer.Option(help="Column over which both arms are standardised.")] = None,
+    population: Annotated[
+        str, typer.Option(help="Whose strata count: both arms', the factual or the counterfactual one's.")
+    ] = "both",
+    missing: Annotated[
+        str, typer.Option(help="People without an outcome: refuse, worst (bounds cover whatever they had), or drop.")
+    ] = "refuse",
+    level: Annotated[float, typer.Option(help="Confidence of the intervals.")] = 0.95,
+    seed: Annotated[int, typer.Option(help="Seed of the draws behind the intervals.")] = 0,
     logits: Annotated[
         bool, typer.Option("--logits", help="P and q are logits (-inf allowed), not probabilities.")
     ] = False,
-    normalise: Annotated[
-        bool, typer.Option("--normalise", help="Rescale p and q, e.g. counts, to sum to one.")
-    ] = False,
+    normalise: Annotated[bool, typer.Option("--normalise", help="Rescale p and q to sum to one.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the answers into this file (.png, .pdf, .svg).")] = None,
     plot_couplings: Annotated[Path | None, typer.Option(help="Draw each coupling's joint law into this file.")] = None,
@@ -52,30 +75,76 @@ def compare(
 ) -> None:
     """Ask every coupling one question: this was seen; what would have happened in the other world?
 
-    Example: countermax compare --p 0.3,0.4,0.3 --q 0.1,0.3,0.6 --labels dead,ill,well --observed dead --score 0,1,2
+    Example: countermax compare --data trial.csv --outcome status --arm arm --factual placebo --counterfactual drug
+    --observed dead --score dead=0,ill=1,well=2
+
+    Or from counts: countermax compare --p 30,40,30 --q 10,30,60 --counts --labels dead,ill,well --observed dead
     """
-    from countermax import comparison
     from countermax._core.errors import InputError
     from countermax._core.labels import Written
+    from countermax._core.seeds import as_seed
 
     if logits and normalise:
         raise InputError("--logits and --normalise exclude each other: logits need not be normalised; drop one of them")
     answers, laws = checked_target(plot), checked_target(plot_couplings)
-    check_outputs({"--plot": answers, "--plot-couplings": laws}, overwrite=overwrite)
-    result = comparison.compare(
-        numbers("--p", p),
-        numbers("--q", q),
-        Written(observed),
-        labels=None if labels is None else words(labels),
-        score=None if score is None else numbers("--score", score),
-        counterfactual_score=None
-        if counterfactual_score is None
-        else numbers("--counterfactual-score", counterfactual_score),
-        logits=logits,
-        normalise=normalise,
-    )
+    outputs = {"--plot": answers, "--plot-couplings": laws}
+    check_outputs(outputs, [] if data is None else [data], overwrite=overwrite)
+    of_data = {"outcome": outcome, "arm": arm, "factual": factual, "counterfactual": counterfactual}
+    further: dict[str, Any] = {"weights": weights, "clusters": clusters, "strata": strata}
+    common: dict[str, Any] = {
+        "score": scores(score),
+        "level": level,
+        "seed": as_seed("--seed", seed),
+        "labels": written(labels),
+    }
+    if data is None:
+        _refuse({**of_data, **further}, "needs --data beside it")
+        absent = [option for option, given in (("--p", p), ("--q", q)) if given is None]
+        if p is None or q is None:
+            raise InputError(f"--data, or --p and --q, must say what is known; {' and '.join(absent)} is missing")
+        from countermax.comparison import compare as ask
+
+        result = ask(
+            numbers("--p", p),
+            numbers("--q", q),
+            Written(observed),
+            counterfactual_score=scores(counterfactual_score, "--counterfactual-score"),
+            logits=logits,
+            normalise=normalise,
+            counts=counts,
+            **common,
+        )
+    else:
+        refused = {"p": p, "q": q, "counterfactual-score": counterfactual_score}
+        flags = {"counts": counts or None, "logits": logits or None, "normalise": normalise or None}
+        _refuse({**refused, **flags}, "goes with --p and --q, not with --data")
+        absent = [f"--{name}" for name, given in of_data.items() if given is None]
+        if absent:
+            raise InputError(f"--data needs {' and '.join(absent)} beside it")
+        from countermax.tables import compare_arms
+
+        columns: dict[str, Any] = {name: of_data[name] for name in ("outcome", "arm")}
+        arms: dict[str, Any] = {name: Written(str(of_data[name])) for name in ("factual", "counterfactual")}
+        result = compare_arms(
+            data,
+            **columns,
+            **arms,
+            observed=Written(observed),
+            population=population,
+            missing=missing,
+            **further,
+            **common,
+        )
     pictures = {path: draw for path, draw in ((answers, result.plot), (laws, result.plot_couplings)) if path}
     deliver(result, json=json, pictures=pictures)
+
+
+def _refuse(options: Mapping[str, object], why: str) -> None:
+    from countermax._core.errors import InputError
+
+    given = next((name for name, value in options.items() if value is not None), None)
+    if given is not None:
+        raise InputError(f"--{given} {why}")
 
 
 @one_line_errors

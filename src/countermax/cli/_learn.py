@@ -34,8 +34,6 @@ def train(
         typer.echo(f"countermax: {error}", err=True)
         raise typer.Exit(1) from error
     show(run.evaluation)
-    if run.fits[0].ended == "interrupted":
-        show("interrupted; the same command resumes from the last evaluation")
     show("written: " + ", ".join(path.name for path in run.written) + f" in {out}")
 
 

@@ -81,6 +81,38 @@ def words(text: str) -> list[str]:
     return found
 
 
+def written(text: str | None) -> list[str] | None:
+    """Labels that are read as the type of what they are compared with; None stays None."""
+    from countermax._core.labels import Written
+
+    return None if text is None else [Written(word) for word in words(text)]
+
+
+def scores(text: str | None, option: str = "--score") -> Any:
+    """Numbers in the order of the labels, or by label: label=number,...; None stays None."""
+    if text is None:
+        return None
+    if "=" in text:
+        return by_label(words(text), lambda part: numbers(option, part)[0])
+    return numbers(option, text)
+
+
+def by_label(parts: list[str], read: Callable[[str], Any]) -> dict[str, Any]:
+    """What was said of each label, each of them once."""
+    from countermax._core.errors import InputError
+    from countermax._core.labels import Written
+
+    pairs = [word.partition("=") for word in parts]
+    for label, equals, _ in pairs:
+        if not (label and equals):
+            raise InputError(f"must be label=value,label=value,..., got {','.join(parts)!r}")
+    labels = [label.strip() for label, _, _ in pairs]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise InputError(f"each label must be given once, got {label!r} twice in {','.join(parts)!r}")
+    return {Written(label): read(value.strip()) for label, (_, _, value) in zip(labels, pairs, strict=True)}
+
+
 def show(what: Any) -> None:
     """Prints text, or anything that rich can draw."""
     from countermax._core.console import show as print_it

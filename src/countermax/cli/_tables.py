@@ -1,21 +1,22 @@
 """Commands about tables in files: `counterfactuals` and `transitions`."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from countermax.cli._shared import (
     COUPLING_WORDS,
     Overwrite,
+    by_label,
     check_outputs,
     checked_target,
     deliver,
-    numbers,
     one_line_errors,
+    scores,
     show,
     words,
+    written,
 )
 
 Data = Annotated[Path, typer.Argument(help="A table: .csv, .parquet or .jsonl (a JSON object in each line).")]
@@ -71,8 +72,8 @@ def counterfactuals(
         factual=_columns(factual),
         counterfactual=_columns(counterfactual),
         coupling=coupling,
-        labels=_labels(labels),
-        score=_score(score),
+        labels=written(labels),
+        score=scores(score),
         bounds=bounds,
         normalise=normalise,
         errors=errors,
@@ -120,8 +121,8 @@ def transitions(
         factual=_columns(factual),
         counterfactual=_columns(counterfactual),
         coupling=coupling,
-        labels=_labels(labels),
-        score=_score(score),
+        labels=written(labels),
+        score=scores(score),
         normalise=normalise,
         errors=errors,
         num_resamples=resamples,
@@ -136,39 +137,9 @@ def transitions(
     )
 
 
-def _labels(text: str | None) -> list[str] | None:
-    """Labels that are read as the type of the outcome's column."""
-    from countermax._core.labels import Written
-
-    return None if text is None else [Written(word) for word in words(text)]
-
-
 def _columns(text: str) -> str | list[str] | dict[str, str]:
     """The beginning of names, names, or names by label."""
     parts = words(text)
     if "=" in text and not (len(parts) == 1 and text.endswith("=")):  # names may begin with P(X=
-        return _by_label(parts, str)
+        return by_label(parts, str)
     return parts if len(parts) > 1 else text
-
-
-def _score(text: str | None) -> Any:
-    if text is None:
-        return None
-    if "=" in text:
-        return _by_label(words(text), lambda part: numbers("--score", part)[0])
-    return numbers("--score", text)
-
-
-def _by_label(parts: list[str], read: Callable[[str], Any]) -> dict[str, Any]:
-    from countermax._core.errors import InputError
-    from countermax._core.labels import Written
-
-    pairs = [word.partition("=") for word in parts]
-    for label, equals, _ in pairs:
-        if not (label and equals):
-            raise InputError(f"must be label=value,label=value,..., got {','.join(parts)!r}")
-    labels = [label.strip() for label, _, _ in pairs]
-    for label in labels:
-        if labels.count(label) > 1:
-            raise InputError(f"each label must be given once, got {label!r} twice in {','.join(parts)!r}")
-    return {Written(label): read(value.strip()) for label, (_, _, value) in zip(labels, pairs, strict=True)}

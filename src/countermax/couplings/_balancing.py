@@ -51,10 +51,10 @@ def balance(
 
 def accept_reject(log_conditionals: Conditionals, log_p: LogProbs, log_latents: Float[Array, " z"]) -> Conditionals:
     """The paper's correction: thin each proposal by its column's ratio to the worst one, and fall back to p."""
-    conditionals, log_ratio = _against_columns(log_conditionals, log_p, log_latents)
-    accepted = conditionals * jnp.exp(log_ratio - log_ratio.max())[None, :]
-    rejected = jnp.maximum(1 - accepted.sum(axis=1), 0)
-    return _log(accepted + rejected[:, None] * jnp.exp(log_p)[None, :], log_p)
+    log_lifts, log_columns = _against_p(log_conditionals, log_p, log_latents)
+    accepted = jnp.exp(log_lifts + (log_columns.min() - log_columns)[None, :])
+    rejected = jnp.maximum(1 - accepted @ jnp.exp(log_p), 0)
+    return _log(accepted + rejected[:, None], log_p)
 
 
 def round_off(log_conditionals: Conditionals, log_p: LogProbs, log_latents: Float[Array, " z"]) -> Conditionals:
@@ -62,16 +62,15 @@ def round_off(log_conditionals: Conditionals, log_p: LogProbs, log_latents: Floa
 
     It moves only the total-variation error of the columns, where accept-reject scales everything by the worst column.
     """
-    conditionals, log_ratio = _against_columns(log_conditionals, log_p, log_latents)
-    kept = conditionals * jnp.exp(jnp.minimum(log_ratio, 0))[None, :]
-    missing = jnp.maximum(1 - kept.sum(axis=1), 0)
-    probs = jnp.exp(log_p)
-    short = jnp.maximum(probs - jnp.exp(log_latents) @ conditionals, 0)
-    total = short.sum()
-    # Nothing short means that rounding alone is left; p itself is then as good a place as any for it.
-    enough = total > np.finfo(probs.dtype).eps
-    share = jnp.where(enough, short / jnp.where(enough, total, 1), probs)
-    return _log(kept + missing[:, None] * share[None, :], log_p)
+    log_lifts, log_columns = _against_p(log_conditionals, log_p, log_latents)
+    kept = jnp.exp(log_lifts - jnp.maximum(log_columns, 0)[None, :])
+    missing = jnp.maximum(1 - kept @ jnp.exp(log_p), 0)
+    short = -jnp.expm1(jnp.minimum(log_columns, 0))
+    total = jnp.exp(log_latents) @ missing
+    # Nothing missing means that rounding alone is left; every latent is then as good a place for it as any other.
+    enough = total > np.finfo(log_p.dtype).eps
+    share = jnp.where(enough, missing / jnp.where(enough, total, 1), 1)
+    return _log(kept + share[:, None] * short[None, :], log_p)
 
 
 CORRECTIONS: dict[str, Callable[[Conditionals, LogProbs, Float[Array, " z"]], Conditionals]] = {
@@ -80,28 +79,22 @@ CORRECTIONS: dict[str, Callable[[Conditionals, LogProbs, Float[Array, " z"]], Co
 }
 
 
-def _against_columns(
+def _against_p(
     log_conditionals: Conditionals, log_p: LogProbs, log_latents: Float[Array, " z"]
 ) -> tuple[Conditionals, LogProbs]:
-    """The conditionals, and the logarithm of p over their mixture; `-inf` for impossible outcomes.
+    """The logarithms of the lifts p(x | z) / p(x), and of their mixture over z, which ought to be one.
 
-    A quotient of probabilities would have an infinite derivative where both underflow.
+    As multiples of p the parts of an outcome have one size, however rare it is. Those of an impossible outcome are one,
+    and stand for nothing.
     """
     possible = log_p > -jnp.inf
-    logs = jnp.where(possible[None, :], log_conditionals, 0)
-    columns = jax.nn.logsumexp(logs + log_latents[:, None], axis=0)
-    conditionals = jnp.where(possible[None, :], jnp.exp(logs), 0)
-    return conditionals, jnp.where(possible, jnp.where(possible, log_p, 0) - columns, -jnp.inf)
+    log_lifts = jnp.where(possible[None, :], log_conditionals, 0) - jnp.where(possible, log_p, 0)[None, :]
+    return log_lifts, jax.nn.logsumexp(log_lifts + log_latents[:, None], axis=0)
 
 
-def _log(probs: Conditionals, log_p: LogProbs) -> Conditionals:
-    """Log-probabilities, normalised along each row.
-
-    What underflows for one latent is impossible there; what underflows in p itself has no share to speak of, and keeps
-    p's own logarithm for every latent, so that even its observation has an explanation.
-    """
-    tiny = np.finfo(probs.dtype).tiny
-    positive = probs > tiny
-    sums = jnp.where(positive, probs, 0).sum(axis=1, keepdims=True)
-    vanished = jnp.where(jnp.exp(log_p) > tiny, -jnp.inf, log_p)
-    return jnp.where(positive, jnp.log(jnp.where(positive, probs, 1)) - jnp.log(sums), vanished[None, :])
+def _log(lifts: Conditionals, log_p: LogProbs) -> Conditionals:
+    """Log-probabilities from lifts, normalised along each row; a lift that underflows is an impossible outcome."""
+    positive = (lifts > np.finfo(lifts.dtype).tiny) & (log_p > -jnp.inf)[None, :]
+    sums = jnp.where(positive, lifts, 0) @ jnp.exp(log_p)
+    logs = jnp.log(jnp.where(positive, lifts, 1)) + jnp.where(log_p > -jnp.inf, log_p, 0)[None, :]
+    return jnp.where(positive, logs - jnp.log(sums)[:, None], -jnp.inf)

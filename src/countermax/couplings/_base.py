@@ -6,22 +6,39 @@ run inside a scan. A new coupling implements hooks; no concrete method is ever o
 """
 
 from abc import abstractmethod
-from typing import Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, ArrayLike, DTypeLike, Float, PRNGKeyArray
 
-from countermax._core.checks import as_floats, as_log_prob_pair, as_log_probs, as_outcome, fail_if, is_traced
+from countermax._core.checks import (
+    as_answer,
+    as_explained,
+    as_floats,
+    as_log_prob_pair,
+    as_log_probs,
+    as_outcome,
+    fail_if,
+    has_nan,
+    is_traced,
+    not_finite,
+)
 from countermax._core.errors import InputError
+from countermax._core.memory import check_memory
 from countermax._core.types import Joint, Logits, LogProbs, Outcome, OutcomeLike, Probs, Scalar
 
 Noise = TypeVar("Noise")
 
+_FEW_OUTCOMES = 1000  # whose joint law fits into any memory
+
 
 class AbstractSampler(eqx.Module):
     """Draws X ~ p and Y ~ q together: the least that a coupling can do."""
+
+    _drawn_from: ClassVar[str] = "law"  # or "scores", or one "uniform" number: how rare the seen outcome may be
 
     @property
     @abstractmethod
@@ -48,7 +65,7 @@ class AbstractSampler(eqx.Module):
             key: Consumed once.
         """
         log_p, log_q = self._worlds(p, q)
-        return _compiled_counterfactual(self, log_p, log_q, as_outcome(log_p, x), key)
+        return _compiled_counterfactual(self, log_p, log_q, self._seen(log_p, x), key)
 
     def check_size(self, size: int) -> None:
         """Raises an error unless it takes so many outcomes; hooks rely on callers to have asked."""
@@ -59,7 +76,14 @@ class AbstractSampler(eqx.Module):
     def _worlds(self, p: Logits, q: Logits) -> tuple[LogProbs, LogProbs]:
         log_p, log_q = as_log_prob_pair(p, q)
         self.check_size(log_p.size)
+        _check_parameters(self)
         return log_p, log_q
+
+    def _seen(self, log_p: LogProbs, x: OutcomeLike) -> Outcome:
+        """An outcome that draws can start from."""
+        if self._drawn_from == "law":
+            return as_outcome(log_p, x)
+        return as_explained(log_p, x, uniform=self._drawn_from == "uniform")
 
     @abstractmethod
     def _pair(self, log_p: LogProbs, log_q: LogProbs, *, key: PRNGKeyArray) -> tuple[Outcome, Outcome]: ...
@@ -73,7 +97,9 @@ class AbstractCoupling(AbstractSampler):
 
     def joint(self, p: Logits, q: Logits) -> Joint:
         """Exact P(X=i, Y=j): row sums are the probabilities of `p`, column sums those of `q`."""
-        return _compiled_joint(self, *self._worlds(p, q))
+        log_p, log_q = self._worlds(p, q)
+        _check_square(log_p)
+        return as_answer(type(self).__name__, _compiled_joint(self, log_p, log_q))
 
     def counterfactual_probs(self, p: Logits, q: Logits, x: OutcomeLike) -> Probs:
         """Exact P(Y=. | X=x): the row of `joint` that belongs to `x`, normalised, found without the matrix.
@@ -84,7 +110,7 @@ class AbstractCoupling(AbstractSampler):
             x: What was seen in the factual world; must have nonzero probability there.
         """
         log_p, log_q = self._worlds(p, q)
-        return _compiled_row(self, log_p, log_q, as_outcome(log_p, x))
+        return as_answer(type(self).__name__, _compiled_row(self, log_p, log_q, as_outcome(log_p, x)))
 
     def expected_loss(self, p: Logits, q: Logits, loss: Float[ArrayLike, "k k"]) -> Scalar:
         """Exact E[loss(X, Y)].
@@ -98,7 +124,9 @@ class AbstractCoupling(AbstractSampler):
         matrix = as_floats("loss", loss, 2)
         if matrix.shape != (log_p.size, log_p.size):
             raise InputError(f"`loss` must be a matrix of {log_p.size} by {log_p.size}, got shape {matrix.shape}")
-        return self._expected_loss(log_p, log_q, matrix)
+        matrix = fail_if(matrix, not_finite, "`loss` must be finite; use a large number for a pair to be avoided")
+        _check_square(log_p)
+        return as_answer(type(self).__name__, self._expected_loss(log_p, log_q, matrix))
 
     def _expected_loss(self, log_p: LogProbs, log_q: LogProbs, loss: Float[Array, "k k"]) -> Scalar:
         return (self._joint(log_p, log_q) * loss).sum()
@@ -129,6 +157,8 @@ class AbstractNoiseSampler(AbstractSampler, Generic[Noise]):
     (noise that explains what was seen), action (the other world's logits) and prediction.
     """
 
+    _drawn_from: ClassVar[str] = "scores"
+
     @abstractmethod
     def noise(self, num_outcomes: int, *, key: PRNGKeyArray, dtype: DTypeLike = float) -> Noise:
         """Draws the noise that all worlds share.
@@ -145,7 +175,7 @@ class AbstractNoiseSampler(AbstractSampler, Generic[Noise]):
 
     def respond(self, noise: Noise, logits: Logits) -> Outcome:
         """The outcome of a world with these logits: no randomness is left."""
-        return self._respond(noise, self._world(logits))
+        return self._respond(_as_noise(noise), self._world(logits))
 
     def abduct(self, logits: Logits, x: OutcomeLike, *, key: PRNGKeyArray) -> Noise:
         """Draws noise given that a world with these logits yielded `x`.
@@ -156,11 +186,12 @@ class AbstractNoiseSampler(AbstractSampler, Generic[Noise]):
             key: Consumed once.
         """
         log_p = self._world(logits)
-        return self._abduct(log_p, as_outcome(log_p, x), key=key)
+        return self._abduct(log_p, self._seen(log_p, x), key=key)
 
     def _world(self, logits: Logits) -> LogProbs:
         log_p = as_log_probs("logits", logits)
         self.check_size(log_p.size)
+        _check_parameters(self)
         return log_p
 
     @abstractmethod
@@ -193,20 +224,46 @@ class AbstractArgmaxSampler(AbstractNoiseSampler[Noise]):
 
     def scores(self, noise: Noise, logits: Logits) -> LogProbs:
         """What each outcome scores; an impossible one scores `-inf`."""
-        return self._scores(noise, self._world(logits))
+        return self._scores(_as_noise(noise), self._world(logits))
 
     def relax(self, noise: Noise, logits: Logits, temperature: float | Scalar) -> Probs:
         """A differentiable stand-in for `respond`: the softmax of scores *and* noise over the temperature."""
         value = jnp.asarray(temperature)
         named = "" if is_traced(value) else f", got {value}"
-        value = fail_if(value, lambda each: ~(each > 0), f"`temperature` must be positive{named}")
-        return jax.nn.softmax(self.scores(noise, logits) / value)
+        value = fail_if(
+            value, lambda each: ~((each > 0) & (each < np.inf)), f"`temperature` must be positive and finite{named}"
+        )
+        scores = self.scores(noise, logits)
+        # The largest score becomes zero before the division, so that the least temperature does not overflow.
+        return jax.nn.softmax((scores - jax.lax.stop_gradient(scores.max())) / value)
 
     @abstractmethod
     def _scores(self, noise: Noise, log_p: LogProbs) -> LogProbs: ...
 
     def _respond(self, noise: Noise, log_p: LogProbs) -> Outcome:
         return jnp.argmax(self._scores(noise, log_p))
+
+
+def _check_square(log_p: LogProbs) -> None:
+    """Refuses a joint law that does not fit into memory."""
+    size = log_p.size
+    if size > _FEW_OUTCOMES:
+        advice = "ask for one row with `counterfactual_probs`, which needs no matrix"
+        check_memory(f"a joint law of {size} by {size} outcomes", 3.0 * size**2 * log_p.dtype.itemsize, advice)
+
+
+def _check_parameters(sampler: AbstractSampler) -> None:
+    """Refuses NaN among known parameters: what comes of it would look like an outcome."""
+    if any(has_nan(leaf) for leaf in jax.tree.leaves(sampler)):
+        raise InputError(
+            f"this {type(sampler).__name__} has NaN among its parameters and cannot answer; train it again"
+        )
+
+
+def _as_noise(noise: Any) -> Any:
+    if any(has_nan(leaf) for leaf in jax.tree.leaves(noise)):
+        raise InputError("`noise` must not contain NaN")
+    return noise
 
 
 # What is asked one by one is compiled in one piece: a dozen small programs would take far longer, and a program without

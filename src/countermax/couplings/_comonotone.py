@@ -7,8 +7,10 @@ from jaxtyping import Array, Int
 
 from countermax import comonotone
 from countermax._core.checks import as_floats, as_order, as_score_pair
+from countermax._core.errors import InputError
 from countermax._core.types import Joint, LogProbs, Outcome, Probs, Score
 from countermax.couplings._base import AbstractMatrixCoupling
+from countermax.couplings._fields import check_permutation
 
 
 @final
@@ -31,6 +33,14 @@ class Comonotone(AbstractMatrixCoupling):
         """
         here, there = as_score_pair(score, counterfactual_score, as_floats("score", score, 1).size)
         self.order, self.other_order = as_order(here), as_order(there)
+
+    def __check_init__(self) -> None:
+        check_permutation("order", self.order)
+        check_permutation("other_order", self.other_order)
+        if self.order.size != self.other_order.size:
+            raise InputError(
+                f"both worlds must have the same outcomes, got {self.order.size} and {self.other_order.size}"
+            )
 
     @property
     def num_outcomes(self) -> int:

@@ -10,8 +10,11 @@ from jaxtyping import Array, DTypeLike, Float, PRNGKeyArray
 
 from countermax import race
 from countermax._core.errors import InputError
+from countermax._core.memory import check_memory
+from countermax._core.quantities import as_count
 from countermax._core.types import Joint, LogProbs, Outcome, Probs
 from countermax.couplings._base import AbstractArgmaxSampler, AbstractCoupling
+from countermax.couplings._fields import check_matrix
 from countermax.couplings._gumbel_max import below, top_down
 from countermax.couplings.parts import AbstractPart, Perceptron, Started
 
@@ -63,8 +66,7 @@ class Gadget1(AbstractArgmaxSampler[SquareNoise], AbstractCoupling):
             activation: Activation of the perceptrons: `gelu`, `relu`, `sigmoid` or `tanh`.
             features: Features of p that they see: `rich` or `probabilities`.
         """
-        if num_outcomes < 1:
-            raise InputError(f"`num_outcomes` must be at least 1, got {num_outcomes}")
+        num_outcomes = as_count("`num_outcomes`", num_outcomes)
         if part is not None and (other_part is None) is not shared:
             raise InputError("give `part` and `other_part`, or `part` alone with `shared=True`")
 
@@ -84,15 +86,17 @@ class Gadget1(AbstractArgmaxSampler[SquareNoise], AbstractCoupling):
             part, other_part = perceptron(key_part), None if shared else perceptron(key_other)
 
         def started(each: AbstractPart) -> AbstractPart:
-            whole = each if start is None else Started(start, each)
-            shape = eqx.filter_eval_shape(whole, jnp.zeros(num_outcomes)).shape
-            if shape != (num_outcomes, num_outcomes):
-                raise InputError(f"`part` must yield a matrix of shape {(num_outcomes, num_outcomes)}, got {shape}")
-            return whole
+            return each if start is None else Started(start, each)
 
         self.part = started(part)
         self.other_part = None if other_part is None else started(other_part)
         self.size = num_outcomes
+
+    def __check_init__(self) -> None:
+        as_count("`num_outcomes`", self.size)
+        check_matrix("part", self.part, self.size, self.size)
+        if self.other_part is not None:
+            check_matrix("other_part", self.other_part, self.size, self.size)
 
     @classmethod
     def as_published(cls, num_outcomes: int, *, key: PRNGKeyArray) -> "Gadget1":
@@ -132,6 +136,11 @@ class Gadget1(AbstractArgmaxSampler[SquareNoise], AbstractCoupling):
         return self._rows(log_p, log_q)[x]
 
     def _rows(self, log_p: LogProbs, log_q: LogProbs) -> Float[Array, "k k"]:
+        check_memory(
+            f"the law of a Gadget1 of {self.size} outcomes, with numbers for each cell and column,",
+            4.0 * self.size**3 * log_p.dtype.itemsize,
+            "use a Gadget2",
+        )
         # In the other world cell (a, b) is outcome b's cell a.
         cells = (log_q[:, None] + self._split(log_q, other_world=True)).T
         return race.rows_of_cells(log_p, self._split(log_p, other_world=False), cells)

@@ -9,12 +9,16 @@ import jax.numpy as jnp
 from jaxtyping import Array, DTypeLike, Float, PRNGKeyArray
 
 from countermax import race
-from countermax._core.errors import InputError
+from countermax._core.quantities import as_amount, as_count
 from countermax._core.types import Joint, LogProbs, Outcome, Probs
 from countermax.couplings._balancing import CORRECTIONS, Conditionals, balance
 from countermax.couplings._base import AbstractArgmaxSampler, AbstractCoupling, AbstractMechanism
+from countermax.couplings._fields import LARGEST_SCORE, check_choice, check_flag, check_floats, check_matrix
 from countermax.couplings._gumbel_max import top_down
 from countermax.couplings.parts import AbstractPart, Perceptron, Started
+
+MOST_ROUNDS = 10_000
+"""Balancing has long converged by then, or never will; without a limit a file could keep every answer waiting."""
 
 
 class LatentNoise(NamedTuple):
@@ -72,19 +76,12 @@ class Gadget2(AbstractArgmaxSampler[LatentNoise], AbstractMechanism[LatentNoise]
             activation: Activation of the perceptron: `gelu`, `relu`, `sigmoid` or `tanh`.
             features: Features of p that it sees: `rich` or `probabilities`.
             learn_latents: Whether the distribution of z is learned; uniform and fixed if not.
-            rounds: Rounds of balancing. More make the gadget sharper; marginals are exact with any.
-            relaxation: Step of the balancing; 1 is plain Sinkhorn.
-            momentum: Heavy ball of the balancing; 0 is plain Sinkhorn.
+            rounds: Rounds of balancing, 10,000 at most. More make the gadget sharper; marginals are exact with any.
+            relaxation: Step of the balancing, above 0 and at most 2; 1 is plain Sinkhorn.
+            momentum: Heavy ball of the balancing, from 0 to below 1; 0 is plain Sinkhorn.
             correction: Correction that makes the marginals exact: `round-off` or the paper's `accept-reject`.
         """
-        if num_outcomes < 1 or num_latents < 1:
-            raise InputError(
-                f"`num_outcomes` and `num_latents` must be at least 1, got {num_outcomes} and {num_latents}"
-            )
-        if rounds < 0:
-            raise InputError(f"`rounds` must not be negative, got {rounds}")
-        if correction not in CORRECTIONS:
-            raise InputError(f"`correction` must be one of {', '.join(CORRECTIONS)}, got {correction!r}")
+        num_outcomes, num_latents = as_count("`num_outcomes`", num_outcomes), as_count("`num_latents`", num_latents)
         if part is None:
             part = Perceptron(
                 num_latents,
@@ -96,17 +93,20 @@ class Gadget2(AbstractArgmaxSampler[LatentNoise], AbstractMechanism[LatentNoise]
                 silent=start is not None,
             )
         self.part = part if start is None else Started(start, part)
-        shape = eqx.filter_eval_shape(self.part, jnp.zeros(num_outcomes)).shape
-        if shape != (num_latents, num_outcomes):
-            raise InputError(f"`part` must yield a matrix of shape {(num_latents, num_outcomes)}, got {shape}")
         self.latent_logits = jnp.zeros(num_latents)
-        self.size, self.learn_latents = num_outcomes, learn_latents
-        self.rounds, self.relaxation, self.momentum, self.correction = (
-            rounds,
-            float(relaxation),
-            float(momentum),
-            correction,
-        )
+        self.size, self.learn_latents, self.correction = num_outcomes, learn_latents, correction
+        self.rounds = as_count("`rounds`", rounds, least=0, most=MOST_ROUNDS)
+        self.relaxation, self.momentum = as_amount("`relaxation`", relaxation), as_amount("`momentum`", momentum)
+
+    def __check_init__(self) -> None:
+        as_count("`num_outcomes`", self.size)
+        as_count("`rounds`", self.rounds, least=0, most=MOST_ROUNDS)
+        as_amount("`relaxation`", self.relaxation, above=0.0, most=2.0)
+        as_amount("`momentum`", self.momentum, least=0.0, most=0.999)
+        check_flag("learn_latents", self.learn_latents)
+        check_choice("correction", self.correction, CORRECTIONS)
+        check_floats("latent_logits", self.latent_logits, 1, most=LARGEST_SCORE)
+        check_matrix("part", self.part, self.latent_logits.size, self.size)
 
     @classmethod
     def as_published(cls, num_outcomes: int, num_latents: int = 20, *, key: PRNGKeyArray) -> "Gadget2":

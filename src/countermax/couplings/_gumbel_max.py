@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, DTypeLike, Float, PRNGKeyArray
 
 from countermax import race
-from countermax._core.checks import as_log_prob_pair, as_score_pair
+from countermax._core.checks import as_answer, as_log_prob_pair, as_score_pair
 from countermax._core.types import Joint, Logits, LogProbs, Outcome, Probs, Scalar, Score
 from countermax.couplings._base import AbstractArgmaxSampler, AbstractCoupling, AbstractMechanism
 
@@ -46,7 +46,7 @@ class GumbelMax(AbstractArgmaxSampler[GumbelNoise], AbstractMechanism[GumbelNois
         """
         log_p, log_q = as_log_prob_pair(p, q)
         score_p, score_q = as_score_pair(score, counterfactual_score, log_p.size)
-        return race.expected_squared_difference(log_p, log_q, score_p, score_q)
+        return as_answer("Gumbel-max", race.expected_squared_difference(log_p, log_q, score_p, score_q))
 
     def _joint(self, log_p: LogProbs, log_q: LogProbs) -> Joint:
         return race.joint(log_p, log_q)
@@ -76,9 +76,11 @@ def below(log_p: LogProbs, x: Outcome, best: Float[Array, ""], *, key: PRNGKeyAr
     Written for the noise itself instead of the scores, an impossible outcome's Gumbel comes out untouched, not NaN.
     """
     rest = jax.random.gumbel(key, log_p.shape, log_p.dtype)
+    winner = best - log_p[x]
+    best = winner + log_p[x]  # as it will be seen: the winner's noise has fewer digits than its score, if x is rare
     losers = -jnp.logaddexp(log_p - best, -rest)
     # Rounding can lift a loser to the winner's score; a few units in the last place keep it below.
     possible = jnp.where(log_p == -jnp.inf, 0, log_p)
-    margin = 8 * np.finfo(log_p.dtype).eps * (1 + jnp.abs(possible) + jnp.abs(possible[x]) + jnp.abs(best))
+    margin = 8 * np.finfo(log_p.dtype).eps * (1 + jnp.abs(possible) + jnp.abs(best))
     losers = jnp.where(log_p == -jnp.inf, losers, jnp.minimum(losers, best - possible - margin))
-    return losers.at[x].set(best - log_p[x])
+    return losers.at[x].set(winner)

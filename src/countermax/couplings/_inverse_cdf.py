@@ -1,18 +1,17 @@
 """Inverse CDF: line the outcomes up in some order and let one uniform number point at them."""
 
 from collections.abc import Sequence
-from typing import final
+from typing import ClassVar, final
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, ArrayLike, DTypeLike, Float, Int, PRNGKeyArray
 
 from countermax import comonotone
-from countermax._core.checks import as_floats, as_order, fail_if, is_traced
-from countermax._core.errors import InputError
+from countermax._core.checks import as_floats, as_order, fail_if
 from countermax._core.types import Joint, LogProbs, Outcome, Probs, Score
 from countermax.couplings._base import AbstractCoupling, AbstractMechanism
+from countermax.couplings._fields import as_permutation, check_permutation
 
 UniformNoise = Float[Array, ""]
 
@@ -25,6 +24,7 @@ class InverseCDF(AbstractMechanism[UniformNoise], AbstractCoupling):
     order, so the order is the whole assumption.
     """
 
+    _drawn_from: ClassVar[str] = "uniform"
     order: Int[Array, " k"] | None
 
     def __init__(self, order: Int[ArrayLike, " k"] | Sequence[int] | None = None):
@@ -33,22 +33,11 @@ class InverseCDF(AbstractMechanism[UniformNoise], AbstractCoupling):
         Args:
             order: A permutation of the outcomes, worst first; by default their own order, for any number of them.
         """
-        if order is None:
-            self.order = None
-            return
-        permutation = jnp.asarray(order)
-        if permutation.ndim != 1 or permutation.size == 0 or not jnp.issubdtype(permutation.dtype, jnp.integer):
-            kind = f"shape {permutation.shape} and dtype {permutation.dtype}"
-            raise InputError(
-                f"`order` must be a list of integers that names each of the outcomes 0..k-1 once, got {kind}"
-            )
-        found = "" if is_traced(permutation) else f", got {permutation.tolist()}"
-        places = np.arange(permutation.size)
-        self.order = fail_if(
-            permutation,
-            lambda each: ((each[:, None] == places[None, :]).sum(axis=0) != 1).any(),
-            f"`order` must name each of the outcomes 0..k-1 once{found}",
-        )
+        self.order = None if order is None else as_permutation("order", order)
+
+    def __check_init__(self) -> None:
+        if self.order is not None:
+            check_permutation("order", self.order)
 
     @classmethod
     def sorted_by(cls, score: Score) -> "InverseCDF":

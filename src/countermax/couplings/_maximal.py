@@ -2,7 +2,9 @@
 
 from typing import final
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 
 from countermax._core.types import Joint, LogProbs, Outcome, Probs
 from countermax.couplings._base import AbstractMatrixCoupling
@@ -34,7 +36,28 @@ class Maximal(AbstractMatrixCoupling):
 
 
 def _arrivals(log_p: LogProbs, log_q: LogProbs) -> Probs:
-    """Where the outcomes go that cannot be kept; by q itself where rounding leaves no difference between the worlds."""
-    gain = jnp.maximum(jnp.exp(log_q) - jnp.exp(log_p), 0)
-    total = gain.sum()
-    return jnp.where(total > 0, gain / jnp.where(total > 0, total, 1), jnp.exp(log_q))
+    """Where the outcomes go that cannot be kept, by what each gains.
+
+    Gains are as large in sum as losses. Where rounding hides some of the gains, those of likely outcomes among rare
+    changes, what is missing goes by q itself.
+    """
+    gains, losses = _excess(log_q, log_p), _excess(log_p, log_q)
+    scale = jax.lax.stop_gradient(jnp.maximum(gains.max(), losses.max()))
+    differ = scale > -jnp.inf
+
+    def amounts(logs: LogProbs) -> Probs:
+        return jnp.where(logs > -jnp.inf, jnp.exp(jnp.where(logs > -jnp.inf, logs - jnp.where(differ, scale, 0), 0)), 0)
+
+    gained, lost = amounts(gains), amounts(losses).sum()
+    total = gained.sum()
+    hidden = jnp.where(lost > total * (1 + 64 * np.finfo(log_q.dtype).eps), lost - total, 0)
+    parts = (gained + hidden * jnp.exp(log_q)) / jnp.where(differ, total + hidden, 1)
+    return jnp.where(differ, parts, jnp.exp(log_q))
+
+
+def _excess(log: LogProbs, other: LogProbs) -> LogProbs:
+    """The logarithm of `max(0, exp(log) - exp(other))`; no product of small numbers, so that it never vanishes."""
+    larger = log > other
+    shrinks = jnp.where(larger & (other > -jnp.inf), other, -jnp.inf) - jnp.where(larger, log, 0)
+    share = -jnp.expm1(shrinks)
+    return jnp.where(larger, jnp.where(larger, log, 0) + jnp.log(jnp.where(larger, share, 1)), -jnp.inf)

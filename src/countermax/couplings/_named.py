@@ -85,15 +85,23 @@ def as_couplings(
     *,
     score: Scores = None,
     counterfactual_score: Scores = None,
+    reserved: Iterable[str] = (),
 ) -> dict[str, AbstractCoupling]:
     """Several couplings by name: from a mapping, or from words and files, which name themselves.
 
-    A file is called by its name without the ending; by its whole path where that would be the name of a fixed coupling
-    or of another file.
+    A file is called by its name without the ending; by its whole path where that would be the name of a fixed coupling,
+    of another file, or reserved.
+
+    Args:
+        couplings: What was handed in.
+        num_outcomes: For how many outcomes they have to be; None where that is seen later.
+        score: One number for each outcome, for the couplings that are made for a score.
+        counterfactual_score: The score in the other world, if it is another one.
+        reserved: Names that the caller has given to something else.
     """
     if isinstance(couplings, str | Path):
         couplings = [couplings]
-    given = couplings if isinstance(couplings, Mapping) else _by_own_name(list(couplings))
+    given = couplings if isinstance(couplings, Mapping) else _by_own_name(list(couplings), reserved)
     if not given:
         raise InputError("`couplings` must name at least one coupling, got none")
     return {
@@ -108,13 +116,13 @@ def as_couplings(
     }
 
 
-def _by_own_name(couplings: list[str | Path]) -> Mapping[str, str | Path]:
+def _by_own_name(couplings: list[str | Path], reserved: Iterable[str]) -> Mapping[str, str | Path]:
     words = [str(each) for each in couplings]
     names = [name_of(each) for each in couplings]
-    reserved = {name.lower() for name in (*_ORDER, *NAMES)}
+    taken = {name.lower() for name in (*reserved, *_ORDER, *NAMES)}
 
     def alone(name: str) -> bool:
-        return names.count(name) == 1 and name.lower() not in reserved and name not in words
+        return names.count(name) == 1 and name.lower() not in taken and name not in words
 
     own = [name if word in _NAME_OF or alone(name) else word for word, name in zip(words, names, strict=True)]
     twice = next((word for word, name in zip(words, own, strict=True) if own.count(name) > 1), None)

@@ -10,9 +10,13 @@ from jaxtyping import Array, ArrayLike, Float
 
 from countermax._core.checks import as_floats, fail_if, is_traced, not_finite
 from countermax._core.errors import InputError
-from countermax._core.transport import transport_plan
+from countermax._core.memory import check_memory
+from countermax._core.transport import transport_rows
 from countermax._core.types import Joint, Logits, LogProbs, Outcome, Probs, Scalar
 from countermax.couplings._base import AbstractMatrixCoupling
+from countermax.couplings._fields import check_floats
+
+_LARGEST_ORDER = 32  # beyond, powers of ratios of distances underflow in single precision
 
 
 @final
@@ -32,9 +36,13 @@ class Optimal(AbstractMatrixCoupling):
             loss: `loss[i, j]` is what it costs to pair outcome i of the factual world with j of the other.
         """
         array = as_floats("loss", loss, 2)
-        if array.shape[0] != array.shape[1]:
-            raise InputError(f"`loss` must be square, one row and one column for each outcome, got shape {array.shape}")
         self.loss = fail_if(array, not_finite, "`loss` must be finite; use a large number for a pair to be avoided")
+
+    def __check_init__(self) -> None:
+        check_floats("loss", self.loss, 2)
+        shape = self.loss.shape
+        if shape[0] != shape[1]:
+            raise InputError(f"`loss` must be square, one row and one column for each outcome, got shape {shape}")
 
     @property
     def num_outcomes(self) -> int | None:
@@ -53,9 +61,11 @@ class Optimal(AbstractMatrixCoupling):
             q: Logits of the other.
             order: Order of the distance, at least 1.
         """
-        if not order >= 1:
-            raise InputError(f"`order` must be at least 1, got {order}")
-        return Optimal(_as_metric(self.loss) ** order).cost(p, q) ** (1 / order)
+        if not 1 <= order <= _LARGEST_ORDER:
+            raise InputError(f"`order` must lie between 1 and {_LARGEST_ORDER}, got {order}")
+        metric = _as_metric(self.loss)
+        largest = jnp.maximum(metric.max(), np.finfo(metric.dtype).tiny)  # so that no power overflows
+        return largest * Optimal((metric / largest) ** order).cost(p, q) ** (1 / order)
 
     def _joint(self, log_p: LogProbs, log_q: LogProbs) -> Joint:
         return jnp.exp(log_p)[:, None] * self._rows(log_p, log_q)
@@ -64,12 +74,18 @@ class Optimal(AbstractMatrixCoupling):
         return self._rows(log_p, log_q)[x]
 
     def _rows(self, log_p: LogProbs, log_q: LogProbs) -> Float[Array, "k k"]:
+        size = log_p.size
+        check_memory(
+            f"optimal transport between {size} and {size} outcomes",
+            6.0 * size**2 * 8,
+            "join outcomes together, or use `InverseCDF.sorted_by` where the loss is of one score",
+        )
         return _solved_rows(log_p, log_q, self.loss.astype(log_p.dtype))
 
 
 @jax.custom_jvp
 def _solved_rows(log_p: LogProbs, log_q: LogProbs, loss: Float[Array, "k k"]) -> Float[Array, "k k"]:
-    return _on_host(_optimal_rows, log_p, log_q, loss, shape=loss.shape)
+    return _on_host(transport_rows, log_p, log_q, loss, shape=loss.shape)
 
 
 @_solved_rows.defjvp
@@ -97,22 +113,6 @@ def _on_host(function: Callable[..., np.ndarray], *arrays: Array, shape: tuple[i
         call, jax.ShapeDtypeStruct((*shape, words), jnp.uint32), *as_bits, vmap_method="sequential"
     )
     return jax.lax.bitcast_convert_type(result if words > 1 else result[..., 0], dtype)
-
-
-def _optimal_rows(log_p: np.ndarray, log_q: np.ndarray, loss: np.ndarray) -> np.ndarray:
-    """P(Y=. | X=i) for all i under the optimal plan."""
-    probs_p, probs_q = (np.exp(log.astype(np.float64)) for log in (log_p, log_q))
-    probs_p, probs_q = probs_p / probs_p.sum(), probs_q / probs_q.sum()
-    plan, prices = transport_plan(probs_p, probs_q, loss)
-    sums = plan.sum(axis=1)
-    # The simplex drops what is below its resolution. There the dual says where an extra grain of mass would go.
-    lost = np.abs(sums - probs_p) > 1e-6 * probs_p
-    reduced = np.where(probs_q > 0, loss - prices, np.inf)
-    plan[lost] = np.eye(len(probs_q))[reduced[lost].argmin(axis=1)]
-    sums[lost] = 1
-    plan[sums == 0] = probs_q
-    sums[sums == 0] = 1
-    return plan / sums[:, None]
 
 
 def _as_metric(distance: Float[Array, "k k"]) -> Float[Array, "k k"]:

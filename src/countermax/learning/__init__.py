@@ -8,6 +8,7 @@ from countermax.learning._fit import fit_many as fit_many
 from countermax.learning._history import Fit as Fit
 from countermax.learning._history import History as History
 from countermax.learning._history import TrainingError as TrainingError
+from countermax.learning._history import TrainingInterrupted as TrainingInterrupted
 from countermax.learning._losses import AbstractLoss as AbstractLoss
 from countermax.learning._losses import Disagreement as Disagreement
 from countermax.learning._losses import GivenOutcome as GivenOutcome

@@ -1,20 +1,20 @@
 """The state of a training on disk, so that it can be resumed to the same end."""
 
-import hashlib
-import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, PRNGKeyArray, PyTree
+from jaxtyping import Array, Float, Int, PyTree
+from numpy.typing import NDArray
 
 from countermax._core.archive import pack, unpack
 from countermax._core.errors import InputError
 from countermax._core.files import write_atomically
 from countermax.learning._history import History
+
+_REMEDY = "move it away to start over"
 
 
 class State(NamedTuple):
@@ -23,38 +23,82 @@ class State(NamedTuple):
     params: PyTree
     optimizer: PyTree
     bad_step: Int[Array, " members"]  # the first step with a non-finite loss or gradient; -1 while there is none
+    total: Float[Array, " members"]  # of the objective, over the steps since the last evaluation
 
 
-def fingerprint_of(state: State, key: PRNGKeyArray, *settings: Any) -> str:
-    """Changes with anything that would make a resumed run differ from an uninterrupted one."""
-    words = repr((np.asarray(jax.random.key_data(key)).tolist(), settings))
-    digest = hashlib.sha256(re.sub(r" at 0x[0-9a-f]+", "", words).encode())  # where a function lies differs by process
-    for leaf in jax.tree.leaves((state, settings)):
-        if eqx.is_array(leaf):
-            digest.update(f"{leaf.shape} {leaf.dtype}".encode() + np.asarray(leaf).tobytes())
-    return digest.hexdigest()
+class Progress(NamedTuple):
+    """How far a training is."""
+
+    state: State
+    histories: list[History]
+    done: int
 
 
-def write_checkpoint(path: str | Path, fingerprint: str, state: State, histories: list[History], done: int) -> None:
-    header = {
-        "fingerprint": fingerprint,
-        "step": done,
-        "histories": [{"step": each.step, "loss": each.loss, "held_out": each.held_out} for each in histories],
-    }
-    write_atomically(path, pack("checkpoint", header, [np.asarray(leaf) for leaf in jax.tree.leaves(state)]))
+class Checkpoint:
+    """The file of one training; without a path nothing is written."""
 
+    def __init__(self, path: str | Path | None, fingerprint: str):
+        self.path = None if path is None else Path(path)
+        self.step: int | None = None
+        """The step that the file holds; None where there is no file."""
+        self._fingerprint = fingerprint
 
-def resume(path: str | Path, fingerprint: str, state: State, count: int) -> tuple[State, list[History], int]:
-    header, arrays = unpack(path, "checkpoint")
-    if header["fingerprint"] != fingerprint:
-        raise InputError(
-            f"{path} belongs to another run (other couplings, key, steps or settings): "
-            "move it away to start over, or repeat the old settings to resume"
+    def write(self, progress: Progress) -> None:
+        """Replaces what the file holds, in one piece."""
+        if self.path is None:
+            return
+        leaves = [_plain(leaf) for leaf in jax.tree.leaves(progress.state)]
+        seen = [
+            np.asarray([getattr(each, field) for each in progress.histories], dtype)
+            for field, dtype in (("step", np.int64), ("loss", np.float64), ("held_out", np.float64))
+        ]
+        header = {"fingerprint": self._fingerprint, "step": progress.done}
+        write_atomically(self.path, pack("checkpoint", header, [*leaves, *seen]))
+        self.step = progress.done
+
+    def read(self, fresh: Progress, boundaries: range) -> Progress:
+        """What the file holds; `fresh` where there is none.
+
+        Args:
+            fresh: The training before its first step.
+            boundaries: The steps after which it is evaluated, but for the last one.
+        """
+        if self.path is None or not self.path.exists():
+            return fresh
+        header, arrays = unpack(self.path, "checkpoint", remedy=_REMEDY)
+        if header.get("fingerprint") != self._fingerprint:
+            raise InputError(
+                f"{self.path} belongs to another run (other couplings, pairs, loss, key, optimizer or settings, or "
+                f"other versions of the libraries): {_REMEDY}, or repeat the old settings to resume"
+            )
+        leaves, structure = jax.tree.flatten(fresh.state)
+        done, stored, seen = header.get("step"), arrays[: len(leaves)], arrays[len(leaves) :]
+        alike = len(arrays) == len(leaves) + 3 and all(
+            (each.shape, each.dtype) == (wanted.shape, wanted.dtype)
+            for each, wanted in zip(stored, map(_plain, leaves), strict=True)
         )
-    leaves, structure = jax.tree.flatten(state)
-    if len(arrays) != len(leaves) or len(header["histories"]) != count:
-        raise InputError(f"{path} is damaged: it does not hold the state of this run")
-    restored = jax.tree.unflatten(
-        structure, [jnp.asarray(array, leaf.dtype) for array, leaf in zip(arrays, leaves, strict=True)]
-    )
-    return restored, [History(**each) for each in header["histories"]], header["step"]
+        if type(done) is not int or not 0 <= done <= boundaries.stop or not alike:
+            raise InputError(f"{self.path} is damaged: it does not hold the state of this run; {_REMEDY}")
+        restored = [_restored(each, leaf) for each, leaf in zip(stored, leaves, strict=True)]
+        state: State = jax.tree.unflatten(structure, restored)
+        wanted = [step for step in boundaries if step <= done] + [done] * (done == boundaries.stop)
+        count, finite = len(fresh.histories), all(jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(state.params))
+        if any(each.shape != (count, len(wanted)) for each in seen) or (seen[0] != wanted).any() or not finite:
+            raise InputError(f"{self.path} is damaged: its history is not that of {done} steps; {_REMEDY}")
+        self.step = done
+        steps, losses, held_out = (each.tolist() for each in seen)
+        return Progress(state, [History(*each) for each in zip(steps, losses, held_out, strict=True)], done)
+
+
+def _plain(leaf: Any) -> NDArray[Any]:
+    return np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
+
+
+def _restored(stored: NDArray[Any], leaf: Any) -> Any:
+    if _is_key(leaf):
+        return jax.random.wrap_key_data(jnp.asarray(stored), impl=jax.random.key_impl(leaf))
+    return jnp.asarray(stored)
+
+
+def _is_key(leaf: Any) -> bool:
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)

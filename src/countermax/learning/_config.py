@@ -6,22 +6,25 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
+from countermax._core.memory import check_memory
+from countermax._core.quantities import shown
+from countermax._core.reading import read_whole
+from countermax._core.seeds import as_seed
 from countermax.learning._losses import AbstractLoss, Disagreement, MatrixLoss, SquaredDifference
 from countermax.learning._pairs import AbstractPairs, FixedPair, PerturbedPair, RandomPairs
 from countermax.learning._recipe import Recipe
+from countermax.learning._settings import check_setting, check_settings
 
-_KINDS: dict[str, tuple[type, ...]] = {
-    "str": (str,),
-    "int": (int,),
-    "float": (int, float),
-    "bool": (bool,),
-    "list": (list,),
-    "tuple": (list,),
+_LARGEST_FILE = 10**7
+_USES = {  # which keys of a task its pairs and its loss look at; the others would be ignored, so they are refused
+    "fixed": ("p", "q"),
+    "perturbed": ("p", "q", "scale"),
+    "independent": ("num_outcomes", "scale"),
+    "mirrored": ("num_outcomes", "scale"),
 }
 
 
@@ -40,14 +43,24 @@ class Task:
     score: list[Any] | None = None
     matrix: list[Any] | None = None
 
+    def __post_init__(self) -> None:
+        check_settings(self)
+        for key in ("num_outcomes", "scale", "p", "q"):
+            if getattr(self, key) is not None and key not in _USES[self.pairs]:
+                raise InputError(f"`{key}` says nothing where `pairs` is {self.pairs!r}: leave it out")
+        if self.matrix is not None and self.loss != "matrix":
+            raise InputError(f"`matrix` says nothing where `loss` is {self.loss!r}: leave it out")
+
     def make_pairs(self) -> AbstractPairs:
         """The distribution of pairs."""
         if self.pairs in ("fixed", "perturbed"):
             if self.p is None or self.q is None:
                 raise InputError(f"task.pairs = {self.pairs!r} needs task.p and task.q: the logits of the pair")
-            if self.pairs == "fixed":
-                return FixedPair(np.asarray(self.p), np.asarray(self.q))
-            return PerturbedPair(np.asarray(self.p), np.asarray(self.q), 1.0 if self.scale is None else self.scale)
+            p, q = np.asarray(self.p, float), np.asarray(self.q, float)
+            with np.errstate(over="ignore"):  # what is too large for single precision is refused as infinite
+                if self.pairs == "fixed":
+                    return FixedPair(p, q)
+                return PerturbedPair(p, q, 1.0 if self.scale is None else self.scale)
         if self.num_outcomes is None:
             raise InputError(f"task.pairs = {self.pairs!r} needs task.num_outcomes")
         scale = 8.0 if self.scale is None else self.scale
@@ -63,7 +76,14 @@ class Task:
     @property
     def scores(self) -> NDArray[np.float64]:
         """One number or one vector for each outcome; by default its index."""
-        return np.arange(self.size, dtype=float) if self.score is None else np.asarray(self.score, float)
+        if self.score is not None:
+            if len(self.score) != self.size:
+                raise InputError(
+                    f"task.score must have one entry for each of {self.size} outcomes, got {len(self.score)}"
+                )
+            return np.asarray(self.score, float)
+        check_memory(f"{self.size} outcomes", 8 * self.size, "lower task.num_outcomes")
+        return np.arange(self.size, dtype=float)
 
     @property
     def scalar_score(self) -> NDArray[np.float64] | None:
@@ -77,14 +97,12 @@ class Task:
         if self.loss == "matrix":
             if self.matrix is None:
                 raise InputError("task.loss = 'matrix' needs task.matrix")
-            loss: AbstractLoss = MatrixLoss(np.asarray(self.matrix, float))
-        else:
-            loss = SquaredDifference(self.scores)
-        size = len(jax.tree.leaves(loss)[0])
-        if size != self.size:
-            name = "matrix" if self.loss == "matrix" else "score"
-            raise InputError(f"task.{name} must have one entry for each of {self.size} outcomes, got {size}")
-        return loss
+            if len(self.matrix) != self.size:
+                raise InputError(
+                    f"task.matrix must have a row for each of {self.size} outcomes, got {len(self.matrix)}"
+                )
+            return MatrixLoss(np.asarray(self.matrix, float))
+        return SquaredDifference(self.scores)
 
 
 @dataclass(frozen=True)
@@ -92,10 +110,14 @@ class Repeats:
     """How many trainings, and how they are watched."""
 
     seeds: int = field(default=1, metadata={"least": 1})
-    seed: int = field(default=0, metadata={"least": 0})
+    seed: int = field(default=0, metadata={"seed": True})
     evaluate_every: int | None = field(default=None, metadata={"least": 1})
     held_out: int = field(default=256, metadata={"least": 1})
     patience: int | None = field(default=None, metadata={"least": 1})
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        as_seed("seed + seeds - 1", self.seed + self.seeds - 1)
 
 
 @dataclass(frozen=True)
@@ -109,16 +131,18 @@ class Config:
 
 def read_config(path: str | Path) -> Config:
     """Reads and checks a file; every error names the key."""
+    raw = read_whole(path, most=_LARGEST_FILE)
     try:
-        content = tomllib.loads(Path(path).read_text())
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is not valid TOML: {error}") from error
+        content = tomllib.loads(raw.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} must be encoded as UTF-8, but byte {error.start + 1} is not; save it so") from error
+    except (ValueError, RecursionError) as error:  # tomllib says of some numbers and of deep nesting what Python says
+        reason = " ".join(str(error).split())
+        raise InputError(f"{path} is not valid TOML: {reason}") from error
     sections = {"task": Task, "recipe": Recipe, "repeats": Repeats}
     for name, value in content.items():
         if name not in sections:
-            raise InputError(f"unknown section {name!r} in {path}; known are {', '.join(sections)}")
+            raise InputError(f"unknown section {shown(name)} in {path}; known are {', '.join(sections)}")
         if not isinstance(value, dict):
             raise InputError(f"{name} must be a section, written [{name}]")
     made = {name: _section(name, section, content.get(name, {})) for name, section in sections.items()}
@@ -130,10 +154,9 @@ def _section(name: str, section: type[Any], values: Mapping[str, Any]) -> Any:
     checked = {}
     for key, value in values.items():
         if key not in known:
-            raise InputError(f"unknown key {name}.{key}; known are {', '.join(known)}")
-        kind = _kind(known[key].type)
-        _check(f"{name}.{key}", kind, value, known[key].metadata)
-        checked[key] = tuple(value) if kind.startswith("tuple") else value
+            raise InputError(f"unknown key {name}.{shown(key)[1:-1]}; known are {', '.join(known)}")
+        check_setting(f"{name}.{key}", known[key], value)
+        checked[key] = tuple(value) if key == "hidden" else value
     for key, each in known.items():
         if each.default is MISSING and each.default_factory is MISSING and key not in values:
             raise InputError(f"{name}.{key} is missing; it must be one of {', '.join(each.metadata['choices'])}")
@@ -141,25 +164,3 @@ def _section(name: str, section: type[Any], values: Mapping[str, Any]) -> Any:
         return section(**checked)
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
-
-
-def _kind(annotation: Any) -> str:
-    return annotation.__name__ if annotation in (str, int, float, bool) else str(annotation)
-
-
-def _check(name: str, kind: str, value: Any, limits: Mapping[str, Any]) -> None:
-    wanted = next(types for start, types in _KINDS.items() if kind.startswith(start))
-    if (isinstance(value, bool) and bool not in wanted) or not isinstance(value, wanted):
-        shown = kind.replace(" | None", "").replace("tuple[int, ...]", "a list of whole numbers")
-        raise InputError(f"{name} must be {shown}, got {value!r}")
-    if "choices" in limits and value not in limits["choices"]:
-        raise InputError(f"{name} must be one of {', '.join(limits['choices'])}, got {value!r}")
-    if "least" in limits and not value >= limits["least"]:
-        raise InputError(f"{name} must be at least {limits['least']}, got {value}")
-    if "above" in limits and not value > limits["above"]:
-        raise InputError(f"{name} must be above {limits['above']}, got {value}")
-    numbers: list[Any] = value if isinstance(value, list) else []
-    if kind.startswith("list[float]") and not all(isinstance(each, int | float) for each in numbers):
-        raise InputError(f"{name} must be a list of numbers, got {value!r}")
-    if kind.startswith("tuple[int") and not all(isinstance(each, int) and each > 0 for each in numbers):
-        raise InputError(f"{name} must be a list of positive whole numbers, got {value!r}")

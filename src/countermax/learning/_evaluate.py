@@ -12,17 +12,21 @@ from countermax import plotting
 from countermax._core.console import Listing, add_line, listing
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
+from countermax._core.quantities import as_count
 from countermax._core.results import AbstractResult, plain
 from countermax._core.sheet import Sheet
 from countermax.couplings import AbstractCoupling, as_couplings
 from countermax.intervals import ratio_error, standard_error
 from countermax.learning._losses import Loss, expected_losses
 from countermax.learning._optima import least_losses
-from countermax.learning._pairs import Pairs, draw_pairs
+from countermax.learning._pairs import Pairs, draw_pairs, num_outcomes_of
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
+
+OPTIMUM = "optimum"
+"""What the row of the optimum is called, and no coupling."""
 
 _COLUMNS = ("loss", "standard_error", "above_optimum", "above_optimum_error", "difference", "difference_error")
 
@@ -50,7 +54,7 @@ class Evaluation(AbstractResult):
         """
         best = self.optimum.mean()
         rows: dict[str, dict[str, float | None]] = {}
-        for name, losses in {**self.losses, "optimum": self.optimum}.items():
+        for name, losses in {**self.losses, OPTIMUM: self.optimum}.items():
             above = losses.mean() / best - 1 if best > 0 else None
             difference = losses - self.losses[self.reference]
             values = (
@@ -121,13 +125,23 @@ def evaluate(
         num_pairs: Number of pairs; fewer if there are not so many different ones.
         reference: The coupling that differences are taken from; by default the first.
     """
-    log_p, log_q = draw_pairs(pairs, num_pairs, key=key)
-    asked = as_couplings(couplings, log_p.shape[1])
+    num_pairs = as_count("`num_pairs`", num_pairs)
+    asked = as_couplings(couplings, num_outcomes_of(pairs), reserved=(OPTIMUM,))
+    if OPTIMUM in asked:
+        raise InputError(f"no coupling can be called {OPTIMUM!r}: that is the row of the optimum; choose another name")
     reference = next(iter(asked)) if reference is None else reference
     if reference not in asked:
         raise InputError(f"`reference` must be one of {', '.join(asked)}, got {reference!r}")
+    log_p, log_q = draw_pairs(pairs, num_pairs, key=key)
     losses = {name: np.asarray(expected_losses(each, loss, log_p, log_q), np.float64) for name, each in asked.items()}
-    return Evaluation(losses, least_losses(loss, log_p, log_q), reference, _name(loss), _name(pairs))
+    optimum = least_losses(loss, log_p, log_q)
+    for name, values in {**losses, OPTIMUM: optimum}.items():
+        if not np.isfinite(values).all():
+            first = int(np.flatnonzero(~np.isfinite(values))[0])
+            raise InputError(
+                f"the loss of {name!r} is not finite on pair {first}: the loss or the logits are too large"
+            )
+    return Evaluation(losses, optimum, reference, _name(loss), _name(pairs))
 
 
 def _name(given: Loss | Pairs) -> str:

@@ -1,7 +1,7 @@
 """Learning: `fit` one coupling, or `fit_many` of one shape at once.
 
-The loop runs inside `lax.scan`, a stretch between two evaluations at a time, so that progress, checkpoints and Ctrl-C
-cost nothing in between. All members of `fit_many` share each compiled stretch under `vmap`; `fit` is one member.
+The loop runs in compiled code, about half a second at a time, so that progress, checkpoints and Ctrl-C cost next to
+nothing. All members of `fit_many` share each compiled stretch under `vmap`; `fit` is one member.
 """
 
 import functools
@@ -16,16 +16,19 @@ import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from countermax._core.errors import InputError
-from countermax._core.progress import ProgressBar
-from countermax.learning._checkpoint import State, fingerprint_of, resume, write_checkpoint
-from countermax.learning._history import Coupling, Fit, History, TrainingError
-from countermax.learning._loop import Loop, held_out_losses, independent_loss, member_of, run_steps, stack
-from countermax.learning._losses import Loss
+from countermax._core.quantities import as_amount, as_count
+from countermax.learning._checkpoint import Checkpoint, Progress, State
+from countermax.learning._history import Coupling, Fit, History
+from countermax.learning._loop import Loop, held_out_losses, independent_loss, run_steps, stack
+from countermax.learning._losses import Loss, checked_size
 from countermax.learning._objectives import AbstractObjective, Exact, as_objective
 from countermax.learning._optima import least_losses
-from countermax.learning._pairs import FixedPair, Pairs, draw_pairs
+from countermax.learning._pairs import FixedPair, Pairs, draw_pairs, num_outcomes_of
+from countermax.learning._program import Program
+from countermax.learning._training import Training, train
 
 _MOST_SOLVED = 1024 * 100  # held-out pairs times outcomes for which the optimum is worth solving for
+_MOST_CELLS = 5 * 10**7  # and cells of all their loss matrices
 
 
 def fit(
@@ -65,11 +68,13 @@ def fit(
         patience: Evaluations without a better held-out loss after which to stop.
         progress: Whether to show a progress bar; by default if the output is a terminal. Or a function to call instead
             after each evaluation, with the number of steps done and of all steps.
-        checkpoint: A file to write after each evaluation, and to resume from where it exists.
+        checkpoint: A file to write after each evaluation and when interrupted, and to resume from where it exists.
         label: What the progress bar says.
 
     Raises:
         TrainingError: A loss or gradient was not finite; it names the step and holds the last good state.
+        TrainingInterrupted: Ctrl-C (a `KeyboardInterrupt`); the checkpoint holds the step, the exception what had been
+            learned by then.
     """
     (only,) = fit_many(
         [coupling],
@@ -129,18 +134,22 @@ def fit_many(
         patience: Evaluations without a better held-out loss, averaged over members, after which to stop.
         progress: Whether to show a progress bar; by default if the output is a terminal. Or a function to call instead
             after each evaluation, with the number of steps done and of all steps.
-        checkpoint: A file to write after each evaluation, and to resume from where it exists.
+        checkpoint: A file to write after each evaluation and when interrupted, and to resume from where it exists.
         label: What the progress bar says.
 
     Raises:
         TrainingError: A loss or gradient was not finite; it names the step and holds the last good states.
+        TrainingInterrupted: Ctrl-C (a `KeyboardInterrupt`); the checkpoint holds the step, the exception what had been
+            learned by then.
     """
     if not couplings:
         raise InputError("`couplings` must not be empty")
-    if steps < 1 or batch_size < 1 or num_held_out < 1:
-        raise InputError(
-            f"`steps`, `batch_size` and `num_held_out` must be at least 1, got {steps}, {batch_size}, {num_held_out}"
-        )
+    steps, batch_size = as_count("`steps`", steps), as_count("`batch_size`", batch_size)
+    num_held_out = as_count("`num_held_out`", num_held_out)
+    stretch = -(-steps // 20) if evaluate_every is None else as_count("`evaluate_every`", evaluate_every)
+    patience = None if patience is None else as_count("`patience`", patience)
+    learning_rate = as_amount("`learning_rate`", learning_rate, above=0.0)
+    clip = None if clip is None else as_amount("`clip`", clip, above=0.0)
     key_steps, key_held_out, key_scale = jax.random.split(key, 3)
     count = len(couplings)
     params, rest = eqx.partition(stack("couplings", couplings), eqx.is_inexact_array)
@@ -160,66 +169,37 @@ def fit_many(
         batch_size = 1  # more of the same pair would change nothing where nothing is sampled
     plan = Loop(rest, all_pairs, all_losses, pairs_axis, losses_axis, objective, optimizer, batch_size)
 
-    held_out = [draw_pairs(each, num_held_out, key=key_held_out) for each in each_pairs]
+    size = num_outcomes_of(each_pairs[0])
     for each in couplings:
-        each.check_size(held_out[0][0].shape[1])
-    held_p, held_q = (jnp.stack([data[side] for data in held_out]) for side in (0, 1))
-    scale = jnp.stack(
-        [
-            independent_loss(one, *draw_pairs(each, 64, key=key_scale))
-            for one, each in zip(each_loss, each_pairs, strict=True)
-        ]
+        each.check_size(size)
+    keys, start, unit = jax.random.split(key_steps, count), jnp.asarray(0), jnp.ones(count)
+    state = State(params, jax.vmap(optimizer.init)(params), jnp.full(count, -1, jnp.int32), jnp.zeros(count))
+    program = Program(run_steps, plan, state, keys, unit, start, start)
+    program.check_memory(
+        f"training {count} at once with {batch_size} pairs of {size} outcomes for each step",
+        "lower `batch_size`, or make the couplings smaller or fewer",
+        alive=10,
     )
-
+    held_out = [draw_pairs(each, num_held_out, key=key_held_out) for each in each_pairs]
+    held_p, held_q = (jnp.stack([data[side] for data in held_out]) for side in (0, 1))
+    Program(held_out_losses, plan, params, held_p, held_q).check_memory(
+        f"evaluating {count} at once on {held_p.shape[1]} pairs of {size} outcomes", "lower `num_held_out`"
+    )
+    for one, data in zip(each_loss, held_out, strict=True):
+        checked_size(one, *data)
+    drawn = [draw_pairs(each, 64, key=key_scale) for each in each_pairs]
+    Program(independent_loss, each_loss[0], *drawn[0]).check_memory(
+        f"the loss of {len(drawn[0][0])} pairs of {size} outcomes", "group the outcomes"
+    )
+    scale = jnp.stack([independent_loss(one, *data) for one, data in zip(each_loss, drawn, strict=True)])
     optima = [_optimum(each, *data) for each, data in zip(each_loss, held_out, strict=True)]
 
-    state = State(params, jax.vmap(optimizer.init)(params), jnp.full(count, -1))
-    histories = [History() for _ in couplings]
-    stretch = evaluate_every or max(1, -(-steps // 20))
-    settings = (steps, stretch, batch_size, plan.objective, learning_rate, clip, num_held_out)
-    fingerprint = fingerprint_of(state, key, rest, each_pairs, each_loss, *settings)
-    done = 0
-    if checkpoint is not None and Path(checkpoint).exists():
-        state, histories, done = resume(checkpoint, fingerprint, state, count)
-
-    ended = "finished"
-    keys = jax.random.split(key_steps, count)
-    report = progress if callable(progress) else None
-    shown = False if callable(progress) else progress
-    with ProgressBar(label, steps, shown, unit="steps", done=done) as bar:
-        try:
-            while done < steps:
-                length = min(stretch, steps - done)
-                state, means = run_steps(plan, state, keys, scale, jnp.asarray(done), length)
-                exact = held_out_losses(plan, state.params, held_p, held_q)
-                done += length
-                for member, history in enumerate(histories):
-                    history.step.append(done)
-                    history.loss.append(float(means[member]))
-                    history.held_out.append(float(exact[member]))
-                bar.update(done, note=_note(histories, optima))
-                if report is not None:
-                    report(done, steps)
-                if checkpoint is not None:
-                    write_checkpoint(checkpoint, fingerprint, state, histories, done)
-                if bool((state.bad_step >= 0).any()):
-                    ended = "non-finite"
-                    break
-                if patience is not None and _stalled(histories, patience):
-                    ended = "patience"
-                    break
-        except KeyboardInterrupt:
-            ended = "interrupted"
-    fits = [Fit(member_of(state.params, rest, index), histories[index], ended, optima[index]) for index in range(count)]
-    if ended == "non-finite":
-        member = int((state.bad_step >= 0).argmax())
-        raise TrainingError(
-            f"the loss or its gradient became non-finite at step {int(state.bad_step[member])}"
-            + (f" of member {member}" if count > 1 else "")
-            + "; lower the learning rate or check the loss. The last good state is in this error's `fits`.",
-            fits,
-        )
-    return fits
+    numbers = [np.asarray(each).tolist() for each in (jax.random.key_data(key), scale)]
+    fingerprint = program.fingerprint(numbers, steps, stretch, num_held_out)
+    kept = Checkpoint(checkpoint, fingerprint)
+    made = kept.read(Progress(state, [History() for _ in couplings], 0), range(stretch, steps, stretch))
+    training = Training(plan, keys, scale, held_p, held_q, optima, steps, stretch, patience, kept)
+    return train(training, made, progress=progress, label=label)
 
 
 @functools.lru_cache
@@ -230,22 +210,13 @@ def _adam(learning_rate: float, steps: int, clip: float | None) -> optax.Gradien
 
 
 def _optimum(loss: Loss, log_p: Float[Array, "n k"], log_q: Float[Array, "n k"]) -> float | None:
-    if log_p.size > _MOST_SOLVED or not bool(jnp.isfinite(jax.vmap(loss)(log_p, log_q)).all()):
+    if (
+        log_p.size > _MOST_SOLVED
+        or log_p.size * log_p.shape[1] > _MOST_CELLS
+        or not bool(jnp.isfinite(jax.vmap(loss)(log_p, log_q)).all())
+    ):
         return None
     try:
         return float(least_losses(loss, log_p, log_q).mean())
     except ImportError:
         return None
-
-
-def _note(histories: Sequence[History], optima: Sequence[float | None]) -> str:
-    """The newest entry of every history, averaged over members."""
-    held_out = float(np.mean([history.held_out[-1] for history in histories]))
-    known = [optimum for optimum in optima if optimum is not None]
-    above = f", {held_out / np.mean(known) - 1:.2%} above the optimum" if known and np.mean(known) > 0 else ""
-    return f"loss {held_out:.4g}{above}"
-
-
-def _stalled(histories: list[History], patience: int) -> bool:
-    means = np.mean([history.held_out for history in histories], axis=0)
-    return len(means) > patience and bool(means[-patience:].min() >= means[:-patience].min())

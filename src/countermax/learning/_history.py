@@ -35,7 +35,7 @@ class Fit(AbstractResult, Generic[Coupling]):
     coupling: Coupling
     history: History
     ended: str
-    """`finished`, `patience` (no more progress), `interrupted` (Ctrl-C) or `non-finite` (see `TrainingError`)."""
+    """`finished` or `patience` (no more progress); in an error's `fits`, `interrupted` or `non-finite`."""
     optimum: float | None
     """The least loss that any coupling has on the held-out pairs, where it is known."""
 
@@ -71,6 +71,14 @@ class Fit(AbstractResult, Generic[Coupling]):
 
 class TrainingError(RuntimeError):
     """Training had to stop; `fits` holds the last good state of every member."""
+
+    def __init__(self, message: str, fits: list[Fit[Any]]):
+        super().__init__(message)
+        self.fits = fits
+
+
+class TrainingInterrupted(KeyboardInterrupt):
+    """Somebody stopped a training (Ctrl-C); `fits` holds what had been learned by then, which is not the result."""
 
     def __init__(self, message: str, fits: list[Fit[Any]]):
         super().__init__(message)

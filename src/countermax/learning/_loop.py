@@ -32,26 +32,28 @@ class Loop(NamedTuple):
 
 @eqx.filter_jit
 def run_steps(
-    plan: Loop, state: State, keys: Array, scale: Float[Array, " members"], start: Int[Array, ""], length: int
-) -> tuple[State, Float[Array, " members"]]:
-    """A stretch of steps for all members.
+    plan: Loop,
+    state: State,
+    keys: Array,
+    scale: Float[Array, " members"],
+    start: Int[Array, ""],
+    stop: Int[Array, ""],
+) -> State:
+    """The steps from `start` to before `stop`, for all members.
 
-    The key of a step depends on its number alone, so that resuming changes nothing.
+    One program for any number of steps, and the key of a step depends on its number alone: however a training is
+    divided into calls, its numbers are the same to the last bit.
     """
 
-    def step(state: State, number: Int[Array, ""]) -> tuple[State, Float[Array, " members"]]:
-        def member(
-            state: State, rest: PyTree, key: PRNGKeyArray, scale: Array, pairs: Any, loss: Any
-        ) -> tuple[State, Array]:
+    def step(number: Int[Array, ""], state: State) -> State:
+        def member(state: State, rest: PyTree, key: PRNGKeyArray, scale: Array, pairs: Any, loss: Any) -> State:
             key = jax.random.fold_in(key, number)
             return _step(plan, state, rest, key, number, scale, pairs, loss)
 
         axes = (0, _axis(plan.rest, 0), 0, 0, _axis(plan.pairs, plan.pairs_axis), _axis(plan.losses, plan.losses_axis))
-        new, values = eqx.filter_vmap(member, in_axes=axes)(state, plan.rest, keys, scale, plan.pairs, plan.losses)
-        return new, values
+        return eqx.filter_vmap(member, in_axes=axes)(state, plan.rest, keys, scale, plan.pairs, plan.losses)
 
-    state, values = jax.lax.scan(step, state, start + jnp.arange(length))
-    return state, values.mean(axis=0)
+    return jax.lax.fori_loop(start, stop, step, state)
 
 
 def _step(
@@ -63,8 +65,8 @@ def _step(
     scale: Float[Array, ""],
     pairs: Pairs,
     loss: Loss,
-) -> tuple[State, Float[Array, ""]]:
-    params, optimizer, bad_step = state
+) -> State:
+    params, optimizer, bad_step, total = state
     key_pairs, key_objective = jax.random.split(key)
     p, q = jax.vmap(pairs)(jax.random.split(key_pairs, plan.batch_size))
     log_p, log_q = jax.nn.log_softmax(p, axis=1), jax.nn.log_softmax(q, axis=1)
@@ -84,7 +86,7 @@ def _step(
     good = finite & (bad_step < 0)  # once a member has failed it keeps its last good state
     kept = jax.tree.map(lambda new, old: jnp.where(good, new, old), (new_params, new_optimizer), (params, optimizer))
     first_bad = jnp.where((bad_step < 0) & ~finite, number, bad_step).astype(bad_step.dtype)
-    return State(kept[0], kept[1], first_bad), value * scale
+    return State(kept[0], kept[1], first_bad, total + value * scale)
 
 
 @eqx.filter_jit

@@ -13,9 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Int
 
+from countermax._core.checks import is_traced
 from countermax._core.errors import InputError
 from countermax._core.types import LogProbs, OutcomeLike
 from countermax.couplings import AbstractCoupling
+from countermax.learning._program import Program
 
 Loss = Callable[[LogProbs, LogProbs], Float[Array, "k k"]]
 
@@ -71,7 +73,8 @@ class MatrixLoss(AbstractLoss):
 
     def __init__(self, matrix: ArrayLike):
         """Sets the matrix."""
-        self.matrix = jnp.asarray(matrix, float)
+        with np.errstate(over="ignore"):
+            self.matrix = jnp.asarray(matrix, float)
         if self.matrix.ndim != 2 or self.matrix.shape[0] != self.matrix.shape[1]:
             raise InputError(f"`matrix` must be square, got shape {self.matrix.shape}")
         if not bool(jnp.isfinite(self.matrix).all()):
@@ -104,13 +107,22 @@ class GivenOutcome(AbstractLoss):
         self.loss = loss
         self.outcome = None if outcome is None else jnp.asarray(outcome)
 
+    def __check_init__(self) -> None:
+        outcome = self.outcome
+        if outcome is not None and (outcome.ndim != 0 or not jnp.issubdtype(outcome.dtype, jnp.integer)):
+            raise InputError(
+                f"`outcome` must be one outcome's index, got shape {outcome.shape} and dtype {outcome.dtype}"
+            )
+
     def __call__(self, log_p: LogProbs, log_q: LogProbs) -> Float[Array, "k k"]:
         """The matrix for one pair."""
-        possible = log_p > -jnp.inf
-        if self.outcome is None:
+        possible, seen = log_p > -jnp.inf, self.outcome
+        if seen is not None and not is_traced(seen) and not 0 <= int(seen) < log_p.size:
+            raise InputError(f"`outcome` must lie in 0..{log_p.size - 1}, got {seen}")
+        if seen is None:
             wanted = possible / possible.sum()
         else:
-            wanted = jnp.where(jnp.arange(log_p.size) == self.outcome, possible, 0).astype(log_p.dtype)
+            wanted = jnp.where(jnp.arange(log_p.size) == seen, possible, 0).astype(log_p.dtype)
         weights = jnp.where(possible, wanted * jnp.exp(-jnp.where(possible, log_p, 0)), 0)
         return weights[:, None] * self.loss(log_p, log_q)
 
@@ -127,6 +139,10 @@ def expected_losses(
         log_q: Normalised log-probabilities of the other worlds.
     """
     coupling.check_size(checked_size(loss, log_p, log_q))
+    if not is_traced(log_p):
+        Program(_compiled_losses, coupling, loss, log_p, log_q).check_memory(
+            f"the loss of {len(log_p)} pairs of {log_p.shape[1]} outcomes", "ask for fewer pairs or group the outcomes"
+        )
     return _compiled_losses(coupling, loss, log_p, log_q)
 
 
@@ -154,7 +170,8 @@ def _compiled_losses(
 
 
 def _as_vectors(name: str, score: ArrayLike) -> Float[Array, "k d"]:
-    array = jnp.asarray(score, float)
+    with np.errstate(over="ignore"):  # what is too large for single precision is refused as infinite
+        array = jnp.asarray(score, float)
     if array.ndim not in (1, 2) or array.size == 0:
         raise InputError(f"`{name}` must be one number or one vector for each outcome, got shape {array.shape}")
     if not bool(jnp.isfinite(array).all()):

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from countermax._core.errors import InputError
+from countermax._core.quantities import as_amount, as_count
 from countermax._core.types import LogProbs, Scalar
 from countermax.couplings import AbstractArgmaxSampler, AbstractCoupling, AbstractSampler
 
@@ -54,8 +55,8 @@ class Relaxed(AbstractObjective):
     num_samples: int = eqx.field(static=True, default=16)
 
     def __check_init__(self) -> None:
-        if not self.temperature > 0 or self.num_samples < 1:
-            raise InputError("`temperature` must be positive and `num_samples` at least 1")
+        as_amount("`temperature`", self.temperature, above=0.0)
+        as_count("`num_samples`", self.num_samples)
 
     def __call__(
         self,
@@ -86,8 +87,7 @@ class Reinforce(AbstractObjective):
     num_samples: int = eqx.field(static=True, default=16)
 
     def __check_init__(self) -> None:
-        if self.num_samples < 2:
-            raise InputError(f"`num_samples` must be at least 2, so that there is a baseline, got {self.num_samples}")
+        as_count("`num_samples`", self.num_samples, least=2)  # with one there would be no baseline
 
     def __call__(
         self,

@@ -10,6 +10,7 @@ from jaxtyping import Array, ArrayLike, Float
 from numpy.typing import NDArray
 
 from countermax import comonotone
+from countermax._core.memory import check_memory
 from countermax._core.transport import transport_plan
 from countermax.learning._losses import Disagreement, Loss, SquaredDifference, checked_size
 
@@ -23,6 +24,8 @@ def least_losses(loss: Loss, log_p: Float[Array, "n k"], log_q: Float[Array, "n 
         with jax.enable_x64(True):
             doubles = [np.asarray(each, np.float64) for each in (loss.score, loss.counterfactual_score, log_p, log_q)]
             return np.asarray(_sorted_losses(doubles[0][:, 0], doubles[1][:, 0], *doubles[2:]))
+    count, size = log_p.shape
+    check_memory(f"the loss matrices of {count} pairs of {size} outcomes", 24 * count * size**2, "ask for fewer pairs")
     matrices = np.asarray(jax.vmap(loss)(log_p, log_q), np.float64)
     probs_p, probs_q = (np.exp(np.asarray(each, np.float64)) for each in (log_p, log_q))
 

@@ -16,9 +16,13 @@ from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 
 from countermax._core.checks import as_floats, as_log_prob_pair
 from countermax._core.errors import InputError
+from countermax._core.memory import check_memory
+from countermax._core.quantities import as_amount, as_count
 from countermax._core.types import Logits
 
 Pairs = Callable[[PRNGKeyArray], tuple[Float[Array, " k"], Float[Array, " k"]]]
+
+_BYTES = 32  # for each outcome of each pair while it is drawn: both worlds, random bits, logits and log-probabilities
 
 
 class AbstractPairs(eqx.Module):
@@ -64,9 +68,7 @@ class PerturbedPair(AbstractPairs):
 
     def __init__(self, p: Logits, q: Logits, scale: float):
         self.p, self.q = as_log_prob_pair(p, q)
-        if not scale >= 0:
-            raise InputError(f"`scale` must not be negative, got {scale}")
-        self.scale = jnp.asarray(scale, self.p.dtype)
+        self.scale = jnp.asarray(as_amount("`scale`", scale, least=0.0), self.p.dtype)
 
     def __call__(self, key: PRNGKeyArray) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
         """Draws the noise; impossible outcomes stay impossible."""
@@ -88,9 +90,8 @@ class RandomPairs(AbstractPairs):
     mirrored: bool = eqx.field(static=True)
 
     def __init__(self, num_outcomes: int, *, scale: float = 8.0, mirrored: bool = False):
-        if num_outcomes < 1:
-            raise InputError(f"`num_outcomes` must be at least 1, got {num_outcomes}")
-        self.num_outcomes, self.scale, self.mirrored = num_outcomes, float(scale), mirrored
+        self.num_outcomes, self.mirrored = as_count("`num_outcomes`", num_outcomes), mirrored
+        self.scale = as_amount("`scale`", scale)
 
     def __call__(self, key: PRNGKeyArray) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
         """Draws one pair."""
@@ -148,11 +149,22 @@ class ObservedPairs(AbstractPairs):
         return len(self.p)
 
 
+def num_outcomes_of(pairs: Pairs) -> int:
+    """How many outcomes both worlds of every pair have; nothing is drawn."""
+    p, q = jax.eval_shape(pairs, jax.random.key(0))
+    if p.ndim != 1 or p.shape != q.shape:
+        raise InputError(f"`pairs` must give two vectors of logits of one length, got shapes {p.shape} and {q.shape}")
+    return p.shape[0]
+
+
 def draw_pairs(pairs: Pairs, count: int, *, key: PRNGKeyArray) -> tuple[Float[Array, "n k"], Float[Array, "n k"]]:
     """Normalised log-probabilities of `count` pairs, fewer if there are not so many different ones."""
+    count = as_count("`count`", count)
     if isinstance(pairs, AbstractPairs) and pairs.num_distinct == 1:
         count = 1
     elif isinstance(pairs, ObservedPairs) and pairs.num_distinct <= count and bool(jnp.ptp(pairs.log_weights) == 0):
         return jax.nn.log_softmax(pairs.p, axis=1), jax.nn.log_softmax(pairs.q, axis=1)
+    size = num_outcomes_of(pairs)
+    check_memory(f"drawing {count} pairs of {size} outcomes", _BYTES * count * size, "ask for fewer pairs")
     p, q = jax.vmap(pairs)(jax.random.split(key, count))
     return jax.nn.log_softmax(p, axis=1), jax.nn.log_softmax(q, axis=1)

@@ -8,9 +8,11 @@ from typing import Any
 import jax
 import numpy as np
 import optax
+from jaxtyping import PRNGKeyArray
 from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
+from countermax._core.seeds import as_seed
 from countermax.couplings import AbstractCoupling, Gadget1, Gadget2
 from countermax.couplings.parts import (
     ACTIVATIONS,
@@ -23,6 +25,7 @@ from countermax.couplings.parts import (
 from countermax.learning._objectives import OBJECTIVES, AbstractObjective, Relaxed, as_objective
 from countermax.learning._pairs import Pairs
 from countermax.learning._references import barycenter
+from countermax.learning._settings import check_settings
 
 GADGETS = ("gadget-1", "gadget-2")
 STARTS = {
@@ -66,6 +69,8 @@ class Recipe:
     """Trainings where there is one fixed pair; the one with the least exact loss is kept."""
 
     def __post_init__(self) -> None:
+        check_settings(self)
+        object.__setattr__(self, "hidden", tuple(self.hidden))
         if self.start not in STARTS[self.gadget]:
             raise InputError(
                 f"`start` must be one of {', '.join(STARTS[self.gadget])} for {self.gadget}, got {self.start!r}"
@@ -88,7 +93,8 @@ class Recipe:
             pairs: Distribution of pairs; likewise.
             seed: Seed of the parameters.
         """
-        key, size = jax.random.key(1000 + seed), len(score)
+        seed = as_seed("seed", seed)
+        key, size = _key(1000 + seed), len(score)
         silent = self.start not in ("random", "scattered")
         if self.gadget == "gadget-1":
             if self.as_published:
@@ -129,7 +135,7 @@ class Recipe:
 
     def _start(self, score: NDArray[np.float64], pairs: Pairs, seed: int) -> AbstractPart | None:
         if self.start == "scattered":
-            return Constant(self.num_latents, len(score), key=jax.random.key(2000 + seed), scale=_SCATTER)
+            return Constant(self.num_latents, len(score), key=_key(2000 + seed), scale=_SCATTER)
         if self.start == "inverse-cdf":
             return BinnedInverseCDF(self.num_latents, np.arange(len(score), dtype=float))
         if self.start == "inverse-cdf-by-score":
@@ -140,3 +146,8 @@ class Recipe:
             points = barycenter(score, self.num_latents, pairs, key=jax.random.key(2))
             return ReferenceTransport(points.astype(np.float32), score.astype(np.float32))
         return None
+
+
+def _key(number: int) -> PRNGKeyArray:
+    """The key of a number, which may exceed what a seed can be."""
+    return jax.random.key(number % 2**32)

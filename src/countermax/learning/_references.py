@@ -7,8 +7,10 @@ from jaxtyping import ArrayLike, PRNGKeyArray
 from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
+from countermax._core.memory import check_memory
+from countermax._core.quantities import as_count
 from countermax._core.transport import transport_plan
-from countermax.learning._pairs import Pairs, draw_pairs
+from countermax.learning._pairs import Pairs, draw_pairs, num_outcomes_of
 
 _NUM_PARTNERS = 10
 
@@ -78,8 +80,19 @@ def _lloyd(
 ) -> tuple[NDArray[np.float64], float, NDArray[np.float64]]:
     """Points, mean squared distance to them, and the worlds."""
     vectors = np.asarray(scores, np.float64)
-    if vectors.ndim != 2:
-        raise InputError(f"`scores` must be one vector for each outcome, got shape {vectors.shape}")
+    if vectors.ndim != 2 or vectors.size == 0 or not np.isfinite(vectors).all():
+        raise InputError(f"`scores` must be one finite vector for each outcome, got shape {vectors.shape}")
+    num_points, num_rounds = as_count("`num_points`", num_points), as_count("`num_rounds`", num_rounds)
+    num_worlds = as_count("`num_worlds`", num_worlds, least=2)
+    check_memory(
+        f"transport between {num_points} points and {len(vectors)} outcomes in {num_worlds} worlds",
+        8 * num_points * len(vectors) * (num_worlds + vectors.shape[1]),
+        "lower the number of points or of worlds",
+    )
+    if num_outcomes_of(pairs) != len(vectors):
+        raise InputError(
+            f"`scores` must have one vector for each of {num_outcomes_of(pairs)} outcomes, got {len(vectors)}"
+        )
     worlds = np.exp(np.asarray(draw_pairs(pairs, num_worlds, key=key)[0], np.float64))
     worlds /= worlds.sum(axis=1, keepdims=True)
     rng = np.random.default_rng(0)

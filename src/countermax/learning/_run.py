@@ -9,14 +9,20 @@ from typing import Any
 import jax
 
 from countermax import plotting
+from countermax._core.errors import InputError
 from countermax._core.files import writable_folder, write_atomically
+from countermax._core.memory import check_memory
+from countermax._core.reading import read_whole
+from countermax._core.results import plain
+from countermax._core.signals import deferred_signals
 from countermax._version import __version__
 from countermax.couplings import AbstractCoupling, as_couplings, named_couplings, save
 from countermax.learning._config import Config
-from countermax.learning._evaluate import Evaluation, evaluate
+from countermax.learning._evaluate import OPTIMUM, Evaluation, evaluate
 from countermax.learning._fit import fit_many
 from countermax.learning._history import Fit
 
+_RECORD = "run.json"
 _EVALUATION_KEY = 99  # added to the run's seed, so that no training pair is evaluated on
 
 
@@ -30,13 +36,31 @@ class Run:
 
 
 def train_run(config: Config, out: str | Path, *, progress: bool | None = None) -> Run:
-    """Trains one coupling for each seed, at once, and writes everything; a second call resumes."""
-    folder = writable_folder(out)
-    repeats, recipe = config.repeats, config.recipe
+    """Trains one coupling for each seed, at once, and writes everything; a second call resumes.
+
+    Nothing but the checkpoint is written before everything is known, and `run.json` is written last: an interrupted run
+    leaves nothing that looks finished.
+
+    Args:
+        config: What to train, on what and how.
+        out: The folder.
+        progress: Whether to show a progress bar; by default if the output is a terminal.
+
+    Raises:
+        TrainingInterrupted: Ctrl-C while training; the folder holds a checkpoint.
+        TrainingError: A loss or gradient was not finite.
+    """
+    repeats, recipe, scores = config.repeats, config.recipe, config.task.scores
     pairs, loss = config.task.make_pairs(), config.task.make_loss()
     seeds = range(repeats.seed, repeats.seed + repeats.seeds)
+    first = recipe.build(scores, pairs, seeds[0])
+    numbers = sum(leaf.size for leaf in jax.tree.leaves(first))
+    check_memory(f"{repeats.seeds} trainings at once", 24 * numbers * repeats.seeds, "lower repeats.seeds")
+    settings = plain(asdict(config))
+    folder = writable_folder(out)
+    _check_other_run(folder / _RECORD, settings)
     fits = fit_many(
-        [recipe.build(config.task.scores, pairs, seed) for seed in seeds],
+        [first, *(recipe.build(scores, pairs, seed) for seed in seeds[1:])],
         pairs,
         loss,
         key=jax.random.key(repeats.seed),
@@ -47,24 +71,39 @@ def train_run(config: Config, out: str | Path, *, progress: bool | None = None) 
         progress=progress,
         **recipe.fit_options(),
     )
-    named = {f"seed {seed}": each for seed, each in zip(seeds, fits, strict=True)}
-    written = [save(each.coupling, folder / f"coupling-{seed}.npz") for seed, each in zip(seeds, fits, strict=True)]
-    evaluation = evaluate_run(config, {name: each.coupling for name, each in named.items()})
-    record = {
-        "version": __version__,
-        "config": asdict(config),
-        "fits": {name: each.to_dict() for name, each in named.items()},
-        "evaluation": evaluation.to_dict(),
-    }
-    curves = plotting.draw_curves(
-        {name: (each.history.step, each.history.held_out) for name, each in named.items()},
-        fits[0].optimum,
-        "Held-out loss during training",
-    )
-    written.append(write_atomically(folder / "run.json", json.dumps(record, indent=1) + "\n"))
-    written += write_evaluation(evaluation, folder)
-    written.append(write_atomically(folder / "curves.png", plotting.picture(curves)))
+    with deferred_signals() as handle_signals:
+        named = {f"seed {seed}": each for seed, each in zip(seeds, fits, strict=True)}
+        evaluation = evaluate_run(config, {name: each.coupling for name, each in named.items()})
+        record = {
+            "version": __version__,
+            "config": settings,
+            "fits": {name: each.to_dict() for name, each in named.items()},
+            "evaluation": evaluation.to_dict(),
+        }
+        curves = plotting.draw_curves(
+            {name: (each.history.step, each.history.held_out) for name, each in named.items()},
+            fits[0].optimum,
+            "Held-out loss during training",
+        )
+        picture = plotting.picture(curves)
+        handle_signals()  # from here on everything is written, quickly
+        written = [save(each.coupling, folder / f"coupling-{seed}.npz") for seed, each in zip(seeds, fits, strict=True)]
+        written += write_evaluation(evaluation, folder)
+        written.append(write_atomically(folder / "curves.png", picture))
+        written.append(write_atomically(folder / _RECORD, json.dumps(record, indent=1, allow_nan=False) + "\n"))
     return Run(fits, evaluation, tuple(written))
+
+
+def _check_other_run(path: Path, settings: Any) -> None:
+    """What a finished training left may be written again, with the same contents, but not replaced by another's."""
+    if not path.exists():
+        return
+    try:
+        known = json.loads(read_whole(path))["config"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise InputError(f"{path} is not the record of a training: choose another folder, or move it away") from error
+    if known != json.loads(json.dumps(settings)):
+        raise InputError(f"{path} tells of a training with other settings: choose another folder, or move it away")
 
 
 def evaluate_run(
@@ -73,8 +112,12 @@ def evaluate_run(
     """Learned couplings, given or in files, and the fixed ones on the same fresh pairs of a task."""
     fixed = named_couplings(score=config.task.scalar_score)
     fixed.pop("optimal", None)  # every evaluation has the optimum
+    others = as_couplings(learned, reserved=(OPTIMUM,)) if learned else {}
+    taken = next((name for name in others if name in fixed), None)
+    if taken is not None:
+        raise InputError(f"{taken!r} is the name of a fixed coupling; give the learned one another name")
     return evaluate(
-        {**fixed, **(as_couplings(learned) if learned else {})},
+        {**fixed, **others},
         config.task.make_pairs(),
         config.task.make_loss(),
         key=jax.random.fold_in(jax.random.key(config.repeats.seed), _EVALUATION_KEY),

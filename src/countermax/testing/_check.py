@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import jax
 from jaxtyping import PRNGKeyArray
 
 from countermax._core.errors import InputError
+from countermax._core.memory import check_memory
 from countermax.couplings import (
     AbstractArgmaxSampler,
     AbstractCoupling,
@@ -14,9 +16,28 @@ from countermax.couplings import (
     AbstractNoiseSampler,
     AbstractSampler,
 )
-from countermax.testing import _draw_laws, _exact_laws, _noise_laws, _size_laws
-from countermax.testing._cases import BrokenError, Case, cases, on_each
+from countermax.testing import (
+    _abduction_laws,
+    _calling_laws,
+    _draw_laws,
+    _exact_laws,
+    _gradient_laws,
+    _noise_laws,
+    _size_laws,
+)
+from countermax.testing._cases import BrokenError, Case
 from countermax.testing._conformance import Conformance, Law
+from countermax.testing._levels import LEVELS
+from countermax.testing._subject import Subject, on_each
+
+
+class _Check(NamedTuple):
+    """A law as a function that returns what it saw, or raises `BrokenError`."""
+
+    name: str
+    check: Callable[..., str]
+    statistical: bool = False
+    """Whether the check takes a false-alarm level."""
 
 
 def check_coupling(
@@ -24,79 +45,123 @@ def check_coupling(
     num_outcomes: int,
     *,
     key: PRNGKeyArray,
-    num_samples: int = 500_000,
+    level: Literal["quick", "thorough"] = "quick",
+    num_samples: int | None = None,
     false_alarm: float = 1e-6,
     only: str = "",
 ) -> Conformance:
-    """Checks the contract in cases with zeros, ties, extreme logits and equal worlds.
+    """Checks the contract in cases with zeros, ties, rare outcomes, extreme logits and equal worlds.
 
     Which laws there are depends on what the coupling is:
 
-    - Any sampler: draws follow the law; `num_outcomes` is true (where it is None other sizes work, where it is a number
-      they are refused in words).
-    - `AbstractCoupling`: the joint law has both marginals; a counterfactual row is the joint's row; an expected loss is
-      the joint's sum; logits may be shifted by a constant; gradients are finite, or refused.
-    - `AbstractNoiseSampler`: abducted noise explains what was seen.
-    - `AbstractMechanism`: where nothing is done nothing changes, in pairs, counterfactuals and exact rows.
-    - `AbstractArgmaxSampler`: the relaxation points at the response.
+    - Any sampler: draws follow the law; a batch is its members one by one; the answer is the same compiled or not, and
+      when asked again; what cannot be is refused; `num_outcomes` is true (where it is None other sizes keep the laws,
+      where it is a number they are refused in words).
+    - `AbstractCoupling`: the joint law has both marginals; a counterfactual row is the joint's row, and defined for the
+      rarest outcome or refused; an expected loss is the joint's sum; logits may be shifted by a constant; single and
+      double precision agree; gradients are finite, and those of differences, or refused.
+    - `AbstractNoiseSampler`: noise is of the kind asked for and fine-grained; abducted noise explains what was seen and
+      is distributed as noise that would have shown it; pairs and counterfactuals are responses to noise.
+    - `AbstractMechanism`: where nothing is done nothing changes, in pairs, counterfactuals and exact rows; worlds may
+      be exchanged.
+    - `AbstractArgmaxSampler`: the relaxation is the softmax of scores over the temperature.
 
-    A coupling without an exact law is checked by its draws: pairs, and facts with their counterfactuals, must have both
-    marginals and follow one law.
+    Exact laws are checked in single and in double precision, whatever JAX's default is. A coupling without an exact law
+    is checked by its draws: pairs, and facts with their counterfactuals, must have both marginals and follow one law.
+    A statistical law that looks suspicious is looked at again with more draws before it is called broken.
 
     Args:
         coupling: Anything built on the abstract classes of `countermax.couplings`.
         num_outcomes: Number of outcomes to try it with; its own, where it has one.
         key: Consumed once; the same key gives the same verdict.
-        num_samples: Draws for each statistical law. The default finds a probability that is off by 0.01.
+        level: `quick` while you write a coupling, `thorough` before you rely on it: more draws, in more cases and both
+            precisions, and more numbers of outcomes.
+        num_samples: Draws for each statistical law; by default 100,000 (quick) or 4,000,000 (thorough).
         false_alarm: Probability that a correct coupling fails any of the statistical laws.
         only: Part of the names of the laws to check, for a quick look while you work on one.
     """
+    if level not in LEVELS:
+        raise InputError(f"`level` must be one of {', '.join(LEVELS)}, got {level!r}")
     if num_outcomes < 1:
         raise InputError(f"`num_outcomes` must be at least 1, got {num_outcomes}")
+    if num_samples is not None and num_samples < 1:
+        raise InputError(f"`num_samples` must be at least 1, got {num_samples}")
+    if not 0 < false_alarm < 1:
+        raise InputError(f"`false_alarm` must lie between 0 and 1, got {false_alarm}")
     if coupling.num_outcomes not in (None, num_outcomes):
         raise InputError(f"`num_outcomes` must be the coupling's own, {coupling.num_outcomes}, got {num_outcomes}")
+    check_memory(f"joint laws of {num_outcomes} outcomes", 1000 * num_outcomes**2, "lower `num_outcomes`")
+    asked = LEVELS[level] if num_samples is None else LEVELS[level]._replace(num_samples=num_samples)
     key_cases, key_draws = jax.random.split(key)
-    tried = cases(num_outcomes, key_cases)
-    laws = dict(_laws(coupling, tried, num_samples, false_alarm, key_draws))
-    wanted = {name: law for name, law in laws.items() if only in name}
+    laws = list(_laws(Subject(coupling, num_outcomes, asked, key_cases), key_draws))
+    wanted = [law for law in laws if only in law.name]
     if not wanted:
-        raise InputError(f"`only` must be part of a law's name ({'; '.join(laws)}), got {only!r}")
-    found = tuple(_guarded(name, law) for name, law in wanted.items())
-    return Conformance(type(coupling).__name__, num_outcomes, num_samples, false_alarm, found)
+        names = "; ".join(law.name for law in laws)
+        raise InputError(f"`only` must be part of a law's name ({names}), got {only!r}")
+    share = false_alarm / sum(law.statistical for law in laws)
+    found = tuple(_guarded(law, share) for law in wanted)
+    return Conformance(type(coupling).__name__, num_outcomes, level, asked.num_samples, false_alarm, found)
 
 
-def _laws(
-    coupling: AbstractSampler, tried: list[Case], num_samples: int, false_alarm: float, key: PRNGKeyArray
-) -> Iterator[tuple[str, Callable[[], str]]]:
-    """Each law as a function that returns what it saw, or raises `BrokenError`."""
-    level = false_alarm / _draw_laws.NUM_STATISTICAL_TESTS
-    if isinstance(coupling, AbstractCoupling):
-        exact = coupling
-        yield "the joint law has both marginals", lambda: on_each(tried, partial(_exact_laws.marginals, exact))
-        yield "a counterfactual row is the joint's row", lambda: on_each(tried, partial(_exact_laws.rows, exact))
-        yield "an expected loss is the joint's sum", lambda: on_each(tried, partial(_exact_laws.losses, exact))
-        yield "logits may be shifted by a constant", lambda: on_each(tried, partial(_exact_laws.shift, exact))
-        yield "gradients are finite, or refused", lambda: _exact_laws.gradients(exact, tried)
-    yield "the number of outcomes is true", lambda: _size_laws.truthful(coupling, tried[0].p.size, level, key)
-    for index, case in enumerate(case for case in tried if case.name != "extreme"):
-        key_case = jax.random.fold_in(key, index)
-        draws = partial(_draw_laws.draws, coupling, case, num_samples, level, key_case)
-        yield f"draws follow the law ({case.name})", draws
-    if isinstance(coupling, AbstractNoiseSampler):
-        explains = partial(_noise_laws.explains, coupling, key=key)
-        yield "abducted noise explains what was seen", lambda: on_each(tried, explains)
-    if isinstance(coupling, AbstractMechanism):
-        unchanged = partial(_noise_laws.unchanged, coupling, key=key)
-        yield "where nothing is done nothing changes", lambda: on_each(tried, unchanged)
-    if isinstance(coupling, AbstractArgmaxSampler):
-        relaxes = partial(_noise_laws.relaxes, coupling, key=key)
-        yield "the relaxation points at the response", lambda: on_each(tried, relaxes)
+def _laws(subject: Subject, key: PRNGKeyArray) -> Iterator[_Check]:
+    sampler = subject.sampler
+    if isinstance(sampler, AbstractCoupling):
+        yield from _exact(subject)
+    yield _Check("the number of outcomes is true", partial(_size_laws.truthful, subject, key=key), True)
+    yield _Check("what cannot be is refused", partial(_calling_laws.refused, subject))
+    yield _Check("a batch is its members one by one", partial(_calling_laws.batched, subject))
+    yield _Check("compiled or not, the answer is the same", partial(_calling_laws.compiled_or_not, subject))
+    yield _Check("the same question has the same answer", partial(_calling_laws.repeated, subject))
+    if isinstance(sampler, AbstractNoiseSampler):
+        yield from _noisy(subject, jax.random.fold_in(key, 1))
+    if isinstance(sampler, AbstractArgmaxSampler):
+        yield _Check("the relaxation is the softmax of scores", partial(_noise_laws.relaxes, subject))
+    for place, case in enumerate(_drawn(subject)):
+        what = case.name if case.p.dtype == subject.native else f"{case.name}, {case.p.dtype}"
+        draws = partial(_draw_laws.draws, subject, case, key=jax.random.fold_in(key, 100 + place))
+        yield _Check(f"draws follow the law ({what})", draws, True)
 
 
-def _guarded(name: str, law: Callable[[], str]) -> Law:
+def _drawn(subject: Subject) -> Iterator[Case]:
+    """The cases to draw from: in the session's own precision, and one in the other."""
+    for dtype in subject.drawn_in:
+        for name in subject.level.drawn if dtype == subject.native else subject.level.drawn[:1]:
+            yield subject.case(name, dtype)
+
+
+def _exact(subject: Subject) -> Iterator[_Check]:
+    def on_all(law: Callable[..., float], *arguments: Any) -> Callable[[], str]:
+        return lambda: on_each(subject.exact(), partial(law, *arguments))
+
+    yield _Check("the joint law has both marginals", on_all(_exact_laws.marginals))
+    yield _Check("a counterfactual row is the joint's row", on_all(_exact_laws.rows))
+    yield _Check("the rarest outcomes have rows, or are refused", partial(_exact_laws.rarest, subject))
+    yield _Check("an expected loss is the joint's sum", on_all(_exact_laws.losses, subject))
+    yield _Check("logits may be shifted by a constant", on_all(_exact_laws.shift, subject))
+    yield _Check("single and double precision agree", partial(_exact_laws.precisions, subject))
+    yield _Check("gradients are finite, or refused", partial(_gradient_laws.finite, subject))
+    yield _Check("gradients are those of differences", partial(_gradient_laws.right, subject))
+    if isinstance(subject.sampler, AbstractMechanism):
+        yield _Check("worlds may be exchanged", on_all(_exact_laws.exchange, subject))
+        yield _Check("rows of equal worlds stay as they are", on_all(_exact_laws.still, subject))
+
+
+def _noisy(subject: Subject, key: PRNGKeyArray) -> Iterator[_Check]:
+    yield _Check("noise is of the kind that was asked for", partial(_abduction_laws.of_its_kind, subject))
+    yield _Check("noise is fine-grained", partial(_abduction_laws.fine, subject), True)
+    yield _Check("abducted noise explains what was seen", partial(_noise_laws.explains, subject))
+    case = subject.case("random", subject.native)
+    follows = partial(_abduction_laws.posterior, subject, case, key=key)
+    yield _Check("abducted noise is distributed as noise", follows, True)
+    yield _Check("pairs and counterfactuals are responses to noise", partial(_noise_laws.composed, subject))
+    if isinstance(subject.sampler, AbstractMechanism):
+        yield _Check("where nothing is done nothing changes", partial(_noise_laws.unchanged, subject))
+
+
+def _guarded(law: _Check, share: float) -> Law:
     try:
-        return Law(name, True, law())
+        return Law(law.name, True, law.check(level=share) if law.statistical else law.check())
     except BrokenError as broken:
-        return Law(name, False, str(broken))
+        return Law(law.name, False, str(broken))
     except Exception as error:  # a coupling that crashes breaks the law, and the report should still be complete
-        return Law(name, False, f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
+        return Law(law.name, False, f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")

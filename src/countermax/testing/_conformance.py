@@ -31,6 +31,8 @@ class Conformance(AbstractResult):
 
     coupling: str
     num_outcomes: int
+    level: str
+    """`quick` or `thorough`."""
     num_samples: int
     """Draws for each statistical law."""
     false_alarm: float
@@ -52,7 +54,7 @@ class Conformance(AbstractResult):
         """Whether it conforms, in words, with everything that was seen of broken laws."""
         name = f"{self.coupling} with {self.num_outcomes} outcomes"
         if self.passed:
-            return f"{name} conforms: {len(self.laws)} laws hold."
+            return f"{name} conforms: {len(self.laws)} laws hold ({self.level} check)."
         details = "".join(f"\nBROKEN: {law.name}: {law.detail}" for law in self.laws if not law.passed)
         return f"{name} DOES NOT CONFORM: {len(self.broken)} of {len(self.laws)} laws are broken.{details}"
 
@@ -78,7 +80,7 @@ class Conformance(AbstractResult):
 
     def __rich__(self) -> Group:
         title = (
-            f"{self.coupling}, {self.num_outcomes} outcomes; {self.num_samples:,} draws, false alarm "
+            f"{self.coupling}, {self.num_outcomes} outcomes; {self.level}, {self.num_samples:,} draws, false alarm "
             f"{self.false_alarm:.0e}"
         )
         table = listing(title, ["law", "holds", "what was seen"], left=3)

@@ -1,6 +1,6 @@
-"""Laws of draws: chi-square tests against the exact law where there is one, against each other where there is none."""
+"""Laws of draws: exact tests against the exact law where there is one, against each other where there is none."""
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -10,106 +10,99 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Int, PRNGKeyArray
 from numpy.typing import NDArray
 
-from countermax._core.types import Keys
-from countermax.couplings import AbstractCoupling, AbstractNoiseSampler, AbstractSampler
+from countermax.couplings import AbstractArgmaxSampler, AbstractCoupling, AbstractMatrixCoupling, AbstractSampler
 from countermax.testing._cases import BrokenError, Case
-from countermax.testing._exact_laws import joint_of
+from countermax.testing._statistics import Finding, binomial, look_again, same_share, smallest
+from countermax.testing._subject import SINGLE, Subject, batch_size, precision
 
-_Draw = Callable[[AbstractSampler, ArrayLike, ArrayLike, PRNGKeyArray], tuple[Array, Array]]
-
-NUM_STATISTICAL_TESTS = 36  # at most: six views of the draws, in four cases and for two other sizes
-_LEAST_EXPECTED = 5.0  # cells expected less often than this are pooled
+_RAREST = 2e-3  # noise that is one uniform number of single precision cannot resolve rarer observations
+_ROUNDING = 16  # units in the last place that a cell of the exact law may be off by
 
 
-def draws(coupling: AbstractSampler, case: Case, num_samples: int, level: float, key: PRNGKeyArray) -> str:
-    """Three views of the same law: pairs, counterfactuals of facts that follow p, and the exact joint."""
+def draws(subject: Subject, case: Case, level: float, key: PRNGKeyArray) -> str:
+    """Three views of the same law: pairs, counterfactuals of facts, and the exact joint."""
+    test = partial(_exact if isinstance(subject.sampler, AbstractCoupling) else _sampled, subject, case)
+    return look_again(test, subject.level.num_samples, subject.level.glances, level, key)
+
+
+def few_draws(subject: Subject, case: Case, num_samples: int, level: float, key: PRNGKeyArray) -> Finding:
+    """One look, for numbers of outcomes beside the one that is asked for."""
+    test = _exact if isinstance(subject.sampler, AbstractCoupling) else _sampled
+    finding = test(subject, case, num_samples, key)
+    if finding.value < level:
+        raise BrokenError(f"{finding.what} does not follow its law: p-value {finding.value:.2g}")
+    return finding
+
+
+def _exact(subject: Subject, case: Case, num_samples: int, key: PRNGKeyArray) -> Finding:
+    """Every count is binomial: in pairs that of a cell, a row, a column, of agreement; then each row's."""
+    law = subject.ask(case)
     p, q = case.probs
-    key_pairs, key_facts = jax.random.split(key)
-    pairs = _tally(_draw_pair, coupling, case, num_samples, key_pairs)
-    facts = _tally(_draw_fact_and_counterfactual, coupling, case, num_samples, key_facts)
-    for what, counts in (("pairs", pairs), ("counterfactuals", facts)):
-        _follows(f"the factual outcome of {what}", counts.sum(axis=1), p, level)
-        _follows(f"the other world's outcome of {what}", counts.sum(axis=0), q, level)
-    if isinstance(coupling, AbstractCoupling):
-        law = joint_of(coupling, case).astype(np.float64)
-        least = min(
-            _follows("a pair", pairs, law, level), _follows("a fact with its counterfactual", facts, law, level)
-        )
-    else:
-        least = _same_law(pairs, facts, level)
-    return f"{pairs.sum()} draws, smallest p-value {least:.2g}"
+    joint = law.joint.astype(np.float64) / law.joint.sum()
+    resolves = isinstance(subject.sampler, AbstractArgmaxSampler | AbstractMatrixCoupling) or case.p.dtype != SINGLE
+    askable = p[law.asked] > (0 if resolves else _RAREST)
+    pairs, facts = _tallies(subject, case, np.resize(law.asked[askable], num_samples), key)
+    slack, total = _ROUNDING * float(np.finfo(case.p.dtype).eps), pairs.sum()
+    tests = [
+        ("the factual outcome of pairs", binomial(pairs.sum(axis=1), total, p, slack * (p > 0))),
+        ("the other world's outcome of pairs", binomial(pairs.sum(axis=0), total, q, slack * (q > 0))),
+        ("a pair", binomial(pairs, total, joint, slack * np.outer(p > 0, q > 0))),
+        ("how often both outcomes of a pair are equal", binomial(np.trace(pairs), total, np.trace(joint), slack)),
+    ]
+    for x, row in zip(law.asked[askable], law.rows[askable].astype(np.float64), strict=True):
+        rounding = 10 * slack if resolves else slack / p[x]
+        values = binomial(facts[x], facts[x].sum(), row / row.sum(), rounding * (q > 0))
+        tests.append((f"a counterfactual of outcome {x}", values))
+    return smallest(tests)
 
 
-def batch_size(coupling: AbstractSampler, size: int) -> int:
-    """How many draws to make at once: most need one number for each outcome, but some noise is a matrix."""
-    needed = size
-    if isinstance(coupling, AbstractNoiseSampler):
-        sampler: AbstractNoiseSampler[Any] = coupling
-        noise = eqx.filter_eval_shape(lambda: sampler.noise(size, key=jax.random.key(0)))
-        leaves = (leaf for leaf in jax.tree.leaves(noise) if isinstance(leaf, jax.ShapeDtypeStruct))
-        needed = max(size, sum(leaf.size for leaf in leaves))
-    return max(1, 2**22 // needed)
+def _sampled(subject: Subject, case: Case, num_samples: int, key: PRNGKeyArray) -> Finding:
+    """Without an exact law: pairs, and facts with their counterfactuals, have both marginals and follow one law."""
+    p, q = case.probs
+    rng = np.random.default_rng(np.asarray(jax.random.bits(key, (4,))))
+    pairs, facts = _tallies(subject, case, rng.choice(p.size, num_samples, p=p), key)
+    slack = _ROUNDING * float(np.finfo(case.p.dtype).eps)
+    return smallest(
+        [
+            ("the factual outcome of pairs", binomial(pairs.sum(axis=1), pairs.sum(), p, slack * (p > 0))),
+            ("the other world's outcome of pairs", binomial(pairs.sum(axis=0), pairs.sum(), q, slack * (q > 0))),
+            ("the counterfactual of a fact", binomial(facts.sum(axis=0), facts.sum(), q, slack * (q > 0))),
+            ("a pair beside a fact with its counterfactual", same_share(pairs, facts)),
+        ]
+    )
 
 
-def _tally(
-    draw: _Draw, coupling: AbstractSampler, case: Case, num_samples: int, key: PRNGKeyArray
-) -> NDArray[np.integer]:
-    """How often each pair of outcomes was drawn."""
-    size = case.p.size
-    batch = min(num_samples, batch_size(coupling, size))
-    total = np.zeros(size * size + 1, int)
-    for start in range(0, num_samples, batch):
-        keys = jax.random.split(jax.random.fold_in(key, start), batch)  # of one shape, so that it is compiled once
-        total += np.asarray(_count(draw, coupling, case.p, case.q, keys))
-    if total[-1]:
-        raise BrokenError(f"{total[-1]} draws are no outcomes at all")
-    return total[:-1].reshape(size, size)
+def _tallies(
+    subject: Subject, case: Case, facts: NDArray[np.integer], key: PRNGKeyArray
+) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+    """How often each pair of outcomes was drawn, and each counterfactual of the given facts."""
+    size, sampler = case.p.size, subject.in_precision(case.p.dtype)
+    batch = min(len(facts), batch_size(subject.sampler, size))
+    totals = np.zeros((2, size * size + 1), int)
+    with precision(case.p.dtype):
+        for start in range(0, len(facts), batch):
+            seen = np.resize(facts[start : start + batch], batch)  # of one shape, so that it is compiled once
+            totals += np.asarray(_count(sampler, case.p, case.q, seen, jax.random.fold_in(key, start)))
+    if totals[:, -1].any():
+        raise BrokenError(f"{totals[:, -1].sum()} draws are no outcomes at all")
+    pairs, counterfactuals = totals[:, :-1].reshape(2, size, size)
+    return pairs, counterfactuals
 
 
 @eqx.filter_jit
-def _count(draw: _Draw, coupling: AbstractSampler, p: ArrayLike, q: ArrayLike, keys: Keys) -> Int[Array, " cells"]:
-    size = jnp.size(p)
-    x, y = jax.vmap(lambda key: draw(coupling, p, q, key))(keys)
+def _count(
+    sampler: AbstractSampler, p: ArrayLike, q: ArrayLike, facts: Int[ArrayLike, " n"], key: PRNGKeyArray
+) -> Int[Array, "views cells"]:
+    def one(x: Array, key: PRNGKeyArray) -> tuple[Array, Array, Array]:
+        key_pair, key_answer = jax.random.split(key)
+        return *sampler.pair(p, q, key=key_pair), sampler.counterfactual(p, q, x, key=key_answer)
+
+    seen = jnp.asarray(facts)
+    x, y, answer = jax.vmap(one)(seen, jax.random.split(key, seen.size))
+    return jnp.stack([_tally(x, y, jnp.size(p)), _tally(seen, answer, jnp.size(p))])
+
+
+def _tally(x: Any, y: Any, size: int) -> Int[Array, " cells"]:
+    """Counts of cells, and last what is no outcome."""
     inside = (x >= 0) & (x < size) & (y >= 0) & (y < size)
     return jnp.bincount(jnp.where(inside, x * size + y, size * size), length=size * size + 1)
-
-
-def _draw_pair(coupling: AbstractSampler, p: ArrayLike, q: ArrayLike, key: PRNGKeyArray) -> tuple[Array, Array]:
-    return coupling.pair(p, q, key=key)
-
-
-def _draw_fact_and_counterfactual(
-    coupling: AbstractSampler, p: ArrayLike, q: ArrayLike, key: PRNGKeyArray
-) -> tuple[Array, Array]:
-    key_fact, key_answer = jax.random.split(key)
-    x = jax.random.categorical(key_fact, jnp.asarray(p))
-    return x, coupling.counterfactual(p, q, x, key=key_answer)
-
-
-def _follows(what: str, counts: NDArray[np.integer], probs: NDArray[np.floating], level: float) -> float:
-    """A chi-square test of counts against probabilities, rare cells pooled; impossible cells must stay empty."""
-    from scipy.stats import chi2
-
-    counts, probs = counts.ravel(), probs.ravel() / probs.sum()
-    if counts[probs == 0].any():
-        raise BrokenError(f"{what} has probability zero in {counts[probs == 0].sum()} draws")
-    expected = probs * counts.sum()
-    common = expected >= _LEAST_EXPECTED
-    cells = [*zip(counts[common], expected[common], strict=True), (counts[~common].sum(), expected[~common].sum())]
-    cells = [(seen, wanted) for seen, wanted in cells if wanted >= _LEAST_EXPECTED]
-    statistic = sum((seen - wanted) ** 2 / wanted for seen, wanted in cells)
-    value = float(chi2.sf(statistic, len(cells) - 1)) if len(cells) > 1 else 1.0
-    if value < level:
-        raise BrokenError(f"{what} does not follow its law: p-value {value:.2g}")
-    return value
-
-
-def _same_law(first: NDArray[np.integer], second: NDArray[np.integer], level: float) -> float:
-    from scipy.stats import chi2_contingency
-
-    counts = np.stack([first.ravel(), second.ravel()])
-    counts = counts[:, counts.sum(axis=0) >= 4 * _LEAST_EXPECTED]
-    value = float(chi2_contingency(counts).pvalue) if counts.shape[1] > 1 else 1.0
-    if value < level:
-        raise BrokenError(f"pairs and facts with their counterfactuals follow different laws: p-value {value:.2g}")
-    return value

@@ -75,8 +75,6 @@ def train(
         progress=lambda done, steps: context.advance(0.95 * done / steps),
         **(options if objective is None else {**options, "objective": objective}),
     )
-    if fits[0].ended == "interrupted":
-        raise KeyboardInterrupt
     for path, each in zip(files, fits, strict=True):
         save(each.coupling, path)
     made_with = {

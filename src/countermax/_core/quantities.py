@@ -1,0 +1,68 @@
+"""Counts and amounts that a person chose: one rule and one wording for all of them."""
+
+import math
+import operator
+from typing import Any
+
+from countermax._core.errors import InputError
+
+MOST = 2**31 - 1
+"""Counts are steps, sizes and indices in compiled code, which has 32 bits for them."""
+
+
+def as_count(name: str, value: Any, *, least: int = 1, most: int = MOST) -> int:
+    """A whole number.
+
+    Args:
+        name: What a message calls it: an argument in backticks, or the key of a file.
+        value: What was given; NumPy's integers will do, booleans will not.
+        least: The smallest that makes sense.
+        most: The largest that does.
+    """
+    try:
+        count = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        count = None
+    if count is None:
+        raise InputError(f"{name} must be a whole number, got {shown(value)}")
+    if count < least:
+        raise InputError(f"{name} must be at least {least}, got {shown(count)}")
+    if count > most:
+        raise InputError(f"{name} must be at most {most}, got {shown(count)}")
+    return count
+
+
+def as_amount(
+    name: str, value: Any, *, above: float | None = None, least: float | None = None, most: float | None = None
+) -> float:
+    """A finite real number.
+
+    Args:
+        name: What a message calls it.
+        value: What was given; booleans and texts will not do.
+        above: What it must exceed.
+        least: What it must reach.
+        most: What it must not exceed.
+    """
+    try:
+        amount = None if isinstance(value, bool | str | bytes) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        amount = None
+    if amount is None or not math.isfinite(amount):
+        raise InputError(f"{name} must be a finite number, got {shown(value)}")
+    if above is not None and not amount > above:
+        raise InputError(f"{name} must be above {above}, got {shown(value)}")
+    if least is not None and amount < least:
+        raise InputError(f"{name} must be at least {least}, got {shown(value)}")
+    if most is not None and amount > most:
+        raise InputError(f"{name} must be at most {most}, got {shown(value)}")
+    return amount
+
+
+def shown(value: Any) -> str:
+    """Anything in a message: short, and never an error of its own."""
+    try:
+        text = " ".join(repr(value).split())
+    except (ValueError, RecursionError):  # thousands of digits, which Python does not print, or thousands of brackets
+        return "a number with thousands of digits" if isinstance(value, int) else f"a {type(value).__name__}"
+    return text if len(text) <= 40 else f"{text[:37]}..."
