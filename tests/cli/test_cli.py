@@ -100,7 +100,7 @@ def test_demo_writes_its_pictures_and_a_self_contained_report(tmp_path, monkeypa
     assert result.exit_code == 0, result.output
     names = {path.name for path in (tmp_path / "demo").iterdir()}
     pictures = {"answers.png", "couplings.png", "variances.png", "learned.png"}
-    assert names == pictures | {"comparison.json", "report.html"} == set(_ask._DEMO)
+    assert names == pictures | {"stroke_trial.csv", "comparison.json", "report.html"} == set(_ask._DEMO)
     page = (tmp_path / "demo" / "report.html").read_text()
     assert page.count("data:image/png;base64,") == 4
     assert "http" not in page

@@ -18,7 +18,15 @@ from countermax.cli._shared import (
     written,
 )
 
-_DEMO = ("answers.png", "couplings.png", "variances.png", "learned.png", "comparison.json", "report.html")
+_DEMO = (
+    "stroke_trial.csv",
+    "answers.png",
+    "couplings.png",
+    "variances.png",
+    "learned.png",
+    "comparison.json",
+    "report.html",
+)
 
 
 @one_line_errors

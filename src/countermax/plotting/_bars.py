@@ -1,15 +1,33 @@
 """One number for each coupling."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from countermax.plotting._style import colours, house_style, literal
 
+_INTERVAL = "0.25"
 
-def draw_variances(variances: Mapping[str, float], title: str, label: str, least: float | None = None) -> Figure:
-    """Horizontal bars, the smallest on top; the least that is possible as a line, where it is known."""
+
+def draw_variances(
+    variances: Mapping[str, float],
+    title: str,
+    label: str,
+    least: float | None = None,
+    *,
+    intervals: Mapping[str, Any] | None = None,
+) -> Figure:
+    """Horizontal bars, the smallest on top; the least that is possible as a line, where it is known.
+
+    Args:
+        variances: The length of each bar, by coupling.
+        title: What the picture is about.
+        label: What the bars measure.
+        least: The least that is possible.
+        intervals: Confidence interval of each (`lower`, `upper`), by coupling: thin lines without caps.
+    """
     names = sorted(variances, key=lambda name: variances[name], reverse=True)
     palette = colours(list(variances))
     with house_style():
@@ -20,8 +38,16 @@ def draw_variances(variances: Mapping[str, float], title: str, label: str, least
             [variances[name] for name in names],
             color=[palette[name] for name in names],
         )
-        axes.bar_label(bars, fmt=" {:.3g}", fontsize=8)
-        axes.margins(x=0.12)
+        if intervals is None:
+            axes.bar_label(bars, fmt=" {:.3g}", fontsize=8)
+            axes.margins(x=0.12)
+        else:
+            for place, name in enumerate(names):
+                low, high = float(intervals[name].lower), float(intervals[name].upper)
+                axes.hlines(place, low, high, color=_INTERVAL, linewidth=1)
+                words = f" {variances[name]:.3g} ({low:.3g} to {high:.3g})"
+                axes.text(max(high, variances[name]), place, words, va="center", fontsize=8)
+            axes.margins(x=0.5)  # room for the words
         axes.set_xlabel(literal(label))
         axes.set_title(literal(title), loc="left")
         axes.tick_params(axis="y", length=0)
