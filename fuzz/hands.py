@@ -99,14 +99,15 @@ class Hands:
 
     def _in_worker(self, case: Case, folder: Path) -> dict[str, Any]:
         if self._worker is None:
-            self._worker = subprocess.Popen(
-                [sys.executable, "-m", "fuzz.worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=(self._place / "worker.log").open("wb"),
-                env=self._environment,
-                cwd=self._place,
-            )
+            with (self._place / "worker.log").open("wb") as log:
+                self._worker = subprocess.Popen(
+                    [sys.executable, "-m", "fuzz.worker"],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    env=self._environment,
+                    cwd=self._place,
+                )
         worker = self._worker
         assert worker.stdin is not None
         assert worker.stdout is not None

@@ -25,6 +25,7 @@ from fuzz.second.questions import Question, Table, kind_of, read_questions, same
 from fuzz.second.reading import MustRefuseError, Sheet, Token, UnsureError, number, read_sheet
 
 TABLES = (".csv", ".parquet", ".pq", ".jsonl", ".ndjson")
+_ANY = ("gumbel-max", "inverse-cdf", "maximal", "independent")
 _BY_SCORE = ("inverse-cdf-by-score", "optimal")
 
 
@@ -143,6 +144,8 @@ def _asked(case: Case, line: Line) -> tuple[str, Sheet, Table, Law | None, list[
     try:
         return source, sheet, table, law_of(coupling, size, score), score
     except KeyError:
+        if coupling.lower().replace(" ", "-") in (*_ANY, *_BY_SCORE):
+            raise UnsureError("a coupling by the name that results show") from None
         raise MustRefuseError(f"no coupling {coupling!r}") from None
 
 

@@ -133,10 +133,10 @@ def wrong_row(law: Law, p: World, q: World, x: int, found: Sequence[float | None
     if off <= tolerance:
         return ""
     spread = moved(law, p, q, x, max(_ROUNDING, tolerance * 2.0**-20 if tolerance > TOLERANCE else 0))
+    if spread > _ILL:
+        return outside_bounds(p, q, x, found, tolerance)
     if off <= tolerance + 8 * spread:
         return ""
-    if spread > _ILL:
-        return outside_bounds(p, q, x, found, max(tolerance, 1e-9))
     return f"{[float(each) for each in exact]} expected, got {list(found)}"
 
 
