@@ -68,8 +68,8 @@ def _table() -> dict[str, bytes]:
 
 _ASK = ("rows.csv", "--outcome=status", "--factual=p_", "--counterfactual=q_", "--normalise")
 SCENARIOS = (
-    Scenario("train", ("train", "run.toml", "--out=run"), lambda: {"run.toml": _CONFIG.encode()}, "run/"),
     Scenario("counterfactuals", ("counterfactuals", *_ASK, "--out=out.csv"), _table, "out.csv"),
+    Scenario("train", ("train", "run.toml", "--out=run"), lambda: {"run.toml": _CONFIG.encode()}, "run/"),
     Scenario("transitions", ("transitions", *_ASK, "--resamples=50", "--out=cells.csv"), _table, "cells.csv"),
     Scenario(
         "reproduce",
