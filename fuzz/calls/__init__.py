@@ -2,7 +2,7 @@
 
 import random
 
-from fuzz.calls import compare, learning, odd, python, tables, trajectories
+from fuzz.calls import compare, learning, odd, processes, python, tables, trajectories
 from fuzz.case import Case
 from fuzz.shelf import Shelf
 
@@ -16,6 +16,7 @@ _MAKERS = (
     (learning.make_evaluation, 3),
     (odd.make, 4),
     (python.make, 18),
+    (processes.make, 6),
 )
 
 

@@ -10,6 +10,7 @@ from fuzz.hands import Outcome
 from fuzz.hygiene import dirty
 from fuzz.judges.common import first, off, verdict
 from fuzz.judges.compare import as_world, wrong_answer
+from fuzz.second import logs
 from fuzz.second.laws import (
     SINGLE,
     TOLERANCE,
@@ -29,7 +30,7 @@ Check = Callable[[], str]
 
 def judge(case: Case, outcome: Outcome) -> Failure | None:
     """By what the case says was asked."""
-    found = dirty(case, outcome)
+    found = dirty(case, outcome, outputs=case.means.get("outputs", ()))
     if found is not None:
         return found
 
@@ -261,6 +262,35 @@ def _rows(means: dict[str, Any]) -> list[tuple[World, World, int] | None]:
     return found
 
 
+def _policy(means: dict[str, Any], value: Any) -> Check:
+    """Every estimate of a policy's value from a log in a frame; states and actions are told by position."""
+    steps = [
+        [logs.Step(state, action, after, Fraction(reward)) for state, action, after, reward in each]
+        for each in means["episodes"]
+    ]
+    log = logs.Log(dict(enumerate(steps)), list(range(len(means["policy"]))), list(range(len(means["policy"][0]))))
+    policy = {state: dict(enumerate(map(Fraction, row))) for state, row in enumerate(means["policy"])}
+    model, horizon, discount = logs.estimated(log), log.longest, Fraction(1)
+    exact = logs.estimates(log, model, policy, horizon, discount)
+    within = logs.restricted(log, model, policy)
+    for word, name in (("gumbel-max", "Gumbel-max"), ("maximal", "maximal")):
+        values = logs.replayed(log, model, within, word, horizon, discount)
+        exact[f"counterfactual, {name}"] = sum(values) / len(values)
+
+    def check() -> str:
+        told = {each["name"]: each["value"] for each in value["estimates"]}
+        return first(
+            *(
+                ("" if told[name] is None else f"{name} is {told[name]}, nothing expected")
+                if number is None
+                else off(name, told[name], number, 1e-8)
+                for name, number in exact.items()
+            )
+        )
+
+    return check
+
+
 def _fine(means: dict[str, Any], value: Any) -> Check:
     del means, value
     return lambda: ""
@@ -277,5 +307,6 @@ _ASKED: dict[str, Callable[[dict[str, Any], Any], Check]] = {
     "table": _table,
     "transitions": _transitions,
     "effects": _effects,
+    "policy": _policy,
     "anything": _fine,
 }
