@@ -22,6 +22,13 @@ _MOST_MEMORY = 3 * 2**30  # compiled programs are forgotten beyond
 ADDRESS_SPACE = 24 * 2**30
 
 
+class _Kept(io.BytesIO):
+    """What was printed, to be read once whoever wrapped it has closed it."""
+
+    def close(self) -> None:
+        """Does nothing."""
+
+
 class Left(BaseException):
     """In place of the end of the process."""
 
@@ -66,16 +73,18 @@ def _command(argv: tuple[str, ...]) -> dict[str, Any]:
     """What the command line would have printed and returned."""
     from countermax.cli import main as entry
 
-    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    printed = _Kept(), _Kept()
+    out, err = (io.TextIOWrapper(each, encoding="utf-8", write_through=True) for each in printed)
     status, trouble = _caught(entry, ["countermax", *argv], out, err)
-    return {"status": status, "stdout": _bytes(out), "stderr": _bytes(err), "trouble": trouble}
+    stdout, stderr = (each.getvalue() for each in printed)
+    return {"status": status, "stdout": stdout, "stderr": stderr, "trouble": trouble}
 
 
 def _caught(
     entry: Callable[[], Any], argv: list[str], out: io.TextIOWrapper, err: io.TextIOWrapper
 ) -> tuple[int | None, str]:
     """The exit status and, where something else than an exit ended it, a traceback."""
-    keep = os._exit, sys.argv, sys.excepthook, gc.get_threshold(), signal.getsignal(signal.SIGTERM)
+    keep = os._exit, sys.argv, sys.excepthook, gc.get_threshold()
 
     def leave(status: int) -> None:
         raise Left(status)
@@ -96,7 +105,8 @@ def _caught(
     finally:
         os._exit, sys.argv, sys.excepthook = keep[:3]
         gc.set_threshold(*keep[3])
-        signal.signal(signal.SIGTERM, keep[4])
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -113,11 +123,6 @@ def _python(source: str) -> dict[str, Any]:
             kinds = [each.__name__ for each in type(error).__mro__]
             return {"error": kinds, "words": str(error), "trouble": traceback.format_exc()}
     return {"value": value, "warnings": [str(each.message) for each in told], "trouble": ""}
-
-
-def _bytes(stream: io.TextIOWrapper) -> bytes:
-    stream.flush()
-    return stream.buffer.getvalue()  # type: ignore[attr-defined]
 
 
 def _little_memory() -> None:

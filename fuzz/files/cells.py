@@ -1,5 +1,6 @@
 """Damaged results of experiments, drawn again by `countermax reproduce plot`."""
 
+import hashlib
 import json
 import random
 from typing import Any
@@ -15,13 +16,12 @@ def make(rng: random.Random, shelf: Shelf) -> Case:
     """A stored cell after an accident, or with one field changed."""
     files = dict(shelf.cells())
     name = rng.choice(list(files))
-    if rng.random() < 0.5:
-        content, words = damaged(rng, files[name])
-    else:
-        content, words = _edited(rng, files[name])
+    way = rng.choice(("damaged", "edited", "sealed"))
+    content, words = damaged(rng, files[name]) if way == "damaged" else _edited(rng, files[name], way == "sealed")
     answer = shelf.answer(("cells",), lambda: _case(files, ""))
     case = _case({**files, name: content}, f"{name}: {words}")
-    return Case("stored", argv=case.argv, files=case.files, means={**case.means, "answer": answer})
+    means = {**case.means, "answer": answer} | ({"second": "sealed"} if way == "sealed" else {})
+    return Case("stored", argv=case.argv, files=case.files, means=means)
 
 
 def _case(files: dict[str, bytes], words: str) -> Case:
@@ -33,9 +33,11 @@ def _case(files: dict[str, bytes], words: str) -> Case:
     )
 
 
-def _edited(rng: random.Random, content: bytes) -> tuple[bytes, str]:
-    """One number, or one field, is another; a checksum stays what it was."""
+def _edited(rng: random.Random, content: bytes, seal: bool) -> tuple[bytes, str]:
+    """One number, or one field, is another; the checksum is made right again, or not."""
     whole = json.loads(content)
+    if seal:
+        whole.pop("sha256", None)
     path: list[Any] = []
     node = whole
     while isinstance(node, dict | list) and node and (not path or rng.random() < 0.8):
@@ -51,4 +53,7 @@ def _edited(rng: random.Random, content: bytes) -> tuple[bytes, str]:
     else:
         parent[path[-1]] = rng.choice(_VALUES)
         words = f"is {parent[path[-1]]!r}"
-    return (json.dumps(whole, indent=1) + "\n").encode(), f"{path} {words}"
+    if seal:
+        text = json.dumps(whole, sort_keys=True, separators=(",", ":"))
+        whole = {"sha256": hashlib.sha256(text.encode()).hexdigest(), **whole}
+    return (json.dumps(whole, indent=1) + "\n").encode(), f"{path} {words}{' and sealed again' if seal else ''}"

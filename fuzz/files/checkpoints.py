@@ -17,7 +17,7 @@ def make(rng: random.Random, shelf: Shelf) -> Case:
     if name not in whole:  # finished trainings leave none: their own files are all there is
         name = "run/coupling-0.npz"
     crafty = name == "run/checkpoint.npz" and rng.random() < 0.5
-    content, words = crafted(rng, "checkpoint", whole[name]) if crafty else damaged(rng, whole[name])
+    content, words = crafted(rng, whole[name]) if crafty else damaged(rng, whole[name])
     answer = shelf.answer(("checkpoint", name), lambda: _case({name: whole[name]}, ""))
     case = _case({name: content}, f"{name}: {words}")
     means = {**case.means, "answer": answer} | ({"second": "trained"} if crafty else {})

@@ -29,7 +29,7 @@ def make(rng: random.Random, shelf: Shelf) -> Case:
     form = rng.choice(("counterfactuals", "counterfactuals", "transitions", "evaluate", "law", "law", "draw"))
     whole = shelf.couplings()[name]
     sound = rng.random() < 0.5
-    content, words = damaged(rng, whole) if sound else crafted(rng, "coupling", whole)
+    content, words = damaged(rng, whole) if sound else crafted(rng, whole)
     answer = shelf.answer(("coupling", name, form), lambda: _case(form, whole, ""))
     case = _case(form, content, f"{name}: {words}")
     means = {**case.means, "answer": answer}

@@ -1,9 +1,10 @@
 """Archives taken apart, changed and put together again with a checksum that is right: damage that has to be understood.
 
-Only this module knows how archives are laid out; sealing is left to the library itself.
+Only this module knows how archives are laid out.
 """
 
 import copy
+import hashlib
 import io
 import json
 import random
@@ -15,32 +16,47 @@ import numpy as np
 
 Archive = tuple[dict[str, Any], list[np.ndarray]]
 
-_HEADER = "countermax"
-_SEALED = ("format", "version", "kind", "sha256", "checksum", "arrays")  # written by the library when it seals
-_VALUES: tuple[Any, ...] = (None, True, -1, 0, 10**30, 1.5, "x", [], {}, [1, 2], "gelu", 1e308)
+_HEADER, _CHECKSUM = "countermax", "sha256"
+_SEALED = ("format", "version", "kind")  # what the library writes into every header
+_VALUES: tuple[Any, ...] = (None, True, -1, 0, 10**30, 1.5, "x", [], {}, [1, 2], "gelu", 1e308, float("nan"))
 
 
 def opened(content: bytes) -> Archive:
     """The header and the arrays."""
     with np.load(io.BytesIO(content), allow_pickle=False) as archive:
         header = json.loads(archive[_HEADER].tobytes())
-        return header, [archive[f"a{index}"] for index in range(sum(name != _HEADER for name in archive.files))]
+        count = sum(name not in (_HEADER, _CHECKSUM) for name in archive.files)
+        return header, [archive[f"a{index}"] for index in range(count)]
 
 
-def sealed(kind: str, header: dict[str, Any], arrays: list[np.ndarray]) -> bytes:
+def sealed(header: dict[str, Any] | str, arrays: list[np.ndarray]) -> bytes:
     """A file whose checksum is right, whatever it holds."""
-    from countermax._core.archive import pack
+    text = header if isinstance(header, str) else json.dumps(header)
+    named = {_HEADER: np.frombuffer(text.encode(), np.uint8), **{f"a{at}": each for at, each in enumerate(arrays)}}
+    members = {name: _packed(array) for name, array in named.items()}
+    digest = hashlib.sha256()
+    for name, content in sorted(members.items()):
+        digest.update(f"{name} {len(content)}\n".encode() + content)
+    members[_CHECKSUM] = _packed(np.frombuffer(digest.digest(), np.uint8))
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in members.items():
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), content)
+    return out.getvalue()
 
-    own = {name: value for name, value in header.items() if name not in _SEALED}
-    return pack(kind, own, arrays)
+
+def _packed(array: np.ndarray) -> bytes:
+    out = io.BytesIO()
+    np.lib.format.write_array(out, np.ascontiguousarray(array), version=(1, 0), allow_pickle=False)
+    return out.getvalue()
 
 
-def crafted(rng: random.Random, kind: str, content: bytes) -> tuple[bytes, str]:
+def crafted(rng: random.Random, content: bytes) -> tuple[bytes, str]:
     """The file with one thing changed, and what that is."""
     header, arrays = opened(content)
     header, arrays = copy.deepcopy(header), [array.copy() for array in arrays]
-    ways: list[Callable[[], tuple[bytes, str]]] = [lambda: _field(rng, kind, header, arrays)]
-    ways += [lambda: _array(rng, kind, header, arrays)] * (3 if arrays else 0)
+    ways: list[Callable[[], tuple[bytes, str]]] = [lambda: _field(rng, header, arrays)]
+    ways += [lambda: _array(rng, header, arrays)] * (3 if arrays else 0)
     ways += [lambda: _zipped(rng, content)]
     return rng.choice(ways)()
 
@@ -54,11 +70,11 @@ def _places(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return found
 
 
-def _field(rng: random.Random, kind: str, header: dict[str, Any], arrays: list[np.ndarray]) -> tuple[bytes, str]:
+def _field(rng: random.Random, header: dict[str, Any], arrays: list[np.ndarray]) -> tuple[bytes, str]:
     """One field of the header is another, or gone."""
-    own = {name: value for name, value in header.items() if name not in _SEALED}
-    path = rng.choice([each for each in _places(own) if each])
-    node: Any = own
+    own = [each for each in _places(header) if each and each[0] not in _SEALED]
+    path = rng.choice(own if own and rng.random() < 0.9 else [(name,) for name in _SEALED])
+    node: Any = header
     for key in path[:-1]:
         node = node[key]
     way = rng.randrange(5)
@@ -72,32 +88,16 @@ def _field(rng: random.Random, kind: str, header: dict[str, Any], arrays: list[n
         node[path[-1]] = rng.choice(("GumbelMax", "Optimal", "Perceptron", "object", "Gadget2", "", "__class__"))
         words = f"{path} is called {node[path[-1]]!r}"
     elif way == 3 and rng.random() < 0.2:
-        deep: Any = 1
-        for _ in range(20_000):
-            deep = [deep]
-        node[path[-1]] = None
-        text = json.dumps(own).replace("null", "[" * 20_000 + "]" * 20_000, 1)
-        return _raw(kind, text, arrays), f"{path} is 20,000 lists deep"
+        node[path[-1]] = "deep"
+        text = json.dumps(header).replace('"deep"', "[" * 20_000 + "]" * 20_000, 1)
+        return sealed(text, arrays), f"{path} is 20,000 lists deep"
     else:
         node[path[-1]] = rng.choice(_VALUES)
         words = f"{path} is {node[path[-1]]!r}"
-    return sealed(kind, own, arrays), words
+    return sealed(header, arrays), words
 
 
-def _raw(kind: str, text: str, arrays: list[np.ndarray]) -> bytes:
-    """An archive with a header that JSON writers would not write."""
-    content = sealed(kind, {"tree": None}, arrays)
-    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-        parts = {name: archive[name] for name in archive.files}
-    about = parts[_HEADER].tobytes().decode()
-    merged = about[:-1] + ", " + text[1:]
-    parts[_HEADER] = np.frombuffer(merged.encode(), np.uint8)
-    out = io.BytesIO()
-    np.savez(out, allow_pickle=False, **parts)
-    return out.getvalue()
-
-
-def _array(rng: random.Random, kind: str, header: dict[str, Any], arrays: list[np.ndarray]) -> tuple[bytes, str]:
+def _array(rng: random.Random, header: dict[str, Any], arrays: list[np.ndarray]) -> tuple[bytes, str]:
     """One array is another: its numbers, its shape, its type, or not there."""
     place = rng.randrange(len(arrays))
     array = arrays[place]
@@ -132,7 +132,7 @@ def _array(rng: random.Random, kind: str, header: dict[str, Any], arrays: list[n
     else:
         with np.errstate(all="ignore"):
             arrays[place], words = (array * np.asarray(1e30 if floats else 3)).astype(array.dtype), "is far too large"
-    return sealed(kind, header, arrays), f"array {place} {words}"
+    return sealed(header, arrays), f"array {place} {words}"
 
 
 def _zipped(rng: random.Random, content: bytes) -> tuple[bytes, str]:

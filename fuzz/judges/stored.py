@@ -27,8 +27,8 @@ def judge(case: Case, outcome: Outcome) -> Failure | None:
     if second == "coupling":
         wrong = _no_coupling(case, outcome)
         return Failure("wrong answer", f"{case.means['damage']}: {wrong}") if wrong else None
-    if second == "trained":
-        return None  # another state of the same training, sealed as one: it is what it says
+    if second in ("trained", "sealed"):
+        return None  # another state of a training, another result, sealed as one: it is what it says
     if second is not None:
         return judged(replace(case, judge=second), outcome)
     return Failure("wrong answer", f"{case.means['damage']}: answers other than the undamaged file, and exit status 0")

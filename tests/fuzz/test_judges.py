@@ -74,7 +74,10 @@ def test_any_number_that_is_off_is_found(answer, path, change):
         ("not one line", Outcome(status=2, stderr=b"countermax: x\nand y\n")),
         ("not one line", Outcome(status=2)),
         ("noise", Outcome(status=0, stderr=b"RuntimeWarning: overflow\n")),
-        ("unexpected", Outcome(status=1, stderr=b"countermax: something unexpected; see --debug\n")),
+        (
+            "unexpected",
+            Outcome(status=1, stderr=b"countermax: unexpected KeyError; this is a fault of countermax\n"),
+        ),
         ("refused", Outcome(status=2, stderr=b"countermax: no\n")),
         ("partial output", Outcome(status=2, stderr=b"countermax: no\n", files={"half.png": b""})),
         ("left behind", Outcome(status=0, files={".answers.x8": b""})),
