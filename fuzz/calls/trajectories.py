@@ -97,7 +97,10 @@ def _logged(rng: random.Random) -> tuple[dict[str, bytes], dict[str, str], list[
         log = [[row[each] if each < len(row) else "" for each in order] for row in log]
     kinds = rng.choice((("csv", "csv"), ("csv", "csv"), ("parquet", "parquet"), ("csv", "parquet")))
     names = [f"log.{kinds[0]}", f"policy.{kinds[1]}"]
-    files = dict(zip(names, (_written(rng, *each) for each in zip(kinds, (log, decisions), strict=True)), strict=True))
+    typed = kinds[0] == kinds[1] and rng.random() < 0.5  # beside a CSV, whose labels are texts, they must be texts too
+    files = {
+        name: _written(rng, kind, rows, typed) for name, kind, rows in zip(names, kinds, (log, decisions), strict=True)
+    }
     return files, {"--policy": names[1]}, [], episodes
 
 
@@ -119,7 +122,7 @@ def _spoil(rng: random.Random, log: list[list[Any]], decisions: list[list[Any]])
             del row[place]
 
 
-def _written(rng: random.Random, kind: str, rows: list[list[Any]]) -> bytes:
+def _written(rng: random.Random, kind: str, rows: list[list[Any]], typed: bool) -> bytes:
     if kind == "csv":
         text = vocabulary.as_csv(rows)
         return rng.choice((text.encode(), text.encode(), text.encode(), text.encode("utf-8-sig")))
@@ -127,7 +130,6 @@ def _written(rng: random.Random, kind: str, rows: list[list[Any]]) -> bytes:
     from pyarrow import parquet
 
     header, *body = rows
-    typed = rng.random() < 0.5
     arrays = []
     for place, name in enumerate(header):
         texts = [None if row[place] == "" else row[place] for row in body]

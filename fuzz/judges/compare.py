@@ -50,7 +50,7 @@ def judge(case: Case, outcome: Outcome) -> Failure | None:
             raise UnsureError("one file for two pictures")
         if case.outside.get("stdout"):
             raise UnsureError("nobody reads the answer")
-        return lambda: wrong_answer(answered(outcome), *ask) if "--json" in line.flags else odd_text(outcome)
+        return lambda: wrong_answer(answered(outcome), *ask) if "--json" in line.flags else odd_text(case, outcome)
 
     return verdict(outcome, expected)
 

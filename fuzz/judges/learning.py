@@ -52,7 +52,7 @@ def judge_evaluation(case: Case, outcome: Outcome) -> Failure | None:
     if found is not None or outcome.status != 0:
         return found
     if "--json" not in line.flags:
-        wrong = odd_text(outcome)
+        wrong = odd_text(case, outcome)
     else:
         content = answered(outcome)
         files = case.means.get("couplings", 0)

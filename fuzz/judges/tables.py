@@ -51,8 +51,6 @@ def judge_counterfactuals(case: Case, outcome: Outcome) -> Failure | None:
         new = _new_columns(line, table, score is not None, str(bounds))
         if len(set(new)) < len(new) or set(new) & set(sheet.columns):
             raise MustRefuseError("a column twice")
-        if len(set(sheet.columns)) < len(sheet.columns):
-            raise UnsureError("two columns of one name that are passed through")
         if not sheet.rows:
             raise UnsureError("no rows")
         del source
@@ -103,7 +101,7 @@ def judge_transitions(case: Case, outcome: Outcome) -> Failure | None:
             if "--json" in line.flags:
                 wrong = _wrong_transitions(answered(outcome), table, law, resamples > 0)
             else:
-                wrong = odd_text(outcome)
+                wrong = odd_text(case, outcome)
             if target is not None and not wrong:
                 made = read_sheet(target, outcome.files[target])
                 cells = {name: made.column(name) for name in made.columns}
@@ -123,6 +121,8 @@ def _asked(case: Case, line: Line) -> tuple[str, Sheet, Table, Law | None, list[
     if source not in case.files:
         raise MustRefuseError("no such file")
     sheet = read_sheet(source, case.files[source])
+    if len(set(sheet.columns)) < len(sheet.columns):
+        raise UnsureError("two columns of one name")
     table = read_questions(
         sheet,
         outcome=line.needed("--outcome"),

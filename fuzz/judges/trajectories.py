@@ -47,7 +47,7 @@ def judge_evaluation(case: Case, outcome: Outcome) -> Failure | None:
         if picture is not None:
             check_output(case, line, picture, PICTURES)
         if "--json" not in line.flags:
-            return lambda: odd_text(outcome)
+            return lambda: odd_text(case, outcome)
         model = logs.estimated(log)
         exact = logs.estimates(log, model, policy, horizon, discount)
         within = logs.restricted(log, model, policy)
@@ -104,7 +104,7 @@ def judge_explanation(case: Case, outcome: Outcome) -> Failure | None:
         if episode is not None and not any(model.ends(steps[-1].successor) for steps in log.episodes.values()):
             raise UnsureError("no episode comes to an end")
         if "--json" not in line.flags:
-            return lambda: odd_text(outcome)
+            return lambda: odd_text(case, outcome)
         values = {word: logs.replayed(log, model, within, word, horizon, discount) for word in couplings}
         limits = logs.bounds(log, model, within, horizon, discount)
         earned = logs.returns(log, discount)
