@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import random
 import sys
 import time
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from fuzz.shrink import shrunk
 
 _SHARES = {"calls": 0.5, "files": 0.25, "kills": 0.25}
 _MINUTE, _HOUR = 60, 3600
+_TOLD_EVERY = 30.0  # seconds, where nobody watches
 _EACH = 2  # cases that are kept of failures that look alike
 
 Maker = Callable[[int, int, Shelf], Case]
@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
     counted = any(each is not None for each in counts.values())
     names = options.fuzzers or [name for name in _SHARES if not counted or counts[name] is not None]
     seconds = options.seconds or (_HOUR if options.long else None if counted else _MINUTE)
-    seed = random.SystemRandom().randrange(2**32) if options.seed is None else options.seed
+    seed = options.seed
     share = sum(_SHARES[name] for name in names)
     print(f"seed {seed}")
     failed = 0
@@ -140,12 +140,12 @@ class _Run:
 
     def _tell(self) -> None:
         now = time.monotonic()
-        if sys.stderr.isatty() and now - self._told > 0.2:
+        alive = sys.stderr.isatty()
+        if now - self._told > (0.2 if alive else _TOLD_EVERY):
             self._told = now
             rate = self.tally.tried / (now - self._start)
-            sys.stderr.write(
-                f"\r\033[K{self.tally.name}: {self.tally.tried:,} tried, {self.tally.failed} failed, {rate:.1f}/s"
-            )
+            line = f"{self.tally.name}: {self.tally.tried:,} tried, {self.tally.failed} failed, {rate:.1f}/s"
+            sys.stderr.write(f"\r\033[K{line}" if alive else f"{line}\n")
             sys.stderr.flush()
 
     def _clear(self) -> None:

@@ -239,30 +239,19 @@ def _wrong_stable(found: dict[str, Any], p: World, q: World, x: int, score: Sequ
             return (
                 f"stable bounds of outcome {j} are {low[j]} to {high[j]}; Gumbel-max is stable and has {float(row[j])}"
             )
-    small = [each for each in (*p, *q) if each]
-    if len(p) > 5 or float(min(small)) < 1e-3 or _near_ties(p, q):
-        return ""
-    weights = [[float(j == k) for k in range(len(p))] for j in range(len(p))]
-    floats = [float(each) for each in p], [float(each) for each in q]
-    for j, each in enumerate(weights):
-        least, most = programs.extremes(*floats, x, each, stable=True)
+    for j, (least, most) in enumerate(programs.stable_bounds(p, q, x) or []):
         wrong = first(
             off(f"stable lower bound {j}", low[j], least, programs.TOLERANCE),
             off(f"stable upper bound {j}", high[j], most, programs.TOLERANCE),
         )
         if wrong:
             return wrong
-    if score is not None and max(map(abs, score)) < 1e4:
-        least, most = programs.extremes(*floats, x, score, stable=True)
-        sides = found["stable_score_bounds"]["expected_score"]
+    if score is None or max(map(abs, score)) > 1e4:
+        return ""
+    sides = found["stable_score_bounds"]["expected_score"]
+    for least, most in programs.stable_bounds(p, q, x, score) or []:
         return first(
             off("stable lower bound of the score", sides["lower"], least, programs.TOLERANCE * 100),
             off("stable upper bound of the score", sides["upper"], most, programs.TOLERANCE * 100),
         )
     return ""
-
-
-def _near_ties(p: World, q: World) -> bool:
-    """Whether two outcomes are favoured nearly alike, so that rounding decides whether mass may move between them."""
-    ratios = sorted(math.log(b / a) for a, b in zip(map(float, p), map(float, q), strict=True) if a and b)
-    return any(1e-15 < right - left < 1e-9 for left, right in zip(ratios, ratios[1:], strict=False))

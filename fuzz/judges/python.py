@@ -10,7 +10,7 @@ from fuzz.hands import Outcome
 from fuzz.hygiene import dirty
 from fuzz.judges.common import first, off, verdict
 from fuzz.judges.compare import as_world, wrong_answer
-from fuzz.second import logs
+from fuzz.second import estimates, logs
 from fuzz.second.laws import (
     SINGLE,
     TOLERANCE,
@@ -270,11 +270,11 @@ def _policy(means: dict[str, Any], value: Any) -> Check:
     ]
     log = logs.Log(dict(enumerate(steps)), list(range(len(means["policy"]))), list(range(len(means["policy"][0]))))
     policy = {state: dict(enumerate(map(Fraction, row))) for state, row in enumerate(means["policy"])}
-    model, horizon, discount = logs.estimated(log), log.longest, Fraction(1)
-    exact = logs.estimates(log, model, policy, horizon, discount)
-    within = logs.restricted(log, model, policy)
+    model, horizon, discount = estimates.estimated(log), log.longest, Fraction(1)
+    exact = estimates.estimates(log, model, policy, horizon, discount)
+    within = estimates.restricted(log, model, policy)
     for word, name in (("gumbel-max", "Gumbel-max"), ("maximal", "maximal")):
-        values = logs.replayed(log, model, within, word, horizon, discount)
+        values = estimates.replayed(log, model, within, word, horizon, discount)
         exact[f"counterfactual, {name}"] = sum(values) / len(values)
 
     def check() -> str:

@@ -19,7 +19,7 @@ from fuzz.judges.common import (
     whole_number,
 )
 from fuzz.judges.compare import PICTURES
-from fuzz.second import logs
+from fuzz.second import estimates, logs
 from fuzz.second.questions import words
 from fuzz.second.reading import MustRefuseError, UnsureError, read_sheet
 
@@ -48,13 +48,13 @@ def judge_evaluation(case: Case, outcome: Outcome) -> Failure | None:
             check_output(case, line, picture, PICTURES)
         if "--json" not in line.flags:
             return lambda: odd_text(case, outcome)
-        model = logs.estimated(log)
-        exact = logs.estimates(log, model, policy, horizon, discount)
-        within = logs.restricted(log, model, policy)
+        model = estimates.estimated(log)
+        exact = estimates.estimates(log, model, policy, horizon, discount)
+        within = estimates.restricted(log, model, policy)
         for word in couplings:
-            values = logs.replayed(log, model, within, word, horizon, discount)
+            values = estimates.replayed(log, model, within, word, horizon, discount)
             exact[f"counterfactual, {_NAMES[word]}"] = sum(values) / len(values)
-        limits = logs.bounds(log, model, within, horizon, discount)
+        limits = estimates.bounds(log, model, within, horizon, discount)
 
         def check() -> str:
             given = answered(outcome)
@@ -66,7 +66,7 @@ def judge_evaluation(case: Case, outcome: Outcome) -> Failure | None:
             return wrong or first(
                 _off("lower bound", given["bounds"]["lower"], mean[0]),
                 _off("upper bound", given["bounds"]["upper"], mean[1]),
-                _off("effective size", given["effective_sample_size"], logs.effective_size(log, model, policy)),
+                _off("effective size", given["effective_sample_size"], estimates.effective_size(log, model, policy)),
                 "" if given["num_episodes"] == len(log.episodes) else f"{given['num_episodes']} episodes",
             )
 
@@ -99,15 +99,15 @@ def judge_explanation(case: Case, outcome: Outcome) -> Failure | None:
             raise UnsureError("a ranking of nobody")
         if episode is not None and episode not in [_episode(name) for name in log.episodes]:
             raise UnsureError("an episode that is not there, or written another way")
-        model = logs.estimated(log)
-        within = logs.restricted(log, model, policy)
+        model = estimates.estimated(log)
+        within = estimates.restricted(log, model, policy)
         if episode is not None and not any(model.ends(steps[-1].successor) for steps in log.episodes.values()):
             raise UnsureError("no episode comes to an end")
         if "--json" not in line.flags:
             return lambda: odd_text(case, outcome)
-        values = {word: logs.replayed(log, model, within, word, horizon, discount) for word in couplings}
-        limits = logs.bounds(log, model, within, horizon, discount)
-        earned = logs.returns(log, discount)
+        values = {word: estimates.replayed(log, model, within, word, horizon, discount) for word in couplings}
+        limits = estimates.bounds(log, model, within, horizon, discount)
+        earned = estimates.returns(log, discount)
         names = [_episode(name) for name in log.episodes]
 
         def check() -> str:

@@ -1,9 +1,12 @@
 """Answers by linear programming: slow, and nothing to get wrong. For few outcomes."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 from scipy.optimize import linprog
+
+from fuzz.second.laws import World
 
 TOLERANCE = 1e-6  # of the solver
 
@@ -37,6 +40,21 @@ def extremes(
     assert low.success, low.message
     assert high.success, high.message
     return float(low.fun), float(-high.fun)
+
+
+def stable_bounds(p: World, q: World, x: int, score: Sequence[float] | None = None) -> list[tuple[float, float]] | None:
+    """The bounds of each P(Y=j | X=x), or of one score's mean, over stable couplings; None where this is inaccurate.
+
+    That is where there are many outcomes, where some are rare, or where two are favoured nearly alike, so that rounding
+    decides whether mass may move between them.
+    """
+    ratios = sorted(math.log(float(b / a)) for a, b in zip(p, q, strict=True) if a and b)
+    near = any(1e-15 < right - left < 1e-9 for left, right in zip(ratios, ratios[1:], strict=False))
+    if len(p) > 5 or near or min(each for each in (*p, *q) if each) < 1e-3:
+        return None
+    floats = [float(each) for each in p], [float(each) for each in q]
+    weights = [[float(j == k) for k in range(len(p))] for j in range(len(p))] if score is None else [score]
+    return [extremes(*floats, x, each, stable=True) for each in weights]
 
 
 def _marginals(p: Sequence[float], q: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fuzz.calls import vocabulary
-from fuzz.second import logs, programs
+from fuzz.second import estimates, logs, programs
 from fuzz.second.laws import (
     gumbel_max,
     joint,
@@ -104,9 +104,9 @@ def test_a_policy_that_does_what_was_done_is_worth_what_was_earned():
     log = b"episode,step,state,action,next_state,reward\n1,0,a,go,b,1\n1,1,b,go,c,2\n2,0,a,go,c,0\n"
     policy = b"state,action\na,go\nb,go\nc,go\n"
     read, decisions = logs.read_log(read_sheet("log.csv", log), read_sheet("policy.csv", policy))
-    model = logs.estimated(read)
-    found = logs.estimates(read, model, decisions, 2, Fraction(1))
+    model = estimates.estimated(read)
+    found = estimates.estimates(read, model, decisions, 2, Fraction(1))
     assert found["observed return"] == Fraction(3, 2)
     assert set(found.values()) == {Fraction(3, 2)}
-    assert logs.replayed(read, model, decisions, "gumbel-max", 2, Fraction(1)) == [3, 0]
-    assert logs.bounds(read, model, decisions, 2, Fraction(1)) == [(3, 3), (0, 0)]
+    assert estimates.replayed(read, model, decisions, "gumbel-max", 2, Fraction(1)) == [3, 0]
+    assert estimates.bounds(read, model, decisions, 2, Fraction(1)) == [(3, 3), (0, 0)]
