@@ -6,6 +6,7 @@ from typing import Any
 
 from fuzz.judges.common import Line, first, off
 from fuzz.second.laws import Law, moved, outcome_bounds, outside_bounds, score_bounds, wrong_row
+from fuzz.second.programs import TOLERANCE, stable_bounds
 from fuzz.second.questions import Question, Table, kind_of, same
 from fuzz.second.reading import MustRefuseError, Sheet, Token, UnsureError, number
 
