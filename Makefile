@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 OUT    ?= countermax-demo
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow lint bench results results-pages figures examples clean
+.PHONY: demo test test-slow lint bench fuzz results results-pages figures examples clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed          ## a bundled clinical trial, its pictures and report.html
@@ -25,6 +25,9 @@ lint: $(VENV)/.developing         ## formatting, style, types, and which module 
 
 bench: $(VENV)/.developing        ## measures the speed claims; writes benchmarks/results
 	$(BIN)/python -m benchmarks
+
+fuzz: $(VENV)/.developing         ## random calls, damaged files and kills for a minute; more: .venv/bin/python -m fuzz --help
+	$(BIN)/python -m fuzz
 
 results: $(VENV)/.developing      ## trains and measures what results/ lacks (hours on a CPU; each cell is kept)
 	$(BIN)/countermax reproduce all --preset published --out results/paper/published
