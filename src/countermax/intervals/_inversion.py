@@ -20,6 +20,7 @@ Ask = Callable[[Floats, Floats], Floats]
 
 NUM_CANDIDATES, NUM_DRAWS = 250, 200
 _CAUTION = 0.8  # of the error that is allowed goes to the tests; the rest is for truths that are not proposed
+_NEVER = 0.005  # p-value from which on equal worlds are excluded, whatever the test of a single answer says
 _ROUNDING = 1e-9  # answers that differ by less are the same
 
 
@@ -68,9 +69,12 @@ def inverted_intervals(
     same = ~(larger | smaller) & worse[:, :, None]
     enough = _CAUTION * (1 - level) / 2 * (1 + num_draws) - 1
     as_large, as_small = ((each | same).sum(axis=1) > enough for each in (larger, smaller))
-    equal = _could_be_equal(sampling, drawn_p[0], drawn_q[0], pooled[0], 1 - level)
-    as_large[0] |= equal
-    as_small[0] |= equal
+    chance = _chance_of_equality(sampling, drawn_p[0], drawn_q[0], pooled[0])
+    if chance > 1 - level:
+        as_large[0] = as_small[0] = True
+    elif chance <= _NEVER:
+        same_worlds = (np.abs(p - q) < _ROUNDING).all(axis=1)
+        as_large[same_worlds] = as_small[same_worlds] = False
     lower = np.where(as_large, truths, np.inf).min(axis=0)
     upper = np.where(as_small, truths, -np.inf).max(axis=0)
     return Interval(np.minimum(lower, found), np.maximum(upper, found), level)
@@ -113,14 +117,12 @@ def _told(pair: tuple[Floats, Floats], seen: int | None) -> tuple[Floats, Floats
     return here, there
 
 
-def _could_be_equal(
-    sampling: AbstractSampling, drawn_p: Floats, drawn_q: Floats, pooled: Floats, rejected: float
-) -> bool:
-    """Whether a test of all probabilities together does not exclude that both worlds are the same."""
+def _chance_of_equality(sampling: AbstractSampling, drawn_p: Floats, drawn_q: Floats, pooled: Floats) -> float:
+    """The p-value of a test, of all probabilities together, that both worlds are the same."""
     possible = pooled > 0
 
     def distance(p: Floats, q: Floats) -> Floats:
         return ((p - q)[:, possible] ** 2 / pooled[possible]).sum(axis=1)
 
     further = distance(drawn_p, drawn_q) >= distance(sampling.p[None], sampling.q[None]) - _ROUNDING
-    return bool((1 + further.sum()) / (1 + len(further)) > rejected)
+    return float((1 + further.sum()) / (1 + len(further)))

@@ -6,7 +6,7 @@ from typing import Any, final
 import numpy as np
 
 from countermax._core.sheet import Sheet, Value
-from countermax.experiments.coverage._trials import COUPLINGS, LEVEL, TRIALS, coverage
+from countermax.experiments.coverage._trials import COUPLINGS, LEVEL, TRUTHS, coverage
 from countermax.experiments.engine import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
 
 SIZES = (50, 400)
@@ -29,10 +29,10 @@ class Coverage(AbstractExperiment):
             Cell(
                 self.name,
                 f"{truth}, {size} an arm",
-                {**TRIALS[truth]._asdict(), "size": size, "num_trials": number, "level": LEVEL, "couplings": COUPLINGS},
-                cost=len(TRIALS[truth].p) * number,
+                {**TRUTHS[truth]._asdict(), "size": size, "num_trials": number, "level": LEVEL, "couplings": COUPLINGS},
+                cost=len(TRUTHS[truth].p) * number,
             )
-            for truth in TRIALS
+            for truth in TRUTHS
             for size in SIZES
         ]
 
@@ -40,7 +40,7 @@ class Coverage(AbstractExperiment):
         """Coverage and width of every number."""
         if context.train_only:
             return None
-        truth = TRIALS[cell.name.rsplit(", ", 1)[0]]
+        truth = TRUTHS[cell.name.rsplit(", ", 1)[0]]
         return coverage(truth, cell.settings["size"], cell.settings["num_trials"], 0, context.advance)
 
     def section(self, stored: Mapping[str, Result]) -> Section:

@@ -15,7 +15,7 @@ from countermax.intervals import CountSampling, Interval, inverted_intervals, re
 Floats = NDArray[np.float64]
 
 
-class Trial(NamedTuple):
+class Truth(NamedTuple):
     """The truth, and whom the question is about."""
 
     p: tuple[float, ...]
@@ -23,14 +23,14 @@ class Trial(NamedTuple):
     observed: int
 
 
-TRIALS: dict[str, Trial] = {
-    "no effect, 2 outcomes": Trial((0.4, 0.6), (0.4, 0.6), 0),
-    "no effect, 4 outcomes": Trial((0.1, 0.2, 0.3, 0.4), (0.1, 0.2, 0.3, 0.4), 1),
-    "clear effect": Trial((0.4, 0.3, 0.2, 0.1), (0.1, 0.2, 0.3, 0.4), 0),
-    "ratios nearly tied": Trial((0.5, 0.25, 0.25), (0.2, 0.39, 0.41), 1),
-    "skewed": Trial((0.85, 0.1, 0.05), (0.7, 0.2, 0.1), 0),
-    "skewed, no effect": Trial((0.7, 0.15, 0.1, 0.05), (0.7, 0.15, 0.1, 0.05), 3),
-    "rare outcome": Trial((0.01, 0.5, 0.49), (0.04, 0.46, 0.5), 0),
+TRUTHS: dict[str, Truth] = {
+    "no effect, 2 outcomes": Truth((0.4, 0.6), (0.4, 0.6), 0),
+    "no effect, 4 outcomes": Truth((0.1, 0.2, 0.3, 0.4), (0.1, 0.2, 0.3, 0.4), 1),
+    "clear effect": Truth((0.4, 0.3, 0.2, 0.1), (0.1, 0.2, 0.3, 0.4), 0),
+    "ratios nearly tied": Truth((0.5, 0.25, 0.25), (0.2, 0.39, 0.41), 1),
+    "skewed": Truth((0.85, 0.1, 0.05), (0.7, 0.2, 0.1), 0),
+    "skewed, no effect": Truth((0.7, 0.15, 0.1, 0.05), (0.7, 0.15, 0.1, 0.05), 3),
+    "rare outcome": Truth((0.01, 0.5, 0.49), (0.04, 0.46, 0.5), 0),
 }
 
 COUPLINGS = ("gumbel-max", "inverse-cdf", "maximal", "independent")
@@ -42,7 +42,7 @@ _FAMILIES = ("any coupling", "any stable coupling")
 
 
 def coverage(
-    trial: Trial, size: int, num_trials: int, seed: int, advance: Callable[[float], None] = lambda _: None
+    trial: Truth, size: int, num_trials: int, seed: int, advance: Callable[[float], None] = lambda _: None
 ) -> Result:
     """How often intervals hold the truth, and their mean width, for every number that `compare` prints.
 
@@ -89,7 +89,7 @@ def _sample(stream: np.random.Generator, size: int, p: Floats, q: Floats, seen: 
 
 
 def _asked(
-    trial: Trial,
+    trial: Truth,
     log_p: Floats,
     log_q: Floats,
     sampling: CountSampling | None,

@@ -163,7 +163,7 @@ class Network:
         return None if data is None else levels_of(data)
 
 
-class Couplings:
+class NodeCouplings:
     """The coupling of each categorical node: its own mechanism, or what was named in its place."""
 
     def __init__(self, network: Network, given: CouplingLike | Mapping[Hashable, CouplingLike] | None):

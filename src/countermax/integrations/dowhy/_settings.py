@@ -12,7 +12,7 @@ from countermax._core.memory import check_memory
 from countermax.bounds import Bounds
 from countermax.integrations.dowhy._mechanism import CategoricalMechanism
 from countermax.integrations.dowhy._mixture import Mixture
-from countermax.integrations.dowhy._network import CouplingLike, Couplings, Network
+from countermax.integrations.dowhy._network import CouplingLike, Network, NodeCouplings
 from countermax.integrations.dowhy._node import NodeAnswer
 from countermax.integrations.dowhy._noise import Codes, Floats
 
@@ -42,7 +42,7 @@ class Settings:
             raise InputError(f"`tolerance` must not be negative, got {tolerance}")
         if isinstance(max_states, bool) or not isinstance(max_states, int | np.integer) or max_states < 1:
             raise InputError(f"`max_states` must be a positive whole number, got {max_states}")
-        self._network, self._couplings = network, Couplings(network, coupling)
+        self._network, self._couplings = network, NodeCouplings(network, coupling)
         self._bounds, self._tolerance, self._max_states = bounds, float(tolerance), max_states
         self._score, self._prefix = score, prefix
 
