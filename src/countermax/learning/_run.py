@@ -20,7 +20,7 @@ from countermax.couplings import AbstractCoupling, as_couplings, named_couplings
 from countermax.learning._config import Config
 from countermax.learning._evaluate import OPTIMUM, Evaluation, evaluate
 from countermax.learning._fit import fit_many
-from countermax.learning._history import Fit
+from countermax.learning._history import Fit, TrainingInterrupted
 
 _RECORD = "run.json"
 _EVALUATION_KEY = 99  # added to the run's seed, so that no training pair is evaluated on
@@ -47,7 +47,7 @@ def train_run(config: Config, out: str | Path, *, progress: bool | None = None) 
         progress: Whether to show a progress bar; by default if the output is a terminal.
 
     Raises:
-        TrainingInterrupted: Ctrl-C while training; the folder holds a checkpoint.
+        TrainingInterrupted: Ctrl-C; the folder holds a checkpoint.
         TrainingError: A loss or gradient was not finite.
     """
     repeats, recipe, scores = config.repeats, config.recipe, config.task.scores
@@ -59,6 +59,7 @@ def train_run(config: Config, out: str | Path, *, progress: bool | None = None) 
     settings = plain(asdict(config))
     folder = writable_folder(out)
     _check_other_run(folder / _RECORD, settings)
+    checkpoint = folder / "checkpoint.npz"
     fits = fit_many(
         [first, *(recipe.build(scores, pairs, seed) for seed in seeds[1:])],
         pairs,
@@ -67,31 +68,46 @@ def train_run(config: Config, out: str | Path, *, progress: bool | None = None) 
         evaluate_every=repeats.evaluate_every,
         num_held_out=repeats.held_out,
         patience=repeats.patience,
-        checkpoint=folder / "checkpoint.npz",
+        checkpoint=checkpoint,
         progress=progress,
         **recipe.fit_options(),
     )
-    with deferred_signals() as handle_signals:
-        named = {f"seed {seed}": each for seed, each in zip(seeds, fits, strict=True)}
-        evaluation = evaluate_run(config, {name: each.coupling for name, each in named.items()})
-        record = {
-            "version": __version__,
-            "config": settings,
-            "fits": {name: each.to_dict() for name, each in named.items()},
-            "evaluation": evaluation.to_dict(),
-        }
-        curves = plotting.draw_curves(
-            {name: (each.history.step, each.history.held_out) for name, each in named.items()},
-            fits[0].optimum,
-            "Held-out loss during training",
-        )
-        picture = plotting.picture(curves)
-        handle_signals()  # from here on everything is written, quickly
-        written = [save(each.coupling, folder / f"coupling-{seed}.npz") for seed, each in zip(seeds, fits, strict=True)]
-        written += write_evaluation(evaluation, folder)
-        written.append(write_atomically(folder / "curves.png", picture))
-        written.append(write_atomically(folder / _RECORD, json.dumps(record, indent=1, allow_nan=False) + "\n"))
+    written: list[Path] = []
+    try:
+        with deferred_signals() as handle_signals:
+            named = {f"seed {seed}": each for seed, each in zip(seeds, fits, strict=True)}
+            evaluation = evaluate_run(config, {name: each.coupling for name, each in named.items()})
+            curves, record = _curves(named), _record(settings, named, evaluation)
+            handle_signals()  # from here on everything is written, quickly
+            for seed, each in zip(seeds, fits, strict=True):
+                written.append(save(each.coupling, folder / f"coupling-{seed}.npz"))
+            written += write_evaluation(evaluation, folder)
+            written.append(write_atomically(folder / "curves.png", curves))
+            written.append(write_atomically(folder / _RECORD, record))
+    except KeyboardInterrupt as stopped:
+        is_written = folder / _RECORD in written
+        what = "the results are written" if is_written else f"{checkpoint} holds it: run it again for the results"
+        raise TrainingInterrupted(f"interrupted when the training was done; {what}", fits) from stopped
     return Run(fits, evaluation, tuple(written))
+
+
+def _curves(fits: Mapping[str, Fit[Any]]) -> bytes:
+    figure = plotting.draw_curves(
+        {name: (each.history.step, each.history.held_out) for name, each in fits.items()},
+        next(iter(fits.values())).optimum,
+        "Held-out loss during training",
+    )
+    return plotting.picture(figure)
+
+
+def _record(settings: Any, fits: Mapping[str, Fit[Any]], evaluation: Evaluation) -> str:
+    record = {
+        "version": __version__,
+        "config": settings,
+        "fits": {name: each.to_dict() for name, each in fits.items()},
+        "evaluation": evaluation.to_dict(),
+    }
+    return json.dumps(record, indent=1, allow_nan=False) + "\n"
 
 
 def _check_other_run(path: Path, settings: Any) -> None:
