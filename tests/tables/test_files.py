@@ -320,3 +320,28 @@ def test_nothing_is_written_into_a_csv_that_it_could_not_hold(tmp_path):
     with pytest.raises(InputError, match="a CSV cannot hold a NUL character, but a column is called"):
         write_table(pa.table({"x\0": ["a"]}), tmp_path / "out.csv")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("size", range(1, 9))
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+def test_lines_are_counted_however_a_file_is_cut(size, newline, tmp_path, monkeypatch):
+    monkeypatch.setattr(_text, "BLOCK_BYTES", size)
+    source = tmp_path / "in.csv"
+    source.write_bytes(newline.join(["y,p_a,q_a", "a,1,1", '"b', 'b",1,1', "a,one,1", ""]).encode())
+    with pytest.raises(InputError, match="line 5: column 'p_a' must hold numbers"):
+        transitions_file(source, **ASK)
+
+
+def test_a_missing_outcome_is_nothing_at_all_null_or_nan(tmp_path):
+    rest = '"p_NaN": 1, "q_NaN": 1'
+    source = tmp_path / "in.jsonl"
+    source.write_text("".join(f"{{{seen}{rest}}}\n" for seen in ('"y": NaN, ', '"y": null, ', "", '"y": "NaN", ')))
+    counterfactuals_file(source, tmp_path / "out.jsonl", **ASK, errors="missing")
+    problems = columns_of(tmp_path / "out.jsonl", "counterfactual_problem")[0]
+    assert problems == ["the outcome in 'y' is missing"] * 3 + [None]
+
+
+def test_a_cell_may_begin_with_what_marks_the_beginning_of_a_file(tmp_path):
+    source = tmp_path / "in.csv"
+    source.write_bytes(b"y,p_\xef\xbb\xbfa,q_\xef\xbb\xbfa\n\xef\xbb\xbfa,1,1\n")
+    assert transitions_file(source, **ASK, num_resamples=0).labels == ("\ufeffa",)

@@ -87,9 +87,8 @@ class CsvTable(AbstractTableFile):
         types = {name: pa.float64() if name in self._numbers else pa.string() for name in wanted}
         longest = int((ends - starts).max())
         rows = pa.py_buffer(block.data)[int(starts[0]) :]
-        if block.data.startswith(
-            _text.BOM, starts[0]
-        ):  # of a cell, but Arrow would take it for the beginning of a file
+        # A mark at the beginning of a cell, which Arrow would take for that of a file.
+        if block.data.startswith(_text.BOM, starts[0]):
             rows = pa.py_buffer(b"\n" + rows.to_pybytes())
         try:
             table = csv.read_csv(
