@@ -20,7 +20,7 @@ from countermax.experiments import EXPERIMENTS, Interrupted, redraw, reproduce
 from countermax.experiments.engine import CellContext, _plan, _training, train
 from countermax.experiments.engine._store import sealed, unsealed
 from countermax.experiments.synthetic._tasks import task
-from countermax.learning import Recipe
+from countermax.learning import Disagreement, Recipe, Reinforce
 
 
 @pytest.fixture
@@ -248,12 +248,13 @@ def test_a_sheet_is_written_three_ways_and_keeps_its_digits_for_programs():
 TINY = {"steps": 4, "hidden": (8,), "batch_size": 4, "rounds": 5, "num_latents": 4}
 
 
-def test_training_is_found_again_and_a_changed_recipe_trains_again(tmp_path, monkeypatch):
+def test_training_is_found_again_and_a_changed_task_trains_again(tmp_path, monkeypatch):
     recipe = Recipe("gadget-2", learning_rate=1e-2, **TINY)
     this = task("independent")
 
-    def once(recipe):
-        return train(recipe, this.scores, this.pairs, this.losses[0], seed=1, context=CellContext(tmp_path))
+    def once(recipe, scores=this.scores, loss=this.losses[0], **changed):
+        options = {"seed": 1, "context": CellContext(tmp_path), **changed}
+        return train(recipe, scores, this.pairs, loss, **options)
 
     _, made_with = once(recipe)
     assert not (tmp_path / "checkpoint.npz").exists()
@@ -262,11 +263,19 @@ def test_training_is_found_again_and_a_changed_recipe_trains_again(tmp_path, mon
     monkeypatch.setattr(_training, "fit_many", lambda *_, **__: calls.append(1))
     assert once(recipe)[1] == made_with
     assert not calls
-    with pytest.raises(TypeError):
-        once(replace(recipe, steps=5))
-    assert calls
+    for again in (
+        lambda: once(replace(recipe, steps=5)),
+        lambda: once(recipe, seed=2),
+        lambda: once(recipe, num_held_out=9),
+        lambda: once(recipe, objective=Reinforce()),
+        lambda: once(recipe, scores=[2 * each for each in this.scores]),
+        lambda: once(recipe, loss=Disagreement()),
+    ):
+        with pytest.raises(TypeError):
+            again()
+    assert len(calls) == 6
     with monkeypatch.context() as small:
-        small.setenv("COUNTERMAX_MAX_MEMORY", "1e-6")
+        small.setenv("COUNTERMAX_MAX_MEMORY", "9.4e-6")  # more than drawing one gadget takes
         with pytest.raises(InputError, match="1 gadgets at once would need .*lower `seeds`"):
             once(replace(recipe, steps=5))
     for damaged, words in (("trained.json", "trained.json is damaged"), ("0.npz", r"0\.npz")):

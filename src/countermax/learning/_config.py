@@ -47,7 +47,10 @@ class Task:
         check_settings(self)
         for key in ("num_outcomes", "scale", "p", "q"):
             if getattr(self, key) is not None and key not in _USES[self.pairs]:
-                raise InputError(f"`{key}` says nothing where `pairs` is {self.pairs!r}: leave it out")
+                used = ", ".join(_USES[self.pairs])
+                raise InputError(
+                    f"`{key}` says nothing where `pairs` is {self.pairs!r}, which uses {used}: leave it out"
+                )
         if self.matrix is not None and self.loss != "matrix":
             raise InputError(f"`matrix` says nothing where `loss` is {self.loss!r}: leave it out")
 

@@ -1,11 +1,14 @@
 """A training on disk, inside a cell: trained once, found again afterwards."""
 
+import hashlib
+import re
 import time
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +21,8 @@ from countermax.experiments.engine._base import CellContext, provenance
 from countermax.experiments.engine._store import DamagedError, sealed, unsealed
 from countermax.learning import AbstractObjective, Loss, Pairs, Recipe, fit_many
 
-_TRAINED = "trained.json"
+_TRAINED, _TASK = "trained.json", "task"
+_ADDRESS = re.compile("0x[0-9a-f]+")  # of a function, which differs from one process to the next
 _COPIES = 4  # of all parameters while they are trained: themselves, two moments, a gradient
 
 GADGET_NAMES = {"gadget-1": "Gadget 1", "gadget-2": "Gadget 2"}
@@ -54,7 +58,8 @@ def train(
     record = context.folder / _TRAINED
     files = [context.folder / f"{index}.npz" for index in range(len(scores))]
     checkpoint = context.folder / "checkpoint.npz"
-    found = _found(recipe, record, files)
+    task = _fingerprint(recipe.settings(), scores, pairs, losses, seed, objective, num_held_out)
+    found = _found(task, record, files)
     if found is not None:
         checkpoint.unlink(missing_ok=True)  # of a process that was killed after another one had finished
         return found
@@ -85,21 +90,32 @@ def train(
             "held_out": np.mean([each.history.held_out for each in fits], axis=0).round(6).tolist(),
         },
     }
-    write_atomically(record, sealed({"recipe": recipe.settings(), **made_with}))
+    write_atomically(record, sealed({_TASK: task, **made_with}))
     checkpoint.unlink(missing_ok=True)
     return [each.coupling for each in fits], made_with
 
 
-def _found(recipe: Recipe, record: Path, files: Sequence[Path]) -> tuple[list[AbstractCoupling], dict[str, Any]] | None:
-    """What was trained before with this recipe, if it is all there."""
+def _found(task: str, record: Path, files: Sequence[Path]) -> tuple[list[AbstractCoupling], dict[str, Any]] | None:
+    """What was trained before for the same task, if it is all there."""
     if not all(path.exists() for path in (record, *files)):
         return None
     try:
         made_with = unsealed(record)
-        if made_with.pop("recipe") == recipe.settings():
+        if made_with.pop(_TASK, None) == task:
             return [load(path) for path in files], made_with
     except DamagedError as error:
         warnings.warn(f"{error.what}; training begins again", stacklevel=3)
     except InputError as error:
         warnings.warn(f"{error}; training begins again", stacklevel=3)
     return None
+
+
+def _fingerprint(*task: Any) -> str:
+    """Changes with anything that would make another training of it."""
+    leaves, structure = jax.tree.flatten(task)
+    digest = hashlib.sha256(_ADDRESS.sub("", str(structure)).encode())
+    for leaf in leaves:
+        array = np.asarray(leaf) if eqx.is_array_like(leaf) else None
+        words = _ADDRESS.sub("", repr(leaf)) if array is None else f"{array.shape} {array.dtype}"
+        digest.update(words.encode() + (b"" if array is None else array.tobytes()))
+    return digest.hexdigest()
