@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from numbers import Real
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -10,11 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import ArrayLike
 
-from countermax._core.checks import log_probs_from
+from countermax._core.arrays import as_array
+from countermax._core.checks import as_answer, log_probs_from
 from countermax._core.compilation import quickly_compiled
 from countermax._core.errors import InputError
 from countermax._core.labels import Labels
-from countermax._core.types import Numbers
+from countermax._core.memory import check_memory
+from countermax._core.types import Labelled, Numbers
 from countermax.bounds import Bounds, unchecked_outcome_bounds, unchecked_score_bounds
 from countermax.comparison._result import SCORE_COLUMNS, Answer, Comparison, Floats, ScoreBounds
 from countermax.couplings import AbstractCoupling, as_couplings, is_same, named_couplings
@@ -25,17 +28,17 @@ _RARE = -200.0  # log-probability of what was seen, below which it may vanish in
 
 
 def compare(
-    p: Numbers,
-    q: Numbers,
+    p: Numbers | Labelled,
+    q: Numbers | Labelled,
     observed: Hashable,
     *,
     labels: Sequence[Hashable] | None = None,
-    score: Numbers | None = None,
-    counterfactual_score: Numbers | None = None,
+    score: Numbers | Labelled | None = None,
+    counterfactual_score: Numbers | Labelled | None = None,
     logits: bool = False,
     normalise: bool = False,
     couplings: Mapping[str, str | AbstractCoupling] | Sequence[str] | None = None,
-    tolerance: float = 0.05,
+    tolerance: int | float = 0.05,
 ) -> Comparison:
     """Asks every coupling: this was seen; what would have happened in the other world?
 
@@ -43,11 +46,14 @@ def compare(
 
     Everything is computed in double precision, whatever JAX's default is.
 
+    Dictionaries and pandas series are matched by label, whatever order they are in; everything else is in the order of
+    `labels`.
+
     Args:
         p: Probabilities of the outcomes in the factual world, the one in which something was seen.
         q: Probabilities of the same outcomes in the other world.
-        observed: What was seen: a label where there are `labels`, an index where not.
-        labels: Names of the outcomes.
+        observed: What was seen: a label where there are labels, an index where not.
+        labels: Names of the outcomes, in their order; by default those that `p` or `q` bring along.
         score: One number for each outcome; adds expected scores and effects, and the couplings that are made for it.
         counterfactual_score: The score in the other world, if it is another one.
         logits: Whether `p` and `q` are logits instead of probabilities.
@@ -55,14 +61,23 @@ def compare(
         couplings: The couplings to ask, by name; by default the library's own.
         tolerance: How wide the bounds may be for the choice of coupling not to matter.
     """
-    log_p = log_probs_from("p", p, logits=logits, normalise=normalise)
-    log_q = log_probs_from("q", q, logits=logits, normalise=normalise)
+    given = {"p": p, "q": q, "score": score, "counterfactual_score": counterfactual_score}
+    own = {name: _own_labels(value) for name, value in given.items()}
+    if labels is None:
+        labels = next((each for each in own.values() if each is not None), None)
+    elif isinstance(labels, str):
+        raise InputError(f"`labels` must be a list of names, got the text {labels!r}")
+    names = None if labels is None else Labels(tuple(labels))
+    log_p, log_q = (
+        log_probs_from(name, _in_order(names, name, given[name], own[name]), logits=logits, normalise=normalise)
+        for name in ("p", "q")
+    )
     size = log_p.size
     if size != log_q.size:
         raise InputError(f"`p` and `q` must have the same number of outcomes, got {size} and {log_q.size}")
-    if not tolerance >= 0:
+    if not isinstance(tolerance, Real) or not tolerance >= 0:
         raise InputError(f"`tolerance` must not be negative, got {tolerance}")
-    names = Labels(tuple(range(size)) if labels is None else tuple(labels))
+    names = names or Labels(tuple(range(size)))
     if len(names) != size:
         raise InputError(f"`labels` must name each of the {size} outcomes, got {len(names)} labels")
     names.refuse(SCORE_COLUMNS, "columns of the result")
@@ -74,12 +89,21 @@ def compare(
         raise InputError("`counterfactual_score` needs a `score` beside it")
     scores = None
     if score is not None:
-        here = names.scores("score", score)
-        there = here if counterfactual_score is None else names.scores("counterfactual_score", counterfactual_score)
-        scores = (here, there)
+        here, there = (
+            None
+            if given[name] is None
+            else names.scores(name, given[name] if own[name] else _vector(name, given[name]))
+            for name in ("score", "counterfactual_score")
+        )
+        scores = (here, here if there is None else there)
     with jax.enable_x64(True):
         by_score = {} if scores is None else {"score": scores[0], "counterfactual_score": scores[1]}
         asked = named_couplings(**by_score) if couplings is None else as_couplings(couplings, size, **by_score)
+        check_memory(
+            f"the joint laws of {len(asked)} couplings of {size} by {size} outcomes",
+            3.0 * len(asked) * size**2 * 8,
+            "ask for rows with `counterfactual_probs`, which need no matrix",
+        )
         distinct = {name: next(first for first in asked if is_same(asked[first], asked[name])) for name in asked}
         solve = _solved_quickly if size <= _FEW_OUTCOMES else _solved
         rare = bool(log_p[seen] < _RARE)
@@ -87,6 +111,9 @@ def compare(
             np.asarray,
             solve()({name: asked[name] for name in distinct.values()}, log_p, log_q, np.asarray(seen), scores, rare),
         )
+    for name in asked:
+        as_answer(f"the coupling {name!r}", found.laws[distinct[name]])
+    as_answer("the bounds", found[1:])
     return Comparison(
         labels=names.names,
         observed=seen,
@@ -99,6 +126,29 @@ def compare(
         stable_score_bounds=_score_bounds(found.stable_score_bounds, scores, seen),
         tolerance=tolerance,
     )
+
+
+def _own_labels(given: Any) -> list[Any] | None:
+    """The labels that a dictionary or a pandas series brings along; none where they only count from 0."""
+    if not isinstance(given, Labelled):
+        return None
+    keys = list(given.keys())
+    counts = type(given.keys()).__name__ == "RangeIndex" and keys == list(range(len(keys)))
+    return None if counts else keys
+
+
+def _in_order(labels: Labels | None, name: str, given: Any, own: list[Any] | None) -> Any:
+    """Numbers in the order of the labels, by their own labels where they have some."""
+    numbers = _plain(given)
+    return numbers if own is None or labels is None else [numbers[place] for place in labels.order_of(name, own)]
+
+
+def _vector(name: str, given: Any) -> Any:
+    return as_array(name, _plain(given), 1)
+
+
+def _plain(given: Any) -> Any:
+    return [number for _, number in given.items()] if isinstance(given, Labelled) else given
 
 
 class _Law(NamedTuple):

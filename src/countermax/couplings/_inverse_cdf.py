@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import ClassVar, final
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +11,6 @@ from jaxtyping import Array, ArrayLike, DTypeLike, Float, Int, PRNGKeyArray
 from countermax import comonotone
 from countermax._core.checks import as_floats, as_order, fail_if, is_traced
 from countermax._core.errors import InputError
-from countermax._core.labels import listed
 from countermax._core.types import Joint, LogProbs, Outcome, Probs, Score
 from countermax.couplings._base import AbstractCoupling, AbstractMechanism
 
@@ -45,14 +43,13 @@ class InverseCDF(AbstractMechanism[UniformNoise], AbstractCoupling):
             raise InputError(
                 f"`order` must be a list of integers that names each of the outcomes 0..k-1 once, got {kind}"
             )
-        must = "`order` must name each of the outcomes 0..k-1 once"
-        if is_traced(permutation):
-            wrong = (jnp.sort(permutation) != jnp.arange(permutation.size)).any()
-            self.order = eqx.error_if(permutation, wrong, must)
-            return
-        if not np.array_equal(np.sort(np.asarray(permutation)), np.arange(permutation.size)):
-            raise InputError(f"{must}, got {listed(permutation.tolist())}")
-        self.order = permutation
+        found = "" if is_traced(permutation) else f", got {permutation.tolist()}"
+        places = np.arange(permutation.size)
+        self.order = fail_if(
+            permutation,
+            lambda each: ((each[:, None] == places[None, :]).sum(axis=0) != 1).any(),
+            f"`order` must name each of the outcomes 0..k-1 once{found}",
+        )
 
     @classmethod
     def sorted_by(cls, score: Score) -> "InverseCDF":

@@ -15,7 +15,6 @@ from jaxtyping import Array, ArrayLike, Float, Int, PRNGKeyArray
 
 from countermax._core.checks import as_floats
 from countermax._core.errors import InputError
-from countermax._core.memory import check_memory
 from countermax._core.types import LogProbs, Score
 
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
@@ -88,12 +87,6 @@ class Perceptron(AbstractPart):
         if any(size < 1 for size in hidden):
             raise InputError(f"`hidden` must hold positive sizes, got {tuple(hidden)}")
         sizes = [FEATURES[features][0] * num_outcomes, *hidden, num_rows * num_outcomes]
-        numbers = sum(inputs * outputs for inputs, outputs in zip(sizes[:-1], sizes[1:], strict=True))
-        check_memory(
-            f"a perceptron with layers of {', '.join(map(str, sizes))} numbers",
-            2.0 * numbers * jnp.zeros(()).dtype.itemsize,
-            "make `hidden` smaller, or have fewer outcomes or latents",
-        )
         keys = jax.random.split(key, len(sizes) - 1)
         weights = [
             jax.random.normal(each, (outputs, inputs)) / np.sqrt(inputs)
@@ -124,11 +117,6 @@ class Constant(AbstractPart):
         self, num_rows: int, num_outcomes: int, *, key: PRNGKeyArray, silent: bool = False, scale: float = 1.0
     ):
         """Draws normal entries of the given scale, or sets them to zero (`silent`)."""
-        check_memory(
-            f"scores for {num_rows} by {num_outcomes} cells",
-            2.0 * num_rows * num_outcomes * jnp.zeros(()).dtype.itemsize,
-            "have fewer outcomes or latents",
-        )
         self.values = (0.0 if silent else scale) * jax.random.normal(key, (num_rows, num_outcomes))
 
     def __call__(self, log_p: LogProbs) -> Float[Array, "rows k"]:
