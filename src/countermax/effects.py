@@ -9,8 +9,18 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 
-from countermax._core.checks import as_floats, as_log_prob_pair, as_outcome, as_score_pair, fail_if, not_finite
+from countermax._core.checks import (
+    as_answer,
+    as_floats,
+    as_log_prob_pair,
+    as_outcome,
+    as_score_pair,
+    fail_if,
+    not_finite,
+)
+from countermax._core.draws import as_key
 from countermax._core.errors import InputError
+from countermax._core.memory import check_memory
 from countermax._core.types import Logits, OutcomeLike, Scalar, Score
 from countermax.couplings import AbstractCoupling, AbstractSampler
 
@@ -59,7 +69,9 @@ def effect_from_joint(
         lambda each: abs(each.sum() - 1) > _SUM_TOLERANCE,
         "`joint` must sum to one; divide counts by their sum",
     )
-    return unchecked_effect(matrix, *as_score_pair(score, counterfactual_score, matrix.shape[0]))
+    return as_answer(
+        "the effect", unchecked_effect(matrix, *as_score_pair(score, counterfactual_score, matrix.shape[0]))
+    )
 
 
 def unchecked_effect(
@@ -108,7 +120,8 @@ def individual_effect(
     score_p, score_q = as_score_pair(score, counterfactual_score, log_p.size)
     probs = coupling.counterfactual_probs(p, q, x)
     expected = probs @ score_q
-    return Effect(expected - score_p[as_outcome(log_p, x)], probs @ (score_q - expected) ** 2)
+    effect = Effect(expected - score_p[as_outcome(log_p, x)], probs @ (score_q - expected) ** 2)
+    return as_answer("the individual effect", effect)
 
 
 def sampled_effect(
@@ -132,17 +145,21 @@ def sampled_effect(
         num_samples: At least 2.
         key: Consumed once.
     """
-    if num_samples < 2:
-        raise InputError(f"`num_samples` must be at least 2, got {num_samples}")
+    if not isinstance(num_samples, int) or num_samples < 2:
+        raise InputError(f"`num_samples` must be a whole number of at least 2, got {num_samples}")
     log_p, log_q = as_log_prob_pair(p, q)
     coupling.check_size(log_p.size)
+    check_memory(
+        f"{num_samples} draws of {log_p.size} outcomes",
+        3.0 * num_samples * log_p.size * log_p.dtype.itemsize,
+        "lower `num_samples`",
+    )
     score_p, score_q = as_score_pair(score, counterfactual_score, log_p.size)
-    x, y = jax.vmap(lambda each: coupling._pair(log_p, log_q, key=each))(jax.random.split(key, num_samples))
+    x, y = jax.vmap(lambda each: coupling._pair(log_p, log_q, key=each))(jax.random.split(as_key(key), num_samples))
     effects = score_q[y] - score_p[x]
     mean = effects.mean()
     deviations = effects - mean
     variance = (deviations**2).sum() / (num_samples - 1)
     spread_of_squares = jnp.maximum((deviations**4).mean() - variance**2, 0)
-    return SampledEffect(
-        mean, jnp.sqrt(variance / num_samples), variance, jnp.sqrt(spread_of_squares / num_samples), num_samples
-    )
+    errors = jnp.sqrt(variance / num_samples), jnp.sqrt(spread_of_squares / num_samples)
+    return as_answer("the sampled effect", SampledEffect(mean, errors[0], variance, errors[1], num_samples))

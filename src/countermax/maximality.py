@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array, Bool
 
 from countermax import race
-from countermax._core.checks import as_log_prob_pair
+from countermax._core.checks import as_answer, as_log_prob_pair
 from countermax._core.types import Logits, Probs, Scalar
 
 
@@ -41,9 +41,12 @@ def maximality_gap(p: Logits, q: Logits) -> MaximalityGap:
     log_ratio = jnp.where(somewhere, log_q - log_p, 0)
     smallest = jnp.where(somewhere, log_ratio, jnp.inf).min()
     largest = jnp.where(somewhere, log_ratio, -jnp.inf).max()
-    tie = 64 * np.finfo(log_p.dtype).eps * (1 + jnp.abs(jnp.where(jnp.isfinite(log_ratio), log_ratio, 0)))
+    known = jnp.isfinite(log_ratio)
+    digits = 64 * (1 + jnp.abs(jnp.where(known, log_ratio, 0))) + 4 * jnp.abs(jnp.where(known, log_p, 0))
+    tie = np.finfo(log_p.dtype).eps * digits
     extreme = (log_ratio <= smallest + tie) | (log_ratio >= largest - tie)
     shared = (log_p > -jnp.inf) & (log_q > -jnp.inf)
     kept = race.agreement_by_outcome(log_p, log_q)
     best = jnp.exp(jnp.minimum(log_p, log_q))
-    return MaximalityGap(kept.sum(), best.sum(), jnp.maximum(best - kept, 0), (extreme | ~shared).all())
+    gap = MaximalityGap(kept.sum(), best.sum(), jnp.maximum(best - kept, 0), (extreme | ~shared).all())
+    return as_answer("the gap", gap)

@@ -1,16 +1,25 @@
-"""Numbers as people write them down, as arrays: what is no number is refused in words."""
+"""Numbers as people write them down, as arrays, and logits as log-probabilities."""
 
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
+from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
 
 
-def as_array(name: str, value: Any, ndim: int) -> Any:
-    """Real numbers of `ndim` dimensions: an array of JAX's as it is, everything else as NumPy's."""
+def as_array(name: str, value: Any, ndim: int, batches: str = "use jax.vmap for batches") -> Any:
+    """Real numbers of `ndim` dimensions: an array of JAX's as it is, everything else as NumPy's.
+
+    Args:
+        name: What a message calls the argument.
+        value: What was given.
+        ndim: How many dimensions it must have: one or two.
+        batches: What to do with more.
+    """
     kind = {1: "a vector", 2: "a matrix"}[ndim]
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise InputError(f"`{name}` must be {kind} of numbers, got a masked array with {value.mask.sum()} missing")
@@ -25,7 +34,7 @@ def as_array(name: str, value: Any, ndim: int) -> Any:
     if not _is_number(array.dtype):
         raise InputError(f"`{name}` must be {kind} of numbers, got {shortened(value)}")
     if array.ndim != ndim:
-        hint = "; use jax.vmap for batches" if array.ndim > ndim else ""
+        hint = f"; {batches}" if array.ndim > ndim else ""
         raise InputError(f"`{name}` must be {kind}, got shape {array.shape}{hint}")
     return array
 
@@ -36,12 +45,33 @@ def _is_number(dtype: Any) -> bool:
 
 def float_dtype(dtype: Any) -> Any:
     """The precision to compute in: JAX's default for integers, single for less than that."""
-    if jnp.issubdtype(dtype, jnp.integer) or np.dtype(dtype).itemsize > 8:
-        dtype = np.float64
-    return jax.dtypes.canonicalize_dtype(jnp.promote_types(dtype, jnp.float32))
+    if not jnp.issubdtype(dtype, jnp.integer) and np.dtype(dtype).itemsize <= 4:
+        return np.dtype(np.float32)
+    return jax.dtypes.canonicalize_dtype(np.float64)
+
+
+def normalised(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Log-probabilities; what an outcome that is nearly certain lacks to certainty keeps its digits."""
+    likeliest = logits.argmax()
+    with np.errstate(over="ignore"):  # further apart than the largest number: impossible, as far as numbers go
+        shifted = logits - logits[likeliest]
+    others = np.exp(shifted)
+    others[likeliest] = 0
+    return shifted - np.log1p(others.sum())
+
+
+def log_softmax(logits: Float[Array, " k"]) -> Float[Array, " k"]:
+    """The same of traced logits."""
+    likeliest = jnp.argmax(logits)
+    shifted = logits - logits[likeliest]
+    others = jnp.where(jnp.arange(logits.size) == likeliest, 0, jnp.exp(shifted))
+    return shifted - jnp.log1p(others.sum())
 
 
 def shortened(value: object) -> str:
-    """A value for a message."""
-    text = repr(value)
+    """A value for a message: in one line, and not too long."""
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:  # thousands of digits, which Python does not print
+        return f"a {type(value).__name__} with thousands of digits"
     return text if len(text) <= 80 else f"{text[:77]}..."

@@ -9,7 +9,6 @@ import operator
 import sys
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
 
 import equinox as eqx
@@ -19,14 +18,14 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 from numpy.typing import NDArray
 
-from countermax._core.arrays import as_array, float_dtype, shortened
+from countermax._core.arrays import as_array, float_dtype, log_softmax, normalised, shortened
 from countermax._core.errors import InputError, ProbabilitiesAsLogitsWarning
 from countermax._core.types import LogProbs, Numbers, Outcome
 
 T = TypeVar("T", bound=Array | NDArray[Any])
 
 _SUM_TOLERANCE = 1e-6
-_ROOT = str(Path(__file__).parents[1])
+_INNER = ("countermax", "equinox", "jax", "jaxtyping")  # where a warning does not point at
 _MOST_NAMED_OUTCOMES = 256  # beyond this many, a traced error does not carry one message for each outcome
 
 
@@ -84,10 +83,12 @@ def as_log_probs(name: str, logits: Numbers) -> LogProbs:
         f"`{name}` must leave at least one outcome possible, got all -inf",
     )
     if traced:
-        return jax.nn.log_softmax(array)
-    _warn_of_probabilities(name, array, wanted)
+        return log_softmax(jnp.asarray(array))
+    _warn_of_probabilities(
+        name, array, wanted, f"pass `jnp.log({name})`, or ask `countermax.compare`, which takes probabilities"
+    )
     with np.errstate(over="ignore"):
-        return jax.device_put(_normalised(array).astype(wanted))
+        return jax.device_put(normalised(array).astype(wanted))
 
 
 def as_log_prob_pair(p: Numbers, q: Numbers) -> tuple[LogProbs, LogProbs]:
@@ -116,31 +117,6 @@ def as_outcome(log_p: LogProbs, x: ArrayLike) -> Outcome:
     return _possible(log_p, outcome)
 
 
-def as_explained(log_p: LogProbs, x: ArrayLike, *, uniform: bool = False) -> Outcome:
-    """An outcome that noise of this precision can explain.
-
-    Noise that is added to logs must not be lost in the sum, and a uniform number has no digits for intervals that are
-    shorter than its last one.
-
-    Args:
-        log_p: Log-probabilities of the world that was observed.
-        x: What was seen there.
-        uniform: Whether the noise is one uniform number.
-    """
-    outcome = as_outcome(log_p, x)
-    eps = float(np.finfo(log_p.dtype).eps)
-    least = float(np.log(4 * eps)) if uniform else -0.01 / eps
-    message = (
-        f"`x` must have a log-probability of at least {least:.4g} for noise in {log_p.dtype} to explain it; ask for "
-        "its exact row with `counterfactual_probs`, or compute in double precision"
-    )
-    if is_traced(outcome) or is_traced(log_p):
-        return eqx.error_if(outcome, log_p[outcome] < least, message)
-    if np.asarray(log_p)[int(outcome)] < least:
-        raise InputError(message)
-    return outcome
-
-
 def as_scores(name: str, score: Numbers, num_outcomes: int) -> Float[Array, " k"]:
     """One finite number for each outcome."""
     array = as_floats(name, score, 1)
@@ -162,12 +138,13 @@ def has_nan(value: Any) -> bool:
 
 
 def as_answer(name: str, answer: Any) -> Any:
-    """An answer without NaN, which would otherwise pass for a number, or for the most likely outcome."""
-    if any(has_nan(leaf) for leaf in jax.tree.leaves(answer)):
-        raise InputError(
-            f"{name} has no answer here but NaN: numbers have overflowed, or it breaks its contract (see "
-            "`countermax.testing.check_coupling`)"
-        )
+    """An answer in finite numbers: NaN would otherwise pass for a number, or for the most likely outcome."""
+    for leaf in jax.tree.leaves(answer):
+        if not is_traced(leaf) and not_finite(np.asarray(leaf)):
+            raise InputError(
+                f"{name} must answer with finite numbers, got NaN or an infinity: scores or losses are too large for "
+                f"{np.asarray(leaf).dtype}, or the coupling breaks its contract (`countermax.testing.check_coupling`)"
+            )
     return answer
 
 
@@ -193,20 +170,18 @@ def log_probs_from(name: str, values: Numbers, *, logits: bool = False, normalis
 
     In double precision, whatever JAX's default is.
     """
-    try:
-        array = np.asarray(values, np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"`{name}` must be a list of numbers, one for each outcome, got {shortened(values)}"
-        ) from error
-    if array.ndim != 1 or array.size == 0:
-        raise InputError(f"`{name}` must be a list of numbers, one for each outcome, got shape {array.shape}")
+    if logits and normalise:
+        raise InputError("`logits` and `normalise` must not both be true: logits are always normalised; leave one out")
+    array = np.asarray(as_array(name, values, 1, "ask about rows of many with `countermax.tables`"), np.float64)
+    if array.size == 0:
+        raise InputError(f"`{name}` must have a number for each outcome, got none")
     if np.isnan(array).any():
         raise InputError(f"`{name}` must not contain NaN: number {int(np.isnan(array).argmax()) + 1} is one")
     if logits:
         if (array == np.inf).any() or (array == -np.inf).all():
             raise InputError(f"`{name}` must hold logits below +inf, not all of them -inf")
-        return _normalised(array)
+        _warn_of_probabilities(name, array, array.dtype, "leave out `logits=True`")
+        return normalised(array)
     if (array < 0).any():
         raise InputError(f"`{name}` must not be negative, got {array.min():g}; if these are logits, say so")
     with np.errstate(over="ignore"):  # told below, in words
@@ -220,12 +195,6 @@ def log_probs_from(name: str, values: Numbers, *, logits: bool = False, normalis
         )
     with np.errstate(divide="ignore"):
         return np.log(array / total)
-
-
-def _normalised(logits: NDArray[Any]) -> NDArray[Any]:
-    with np.errstate(over="ignore"):  # further apart than the largest number: impossible, as far as numbers go
-        shifted = logits - logits.max()
-    return shifted - np.log(np.exp(shifted).sum())
 
 
 def _check_same_index(p: Any, q: Any) -> None:
@@ -266,19 +235,18 @@ def _possible(log_p: LogProbs, outcome: Outcome) -> Outcome:
     return eqx.branched_error_if(outcome, impossible, outcome, [_impossible(str(i)) for i in range(log_p.size)])
 
 
-def _warn_of_probabilities(name: str, logits: NDArray[np.float64], dtype: Any) -> None:
+def _warn_of_probabilities(name: str, logits: NDArray[np.float64], dtype: Any, advice: str) -> None:
     """A vector that is not negative and sums to one was hardly meant as logits; equal numbers do no harm."""
     if logits.min() < 0 or logits.max() > 1 + _SUM_TOLERANCE or logits.min() == logits.max():
         return
     if abs(logits.sum() - 1) > max(_SUM_TOLERANCE, 8 * np.finfo(dtype).eps):
         return
     frame, depth = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_ROOT):
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _INNER:
         frame, depth = frame.f_back, depth + 1
     warnings.warn(
-        f"`{name}` must hold logits, but looks like probabilities: not negative, and with the sum 1. Pass "
-        f"`jnp.log({name})`, or ask `countermax.compare`, which takes probabilities; if these are logits after all, "
-        "subtract 1 from each, which changes nothing",
+        f"`{name}` must hold logits, and looks like probabilities: no number is negative, and the sum is 1; {advice}. "
+        "If these are logits after all, subtract 1 from each of them: it changes nothing, and says so",
         ProbabilitiesAsLogitsWarning,
         stacklevel=depth + 1,
     )

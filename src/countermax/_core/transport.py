@@ -10,9 +10,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from countermax._core.arrays import normalised
+
 Floats = NDArray[np.float64]
 
-_RESOLVED = 1e-7  # relative error of a marginal up to which POT's plan is taken as it is
+_RESOLVED = 1e-10  # relative error of a marginal up to which POT's plan is taken as it is
 _GAP = 150.0  # logarithm of a ratio of masses that is as good as infinite: further apart, they never meet in a sum
 _MOST_STEPS = 10_000_000  # of the network simplex; it stops by itself far earlier
 
@@ -59,7 +61,7 @@ def transport_rows(log_p: ArrayLike, log_q: ArrayLike, costs: ArrayLike) -> Floa
     """
     matrix = np.asarray(costs, np.float64)
     matrix = np.ldexp(matrix, -_power(matrix))
-    logs = [_normalised(np.asarray(each, np.float64)) for each in (log_p, log_q)]
+    logs = [normalised(np.asarray(each, np.float64)) for each in (log_p, log_q)]
     p, q = (np.exp(each) for each in logs)
     plan, prices = transport_plan(p, q, matrix)
     if not all(_is_resolved(*each) for each in ((logs[0], p, plan.sum(axis=1)), (logs[1], q, plan.sum(axis=0)))):
@@ -71,11 +73,6 @@ def transport_rows(log_p: ArrayLike, log_q: ArrayLike, costs: ArrayLike) -> Floa
 def _power(costs: Floats) -> int:
     """Of two, by which the largest cost is as large as one."""
     return int(np.frexp(np.abs(costs).max())[1])
-
-
-def _normalised(logs: Floats) -> Floats:
-    shifted = logs - logs.max()
-    return shifted - np.log(np.exp(shifted).sum())
 
 
 def _is_resolved(logs: Floats, masses: Floats, found: Floats) -> bool:

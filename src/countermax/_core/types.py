@@ -1,7 +1,7 @@
 """Array aliases: what the letters in every signature mean."""
 
-from collections.abc import Sequence
-from typing import TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from jaxtyping import Array, ArrayLike, Float, Int, Key, Real, UInt32
 
@@ -34,3 +34,14 @@ Keys: TypeAlias = Key[Array, " n"] | UInt32[Array, "n 2"]
 
 Numbers: TypeAlias = ArrayLike | Sequence[int | float]
 """A vector as people write it down: an array, a list or a tuple."""
+
+
+@runtime_checkable
+class Labelled(Protocol):
+    """Numbers by label: a dictionary, or a pandas series."""
+
+    def keys(self) -> Iterable[Any]:
+        """The labels."""
+
+    def items(self) -> Iterable[tuple[Any, Any]]:
+        """Each label with its number."""

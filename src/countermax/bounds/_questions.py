@@ -8,7 +8,7 @@ some coupling attains each limit.
 
 from jaxtyping import Array, Float
 
-from countermax._core.checks import as_log_prob_pair, as_outcome, as_score_pair, as_scores
+from countermax._core.checks import as_answer, as_log_prob_pair, as_outcome, as_score_pair, as_scores
 from countermax._core.types import Logits, LogProbs, Outcome, OutcomeLike, Score
 from countermax.bounds import _any, _stable
 from countermax.bounds._value import Bounds
@@ -26,7 +26,7 @@ def outcome_bounds(p: Logits, q: Logits, x: OutcomeLike, *, stable: bool = False
         stable: Whether to allow counterfactually stable couplings only.
     """
     log_p, log_q = as_log_prob_pair(p, q)
-    return unchecked_outcome_bounds(log_p, log_q, as_outcome(log_p, x), stable=stable)
+    return as_answer("the bounds", unchecked_outcome_bounds(log_p, log_q, as_outcome(log_p, x), stable=stable))
 
 
 def score_bounds(p: Logits, q: Logits, x: OutcomeLike, score: Score, *, stable: bool = False) -> Bounds:
@@ -43,8 +43,8 @@ def score_bounds(p: Logits, q: Logits, x: OutcomeLike, score: Score, *, stable: 
         stable: Whether to allow counterfactually stable couplings only.
     """
     log_p, log_q = as_log_prob_pair(p, q)
-    x = as_outcome(log_p, x)
-    return unchecked_score_bounds(log_p, log_q, x, as_scores("score", score, log_p.size), stable=stable)
+    x, scores = as_outcome(log_p, x), as_scores("score", score, log_p.size)
+    return as_answer("the bounds", unchecked_score_bounds(log_p, log_q, x, scores, stable=stable))
 
 
 def effect_bounds(
@@ -70,7 +70,7 @@ def effect_bounds(
     score_p, score_q = as_score_pair(score, counterfactual_score, log_p.size)
     other = score_bounds(p, q, x, score_q, stable=stable)
     here = score_p[as_outcome(log_p, x)]
-    return other.shifted(-here)
+    return as_answer("the bounds", other.shifted(-here))
 
 
 def unchecked_outcome_bounds(log_p: LogProbs, log_q: LogProbs, x: Outcome, *, stable: bool = False) -> Bounds:

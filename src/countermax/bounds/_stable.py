@@ -140,7 +140,9 @@ def _rows(log_p: LogProbs, log_q: LogProbs, x: Outcome) -> _Rows:
 
     # Ratios that differ by rounding only are equal: 0.1 / 0.2 and 0.3 / 0.6 must not let mass move.
     finite = jnp.where(jnp.isfinite(log_ratio), log_ratio, 0)
-    tie = 64 * np.finfo(log_p.dtype).eps * (1 + jnp.abs(finite[1:]))
+    eps = np.finfo(log_p.dtype).eps
+    digits = 64 * (1 + jnp.abs(finite)) + 4 * jnp.abs(jnp.where(jnp.isfinite(log_ratio), log_p, 0))
+    tie = eps * jnp.maximum(digits[1:], digits[:-1])
     starts = jnp.concatenate([jnp.ones(1, bool), log_ratio[1:] - log_ratio[:-1] > tie])
     positions = jnp.arange(size)
     first = jax.lax.cummax(jnp.where(starts, positions, 0))
@@ -154,16 +156,17 @@ def _rows(log_p: LogProbs, log_q: LogProbs, x: Outcome) -> _Rows:
     rises = finite > 0
     more, less = -weight_q * jnp.expm1(-jnp.where(rises, finite, 0)), weight_p * jnp.expm1(jnp.where(rises, 0, finite))
     gained = jnp.where(jnp.isfinite(log_ratio), jnp.where(rises, more, less), weight_q - weight_p)
-    gained = jnp.clip(gained, -1, 1)
+    gained = _with_hidden(jnp.clip(gained, -1, 1), log_ratio, log_p)
     # D is summed from the end where all terms have one sign: from the left below ratio one, from the right above.
     from_left = jnp.cumsum(-gained)
     from_right = jnp.concatenate([jax.lax.cumsum(gained, reverse=True)[1:], jnp.zeros(1, gained.dtype)])
     ahead = jnp.maximum(jnp.where(log_ratio <= 0, from_left, from_right), 0)
     through = ahead[last]
     until = jnp.where(first > 0, ahead[first - 1], 0)
+    below = through > until  # a group whose ratio is below one loses; single ones in it may hide that by rounding
 
     own = position
-    peers_keep = jnp.where(log_ratio[own] < 0, until[own] - gained[own], through[own])
+    peers_keep = jnp.where(below[own], until[own] - gained[own], through[own])
     return _Rows(
         order=order,
         position=position,
@@ -172,7 +175,22 @@ def _rows(log_p: LogProbs, log_q: LogProbs, x: Outcome) -> _Rows:
         last=last,
         free=jnp.maximum(gained, 0),
         bound=jnp.minimum(jnp.minimum(weight_p, weight_q), 1),
-        limit=jnp.minimum(jnp.where(log_ratio < 0, until, through), 1),
+        limit=jnp.minimum(jnp.where(below, until, through), 1),
         least=jnp.maximum(-gained[own], 0),
         most=jnp.minimum(peers_keep, 1),
     )
+
+
+def _with_hidden(gained: Float[Array, " k"], log_ratio: Float[Array, " k"], log_p: LogProbs) -> Float[Array, " k"]:
+    """What each outcome gains, with what its logarithm cannot show.
+
+    Gains are as large in sum as losses. Where they are not, outcomes of ratio one up to rounding, beside which all
+    others are rare, have gained or lost the rest, in proportion to p.
+    """
+    level = (log_ratio == 0) & (log_p > -jnp.inf)
+    gains = jnp.minimum(jnp.where(level, 0, gained).clip(0).sum(), 1)
+    losses = jnp.minimum(jnp.where(level, 0, -gained).clip(0).sum(), 1)
+    rounding = 8 * np.finfo(gained.dtype).eps * (8 + gained.size) * jnp.maximum(gains, losses)
+    hidden = jnp.where(jnp.abs(losses - gains) > rounding, losses - gains, 0)
+    share = jax.nn.softmax(jnp.where(level, log_p, np.finfo(log_p.dtype).min))
+    return jnp.where(level, hidden * share, gained)

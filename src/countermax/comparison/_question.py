@@ -1,16 +1,19 @@
 """The question itself: checked, then put to every coupling in one compiled program."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import jax
 import numpy as np
 
-from countermax._core.checks import log_probs_from
+from countermax._core.arrays import as_array
+from countermax._core.checks import as_answer, log_probs_from
 from countermax._core.errors import InputError
 from countermax._core.labels import Labels
+from countermax._core.memory import check_memory
 from countermax._core.seeds import as_seed
-from countermax._core.types import Numbers
+from countermax._core.types import Labelled, Numbers
 from countermax.bounds import Bounds
 from countermax.comparison._measuring import Found, Limits, Measures, intervals_of, solved
 from countermax.comparison._result import (
@@ -30,20 +33,20 @@ _RARE = -200.0  # log-probability of what was seen, below which it may vanish in
 
 
 def compare(
-    p: Numbers,
-    q: Numbers,
+    p: Numbers | Labelled,
+    q: Numbers | Labelled,
     observed: Hashable,
     *,
     labels: Sequence[Hashable] | None = None,
-    score: Numbers | None = None,
-    counterfactual_score: Numbers | None = None,
+    score: Numbers | Labelled | None = None,
+    counterfactual_score: Numbers | Labelled | None = None,
     logits: bool = False,
     normalise: bool = False,
     counts: bool = False,
     level: float = 0.95,
     seed: int = 0,
     couplings: Mapping[str, str | AbstractCoupling] | Sequence[str] | None = None,
-    tolerance: float = 0.05,
+    tolerance: int | float = 0.05,
 ) -> Comparison:
     """Asks every coupling: this was seen; what would have happened in the other world?
 
@@ -52,11 +55,14 @@ def compare(
 
     Everything is computed in double precision, whatever JAX's default is.
 
+    Dictionaries and pandas series are matched by label, whatever order they are in; everything else is in the order of
+    `labels`.
+
     Args:
         p: Probabilities of the outcomes in the factual world, the one in which something was seen.
         q: Probabilities of the same outcomes in the other world.
-        observed: What was seen: a label where there are `labels`, an index where not.
-        labels: Names of the outcomes.
+        observed: What was seen: a label where there are labels, an index where not.
+        labels: Names of the outcomes, in their order; by default those that `p` or `q` bring along.
         score: One number for each outcome; adds expected scores and effects, and the couplings that are made for it.
         counterfactual_score: The score in the other world, if it is another one.
         logits: Whether `p` and `q` are logits instead of probabilities.
@@ -69,14 +75,24 @@ def compare(
     """
     if counts and (logits or normalise):
         raise InputError("`counts` are neither `logits` nor in need of `normalise`; say what `p` and `q` are, once")
-    log_p = log_probs_from("p", p, logits=logits, normalise=normalise or counts)
-    log_q = log_probs_from("q", q, logits=logits, normalise=normalise or counts)
+    given = {"p": p, "q": q, "score": score, "counterfactual_score": counterfactual_score}
+    own = {name: _own_labels(value) for name, value in given.items()}
+    if labels is None:
+        labels = next((each for each in own.values() if each is not None), None)
+    elif isinstance(labels, str):
+        raise InputError(f"`labels` must be a list of names, got the text {labels!r}")
+    listed = None if labels is None else Labels(tuple(labels))
+    first, second = (_in_order(listed, name, given[name], own[name]) for name in ("p", "q"))
+    log_p, log_q = (
+        log_probs_from(name, each, logits=logits, normalise=normalise or counts)
+        for name, each in (("p", first), ("q", second))
+    )
     size = log_p.size
     if size != log_q.size:
         raise InputError(f"`p` and `q` must have the same number of outcomes, got {size} and {log_q.size}")
-    if not tolerance >= 0:
+    if not isinstance(tolerance, Real) or not tolerance >= 0:
         raise InputError(f"`tolerance` must not be negative, got {tolerance}")
-    names = Labels(tuple(range(size)) if labels is None else tuple(labels))
+    names = listed or Labels(tuple(range(size)))
     if len(names) != size:
         raise InputError(f"`labels` must name each of the {size} outcomes, got {len(names)} labels")
     names.refuse(SCORE_COLUMNS, "columns of the result")
@@ -88,15 +104,20 @@ def compare(
         raise InputError("`counterfactual_score` needs a `score` beside it")
     scores = None
     if score is not None:
-        here = names.scores("score", score)
-        there = here if counterfactual_score is None else names.scores("counterfactual_score", counterfactual_score)
-        scores = (here, there)
+        here, there = (
+            None
+            if given[name] is None
+            else names.scores(name, given[name] if own[name] else as_array(name, _plain(given[name]), 1))
+            for name in ("score", "counterfactual_score")
+        )
+        assert here is not None
+        scores = (here, here if there is None else there)
     return answered(
         names,
         seen,
         log_p,
         log_q,
-        sampling=CountSampling(np.asarray(p, np.float64), np.asarray(q, np.float64)) if counts else None,
+        sampling=CountSampling(np.asarray(first, np.float64), np.asarray(second, np.float64)) if counts else None,
         scores=scores,
         couplings=couplings,
         tolerance=tolerance,
@@ -114,7 +135,7 @@ def answered(
     sampling: AbstractSampling | None,
     scores: tuple[Floats, Floats] | None,
     couplings: Mapping[str, str | AbstractCoupling] | Sequence[str] | None,
-    tolerance: float = 0.05,
+    tolerance: int | float = 0.05,
     level: float = 0.95,
     seed: int = 0,
     worlds: tuple[str, str] = ("p", "q"),
@@ -147,6 +168,11 @@ def answered(
     with jax.enable_x64(True):
         by_score = {} if scores is None else {"score": scores[0], "counterfactual_score": scores[1]}
         asked = named_couplings(**by_score) if couplings is None else as_couplings(couplings, len(names), **by_score)
+        check_memory(
+            f"the joint laws of {len(asked)} couplings of {len(names)} by {len(names)} outcomes",
+            3.0 * len(asked) * len(names) ** 2 * 8,
+            "ask for rows with `counterfactual_probs`, which need no matrix",
+        )
         same = {name: next(first for first in asked if is_same(asked[first], asked[name])) for name in asked}
         distinct = {name: asked[name] for name in same.values()}
         rare = bool(-np.inf < log_p[seen] < _RARE)
@@ -159,6 +185,9 @@ def answered(
     if some_unknown:
         log_p, log_q = (each[:-1] - np.log1p(-np.exp(each[-1])) for each in (log_p, log_q))
         notes = (*notes, "With outcomes that are not known, stable couplings get the bounds of all couplings.")
+    for name in asked:
+        as_answer(f"the coupling {name!r}", (found.answers[same[name]], joints[same[name]]))
+    as_answer("the bounds", (found.any, found.stable))
     start = None if scores is None else float(scores[0][seen])
     if log_p[seen] == -np.inf:  # nobody had it, which is not to say that nobody can
         there = None if scores is None else scores[1]
@@ -182,6 +211,25 @@ def answered(
         notes=(*notes, *_order_note(names, asked, order)),
         tolerance=tolerance,
     )
+
+
+def _own_labels(given: Any) -> list[Any] | None:
+    """The labels that a dictionary or a pandas series brings along; none where they only count from 0."""
+    if not isinstance(given, Labelled):
+        return None
+    keys = list(given.keys())
+    counts = type(given.keys()).__name__ == "RangeIndex" and keys == list(range(len(keys)))
+    return None if counts else keys
+
+
+def _in_order(labels: Labels | None, name: str, given: Any, own: list[Any] | None) -> Any:
+    """Numbers in the order of the labels, by their own labels where they have some."""
+    numbers = _plain(given)
+    return numbers if own is None or labels is None else [numbers[place] for place in labels.order_of(name, own)]
+
+
+def _plain(given: Any) -> Any:
+    return [number for _, number in given.items()] if isinstance(given, Labelled) else given
 
 
 def _answer(name: str, found: Measures, joint: Floats, start: float | None) -> Answer:

@@ -6,7 +6,7 @@ run inside a scan. A new coupling implements hooks; no concrete method is ever o
 """
 
 from abc import abstractmethod
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import equinox as eqx
 import jax
@@ -14,9 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, DTypeLike, Float, PRNGKeyArray
 
+from countermax._core.arrays import shortened
 from countermax._core.checks import (
     as_answer,
-    as_explained,
     as_floats,
     as_log_prob_pair,
     as_log_probs,
@@ -26,6 +26,7 @@ from countermax._core.checks import (
     is_traced,
     not_finite,
 )
+from countermax._core.draws import as_explained, as_key, as_temperature
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
 from countermax._core.types import Joint, Logits, LogProbs, Outcome, OutcomeLike, Probs, Scalar
@@ -53,7 +54,7 @@ class AbstractSampler(eqx.Module):
             q: Logits of the other world.
             key: Consumed once.
         """
-        return _compiled_pair(self, *self._worlds(p, q), key)
+        return _compiled_pair(self, *self._worlds(p, q), as_key(key))
 
     def counterfactual(self, p: Logits, q: Logits, x: OutcomeLike, *, key: PRNGKeyArray) -> Outcome:
         """One draw of Y given that X = x was seen.
@@ -65,7 +66,7 @@ class AbstractSampler(eqx.Module):
             key: Consumed once.
         """
         log_p, log_q = self._worlds(p, q)
-        return _compiled_counterfactual(self, log_p, log_q, self._seen(log_p, x), key)
+        return _compiled_counterfactual(self, log_p, log_q, self._seen(log_p, x), as_key(key))
 
     def check_size(self, size: int) -> None:
         """Raises an error unless it takes so many outcomes; hooks rely on callers to have asked."""
@@ -175,7 +176,8 @@ class AbstractNoiseSampler(AbstractSampler, Generic[Noise]):
 
     def respond(self, noise: Noise, logits: Logits) -> Outcome:
         """The outcome of a world with these logits: no randomness is left."""
-        return self._respond(_as_noise(noise), self._world(logits))
+        log_p = self._world(logits)
+        return self._respond(self._as_noise(noise, log_p), log_p)
 
     def abduct(self, logits: Logits, x: OutcomeLike, *, key: PRNGKeyArray) -> Noise:
         """Draws noise given that a world with these logits yielded `x`.
@@ -186,13 +188,26 @@ class AbstractNoiseSampler(AbstractSampler, Generic[Noise]):
             key: Consumed once.
         """
         log_p = self._world(logits)
-        return self._abduct(log_p, self._seen(log_p, x), key=key)
+        return self._abduct(log_p, self._seen(log_p, x), key=as_key(key))
 
     def _world(self, logits: Logits) -> LogProbs:
         log_p = as_log_probs("logits", logits)
         self.check_size(log_p.size)
         _check_parameters(self)
         return log_p
+
+    def _as_noise(self, noise: Noise, log_p: LogProbs) -> Noise:
+        """Noise of the right shapes, without NaN: anything else would yield some outcome, too."""
+        like = eqx.filter_eval_shape(lambda: self.noise(log_p.size, key=jax.random.key(0), dtype=log_p.dtype))
+        wanted, leaves = [np.shape(leaf) for leaf in jax.tree.leaves(like)], jax.tree.leaves(noise)
+        found = shortened(noise)
+        if not all(map(eqx.is_array_like, leaves)) or [np.shape(leaf) for leaf in leaves] != wanted:
+            raise InputError(f"`noise` must be what `noise` or `abduct` gave, of shapes {wanted}, got {found}")
+        is_uniform = self._drawn_from == "uniform"
+        for leaf in leaves:
+            if has_nan(leaf) or (is_uniform and not is_traced(leaf) and not 0 <= leaf < 1):
+                raise InputError(f"`noise` must {'lie in [0, 1)' if is_uniform else 'not contain NaN'}, got {found}")
+        return noise
 
     @abstractmethod
     def _respond(self, noise: Noise, log_p: LogProbs) -> Outcome: ...
@@ -224,16 +239,13 @@ class AbstractArgmaxSampler(AbstractNoiseSampler[Noise]):
 
     def scores(self, noise: Noise, logits: Logits) -> LogProbs:
         """What each outcome scores; an impossible one scores `-inf`."""
-        return self._scores(_as_noise(noise), self._world(logits))
+        log_p = self._world(logits)
+        return self._scores(self._as_noise(noise, log_p), log_p)
 
     def relax(self, noise: Noise, logits: Logits, temperature: float | Scalar) -> Probs:
         """A differentiable stand-in for `respond`: the softmax of scores *and* noise over the temperature."""
-        value = jnp.asarray(temperature)
-        named = "" if is_traced(value) else f", got {value}"
-        value = fail_if(
-            value, lambda each: ~((each > 0) & (each < np.inf)), f"`temperature` must be positive and finite{named}"
-        )
         scores = self.scores(noise, logits)
+        value = as_temperature(temperature, scores.dtype)
         # The largest score becomes zero before the division, so that the least temperature does not overflow.
         return jax.nn.softmax((scores - jax.lax.stop_gradient(scores.max())) / value)
 
@@ -258,12 +270,6 @@ def _check_parameters(sampler: AbstractSampler) -> None:
         raise InputError(
             f"this {type(sampler).__name__} has NaN among its parameters and cannot answer; train it again"
         )
-
-
-def _as_noise(noise: Any) -> Any:
-    if any(has_nan(leaf) for leaf in jax.tree.leaves(noise)):
-        raise InputError("`noise` must not contain NaN")
-    return noise
 
 
 # What is asked one by one is compiled in one piece: a dozen small programs would take far longer, and a program without

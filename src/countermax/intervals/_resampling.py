@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
+from countermax._core.seeds import as_seed
 
 BLOCK_ROWS = 4096  # rows that share a random stream, so that results do not depend on how rows are cut into chunks
 
@@ -40,6 +41,7 @@ class Bootstrap:
             num_resamples: How often rows are drawn again; 0 for never.
             seed: Seed of the resampling.
         """
+        seed = as_seed("seed", seed)
         if num_resamples < 0 or num_resamples == 1:
             raise InputError(f"`num_resamples` must be at least 2, or 0 for no intervals, got {num_resamples}")
         most = _MOST_NUMBERS // num_outcomes**2

@@ -4,9 +4,11 @@ import zlib
 from collections.abc import Hashable, Sequence
 from typing import Any, final
 
+import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from countermax._core.checks import has_nan
 from countermax._core.errors import InputError
 from countermax._core.extras import import_dowhy
 from countermax._core.labels import Labels, listed
@@ -104,8 +106,7 @@ class CategoricalMechanism(ClassifierFCM, InvertibleFunctionalCausalModel):
         if self._values is not None and (Labels(self._values).places(values) < 0).any():
             unknown = [value for value in values if Labels(self._values).places([value])[0] < 0]
             raise InputError(f"`labels` must name every class in the data, but {listed(unknown)} is not there")
-        kinds = {type(value) for value in values}
-        self.classifier_model.fit(X=parents, Y=target.astype(kinds.pop()) if len(kinds) == 1 else target.astype(str))
+        self.classifier_model.fit(X=parents, Y=target.astype(_kind_of(values)))
         self._mechanism.check_size(len(self.labels))
         levels = {column: levels_of(parents[:, column]) for column in range(parents.shape[1])}
         self._parent_levels = {column: each.values for column, each in levels.items() if each is not None}
@@ -190,8 +191,24 @@ class CategoricalMechanism(ClassifierFCM, InvertibleFunctionalCausalModel):
         return repr(self)
 
 
+def _kind_of(values: list[Any]) -> type:
+    """The one type of all classes: text, boolean or number; the same class is never written in two types."""
+    kinds = {type(value) for value in values}
+    if kinds <= {int, float}:
+        return float if float in kinds else int
+    if len(kinds) > 1 or not kinds <= {str, bool}:
+        examples = [next(value for value in values if type(value) is kind) for kind in kinds]
+        raise InputError(
+            f"a categorical node must hold classes of one type: text, booleans or whole numbers, got {listed(examples)}"
+            "; convert the column, with `astype(str)` for instance"
+        )
+    return kinds.pop()
+
+
 def _check_mechanism(given: object) -> None:
     if isinstance(given, AbstractMechanism):
+        if any(has_nan(leaf) for leaf in jax.tree.leaves(given)):
+            raise InputError(f"`mechanism` must not have NaN among its parameters, got such a {type(given).__name__}")
         return
     name = given.__name__ if isinstance(given, type) else type(given).__name__
     if isinstance(given, type):

@@ -37,6 +37,7 @@ def draw(count: int, uniforms: Callable[[int], Floats]) -> Floats:
 
 def respond(mechanism: Mechanism, probs: Floats, noise: Floats) -> Codes:
     """The outcome of each row: `probs` is [rows, outcomes], `noise` one number for each row."""
+    _check_probabilities(probs)
     if not ((noise >= 0) & (noise < 1)).all():
         raise InputError(f"the noise of a categorical node must lie in [0, 1), got {noise.min()} to {noise.max()}")
     if not len(noise):
@@ -55,6 +56,7 @@ def abduct(mechanism: Mechanism, probs: Floats, x: Codes, uniforms: Callable[[in
         x: The outcome seen in each row.
         uniforms: Draws so many uniform numbers in [0, 1).
     """
+    _check_probabilities(probs)
     chance = probs[np.arange(len(x)), x]
     _check_effort(chance)
     noise, tried, waiting = np.empty(len(x)), np.zeros(len(x)), np.arange(len(x))
@@ -100,6 +102,16 @@ def _responses(
 
 def _fitting(count: int | np.floating) -> int:
     return next((rows for rows in _ROWS if rows >= count), _ROWS[-1])
+
+
+def _check_probabilities(probs: Floats) -> None:
+    """NaN would pass for the most likely class."""
+    bad = ~((probs >= 0) & (probs < np.inf)).all(axis=1)
+    if bad.any():
+        raise InputError(
+            f"the classifier must give probabilities, but gave {probs[bad.argmax()].tolist()} in row {bad.argmax()} "
+            "(counted from 0); look at its parents there, or train it again"
+        )
 
 
 def _check_effort(chance: Floats) -> None:

@@ -1,0 +1,67 @@
+"""What draws start from: a key, an outcome that noise can explain, a temperature."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import ArrayLike
+
+from countermax._core.arrays import shortened
+from countermax._core.checks import as_outcome, fail_if, is_traced
+from countermax._core.errors import InputError
+from countermax._core.types import LogProbs, Outcome, Scalar
+
+
+def as_key(key: Any) -> Any:
+    """One key of JAX's random numbers, new-style or old."""
+    dtype, shape = getattr(key, "dtype", None), getattr(key, "shape", None)
+    if dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key) and shape == ():
+        return key
+    if dtype == jnp.uint32 and shape in ((2,), (4,)):
+        return key
+    raise InputError(
+        f"`key` must be one key of random numbers, `jax.random.key(0)` for instance, got {shortened(key)}; use "
+        "jax.vmap for batches"
+    )
+
+
+def as_explained(log_p: LogProbs, x: ArrayLike, *, uniform: bool = False) -> Outcome:
+    """An outcome that noise of this precision can explain.
+
+    Noise that is added to logs must not be lost in the sum, and a uniform number has no digits for intervals that are
+    shorter than its last one.
+
+    Args:
+        log_p: Log-probabilities of the world that was observed.
+        x: What was seen there.
+        uniform: Whether the noise is one uniform number.
+    """
+    outcome = as_outcome(log_p, x)
+    eps = float(np.finfo(log_p.dtype).eps)
+    least = float(np.log(4 * eps)) if uniform else -0.01 / eps
+    message = (
+        f"`x` must have a log-probability of at least {least:.4g} for noise in {log_p.dtype} to explain it; ask for "
+        "its exact row with `counterfactual_probs`, or compute in double precision"
+    )
+    if is_traced(outcome) or is_traced(log_p):
+        return eqx.error_if(outcome, log_p[outcome] < least, message)
+    if np.asarray(log_p)[int(outcome)] < least:
+        raise InputError(message)
+    return outcome
+
+
+def as_temperature(value: Any, dtype: Any) -> Scalar:
+    """A positive number that does not vanish in this precision."""
+    if is_traced(value):
+        temperature, named = value.astype(dtype), ""
+    else:
+        try:
+            with np.errstate(over="ignore"):
+                temperature, named = jnp.asarray(float(value), dtype), f", got {value}"
+        except (TypeError, ValueError) as error:
+            raise InputError(f"`temperature` must be a number, got {shortened(value)}") from error
+    least = float(np.finfo(dtype).tiny)
+    must = f"`temperature` must be positive and finite{named}"
+    return fail_if(temperature, lambda each: ~((each >= least) & (each < np.inf)), must)
