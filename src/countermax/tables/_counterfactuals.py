@@ -206,9 +206,9 @@ class AnswerColumns:
         for chunk in chunks:
             found = answer_rows(chunk, self._coupling, self._score, self._bounds)
             count = 1 if self._bounds == "none" else 3
-            limits = found.limits.reshape(len(found.probabilities), count - 1, -1)
+            limits = found.limits.reshape(len(found.probabilities), count - 1, len(chunk.x))
             cells = np.concatenate([found.probabilities[:, None], limits], axis=1)
-            parts.append(np.concatenate([found.scores.reshape(-1, count, found.scores.shape[-1]), cells]))
+            parts.append(np.concatenate([found.scores.reshape(-1, count, len(chunk.x)), cells]))
         return np.concatenate(parts, axis=2)
 
     def _intervals(self, refitted: Refitted) -> Floats:

@@ -37,7 +37,7 @@ def fitted(
     for classifier, features, outcome in zip(classifiers, inputs, outcomes, strict=True):
         fresh = copy_of(classifier)
         chance = {
-            name: int(seed) for name, value in fresh.get_params().items()
+            name: seed for name, value in fresh.get_params().items()
             if value is None and (name == "random_state" or name.endswith("__random_state"))
         }  # fmt: skip
         fresh.set_params(**chance)

@@ -127,7 +127,7 @@ class Refits:
                 [taken(inputs, rows) for inputs in self._inputs],
                 [outcomes[rows] for outcomes in self._outcomes],
                 None if settings.weights is None else reader.weights[rows],
-                np.random.default_rng([settings.seed, number, 1]).integers(2**31),
+                int(np.random.default_rng([settings.seed, number, 1]).integers(2**31)),
             )
             for number, rows in enumerate(multiplicities)
         )
