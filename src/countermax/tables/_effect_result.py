@@ -15,7 +15,7 @@ from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, Gadget2
 from countermax.intervals import Interval
 from countermax.learning import Fit
-from countermax.tables._notes import PRECISION, left_out_notes, shown_name, unchanged_notes
+from countermax.tables._notes import left_out_notes, shown_name, unchanged_notes
 from countermax.tables.frames import Floats
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class TableEffects(AbstractResult):
                 cells.append("{:.4g} to {:.4g}".format(*self.variance_intervals[name][:2]))
             add_line(table, cells)
         choice = f"Choose {shown_name(self.choice)}: {self.reason}"
-        return Group(table, Text(" ".join(self.notes)), Text(f"{choice} {PRECISION}"))
+        return Group(table, Text(" ".join(self.notes)), Text(choice))
 
     @property
     def notes(self) -> tuple[str, ...]:

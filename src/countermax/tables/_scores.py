@@ -14,6 +14,7 @@ from countermax._core.labels import Labels
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, Gadget2, InverseCDF, named_couplings
 from countermax.learning import LEARNED, Fit, MatrixLoss, ObservedPairs, SquaredDifference, fit, least_losses
+from countermax.tables._notes import PRECISION
 from countermax.tables._pairs import MOST_PAIRS, Weighted, some_pairs
 from countermax.tables._rows import RowReader
 from countermax.tables.frames import Floats, check_new_names
@@ -131,7 +132,12 @@ def bounds_by_transport(pairs: Weighted, scores: Scores, mean: Floats, kept_squa
 
 
 def choose(scores: Scores, variances: Mapping[str, float], bounds: Bounds | None) -> tuple[str, str]:
-    """The name of the coupling to choose, and why."""
+    """The name of the coupling to choose, and why; and that this is no evidence that the coupling is true."""
+    choice, why = _least(scores, variances, bounds)
+    return choice, f"{why} {PRECISION}"
+
+
+def _least(scores: Scores, variances: Mapping[str, float], bounds: Bounds | None) -> tuple[str, str]:
     if scores.best is not None and bounds is not None:
         why = "with one score, outcomes in its order have"
         if not scores.one_order:
