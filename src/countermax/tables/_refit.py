@@ -25,6 +25,7 @@ from countermax.tables._rows import Chunk, RowReader
 from countermax.tables.frames import Codes, Floats
 
 NUM_REFITS = 200
+_CAUTION = 0.8  # of the error that is allowed goes to percentiles: there are few refits
 _MOST_DRAWS = 1000  # until each outcome is among the rows that are drawn
 
 Measure = Callable[[Sequence[Chunk]], Floats]
@@ -193,15 +194,25 @@ class Refitted:
         return Limits(np.clip(lower, floor, ceiling), np.clip(upper, floor, ceiling))
 
     def _around(self, found: Floats, again: Floats, floor: Any, ceiling: Any) -> Limits:
-        """Percentiles of the refits and their reflection, whichever is further out."""
-        tail = (1 - self._level) / 2
+        """Percentiles of the refits, their reflection, and as many standard errors as a normal number would need."""
+        tail = _CAUTION * (1 - self._level) / 2
+        spread = -ndtri((1 - self._level) / 2) * _spread(again)
         unknown = np.isnan(again)
         below = np.quantile(np.where(unknown, floor, again), tail, axis=0, method="lower")
         above = np.quantile(np.where(unknown, ceiling, again), 1 - tail, axis=0, method="higher")
         with np.errstate(invalid="ignore"):
-            lower = np.fmin(np.fmin(below, 2 * found - above), found)
-            upper = np.fmax(np.fmax(above, 2 * found - below), found)
+            lower = np.fmin(np.fmin(below, 2 * found - above), found - spread)
+            upper = np.fmax(np.fmax(above, 2 * found - below), found + spread)
         return Limits(np.where(np.isnan(found), np.nan, lower), np.where(np.isnan(found), np.nan, upper))
+
+
+def _spread(again: Floats) -> Floats:
+    """The standard deviation over refits; zero where a number is known in none or one of them."""
+    known = ~np.isnan(again)
+    count = known.sum(axis=0)
+    middle = np.where(known, again, 0).sum(axis=0) / np.maximum(count, 1)
+    squares = (np.where(known, again - middle, 0) ** 2).sum(axis=0)
+    return np.asarray(np.sqrt(squares / np.maximum(count - 1, 1)))
 
 
 def _measured(reader: RowReader, measure: Measure, by_row: bool) -> tuple[Floats, Floats, Floats]:
