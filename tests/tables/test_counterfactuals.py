@@ -273,6 +273,7 @@ def test_a_classifier_is_asked_twice_with_the_treatment_changed():
         factual=model.predict_proba(frame[["age", "treated"]]),
         counterfactual=model.predict_proba(changed),
         labels=LABELS,
+        unchanged=frame["treated"] == 1,
     )
     ask = {"outcome": "status", "factual": model}
     forms = [{"treated": 1}, {"treated": np.ones(60, int)}, {"treated": lambda column: 0 * column + 1}]

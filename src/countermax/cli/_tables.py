@@ -38,6 +38,13 @@ Score = Annotated[
     str | None, typer.Option(help="A number for each outcome: label=number,... or in the order of --labels.")
 ]
 Normalise = Annotated[bool, typer.Option("--normalise", help="Rescale probabilities, e.g. counts, to sum to one.")]
+Unchanged = Annotated[
+    str | None,
+    typer.Option(
+        help="The column (true, false) of rows that the change leaves as they were: they keep their outcome, whatever "
+        "the coupling."
+    ),
+]
 Errors = Annotated[str, typer.Option(help="Rows that cannot be answered: raise, or leave them missing.")]
 
 
@@ -52,6 +59,7 @@ def counterfactuals(
     labels: Names = None,
     score: Score = None,
     bounds: Annotated[str, typer.Option(help="Couplings that the bounds are over: any, stable, or none.")] = "any",
+    unchanged: Unchanged = None,
     normalise: Normalise = False,
     errors: Errors = "raise",
     tolerance: Annotated[float, typer.Option(help="How wide bounds may be for the coupling not to matter.")] = 0.05,
@@ -65,7 +73,7 @@ def counterfactuals(
     from countermax.tables import counterfactuals_file
 
     check_outputs({"--out": out}, [data, coupling], overwrite=overwrite)
-    count = counterfactuals_file(
+    found = counterfactuals_file(
         data,
         out,
         outcome=outcome,
@@ -75,12 +83,17 @@ def counterfactuals(
         labels=written(labels),
         score=scores(score),
         bounds=bounds,
+        unchanged=unchanged,
         normalise=normalise,
         errors=errors,
         tolerance=tolerance,
         prefix=prefix,
     )
-    show(f"written: {out} ({count:,} rows)")
+    over = {"any": "; bounds are over any coupling", "stable": "; bounds are over any stable coupling"}.get(bounds, "")
+    show(f"coupling: {found.coupling}{over}")
+    same = [f"{found.num_unchanged:,} rows were left as they were."] if found.num_unchanged else []
+    show(" ".join([*found.notes, *same]))
+    show(f"written: {out} ({found.num_rows:,} rows)")
 
 
 @one_line_errors
@@ -92,6 +105,7 @@ def transitions(
     coupling: Coupling = "gumbel-max",
     labels: Names = None,
     score: Score = None,
+    unchanged: Unchanged = None,
     normalise: Normalise = False,
     errors: Errors = "raise",
     resamples: Annotated[int, typer.Option(help="How often rows are drawn again for intervals; 0 for none.")] = 1000,
@@ -123,6 +137,7 @@ def transitions(
         coupling=coupling,
         labels=written(labels),
         score=scores(score),
+        unchanged=unchanged,
         normalise=normalise,
         errors=errors,
         num_resamples=resamples,

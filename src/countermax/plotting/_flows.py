@@ -18,10 +18,18 @@ _BAR = 0.025
 _LEAST_LABELLED = 0.035  # of the whole height: thinner flows carry no number
 
 
-def draw_flows(counts: Floats, labels: Sequence[str], title: str) -> Figure:
-    """Bands from each seen outcome on the left to each other one on the right, as high as their expected counts."""
+def draw_flows(counts: Floats, labels: Sequence[str], title: str, ranges: Sequence[Floats] | None = None) -> Figure:
+    """Bands from each seen outcome on the left to each other one on the right, as high as their expected counts.
+
+    Args:
+        counts: Expected counts, [seen, instead].
+        labels: The outcomes.
+        title: What the picture says.
+        ranges: The least and the largest count over all couplings, written beside each count.
+    """
     if len(labels) > _MOST_SHOWN:
-        counts, labels = _others_together(counts, labels)
+        ranges = None if ranges is None else [_others_together(each, labels, counts)[0] for each in ranges]
+        counts, labels = _others_together(counts, labels, counts)
     with house_style():
         figure = Figure(figsize=(6.4, 1.1 + 0.6 * len(labels)), layout="constrained")
         axes = figure.subplots()
@@ -29,13 +37,16 @@ def draw_flows(counts: Floats, labels: Sequence[str], title: str) -> Figure:
         axes.set_ylim(1.01 + _GAP * (len(labels) - 1), -0.09)
         axes.axis("off")
         axes.set_title(literal(title), loc="left")
-        _draw(axes, counts, labels)
+        _draw(axes, counts, labels, ranges)
+        if ranges is not None:
+            words = "in brackets: from the least to the largest count under any coupling"
+            axes.text(0.5, 0.0, words, transform=axes.transAxes, ha="center", va="top", fontsize=7, color="0.35")
         for place, words in ((0.0, "seen"), (1.0, "would have been")):
             axes.text(place, -0.05, words, ha="left" if place else "right", va="center", fontsize=8, color="0.35")
     return figure
 
 
-def _draw(axes: Axes, counts: Floats, labels: Sequence[str]) -> None:
+def _draw(axes: Axes, counts: Floats, labels: Sequence[str], ranges: Sequence[Floats] | None) -> None:
     total = counts.sum()
     heights = counts / total if total > 0 else counts
     sides = (heights.sum(axis=1), heights.sum(axis=0))
@@ -49,6 +60,8 @@ def _draw(axes: Axes, counts: Floats, labels: Sequence[str]) -> None:
                 axes.add_patch(_band(left[row], right[column], height, colour))
             if height >= _LEAST_LABELLED:
                 share = f"{counts[row, column]:,.0f}  ({heights[row, column] / sides[0][row]:.0%})"
+                if ranges is not None:
+                    share += f"  [{ranges[0][row, column]:,.0f} to {ranges[1][row, column]:,.0f}]"
                 axes.text(0.03, left[row] + height / 2, share, va="center", fontsize=7)
             left[row] += height
             right[column] += height
@@ -74,11 +87,11 @@ def _band(left: float, right: float, height: float, colour: str) -> PathPatch:
     return PathPatch(path, facecolor=colour, alpha=0.45, linewidth=0)
 
 
-def _others_together(counts: Floats, labels: Sequence[str]) -> tuple[Floats, list[str]]:
-    """The outcomes that most had or would have had, and all others as one."""
+def _others_together(cells: Floats, labels: Sequence[str], counts: Floats) -> tuple[Floats, list[str]]:
+    """The outcomes that most had or would have had, and all others as one: any cells, added up."""
     largest = np.sort(np.argsort(-(counts.sum(axis=0) + counts.sum(axis=1)), kind="stable")[: _MOST_SHOWN - 1])
     group = np.full(len(labels), _MOST_SHOWN - 1)
     group[largest] = np.arange(_MOST_SHOWN - 1)
     together = np.zeros((_MOST_SHOWN, _MOST_SHOWN))
-    np.add.at(together, (group[:, None], group[None, :]), counts)
+    np.add.at(together, (group[:, None], group[None, :]), cells)
     return together, [*(labels[index] for index in largest), f"{len(labels) - _MOST_SHOWN + 1} others"]

@@ -11,12 +11,13 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Int
 
 from countermax._core.errors import InputError
-from countermax._core.labels import Labels
 from countermax._core.progress import ProgressBar
 from countermax.bounds import unchecked_outcome_bounds, unchecked_score_bounds
-from countermax.couplings import AbstractCoupling, GumbelMax, as_coupling
+from countermax.couplings import AbstractCoupling, GumbelMax, as_coupling, name_of
 from countermax.tables._batches import in_batches
+from countermax.tables._notes import metadata, order_notes, shown_name, unchanged_notes, what_is_known
 from countermax.tables._probabilities import ProbabilitiesLike
+from countermax.tables._refit import Refits, Refitted, as_refitting
 from countermax.tables._rows import Chunk, Question, RowReader
 from countermax.tables.frames import Block, Codes, Floats, as_frame, check_new_names
 
@@ -34,17 +35,28 @@ def counterfactuals(
     labels: Sequence[Hashable] | None = None,
     score: Any = None,
     bounds: str = "any",
+    unchanged: Any = None,
     normalise: bool = False,
     errors: str = "raise",
     tolerance: int | float = 0.05,
     prefix: str = "counterfactual_",
+    refit: bool = False,
+    clusters: Any = None,
+    weights: Any = None,
+    num_resamples: int | None = None,
+    level: float = 0.95,
+    seed: int = 0,
+    n_jobs: int | None = None,
     progress: bool | None = None,
 ) -> Any:
     """The frame with each row's exact counterfactual probabilities, its most likely outcome, bounds and a flag.
 
     Each row is a question: this outcome was seen, where outcomes have these probabilities; what would it have been
-    where they have those? Each row's probabilities are taken as known; how far they are estimates is not in the answer.
-    Columns come back behind the frame's own, in double precision:
+    where they have those? Each row's probabilities are taken as known; how far they are estimates is not in the answer,
+    unless `refit=True` fits the classifier again on rows that are drawn again. Then the frame must be what the
+    classifier was fitted on, with the outcomes in `outcome`. A row that the change leaves as it was has the outcome
+    that it had, for certain. Columns come back behind the frame's own, in double precision; in pandas and Arrow the
+    coupling and what the numbers leave out go with them (`attrs["countermax"]`, metadata of the schema):
 
     | column | what |
     |---|---|
@@ -52,6 +64,8 @@ def counterfactuals(
     | `counterfactual_most_likely` | the label with the largest of them, in the type of the outcome's column |
     | `counterfactual_score`, `.._score_lower`, `.._score_upper` | with `score`: its expectation, and its bounds |
     | `counterfactual_<label>_lower`, `.._upper` | the least and the largest probability that data alone allow |
+    | `.._<label>_ci_lower`, `.._ci_upper`, `.._score_ci_..` | with `refit`: what other data could have shown |
+    | `.._<label>_bounds_ci_lower`, `.._bounds_ci_upper` | with `refit`: the same for the whole range of couplings |
     | `counterfactual_coupling_matters` | whether some probability is open by more than the tolerance |
     | `counterfactual_problem` | with `errors="missing"`: why a row has no answer |
 
@@ -64,23 +78,56 @@ def counterfactuals(
         counterfactual: The same for the other world; for a classifier `Predicted(classifier, {"treated": True})`.
         coupling: How the two worlds are coupled: a coupling, `gumbel-max`, `inverse-cdf` (in the order of the labels),
             `inverse-cdf-by-score`, `maximal`, `independent`, `optimal`, or a file that `countermax.save` wrote.
-        labels: The outcomes in the order that results have; by default that of `factual`.
+        labels: The outcomes in the order that results have; by default that of an ordered category, else of `factual`.
         score: A number for each outcome, by label or in the order of the labels.
         bounds: Couplings that the bounds are over: `any`, `stable` (counterfactually stable ones) or `none` for no such
             columns.
+        unchanged: Rows that the change leaves as they were, a column or an array of booleans: whatever the coupling,
+            they have the outcome that they had. `Predicted` knows its own; say it where probabilities are numbers.
         normalise: Whether to rescale columns and arrays to sum to one, for instance counts.
         errors: What to do with rows that cannot be answered: `raise`, naming the first, or leave them `missing`.
         tolerance: How wide the bounds over all couplings may be for the choice of coupling not to matter.
         prefix: What the names of new columns begin with.
-        progress: Whether to show a progress bar; by default on a terminal, if there are many rows.
+        refit: Whether the classifier is fitted again (a copy by `sklearn.base.clone`) on rows that are drawn again.
+        clusters: With `refit`, a column or an array: rows with the same value are drawn together.
+        weights: With `refit`, a column or an array: how much each row counts in the fit, where the classifier allows.
+        num_resamples: With `refit`, how often the classifier is fitted again; by default 200.
+        level: Confidence of the intervals.
+        seed: Seed of the resampling; the same seed gives the same intervals.
+        n_jobs: Number of fits at the same time, as joblib counts them.
+        progress: Whether to show a progress bar; by default on a terminal, if there are many rows or refits.
     """
-    reader = RowReader(as_frame(frame), Question(outcome, factual, counterfactual, labels, normalise, errors))
+    refitting = as_refitting(
+        refit,
+        clusters=clusters,
+        weights=weights,
+        num_resamples=num_resamples,
+        level=level,
+        seed=seed,
+        n_jobs=n_jobs,
+        progress=progress,
+    )
+    reader = RowReader(
+        as_frame(frame), Question(outcome, factual, counterfactual, labels, normalise, errors, unchanged)
+    )
     answers = AnswerColumns(
-        reader.labels, coupling, score=score, bounds=bounds, tolerance=tolerance, prefix=prefix, errors=errors
+        reader,
+        coupling,
+        score=score,
+        bounds=bounds,
+        tolerance=tolerance,
+        prefix=prefix,
+        errors=errors,
+        intervals=refit,
     )
     check_new_names(reader.frame.columns, answers.names, PREFIX)
+    refitted = None
+    if refitting is not None:
+        refitted = Refitted(reader, Refits(reader, refitting), answers.measure, refitting, by_row=True)
     with reader.bar("counterfactuals", progress) as bar:
-        return answers.of(reader, bar, extend=True)
+        found = answers.of(reader, bar, extend=True, refitted=refitted)
+    notes = metadata(answers.coupling, bounds, [*answers.notes, *unchanged_notes(answers.num_unchanged)])
+    return reader.frame.noted(found, notes | {"num_unchanged": answers.num_unchanged})
 
 
 class RowAnswers(NamedTuple):
@@ -98,6 +145,8 @@ class RowAnswers(NamedTuple):
 def answer_rows(chunk: Chunk, coupling: AbstractCoupling, score: Floats | None, bounds: str) -> RowAnswers:
     """Asks a coupling about some rows; `bounds` is one of `BOUNDS`. Rows without a finite answer become bad ones."""
     numbers = in_batches(_ask, (coupling, score, bounds), (chunk.log_p, chunk.log_q, chunk.x))
+    if chunk.kept.any():
+        numbers[:, chunk.kept] = _as_they_were(chunk.x[chunk.kept], chunk.log_p.shape[1], score, bounds)
     chunk.check(numbers, f"the coupling {type(coupling).__name__}")
     numbers[:, chunk.bad] = np.nan
     size = chunk.log_p.shape[1]
@@ -111,7 +160,7 @@ class AnswerColumns:
 
     def __init__(
         self,
-        labels: Labels,
+        reader: RowReader,
         coupling: str | Path | AbstractCoupling,
         *,
         score: Any,
@@ -119,20 +168,29 @@ class AnswerColumns:
         tolerance: int | float,
         prefix: str,
         errors: str,
+        intervals: bool = False,
     ):
+        labels = reader.labels
         if bounds not in BOUNDS:
             raise InputError(f"`bounds` must be one of {', '.join(BOUNDS)}, got {bounds!r}")
         if not tolerance >= 0:
             raise InputError(f"`tolerance` must not be negative, got {tolerance}")
         self._labels, self._tolerance, self._bounds = labels, tolerance, bounds
         self._score = None if score is None else labels.scores("score", score)
+        scores = reader.ranks if self._score is None else self._score
         with jax.enable_x64(True):  # scores that differ in their last digits have an order too
-            self._coupling = as_coupling(coupling, len(labels), score=self._score)
+            self._coupling = as_coupling(coupling, len(labels), score=scores)
+            self.coupling = shown_name(name_of(coupling, score=scores))
+        self.notes = [what_is_known(reader, intervals), *order_notes(reader, [self._coupling])]
+        self.num_unchanged = 0
         sides = () if bounds == "none" else ("_lower", "_upper")
         self._probabilities = [f"{prefix}{name}" for name in labels.names]
         self.likeliest = f"{prefix}most_likely"
         self._numbers = [] if score is None else [f"{prefix}score{side}" for side in ("", *sides)]
         self._numbers += [f"{prefix}{name}{side}" for name in labels.names for side in sides]
+        ends = ("_ci_lower", "_ci_upper") + (() if bounds == "none" else ("_bounds_ci_lower", "_bounds_ci_upper"))
+        questions = [*(() if score is None else ("score",)), *labels.names]
+        self._limits = [f"{prefix}{name}{end}" for name in questions for end in ends] if intervals else []
         self._matters = f"{prefix}coupling_matters"
         self._problem = f"{prefix}problem" if errors == "missing" else None
 
@@ -140,9 +198,30 @@ class AnswerColumns:
     def names(self) -> list[str]:
         """The names of the new columns, in their order."""
         words = [self._matters] if self._problem is None else [self._matters, self._problem]
-        return [*self._probabilities, self.likeliest, *self._numbers, *words]
+        return [*self._probabilities, self.likeliest, *self._numbers, *self._limits, *words]
 
-    def of(self, reader: RowReader, bar: ProgressBar, *, extend: bool) -> Any:
+    def measure(self, chunks: Sequence[Chunk]) -> Floats:
+        """For the score, if there is one, and each outcome: the answer and the bounds of all rows, [.., .., rows]."""
+        parts = []
+        for chunk in chunks:
+            found = answer_rows(chunk, self._coupling, self._score, self._bounds)
+            count = 1 if self._bounds == "none" else 3
+            limits = found.limits.reshape(len(found.probabilities), count - 1, len(chunk.x))
+            cells = np.concatenate([found.probabilities[:, None], limits], axis=1)
+            parts.append(np.concatenate([found.scores.reshape(-1, count, len(chunk.x)), cells]))
+        return np.concatenate(parts, axis=2)
+
+    def _intervals(self, refitted: Refitted) -> Floats:
+        """One line of numbers for each of the columns with intervals."""
+        floor, ceiling = np.zeros((len(self._labels), 1, 1)), np.ones((len(self._labels), 1, 1))
+        if self._score is not None:
+            floor = np.concatenate([[[[self._score.min()]]], floor])
+            ceiling = np.concatenate([[[[self._score.max()]]], ceiling])
+        lower, upper = refitted.limits(floor, ceiling)
+        sides = [lower[:, 0], upper[:, 0]] + ([] if self._bounds == "none" else [lower[:, 1], upper[:, 2]])
+        return np.stack(sides, axis=1).reshape(-1, lower.shape[-1])
+
+    def of(self, reader: RowReader, bar: ProgressBar, *, extend: bool, refitted: Refitted | None = None) -> Any:
         """The new columns of the reader's rows, behind the frame's own (`extend`) or alone."""
         frame, count, size = reader.frame, reader.frame.num_rows, len(self._labels)
         numbers, slack = np.empty((size + len(self._numbers), count)), np.empty(count)
@@ -152,6 +231,7 @@ class AnswerColumns:
             found = answer_rows(chunk, self._coupling, self._score, self._bounds)
             np.concatenate(found[:-1], out=numbers[:, chunk.rows])
             likeliest[chunk.rows] = np.where(chunk.bad, -1, found.probabilities.argmax(axis=0))
+            self.num_unchanged += int(chunk.kept.sum())
             slack[chunk.rows], bad[chunk.rows], problems[chunk.rows] = found.slack, chunk.bad, chunk.problems
         pieces: list[Block | tuple[str, Any]] = [
             (self._probabilities, numbers[:size]),
@@ -159,10 +239,23 @@ class AnswerColumns:
         ]
         if self._numbers:
             pieces.append((self._numbers, numbers[size:]))
+        if refitted is not None:
+            pieces.append((self._limits, self._intervals(refitted)))
         pieces.append((self._matters, frame.flags(slack > self._tolerance, bad)))
         if self._problem is not None:
             pieces.append((self._problem, frame.texts(problems.tolist())))
         return frame.made(pieces, extend=extend)
+
+
+def _as_they_were(x: Codes, size: int, score: Floats | None, bounds: str) -> Floats:
+    """The numbers of rows that the change leaves as they were: what was seen has probability one, by any coupling."""
+    certain = (np.arange(size)[:, None] == x).astype(np.float64)
+    lines = [certain]
+    if score is not None:
+        lines.append(np.repeat(score[x][None], 1 if bounds == "none" else 3, axis=0))
+    if bounds != "none":
+        lines.append(np.repeat(certain, 2, axis=0))
+    return np.concatenate([*lines, np.zeros((1, len(x)))])
 
 
 @eqx.filter_jit

@@ -1,27 +1,28 @@
 """Effects of the change on a score: their mean, their variance under each coupling, and which coupling to choose."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, final
+from typing import Any, NoReturn
 
 import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray
-from rich.console import Group
-from rich.text import Text
 
-from countermax import plotting
-from countermax._core.console import add_line, listing
 from countermax._core.errors import InputError
-from countermax._core.results import AbstractResult, plain
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, Gadget2, as_couplings, is_same
+from countermax.intervals import Interval
 from countermax.learning import LEARNED, Fit
+from countermax.tables._effect_result import TableEffects
 from countermax.tables._moments import EffectMoments
+from countermax.tables._notes import metadata, order_notes, shown_name, what_is_known
+from countermax.tables._pairs import Weighted, all_pairs
 from countermax.tables._probabilities import ProbabilitiesLike
-from countermax.tables._rows import Question, RowReader
+from countermax.tables._refit import Refits, Refitted, as_refitting
+from countermax.tables._rows import Chunk, Question, RowReader
 from countermax.tables._scores import (
+    MOST_SOLVED,
+    MOST_SOLVED_IN_ALL,
     Scores,
     as_scores,
     bounds_by_transport,
@@ -31,113 +32,13 @@ from countermax.tables._scores import (
 )
 from countermax.tables.frames import Floats, as_frame
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class TableEffects(AbstractResult):
-    """Effects `score(Y) - score(X)` in a table: the other world's score minus the factual one's, over its rows."""
-
-    scores: tuple[str, ...]
-    mean: Floats
-    """The mean effect on each score, which data fix."""
-    mean_error: Floats | None
-    """Its standard error over rows, each row's probabilities taken as known; None for a single row."""
-    variances: Mapping[str, float]
-    """The variance of the effect over everybody under each coupling; summed over scores where there are several."""
-    variance_bounds: Bounds | None
-    """The least and the largest variance over all couplings; None where it would take too long to find out."""
-    couplings: Mapping[str, AbstractCoupling]
-    choice: str
-    """The name of the coupling to choose for this score."""
-    reason: str
-    fit: Fit[Gadget2] | None
-    """How the learned coupling came about, if one was asked for."""
-    individual: Any
-    """A frame with each row's effect under each coupling and its bounds; None where no outcome was given."""
-    num_rows: int
-    num_left_out: int
-    """Rows without an answer, where they were to be left out."""
-    make_frame: Callable[[Mapping[str, Sequence[Any]]], Any]
-    """Turns columns into a frame of the library that the data came in."""
-
-    @property
-    def coupling(self) -> AbstractCoupling:
-        """The coupling to choose."""
-        return self.couplings[self.choice]
-
-    def columns(self) -> dict[str, list[Any]]:
-        """One entry for each coupling."""
-        values = list(self.variances.values())
-        return {
-            "coupling": list(self.variances),
-            "variance": values,
-            "standard_deviation": np.sqrt(values).tolist(),
-            "above_least": [self._above_least(value) for value in values],
-        }
-
-    def to_frame(self) -> Any:
-        """One row for each coupling; the rows' own effects are in `individual`."""
-        return self.make_frame(self.columns())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain lists and numbers; the rows' own effects are in `individual`."""
-        return plain(
-            {
-                "num_rows": self.num_rows,
-                "num_left_out": self.num_left_out,
-                "scores": self.scores,
-                "mean": self.mean,
-                "mean_error": self.mean_error,
-                "variances": self.columns(),
-                "variance_bounds": self.variance_bounds,
-                "choice": self.choice,
-                "reason": self.reason,
-            }
-        )
-
-    def plot(self, title: str = "The mean effect is the same; its variance is not") -> "Figure":
-        """Bars: the variance of the effect under each coupling."""
-        least = None if self.variance_bounds is None else self.variance_bounds.lower
-        return plotting.draw_variances(self.variances, title, "variance of the effect", least)
-
-    def __rich__(self) -> Group:
-        words = [f"{name} {mean:+.4g}" for name, mean in zip(self.scores, self.mean, strict=True)]
-        if self.mean_error is not None:
-            words = [f"{each} +- {error:.2g}" for each, error in zip(words, self.mean_error, strict=True)]
-        headers = ["coupling", "variance", "standard deviation", "above the least"]
-        table = listing(f"{self.num_rows:,} rows, mean effect: {', '.join(words)}", headers)
-        for name, value in sorted(self.variances.items(), key=lambda item: item[1]):
-            above = self._above_least(value)
-            add_line(table, [name, f"{value:.4g}", f"{np.sqrt(value):.4g}", "" if above is None else f"{above:.1%}"])
-        return Group(table, Text(" ".join(self._notes())), Text(f"Choose {self.choice}: {self.reason}"))
-
-    def _notes(self) -> list[str]:
-        """What the numbers are, and what they leave out."""
-        notes = ["An effect is the other world's score minus the factual one's; couplings agree on its mean."]
-        if self.mean_error is not None:
-            notes.append("+- is its standard error over rows, which takes each row's probabilities as known.")
-        if self.variance_bounds is not None:
-            lower, upper = self.variance_bounds
-            notes.append(f"Any coupling has a variance between {lower:.4g} and {upper:.4g}.")
-        if self.num_left_out:
-            notes.append(f"{self.num_left_out:,} rows were left out.")
-        return notes
-
-    def _above_least(self, variance: float) -> float | None:
-        if self.variance_bounds is None or self.variance_bounds.lower <= 0:
-            return None
-        return variance / self.variance_bounds.lower - 1
-
 
 def effects(
     frame: Any,
     *,
     factual: ProbabilitiesLike,
     counterfactual: ProbabilitiesLike,
-    score: Any,
+    score: Any = None,
     counterfactual_score: Any = None,
     outcome: Any = None,
     couplings: Mapping[str, str | Path | AbstractCoupling] | Sequence[str | Path] | None = None,
@@ -145,8 +46,16 @@ def effects(
     learn: bool | Gadget2 = False,
     key: PRNGKeyArray | None = None,
     fit_options: Mapping[str, Any] | None = None,
+    unchanged: Any = None,
     normalise: bool = False,
     errors: str = "raise",
+    refit: bool = False,
+    clusters: Any = None,
+    weights: Any = None,
+    num_resamples: int | None = None,
+    level: float = 0.95,
+    seed: int = 0,
+    n_jobs: int | None = None,
     progress: bool | None = None,
 ) -> TableEffects:
     """Mean and individual effects of the change, their variance under each coupling, and which one to choose.
@@ -155,8 +64,12 @@ def effects(
     one's. Data fix its mean; how much it varies between people is up to the coupling. For one score the inverse CDF in
     the order of the score has the least variance of all couplings, for every row at once, and nothing has to be
     learned; where the two worlds' scores sort the outcomes differently, the coupling of their quantiles has. For
-    several scores no order is optimal; then `learn=True` trains a gadget on the frame's own pairs of worlds. Each row's
-    probabilities are taken as known.
+    several scores no order is optimal; then `learn=True` trains a gadget on the frame's own pairs of worlds. Least
+    variance is a criterion of precision, not evidence that the mechanism is true.
+
+    The standard error of the mean takes each row's probabilities as known. With `refit=True` the classifier is fitted
+    again on rows that are drawn again, and mean, variances and bounds have intervals. Then the frame must be what the
+    classifier was fitted on, with the outcomes in `outcome`.
 
     Args:
         frame: A pandas or polars DataFrame, or an Arrow table.
@@ -164,20 +77,45 @@ def effects(
         counterfactual: Probabilities in the other world.
         score: A number for each outcome, by label or in the order of the labels; or several scores by name,
             `{"quality": {...}, "cost": {...}}`, or as an array [outcomes, scores]. Variances of several are added up,
-            so bring them to one scale.
+            so bring them to one scale. By default the ranks of the outcomes, if they are an ordered category.
         counterfactual_score: The score in the other world, if it is another one.
         outcome: The column with the outcomes seen, or an array of them; adds individual effects.
         couplings: The couplings to compare, by name, or names of fixed ones; by default the library's own.
-        labels: The outcomes in their order; by default that of `factual`.
+        labels: The outcomes in their order; by default that of an ordered category, else of `factual`.
         learn: Whether to train a gadget; or the gadget to train.
         key: Key of the training, consumed once; by default `jax.random.key(0)`.
         fit_options: Options of `countermax.fit` by name, in place of its defaults, of 500 steps and of batches of 64:
             for instance `{"steps": 2000, "learning_rate": 3e-3, "checkpoint": "gadget.npz"}`.
+        unchanged: Rows that the change leaves as they were, a column or an array of booleans: whatever the coupling,
+            they have the outcome that they had. `Predicted` knows its own; say it where probabilities are numbers.
         normalise: Whether to rescale columns and arrays to sum to one, for instance counts.
         errors: What to do with rows that cannot be answered: `raise`, or leave them out (`missing`).
+        refit: Whether the classifier is fitted again (a copy by `sklearn.base.clone`) on rows that are drawn again.
+        clusters: With `refit`, a column or an array: rows with the same value are drawn together.
+        weights: With `refit`, a column or an array: how much each row counts, in the fit too where it takes weights.
+        num_resamples: With `refit`, how often the classifier is fitted again; by default 200.
+        level: Confidence of the intervals.
+        seed: Seed of the resampling; the same seed gives the same intervals.
+        n_jobs: Number of fits at the same time, as joblib counts them.
         progress: Whether to show progress bars; by default on a terminal.
     """
-    reader = RowReader(as_frame(frame), Question(outcome, factual, counterfactual, labels, normalise, errors))
+    refitting = as_refitting(
+        refit,
+        clusters=clusters,
+        weights=weights,
+        num_resamples=num_resamples,
+        level=level,
+        seed=seed,
+        n_jobs=n_jobs,
+        progress=progress,
+    )
+    reader = RowReader(
+        as_frame(frame), Question(outcome, factual, counterfactual, labels, normalise, errors, unchanged)
+    )
+    if score is None:
+        score = reader.ranks
+    if score is None:
+        raise InputError("`score` must say what each outcome is worth, unless the outcomes are an ordered category")
     scores = as_scores(reader.labels, score, counterfactual_score)
     compared = _compared(couplings, scores, len(reader.labels))
     learned: Fit[Gadget2] | None = None
@@ -191,30 +129,77 @@ def effects(
     elif fit_options is not None:
         raise InputError("`fit_options` needs learn=True beside it")
 
-    moments = EffectMoments(scores, compared, num_rows=reader.frame.num_rows, individual=outcome is not None)
+    refits = None if refitting is None else Refits(reader, refitting)
+
+    def moments_of(chunks: Iterable[Chunk], individual: bool) -> EffectMoments:
+        found = EffectMoments(scores, compared, num_rows=reader.frame.num_rows, individual=individual)
+        for chunk in chunks:
+            found.add(chunk)
+        return found
+
     with reader.bar("effects", progress) as bar:
-        for chunk in reader.chunks(bar):
-            moments.add(chunk)
-    if moments.count == 0:
+        moments = moments_of(reader.chunks(bar), outcome is not None)
+    if moments.num_rows == 0:
         raise InputError("`frame` must have at least one row that can be answered, got none")
-    several = len(scores.names) > 1
-    bounds = bounds_by_transport(reader, scores, moments.mean) if several else moments.variance_bounds
+    bounds = _bounds(scores, moments, lambda: all_pairs(reader.chunks(), MOST_SOLVED // len(reader.labels)))
     choice, reason = choose(scores, moments.variances, bounds)
-    return TableEffects(
+    refitted: Refitted | None = None
+    if refitting is not None and refits is not None:
+        most = MOST_SOLVED_IN_ALL // (len(reader.labels) * refitting.num_resamples)
+
+        def measure(chunks: Sequence[Chunk]) -> Floats:
+            found = moments_of(chunks, False)
+            limits = _bounds(scores, found, lambda: all_pairs(chunks, most)) or (np.nan, np.nan)
+            return np.array([*found.mean, *found.variances.values(), *limits])
+
+        refitted = Refitted(reader, refits, measure, refitting, by_row=False)
+    result = TableEffects(
         scores=scores.names,
         mean=moments.mean,
-        mean_error=moments.mean_error,
+        mean_error=None if refit else moments.mean_error,
         variances=moments.variances,
         variance_bounds=bounds,
+        **_intervals(refitted, len(scores.names), list(compared), level),
+        what_is_known=what_is_known(reader, refit),
+        order_notes=tuple(order_notes(reader, compared.values())),
         couplings=compared,
         choice=choice,
         reason=reason,
         fit=learned,
         individual=None if moments.rows is None else reader.frame.made([(moments.names, moments.rows)], extend=False),
-        num_rows=moments.count,
-        num_left_out=reader.frame.num_rows - moments.count,
-        make_frame=reader.frame.from_columns,
+        num_rows=moments.num_rows,
+        num_unchanged=moments.num_unchanged,
+        num_left_out=reader.frame.num_rows - moments.num_rows,
+        make_frame=lambda columns: reader.frame.noted(
+            reader.frame.from_columns(columns), metadata(", ".join(map(shown_name, compared)), "any", result.notes)
+        ),
     )
+    return result
+
+
+def _bounds(scores: Scores, moments: EffectMoments, pairs: Callable[[], Weighted | None]) -> Bounds | None:
+    """The least and the largest variance; None where there are several scores and too many pairs of worlds."""
+    if len(scores.names) == 1:
+        return moments.variance_bounds
+    found = pairs()
+    return (
+        None if found is None else bounds_by_transport(found, scores, moments.mean, moments.kept_square, moments.total)
+    )
+
+
+def _intervals(refitted: Refitted | None, num_scores: int, names: Sequence[str], level: float) -> dict[str, Any]:
+    """The fields of the result that hold intervals."""
+    if refitted is None:
+        return {"mean_interval": None, "variance_intervals": None, "variance_bounds_interval": None}
+    floor = np.array([-np.inf] * num_scores + [0.0] * (len(names) + 2))
+    lower, upper = refitted.limits(floor)
+    of_names = zip(names, lower[num_scores:-2].tolist(), upper[num_scores:-2].tolist(), strict=True)
+    unknown = np.isnan(lower[-2:]).any()
+    return {
+        "mean_interval": Interval(lower[:num_scores], upper[:num_scores], level),
+        "variance_intervals": {name: Interval(low, high, level) for name, low, high in of_names},
+        "variance_bounds_interval": None if unknown else Interval(float(lower[-2]), float(upper[-1]), level),
+    }
 
 
 def _compared(

@@ -29,7 +29,11 @@ class EffectMoments:
 
     def __init__(self, scores: Scores, couplings: Mapping[str, AbstractCoupling], *, num_rows: int, individual: bool):
         self._scores, self._names, self._couplings = scores, list(couplings), list(couplings.values())
-        self.count = 0
+        self.num_rows = self.num_unchanged = 0
+        self.total = 0.0
+        """How much all rows count."""
+        self.kept_square = 0.0
+        """The sum of expected squared effects of those who are left as they were."""
         size = len(scores.names)
         self._shift: Floats | None = None  # near the mean, so that sums of squares lose no digits
         self._sum, self._squares = np.zeros(size), np.zeros(size)
@@ -48,19 +52,31 @@ class EffectMoments:
         worlds = (chunk.log_p[good], chunk.log_q[good])
         scores = (self._scores.factual, self._scores.counterfactual)
         numbers = in_batches(_population, (self._couplings, scores), worlds)
+        kept = chunk.kept[good]
+        gain = self._scores.counterfactual - self._scores.factual  # of those who are left as they were
+        numbers[:, kept] = self._for_all(np.exp(worlds[0][kept]) @ np.column_stack([gain, (gain**2).sum(axis=1)])).T
         self._check(chunk, good, numbers)
         size = len(self._scores.names)
         means, squares = numbers[:size], numbers[size:]
         self._shift = means.mean(axis=1) if self._shift is None else self._shift
-        centred = means - self._shift[:, None]
-        self._sum += centred.sum(axis=1)
-        self._squares += (centred**2).sum(axis=1)
-        self._within += np.maximum(squares - (means**2).sum(axis=0), 0).sum(axis=1)
-        self.count += len(good)
+        centred, weight = means - self._shift[:, None], chunk.weight[good]
+        self._sum += centred @ weight
+        self._squares += centred**2 @ weight
+        self._within += np.maximum(squares - (means**2).sum(axis=0), 0) @ weight
+        self.kept_square += float(squares[0, kept] @ weight[kept])
+        self.total += float(weight.sum())
+        self.num_rows += len(good)
+        self.num_unchanged += int(kept.sum())
         if self.rows is not None:
             found = in_batches(_individual, (self._couplings, scores), (*worlds, chunk.x[good]))
+            same = gain[chunk.x[good][kept]].T
+            found[:, kept] = np.concatenate([*[same] * len(self._couplings), np.repeat(same, 2, axis=0)])
             self._check(chunk, good, found)
             self.rows[:, chunk.start + good] = found
+
+    def _for_all(self, moments: Floats) -> Floats:
+        """Means and squares [rows, scores + 1], the squares again for each coupling and for the extremes."""
+        return np.concatenate([moments[:, :-1], np.repeat(moments[:, -1:], len(self._within), axis=1)], axis=1)
 
     def _check(self, chunk: Chunk, good: Codes, numbers: Floats) -> None:
         """A NaN must not pass for an effect, nor make the smallest variance."""
@@ -75,27 +91,27 @@ class EffectMoments:
     def mean(self) -> Floats:
         """The mean effect on each score."""
         assert self._shift is not None
-        return self._shift + self._sum / self.count
+        return self._shift + self._sum / self.total
 
     @property
     def mean_error(self) -> Floats | None:
         """The standard error of the mean over rows; None for a single one."""
-        return None if self.count < 2 else np.sqrt(self._between / (self.count - 1))
+        return None if self.num_rows < 2 else np.sqrt(self._between / (self.num_rows - 1))
 
     @property
     def variances(self) -> dict[str, float]:
         """The variance over everybody under each coupling, summed over scores."""
-        total = self._within[:-2] / self.count + self._between.sum()
+        total = self._within[:-2] / self.total + self._between.sum()
         return dict(zip(self._names, total.tolist(), strict=True))
 
     @property
     def variance_bounds(self) -> Bounds:
         """The least and the largest variance over all couplings, for one score."""
-        return Bounds(*(self._within[-2:] / self.count + self._between.sum()).tolist())
+        return Bounds(*(self._within[-2:] / self.total + self._between.sum()).tolist())
 
     @property
     def _between(self) -> Floats:
-        return np.maximum(self._squares / self.count - (self._sum / self.count) ** 2, 0)
+        return np.maximum(self._squares / self.total - (self._sum / self.total) ** 2, 0)
 
 
 @eqx.filter_jit

@@ -1,6 +1,6 @@
 """The pairs of worlds that a frame's rows hold: what a coupling can be trained on."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ from countermax._core.errors import InputError
 from countermax._core.seeds import as_seed
 from countermax.learning import ObservedPairs
 from countermax.tables._probabilities import ProbabilitiesLike
-from countermax.tables._rows import Question, RowReader
+from countermax.tables._rows import Chunk, Question, RowReader
 from countermax.tables.frames import Floats, as_frame
 
 MOST_PAIRS = 4096
@@ -49,7 +49,7 @@ def frame_pairs(
 
 
 def some_pairs(reader: RowReader, most: int = MOST_PAIRS, seed: int = 0) -> Weighted:
-    """Distinct pairs of at most `most` rows, drawn without replacement."""
+    """Distinct pairs of at most `most` rows, drawn without replacement; those left as they were do not count."""
     count = reader.frame.num_rows
     drawn = np.arange(count)
     if count > most:
@@ -57,23 +57,23 @@ def some_pairs(reader: RowReader, most: int = MOST_PAIRS, seed: int = 0) -> Weig
     found = []
     for chunk in reader.chunks():
         rows = drawn[(drawn >= chunk.rows.start) & (drawn < chunk.rows.stop)] - chunk.start
-        rows = rows[~chunk.bad[rows]]
+        rows = rows[~(chunk.bad | chunk.kept)[rows]]
         found.append(np.concatenate([chunk.log_p[rows], chunk.log_q[rows]], axis=1))
     if not sum(map(len, found)):
-        raise InputError("`frame` must have at least one row that can be answered, got none")
+        raise InputError("`frame` must have at least one row that can be answered and that is changed, got none")
     return _divided(*np.unique(np.concatenate(found), axis=0, return_counts=True))
 
 
-def all_pairs(reader: RowReader, most: int) -> Weighted | None:
-    """All distinct pairs; None if there are more than `most`."""
+def all_pairs(chunks: Iterable[Chunk], most: int) -> Weighted | None:
+    """All distinct pairs, without rows that are left as they were; None if there are more than `most`."""
     distinct: Floats | None = None
     weights: Floats = np.zeros(0)
-    for chunk in reader.chunks():
-        good = ~chunk.bad
+    for chunk in chunks:
+        good = ~(chunk.bad | chunk.kept)
         pairs = np.concatenate([chunk.log_p[good], chunk.log_q[good]], axis=1)
         together = pairs if distinct is None else np.concatenate([distinct, pairs])
         distinct, place = np.unique(together, axis=0, return_inverse=True)
-        counted = np.concatenate([weights, np.ones(len(pairs))])
+        counted = np.concatenate([weights, chunk.weight[good]])
         weights = np.bincount(place.ravel(), counted, len(distinct)).astype(np.float64)
         if len(distinct) > most:
             return None

@@ -69,8 +69,13 @@ class Predicted(AbstractProbabilities):
 
     def read(self, rows: AbstractFrame, start: int) -> Floats:
         """Asks the classifier about some rows."""
-        trained_on = getattr(self.classifier, "feature_names_in_", None)
-        names = self.features if self.features is not None else trained_on
+        return self.predict(self.inputs(rows, start), rows)
+
+    def inputs(self, rows: AbstractFrame, start: int) -> Any:
+        """What the classifier is asked about some rows: the columns that it reads, after the change."""
+        names = self.features
+        if names is None:
+            names = getattr(self.classifier, "feature_names_in_", None)
         if names is None:
             raise InputError("`features` must name the columns that the classifier reads: it was fitted without names")
         for name in names:
@@ -79,9 +84,16 @@ class Predicted(AbstractProbabilities):
             if name not in list(names):
                 raise InputError(f"`change` must change what the classifier reads ({listed(names)}), got {name!r}")
         change = {name: self._changed(name, value, rows, start) for name, value in self.change.items()}
-        inputs = rows.features(list(names), change)
+        return rows.features(list(names), change)
+
+    def as_fitted(self, inputs: Any) -> Any:
+        """Inputs in the form that the classifier was fitted on: with the names of columns, or without."""
+        return inputs if getattr(self.classifier, "feature_names_in_", None) is not None else inputs.to_numpy()
+
+    def predict(self, inputs: Any, rows: AbstractFrame) -> Floats:
+        """The probabilities that the classifier gives to inputs of some rows."""
         try:
-            probs = self.classifier.predict_proba(inputs if trained_on is not None else inputs.to_numpy())
+            probs = self.classifier.predict_proba(self.as_fitted(inputs))
         except ValueError as error:
             last = rows.first_row + rows.num_rows - 1
             reason = str(error).partition("\n")[0]

@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
-from countermax._core.labels import MISSING, NUMBER, UNKNOWN, Labels, Written, identity, is_missing, listed
+from countermax._core.labels import MISSING, UNKNOWN, listed
 from countermax._core.progress import ProgressBar
+from countermax.tables._consistency import Flags, as_unchanged, unchanged_inputs
+from countermax.tables._outcomes import CATEGORY, find_labels, find_outcome, is_name, order_in, ordered
 from countermax.tables._probabilities import (
     AbstractProbabilities,
     Columns,
@@ -21,8 +23,6 @@ from countermax.tables.frames import AbstractFrame, Codes, Floats
 
 CHUNK_ROWS = 65_536  # rows that are looked at at a time: what bounds the memory
 ON_ERROR = ("raise", "missing")
-
-Flags = NDArray[np.bool_]
 
 _SUM_TOLERANCE = 1e-6
 _PREDICTED_TOLERANCE = 1e-3  # classifiers compute in single precision, and some round
@@ -41,6 +41,8 @@ class Question:
     labels: Sequence[Hashable] | None
     normalise: bool
     errors: str
+    unchanged: Any = None
+    """Which rows the change leaves as they were, beside those that `Predicted` knows: a column or an array."""
 
     def __post_init__(self) -> None:
         if self.errors not in ON_ERROR:
@@ -56,6 +58,10 @@ class Chunk:
     log_p: Floats
     log_q: Floats
     x: Codes
+    kept: Flags
+    """Which rows the change leaves as they were: under every coupling they have the outcome that they had."""
+    weight: Floats
+    """How much each row counts."""
     bad: Flags
     """Which rows have a problem."""
     problems: NDArray[np.object_]
@@ -111,17 +117,28 @@ class RowReader:
         given = zip(_WORLDS, (question.factual, question.counterfactual), strict=True)
         self.worlds = [as_probabilities(name, each, frame) for name, each in given]
         for name, world in zip(_WORLDS, self.worlds, strict=True):
-            if isinstance(world, Columns) and _is_name(question.outcome) and question.outcome in world.names:
+            if isinstance(world, Columns) and is_name(question.outcome) and question.outcome in world.names:
                 raise InputError(f"`outcome` must not be a column of `{name}`, got {question.outcome!r}")
-        self.outcome, self._codes, self._seen = _find_outcome(frame, question.outcome)
+        self.outcome, self._codes, self._seen = find_outcome(frame, question.outcome)
         kind = None if self.outcome is None else frame.kind_of(self.outcome)
-        self.labels = _find_labels(question.labels, self.worlds, self._seen, kind)
+        categories = [] if self.outcome is None or question.labels is not None else ordered(frame, self.outcome)
+        found = find_labels(question.labels, categories, self.worlds, self._seen, kind)
+        self.labels, self.order = found.labels, found.order
         if question.labels is not None:
             self.worlds = [each.of(self.labels) if isinstance(each, Columns) else each for each in self.worlds]
-        self._orders = [_order(name, self.labels, each) for name, each in zip(_WORLDS, self.worlds, strict=True)]
+        self.orders = [order_in(name, found, each) for name, each in zip(_WORLDS, self.worlds, strict=True)]
+        self._unchanged = None if question.unchanged is None else as_unchanged(frame, question.unchanged)
+        self.weights = np.ones(frame.num_rows)
         self._words: dict[int, str] = {}
         places = np.append(self.labels.places(self._seen), MISSING)
-        self._x = None if self._codes is None else places[self._codes]  # the code of a missing value is the last place
+        self.seen = (
+            None if self._codes is None else places[self._codes]
+        )  # the code of a missing value is the last place
+
+    @property
+    def ranks(self) -> Floats | None:
+        """The places of the outcomes, where they are ordered categories: the score that they have by default."""
+        return np.arange(len(self.labels), dtype=np.float64) if self.order == CATEGORY else None
 
     def chunks(self, bar: ProgressBar | None = None) -> Iterator[Chunk]:
         """All rows, in order; what has been dealt with advances the bar."""
@@ -141,15 +158,20 @@ class RowReader:
         """Some rows; the first bad one raises, unless bad ones are to be left out."""
         rows = self.frame.rows(start, stop)
         found = _Problems(stop - start)
-        x = np.zeros(stop - start, np.int64) if self._x is None else self._x[start:stop].copy()
-        named = repr(self.question.outcome) if _is_name(self.question.outcome) else "the array `outcome`"
+        x = np.zeros(stop - start, np.int64) if self.seen is None else self.seen[start:stop].copy()
+        named = repr(self.question.outcome) if is_name(self.question.outcome) else "the array `outcome`"
         found.note(x == MISSING, f"the outcome in {named} is missing")
         found.note(x == UNKNOWN, lambda row: self._unknown(start + row))
+        inputs = [world.inputs(rows, start) if isinstance(world, Predicted) else None for world in self.worlds]
         log_p, log_q = (
-            self._log_probs(name, world, rows, start, order, found)
-            for name, world, order in zip(_WORLDS, self.worlds, self._orders, strict=True)
+            self._log_probs(name, world, rows, start, asked, order, found)
+            for name, world, asked, order in zip(_WORLDS, self.worlds, inputs, self.orders, strict=True)
         )
-        if self._x is not None:
+        kept = unchanged_inputs(self.worlds, inputs, rows)
+        if self._unchanged is not None:
+            kept |= self._unchanged[start:stop]
+        log_q[kept] = log_p[kept]
+        if self.seen is not None:
             x[found.bad] = 0
             found.note(
                 np.isneginf(log_p[np.arange(len(x)), x]),
@@ -167,7 +189,9 @@ class RowReader:
                 f"{rows.first_row + stop - start - 1} there are {found.bad.sum()} such rows; correct or drop them, or "
                 "leave their results missing with errors='missing' (on the command line: --errors missing)"
             )
-        return Chunk(start, log_p, log_q, x, found.bad, found.words, rows.row_name, self.question.errors)
+        kept &= ~found.bad
+        weight = self.weights[start:stop]
+        return Chunk(start, log_p, log_q, x, kept, weight, found.bad, found.words, rows.row_name, self.question.errors)
 
     def _unknown(self, row: int) -> str:
         """What is wrong with an outcome that is no label, worded once for all rows that have it."""
@@ -180,10 +204,17 @@ class RowReader:
         return self._words[code]
 
     def _log_probs(
-        self, name: str, world: AbstractProbabilities, rows: AbstractFrame, start: int, order: Codes, found: _Problems
+        self,
+        name: str,
+        world: AbstractProbabilities,
+        rows: AbstractFrame,
+        start: int,
+        inputs: Any,
+        order: Codes,
+        found: _Problems,
     ) -> Floats:
         """Logarithms of one world's probabilities; rows that are no distribution are noted."""
-        values = world.read(rows, start)
+        values = world.predict(inputs, rows) if isinstance(world, Predicted) else world.read(rows, start)
         if values.shape != (rows.num_rows, world.width):
             raise InputError(f"`{name}` must give {world.width} probabilities for each row, got {values.shape}")
         values = values[:, order]
@@ -207,46 +238,3 @@ class RowReader:
         good &= total > 0
         with np.errstate(divide="ignore"):
             return np.log(np.where(good[:, None], values, 1.0) / np.where(good, total, 1.0)[:, None])
-
-
-def _find_outcome(frame: AbstractFrame, outcome: Any) -> tuple[Any, Codes | None, list[Any]]:
-    """The column of outcomes, its indices into the distinct values, and those; nothing where none was seen."""
-    if outcome is None:
-        return None, None, []
-    column = frame.column("outcome", outcome) if _is_name(outcome) else frame.own("outcome", outcome)
-    return column, *frame.factorised(column)
-
-
-def _is_name(outcome: Any) -> bool:
-    return isinstance(outcome, str | int | float)
-
-
-def _find_labels(
-    given: Sequence[Hashable] | None,
-    worlds: Sequence[AbstractProbabilities],
-    seen: Sequence[Any],
-    kind: str | None,
-) -> Labels:
-    """The labels that were given, else those of the first world that has some; written ones are read as the column."""
-    if isinstance(given, str):
-        raise InputError(f"`labels` must be a list of labels, got the text {given!r}")
-    sources = [tuple(each) for each in (given, *(world.labels for world in worlds)) if each is not None]
-    if not sources:
-        if kind in (NUMBER, None) and all(identity(value)[0] == NUMBER and value == int(value) for value in seen):
-            return Labels(tuple(range(worlds[0].width)))
-        raise InputError(
-            "`labels` must name the outcomes in the order of the probabilities, since nothing else does "
-            "(on the command line: --labels)"
-        )
-    if kind is None and not seen:  # nothing was seen: labels with a type say what written ones are
-        seen = [value for each in sources for value in each if not isinstance(value, Written) and not is_missing(value)]
-    return Labels.read(sources[0], seen, kind)
-
-
-def _order(name: str, labels: Labels, world: AbstractProbabilities) -> Codes:
-    """Where each label's probability stands."""
-    if world.labels is not None:
-        return labels.order_of(name, world.labels)
-    if world.width != len(labels):
-        raise InputError(f"`{name}` must have a probability for each of {len(labels)} labels, got {world.width}")
-    return np.arange(len(labels))

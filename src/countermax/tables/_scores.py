@@ -14,12 +14,14 @@ from countermax._core.labels import Labels
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, Gadget2, InverseCDF, named_couplings
 from countermax.learning import LEARNED, Fit, MatrixLoss, ObservedPairs, SquaredDifference, fit, least_losses
-from countermax.tables._pairs import MOST_PAIRS, all_pairs, some_pairs
+from countermax.tables._notes import PRECISION
+from countermax.tables._pairs import MOST_PAIRS, Weighted, some_pairs
 from countermax.tables._rows import RowReader
 from countermax.tables.frames import Floats, check_new_names
 
 _IN_ORDER, _BY_QUANTILE = "inverse CDF by score", "optimal"
-_MOST_SOLVED = 100_000  # pairs times outcomes for which transport problems are worth solving
+MOST_SOLVED = 100_000  # pairs times outcomes for which transport problems are worth solving
+MOST_SOLVED_IN_ALL = 2_000_000  # where classifiers are fitted again
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,23 +108,36 @@ def learned_coupling(
     return fit(gadget, pairs, scores.loss(), key=key_fit, **settings)
 
 
-def bounds_by_transport(reader: RowReader, scores: Scores, mean: Floats) -> Bounds | None:
-    """The least and the largest variance over all couplings with several scores; None where there are many pairs."""
-    pairs = all_pairs(reader, _MOST_SOLVED // len(reader.labels))
-    if pairs is None:
-        return None
+def bounds_by_transport(pairs: Weighted, scores: Scores, mean: Floats, kept_square: float, total: float) -> Bounds:
+    """The least and the largest variance over all couplings with several scores.
+
+    Args:
+        pairs: Pairs of worlds of rows that the change does something to.
+        scores: What outcomes are worth.
+        mean: The mean effect on each score.
+        kept_square: The sum of expected squared effects of all other rows: those that are left as they were.
+        total: How much all rows count together.
+    """
     log_p, log_q, weights = pairs
-    with jax.enable_x64(True):
-        first, second = jnp.asarray(log_p), jnp.asarray(log_q)
-        loss = scores.loss()
-        opposite = MatrixLoss(-loss(first[0], second[0]))
-        least, most = least_losses(loss, first, second), -least_losses(opposite, first, second)
-    lower, upper = (max(float(np.average(each, weights=weights) - (mean**2).sum()), 0.0) for each in (least, most))
+    least = most = np.zeros(len(log_p))
+    if len(log_p):
+        with jax.enable_x64(True):
+            first, second = jnp.asarray(log_p), jnp.asarray(log_q)
+            loss = scores.loss()
+            opposite = MatrixLoss(-loss(first[0], second[0]))
+            least, most = least_losses(loss, first, second), -least_losses(opposite, first, second)
+    squares = [(float(np.asarray(each) @ weights) + kept_square) / total for each in (least, most)]
+    lower, upper = (max(square - float((mean**2).sum()), 0.0) for square in squares)
     return Bounds(lower, upper)
 
 
 def choose(scores: Scores, variances: Mapping[str, float], bounds: Bounds | None) -> tuple[str, str]:
-    """The name of the coupling to choose, and why."""
+    """The name of the coupling to choose, and why; and that this is no evidence that the coupling is true."""
+    choice, why = _least(scores, variances, bounds)
+    return choice, f"{why} {PRECISION}"
+
+
+def _least(scores: Scores, variances: Mapping[str, float], bounds: Bounds | None) -> tuple[str, str]:
     if scores.best is not None and bounds is not None:
         why = "with one score, outcomes in its order have"
         if not scores.one_order:

@@ -1,16 +1,20 @@
 """The same questions of tables in files, which need not fit into memory."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from countermax._core.errors import InputError
 from countermax._core.progress import ProgressBar
 from countermax.couplings import AbstractCoupling, GumbelMax
 from countermax.tables._counterfactuals import PREFIX, AnswerColumns
+from countermax.tables._notes import metadata
+from countermax.tables._outcomes import CATEGORY
 from countermax.tables._probabilities import Columns
 from countermax.tables._rows import CHUNK_ROWS, Question, RowReader
-from countermax.tables._transitions import Tally, Transitions
+from countermax.tables._transition_result import Transitions
+from countermax.tables._transitions import NUM_RESAMPLES, Tally
 from countermax.tables.files import AbstractTableFile, MoreColumnsError, Rows, format_of, open_table, open_writer
 from countermax.tables.frames import as_frame, check_new_names
 
@@ -18,6 +22,18 @@ ColumnsLike: TypeAlias = str | Mapping[Any, str] | Sequence[str]
 """Columns of a file: the beginning of their names, a mapping from labels, or a list in the order of the labels."""
 
 T = TypeVar("T")
+
+
+class FileAnswers(NamedTuple):
+    """What `counterfactuals_file` has written."""
+
+    num_rows: int
+    num_unchanged: int
+    """Rows that the change leaves as they were."""
+    coupling: str
+    """The name of the coupling."""
+    notes: tuple[str, ...]
+    """What the numbers leave out."""
 
 
 def counterfactuals_file(
@@ -31,33 +47,35 @@ def counterfactuals_file(
     labels: Sequence[Hashable] | None = None,
     score: Any = None,
     bounds: str = "any",
+    unchanged: str | None = None,
     normalise: bool = False,
     errors: str = "raise",
     tolerance: int | float = 0.05,
     prefix: str = "counterfactual_",
     progress: bool | None = None,
-) -> int:
-    """Does what `counterfactuals` does from file to file, chunk by chunk; returns the number of rows.
+) -> "FileAnswers":
+    """Does what `counterfactuals` does from file to file, chunk by chunk; returns what stands in the new file.
 
     Both files end in `.csv`, `.parquet` or `.jsonl` (a JSON object in each line). The target is written atomically: it
-    is there with all rows, or not at all. Only outcomes and probabilities are read. In CSV and JSON lines an outcome is
-    text, the exact characters of its cell or of its JSON value, and so are labels: `labels=["0", "1"]`. What is only
-    passed through is passed through unread: from CSV to CSV and from JSON lines to JSON lines byte for byte, into other
-    formats as text. The columns of a Parquet file keep their types. `outcome`, `factual` and `counterfactual` name
-    columns of the source; all other options are those of `counterfactuals`.
+    is there with all rows, or not at all; a Parquet file names the coupling in the metadata of its schema. Only
+    outcomes and probabilities are read. In CSV and JSON lines an outcome is text, the exact characters of its cell or
+    of its JSON value, and so are labels: `labels=["0", "1"]`. What is only passed through is passed through unread:
+    from CSV to CSV and from JSON lines to JSON lines byte for byte, into other formats as text. The columns of a
+    Parquet file keep their types. `outcome`, `factual`, `counterfactual` and `unchanged` name columns of the source;
+    all other options are those of `counterfactuals`.
     """
-    question = Question(outcome, factual, counterfactual, labels, normalise, errors)
+    question = Question(outcome, factual, counterfactual, labels, normalise, errors, unchanged)
     file, kind = open_table(source), format_of(target)
     as_written = kind == file.kind != "parquet"
 
-    def convert(chunks: Iterator[tuple[RowReader, Rows]], bar: ProgressBar) -> int:
+    def convert(chunks: Iterator[tuple[RowReader, Rows]], bar: ProgressBar) -> FileAnswers:
         answers: AnswerColumns | None = None
         count = 0
         with open_writer(target, file) as writer:
             for reader, rows in chunks:
                 if answers is None:
                     answers = AnswerColumns(
-                        reader.labels,
+                        reader,
                         coupling,
                         score=score,
                         bounds=bounds,
@@ -66,10 +84,13 @@ def counterfactuals_file(
                         errors=errors,
                     )
                     check_new_names(file.names, answers.names, PREFIX)
-                new = answers.of(reader, bar, extend=not as_written)
+                new = reader.frame.noted(
+                    answers.of(reader, bar, extend=not as_written), metadata(answers.coupling, bounds, answers.notes)
+                )
                 writer.write(new, rows if as_written else None, answers.likeliest)
                 count += reader.frame.num_rows
-        return count
+        assert answers is not None  # a file has at least one chunk, though it may be empty
+        return FileAnswers(count, answers.num_unchanged, answers.coupling, tuple(answers.notes))
 
     return _over_chunks(file, question, convert, progress, others=not as_written, records=as_written)
 
@@ -83,31 +104,30 @@ def transitions_file(
     coupling: str | Path | AbstractCoupling = GumbelMax(),  # noqa: B008 (immutable)
     labels: Sequence[Hashable] | None = None,
     score: Any = None,
+    unchanged: str | None = None,
     normalise: bool = False,
     errors: str = "raise",
-    num_resamples: int = 1000,
+    num_resamples: int = NUM_RESAMPLES,
     level: float = 0.95,
     seed: int = 0,
     progress: bool | None = None,
 ) -> Transitions:
     """Does what `transitions` does with a file, chunk by chunk; its frames are Arrow tables.
 
-    The file ends in `.csv`, `.parquet` or `.jsonl` (a JSON object in each line). `outcome`, `factual` and
-    `counterfactual` name its columns; all other options are those of `transitions`.
+    The file ends in `.csv`, `.parquet` or `.jsonl` (a JSON object in each line). `outcome`, `factual`,
+    `counterfactual` and `unchanged` name its columns; all other options are those of `transitions`.
     """
-    question = Question(outcome, factual, counterfactual, labels, normalise, errors)
+    question = Question(outcome, factual, counterfactual, labels, normalise, errors, unchanged)
 
     def add_up(chunks: Iterator[tuple[RowReader, Rows]], bar: ProgressBar) -> Transitions:
         tally: Tally | None = None
         for reader, _ in chunks:
-            tally = tally or Tally(
-                reader.labels, coupling, score=score, num_resamples=num_resamples, level=level, seed=seed
-            )
+            tally = tally or Tally(reader, coupling, score=score, num_resamples=num_resamples, level=level, seed=seed)
             for chunk in reader.chunks(bar):
                 tally.add(chunk)
-            make_frame = reader.frame.from_columns
+            frame = reader.frame
         assert tally is not None  # a file has at least one chunk, though it may be empty
-        return tally.result(make_frame)
+        return tally.result(frame)
 
     return _over_chunks(open_table(source), question, add_up, progress)
 
@@ -133,13 +153,17 @@ def _over_chunks(
     """
 
     def chunks() -> Iterator[tuple[RowReader, Rows]]:
-        first_row = 0
+        first_row, asked = 0, question
         for rows in file.chunks(CHUNK_ROWS):
-            yield RowReader(as_frame(rows.table, first_row), question), rows
+            reader = RowReader(as_frame(rows.table, first_row), asked)
+            if reader.order == CATEGORY:  # of the first rows: those of later ones may list fewer
+                asked = replace(question, labels=reader.labels.values)
+            yield reader, rows
             first_row += rows.table.num_rows
 
     while True:
-        file.ask(question.outcome, _columns(file, question), others=others, records=records)
+        flags = [] if question.unchanged is None else [question.unchanged]
+        file.ask(question.outcome, _columns(file, question), others=others, records=records, flags=flags)
         try:
             with ProgressBar("reading", file.num_rows, progress, unit="rows") as bar:
                 return use(chunks(), bar)

@@ -6,6 +6,7 @@ from typing import Any, final
 import numpy as np
 
 from countermax._core.sheet import Sheet, Value
+from countermax.experiments.coverage._refitted import NUM_REFITS, NUM_ROWS, STUDIES, refit_coverage
 from countermax.experiments.coverage._trials import COUPLINGS, LEVEL, TRUTHS, coverage
 from countermax.experiments.engine import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
 
@@ -13,6 +14,8 @@ SIZES = (50, 400)
 _NUM_TRIALS = {"quick": 20, "published": 2000, "best": 2000}
 _KINDS = {"answers": "", "any coupling": "any coupling", "stable couplings": "any stable coupling"}
 _ENOUGH = 0.93
+_NUM_REFIT_TRIALS = {"quick": 4, "published": 500, "best": 500}
+_COST_OF_REFITS = 8.0  # of a trial with refits, beside an outcome of a trial with two arms
 
 
 @final
@@ -23,40 +26,62 @@ class Coverage(AbstractExperiment):
     title = "Do the intervals hold the truth?"
 
     def cells(self, preset: str, seeds: int | None) -> list[Cell]:
-        """One for each truth and size of the arms; `seeds` counts the trials."""
+        """One for each truth and size of the arms, and for each truth of a table; `seeds` counts the trials."""
         number = _NUM_TRIALS[checked_preset(preset)] if seeds is None else seeds
+        return [*self._of_arms(number), *self._of_tables(_NUM_REFIT_TRIALS[preset] if seeds is None else seeds)]
+
+    def _of_arms(self, number: int) -> list[Cell]:
         return [
             Cell(
                 self.name,
                 f"{truth}, {size} an arm",
                 {**TRUTHS[truth]._asdict(), "size": size, "num_trials": number, "level": LEVEL, "couplings": COUPLINGS},
-                cost=len(TRUTHS[truth].p) * number,
+                cost=float(len(TRUTHS[truth].p) * number),
             )
             for truth in TRUTHS
             for size in SIZES
+        ]
+
+    def _of_tables(self, number: int) -> list[Cell]:
+        return [
+            Cell(
+                self.name,
+                study,
+                {"effect": effect, "rows": NUM_ROWS, "refits": NUM_REFITS, "num_trials": number, "level": LEVEL},
+                cost=_COST_OF_REFITS * number,
+            )
+            for study, effect in STUDIES.items()
         ]
 
     def compute(self, cell: Cell, context: CellContext) -> Result | None:
         """Coverage and width of every number."""
         if context.train_only:
             return None
+        if cell.name in STUDIES:
+            return refit_coverage(cell.settings["effect"], cell.settings["num_trials"], 0, context.advance)
         truth = TRUTHS[cell.name.rsplit(", ", 1)[0]]
         return coverage(truth, cell.settings["size"], cell.settings["num_trials"], 0, context.advance)
 
     def section(self, stored: Mapping[str, Result]) -> Section:
         """The least coverage and the mean width, beside the percentile bootstrap's."""
+        arms = {name: result for name, result in stored.items() if name not in STUDIES}
+        tables = {name: result for name, result in stored.items() if name in STUDIES}
         sheets = {
-            "coverage": _sheet("How often 95 % intervals hold the truth: the least over all numbers", stored, _least),
+            "coverage": _sheet("How often 95 % intervals hold the truth: the least over all numbers", arms, _least),
             "coverage_widths": _sheet(
                 "Mean width, divided by that of percentile intervals where those hold the truth as often",
-                stored,
+                arms,
                 _ratio,
             ),
+            "coverage_refit": _refit_sheet(tables),
         }
         words = [
             "Two arms are drawn from a known truth; every number that a comparison prints has an interval, every range "
             "over couplings one that must hold all of it. Samples in which nobody had the outcome in question do not "
             "count. In parentheses: percentile bootstrap of the same numbers, on the same samples.",
+            "Tables with a covariate and a treatment are drawn from a known logistic truth; a logistic regression is "
+            "fitted to each, and fitted again on rows that are drawn again (`refit=True`). Beside it: intervals that "
+            "take the classifier as known.",
         ]
         return Section(self.title, words, sheets)
 
@@ -67,6 +92,22 @@ def _sheet(title: str, stored: Mapping[str, Result], entry: Any) -> Sheet:
         for name, result in stored.items()
     ]
     return Sheet(title, ("truth and size", *_KINDS), ("",) * (1 + len(_KINDS)), lines)
+
+
+def _refit_sheet(stored: Mapping[str, Result]) -> Sheet:
+    """One line for each kind of number: the least coverage and the mean width."""
+    lines: list[list[Value]] = []
+    for study, result in stored.items():
+        for kind in ("mean effect", "share", "any coupling"):
+            line: list[Value] = [study, kind]
+            for method in ("refitted", "classifier as known"):
+                found = [each for name, each in result[method].items() if name.startswith(kind)]
+                line.append(f"{min(each['coverage'] for each in found):.1%}" if found else "none")
+                line.append(f"{np.mean([each['width'] for each in found]):.3f}" if found else "none")
+            lines.append(line)
+    headers = ("truth", "numbers", "refitted", "mean width", "classifier as known", "mean width")
+    title = "How often 95 % intervals hold the truth where a classifier is fitted: the least over numbers"
+    return Sheet(title, headers, ("",) * len(headers), lines)
 
 
 def _of_kind(numbers: Iterable[str], kind: str) -> Iterable[str]:

@@ -65,7 +65,15 @@ class AbstractTableFile(ABC):
     def _tables(self) -> Iterator[Any]:
         """Arrow tables of any length with the columns that are wanted, and `RECORD` and `BARE` where they are."""
 
-    def ask(self, outcome: str, numbers: Collection[str], *, others: bool = False, records: bool = False) -> None:
+    def ask(
+        self,
+        outcome: str,
+        numbers: Collection[str],
+        *,
+        others: bool = False,
+        records: bool = False,
+        flags: Collection[str] = (),
+    ) -> None:
         """Says what will be read.
 
         Args:
@@ -73,9 +81,10 @@ class AbstractTableFile(ABC):
             numbers: Columns that hold numbers.
             others: Whether all other columns are read too.
             records: Whether rows are wanted as they stand in the file, as far as it is text.
+            flags: Columns that hold true and false, as text where the file is text.
         """
         self._outcome, self._numbers, self._with_records = outcome, set(numbers), records
-        asked = {outcome, *numbers}
+        asked = {outcome, *numbers, *flags}
         self._wanted = [name for name in self.names if others or name in asked]
 
     def chunks(self, rows: int) -> Iterator[Rows]:

@@ -1,5 +1,6 @@
 """Tables of Arrow, which is what files are read into."""
 
+import json
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, final
 
@@ -96,6 +97,12 @@ class ArrowFrame(AbstractFrame):
     def from_columns(columns: Mapping[str, Sequence[Any]]) -> Any:
         """A new table."""
         return pa.table(dict(columns))
+
+    @staticmethod
+    def noted(native: Any, notes: Mapping[str, Any]) -> Any:
+        """The table, with the notes as JSON in the metadata of its schema, under `countermax`."""
+        known = native.schema.metadata or {}
+        return native.replace_schema_metadata({**known, b"countermax": json.dumps(notes).encode()})
 
     def texts(self, values: Sequence[str | None]) -> Any:
         """A column of text."""

@@ -74,6 +74,11 @@ class AbstractFrame(ABC):
     def from_columns(columns: Mapping[str, Sequence[Any]]) -> Any:
         """A new frame of this library."""
 
+    @staticmethod
+    @abstractmethod
+    def noted(native: Any, notes: Mapping[str, Any]) -> Any:
+        """A frame of this library with notes about all of it, where the library has a place for them."""
+
     @abstractmethod
     def texts(self, values: Sequence[str | None]) -> Any:
         """A column of text."""

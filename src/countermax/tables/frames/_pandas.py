@@ -117,6 +117,12 @@ class PandasFrame(AbstractFrame):
         """A new DataFrame."""
         return pd.DataFrame(dict(columns))
 
+    @staticmethod
+    def noted(native: Any, notes: Mapping[str, Any]) -> Any:
+        """The DataFrame, with the notes in `attrs["countermax"]`."""
+        native.attrs = {**native.attrs, "countermax": dict(notes)}
+        return native
+
     def texts(self, values: Sequence[str | None]) -> Any:
         """A column of text."""
         return pd.Series(values, index=self.native.index, dtype=_TEXT)

@@ -98,6 +98,11 @@ class PolarsFrame(AbstractFrame):
         """A new DataFrame."""
         return pl.DataFrame(dict(columns))
 
+    @staticmethod
+    def noted(native: Any, notes: Mapping[str, Any]) -> Any:
+        """The DataFrame itself: polars has no place for notes."""
+        return native
+
     def texts(self, values: Sequence[str | None]) -> Any:
         """A column of text."""
         return pl.Series(values, dtype=pl.String)

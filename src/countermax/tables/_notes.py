@@ -1,0 +1,57 @@
+"""Sentences that stand beside the numbers of a table: what they are, and what they leave out."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from countermax._core.labels import listed
+from countermax.couplings import AbstractCoupling, InverseCDF
+from countermax.tables._outcomes import NOBODY
+from countermax.tables._probabilities import Predicted
+from countermax.tables._rows import RowReader
+
+PRECISION = "Least variance is a criterion of precision, not evidence that the mechanism is true."
+
+_MADE_FOR = {"optimal": "optimal for the variance of the effect"}
+
+
+def shown_name(name: str) -> str:
+    """The name of a coupling as results show it: what is optimal says for what."""
+    return _MADE_FOR.get(name, name)
+
+
+def what_is_known(reader: RowReader, refitted: bool) -> str:
+    """What intervals leave out, or that the classifier was fitted again."""
+    if refitted:
+        return "The classifier was fitted again on rows that were drawn again."
+    if any(isinstance(world, Predicted) for world in reader.worlds):
+        return "The classifier is taken as known: how well it was fitted is left out (refit=True fits it again)."
+    return "Takes each row's probabilities as known: how well they were estimated is left out."
+
+
+def order_notes(reader: RowReader, couplings: Iterable[AbstractCoupling]) -> list[str]:
+    """That an order decides which nobody gave, where that is so."""
+    decides = any(isinstance(each, InverseCDF) and each.order is None for each in couplings)
+    if not decides or reader.order != NOBODY or len(reader.labels) < 3:
+        return []
+    return [
+        f"Inverse CDF goes by the order of the outcomes; none was given, so it is {listed(reader.labels.values)} as "
+        "they were found (say another one with `labels`, or make the outcome an ordered category)."
+    ]
+
+
+def unchanged_notes(count: int) -> list[str]:
+    """How many rows the change leaves as they were."""
+    if not count:
+        return []
+    return [f"{count:,} rows were left as they were by the change: they have the outcome that they had."]
+
+
+def left_out_notes(count: int) -> list[str]:
+    """How many rows have no answer."""
+    return [f"{count:,} rows were left out."] if count else []
+
+
+def metadata(coupling: str, bounds: str, notes: Iterable[str]) -> dict[str, Any]:
+    """What goes with a frame or a file: the coupling, what the bounds are over, and the notes."""
+    over = {"any": "any coupling", "stable": "any stable coupling", "none": None}[bounds]
+    return {"coupling": coupling, "bounds": over, "notes": list(notes)}

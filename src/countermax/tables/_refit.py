@@ -1,0 +1,234 @@
+"""Classifiers fitted again on rows that are drawn again: what other data of the same kind could have shown.
+
+Answers, bounds and variances are maxima and minima of fitted probabilities: they have kinks, above all where the change
+does nothing, and there percentiles of refits miss the truth. So an interval holds the percentiles of the refits and
+their reflection about what was found; and where the refits do not exclude that the change does nothing, the same for
+what the answer would be if it did nothing.
+"""
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+
+from countermax._core.errors import InputError
+from countermax._core.memory import check_memory
+from countermax._core.progress import ProgressBar
+from countermax._core.seeds import as_seed
+from countermax.intervals import check_level
+from countermax.tables._fits import copy_of, fitted, members_of_clusters, row_weights, taken, weight_argument
+from countermax.tables._probabilities import Predicted
+from countermax.tables._rows import Chunk, RowReader
+from countermax.tables.frames import Codes, Floats
+
+NUM_REFITS = 200
+_CAUTION = 0.8  # of the error that is allowed goes to percentiles: there are few refits
+_MOST_DRAWS = 1000  # until each outcome is among the rows that are drawn
+
+Measure = Callable[[Sequence[Chunk]], Floats]
+"""Numbers of some rows, in one array of any shape."""
+
+
+@dataclass(frozen=True, eq=False)
+class Refitting:
+    """How the classifiers are fitted again."""
+
+    clusters: Any = None
+    weights: Any = None
+    num_resamples: int = NUM_REFITS
+    level: float = 0.95
+    seed: int = 0
+    n_jobs: int | None = None
+    progress: bool | None = None
+
+
+class Limits(NamedTuple):
+    """The limits of many intervals."""
+
+    lower: Floats
+    upper: Floats
+
+
+def as_refitting(
+    refit: bool,
+    *,
+    clusters: Any,
+    weights: Any,
+    num_resamples: int | None,
+    level: float,
+    seed: int,
+    n_jobs: int | None,
+    progress: bool | None,
+) -> Refitting | None:
+    """The settings, checked; None where nothing is fitted again."""
+    check_level(level)
+    seed = as_seed("seed", seed)
+    if not refit:
+        for name, given in (("clusters", clusters), ("weights", weights), ("n_jobs", n_jobs)):
+            if given is not None:
+                raise InputError(f"`{name}` needs refit=True beside it")
+        return None
+    number = NUM_REFITS if num_resamples is None else num_resamples
+    if number < 2:
+        raise InputError(f"`num_resamples` must be at least 2 with refit=True, got {number}")
+    return Refitting(clusters, weights, number, level, seed, n_jobs, progress)
+
+
+class Refits:
+    """Readers of the same rows whose classifiers were fitted again; rows count as often as they were drawn."""
+
+    def __init__(self, reader: RowReader, settings: Refitting):
+        """Looks at the classifiers; the frame is what they were fitted on."""
+        self._reader, self._settings = reader, settings
+        if reader.seen is None:
+            raise InputError("refit=True needs `outcome`: it is what the classifier is fitted on")
+        worlds = [world for world in reader.worlds if isinstance(world, Predicted)]
+        if len(worlds) < len(reader.worlds):
+            raise InputError("refit=True needs a classifier in both worlds (`Predicted`), got plain probabilities")
+        self._worlds = worlds
+        self._classifiers = list({id(world.classifier): world.classifier for world in worlds}.values())
+        for classifier in self._classifiers:
+            copy_of(classifier)
+        frame = reader.frame
+        self._rows = np.flatnonzero(reader.seen >= 0)  # those whose outcome is known
+        if settings.weights is not None:
+            reader.weights = row_weights(reader.frame, settings.weights)
+        self._clusters = (
+            None if settings.clusters is None else members_of_clusters(frame, settings.clusters, reader.seen >= 0)
+        )
+        sources = [next(world for world in worlds if world.classifier is each) for each in self._classifiers]
+        self._inputs = [
+            each.as_fitted(Predicted(each.classifier, {}, each.features).inputs(frame, 0)) for each in sources
+        ]
+        places = [reader.orders[worlds.index(each)] for each in sources]
+        self._outcomes = [
+            np.asarray(each.classifier.classes_)[place[np.maximum(reader.seen, 0)]]
+            for each, place in zip(sources, places, strict=True)
+        ]
+
+    @property
+    def unweighted(self) -> list[str]:
+        """Names of classifiers that cannot be told that rows count differently."""
+        if self._settings.weights is None:
+            return []
+        return [type(each).__name__ for each in self._classifiers if weight_argument(each) is None]
+
+    def __iter__(self) -> Iterator[RowReader]:
+        """One reader after the other, as the fits are done."""
+        from joblib import Parallel, delayed
+
+        settings, reader = self._settings, self._reader
+        multiplicities = [self._drawn(number) for number in range(settings.num_resamples)]
+        jobs = (
+            delayed(fitted)(
+                self._classifiers,
+                [taken(inputs, rows) for inputs in self._inputs],
+                [outcomes[rows] for outcomes in self._outcomes],
+                None if settings.weights is None else reader.weights[rows],
+                int(np.random.default_rng([settings.seed, number, 1]).integers(2**31)),
+            )
+            for number, rows in enumerate(multiplicities)
+        )
+        total = reader.weights.sum()
+        with ProgressBar("refits", settings.num_resamples, settings.progress, unit="refits") as bar:
+            found = Parallel(n_jobs=settings.n_jobs, return_as="generator")(jobs)
+            for rows, classifiers in zip(multiplicities, found, strict=True):
+                again = dict(zip(map(id, self._classifiers), classifiers, strict=True))
+                worlds = [replace(world, classifier=again[id(world.classifier)]) for world in self._worlds]
+                weights = reader.weights * np.bincount(rows, minlength=reader.frame.num_rows)
+                yield _refitted(reader, worlds, weights * (total / weights.sum()))
+                bar.advance(1)
+
+    def _drawn(self, number: int) -> Codes:
+        """Rows, drawn with replacement, whole clusters at a time; with every outcome among them."""
+        stream = np.random.default_rng([self._settings.seed, number])
+        seen, rows = self._reader.seen, self._rows
+        assert seen is not None
+        known = np.unique(seen[rows])
+        for _ in range(_MOST_DRAWS):
+            if self._clusters is None:
+                drawn = stream.choice(rows, len(rows))
+            else:
+                members = self._clusters
+                drawn = np.concatenate([members[place] for place in stream.integers(0, len(members), len(members))])
+            if len(np.unique(seen[drawn])) == len(known):
+                return drawn
+        raise InputError("refit=True needs resamples with every outcome, but some outcome is too rare for that")
+
+
+class Refitted:
+    """What was found in all refits, and the intervals that follow."""
+
+    def __init__(self, reader: RowReader, refits: Refits, measure: Measure, settings: Refitting, *, by_row: bool):
+        """Fits and measures.
+
+        Args:
+            reader: The rows, with the classifiers that were handed in.
+            refits: The same with others.
+            measure: Numbers of interest; [..., rows] where each row has its own.
+            settings: How often, and with which confidence.
+            by_row: Whether each row is a question of its own.
+        """
+        self._level = settings.level
+        self._found, self._without, self._gap = _measured(reader, measure, by_row)
+        check_memory(
+            f"{settings.num_resamples:,} refits of {self._found.size:,} numbers",
+            settings.num_resamples * 8 * (2 * self._found.size + self._gap.size),
+            "lower `num_resamples`, or ask about fewer rows",
+        )
+        again = [_measured(each, measure, by_row) for each in refits]
+        self._again, self._without_again, gaps = (np.stack(each) for each in zip(*again, strict=True))
+        threshold = -ndtri((1 - settings.level) / (2 * len(self._gap))) * gaps.std(axis=0, ddof=1)
+        self.could_do_nothing = ~(np.abs(self._gap) > threshold + 1e-12).any(axis=0)
+        """Whether the refits do not exclude that the change does nothing; for each row, where rows are asked about."""
+
+    def limits(self, floor: Any = -np.inf, ceiling: Any = np.inf) -> Limits:
+        """The interval of every number, which lies between `floor` and `ceiling`; so it does where a refit has none."""
+        ours = self._around(self._found, self._again, floor, ceiling)
+        nothing = self._around(self._without, self._without_again, floor, ceiling)
+        lower = np.where(self.could_do_nothing, np.fmin(ours.lower, nothing.lower), ours.lower)
+        upper = np.where(self.could_do_nothing, np.fmax(ours.upper, nothing.upper), ours.upper)
+        return Limits(np.clip(lower, floor, ceiling), np.clip(upper, floor, ceiling))
+
+    def _around(self, found: Floats, again: Floats, floor: Any, ceiling: Any) -> Limits:
+        """Percentiles of the refits, their reflection, and as many standard errors as a normal number would need."""
+        tail = _CAUTION * (1 - self._level) / 2
+        spread = -ndtri((1 - self._level) / 2) * _spread(again)
+        unknown = np.isnan(again)
+        below = np.quantile(np.where(unknown, floor, again), tail, axis=0, method="lower")
+        above = np.quantile(np.where(unknown, ceiling, again), 1 - tail, axis=0, method="higher")
+        with np.errstate(invalid="ignore"):
+            lower = np.fmin(np.fmin(below, 2 * found - above), found - spread)
+            upper = np.fmax(np.fmax(above, 2 * found - below), found + spread)
+        return Limits(np.where(np.isnan(found), np.nan, lower), np.where(np.isnan(found), np.nan, upper))
+
+
+def _spread(again: Floats) -> Floats:
+    """The standard deviation over refits; zero where a number is known in none or one of them."""
+    known = ~np.isnan(again)
+    count = known.sum(axis=0)
+    middle = np.where(known, again, 0).sum(axis=0) / np.maximum(count, 1)
+    squares = (np.where(known, again - middle, 0) ** 2).sum(axis=0)
+    return np.asarray(np.sqrt(squares / np.maximum(count - 1, 1)))
+
+
+def _measured(reader: RowReader, measure: Measure, by_row: bool) -> tuple[Floats, Floats, Floats]:
+    """The numbers, what they would be if the change did nothing, and how far the worlds are apart."""
+    chunks = list(reader.chunks())
+    gaps = [(np.exp(chunk.log_q) - np.exp(chunk.log_p)).T for chunk in chunks]
+    gap = np.concatenate(gaps, axis=1)
+    if not by_row:
+        used = np.concatenate([np.where(chunk.bad, 0.0, chunk.weight) for chunk in chunks])
+        gap = gap @ used / used.sum()
+    same = [replace(chunk, log_q=chunk.log_p, bad=chunk.bad.copy(), problems=chunk.problems.copy()) for chunk in chunks]
+    return measure(chunks), measure(same), gap
+
+
+def _refitted(reader: RowReader, worlds: Sequence[Predicted], weights: Floats) -> RowReader:
+    again = copy.copy(reader)
+    again.worlds, again.weights = list(worlds), weights
+    again.question = replace(reader.question, errors="missing")  # to a refit something may be impossible that was seen
+    return again

@@ -1,0 +1,154 @@
+"""Results and files name the coupling, the bounds beside it, and the order that decides."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.linear_model import LogisticRegression
+from typer.testing import CliRunner
+
+from countermax import InputError
+from countermax.cli import app
+from countermax.tables import Predicted, counterfactuals, counterfactuals_file, effects, transitions, write_table
+
+ORDER = ["lost", "kept", "gained"]  # not that of the alphabet
+ASK = {"outcome": "status", "factual": "p_", "counterfactual": "q_"}
+
+
+def people(count=30):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"status": np.array(ORDER)[np.arange(count) % 3]})
+    for world in "pq":
+        frame[[f"{world}_{label}" for label in sorted(ORDER)]] = rng.dirichlet([2, 3, 4], count)
+    return frame
+
+
+def ordered(frame):
+    return frame.assign(status=pd.Categorical(frame["status"], ORDER, ordered=True))
+
+
+def of_library(frame, library):
+    if library == "polars":
+        return pl.from_pandas(frame.astype({"status": str})).cast({"status": pl.Enum(ORDER)})
+    return pa.Table.from_pandas(frame, preserve_index=False) if library == "arrow" else frame
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "arrow"])
+def test_an_ordered_category_is_the_order_of_outcomes(library):
+    frame = of_library(ordered(people()), library)
+    expected = transitions(people(), **ASK, labels=ORDER, coupling="inverse-cdf", num_resamples=0)
+    found = transitions(frame, **ASK, coupling="inverse-cdf", num_resamples=0)
+    assert list(found.labels) == ORDER
+    assert_allclose(found.counts, expected.counts)
+    assert "none was given" not in str(found)
+    rows = counterfactuals(frame, **ASK, coupling="inverse-cdf", score=[0, 1, 2])
+    names = rows.column_names if library == "arrow" else list(rows.columns)
+    assert [name for name in names if name.startswith("counterfactual_")][:3] == [f"counterfactual_{x}" for x in ORDER]
+    by_rank = effects(frame, **ASK)
+    assert_allclose(by_rank.mean, effects(people(), **ASK, labels=ORDER, score=[0, 1, 2]).mean)
+    in_order = transitions(frame, **ASK, coupling="inverse-cdf-by-score", num_resamples=0)
+    assert_allclose(in_order.counts, expected.counts)
+
+
+def test_categories_that_nobody_has_a_probability_of_do_not_count():
+    frame = people()
+    more = frame.assign(status=pd.Categorical(frame["status"], ["dead", *ORDER], ordered=True))
+    assert list(transitions(more, **ASK, num_resamples=0).labels) == ORDER
+    fewer = frame.assign(status=pd.Categorical(frame["status"].replace("lost", "kept"), ORDER[1:], ordered=True))
+    assert list(transitions(fewer, **ASK, num_resamples=0).labels) == sorted(ORDER)
+
+
+def test_probabilities_without_labels_keep_the_order_of_the_others():
+    frame = people()
+    array = frame[[f"q_{label}" for label in sorted(ORDER)]].to_numpy()
+    found = transitions(ordered(frame), **(ASK | {"counterfactual": array}), num_resamples=0)
+    assert_allclose(found.counts, transitions(ordered(frame), **ASK, num_resamples=0).counts)
+    own = frame[[f"p_{label}" for label in ORDER]].to_numpy()  # nobody else says: as the category has them
+    assert list(transitions(ordered(frame), **(ASK | {"factual": own}), num_resamples=0).labels) == ORDER
+
+
+def test_where_an_order_decides_that_nobody_gave_the_result_says_so():
+    frame, words = people(), "none was given, so it is 'gained', 'kept', 'lost'"
+    found = transitions(frame, **ASK, coupling="inverse-cdf", num_resamples=0)
+    assert words in " ".join(str(found).split())
+    assert words in " ".join(found.to_dict()["notes"])
+    assert words in " ".join(effects(frame, **ASK, score=[0, 1, 2]).to_dict()["notes"])
+    rows = counterfactuals(frame, **ASK, coupling="inverse-cdf")
+    assert words in " ".join(rows.attrs["countermax"]["notes"])
+    for settings in ({"coupling": "maximal"}, {"coupling": "inverse-cdf", "labels": ORDER}):
+        assert "none was given" not in str(transitions(frame, **ASK, **settings, num_resamples=0))
+    with pytest.raises(InputError, match="`score` must say what each outcome is worth"):
+        effects(frame, **ASK)
+
+
+def test_a_classifiers_classes_come_in_the_order_of_the_category():
+    rng = np.random.default_rng(0)
+    frame = ordered(people(60)).assign(age=rng.normal(size=60), treated=rng.integers(0, 2, 60))
+    model = LogisticRegression().fit(frame[["age", "treated"]], frame["status"])
+    worlds = {"outcome": "status", "factual": model, "counterfactual": Predicted(model, {"treated": 1})}
+    assert list(transitions(frame, **worlds, num_resamples=0).labels) == ORDER
+
+
+def test_counts_stand_beside_their_coupling_and_bounds():
+    found = transitions(people(), **ASK, num_resamples=0)
+    text = str(found)
+    assert "under Gumbel-max" in text
+    count, share = found.counts[2, 1], found.shares[2, 1]
+    lower, upper = (limit[2, 1] for limit in found.bounds)
+    assert f"{count:,.1f} ({100 * share:.0f} %)" in text
+    assert f"{lower:,.1f} to {upper:,.1f}" in text
+    shown = " ".join(each.get_text() for each in found.plot().axes[0].texts)
+    assert "under any coupling" in shown
+    assert "Gumbel-max" in found.plot().axes[0].get_title(loc="left")
+    assert f"[{found.bounds.lower[0, 0]:,.0f} to {found.bounds.upper[0, 0]:,.0f}]" in shown
+
+
+def test_optimal_says_for_what_and_least_variance_is_no_evidence():
+    frame = people()
+    found = effects(frame, **ASK, score=[0, 1, 2], counterfactual_score=[0, 2, 1])
+    assert found.choice == "optimal"
+    for text in (" ".join(str(found).split()), json.dumps(found.to_dict())):
+        assert "optimal for the variance of the effect" in text
+    assert "criterion of precision, not evidence that the mechanism is true" in " ".join(str(found).split())
+    assert "criterion of precision" in found.to_dict()["reason"]
+    axes = found.plot().axes[0]
+    assert "optimal for the variance of the effect" in [label.get_text() for label in axes.get_yticklabels()]
+    assert "any coupling:" in axes.get_xlabel()
+    rows = transitions(frame, **ASK, coupling="optimal", score=[0, 1, 2], num_resamples=0)
+    assert rows.coupling == "optimal for the variance of the effect"
+
+
+def test_files_name_the_coupling(tmp_path):
+    frame, source, target = people(), tmp_path / "in.csv", tmp_path / "out.parquet"
+    frame.to_csv(source, index=False)
+    counterfactuals_file(source, target, **ASK, coupling="maximal", bounds="stable")
+    notes = json.loads(pyarrow.parquet.read_schema(target).metadata[b"countermax"])
+    assert notes["coupling"] == "maximal"
+    assert notes["bounds"] == "any stable coupling"
+    assert "probabilities as known" in " ".join(notes["notes"])
+    asked = ["--outcome", "status", "--factual", "p_", "--counterfactual", "q_", "--coupling", "maximal"]
+    told = CliRunner().invoke(app, ["counterfactuals", str(source), *asked, "-o", str(tmp_path / "out.csv")])
+    assert "coupling: maximal; bounds are over any coupling" in told.stdout
+    cells = tmp_path / "cells.parquet"
+    told = CliRunner().invoke(app, ["transitions", str(source), *asked, "--resamples", "20", "-o", str(cells)])
+    assert "under maximal" in told.stdout
+    notes = json.loads(pyarrow.parquet.read_schema(cells).metadata[b"countermax"])
+    assert notes["coupling"] == "maximal"
+    assert "probabilities as known" in " ".join(notes["notes"])
+
+
+def test_an_ordered_category_in_a_file_is_the_order_for_all_its_rows(tmp_path, monkeypatch):
+    from countermax.tables import _streaming
+
+    monkeypatch.setattr(_streaming, "CHUNK_ROWS", 7)
+    frame = ordered(people())
+    write_table(pa.Table.from_pandas(frame, preserve_index=False), tmp_path / "in.parquet")
+    counterfactuals_file(tmp_path / "in.parquet", tmp_path / "out.parquet", **ASK, coupling="inverse-cdf")
+    found, expected = pd.read_parquet(tmp_path / "out.parquet"), counterfactuals(frame, **ASK, coupling="inverse-cdf")
+    for label in ORDER:
+        assert_allclose(found[f"counterfactual_{label}"], expected[f"counterfactual_{label}"])
