@@ -145,12 +145,12 @@ def _zipped(rng: random.Random, content: bytes) -> tuple[bytes, str]:
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for each, part in parts.items():
             if each != name or way != 3:
-                archive.writestr(each, part)
+                archive.writestr(_entry(each), part)
         if way == 0:
             size = 1_500_000_000
             head = io.BytesIO()
             np.lib.format.write_array_header_1_0(head, {"descr": "<f4", "fortran_order": False, "shape": (size // 4,)})
-            with archive.open("a99.npy", "w", force_zip64=True) as file:
+            with archive.open(_entry("a99.npy"), "w", force_zip64=True) as file:
                 file.write(head.getvalue())
                 for _ in range(size // 2**22):
                     file.write(bytes(2**22))
@@ -159,10 +159,10 @@ def _zipped(rng: random.Random, content: bytes) -> tuple[bytes, str]:
             head = io.BytesIO()
             shape = {"descr": "<f8", "fortran_order": False, "shape": (10**12,)}
             np.lib.format.write_array_header_1_0(head, shape)
-            archive.writestr("a98.npy", head.getvalue())
+            archive.writestr(_entry("a98.npy"), head.getvalue())
             words = "an entry that claims a trillion numbers"
         elif way == 2:
-            archive.writestr("../outside.npy", b"x")
+            archive.writestr(_entry("../outside.npy"), b"x")
             words = "an entry outside of the folder"
         elif way == 3:
             words = f"{name} is gone"
@@ -172,6 +172,13 @@ def _zipped(rng: random.Random, content: bytes) -> tuple[bytes, str]:
                 + b"{'descr': '|O', 'fortran_order': False, 'shape': (1,), }".ljust(117)
                 + b"\n"
             )
-            archive.writestr("a97.npy", pickled + b"cos\nsystem\n(S'touch pwned'\ntR.")
+            archive.writestr(_entry("a97.npy"), pickled + b"cos\nsystem\n(S'touch pwned'\ntR.")
             words = "an entry with a pickle"
     return out.getvalue(), words
+
+
+def _entry(name: str) -> zipfile.ZipInfo:
+    """An entry that does not tell the time, so that a seed makes the same bytes."""
+    entry = zipfile.ZipInfo(name)
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    return entry

@@ -106,7 +106,10 @@ def law_of(name: str, size: int, score: Sequence[float] | None = None, other: Se
         return partial(comonotone, range(size), range(size))
     if name in ("inverse-cdf-by-score", "optimal") and score is not None:
         order = _sorted(score)
-        return partial(comonotone, order, order if name != "optimal" or other is None else _sorted(other))
+        there = [0.0] * size if name != "optimal" or other is None else [other[k] for k in order]
+        # Among equal scores every order is optimal; where one order serves both worlds it is taken for both.
+        serves = all(left <= right for left, right in zip(there, there[1:], strict=False))
+        return partial(comonotone, order, order if serves or other is None else _sorted(other))
     raise KeyError(name)
 
 

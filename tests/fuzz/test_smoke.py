@@ -20,7 +20,7 @@ def shelf(hands):
     return Shelf(hands)
 
 
-@pytest.mark.parametrize(("fuzzer", "count"), [(calls, 12), (files, 6)], ids=["calls", "files"])
+@pytest.mark.parametrize(("fuzzer", "count"), [(calls, 8), (files, 4)], ids=["calls", "files"])
 def test_a_few_tries_find_nothing(hands, shelf, fuzzer, count):
     for index in range(count):
         case = fuzzer.make(_SEED, index, shelf)
