@@ -105,3 +105,16 @@ def test_the_command_in_the_document_answers_like_the_python_beside_it(document,
     assert_allclose(said["answers"][0]["probabilities"], comparison.answers[0].probabilities)
     assert np.isfinite(said["intervals"]["bounds"]["better"]["upper"])
     assert ("--plot" in command) == (tmp_path / "answers.png").exists()
+
+
+def test_the_command_with_counts_counts_the_trial(trial):
+    command = re.search(r"^    countermax (compare --p .*)$", WITH_COMMAND[1].read_text(), re.MULTILINE)[1]
+    words = shlex.split(command)
+    said = {option: words[words.index(option) + 1].split(",") for option in ("--p", "--q", "--labels", "--observed")}
+    assert "--counts" in words
+    assert said["--labels"] == list(trial.outcomes)
+    assert [int(each) for each in said["--p"]] == trial.counts[trial.factual]
+    assert [int(each) for each in said["--q"]] == trial.counts[trial.counterfactual]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    assert "95% intervals" in result.stdout
