@@ -156,7 +156,7 @@ class RefusesWithoutAWord(ForFiveOutcomesOnly):
             raise InputError
 
 
-class CrashesOnOtherSizes(ForFiveOutcomesOnly):
+class OtherSizeCrashes(ForFiveOutcomesOnly):
     def check_size(self, size):
         assert size == 5
 
@@ -179,7 +179,7 @@ class CrashesOnOtherSizes(ForFiveOutcomesOnly):
         (AnswersNaN, REFUSED),
         (AnswersForAnySize, SIZES),
         (RefusesWithoutAWord, SIZES),
-        (CrashesOnOtherSizes, SIZES),
+        (OtherSizeCrashes, SIZES),
     ],
 )
 def test_a_mutant_of_asking_is_caught(mutant, law, as_users_call):

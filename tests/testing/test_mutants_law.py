@@ -137,7 +137,7 @@ class SinglePrecisionInside(Healthy):
 
 class SmoothingThatSinglePrecisionHides(Healthy):
     def _joint(self, log_p, log_q):
-        law = _gumbel_joint(log_p, log_q) + 1e-9 * jnp.exp(log_p)[:, None] * (log_q > -jnp.inf)
+        law = _gumbel_joint(log_p, log_q) + 1e-9 * jnp.exp(log_p)[:, None] * (log_q > -jnp.inf)[None, :]
         return law / law.sum()
 
 
@@ -159,7 +159,7 @@ class AnotherLawInSinglePrecision(HealthyMatrix):
         return (Maximal() if log_p.dtype == jnp.float32 else Independent())._counterfactual_probs(log_p, log_q, x)
 
 
-class CrashesInDoublePrecision(Healthy):
+class DoublePrecisionCrashes(Healthy):
     def _joint(self, log_p, log_q):
         start = jnp.zeros(log_p.shape, jnp.float32)
         total, _ = jax.lax.scan(lambda carry, each: (carry + each, None), start, log_p[None])  # dtypes do not match
@@ -181,9 +181,9 @@ class RowsDriftForManyOutcomes(Healthy):
         return row if log_p.size < 100 else 0.99 * row + 0.01 * jnp.exp(log_q)
 
 
-class OutcomesInEightBits(Healthy):
+class OutcomesInSevenBits(Healthy):
     def _counterfactual_probs(self, log_p, log_q, x):
-        return _gumbel_row(log_p, log_q, jnp.clip(x, -128, 127).astype(jnp.int8))
+        return _gumbel_row(log_p, log_q, jnp.minimum(x, 127))
 
 
 class TwoOutcomesAreSpecial(Healthy):
@@ -215,7 +215,7 @@ class OtherSizesCrash(Healthy):
         return _gumbel_joint(log_p, log_q)
 
 
-class RefusesThoughItTakesAnyNumber(Healthy):
+class TakesAnyNumberButCrashes(Healthy):
     def _joint(self, log_p, log_q):
         if log_p.size != 5:
             raise InputError("this mutant is for 5 outcomes")
@@ -308,7 +308,7 @@ def _refuse(primals, tangents):
 
 
 def _gadget():
-    return ParametersAreNotLearned(5, 3, key=jax.random.key(0), part=Constant(3, 5, key=jax.random.key(1)), rounds=2)
+    return ParametersAreNotLearned(5, 3, key=jax.random.key(0), part=Constant(3, 5, key=jax.random.key(1)), rounds=0)
 
 
 @pytest.mark.parametrize(
@@ -320,7 +320,7 @@ def _gadget():
         (NowhereIsSomewhere, MARGINALS),
         (SinglePrecisionInside, MARGINALS),
         (SmoothingThatSinglePrecisionHides, MARGINALS),
-        (CrashesInDoublePrecision, MARGINALS),
+        (DoublePrecisionCrashes, MARGINALS),
         (WorldsSwappedInTheAnswer, ROWS),
         (ColumnsForRows, ROWS),
         (NothingInCommonIsUndefined, ROWS),
@@ -347,7 +347,7 @@ def _gadget():
         (_gadget, SLOPES),
         (OneOutcomeCrashes, SIZES),
         (OtherSizesCrash, SIZES),
-        (RefusesThoughItTakesAnyNumber, SIZES),
+        (TakesAnyNumberButCrashes, SIZES),
         (KnowsTwentyOutcomes, SIZES),
     ],
 )
@@ -356,7 +356,7 @@ def test_a_mutant_of_the_exact_law_is_caught(mutant, law, as_users_call):
 
 
 @pytest.mark.parametrize(
-    "mutant", [RowsDriftForManyOutcomes, OutcomesInEightBits, TwoOutcomesAreSpecial, SteepForManyOutcomes]
+    "mutant", [RowsDriftForManyOutcomes, OutcomesInSevenBits, TwoOutcomesAreSpecial, SteepForManyOutcomes]
 )
 def test_a_mutant_that_needs_other_numbers_of_outcomes_is_caught_by_the_thorough_check(mutant, as_users_call):
     assert_caught(mutant(), SIZES, quick=False)

@@ -26,7 +26,7 @@ LEVELS = {
     "quick": Level(
         num_samples=100_000,
         glances=(),
-        other_sizes=(33, 1),
+        other_sizes=(1, 33),
         drawn=("random", "zeros", "scarce", "rare"),
         num_facts=4096,
         both_precisions=False,
@@ -35,7 +35,7 @@ LEVELS = {
     "thorough": Level(
         num_samples=4_000_000,
         glances=(100_000, 600_000),
-        other_sizes=(33, 300, 2, 1, 3),
+        other_sizes=(1, 2, 33, 300, 3),
         drawn=("random", "sparse", "zeros", "voids", "equal", "tied", "scarce", "rare"),
         num_facts=32_768,
         both_precisions=True,

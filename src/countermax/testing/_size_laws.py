@@ -40,8 +40,7 @@ def _works(subject: Subject, size: int, level: float, key: PRNGKeyArray) -> None
         if isinstance(subject.sampler, AbstractCoupling):
             _exactly(subject, size)
         if size <= _MOST_FOR_DRAWS:
-            for dtype in subject.drawn_in:
-                few_draws(subject, subject.cases(dtype, size)[0], _NUM_SAMPLES, level / len(subject.drawn_in), key)
+            few_draws(subject, subject.cases(subject.native, size)[0], _NUM_SAMPLES, level, key)
     except BrokenError:
         raise
     except Exception as error:  # whatever a coupling fails with where it promised to work

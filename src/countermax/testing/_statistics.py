@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from countermax.testing._cases import BrokenError
 
@@ -68,7 +68,7 @@ def smallest(tests: Sequence[tuple[str, NDArray[np.floating]]]) -> Finding:
     return Finding(min(1.0, least[0] * max(1, number)), least[1])
 
 
-def binomial(counts: Any, trials: Any, probs: ArrayLike, slack: ArrayLike = 0.0) -> NDArray[np.float64]:
+def binomial(counts: Any, trials: Any, probs: Any, slack: Any = 0.0) -> NDArray[np.float64]:
     """Two-sided exact p-values of counts out of trials; a probability counts as right if it is so within `slack`."""
     from scipy.stats import binom
 
@@ -77,6 +77,6 @@ def binomial(counts: Any, trials: Any, probs: ArrayLike, slack: ArrayLike = 0.0)
     return np.asarray(np.minimum(1.0, 2 * np.minimum(below, above)))
 
 
-def same_share(first: NDArray[np.integer], second: NDArray[np.integer], share: ArrayLike = 0.5) -> NDArray[np.float64]:
+def same_share(first: NDArray[np.integer], second: NDArray[np.integer], share: Any = 0.5) -> NDArray[np.float64]:
     """Two-sided p-values of counts in two samples; given their sum, the first's are binomial with its share."""
     return binomial(first, first + second, share)
