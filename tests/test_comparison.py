@@ -204,7 +204,7 @@ def test_pictures_are_repeatable(comparison, suffix):
         ({"p": [1e308, 1e308, 0.0], "normalise": True}, "positive, finite sum, got inf"),
         ({"p": ["a", "b", "c"]}, "`p` must be a vector of numbers"),
         ({"q": [0.5, [0.5], 0]}, "`q` must be a vector of numbers"),
-        ({"score": ["a", "b", "c"]}, "`score` must hold numbers"),
+        ({"score": ["a", "b", "c"]}, "`score` must be a vector of numbers"),
         ({"score": [0, 1, -1e200]}, "`score` must hold finite numbers within 1e100"),
         ({"labels": ["dead", "effect", "well"]}, "`labels` must not be expected_score.*, got 'effect'"),
         (

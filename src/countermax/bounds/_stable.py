@@ -156,6 +156,11 @@ def _rows(log_p: LogProbs, log_q: LogProbs, x: Outcome) -> _Rows:
     rises = finite > 0
     more, less = -weight_q * jnp.expm1(-jnp.where(rises, finite, 0)), weight_p * jnp.expm1(jnp.where(rises, 0, finite))
     gained = jnp.where(jnp.isfinite(log_ratio), jnp.where(rises, more, less), weight_q - weight_p)
+    # A change of one part in e^40 of such a weight may be of any size. Its logarithm says which, and has no gradient.
+    log_weight, differs = jnp.maximum(log_p, log_q) - log_p[position], finite != 0
+    log_change = log_weight + jnp.log(-jnp.expm1(-jnp.where(differs, jnp.abs(finite), 1)))
+    change = jnp.where(differs, jnp.sign(finite) * jnp.exp(jnp.minimum(log_change, 0)), 0)
+    gained = jnp.where(jnp.isfinite(log_ratio) & (log_weight > largest), jax.lax.stop_gradient(change), gained)
     gained = _with_hidden(jnp.clip(gained, -1, 1), log_ratio, log_p)
     # D is summed from the end where all terms have one sign: from the left below ratio one, from the right above.
     from_left = jnp.cumsum(-gained)
