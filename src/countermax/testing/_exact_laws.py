@@ -9,13 +9,13 @@ from jaxtyping import Array, ArrayLike
 from countermax._core.errors import InputError
 from countermax.couplings import AbstractCoupling
 from countermax.testing._cases import GENERIC, BrokenError, Case, close
-from countermax.testing._subject import BOTH, DOUBLE, SINGLE, Answer, Subject, askable, on_each, precision
+from countermax.testing._subject import BOTH, DOUBLE, SINGLE, Reply, Subject, askable, on_each, precision
 
 _COARSE = 1e-3  # how far a rare outcome's row may be from the joint's: at extreme logits p itself has lost digits
 _COMMON = 1e-3
 
 
-def marginals(answer: Answer) -> float:
+def marginals(answer: Reply) -> float:
     """Row sums are p, column sums are q, nothing is negative, and what is impossible has probability zero."""
     case, joint, p, q = answer.case, answer.joint, *answer.case.probs
     if (joint < 0).any():
@@ -28,7 +28,7 @@ def marginals(answer: Answer) -> float:
     )
 
 
-def rows(answer: Answer) -> float:
+def rows(answer: Reply) -> float:
     """What is answered given x is row x of the joint law, normalised."""
     case, joint, p, q = answer.case, answer.joint.astype(np.float64), *answer.case.probs
     if (answer.rows < 0).any() or answer.rows[:, q == 0].any():
@@ -61,7 +61,7 @@ def rarest(subject: Subject) -> str:
     return f"{answered} answered, {refused} refused"
 
 
-def losses(subject: Subject, answer: Answer) -> float:
+def losses(subject: Subject, answer: Reply) -> float:
     """An expected loss is the sum of the joint law times the loss, however it is computed."""
     case, size = answer.case, answer.case.p.size
     loss = np.cos(np.arange(size * size)).reshape(size, size)  # of both signs, and no symmetry that could hide a swap
@@ -71,7 +71,7 @@ def losses(subject: Subject, answer: Answer) -> float:
     return close("the expected loss", found, np.asarray(expected), case.tolerance)
 
 
-def shift(subject: Subject, answer: Answer) -> float:
+def shift(subject: Subject, answer: Reply) -> float:
     """Logits are unnormalised: a constant added to them changes nothing."""
     case = answer.case
     kind = case.p.dtype.type
@@ -80,14 +80,14 @@ def shift(subject: Subject, answer: Answer) -> float:
     return close("the law of shifted logits", moved.joint, answer.joint, scale * case.tolerance)
 
 
-def exchange(subject: Subject, answer: Answer) -> float:
+def exchange(subject: Subject, answer: Reply) -> float:
     """All worlds see one noise, so that it does not matter which of two worlds is called the factual one."""
     case = answer.case
     turned = subject.ask(Case(case.name, case.q, case.p))
     return close("the law of exchanged worlds", turned.joint.T, answer.joint, case.tolerance)
 
 
-def still(subject: Subject, answer: Answer) -> float:
+def still(subject: Subject, answer: Reply) -> float:
     """Equal worlds have equal outcomes: the row of x is x."""
     again = subject.ask(Case(answer.case.name, answer.case.p, answer.case.p))
     expected = np.eye(answer.case.p.size)[again.asked]
@@ -98,7 +98,7 @@ def precisions(subject: Subject) -> str:
     """Single precision says what double precision says, as far as its digits reach."""
     doubles = {answer.case.name: answer for answer in subject.answers(subject.size, DOUBLE)}
 
-    def agree(single: Answer) -> float:
+    def agree(single: Reply) -> float:
         double, (p, _) = doubles[single.case.name], single.case.probs
         scale = max(1.0, float(np.abs(single.case.p[single.case.p > -np.inf]).max()))
         error = close("the joint law", single.joint, double.joint, scale * single.case.tolerance)

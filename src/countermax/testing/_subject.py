@@ -22,7 +22,7 @@ _MOST_ROWS = 16  # of many outcomes, only some are asked about
 _SMALLEST = {SINGLE: 1e-30, DOUBLE: 1e-290}  # rarer observations may be refused
 
 
-class Answer(NamedTuple):
+class Reply(NamedTuple):
     """The exact law of one pair of worlds, as a coupling tells it."""
 
     case: Case
@@ -32,7 +32,7 @@ class Answer(NamedTuple):
     rows: NDArray[np.floating]
 
 
-Tried = TypeVar("Tried", Answer, Case)
+Tried = TypeVar("Tried", Reply, Case)
 
 
 class Subject:
@@ -59,12 +59,12 @@ class Subject:
         """One of the pairs of worlds."""
         return next(each for each in self.cases(dtype) if each.name == name)
 
-    def exact(self) -> Iterator[Answer]:
+    def exact(self) -> Iterator[Reply]:
         """The exact law of every case, in both precisions."""
         for dtype in BOTH:
             yield from self.answers(self.size, dtype)
 
-    def ask(self, case: Case) -> Answer:
+    def ask(self, case: Case) -> Reply:
         """Asks about two worlds one by one, as a person would: outside of `jit` and `vmap`."""
         coupling, asked = self.in_precision(case.p.dtype), askable(case)
         with precision(case.p.dtype):
@@ -72,7 +72,7 @@ class Subject:
             rows = np.stack([np.asarray(coupling.counterfactual_probs(case.p, case.q, int(x))) for x in asked])
         if joint.shape != (case.p.size, case.p.size):
             raise BrokenError(f"{case}: the joint law has shape {joint.shape}, not {(case.p.size, case.p.size)}")
-        return Answer(case, joint, asked, rows)
+        return Reply(case, joint, asked, rows)
 
     def _in_precision(self, dtype: np.dtype[Any]) -> Any:
         """The coupling with its own numbers in double precision, if that is asked for."""
@@ -83,7 +83,7 @@ class Subject:
                 lambda leaf: jnp.asarray(leaf, dtype) if eqx.is_inexact_array(leaf) else leaf, self.sampler
             )
 
-    def _answers(self, size: int, dtype: np.dtype[Any]) -> list[Answer]:
+    def _answers(self, size: int, dtype: np.dtype[Any]) -> list[Reply]:
         return [self.ask(case) for case in self.cases(dtype, size)]
 
 
@@ -108,7 +108,7 @@ def on_each(tried: Iterable[Tried], law: Callable[[Tried], float]) -> str:
         try:
             errors.append(law(each))
         except BrokenError as broken:
-            raise BrokenError(f"{each.case if isinstance(each, Answer) else each}: {broken}") from None
+            raise BrokenError(f"{each.case if isinstance(each, Reply) else each}: {broken}") from None
     return f"within {max(errors, default=0.0):.1g} in {len(errors)} cases"
 
 
