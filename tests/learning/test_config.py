@@ -114,7 +114,6 @@ def test_every_error_names_the_key(text, message, read):
         ("pairs = 'independent'\nnum_outcomes = 3\nscore = [1.0]", "task.score must have one entry for each of 3"),
         ("pairs = 'fixed'\np = [0, 2]\nq = [0]", "must have the same number of outcomes, got 2 and 1"),
         ("pairs = 'fixed'\np = [0, inf]\nq = [0, 2]", r"must not contain \+inf"),
-        ("pairs = 'fixed'\np = [0, 1e300]\nq = [0, 2]", r"must not contain \+inf"),
         ("pairs = 'fixed'\np = [-inf, -inf]\nq = [0, 2]", "must leave at least one outcome possible"),
         ("pairs = 'independent'\nnum_outcomes = 2\nscore = [1e300, 0]", "`score` must be finite"),
         ("pairs = 'independent'\nnum_outcomes = 2\nloss = 'matrix'\nmatrix = [[1]]", "a row for each of 2 outcomes"),
