@@ -85,7 +85,6 @@ def refusal(tmp_path):
             "each of them once, but has state",
         ),
         (POLICY_FILE, "lacks episode, step, next_state, reward; it has 'state', 'action', 'probability'; are the two"),
-        (HEADER + b"a,0," + b"x" * 140_000 + b",wait,home,1\n", "line 2 is not: field larger than field limit"),
     ],
 )
 def test_a_damaged_log_is_refused_in_one_line(refusal, log, message):

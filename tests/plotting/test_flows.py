@@ -9,7 +9,7 @@ from countermax.plotting._flows import _others_together
 
 def test_flows_of_many_outcomes_keep_their_total():
     counts = np.random.default_rng(0).random((20, 20))
-    together, labels = _others_together(counts, [f"label {index}" for index in range(20)])
+    together, labels = _others_together(counts, [f"label {index}" for index in range(20)], counts)
     assert_allclose(together.sum(), counts.sum())
     assert labels[-1] == "13 others"
 

@@ -85,6 +85,21 @@ def test_a_number_of_json_is_the_characters_of_its_token(after, tmp_path):
     assert found == [tokens] * 3
 
 
+@pytest.mark.parametrize("before", [".csv", ".jsonl"])
+def test_a_text_is_no_label_that_it_only_equals_as_a_number(before, tmp_path):
+    rows = [{"y": seen, "p_1": 1.0, "q_1": 1.0} for seen in ("1", "1.0", "01", " 1", "1 ")]
+    source = written(tmp_path / f"in{before}", rows)
+    for after in FORMATS:
+        counterfactuals_file(source, tmp_path / f"out{after}", **ASK, errors="missing")
+        problems = columns_of(tmp_path / f"out{after}", "counterfactual_problem")[0]
+        assert [bool(each) for each in problems] == [False, True, True, True, True]
+        assert problems[1] == (
+            "the outcome '1.0' is none of the labels '1'; the label '1' and '1.0' differ in how they are written"
+        )
+    with pytest.raises(InputError, match="the outcome '1' is none of the labels 1; 1 is a label, but a number never"):
+        transitions_file(source, outcome="y", factual={1: "p_1"}, counterfactual={1: "q_1"})
+
+
 def test_json_lines_stay_byte_for_byte(tmp_path):
     lines = [
         '{"y": "a", "p_a": 0.50, "q_a":5e-1,"p_b": 0.5, "q_b": 0.5, "id": 12345678901234567890, "day": "2020-01-01"}',

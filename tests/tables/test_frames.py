@@ -2,8 +2,14 @@
 
 import subprocess
 import sys
+from decimal import Decimal
 
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
+
+from countermax.tables import counterfactuals
 
 CODE = """
 import sys
@@ -26,3 +32,30 @@ def test_a_frame_brings_its_own_library_only(library, make, other):
     code += f"assert as_frame({library}.{make}({{'a': [1, 2]}}), 7).row_name(1) == 'row 8 (counted from 0)'\n"
     code += f"assert {other!r} not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array(["1", "2"]).dictionary_encode(),
+        pa.array(["1", "2"], pa.large_string()),
+        pa.array(["1", "2"], pa.string_view()),
+        pa.array([1, 2]).dictionary_encode(),
+        pa.array([1, 2], pa.uint8()),
+        pa.array([Decimal(1), Decimal(2)], pa.decimal128(5, 2)),
+        pd.Series([1, 2], dtype="category"),
+        pd.Series(["1", "2"], dtype="category"),
+        pd.Series([1, 2], dtype="int64[pyarrow]"),
+        pd.Series([1, 2], dtype=object),
+        pl.Series([1, 2]).cast(pl.Decimal(5, 1)),
+        pl.Series(["1", "2"], dtype=pl.Categorical),
+    ],
+    ids=lambda values: f"{type(values).__module__.partition('.')[0]} {getattr(values, 'dtype', None) or values.type}",
+)
+def test_names_of_columns_are_read_as_whatever_type_a_column_has(values):
+    make = {"pyarrow": pa.table, "pandas": pd.DataFrame, "polars": pl.DataFrame}[type(values).__module__.split(".")[0]]
+    frame = make({"y": values, **{f"{world}_{label}": [0.5, 0.5] for world in "pq" for label in "12"}})
+    found = counterfactuals(frame, outcome="y", factual="p_", counterfactual="q_")["counterfactual_most_likely"]
+    assert (found.to_pylist() if make is pa.table else list(found)) == (
+        values.to_pylist() if make is pa.table else list(values)
+    )

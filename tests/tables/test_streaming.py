@@ -1,10 +1,7 @@
 """Tables in files: the numbers of the Python calls, whatever the format; errors in one line; nothing half written."""
 
-import errno
 import json
-import os
 import sys
-import tempfile
 
 import numpy as np
 import pandas as pd
@@ -179,7 +176,7 @@ def test_a_schema_says_what_labels_are(tmp_path):
 
 def test_a_table_without_rows_has_its_columns(tmp_path):
     source = store(patients(0), tmp_path / "in.csv")
-    assert counterfactuals_file(source, tmp_path / "out.csv", **ASK) == 0
+    assert counterfactuals_file(source, tmp_path / "out.csv", **ASK).num_rows == 0
     assert "counterfactual_most_likely" in (tmp_path / "out.csv").read_text()
     assert transitions_file(source, **ASK, num_resamples=5).num_rows == 0
 
@@ -195,7 +192,7 @@ BAD = {
     "coupling": (["--coupling", "gumbel"], "must be one of gumbel-max, inverse-cdf"),
     "score": (["--score", "dead=0,ill"], "must be label=value"),
     "number": (["--score", "0,x,1"], "--score must be numbers separated by commas, got 'x'"),
-    "folder": (["-o", "/nowhere/out.csv"], "cannot write /nowhere/out.csv: no such file or directory"),
+    "folder": (["-o", "/nowhere/out.csv"], "cannot write /nowhere/out.csv: there is no folder /nowhere"),
     "zero": (["--factual", "z"], "none begins with 'z'"),
     "sum": (["--factual", "dead=p_dead,ill=p_dead,well=p_well"], "row 0 (counted from 0) cannot be answered"),
 }
@@ -229,16 +226,6 @@ def test_an_error_far_down_names_its_row_and_writes_nothing(tmp_path, monkeypatc
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out.parquet"]
     counterfactuals_file(source, target, **ASK, errors="missing")
     assert pd.read_parquet(target)["counterfactual_problem"].notna().tolist() == [False] * 7 + [True, False]
-
-
-def test_a_read_only_folder_is_told(tmp_path, monkeypatch):
-    def refuse(**_):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
-    source = store(patients(), tmp_path / "in.csv")
-    monkeypatch.setattr(tempfile, "mkstemp", refuse)
-    with pytest.raises(InputError, match="cannot write .*permission denied; choose another place"):
-        counterfactuals_file(source, tmp_path / "out.csv", **ASK)
 
 
 def test_a_missing_extra_is_one_line(tmp_path, monkeypatch):

@@ -122,11 +122,6 @@ class RareRowsAreIndependent(Healthy):
         return row + (1 - row.sum()) * jnp.exp(log_q)
 
 
-class TheRarestIsUndefined(Healthy):
-    def _counterfactual_probs(self, log_p, log_q, x):
-        return jnp.where(jnp.exp(log_p[x]) > 1e-35, _gumbel_row(log_p, log_q, x), jnp.nan)
-
-
 # Only in one precision.
 
 
@@ -327,7 +322,6 @@ def _gadget():
         (RareRowsAreAnothers, ROWS),
         (RareRowsAreIndependent, ROWS),
         (HalfPrecisionInside, ROWS),
-        (TheRarestIsUndefined, "the rarest outcomes have rows, or are refused"),
         (LossesAreTransposed, LOSS),
         (LossesForgetTheDiagonal, LOSS),
         (LogitsAreTakenAsTheyAre, "logits may be shifted by a constant"),

@@ -15,6 +15,7 @@ from countermax._core.memory import check_memory
 from countermax._core.seeds import as_seed
 from countermax._core.types import Labelled, Numbers
 from countermax.bounds import Bounds
+from countermax.comparison._given import in_order, own_labels, plain_numbers
 from countermax.comparison._measuring import Found, Limits, Measures, intervals_of, solved
 from countermax.comparison._result import (
     SCORE_COLUMNS,
@@ -76,13 +77,13 @@ def compare(
     if counts and (logits or normalise):
         raise InputError("`counts` are neither `logits` nor in need of `normalise`; say what `p` and `q` are, once")
     given = {"p": p, "q": q, "score": score, "counterfactual_score": counterfactual_score}
-    own = {name: _own_labels(value) for name, value in given.items()}
+    own = {name: own_labels(value) for name, value in given.items()}
     if labels is None:
         labels = next((each for each in own.values() if each is not None), None)
     elif isinstance(labels, str):
         raise InputError(f"`labels` must be a list of names, got the text {labels!r}")
     listed = None if labels is None else Labels(tuple(labels))
-    first, second = (_in_order(listed, name, given[name], own[name]) for name in ("p", "q"))
+    first, second = (in_order(listed, name, given[name], own[name]) for name in ("p", "q"))
     log_p, log_q = (
         log_probs_from(name, each, logits=logits, normalise=normalise or counts)
         for name, each in (("p", first), ("q", second))
@@ -107,7 +108,7 @@ def compare(
         here, there = (
             None
             if given[name] is None
-            else names.scores(name, given[name] if own[name] else as_array(name, _plain(given[name]), 1))
+            else names.scores(name, given[name] if own[name] else as_array(name, plain_numbers(given[name]), 1))
             for name in ("score", "counterfactual_score")
         )
         assert here is not None
@@ -185,9 +186,10 @@ def answered(
     if some_unknown:
         log_p, log_q = (each[:-1] - np.log1p(-np.exp(each[-1])) for each in (log_p, log_q))
         notes = (*notes, "With outcomes that are not known, stable couplings get the bounds of all couplings.")
-    for name in asked:
+    for name in asked if log_p[seen] > -np.inf else ():
         as_answer(f"the coupling {name!r}", (found.answers[same[name]], joints[same[name]]))
-    as_answer("the bounds", (found.any, found.stable))
+    if log_p[seen] > -np.inf:
+        as_answer("the bounds", (found.any, found.stable))
     start = None if scores is None else float(scores[0][seen])
     if log_p[seen] == -np.inf:  # nobody had it, which is not to say that nobody can
         there = None if scores is None else scores[1]
@@ -211,25 +213,6 @@ def answered(
         notes=(*notes, *_order_note(names, asked, order)),
         tolerance=tolerance,
     )
-
-
-def _own_labels(given: Any) -> list[Any] | None:
-    """The labels that a dictionary or a pandas series brings along; none where they only count from 0."""
-    if not isinstance(given, Labelled):
-        return None
-    keys = list(given.keys())
-    counts = type(given.keys()).__name__ == "RangeIndex" and keys == list(range(len(keys)))
-    return None if counts else keys
-
-
-def _in_order(labels: Labels | None, name: str, given: Any, own: list[Any] | None) -> Any:
-    """Numbers in the order of the labels, by their own labels where they have some."""
-    numbers = _plain(given)
-    return numbers if own is None or labels is None else [numbers[place] for place in labels.order_of(name, own)]
-
-
-def _plain(given: Any) -> Any:
-    return [number for _, number in given.items()] if isinstance(given, Labelled) else given
 
 
 def _answer(name: str, found: Measures, joint: Floats, start: float | None) -> Answer:

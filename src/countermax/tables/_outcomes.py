@@ -14,7 +14,7 @@ GIVEN, CATEGORY, NUMBERS, NOBODY = "given", "category", "numbers", "nobody"
 """Who said in which order the outcomes are: `labels`, an ordered category, numbers that sort themselves, or nobody."""
 
 
-class Found(NamedTuple):
+class FoundLabels(NamedTuple):
     """The outcomes."""
 
     labels: Labels
@@ -42,7 +42,7 @@ def find_labels(
     worlds: Sequence[AbstractProbabilities],
     seen: Sequence[Any],
     kind: str | None,
-) -> Found:
+) -> FoundLabels:
     """The labels that were given, else those of the first world that has some; written ones are read as the column.
 
     Where the outcomes are ordered categories, that is their order.
@@ -52,11 +52,11 @@ def find_labels(
     sources = [tuple(each) for each in (given, *(world.labels for world in worlds)) if each is not None]
     if not sources and categories and len(categories) == worlds[0].width:
         labels = Labels(tuple(categories))
-        return Found(labels, CATEGORY, labels)
+        return FoundLabels(labels, CATEGORY, labels)
     if not sources:
         if kind in (NUMBER, None) and all(identity(value)[0] == NUMBER and value == int(value) for value in seen):
             labels = Labels(tuple(range(worlds[0].width)))
-            return Found(labels, NUMBERS, labels)
+            return FoundLabels(labels, NUMBERS, labels)
         raise InputError(
             "`labels` must name the outcomes in the order of the probabilities, since nothing else does "
             "(on the command line: --labels)"
@@ -65,16 +65,16 @@ def find_labels(
         seen = [value for each in sources for value in each if not isinstance(value, Written) and not is_missing(value)]
     found = Labels.read(sources[0], [*seen, *categories], kind)
     if given is not None:
-        return Found(found, GIVEN, found)
+        return FoundLabels(found, GIVEN, found)
     places = found.places(categories) if categories else np.zeros(0, np.int64)
     if set(range(len(found))) <= set(places.tolist()):
         order = [place for place in places.tolist() if place >= 0]
         values, names = (tuple(each[place] for place in order) for each in (found.values, found.names))
-        return Found(Labels(values, names), CATEGORY, found)
+        return FoundLabels(Labels(values, names), CATEGORY, found)
     sorted_numbers = all(identity(value)[0] == NUMBER for value in found.values) and bool(
         (np.diff(np.array(found.values, float)) > 0).all()
     )
-    return Found(found, NUMBERS if sorted_numbers else NOBODY, found)
+    return FoundLabels(found, NUMBERS if sorted_numbers else NOBODY, found)
 
 
 def ordered(frame: AbstractFrame, outcome: Any) -> list[Any]:
@@ -83,7 +83,7 @@ def ordered(frame: AbstractFrame, outcome: Any) -> list[Any]:
     return categories if categories is not None and is_ordered else []
 
 
-def order_in(name: str, found: Found, world: AbstractProbabilities) -> Codes:
+def order_in(name: str, found: FoundLabels, world: AbstractProbabilities) -> Codes:
     """Where each label's probability stands."""
     labels = found.labels
     if world.labels is not None:

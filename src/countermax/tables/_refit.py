@@ -45,7 +45,7 @@ class Refitting:
     progress: bool | None = None
 
 
-class Limits(NamedTuple):
+class RefitLimits(NamedTuple):
     """The limits of many intervals."""
 
     lower: Floats
@@ -185,15 +185,15 @@ class Refitted:
         self.could_do_nothing = ~(np.abs(self._gap) > threshold + 1e-12).any(axis=0)
         """Whether the refits do not exclude that the change does nothing; for each row, where rows are asked about."""
 
-    def limits(self, floor: Any = -np.inf, ceiling: Any = np.inf) -> Limits:
+    def limits(self, floor: Any = -np.inf, ceiling: Any = np.inf) -> RefitLimits:
         """The interval of every number, which lies between `floor` and `ceiling`; so it does where a refit has none."""
         ours = self._around(self._found, self._again, floor, ceiling)
         nothing = self._around(self._without, self._without_again, floor, ceiling)
         lower = np.where(self.could_do_nothing, np.fmin(ours.lower, nothing.lower), ours.lower)
         upper = np.where(self.could_do_nothing, np.fmax(ours.upper, nothing.upper), ours.upper)
-        return Limits(np.clip(lower, floor, ceiling), np.clip(upper, floor, ceiling))
+        return RefitLimits(np.clip(lower, floor, ceiling), np.clip(upper, floor, ceiling))
 
-    def _around(self, found: Floats, again: Floats, floor: Any, ceiling: Any) -> Limits:
+    def _around(self, found: Floats, again: Floats, floor: Any, ceiling: Any) -> RefitLimits:
         """Percentiles of the refits, their reflection, and as many standard errors as a normal number would need."""
         tail = _CAUTION * (1 - self._level) / 2
         spread = -ndtri((1 - self._level) / 2) * _spread(again)
@@ -203,7 +203,7 @@ class Refitted:
         with np.errstate(invalid="ignore"):
             lower = np.fmin(np.fmin(below, 2 * found - above), found - spread)
             upper = np.fmax(np.fmax(above, 2 * found - below), found + spread)
-        return Limits(np.where(np.isnan(found), np.nan, lower), np.where(np.isnan(found), np.nan, upper))
+        return RefitLimits(np.where(np.isnan(found), np.nan, lower), np.where(np.isnan(found), np.nan, upper))
 
 
 def _spread(again: Floats) -> Floats:

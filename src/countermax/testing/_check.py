@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 from jaxtyping import PRNGKeyArray
@@ -45,7 +45,7 @@ def check_coupling(
     num_outcomes: int,
     *,
     key: PRNGKeyArray,
-    level: Literal["quick", "thorough"] = "quick",
+    level: str = "quick",
     num_samples: int | None = None,
     false_alarm: float = 1e-6,
     only: str = "",

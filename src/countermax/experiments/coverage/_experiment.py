@@ -14,7 +14,7 @@ SIZES = (50, 400)
 _NUM_TRIALS = {"quick": 20, "published": 2000, "best": 2000}
 _KINDS = {"answers": "", "any coupling": "any coupling", "stable couplings": "any stable coupling"}
 _ENOUGH = 0.93
-_NUM_REFIT_TRIALS = {"quick": 4, "published": 500, "best": 500}
+_NUM_REFIT_TRIALS = {"quick": 4}  # each takes seconds; the other presets leave them to those who give `seeds`
 _COST_OF_REFITS = 8.0  # of a trial with refits, beside an outcome of a trial with two arms
 
 
@@ -28,7 +28,8 @@ class Coverage(AbstractExperiment):
     def cells(self, preset: str, seeds: int | None) -> list[Cell]:
         """One for each truth and size of the arms, and for each truth of a table; `seeds` counts the trials."""
         number = _NUM_TRIALS[checked_preset(preset)] if seeds is None else seeds
-        return [*self._of_arms(number), *self._of_tables(_NUM_REFIT_TRIALS[preset] if seeds is None else seeds)]
+        refits = _NUM_REFIT_TRIALS.get(preset) if seeds is None else seeds
+        return [*self._of_arms(number), *(() if refits is None else self._of_tables(refits))]
 
     def _of_arms(self, number: int) -> list[Cell]:
         return [
@@ -73,7 +74,7 @@ class Coverage(AbstractExperiment):
                 arms,
                 _ratio,
             ),
-            "coverage_refit": _refit_sheet(tables),
+            **({"coverage_refit": _refit_sheet(tables)} if tables else {}),
         }
         words = [
             "Two arms are drawn from a known truth; every number that a comparison prints has an interval, every range "

@@ -70,6 +70,8 @@ class ArrowFrame(AbstractFrame):
     def labelled(self, codes: Codes, labels: Labels, like: Any) -> Any:
         """A column of labels, in the type of the column `like`; missing where the code is negative."""
         dtype = _plain_type(like.type)
+        if pa.types.is_string_view(dtype):  # of which Arrow cannot take some
+            dtype = pa.string()
         try:
             array = pa.array(with_whole_numbers(labels), type=None if pa.types.is_null(dtype) else dtype)
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
