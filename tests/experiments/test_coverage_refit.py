@@ -29,7 +29,7 @@ def test_the_truth_is_that_of_many_rows():
 
 
 def test_cells_and_page():
-    cells = {cell.name: cell for cell in Coverage().cells("best", None)}
+    cells = {cell.name: cell for cell in Coverage().cells("best", 500)}
     assert {cells[name].settings["num_trials"] for name in study.STUDIES} == {500}
     found = study.refit_coverage(0.6, 2, 0, num_rows=120, num_refits=4)
     numbers = found["refitted"]
