@@ -13,6 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from platformdirs import user_cache_path
+
 from fuzz.case import Case
 from fuzz.worker import receive, send
 
@@ -58,6 +60,12 @@ class Hands:
             "COUNTERMAX_MAX_MEMORY": MEMORY,
             "PYTHONHASHSEED": "0",
             "JAX_PLATFORMS": "cpu",
+        }
+        self._programs = {  # compiling is most of the work: done quickly, and kept for the next run
+            "JAX_COMPILATION_CACHE_DIR": str(user_cache_path("countermax-fuzz") / "compiled"),
+            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+            "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+            "XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
         }
         self._worker: subprocess.Popen[bytes] | None = None
         self._count = 0
@@ -105,7 +113,7 @@ class Hands:
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=log,
-                    env=self._environment,
+                    env=self._environment | self._programs,
                     cwd=self._place,
                 )
         worker = self._worker

@@ -8,7 +8,11 @@ from fuzz.hands import Outcome
 
 REFUSED = 2
 _STATUSES = {0, REFUSED}
-_USAGE = re.compile(rb"^Usage: ", re.MULTILINE)
+_USAGE = re.compile("^(Usage: |╭─ Error ─)".encode(), re.MULTILINE)
+_NOTICES = {  # what may be said beside an answer, by the option that it is about
+    "--logits": re.compile(r"countermax: `[pq]` must hold logits, and looks like probabilities: .*"),
+    "--plot": re.compile(r"\S+ shows the ranking; with --episode it would show one story"),
+}
 _TRACE = re.compile(r"Traceback \(most recent call last\)|^\s+File \".*\", line \d+", re.MULTILINE)
 _UNEXPECTED = ("fault of countermax", "out of memory")  # the last net, which nothing should reach
 _HIDDEN = re.compile(r"(^|/)\.[^/]*$")
@@ -47,7 +51,8 @@ def _process(case: Case, outcome: Outcome, statuses: set[int]) -> Failure | None
     if cut:
         return None if len(err.strip().splitlines()) <= 1 else Failure("not one line", err.strip()[:300])
     if outcome.status == 0:
-        return Failure("noise", err.strip()[:300]) if err.strip() else None
+        noise = [line for line in err.strip().splitlines() if not _is_notice(case, line)]
+        return Failure("noise", "\n".join(noise)[:300]) if noise else None
     if _USAGE.search(outcome.stderr):
         return None  # of the parser of options, which shows how a command is used
     if len(err.strip().splitlines()) != 1:
@@ -55,6 +60,14 @@ def _process(case: Case, outcome: Outcome, statuses: set[int]) -> Failure | None
     if outcome.stdout.strip() and "written" in outcome.stdout.decode("utf-8", "replace"):
         return Failure("partial output", "says that something was written, and fails")
     return None
+
+
+def _is_notice(case: Case, line: str) -> bool:
+    return any(
+        word.partition("=")[0] == option and pattern.fullmatch(line)
+        for word in case.argv
+        for option, pattern in _NOTICES.items()
+    )
 
 
 def _python(outcome: Outcome) -> Failure | None:

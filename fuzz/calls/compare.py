@@ -36,7 +36,7 @@ def make(rng: random.Random) -> Case:
     options["--observed"] = str(x)
     if rng.random() < 0.7:
         labels = vocabulary.labels(rng, size)
-        options["--labels"], options["--observed"] = vocabulary.listed(labels), labels[x].strip()
+        options["--labels"], options["--observed"] = vocabulary.listed(labels), labels[x]
     if rng.random() < 0.4:
         options["--score"] = vocabulary.joined(vocabulary.scores(rng, size))
         if rng.random() < 0.4:

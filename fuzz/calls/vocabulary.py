@@ -25,6 +25,7 @@ ODD = (
     ["score", "most_likely", "x_lower", "x", "coupling_matters", "problem"],
     ["seen", "count", "p_", "p", "_", "-"],
     ["-1", "-0", "0", "0.0", "--json", "-o"],
+    [" a", "a", "a ", "b", " b", "b  "],
 )
 NUMERIC = (["0", "1", "2", "3", "4", "5"], ["10", "20", "3", "40", "5", "6"], ["1", "2", "3", "4", "5", "6"])
 
@@ -119,6 +120,8 @@ def joined(parts: Sequence[Any]) -> str:
 
 def listed(parts: Sequence[str]) -> str:
     """Words separated by commas, quoted where that is needed."""
+    if any(each != each.strip() for each in parts):
+        return ",".join('"{}"'.format(each.replace('"', '""')) for each in parts)
     return as_csv([list(parts)]).rstrip("\n")
 
 

@@ -31,7 +31,7 @@ _WORDS = {
     "independent": "independent",
     "optimal": "optimal",
 }
-_RESERVED = ("expected_score", "effect", "effect_variance", "agreement")
+_RESERVED = ("expected_score", "effect", "effect_variance", "better", "worse", "agreement")
 
 
 def judge(case: Case, outcome: Outcome) -> Failure | None:

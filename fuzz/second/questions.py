@@ -34,11 +34,12 @@ class Table:
 
 
 def words(text: str) -> list[str]:
-    """Words separated by commas, as on the command line."""
+    """Words separated by commas, as on the command line: spaces around one count where it stands in quotes."""
     try:
-        return [word.strip() for word in next(csv.reader([text], skipinitialspace=True))]
+        cells = next(csv.reader([text], skipinitialspace=True))
     except (StopIteration, csv.Error):
         raise UnsureError("no words") from None
+    return [cell if '"{}"'.format(cell.replace('"', '""')) in text else cell.strip() for cell in cells]
 
 
 def numbers(text: str) -> list[float]:
@@ -49,10 +50,18 @@ def numbers(text: str) -> list[float]:
         raise MustRefuseError(f"{text!r} are no numbers") from None
 
 
+def _pairs(text: str) -> list[tuple[str, str, str]]:
+    """What stands before and after each equals sign."""
+    parts = words(text)
+    if any(word != word.strip() for word in parts):
+        raise UnsureError("spaces in quotes")
+    return [word.partition("=") for word in parts]
+
+
 def scores(text: str, labels: Sequence[str], kind: str) -> list[float]:
     """A number for each label: by label, or in their order."""
     if "=" in text:
-        pairs = [word.partition("=") for word in words(text)]
+        pairs = _pairs(text)
         if any(not (label and equals) for label, equals, _ in pairs):
             raise MustRefuseError("no label=number")
         names = [label.strip() for label, _, _ in pairs]

@@ -87,6 +87,7 @@ TO_NAME = {
     "sum of a question": (["compare", "--p", "3,7", "--q", "1,1", "--observed", "0"], NORMALISE),
     "seed": ([*COUNTS, "--normalise", "--seed", "-1"], "must be a whole number from 0 to 4294967295, got -1"),
     "resamples": ([*COUNTS, "--normalise", "--resamples", "1000000000"], "(on the command line: --resamples)"),
+    "one resample": ([*COUNTS, "--normalise", "--resamples", "1"], "(on the command line: --resamples) must be at"),
     "coding": (["transitions", "latin.csv", *ASK], "latin.csv must be UTF-8, but line 2 has the byte 0xe9"),
     "errors": (COUNTS, "(on the command line: --errors missing)"),
     "prefix": (
@@ -117,3 +118,14 @@ def test_names_of_columns_may_have_an_equals_sign(tmp_path):
     result = run("transitions", source, *asked, "--out", out)
     assert result.exit_code == 0, result.output
     assert cells(out) == {"a": 1, "b": 0}
+
+
+def test_spaces_between_quotation_marks_are_part_of_a_label(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("x.csv").write_text("y,p_ a,p_a,q_ a,q_a\n a,0.5,0.5,0.2,0.8\n")
+    asked = ["--labels", '" a", a', "--score", '" a=5" , a = 1', "-o", "out.csv"]
+    result = run("counterfactuals", "x.csv", *ASK, *asked)
+    assert result.exit_code == 0, result.output
+    (row,) = pd.read_csv("out.csv").to_dict("records")
+    assert row["counterfactual_ a"] == pytest.approx(0.4)
+    assert row["counterfactual_score"] == pytest.approx(0.4 * 5 + 0.6)

@@ -33,3 +33,8 @@ def test_sizes_are_readable():
         "4 TB",
         "8,000,000 TB",
     ]
+
+
+def test_a_number_beyond_every_float_is_refused_like_any_other():
+    with pytest.raises(InputError, match="rows would need more than a million million TB of memory"):
+        check_memory("rows", 10**400, "ask for less")

@@ -24,7 +24,15 @@ from countermax import (
     comonotone,
     save,
 )
-from countermax.couplings import NAMES, as_coupling, as_couplings, is_same, name_of, named_couplings
+from countermax.couplings import (
+    NAMES,
+    AbstractMatrixCoupling,
+    as_coupling,
+    as_couplings,
+    is_same,
+    name_of,
+    named_couplings,
+)
 
 pytestmark = pytest.mark.usefixtures("double")
 
@@ -361,3 +369,31 @@ def test_adding_a_constant_to_the_logits_changes_nothing(pair, first, second):
     for coupling in FIXED:
         law = JOINTS[type(coupling)]
         np.testing.assert_allclose(law(p + first, q + second), law(p, q), atol=1e-12)
+
+
+def test_what_is_no_list_of_couplings_is_refused(as_users_call):
+    with pytest.raises(InputError, match="`couplings` must be words or files, or couplings by name, got 7"):
+        as_couplings(7)
+
+
+class _Lost(AbstractMatrixCoupling):
+    """Answers with NaN."""
+
+    @property
+    def num_outcomes(self):
+        return None
+
+    def _joint(self, log_p, log_q):
+        return jnp.full((log_p.size, log_p.size), jnp.nan)
+
+    def _counterfactual_probs(self, log_p, log_q, x):
+        return jnp.full(log_p.size, jnp.nan)
+
+
+def test_nothing_is_drawn_from_a_row_of_nan():
+    p, key = jnp.zeros(3), jax.random.key(0)
+    with pytest.raises(InputError, match="_Lost must draw from finite probabilities, got NaN"):
+        _Lost().counterfactual(p, p, 0, key=key)
+    with pytest.raises(InputError, match="_Lost must draw from finite probabilities, got NaN"):
+        _Lost().pair(p, p, key=key)
+    assert jax.jit(lambda: _Lost().counterfactual(p, p, 0, key=key))() == -1  # which is no outcome

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from countermax import InputError, Interval
-from countermax.intervals import percentile_interval, ratio_error, standard_error
+from countermax.intervals import check_level, percentile_interval, ratio_error, standard_error
 
 
 def test_the_middle_of_the_resamples_is_numpys_quantile():
@@ -50,3 +50,9 @@ def test_the_error_of_a_ratio_is_its_spread_over_repeats():
     assert found == pytest.approx(spread, rel=0.06)
     assert ratio_error(1.5 * reference[0], reference[0]) == pytest.approx(0, abs=1e-12)
     assert ratio_error(sample[0, :1], reference[0, :1]) is None
+
+
+@pytest.mark.parametrize("level", [None, "0.9", True, 0, 1, -0.1, float("nan"), 10**400])
+def test_a_level_that_is_none_is_refused(level, as_users_call):
+    with pytest.raises(InputError, match="`level` must"):
+        check_level(level)

@@ -1,5 +1,7 @@
 """Logs and policies from files: indices and names by one rule, and bad files named by their place."""
 
+import csv
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -82,3 +84,16 @@ def test_a_policy_is_by_name_where_its_log_is_and_else_by_index():
     _, unknown = steps_and_decisions(LOG, POLICY)
     with pytest.raises(InputError, match=r"row 5: `state` must lie in 0\.\.3, got 7"):
         policy_from_frame(unknown.assign(state=[0, 0, 1, 1, 2, 7]), LOG)
+
+
+def test_names_may_be_longer_than_what_another_reader_in_this_process_allows(tmp_path):
+    name = "s" * 200_000
+    (tmp_path / "log.csv").write_text(f"episode,step,state,action,next_state,reward\n1,0,{name},go,end,1\n")
+    (tmp_path / "policy.csv").write_text(f"state,action\n{name},go\nend,go\n")
+    before = csv.field_size_limit(100)
+    try:
+        read = read_log_and_policy(tmp_path / "log.csv", tmp_path / "policy.csv")
+        assert csv.field_size_limit() == 100
+    finally:
+        csv.field_size_limit(before)
+    assert name in read.log.state_names

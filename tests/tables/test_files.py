@@ -4,7 +4,10 @@ import csv
 import gzip
 import io
 import json
+import os
+import sys
 from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -360,3 +363,15 @@ def test_a_cell_may_begin_with_what_marks_the_beginning_of_a_file(tmp_path):
     source = tmp_path / "in.csv"
     source.write_bytes(b"y,p_\xef\xbb\xbfa,q_\xef\xbb\xbfa\n\xef\xbb\xbfa,1,1\n")
     assert transitions_file(source, **ASK, num_resamples=0).labels == ("\ufeffa",)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+@pytest.mark.parametrize("ending", [b".csv", b".jsonl", b".parquet"])
+def test_a_name_need_not_be_utf_8(ending, tmp_path):
+    plain = written(tmp_path / f"in{ending.decode()}", questions(["a", "b"]))
+    odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xe9" + ending))
+    plain.rename(odd)
+    out = odd.with_name(f"out-{odd.name}")
+    counterfactuals_file(odd, out, **ASK)
+    out.rename(plain)
+    assert columns_of(plain, "counterfactual_most_likely") == [["a", "b"]]

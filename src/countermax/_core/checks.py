@@ -180,7 +180,7 @@ def log_probs_from(name: str, values: Numbers, *, logits: bool = False, normalis
     if logits:
         if (array == np.inf).any() or (array == -np.inf).all():
             raise InputError(f"`{name}` must hold logits below +inf, not all of them -inf")
-        _warn_of_probabilities(name, array, array.dtype, "leave out `logits=True`")
+        _warn_of_probabilities(name, array, array.dtype, "leave out `logits=True` (on the command line: --logits)")
         return normalised(array)
     if (array < 0).any():
         raise InputError(f"`{name}` must not be negative, got {array.min():g}; if these are logits, say so")

@@ -10,6 +10,7 @@ from pathlib import Path
 from countermax._core.errors import InputError
 
 _VARIABLE = "COUNTERMAX_MAX_MEMORY"
+_BEYOND_WORDS = 10**24  # bytes; a whole number may also be beyond every float
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
@@ -24,7 +25,7 @@ def check_memory(what: str, needed: int | float, advice: str) -> None:
     limit = memory_limit()
     if needed > limit:
         raise InputError(
-            f"{what} would need about {in_words(needed)} of memory, and the limit is {in_words(limit)}; {advice}, "
+            f"{what} would need {_about(needed)} of memory, and the limit is {in_words(limit)}; {advice}, "
             f"or set {_VARIABLE} (in gigabytes) if you know better"
         )
 
@@ -41,6 +42,10 @@ def memory_limit() -> float:
     if not gigabytes > 0:
         raise InputError(f"{_VARIABLE} must be a positive number of gigabytes, got {wanted!r}")
     return gigabytes * 1e9
+
+
+def _about(size: int | float) -> str:
+    return f"about {in_words(size)}" if size < _BEYOND_WORDS else "more than a million million TB"
 
 
 def in_words(size: int | float) -> str:

@@ -1,5 +1,7 @@
 """What may be written over: nothing that is read, and of what is there only the kinds of files that we write."""
 
+import csv
+import io
 import json
 import os
 from collections.abc import Callable, Iterable
@@ -35,8 +37,16 @@ class Output:
     kind: Kind
 
 
-def _is_text(head: bytes, _: Path) -> bool:
-    return b"\0" not in head and not head.startswith(_BINARY)
+def _is_table(head: bytes, _: Path) -> bool:
+    """Text that begins with the names of columns: two at least, as every table of ours has, and none of them twice."""
+    if b"\0" in head or head.startswith(_BINARY):
+        return False
+    try:
+        names = next(csv.reader(io.StringIO(head.decode("utf-8-sig", "ignore"), newline="")), [])
+    except csv.Error:
+        return False
+    whole = names[:-1]  # the last one may be cut off
+    return bool(whole) and len(set(whole)) == len(whole)
 
 
 def _is_sheet(head: bytes, _: Path) -> bool:
@@ -52,7 +62,7 @@ def _is_record(_: bytes, path: Path) -> bool:
 
 
 PAGE = Kind("a page that countermax wrote", lambda head, _: GENERATOR.encode() in head)
-_TABLE = Kind("a CSV table", _is_text)
+_TABLE = Kind("a CSV table", _is_table)
 _PARQUET = Kind("a Parquet table", lambda head, _: head.startswith(b"PAR1"))
 _FEATHER = Kind("a Feather table", lambda head, _: head.startswith((b"ARROW1", b"FEA1")))
 _LINES = Kind("a table in JSON lines", lambda head, _: head.lstrip().startswith(b"{"))

@@ -33,6 +33,12 @@ _WORD = re.compile(r'\s*+(?:"((?:[^"]|"")*)"\s*|([^",][^,]*|))(,|\Z)')
 _LONGEST_SHOWN = 40
 
 
+class _Quoted(str):
+    """A word that stood in quotation marks."""
+
+    __slots__ = ()
+
+
 def one_line_errors(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
     """Turns bad input into one line on standard error and exit code 2, anything unexpected into one and exit code 1."""
 
@@ -66,7 +72,7 @@ def numbers(option: str, text: str) -> list[float]:
 
 
 def words(text: str) -> list[str]:
-    """Words separated by commas; one in double quotes may contain commas, and quotes written twice."""
+    """Words separated by commas; one in double quotes is as it is: with commas, spaces, and quotes written twice."""
     from countermax._core.errors import InputError
 
     found: list[str] = []
@@ -76,7 +82,7 @@ def words(text: str) -> list[str]:
         if match is None:
             raise InputError(f"quotes must go around a whole word, got {_shown(text[place:])}")
         quoted, plain, comma = match.groups()
-        found.append(plain.strip() if quoted is None else quoted.replace('""', '"').strip())
+        found.append(plain.strip() if quoted is None else _Quoted(quoted.replace('""', '"')))
         place = match.end()
     return found
 
@@ -102,15 +108,21 @@ def by_label(parts: list[str], read: Callable[[str], Any]) -> dict[str, Any]:
     from countermax._core.errors import InputError
     from countermax._core.labels import Written
 
-    pairs = [word.partition("=") for word in parts]
+    pairs = [_said_of(word) for word in parts]
     for label, equals, _ in pairs:
         if not (label and equals):
             raise InputError(f"must be label=value,label=value,..., got {','.join(parts)!r}")
-    labels = [label.strip() for label, _, _ in pairs]
+    labels = [label for label, _, _ in pairs]
     for label in labels:
         if labels.count(label) > 1:
             raise InputError(f"each label must be given once, got {label!r} twice in {','.join(parts)!r}")
-    return {Written(label): read(value.strip()) for label, (_, _, value) in zip(labels, pairs, strict=True)}
+    return {Written(label): read(value) for label, _, value in pairs}
+
+
+def _said_of(word: str) -> tuple[str, ...]:
+    """What stands before and after the first `=`; spaces count between quotation marks only."""
+    parts = word.partition("=")
+    return parts if isinstance(word, _Quoted) else tuple(part.strip() for part in parts)
 
 
 def show(what: Any) -> None:

@@ -101,6 +101,8 @@ def as_couplings(
     """
     if isinstance(couplings, str | Path):
         couplings = [couplings]
+    if not isinstance(couplings, Iterable):
+        raise InputError(f"`couplings` must be words or files, or couplings by name, got {couplings!r}")
     given = couplings if isinstance(couplings, Mapping) else _by_own_name(list(couplings), reserved)
     if not given:
         raise InputError("`couplings` must name at least one coupling, got none")

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
+from countermax._core.quantities import as_amount
 
 
 class Interval(NamedTuple):
@@ -41,9 +42,9 @@ def percentile_interval(samples: NDArray[np.floating], level: float) -> Interval
     return Interval(limits[0], limits[1], level)
 
 
-def check_level(level: float) -> None:
+def check_level(level: int | float) -> None:
     """Refuses a confidence that is none."""
-    if not 0 < level < 1:
+    if not 0 < as_amount("`level`", level) < 1:
         raise InputError(f"`level` must lie between 0 and 1, got {level}")
 
 

@@ -43,7 +43,10 @@ class Bootstrap:
         """
         seed = as_seed("seed", seed)
         if num_resamples < 0 or num_resamples == 1:
-            raise InputError(f"`num_resamples` must be at least 2, or 0 for no intervals, got {num_resamples}")
+            raise InputError(
+                f"`num_resamples` (on the command line: --resamples) must be at least 2, or 0 for no intervals, "
+                f"got {num_resamples}"
+            )
         most = _MOST_NUMBERS // num_outcomes**2
         if num_resamples > most:
             raise InputError(

@@ -1,7 +1,9 @@
 """Tables from files: of CSV the exact text of each cell, of Parquet values of the types that its schema says."""
 
 import csv
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 Check: TypeAlias = Callable[[list[str]], None]
 
 _SUFFIXES = (".csv", ".parquet")
+_LONGEST_CELL = 2**31 - 1  # the largest limit that every system takes
+_limit_is_ours = threading.Lock()
 _BYTES_PER_BYTE, _BYTES_PER_CELL = 8, 80  # in memory, for a byte of a CSV file and for a cell of a Parquet file
 
 
@@ -48,7 +52,7 @@ def read_table(path: str | Path, wanted: Sequence[str], check: Check) -> "pd.Dat
 def _read_csv(source: Path, wanted: Sequence[str], check: Check) -> "pd.DataFrame":
     check_memory(f"reading {source}", _BYTES_PER_BYTE * source.stat().st_size, "split the file")
     try:
-        with source.open(encoding="utf-8-sig", newline="") as file:
+        with source.open(encoding="utf-8-sig", newline="") as file, _cells_of_any_length():
             lines = csv.reader(file, strict=True)
             header = next(lines, [])
             if not header:
@@ -70,6 +74,17 @@ def _read_csv(source: Path, wanted: Sequence[str], check: Check) -> "pd.DataFram
         raise InputError(f"the file must be CSV, but line {lines.line_num} is not: {error}") from error
     pandas = import_pandas()
     return pandas.DataFrame({name: pandas.Series(cells, dtype=object) for name, cells in columns.items()})
+
+
+@contextmanager
+def _cells_of_any_length() -> Iterator[None]:
+    """Lifts the limit that Python's reader has for all threads at once; whoever set it finds it as it was."""
+    with _limit_is_ours:
+        before = csv.field_size_limit(_LONGEST_CELL)
+        try:
+            yield
+        finally:
+            csv.field_size_limit(before)
 
 
 def _read_parquet(source: Path, wanted: Sequence[str], check: Check) -> "pd.DataFrame":

@@ -1,5 +1,6 @@
 """Parquet: its schema says what columns hold."""
 
+import os
 from collections.abc import Iterator
 from typing import Any, final
 
@@ -30,4 +31,4 @@ class ParquetTable(AbstractTableFile):
             yield self._pa.Table.from_batches([batch])
 
     def _open(self) -> Any:
-        return self._pa.parquet.ParquetFile(self.path)
+        return self._pa.parquet.ParquetFile(self._pa.OSFile(os.fsencode(self.path)))  # any name, also one not UTF-8
