@@ -48,16 +48,14 @@ def _process(case: Case, outcome: Outcome, statuses: set[int]) -> Failure | None
     cut = case.outside.get("stdout")
     if outcome.status not in statuses and not (cut and outcome.status in (1, 141)):
         return Failure("status", f"exit status {outcome.status}; {err.strip()[:200]}")
-    if cut:
-        return None if len(err.strip().splitlines()) <= 1 else Failure("not one line", err.strip()[:300])
-    if outcome.status == 0:
-        noise = [line for line in err.strip().splitlines() if not _is_notice(case, line)]
-        return Failure("noise", "\n".join(noise)[:300]) if noise else None
+    told = [line for line in err.strip().splitlines() if not _is_notice(case, line)]
+    if outcome.status == 0 and not cut:
+        return Failure("noise", "\n".join(told)[:300]) if told else None
     if _USAGE.search(outcome.stderr):
         return None  # of the parser of options, which shows how a command is used
-    if len(err.strip().splitlines()) != 1:
+    if len(told) > 1 or not (told or cut):
         return Failure("not one line", repr(err[:300]))
-    if outcome.stdout.strip() and "written" in outcome.stdout.decode("utf-8", "replace"):
+    if outcome.status != 0 and "written" in outcome.stdout.decode("utf-8", "replace"):
         return Failure("partial output", "says that something was written, and fails")
     return None
 

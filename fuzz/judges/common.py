@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
 from fuzz.case import Case, Failure
@@ -175,8 +176,7 @@ def first(*wrongs: str) -> str:
 
 def check_output(case: Case, line: Line, name: str, known: Sequence[str]) -> None:
     """Refuses an output that cannot be written, or that would take the place of something else."""
-    suffix = name.rpartition(".")[2].lower() if "." in name.rpartition("/")[2] else ""
-    if f".{suffix}" not in known:
+    if PurePosixPath(name).suffix.lower() not in known:
         raise MustRefuseError(f"{name!r} names no format")
     if name in case.files:
         if "--overwrite" in line.flags or name not in line.positional:

@@ -31,7 +31,7 @@ _WORDS = {
     "independent": "independent",
     "optimal": "optimal",
 }
-_RESERVED = ("expected_score", "effect", "effect_variance", "better", "worse", "agreement")
+RESERVED = ("expected_score", "effect", "effect_variance", "better", "worse", "agreement")
 
 
 def judge(case: Case, outcome: Outcome) -> Failure | None:
@@ -70,7 +70,7 @@ def asked(line: Line) -> tuple[Any, ...]:
     labels = [str(place) for place in range(len(p))] if given is None else words(given)
     if len(labels) != len(p) or len(set(labels)) != len(labels):
         raise MustRefuseError("not a label for each outcome")
-    if set(labels) & set(_RESERVED) or "" in labels:
+    if set(labels) & set(RESERVED) or "" in labels:
         raise UnsureError("a label that means something else")
     if given is None and seen not in labels:
         try:

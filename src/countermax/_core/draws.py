@@ -1,6 +1,6 @@
-"""What draws start from: a key, an outcome that noise can explain, a temperature."""
+"""What draws start from: a key, an outcome that noise can explain, a temperature; and that they are outcomes."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -11,7 +11,11 @@ from jaxtyping import ArrayLike
 from countermax._core.arrays import shortened
 from countermax._core.checks import as_outcome, fail_if, is_traced
 from countermax._core.errors import InputError
-from countermax._core.types import LogProbs, Outcome, Scalar
+from countermax._core.types import LogProbs, Outcome, Probs, Scalar
+
+T = TypeVar("T")
+
+_NO_OUTCOME = -1  # what is drawn from a row that is no distribution
 
 
 def as_key(key: Any) -> Any:
@@ -25,6 +29,22 @@ def as_key(key: Any) -> Any:
         f"`key` must be one key of random numbers, `jax.random.key(0)` for instance, got {shortened(key)}; use "
         "jax.vmap for batches"
     )
+
+
+def draw_from(row: Probs, key: Any) -> Outcome:
+    """An outcome by its probability; for a row with NaN one that `as_drawn` refuses."""
+    return jnp.where(jnp.isfinite(row).all(), jax.random.categorical(key, jnp.log(row)), _NO_OUTCOME)
+
+
+def as_drawn(name: str, outcomes: T) -> T:
+    """Outcomes as they are; an error where one was drawn from a row with NaN, which says nothing of outcomes."""
+    for each in jax.tree.leaves(outcomes):
+        if not is_traced(each) and np.any(np.asarray(each) == _NO_OUTCOME):
+            raise InputError(
+                f"{name} must draw from finite probabilities, got NaN: scores or losses are too large, or the coupling "
+                "breaks its contract (`countermax.testing.check_coupling`)"
+            )
+    return outcomes
 
 
 def as_explained(log_p: LogProbs, x: ArrayLike, *, uniform: bool = False) -> Outcome:

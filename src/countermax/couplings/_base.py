@@ -26,15 +26,13 @@ from countermax._core.checks import (
     is_traced,
     not_finite,
 )
-from countermax._core.draws import as_explained, as_key, as_temperature
+from countermax._core.draws import as_drawn, as_explained, as_key, as_temperature, draw_from
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
 from countermax._core.types import Joint, Logits, LogProbs, Outcome, OutcomeLike, Probs, Scalar
 
 Noise = TypeVar("Noise")
-T = TypeVar("T")
 
-_NO_OUTCOME = -1  # drawn from a row that is not a distribution
 _FEW_OUTCOMES = 1000  # whose joint law fits into any memory
 
 
@@ -56,7 +54,7 @@ class AbstractSampler(eqx.Module):
             q: Logits of the other world.
             key: Consumed once.
         """
-        return self._drawn(_compiled_pair(self, *self._worlds(p, q), as_key(key)))
+        return as_drawn(type(self).__name__, _compiled_pair(self, *self._worlds(p, q), as_key(key)))
 
     def counterfactual(self, p: Logits, q: Logits, x: OutcomeLike, *, key: PRNGKeyArray) -> Outcome:
         """One draw of Y given that X = x was seen.
@@ -68,17 +66,9 @@ class AbstractSampler(eqx.Module):
             key: Consumed once.
         """
         log_p, log_q = self._worlds(p, q)
-        return self._drawn(_compiled_counterfactual(self, log_p, log_q, self._seen(log_p, x), as_key(key)))
-
-    def _drawn(self, outcomes: T) -> T:
-        """Outcomes as they are; an error where one was drawn from a row with NaN, which says nothing of outcomes."""
-        for each in jax.tree.leaves(outcomes):
-            if not is_traced(each) and np.any(np.asarray(each) < 0):
-                raise InputError(
-                    f"{type(self).__name__} must draw from finite probabilities, got NaN: scores or losses are too "
-                    "large, or the coupling breaks its contract (`countermax.testing.check_coupling`)"
-                )
-        return outcomes
+        return as_drawn(
+            type(self).__name__, _compiled_counterfactual(self, log_p, log_q, self._seen(log_p, x), as_key(key))
+        )
 
     def check_size(self, size: int) -> None:
         """Raises an error unless it takes so many outcomes; hooks rely on callers to have asked."""
@@ -160,9 +150,7 @@ class AbstractMatrixCoupling(AbstractCoupling):
         return x, self._counterfactual(log_p, log_q, x, key=key_y)
 
     def _counterfactual(self, log_p: LogProbs, log_q: LogProbs, x: Outcome, *, key: PRNGKeyArray) -> Outcome:
-        row = self._counterfactual_probs(log_p, log_q, x)
-        drawn = jax.random.categorical(key, jnp.log(row))
-        return jnp.where(jnp.isfinite(row).all(), drawn, _NO_OUTCOME)
+        return draw_from(self._counterfactual_probs(log_p, log_q, x), key)
 
 
 class AbstractNoiseSampler(AbstractSampler, Generic[Noise]):
