@@ -97,7 +97,8 @@ def _last(trace: str) -> str:
 
 def _folder(case: Case, outcome: Outcome, outputs: list[str]) -> Failure | None:
     succeeded = outcome.status == 0 or (not case.argv and not outcome.error)
-    allowed = outputs if succeeded else []
+    cut = bool(case.outside.get("stdout"))  # it may have done its work before it found that nobody listens
+    allowed = outputs if succeeded or cut else []
     for name, content in outcome.files.items():
         if name in case.files:
             if content != case.files[name][: len(content)] or len(content) < min(len(case.files[name]), 2**26):
