@@ -8,6 +8,7 @@ import pytest
 from fuzz.case import Case, Failure, keep, read_case
 from fuzz.hands import Outcome
 from fuzz.judges import judged
+from fuzz.second.questions import words
 
 _COMPARE = Case(
     "compare", argv=("compare", "--p=0.2,0.3,0.5", "--q=0.6,0.3,0.1", "--observed=2", "--score=0,1,2", "--json")
@@ -87,6 +88,22 @@ def test_every_untidy_end_is_found(kind, outcome):
     found = judged(_COMPARE, outcome)
     assert found is not None
     assert found.kind == kind
+
+
+_LOGITS = b"countermax: `p` must hold logits, and looks like probabilities: no number is negative, and the sum is 1\n"
+
+
+def test_a_notice_is_no_noise_where_it_belongs():
+    case = Case("plain", argv=("compare", "--p=0.5,0.5", "--q=0.2,0.8", "--observed=0", "--logits"))
+    assert judged(case, Outcome(status=0, stderr=_LOGITS)) is None
+    assert judged(case, Outcome(status=0, stderr=_LOGITS + b"and more\n")).kind == "noise"
+    assert judged(replace(case, argv=case.argv[:-1]), Outcome(status=0, stderr=_LOGITS)).kind == "noise"
+    assert judged(case, Outcome(status=2, stderr=_LOGITS + b"countermax: no\n")) is None
+    assert judged(case, Outcome(status=2, stderr=_LOGITS)).kind == "not one line"
+
+
+def test_words_in_quotes_keep_their_spaces():
+    assert words('a, b ," c ","d ""e"""') == ["a", "b", " c ", 'd "e"']
 
 
 def test_what_must_be_refused_is_not_accepted(answer):
