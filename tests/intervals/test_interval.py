@@ -54,5 +54,5 @@ def test_the_error_of_a_ratio_is_its_spread_over_repeats():
 
 @pytest.mark.parametrize("level", [None, "0.9", True, 0, 1, -0.1, float("nan"), 10**400])
 def test_a_level_that_is_none_is_refused(level, as_users_call):
-    with pytest.raises(InputError, match="`level` must"):
+    with pytest.raises(InputError, match="`level` must lie between 0 and 1"):
         check_level(level)

@@ -1,12 +1,13 @@
 """Confidence intervals, and the errors of means."""
 
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
-from countermax._core.quantities import as_amount
+from countermax._core.quantities import shown
 
 
 class Interval(NamedTuple):
@@ -44,8 +45,8 @@ def percentile_interval(samples: NDArray[np.floating], level: float) -> Interval
 
 def check_level(level: int | float) -> None:
     """Refuses a confidence that is none."""
-    if not 0 < as_amount("`level`", level) < 1:
-        raise InputError(f"`level` must lie between 0 and 1, got {level}")
+    if not isinstance(level, Real) or not 0 < level < 1:
+        raise InputError(f"`level` must lie between 0 and 1, got {shown(level)}")
 
 
 def standard_error(sample: NDArray[np.floating]) -> float | None:
