@@ -8,6 +8,7 @@ from fuzz.hands import Outcome
 
 REFUSED = 2
 _STATUSES = {0, REFUSED}
+_UNHEARD = 141  # the answer is there, and nobody listened when it was told
 _USAGE = re.compile("^(Usage: |╭─ Error ─)".encode(), re.MULTILINE)
 _NOTICES = {  # what may be said beside an answer, by the option that it is about
     "--logits": re.compile(r"countermax: `[pq]` must hold logits, and looks like probabilities: .*"),
@@ -34,7 +35,7 @@ def dirty(case: Case, outcome: Outcome, *, outputs: Iterable[str] = (), statuses
 
 def refused(outcome: Outcome) -> bool:
     """Whether the call was told in words that it cannot be answered."""
-    return outcome.status not in (0, None) or "InputError" in outcome.error
+    return outcome.status not in (0, _UNHEARD, None) or "InputError" in outcome.error
 
 
 def _process(case: Case, outcome: Outcome, statuses: set[int]) -> Failure | None:
@@ -96,9 +97,8 @@ def _last(trace: str) -> str:
 
 
 def _folder(case: Case, outcome: Outcome, outputs: list[str]) -> Failure | None:
-    succeeded = outcome.status == 0 or (not case.argv and not outcome.error)
-    cut = bool(case.outside.get("stdout"))  # it may have done its work before it found that nobody listens
-    allowed = outputs if succeeded or cut else []
+    succeeded = outcome.status in (0, _UNHEARD) or (not case.argv and not outcome.error)
+    allowed = outputs if succeeded else []
     for name, content in outcome.files.items():
         if name in case.files:
             if content != case.files[name][: len(content)] or len(content) < min(len(case.files[name]), 2**26):
