@@ -69,6 +69,7 @@ def test_every_number_of_transitions_has_an_interval_that_holds_it():
     assert {"share_ci_lower", "share_bounds_ci_lower", "count_bounds_ci_upper"} < set(names)
     text = " ".join(str(found).split())
     assert "The classifier was fitted again" in text
+    assert "whether this kind of classifier is right" in text
     assert "its 95 % interval" in text
     assert json.loads(found.to_json())["cells"]["share_bounds_ci_upper"]
 

@@ -47,7 +47,7 @@ def numbers(counts: Floats, p: Floats, q: Floats) -> dict[str, Range]:
         ((given, _),) = _answers(p, q, coupling, "none")
         loss = (SCORE[:, None] - SCORE) ** 2
         result[f"variance {coupling}"] = (variance((p[..., None] * given * loss).sum(axis=(2, 3))),) * 2
-    result["any coupling: variance"] = tuple(variance(_squares(p, q, opposed)) for opposed in (False, True))
+    result["any coupling: variance"] = variance(_squares(p, q, opposed=False)), variance(_squares(p, q, opposed=True))
     (given, _), any_coupling = _answers(p, q, COUPLINGS[0], "any")
     _, stable = _answers(p, q, COUPLINGS[0], "stable")
     families = {"": (given, given), "any coupling: ": any_coupling, "stable couplings: ": stable}
@@ -75,10 +75,9 @@ def percentiles(counts: Floats, number: int, level: float, stream: np.random.Gen
     again = drawn.reshape(number, *counts.shape).astype(np.float64)
     again = again[(again.sum(axis=1) > 0).all(axis=1)]  # every outcome was seen
     found = numbers(again, *fitted(again))
-    tails = (1 - level) / 2, (1 + level) / 2
+    tail = (1 - level) / 2
     return {
-        name: tuple(float(np.quantile(each, tail)) for each, tail in zip(limits, tails, strict=True))
-        for name, limits in found.items()
+        name: (float(np.quantile(low, tail)), float(np.quantile(high, 1 - tail))) for name, (low, high) in found.items()
     }
 
 
@@ -106,7 +105,7 @@ def _answers(p: Floats, q: Floats, coupling: str, bounds: str) -> tuple[tuple[Fl
     return (given,) if bounds == "none" else (given, (columns("_lower"), columns("_upper")))
 
 
-def _squares(p: Floats, q: Floats, opposed: bool) -> Floats:
+def _squares(p: Floats, q: Floats, *, opposed: bool) -> Floats:
     """Expected squared effects where quantiles are coupled, or opposite ones: the least and the largest."""
     other = SCORE[::-1] if opposed else SCORE
     above, aside = np.cumsum(p, axis=-1), np.cumsum(q[..., ::-1] if opposed else q, axis=-1)
