@@ -1,5 +1,7 @@
 """The study of intervals with refits: its truth and its regression are right, its cells are there, and it runs."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -8,10 +10,13 @@ from sklearn.linear_model import LogisticRegression
 from countermax.experiments.coverage import Coverage
 from countermax.experiments.coverage import _refitted as study
 from countermax.experiments.coverage import _tables as tables
+from countermax.experiments.coverage._experiment import _REFIT_KINDS
 from countermax.experiments.coverage._logistic import Logistic
+from countermax.experiments.engine import Store
 from countermax.tables import effects, transitions
 
 EFFECT = 0.6
+ROOT = Path(__file__).parents[2]
 
 
 def test_the_truth_is_that_of_many_people():
@@ -68,3 +73,18 @@ def test_cells_and_page():
     sheet = Coverage().section({next(iter(study.STUDIES)): found}).sheets["coverage_refit"]
     assert "refitted" in sheet.columns
     assert len(sheet.rows) == 8
+
+
+@pytest.mark.parametrize("name", study.STUDIES)
+def test_stored_intervals_hold_the_truth_and_are_not_much_longer_than_percentiles(name):
+    """At least 93 % for nominal 95 %; by kind, at most 1.35 times as long where percentiles hold the truth."""
+    record = Store(ROOT / "results/coverage").records()["coverage"][name]
+    assert record.settings["num_trials"] == 500
+    found, percentile = record.result["refitted"], record.result["percentile"]
+    assert min(each["coverage"] for each in found.values()) >= 0.93
+    for kind in _REFIT_KINDS:
+        names = [name for name in found if name == kind or name.startswith(f"{kind} ")]
+        assert names
+        compared = [name for name in names if percentile[name]["coverage"] >= 0.93]
+        ours, theirs = (sum(each[name]["width"] for name in compared) for each in (found, percentile))
+        assert ours <= 1.35 * theirs

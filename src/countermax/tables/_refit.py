@@ -7,7 +7,7 @@ nothing, what the answer would be if it did nothing. `countermax reproduce cover
 """
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -163,7 +163,9 @@ class Refits:
 class Refitted:
     """What was found in all refits, and the intervals that follow."""
 
-    def __init__(self, reader: RowReader, refits: Refits, measure: Measure, settings: Refitting, *, by_row: bool):
+    def __init__(
+        self, reader: RowReader, refits: Iterable[RowReader], measure: Measure, settings: Refitting, *, by_row: bool
+    ):
         """Fits and measures.
 
         Args:
