@@ -36,7 +36,7 @@ SHOWN = {
         ("sepsis", "sepsis_icu_features"),
         ("sepsis", "sepsis_as_published"),
     ],
-    "docs/coverage.md": [("coverage", "coverage"), ("coverage", "coverage_widths")],
+    "docs/coverage.md": [("coverage", "coverage"), ("coverage", "coverage_widths"), ("coverage", "coverage_refit")],
     "docs/trajectories.md": [
         ("trajectories", "trajectories_oberst_sontag"),
         ("trajectories", "trajectories_cohort"),

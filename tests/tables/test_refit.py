@@ -15,6 +15,8 @@ from sklearn.preprocessing import StandardScaler
 
 from countermax import InputError, Interval
 from countermax.tables import Predicted, counterfactuals, effects, transitions
+from countermax.tables._refit import Refitted, Refitting
+from countermax.tables._rows import Chunk, RowReader
 
 LABELS = ["lost", "kept", "gained"]
 REFIT = {"refit": True, "num_resamples": 12, "progress": False}
@@ -28,6 +30,16 @@ class Counted(LogisticRegression):
     def fit(self, features, outcome, sample_weight=None):
         self.fits.append((np.asarray(features), np.asarray(outcome), sample_weight))
         return super().fit(features, outcome, sample_weight)
+
+
+class Rows(RowReader):
+    """Some rows that are known already."""
+
+    def __init__(self, chunk):
+        self.chunk = chunk
+
+    def chunks(self, bar=None):
+        yield self.chunk
 
 
 def people(count=150, effect=1.5, seed=0):
@@ -69,6 +81,7 @@ def test_every_number_of_transitions_has_an_interval_that_holds_it():
     assert {"share_ci_lower", "share_bounds_ci_lower", "count_bounds_ci_upper"} < set(names)
     text = " ".join(str(found).split())
     assert "The classifier was fitted again" in text
+    assert "whether this kind of classifier is right" in text
     assert "its 95 % interval" in text
     assert json.loads(found.to_json())["cells"]["share_bounds_ci_upper"]
 
@@ -132,6 +145,50 @@ def test_intervals_reach_no_effect_where_the_refits_do_not_exclude_it():
     clear = people(200, effect=3.0)
     found = transitions(clear, **question(clear), **REFIT)
     assert found.shares_interval.upper[0, 0] < 1
+
+
+def test_no_effect_widens_intervals_to_what_it_would_bring_and_no_further():
+    """Where an answer has a kink that is a known number; how far it varies itself is no part of the interval."""
+    stream = np.random.default_rng(0)
+
+    def rows(p, q):
+        worlds = [np.log([[each, 1 - each]]) for each in (p, q)]
+        nobody = np.zeros(1, bool)
+        chunk = Chunk(
+            0, *worlds, np.zeros(1, int), nobody, np.ones(1), nobody, np.full(1, None, object), str, errors="raise"
+        )
+        return Rows(chunk)
+
+    def other_world(chunks):
+        return np.exp(chunks[0].log_q[:, 0])
+
+    again = [rows(*pair) for pair in stream.normal([0.4, 0.5], [0.1, 0.01], (200, 2))]
+    found = Refitted(rows(0.4, 0.5), again, other_world, Refitting(), by_row=False)
+    assert found.could_do_nothing
+    lower, upper = found.limits(0.0, 1.0)
+    assert lower[0] == pytest.approx(0.4)
+    assert 0.515 < upper[0] < 0.54
+    again = [rows(*pair) for pair in stream.normal([0.4, 0.5], 0.01, (200, 2))]
+    clear = Refitted(rows(0.4, 0.5), again, other_world, Refitting(), by_row=False)
+    assert not clear.could_do_nothing
+    assert 0.46 < clear.limits(0.0, 1.0).lower[0] < 0.485
+
+
+def test_what_classifiers_are_asked_does_not_depend_on_the_refit():
+    frame, changes = people(), []
+
+    def treat(column):
+        changes.append(len(column))
+        return np.ones(len(column))
+
+    asked = question(frame)
+    asked["counterfactual"] = Predicted(asked["factual"], {"treated": treat})
+    counted = []
+    for number in (2, 6):
+        changes.clear()
+        transitions(frame, **asked, **(REFIT | {"num_resamples": number}))
+        counted.append(len(changes))
+    assert counted[0] == counted[1]
 
 
 def test_a_shared_classifier_is_fitted_once_for_each_resample():

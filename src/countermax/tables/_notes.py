@@ -22,7 +22,10 @@ def shown_name(name: str) -> str:
 def what_is_known(reader: RowReader, refitted: bool) -> str:
     """What intervals leave out, or that the classifier was fitted again."""
     if refitted:
-        return "The classifier was fitted again on rows that were drawn again."
+        return (
+            "The classifier was fitted again on rows that were drawn again: intervals are for the population that the "
+            "rows came from, and leave out whether this kind of classifier is right for it."
+        )
     if any(isinstance(world, Predicted) for world in reader.worlds):
         return "The classifier is taken as known: how well it was fitted is left out (refit=True fits it again)."
     return "Takes each row's probabilities as known: how well they were estimated is left out."

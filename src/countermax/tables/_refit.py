@@ -1,13 +1,13 @@
 """Classifiers fitted again on rows that are drawn again: what other data of the same kind could have shown.
 
 Answers, bounds and variances are maxima and minima of fitted probabilities: they have kinks, above all where the change
-does nothing, and there percentiles of refits miss the truth. So an interval holds the percentiles of the refits and
-their reflection about what was found; and where the refits do not exclude that the change does nothing, the same for
-what the answer would be if it did nothing.
+does nothing, and there percentiles of refits miss the truth. So an interval holds the percentiles of the refits, their
+reflection about what was found, and a normal interval; and where the refits do not exclude that the change does
+nothing, what the answer would be if it did nothing. `countermax reproduce coverage` measures how often that is right.
 """
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -25,7 +25,7 @@ from countermax.tables._rows import Chunk, RowReader
 from countermax.tables.frames import Codes, Floats
 
 NUM_REFITS = 200
-_CAUTION = 0.8  # of the error that is allowed goes to percentiles: there are few refits
+_CAUTION = 0.6  # of the error that is allowed goes to percentiles: refits are few, and vary less than truths do
 _MOST_DRAWS = 1000  # until each outcome is among the rows that are drawn
 
 Measure = Callable[[Sequence[Chunk]], Floats]
@@ -92,6 +92,7 @@ class Refits:
         self._classifiers = list({id(world.classifier): world.classifier for world in worlds}.values())
         for classifier in self._classifiers:
             copy_of(classifier)
+        reader.remembered = {}
         frame = reader.frame
         self._rows = np.flatnonzero(reader.seen >= 0)  # those whose outcome is known
         if settings.weights is not None:
@@ -162,7 +163,9 @@ class Refits:
 class Refitted:
     """What was found in all refits, and the intervals that follow."""
 
-    def __init__(self, reader: RowReader, refits: Refits, measure: Measure, settings: Refitting, *, by_row: bool):
+    def __init__(
+        self, reader: RowReader, refits: Iterable[RowReader], measure: Measure, settings: Refitting, *, by_row: bool
+    ):
         """Fits and measures.
 
         Args:
@@ -173,28 +176,31 @@ class Refitted:
             by_row: Whether each row is a question of its own.
         """
         self._level = settings.level
-        self._found, self._without, self._gap = _measured(reader, measure, by_row)
+        chunks = list(reader.chunks())
+        self._found, gap = measure(chunks), _gap(chunks, by_row)
+        self._without = measure([_without_effect(chunk) for chunk in chunks])
         check_memory(
             f"{settings.num_resamples:,} refits of {self._found.size:,} numbers",
-            settings.num_resamples * 8 * (2 * self._found.size + self._gap.size),
+            settings.num_resamples * 8 * (self._found.size + gap.size),
             "lower `num_resamples`, or ask about fewer rows",
         )
-        again = [_measured(each, measure, by_row) for each in refits]
-        self._again, self._without_again, gaps = (np.stack(each) for each in zip(*again, strict=True))
-        threshold = -ndtri((1 - settings.level) / (2 * len(self._gap))) * gaps.std(axis=0, ddof=1)
-        self.could_do_nothing = ~(np.abs(self._gap) > threshold + 1e-12).any(axis=0)
+        again = []
+        for each in refits:
+            chunks = list(each.chunks())
+            again.append((measure(chunks), _gap(chunks, by_row)))
+        self._again, gaps = (np.stack(each) for each in zip(*again, strict=True))
+        error = (1 - settings.level) / 2  # one side of an interval errs where doing nothing is wrongly excluded
+        threshold = -ndtri(error / (2 * len(gap))) * gaps.std(axis=0, ddof=1)
+        self.could_do_nothing = ~(np.abs(gap) > threshold + 1e-12).any(axis=0)
         """Whether the refits do not exclude that the change does nothing; for each row, where rows are asked about."""
 
     def limits(self, floor: Any = -np.inf, ceiling: Any = np.inf) -> RefitLimits:
-        """The interval of every number, which lies between `floor` and `ceiling`; so it does where a refit has none."""
-        ours = self._around(self._found, self._again, floor, ceiling)
-        nothing = self._around(self._without, self._without_again, floor, ceiling)
-        lower = np.where(self.could_do_nothing, np.fmin(ours.lower, nothing.lower), ours.lower)
-        upper = np.where(self.could_do_nothing, np.fmax(ours.upper, nothing.upper), ours.upper)
-        return RefitLimits(np.clip(lower, floor, ceiling), np.clip(upper, floor, ceiling))
+        """The interval of every number, which lies between `floor` and `ceiling`; so it does where a refit has none.
 
-    def _around(self, found: Floats, again: Floats, floor: Any, ceiling: Any) -> RefitLimits:
-        """Percentiles of the refits, their reflection, and as many standard errors as a normal number would need."""
+        It holds the percentiles of the refits, their reflection about what was found, as many standard errors as a
+        normal number would need, and what the change would bring if it did nothing, unless that is excluded.
+        """
+        found, again = self._found, self._again
         tail = _CAUTION * (1 - self._level) / 2
         spread = -ndtri((1 - self._level) / 2) * _spread(again)
         unknown = np.isnan(again)
@@ -203,7 +209,10 @@ class Refitted:
         with np.errstate(invalid="ignore"):
             lower = np.fmin(np.fmin(below, 2 * found - above), found - spread)
             upper = np.fmax(np.fmax(above, 2 * found - below), found + spread)
-        return RefitLimits(np.where(np.isnan(found), np.nan, lower), np.where(np.isnan(found), np.nan, upper))
+        lower = np.where(self.could_do_nothing, np.fmin(lower, self._without), lower)
+        upper = np.where(self.could_do_nothing, np.fmax(upper, self._without), upper)
+        lower, upper = (np.where(np.isnan(found), np.nan, np.clip(each, floor, ceiling)) for each in (lower, upper))
+        return RefitLimits(lower, upper)
 
 
 def _spread(again: Floats) -> Floats:
@@ -215,16 +224,18 @@ def _spread(again: Floats) -> Floats:
     return np.asarray(np.sqrt(squares / np.maximum(count - 1, 1)))
 
 
-def _measured(reader: RowReader, measure: Measure, by_row: bool) -> tuple[Floats, Floats, Floats]:
-    """The numbers, what they would be if the change did nothing, and how far the worlds are apart."""
-    chunks = list(reader.chunks())
-    gaps = [(np.exp(chunk.log_q) - np.exp(chunk.log_p)).T for chunk in chunks]
-    gap = np.concatenate(gaps, axis=1)
-    if not by_row:
-        used = np.concatenate([np.where(chunk.bad, 0.0, chunk.weight) for chunk in chunks])
-        gap = gap @ used / used.sum()
-    same = [replace(chunk, log_q=chunk.log_p, bad=chunk.bad.copy(), problems=chunk.problems.copy()) for chunk in chunks]
-    return measure(chunks), measure(same), gap
+def _gap(chunks: Sequence[Chunk], by_row: bool) -> Floats:
+    """How far the worlds are apart, [outcomes], or [outcomes, rows] where each row is a question of its own."""
+    gap = np.concatenate([(np.exp(chunk.log_q) - np.exp(chunk.log_p)).T for chunk in chunks], axis=1)
+    if by_row:
+        return gap
+    used = np.concatenate([np.where(chunk.bad, 0.0, chunk.weight) for chunk in chunks])
+    return np.asarray(gap @ used / used.sum())
+
+
+def _without_effect(chunk: Chunk) -> Chunk:
+    """The same rows, if the change did nothing."""
+    return replace(chunk, log_q=chunk.log_p, bad=chunk.bad.copy(), problems=chunk.problems.copy())
 
 
 def _refitted(reader: RowReader, worlds: Sequence[Predicted], weights: Floats) -> RowReader:

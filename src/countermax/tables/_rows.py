@@ -29,6 +29,8 @@ _PREDICTED_TOLERANCE = 1e-3  # classifiers compute in single precision, and some
 NORMALISE = "pass normalise=True (on the command line: --normalise) if these are counts or weights"
 _WORLDS = ("factual", "counterfactual")
 
+_Asked = tuple[AbstractFrame, list[Any], Flags]
+
 
 @dataclass(frozen=True, eq=False)
 class Question:
@@ -129,6 +131,8 @@ class RowReader:
         self.orders = [order_in(name, found, each) for name, each in zip(_WORLDS, self.worlds, strict=True)]
         self._unchanged = None if question.unchanged is None else as_unchanged(frame, question.unchanged)
         self.weights = np.ones(frame.num_rows)
+        self.remembered: dict[tuple[int, int], _Asked] | None = None
+        """What is the same for other classifiers, by first and last row; kept where some will be asked."""
         self._words: dict[int, str] = {}
         places = np.append(self.labels.places(self._seen), MISSING)
         self.seen = (
@@ -156,20 +160,16 @@ class RowReader:
 
     def read(self, start: int, stop: int) -> Chunk:
         """Some rows; the first bad one raises, unless bad ones are to be left out."""
-        rows = self.frame.rows(start, stop)
+        rows, inputs, kept = self._asked(start, stop)
         found = _Problems(stop - start)
         x = np.zeros(stop - start, np.int64) if self.seen is None else self.seen[start:stop].copy()
         named = repr(self.question.outcome) if is_name(self.question.outcome) else "the array `outcome`"
         found.note(x == MISSING, f"the outcome in {named} is missing")
         found.note(x == UNKNOWN, lambda row: self._unknown(start + row))
-        inputs = [world.inputs(rows, start) if isinstance(world, Predicted) else None for world in self.worlds]
         log_p, log_q = (
             self._log_probs(name, world, rows, start, asked, order, found)
             for name, world, asked, order in zip(_WORLDS, self.worlds, inputs, self.orders, strict=True)
         )
-        kept = unchanged_inputs(self.worlds, inputs, rows)
-        if self._unchanged is not None:
-            kept |= self._unchanged[start:stop]
         log_q[kept] = log_p[kept]
         if self.seen is not None:
             x[found.bad] = 0
@@ -189,9 +189,22 @@ class RowReader:
                 f"{rows.first_row + stop - start - 1} there are {found.bad.sum()} such rows; correct or drop them, or "
                 "leave their results missing with errors='missing' (on the command line: --errors missing)"
             )
-        kept &= ~found.bad
+        kept = kept & ~found.bad
         weight = self.weights[start:stop]
         return Chunk(start, log_p, log_q, x, kept, weight, found.bad, found.words, rows.row_name, self.question.errors)
+
+    def _asked(self, start: int, stop: int) -> _Asked:
+        """Some rows, what classifiers are asked about them, and which of them the change leaves as they were."""
+        if self.remembered is not None and (start, stop) in self.remembered:
+            return self.remembered[start, stop]
+        rows = self.frame.rows(start, stop)
+        inputs = [world.inputs(rows, start) if isinstance(world, Predicted) else None for world in self.worlds]
+        kept = unchanged_inputs(self.worlds, inputs, rows)
+        if self._unchanged is not None:
+            kept |= self._unchanged[start:stop]
+        if self.remembered is not None:
+            self.remembered[start, stop] = rows, inputs, kept
+        return rows, inputs, kept
 
     def _unknown(self, row: int) -> str:
         """What is wrong with an outcome that is no label, worded once for all rows that have it."""

@@ -14,8 +14,18 @@ SIZES = (50, 400)
 _NUM_TRIALS = {"quick": 20, "published": 2000, "best": 2000}
 _KINDS = {"answers": "", "any coupling": "any coupling", "stable couplings": "any stable coupling"}
 _ENOUGH = 0.93
-_NUM_REFIT_TRIALS = {"quick": 4}  # each takes seconds; the other presets leave them to those who give `seeds`
-_COST_OF_REFITS = 8.0  # of a trial with refits, beside an outcome of a trial with two arms
+_NUM_REFIT_TRIALS = {"quick": 4, "published": 500, "best": 500}
+_COST_OF_REFITS = 20.0  # of a trial with refits, beside an outcome of a trial with two arms
+_REFIT_KINDS = {
+    "mean effect": "mean effect",
+    "variance": "variance",
+    "any coupling: variance": "variance, any coupling",
+    "share": "transition shares",
+    "any coupling: share": "transition shares, any coupling",
+    "answer": "answers",
+    "any coupling: answer": "answers, any coupling",
+    "stable couplings: answer": "answers, stable couplings",
+}
 
 
 @final
@@ -28,8 +38,7 @@ class Coverage(AbstractExperiment):
     def cells(self, preset: str, seeds: int | None) -> list[Cell]:
         """One for each truth and size of the arms, and for each truth of a table; `seeds` counts the trials."""
         number = _NUM_TRIALS[checked_preset(preset)] if seeds is None else seeds
-        refits = _NUM_REFIT_TRIALS.get(preset) if seeds is None else seeds
-        return [*self._of_arms(number), *(() if refits is None else self._of_tables(refits))]
+        return [*self._of_arms(number), *self._of_tables(_NUM_REFIT_TRIALS[preset] if seeds is None else seeds)]
 
     def _of_arms(self, number: int) -> list[Cell]:
         return [
@@ -80,9 +89,9 @@ class Coverage(AbstractExperiment):
             "Two arms are drawn from a known truth; every number that a comparison prints has an interval, every range "
             "over couplings one that must hold all of it. Samples in which nobody had the outcome in question do not "
             "count. In parentheses: percentile bootstrap of the same numbers, on the same samples.",
-            "Tables with a covariate and a treatment are drawn from a known logistic truth; a logistic regression is "
-            "fitted to each, and fitted again on rows that are drawn again (`refit=True`). Beside it: intervals that "
-            "take the classifier as known.",
+            "People with a covariate and a treatment are drawn from a known logistic truth; a logistic regression is "
+            "fitted to them, and fitted again on others of them (`refit=True`). In parentheses: percentiles "
+            "of refits. Beside it: intervals that take the classifier as known.",
         ]
         return Section(self.title, words, sheets)
 
@@ -96,19 +105,29 @@ def _sheet(title: str, stored: Mapping[str, Result], entry: Any) -> Sheet:
 
 
 def _refit_sheet(stored: Mapping[str, Result]) -> Sheet:
-    """One line for each kind of number: the least coverage and the mean width."""
+    """One line for each kind of number: the least coverage, and the mean width."""
     lines: list[list[Value]] = []
     for study, result in stored.items():
-        for kind in ("mean effect", "share", "any coupling"):
-            line: list[Value] = [study, kind]
-            for method in ("refitted", "classifier as known"):
-                found = [each for name, each in result[method].items() if name.startswith(kind)]
-                line.append(f"{min(each['coverage'] for each in found):.1%}" if found else "none")
-                line.append(f"{np.mean([each['width'] for each in found]):.3f}" if found else "none")
-            lines.append(line)
-    headers = ("truth", "numbers", "refitted", "mean width", "classifier as known", "mean width")
+        for kind, words in _REFIT_KINDS.items():
+            names = [name for name in result["refitted"] if name == kind or name.startswith(f"{kind} ")]
+            known = [result["classifier as known"][name]["coverage"] for name in names if _is_known(result, name)]
+            lines.append(
+                [
+                    study,
+                    words,
+                    _least(result, names, "refitted"),
+                    _ratio(result, names, "refitted"),
+                    f"{min(known):.1%}" if known else "none",
+                ]
+            )
+    headers = ("truth", "numbers", "refitted", "width", "classifier as known")
     title = "How often 95 % intervals hold the truth where a classifier is fitted: the least over numbers"
     return Sheet(title, headers, ("",) * len(headers), lines)
+
+
+def _is_known(result: Result, name: str) -> bool:
+    """Whether a number has an interval without refits."""
+    return name in result["classifier as known"]
 
 
 def _of_kind(numbers: Iterable[str], kind: str) -> Iterable[str]:
@@ -117,12 +136,12 @@ def _of_kind(numbers: Iterable[str], kind: str) -> Iterable[str]:
     return (name for name in numbers if (name.startswith(f"{kind}:") if kind else not name.startswith(families)))
 
 
-def _least(result: Result, names: list[str]) -> str:
-    ours, theirs = (min(result[method][name]["coverage"] for name in names) for method in ("inverted", "percentile"))
+def _least(result: Result, names: list[str], method: str = "inverted") -> str:
+    ours, theirs = (min(result[each][name]["coverage"] for name in names) for each in (method, "percentile"))
     return f"{ours:.1%} ({theirs:.1%})"
 
 
-def _ratio(result: Result, names: list[str]) -> str:
+def _ratio(result: Result, names: list[str], method: str = "inverted") -> str:
     """Of mean widths over numbers of a kind: those whose percentile intervals cover and have a width."""
     covered = [
         name
@@ -131,7 +150,5 @@ def _ratio(result: Result, names: list[str]) -> str:
     ]
     if not covered:
         return "never"
-    ours, theirs = (
-        np.mean([result[method][name]["width"] for name in covered]) for method in ("inverted", "percentile")
-    )
+    ours, theirs = (np.mean([result[each][name]["width"] for name in covered]) for each in (method, "percentile"))
     return f"{ours / theirs:.2f} ({len(covered)} of {len(names)} numbers)"
