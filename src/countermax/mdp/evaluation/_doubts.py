@@ -1,21 +1,41 @@
 """What to be careful about when a policy is evaluated from the log of another one."""
 
-from countermax.mdp._arrays import Floats
+from countermax.mdp._arrays import Floats, Ints
 from countermax.mdp._process import FiniteMDP
 from countermax.mdp.estimation import visits
 from countermax.mdp.evaluation.importance import effective_sample_size, visit_shares
 from countermax.mdp.log import EpisodeLog
 from countermax.mdp.planning import state_distributions
-from countermax.mdp.policies import restricted
 
 _FEW_EPISODES = 30
 _THIN_VISITS = 10
 _LARGE_SHARE = 0.01
 _LARGE_THIN_SHARE = 0.1
+_SMALL_SHARE = 1e-9  # rounding
 
 
-def doubts(log: EpisodeLog, process: FiniteMDP, target: Floats, ratios: Floats, horizon: int) -> tuple[str, ...]:
-    """What makes the estimates doubtful, in words."""
+def doubts(
+    log: EpisodeLog,
+    process: FiniteMDP,
+    target: Floats,
+    policy: Floats,
+    left_out: Floats,
+    ratios: Floats,
+    steps: Ints,
+    horizon: int,
+) -> tuple[str, ...]:
+    """What makes the estimates doubtful, in words.
+
+    Args:
+        log: What happened.
+        process: The model.
+        target: The policy that was asked about.
+        policy: The same among the actions that the model knows.
+        left_out: [state]: how much of the target policy the model does not know.
+        ratios: Ratios up to each step, no further than the horizon.
+        steps: How many steps each episode is compared over.
+        horizon: How many steps there are.
+    """
     found = []
     size = effective_sample_size(ratios)
     if size < _FEW_EPISODES:
@@ -30,19 +50,25 @@ def doubts(log: EpisodeLog, process: FiniteMDP, target: Floats, ratios: Floats, 
         found.append(
             f"in {unseen:.1%} of the logged steps the target policy would do what nobody ever did in that state"
         )
-    within, left_out = restricted(process, target)
-    occupancy = state_distributions(process, within, horizon)[:-1].sum(axis=0) * ~process.absorbing
+    occupancy = state_distributions(process, policy, horizon)[:-1].sum(axis=0) * ~process.absorbing
     occupancy /= max(occupancy.sum(), 1e-300)
     beyond = float(occupancy @ left_out)
-    if beyond > _LARGE_SHARE:
+    if beyond > _SMALL_SHARE:
         found.append(
-            f"for {beyond:.1%} of the target policy's own steps the model knows no such action; the model-based and "
-            "counterfactual estimates do there what was done most often"
+            f"for {beyond:.2g} of the target policy's own steps (1 being all) the model knows no such action; every "
+            "estimate is of the policy that chooses among the actions that it knows, and where it knows none that the "
+            "target policy wants, does what was done most often"
         )
-    thin = float((occupancy[:, None] * within * (counts < _THIN_VISITS)).sum())
+    thin = float((occupancy[:, None] * policy * (counts < _THIN_VISITS)).sum())
     if thin > _LARGE_THIN_SHARE:
         found.append(
             f"{thin:.0%} of the target policy's own steps rest on rows of fewer than {_THIN_VISITS} visits; where data "
             "are thin a policy that was optimised on them looks too good"
+        )
+    censored = int((steps < horizon).sum())
+    if censored:
+        found.append(
+            f"{censored} of {len(log)} episodes are censored: they stop before step {horizon} without reaching an "
+            "absorbing state; every estimate covers each of them only as far as it was seen"
         )
     return tuple(found)
