@@ -36,20 +36,8 @@ def doubts(
         steps: How many steps each episode is compared over.
         horizon: How many steps there are.
     """
-    found = []
-    size = effective_sample_size(ratios)
-    if size < _FEW_EPISODES:
-        matching = int((ratios[:, -1] > 0).sum())
-        found.append(
-            f"importance sampling rests on {size:.1f} effective episodes ({matching} of {len(log)} have any weight); "
-            "its estimates and their intervals are not to be trusted"
-        )
+    found = list(weight_doubts(log, target, ratios))
     counts = visits(log)
-    unseen = float(visit_shares(log) @ (target * (counts == 0)).sum(axis=1))
-    if unseen > _LARGE_SHARE:
-        found.append(
-            f"in {unseen:.1%} of the logged steps the target policy would do what nobody ever did in that state"
-        )
     occupancy = state_distributions(process, policy, horizon)[:-1].sum(axis=0) * ~process.absorbing
     occupancy /= max(occupancy.sum(), 1e-300)
     beyond = float(occupancy @ left_out)
@@ -65,10 +53,44 @@ def doubts(
             f"{thin:.0%} of the target policy's own steps rest on rows of fewer than {_THIN_VISITS} visits; where data "
             "are thin a policy that was optimised on them looks too good"
         )
-    censored = int((steps < horizon).sum())
-    if censored:
+    return (*found, *censoring_doubts(steps, horizon))
+
+
+def weight_doubts(log: EpisodeLog, target: Floats, ratios: Floats) -> tuple[str, ...]:
+    """What makes importance sampling doubtful.
+
+    Args:
+        log: What happened.
+        target: The policy that was asked about.
+        ratios: Ratios up to each step, no further than the horizon.
+    """
+    found = []
+    size = effective_sample_size(ratios)
+    if size < _FEW_EPISODES:
+        matching = int((ratios[:, -1] > 0).sum())
         found.append(
-            f"{censored} of {len(log)} episodes are censored: they stop before step {horizon} without reaching an "
-            "absorbing state; every estimate covers each of them only as far as it was seen"
+            f"importance sampling rests on {size:.1f} effective episodes ({matching} of {len(log)} have any weight); "
+            "its estimates and their intervals are not to be trusted"
+        )
+    unseen = float(visit_shares(log) @ (target * (visits(log) == 0)).sum(axis=1))
+    if unseen > _LARGE_SHARE:
+        found.append(
+            f"in {unseen:.1%} of the logged steps the target policy would do what nobody ever did in that state"
         )
     return tuple(found)
+
+
+def censoring_doubts(steps: Ints, horizon: int) -> tuple[str, ...]:
+    """How many episodes stop too early, if any do.
+
+    Args:
+        steps: How many steps each episode is compared over.
+        horizon: How many steps there are.
+    """
+    censored = int((steps < horizon).sum())
+    if not censored:
+        return ()
+    return (
+        f"{censored} of {len(steps)} episodes are censored: they stop before step {horizon} without reaching an "
+        "absorbing state; each counts only as far as it was seen",
+    )

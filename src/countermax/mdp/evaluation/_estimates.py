@@ -20,7 +20,7 @@ from countermax.mdp.evaluation._doubts import doubts
 from countermax.mdp.evaluation._intervals import resampled_interval
 from countermax.mdp.evaluation._results import Estimate, PolicyEvaluation
 from countermax.mdp.evaluation.importance import (
-    doubly_robust,
+    corrected_value,
     effective_sample_size,
     importance_estimates,
     importance_ratios,
@@ -105,9 +105,10 @@ def evaluate_policy(
             bar.advance(1)
     bounds = _bounds(task, process)
     strays = [name for (kind, name), value in point.items() if kind == "counterfactual" and _outside(value, bounds)]
-    estimates = []
+    estimates, effective = [], effective_sample_size(ratios)
     for (kind, name), value in point.items():
-        interval, reason = resampled_interval(value, [each[kind, name] for each in drawn], level)
+        size = effective if kind == "importance sampling" else float(len(log))
+        interval, reason = resampled_interval(value, [each[kind, name] for each in drawn], level, size)
         estimates.append(Estimate(name, kind, value, interval, _NO_WEIGHT if value is None else reason))
     warned = doubts(log, process, wanted, policy, left_out, ratios, compared, steps)
     return PolicyEvaluation(
@@ -115,7 +116,7 @@ def evaluate_policy(
         bounds=bounds,
         target=_RESTRICTED if (policy != wanted)[~process.absorbing].any() else _WHOLE,
         policy=policy,
-        effective_sample_size=effective_sample_size(ratios),
+        effective_sample_size=effective,
         num_episodes=len(log),
         num_censored=int((compared < steps).sum()),
         num_resamples=num_resamples,
@@ -169,11 +170,8 @@ def _estimates(
     policy, _ = restricted(known, task.policy)  # a resample may lack rows
     ratios = importance_ratios(log, policy, behaviour)
     sampled = importance_estimates(log, ratios, discount=discount, horizon=horizon, steps=steps)
-    robust, weighted = (
-        doubly_robust(known, log, policy, ratios, weighted=each, horizon=horizon, discount=discount, steps=steps)
-        for each in (False, True)
-    )
-    planned, _ = model_values(known, log, policy, steps, discount=discount)
+    planned = model_values(known, log, policy, steps, discount=discount)
+    robust, weighted = (corrected_value(planned, ratios, steps, discount, weighted=each) for each in (False, True))
     found: dict[tuple[str, str], float | None] = {
         ("observed", "observed return"): float(log.returns(discount, horizon=horizon).mean()),
         ("importance sampling", "ordinary importance sampling"): sampled.ordinary,
@@ -182,7 +180,7 @@ def _estimates(
         ("importance sampling", "weighted per-decision importance sampling"): sampled.weighted_per_decision,
         ("importance sampling", "doubly robust"): robust,
         ("importance sampling", "weighted doubly robust"): weighted,
-        ("model", "model-based"): float(planned.mean()),
+        ("model", "model-based"): float(planned.values.mean()),
     }
     distinct, times = np.unique(chosen, return_counts=True)  # an episode drawn twice is replayed once
     for name, coupling in task.couplings.items():

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from countermax._core.errors import InputError
 from countermax.mdp._arrays import Floats, Ints, Values, as_finite, as_integers, plainly
@@ -85,7 +85,7 @@ def importance_estimates(
     weights, returns = ratios[:, -1], log.returns(discount, horizon=horizon)
     count = ratios.shape[1]
     gains = log.rewards[:, :count] * discount ** np.arange(count)
-    lasting = _lasting(log, as_steps(log, horizon, steps))[:, :count]
+    lasting = _lasting(count, as_steps(log, horizon, steps))
     least = weights.max(initial=0)
     unknown = (lasting.any(axis=0) & ~(ratios * lasting).any(axis=0)).any()
     return ImportanceEstimates(
@@ -137,21 +137,43 @@ def doubly_robust(
     """
     compared = as_steps(log, horizon, steps)
     weights = _as_ratios(log, ratios)
-    if weighted:
-        weights = _normalised(weights, _lasting(log, compared))
-    values, surprises = model_values(mdp, log, target, compared, discount=discount)
-    counted = (weights > 0) & (surprises != 0)
-    if not np.isfinite(surprises[counted]).all():
+    model = model_values(mdp, log, target, compared, discount=discount)
+    return corrected_value(model, weights, compared, as_discount(mdp, discount), weighted=weighted)
+
+
+class ModelValues(NamedTuple):
+    """What a model says of logged episodes under another policy."""
+
+    values: Float[np.ndarray, " n"]
+    """The value of each episode's first state, over as many steps as the episode is compared."""
+    surprises: Float[np.ndarray, "n t"]
+    """How much more each logged step brought than the model expects of its action."""
+
+
+def corrected_value(
+    model: ModelValues, ratios: Float[np.ndarray, "n t"], steps: Ints, discount: float, *, weighted: bool
+) -> float:
+    """The model's mean value plus the surprises, by importance sampling: what `doubly_robust` is.
+
+    Args:
+        model: What the model says.
+        ratios: Ratios of probabilities up to each step.
+        steps: How many steps each episode is compared over.
+        discount: Factor by which a reward is worth less one step later.
+        weighted: Whether to divide ratios by their mean at each step.
+    """
+    weights = _normalised(ratios, _lasting(ratios.shape[1], steps)) if weighted else ratios
+    counted = (weights > 0) & (model.surprises != 0)
+    if not np.isfinite(model.surprises[counted]).all():
         raise InputError("`mdp` must know every logged action that `target` can take; estimate it from the same log")
-    corrections = np.zeros_like(surprises)
-    corrections[counted] = weights[counted] * surprises[counted]
-    factors = as_discount(mdp, discount) ** np.arange(log.longest)
-    return float((values + corrections @ factors).mean())
+    corrections = np.zeros_like(weights)
+    corrections[counted] = weights[counted] * model.surprises[counted]
+    return float((model.values + corrections @ discount ** np.arange(ratios.shape[1])).mean())
 
 
 def model_values(
     mdp: FiniteMDP, log: EpisodeLog, target: Values, steps: Ints, *, discount: float | None = None
-) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, "n t"]]:
+) -> ModelValues:
     """What the model says of each episode's first state, and how far each logged step is off what it says.
 
     An episode that is compared over n steps has n - t of them to go at time t, and none beyond.
@@ -179,7 +201,7 @@ def model_values(
             worth = action_values(mdp, later, discount=factor)
         first = time == 0
         values[first] = later[log.states[first, 0]]
-    return values, surprises
+    return ModelValues(values, surprises)
 
 
 def as_steps(log: EpisodeLog, horizon: int | None, steps: Values | None) -> Ints:
@@ -193,12 +215,12 @@ def as_steps(log: EpisodeLog, horizon: int | None, steps: Values | None) -> Ints
     return array
 
 
-def _lasting(log: EpisodeLog, steps: Ints) -> np.ndarray:
-    """[episode, step]: which steps are compared; those after an episode's own end too."""
-    return np.arange(log.longest) < steps[:, None]
+def _lasting(count: int, steps: Ints) -> Bool[np.ndarray, "n t"]:
+    """[episode, step]: which of so many steps are compared; those after an episode's own end too."""
+    return np.arange(count) < steps[:, None]
 
 
-def _normalised(ratios: Floats, lasting: np.ndarray) -> Floats:
+def _normalised(ratios: Floats, lasting: Bool[np.ndarray, "n t"]) -> Floats:
     """Ratios divided by their mean over the episodes that last; zero where none of them has any weight."""
     kept = ratios * lasting
     most = kept.max(axis=0, initial=0)
