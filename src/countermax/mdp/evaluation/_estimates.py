@@ -36,8 +36,8 @@ _STRAY = (
     "{} lies outside the range over couplings: this coupling changes what happened even at steps that the policy "
     "leaves as they were"
 )
-_WHOLE = "of the target policy"
-_RESTRICTED = "of the target policy among the actions that the model knows"
+_WHOLE = "the target policy"
+_RESTRICTED = "the target policy among the actions that the model knows"
 _NO_WEIGHT = "no episode has any weight: nobody did all that the target policy would do"
 
 

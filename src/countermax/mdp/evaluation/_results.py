@@ -107,7 +107,7 @@ class PolicyEvaluation(AbstractResult):
         )
 
     def __rich__(self) -> Group:
-        title = f"{self.num_episodes} episodes, horizon {self.horizon}, discount {self.discount:g}; {self.target}"
+        title = f"{self.num_episodes} episodes, horizon {self.horizon}, discount {self.discount:g}"
         shown = listing(title, ["estimate", "value", f"{self.level:.0%} interval"])
         for place, each in enumerate(self.estimates):
             interval = "" if each.interval is None else f"{each.interval.lower:z.4f} to {each.interval.upper:z.4f}"
@@ -118,6 +118,6 @@ class PolicyEvaluation(AbstractResult):
         reasons = [f"{each.name}: {each.reason}" for each in self.estimates if each.reason is not None]
         return Group(
             shown,
-            *map(Text, (size, *reasons, _NOTE)),
+            *map(Text, (f"Values of {self.target}.", size, *reasons, _NOTE)),
             *(Text(f"careful: {each}", style="yellow") for each in self.warnings),
         )
