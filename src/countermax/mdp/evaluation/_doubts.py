@@ -43,8 +43,8 @@ def doubts(
     beyond = float(occupancy @ left_out)
     if beyond > _SMALL_SHARE:
         found.append(
-            f"for {beyond:.2g} of the target policy's own steps (1 being all) the model knows no such action; every "
-            "estimate is of the policy that chooses among the actions that it knows, and where it knows none that the "
+            f"for {100 * beyond:.2g}% of the target policy's own steps the model knows no such action; every estimate "
+            "is of the policy that chooses among the actions that it knows, and where it knows none that the "
             "target policy wants, does what was done most often"
         )
     thin = float((occupancy[:, None] * policy * (counts < _THIN_VISITS)).sum())
