@@ -107,7 +107,7 @@ def evaluate_policy(
     strays = [name for (kind, name), value in point.items() if kind == "counterfactual" and _outside(value, bounds)]
     estimates, effective = [], effective_sample_size(ratios)
     for (kind, name), value in point.items():
-        size = effective if kind == "importance sampling" else float(len(log))
+        size = float(len(log)) if kind == "observed" else effective  # a model too knows little of what was seldom done
         interval, reason = resampled_interval(value, [each[kind, name] for each in drawn], level, size)
         estimates.append(Estimate(name, kind, value, interval, _NO_WEIGHT if value is None else reason))
     warned = doubts(log, process, wanted, policy, left_out, ratios, compared, steps)

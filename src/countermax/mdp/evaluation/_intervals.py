@@ -14,8 +14,9 @@ def resampled_interval(
     """The interval, or None and, where there are resamples, why.
 
     On either side it reaches to the percentile of the resamples (by rank among one more than there are, so that a
-    hundred suffice) or as far as a normal distribution of their spread, whichever is longer: percentiles miss the long
-    tail that a small sample has not shown yet. Both are lengthened as Student's distribution is beside the normal one.
+    hundred suffice) or as far as their spread says, whichever is longer: percentiles miss the long tail that a small
+    sample has not shown yet. Both are lengthened as Student's distribution is beside the normal one, for as many
+    episodes as the estimate rests on.
 
     Args:
         value: The estimate.
@@ -30,9 +31,8 @@ def resampled_interval(
     if missing > (1 - level) / 2 * len(resampled):
         return None, f"no interval: in {missing} of {len(resampled)} resamples no episode has any weight"
     tail, freedom = (1 - level) / 2, max(size - 1, 1.0)
-    normal = stats.norm.isf(tail)
-    longer = stats.t.isf(tail, freedom) / normal * np.sqrt(1 + 1 / freedom)
-    spread = normal * float(drawn.std(ddof=1)) if len(drawn) > 1 else 0.0
+    longer = stats.t.isf(tail, freedom) / stats.norm.isf(tail) * np.sqrt(1 + 1 / freedom)
+    spread = stats.t.isf(tail, len(drawn) - 1) * float(drawn.std(ddof=1)) if len(drawn) > 1 else 0.0
     least, most = np.quantile(drawn, [tail, 1 - tail], method="weibull")
     lower, upper = value - longer * max(value - least, spread), value + longer * max(most - value, spread)
     return Interval(float(lower), float(upper), level), None
