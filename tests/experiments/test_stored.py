@@ -37,6 +37,7 @@ SHOWN = {
         ("sepsis", "sepsis_as_published"),
     ],
     "docs/coverage.md": [("coverage", "coverage"), ("coverage", "coverage_widths")],
+    "docs/policies.md": [("policies", "policies")],
     "docs/trajectories.md": [
         ("trajectories", "trajectories_oberst_sontag"),
         ("trajectories", "trajectories_cohort"),
