@@ -1,6 +1,7 @@
 """Coverage of the intervals of a policy's value: the trials run, and what is stored holds its promise."""
 
 from functools import lru_cache
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ def test_trials_tell_coverage_width_and_warnings():
 
 
 def test_trials_use_the_default_number_of_resamples():
-    assert evaluate_policy.__kwdefaults__["num_resamples"] == NUM_RESAMPLES
+    assert signature(evaluate_policy).parameters["num_resamples"].default == NUM_RESAMPLES
     for record in stored().values():
         assert record.settings["num_resamples"] == NUM_RESAMPLES
         assert (record.settings["num_trials"], record.settings["horizon"]) == (400, HORIZON)
