@@ -87,7 +87,7 @@ def compared(log: Log, model: Model, horizon: int) -> list[int]:
 
 
 def estimates(log: Log, model: Model, policy: Policy, horizon: int, discount: Fraction) -> dict[str, Fraction | None]:
-    """Every estimate without a coupling, by the name that results show, all of the policy among actions that were seen."""
+    """Every estimate without a coupling, by the name that results show; all are of the policy among actions seen."""
     policy = restricted(log, model, policy)
     earned, weights = returns(log, discount), ratios(log, model, policy)
     count, last = len(earned), [row[-1] for row in weights]
