@@ -49,12 +49,13 @@ def judge_evaluation(case: Case, outcome: Outcome) -> Failure | None:
         if "--json" not in line.flags:
             return lambda: odd_text(case, outcome)
         model = estimates.estimated(log)
-        exact = estimates.estimates(log, model, policy, horizon, discount)
         within = estimates.restricted(log, model, policy)
+        exact = estimates.estimates(log, model, within, horizon, discount)
+        lasting = estimates.compared(log, model, horizon)
         for word in couplings:
-            values = estimates.replayed(log, model, within, word, horizon, discount)
+            values = estimates.replayed(log, model, within, word, lasting, discount)
             exact[f"counterfactual, {_NAMES[word]}"] = sum(values) / len(values)
-        limits = estimates.bounds(log, model, within, horizon, discount)
+        limits = estimates.bounds(log, model, within, lasting, discount)
 
         def check() -> str:
             given = answered(outcome)
@@ -66,7 +67,7 @@ def judge_evaluation(case: Case, outcome: Outcome) -> Failure | None:
             return wrong or first(
                 _off("lower bound", given["bounds"]["lower"], mean[0]),
                 _off("upper bound", given["bounds"]["upper"], mean[1]),
-                _off("effective size", given["effective_sample_size"], estimates.effective_size(log, model, policy)),
+                _off("effective size", given["effective_sample_size"], estimates.effective_size(log, model, within)),
                 "" if given["num_episodes"] == len(log.episodes) else f"{given['num_episodes']} episodes",
             )
 
@@ -101,12 +102,13 @@ def judge_explanation(case: Case, outcome: Outcome) -> Failure | None:
             raise UnsureError("an episode that is not there, or written another way")
         model = estimates.estimated(log)
         within = estimates.restricted(log, model, policy)
+        lasting = [horizon] * len(log.episodes)
         if episode is not None and not any(model.ends(steps[-1].successor) for steps in log.episodes.values()):
             raise UnsureError("no episode comes to an end")
         if "--json" not in line.flags:
             return lambda: odd_text(case, outcome)
-        values = {word: estimates.replayed(log, model, within, word, horizon, discount) for word in couplings}
-        limits = estimates.bounds(log, model, within, horizon, discount)
+        values = {word: estimates.replayed(log, model, within, word, lasting, discount) for word in couplings}
+        limits = estimates.bounds(log, model, within, lasting, discount)
         earned = estimates.returns(log, discount)
         names = [_episode(name) for name in log.episodes]
 

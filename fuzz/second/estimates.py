@@ -78,39 +78,55 @@ def ratios(log: Log, model: Model, policy: Policy) -> list[list[Fraction]]:
     return found
 
 
+def compared(log: Log, model: Model, horizon: int) -> list[int]:
+    """How many steps of each episode count: all, unless it stops where others were seen to continue."""
+    return [
+        horizon if len(steps) >= horizon or model.ends(steps[-1].successor) else len(steps)
+        for steps in log.episodes.values()
+    ]
+
+
 def estimates(log: Log, model: Model, policy: Policy, horizon: int, discount: Fraction) -> dict[str, Fraction | None]:
-    """Every estimate without a coupling, by the name that results show."""
+    """Every estimate without a coupling, by the name that results show; all are of the policy among actions seen."""
+    policy = restricted(log, model, policy)
     earned, weights = returns(log, discount), ratios(log, model, policy)
     count, last = len(earned), [row[-1] for row in weights]
-    total = sum(last)
-    gains = [
-        sum(
-            (weight * discount**t * step.reward for t, (weight, step) in enumerate(zip(row, steps, strict=True))),
-            Fraction(0),
-        )
-        for row, steps in zip(weights, log.episodes.values(), strict=True)
-    ]
-    within = restricted(log, model, policy)
-    values = planned(model, within, horizon, discount)
-    start = [steps[0].state for steps in log.episodes.values()]
-    robust = Fraction(0)
-    for row, steps in zip(weights, log.episodes.values(), strict=True):
-        robust += values[0].get(steps[0].state, Fraction(0))
-        for t, (weight, step) in enumerate(zip(row, steps, strict=True)):
-            if t >= horizon:
-                break
-            worth = _worth(model, step.state, step.action, values[t + 1], discount)
-            surprise = step.reward + discount * values[t + 1].get(step.successor, Fraction(0)) - worth
-            robust += discount**t * weight * surprise
+    total, lasting = sum(last), compared(log, model, horizon)
+    episodes = list(log.episodes.values())
+    values = planned(model, policy, horizon, discount)[::-1]  # by steps to go
+    plan = sum(values[n].get(steps[0].state, Fraction(0)) for n, steps in zip(lasting, episodes, strict=True))
+    sums = dict.fromkeys(("gains", "weighted gains", "surprises", "weighted surprises"), Fraction(0))
+    unknown = False
+    for t in range(log.longest):
+        here = [place for place in range(count) if t < lasting[place]]
+        weight = {place: (weights[place][t] if t < len(weights[place]) else last[place]) for place in here}
+        mean = sum(weight.values()) / Fraction(len(here) or 1)
+        unknown = unknown or (bool(here) and not mean)
+        for place in here:
+            if t >= len(episodes[place]):
+                continue
+            step, left = episodes[place][t], lasting[place] - t
+            share = weight[place] / mean if mean else Fraction(0)
+            gain = discount**t * step.reward
+            surprise = discount**t * (
+                step.reward
+                + discount * values[left - 1].get(step.successor, Fraction(0))
+                - _worth(model, step.state, step.action, values[left - 1], discount)
+            )
+            sums["gains"] += weight[place] * gain
+            sums["weighted gains"] += share * gain
+            sums["surprises"] += weight[place] * surprise
+            sums["weighted surprises"] += share * surprise
+    paid = sum(a * b for a, b in zip(last, earned, strict=True))
     return {
         "observed return": sum(earned) / count,
-        "ordinary importance sampling": sum(a * b for a, b in zip(last, earned, strict=True)) / count,
-        "per-decision importance sampling": sum(gains) / count,
-        "weighted importance sampling": sum(a * b for a, b in zip(last, earned, strict=True)) / total
-        if total
-        else None,
-        "doubly robust": robust / count,
-        "model-based": sum(values[0].get(each, Fraction(0)) for each in start) / count,
+        "ordinary importance sampling": paid / count,
+        "per-decision importance sampling": sums["gains"] / count,
+        "weighted importance sampling": paid / total if total else None,
+        "weighted per-decision importance sampling": None if unknown else sums["weighted gains"] / count,
+        "doubly robust": (plan + sums["surprises"]) / count,
+        "weighted doubly robust": (plan + sums["weighted surprises"]) / count,
+        "model-based": plan / count,
     }
 
 
@@ -149,8 +165,10 @@ def _worth(model: Model, state: State, action: Action, later: dict[State, Fracti
     )
 
 
-def replayed(log: Log, model: Model, policy: Policy, coupling: str, horizon: int, discount: Fraction) -> list[Fraction]:
-    """What each episode would have earned on average, had the policy acted in its place."""
+def replayed(
+    log: Log, model: Model, policy: Policy, coupling: str, horizons: list[int], discount: Fraction
+) -> list[Fraction]:
+    """What each episode would have earned on average over so many steps, had the policy acted in its place."""
     memory: dict[Any, dict[State, Fraction]] = {}
 
     def row(step: Step | None, state: State, action: Action) -> dict[State, Fraction]:
@@ -162,7 +180,7 @@ def replayed(log: Log, model: Model, policy: Policy, coupling: str, horizon: int
         return memory[key]
 
     found = []
-    for steps in log.episodes.values():
+    for steps, horizon in zip(log.episodes.values(), horizons, strict=True):
         here, value = {steps[0].state: Fraction(1)}, Fraction(0)
         for t in range(horizon):
             after: dict[State, Fraction] = defaultdict(Fraction)
@@ -189,11 +207,13 @@ def _answer(log: Log, model: Model, coupling: str, step: Step, state: State, act
     return {each: chance for each, chance in zip(outcomes, found, strict=True) if chance}
 
 
-def bounds(log: Log, model: Model, policy: Policy, horizon: int, discount: Fraction) -> list[tuple[Fraction, Fraction]]:
-    """The least and the largest value of each episode over all couplings, backwards from its end."""
+def bounds(
+    log: Log, model: Model, policy: Policy, horizons: list[int], discount: Fraction
+) -> list[tuple[Fraction, Fraction]]:
+    """The least and the largest value of each episode over so many steps and all couplings, backwards from its end."""
     pick: list[Callable[..., Fraction]] = [min, max]
     found = []
-    for steps in log.episodes.values():
+    for steps, horizon in zip(log.episodes.values(), horizons, strict=True):
         sides = []
         for which in pick:
             later: dict[State, Fraction] = {}

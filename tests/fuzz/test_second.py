@@ -108,5 +108,5 @@ def test_a_policy_that_does_what_was_done_is_worth_what_was_earned():
     found = estimates.estimates(read, model, decisions, 2, Fraction(1))
     assert found["observed return"] == Fraction(3, 2)
     assert set(found.values()) == {Fraction(3, 2)}
-    assert estimates.replayed(read, model, decisions, "gumbel-max", 2, Fraction(1)) == [3, 0]
-    assert estimates.bounds(read, model, decisions, 2, Fraction(1)) == [(3, 3), (0, 0)]
+    assert estimates.replayed(read, model, decisions, "gumbel-max", [2, 2], Fraction(1)) == [3, 0]
+    assert estimates.bounds(read, model, decisions, [2, 2], Fraction(1)) == [(3, 3), (0, 0)]

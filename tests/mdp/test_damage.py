@@ -201,10 +201,11 @@ def test_numbers_that_would_become_nan_or_others_are_refused(ask, message):
 
 
 def test_an_estimate_without_a_value_is_none_and_not_nan():
-    log = EpisodeLog.from_frame(frame_of(("a", 0, 0, 0, 1, 1.0), ("b", 0, 0, 1, 1, 0.0), ("c", 0, 2, 0, 1, 0.0)))
-    never = np.array([[0.0, 1.0], [0.5, 0.5], [0.0, 1.0]])
-    alone = log.select([0, 2])
-    found = evaluate_policy(alone, never, couplings=["maximal"], num_resamples=2, key=KEY)
+    log = EpisodeLog.from_frame(
+        frame_of(("a", 0, 0, 0, 1, 1.0), ("a", 1, 1, 1, 2, 1.0), ("b", 0, 0, 1, 1, 0.0), ("b", 1, 1, 0, 2, 0.0))
+    )
+    never = np.array([[0.0, 1.0], [0.0, 1.0], [0.5, 0.5]])  # one did the first, the other the second
+    found = evaluate_policy(log, never, couplings=["maximal"], num_resamples=2, key=KEY)
     assert found["weighted importance sampling"].value is None
     assert found["weighted importance sampling"].interval is None
     assert "weighted importance sampling" in str(found)

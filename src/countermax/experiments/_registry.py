@@ -15,6 +15,7 @@ from countermax.experiments.engine import (
     run_plan,
     write_documents,
 )
+from countermax.experiments.policies import Policies
 from countermax.experiments.sepsis import Sepsis, SepsisAsPublished
 from countermax.experiments.synthetic import Couplings, Maximality, Table1
 from countermax.experiments.trajectories import Trajectories
@@ -23,7 +24,16 @@ _SEED_BYTES = 1e6  # a small gadget with all that its training takes; a larger o
 
 EXPERIMENTS: dict[str, AbstractExperiment] = {
     each.name: each
-    for each in (Maximality(), Table1(), Couplings(), Sepsis(), SepsisAsPublished(), Trajectories(), Coverage())
+    for each in (
+        Maximality(),
+        Table1(),
+        Couplings(),
+        Sepsis(),
+        SepsisAsPublished(),
+        Trajectories(),
+        Coverage(),
+        Policies(),
+    )
 }
 
 

@@ -15,8 +15,10 @@ from countermax.mdp.estimation import estimate_policy as estimate_policy
 from countermax.mdp.evaluation import Estimate as Estimate
 from countermax.mdp.evaluation import PolicyEvaluation as PolicyEvaluation
 from countermax.mdp.evaluation import Ranking as Ranking
+from countermax.mdp.evaluation import ReturnDistribution as ReturnDistribution
 from countermax.mdp.evaluation import evaluate_policy as evaluate_policy
 from countermax.mdp.evaluation import rank_episodes as rank_episodes
+from countermax.mdp.evaluation import return_distribution as return_distribution
 from countermax.mdp.files import LoggedPolicy as LoggedPolicy
 from countermax.mdp.files import read_log_and_policy as read_log_and_policy
 from countermax.mdp.log import EpisodeLog as EpisodeLog

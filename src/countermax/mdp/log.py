@@ -30,7 +30,6 @@ from countermax.mdp._labels import Names, Space, as_names
 if TYPE_CHECKING:
     import pandas as pd
 
-
 _CHECKS = {"states": as_integers, "actions": as_integers, "rewards": as_floats, "lengths": as_integers}
 
 
@@ -234,6 +233,14 @@ def _called(indices: Ints, names: Sequence[Hashable]) -> list[Hashable]:
 def steps_of(log: EpisodeLog, horizon: int | None) -> int:
     """The number of steps asked for, or as many as the longest episode has."""
     return log.longest if horizon is None else as_horizon(horizon, least=1)
+
+
+def steps_compared(log: EpisodeLog, absorbing: Bool[np.ndarray, " s"], horizon: int) -> Ints:
+    """How many steps of each episode are compared: as many as the horizon has, unless it is censored.
+
+    An episode is censored if it stops before the horizon in a state that is not absorbing; it counts as far as seen.
+    """
+    return np.where(absorbing[log.last_states] | (log.lengths >= horizon), horizon, log.lengths)
 
 
 def check_single(log: EpisodeLog) -> None:

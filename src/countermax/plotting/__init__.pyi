@@ -3,6 +3,7 @@ from ._bars import draw_losses as draw_losses
 from ._bars import draw_variances as draw_variances
 from ._couplings import draw_couplings as draw_couplings
 from ._curves import draw_curves as draw_curves
+from ._distribution import draw_distribution as draw_distribution
 from ._effects import draw_effects as draw_effects
 from ._effects import draw_waterfall as draw_waterfall
 from ._estimates import draw_estimates as draw_estimates

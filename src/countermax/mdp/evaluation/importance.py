@@ -1,13 +1,12 @@
-"""Importance sampling: what a policy is worth, from episodes of another one, with no model of the process."""
+"""Importance sampling: what a policy is worth, from episodes of another one, with no model or with one to lean on."""
 
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from countermax._core.errors import InputError
-from countermax._core.memory import check_memory
-from countermax.mdp._arrays import Floats, Values, as_finite, plainly
+from countermax.mdp._arrays import Floats, Ints, Values, as_finite, as_integers, plainly
 from countermax.mdp._labels import named
 from countermax.mdp._process import FiniteMDP, as_discount
 from countermax.mdp.log import EpisodeLog, steps_of
@@ -18,14 +17,16 @@ _MOST_RATIO = 1e150
 
 
 class ImportanceEstimates(NamedTuple):
-    """Three weightings of the same returns."""
+    """Four weightings of the same rewards; None where no episode has any weight."""
 
     ordinary: float
     """Unbiased; every episode counts by the ratio of its probabilities."""
     per_decision: float
     """Unbiased; every reward counts by the ratio up to its step."""
     weighted: float | None
-    """Biased but bounded: ratios are divided by their mean. None where no episode counts at all."""
+    """Biased but bounded: the ratios of episodes are divided by their mean (self-normalised)."""
+    weighted_per_decision: float | None
+    """Biased but bounded: the ratios up to each step are divided by their mean over the episodes still compared."""
 
 
 def importance_ratios(log: EpisodeLog, target: Values, behaviour: Values) -> Float[np.ndarray, "n t"]:
@@ -63,7 +64,12 @@ def importance_ratios(log: EpisodeLog, target: Values, behaviour: Values) -> Flo
 
 
 def importance_estimates(
-    log: EpisodeLog, ratios: Float[np.ndarray, "n t"], *, discount: float, horizon: int | None = None
+    log: EpisodeLog,
+    ratios: Float[np.ndarray, "n t"],
+    *,
+    discount: float,
+    horizon: int | None = None,
+    steps: Values | None = None,
 ) -> ImportanceEstimates:
     """The target policy's value by importance sampling.
 
@@ -72,16 +78,21 @@ def importance_estimates(
         ratios: Ratios of probabilities up to each step, from `importance_ratios`.
         discount: Factor by which a reward is worth less one step later; 1 for the plain return.
         horizon: How many steps of each episode count; all of them by default.
+        steps: How many steps each episode is compared over, from `steps_compared`; by default `horizon`, as if every
+            episode had ended by itself.
     """
     ratios = _as_ratios(log, ratios)[:, : steps_of(log, horizon)]
     weights, returns = ratios[:, -1], log.returns(discount, horizon=horizon)
     count = ratios.shape[1]
     gains = log.rewards[:, :count] * discount ** np.arange(count)
-    total = weights.sum()
+    lasting = _lasting(count, as_steps(log, horizon, steps))
+    least = weights.max(initial=0)
+    unknown = (lasting.any(axis=0) & ~(ratios * lasting).any(axis=0)).any()
     return ImportanceEstimates(
         float((weights * returns).mean()),
         float((ratios * gains).sum(axis=1).mean()),
-        float((weights * returns).sum() / total) if total > 0 else None,
+        float(weights / least @ returns / (weights / least).sum()) if least > 0 else None,
+        None if unknown else float((_normalised(ratios, lasting) * gains).sum(axis=1).mean()),
     )
 
 
@@ -103,46 +114,119 @@ def doubly_robust(
     target: Values,
     ratios: Float[np.ndarray, "n t"],
     *,
+    weighted: bool = False,
     horizon: int | None = None,
     discount: float | None = None,
+    steps: Values | None = None,
 ) -> float:
     """The model's value, corrected by importance sampling where the log disagrees with the model.
 
-    Unbiased if the ratios are right, whatever the model; of small variance if the model is good.
+    Unbiased if the ratios are right, whatever the model; of small variance if the model is good. Weighted, ratios are
+    divided by their mean at each step: biased, but far less at the mercy of a few large ones. Where no episode has any
+    weight from a step on, the weighted estimate is the model's from there.
 
     Args:
-        mdp: The process or an estimate of it; must know every logged action.
+        mdp: The process or an estimate of it; must know every logged action that the target policy can take.
         log: Episodes of the behaviour policy.
         target: [state, action].
-        ratios: Ratios of probabilities up to each step, from `importance_ratios`.
+        ratios: Ratios of probabilities up to each step, from `importance_ratios` with the same target.
+        weighted: Whether to divide ratios by their mean over the episodes that are still compared at each step.
         horizon: How many steps an episode can have; by default as many as the longest has.
         discount: Factor by which a reward is worth less one step later; by default the process's own.
+        steps: How many steps each episode is compared over, from `steps_compared`; by default `horizon`.
     """
-    probs = as_policy(mdp, target)
-    factor = as_discount(mdp, discount)
-    steps = steps_of(log, horizon)
-    ratios = _as_ratios(log, ratios)
-    check_memory(
-        f"values of {mdp.num_states} states and {mdp.num_actions} actions at {steps} times",
-        8 * mdp.num_states * (mdp.num_actions + 1) * steps,
-        "lower `horizon`",
-    )
-    later = np.zeros(mdp.num_states)
-    chain = policy_matrix(mdp, probs)
-    gains = (probs * mdp.expected_rewards).sum(axis=1)
-    values, worths = [later], []
-    for _ in range(steps):
-        worths.append(action_values(mdp, later, discount=factor))
-        later = gains + factor * (chain @ later)
-        values.append(later)
-    values, worths = values[::-1], worths[::-1]  # by time
-    total = values[0][log.states[:, 0]].copy()
-    for step in range(min(steps, log.longest)):
-        lasts = log.mask[:, step]
-        state, action, after = log.states[lasts, step], log.actions[lasts, step], log.states[lasts, step + 1]
-        surprise = log.rewards[lasts, step] + factor * values[step + 1][after] - worths[step][state, action]
-        total[lasts] += factor**step * ratios[lasts, step] * surprise
-    return _checked(float(total.mean()))
+    compared = as_steps(log, horizon, steps)
+    weights = _as_ratios(log, ratios)
+    model = model_values(mdp, log, target, compared, discount=discount)
+    return corrected_value(model, weights, compared, as_discount(mdp, discount), weighted=weighted)
+
+
+class ModelValues(NamedTuple):
+    """What a model says of logged episodes under another policy."""
+
+    values: Float[np.ndarray, " n"]
+    """The value of each episode's first state, over as many steps as the episode is compared."""
+    surprises: Float[np.ndarray, "n t"]
+    """How much more each logged step brought than the model expects of its action."""
+
+
+def corrected_value(
+    model: ModelValues, ratios: Float[np.ndarray, "n t"], steps: Ints, discount: float, *, weighted: bool
+) -> float:
+    """The model's mean value plus the surprises, by importance sampling: what `doubly_robust` is.
+
+    Args:
+        model: What the model says.
+        ratios: Ratios of probabilities up to each step.
+        steps: How many steps each episode is compared over.
+        discount: Factor by which a reward is worth less one step later.
+        weighted: Whether to divide ratios by their mean at each step.
+    """
+    weights = _normalised(ratios, _lasting(ratios.shape[1], steps)) if weighted else ratios
+    counted = (weights > 0) & (model.surprises != 0)
+    if not np.isfinite(model.surprises[counted]).all():
+        raise InputError("`mdp` must know every logged action that `target` can take; estimate it from the same log")
+    corrections = np.zeros_like(weights)
+    corrections[counted] = weights[counted] * model.surprises[counted]
+    return float((model.values + corrections @ discount ** np.arange(ratios.shape[1])).mean())
+
+
+def model_values(
+    mdp: FiniteMDP, log: EpisodeLog, target: Values, steps: Ints, *, discount: float | None = None
+) -> ModelValues:
+    """What the model says of each episode's first state, and how far each logged step is off what it says.
+
+    An episode that is compared over n steps has n - t of them to go at time t, and none beyond.
+
+    Args:
+        mdp: The process.
+        log: What happened.
+        target: [state, action].
+        steps: How many steps each episode is compared over.
+        discount: Factor by which a reward is worth less one step later; by default the process's own.
+    """
+    probs, factor = as_policy(mdp, target), as_discount(mdp, discount)
+    chain, gains = policy_matrix(mdp, probs), (probs * mdp.expected_rewards).sum(axis=1)
+    values, surprises = np.zeros(len(log)), np.zeros(log.actions.shape)
+    later, worth, settled = np.zeros(mdp.num_states), action_values(mdp, np.zeros(mdp.num_states)), False
+    for to_go in range(1, int(steps.max()) + 1):
+        time = steps - to_go
+        at = np.flatnonzero((time >= 0) & (time < log.lengths))
+        when = time[at]
+        state, action, after = log.states[at, when], log.actions[at, when], log.states[at, when + 1]
+        surprises[at, when] = log.rewards[at, when] + factor * later[after] - worth[state, action]
+        if not settled:  # and so they stay
+            before, later = later, gains + factor * (chain @ later)
+            settled = bool((later == before).all())
+            worth = action_values(mdp, later, discount=factor)
+        first = time == 0
+        values[first] = later[log.states[first, 0]]
+    return ModelValues(values, surprises)
+
+
+def as_steps(log: EpisodeLog, horizon: int | None, steps: Values | None) -> Ints:
+    """How many steps each episode is compared over, none more than the horizon."""
+    limit = steps_of(log, horizon)
+    if steps is None:
+        return np.full(len(log), limit)
+    array = as_integers("steps", steps)
+    if array.shape != (len(log),) or ((array < 1) | (array > limit)).any():
+        raise InputError(f"`steps` must have a number in 1..{limit} for each of {len(log)} episodes, got {array!r:.60}")
+    return array
+
+
+def _lasting(count: int, steps: Ints) -> Bool[np.ndarray, "n t"]:
+    """[episode, step]: which of so many steps are compared; those after an episode's own end too."""
+    return np.arange(count) < steps[:, None]
+
+
+def _normalised(ratios: Floats, lasting: Bool[np.ndarray, "n t"]) -> Floats:
+    """Ratios divided by their mean over the episodes that last; zero where none of them has any weight."""
+    kept = ratios * lasting
+    most = kept.max(axis=0, initial=0)
+    kept = kept / np.where(most > 0, most, 1)
+    totals = kept.sum(axis=0)
+    return kept * lasting.sum(axis=0) / np.where(totals > 0, totals, 1)
 
 
 def _as_ratios(log: EpisodeLog, ratios: Values) -> Floats:
@@ -150,12 +234,6 @@ def _as_ratios(log: EpisodeLog, ratios: Values) -> Floats:
     if array.shape != log.actions.shape:
         raise InputError(f"`ratios` must be [episode, step] of shape {log.actions.shape}, got {array.shape}")
     return array
-
-
-def _checked(value: float) -> float:
-    if not np.isfinite(value):
-        raise InputError("`mdp` must know every action in the log; estimate it from the same log")
-    return value
 
 
 def visit_shares(log: EpisodeLog) -> Floats:

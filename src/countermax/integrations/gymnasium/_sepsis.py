@@ -1,7 +1,4 @@
-"""The sepsis process as a Gymnasium environment, `countermax/Sepsis-v0`; importing this module registers it.
-
-gymnasium.make("countermax.integrations.gymnasium:countermax/Sepsis-v0")
-"""
+"""The sepsis process as a Gymnasium environment, `countermax/Sepsis-v0`; importing this module registers it."""
 
 from typing import Any, ClassVar, final
 

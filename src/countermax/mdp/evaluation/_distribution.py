@@ -1,0 +1,190 @@
+"""How the return would be distributed under another policy, not only its mean: quantiles and the worst cases."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+from jaxtyping import Float
+from rich.console import Group
+from rich.text import Text
+
+from countermax import plotting
+from countermax._core.console import add_line, listing
+from countermax._core.errors import InputError
+from countermax._core.extras import import_pandas
+from countermax._core.results import AbstractResult, plain
+from countermax.mdp._arrays import Floats, Values, as_finite, as_mask, as_number
+from countermax.mdp.estimation import estimate_policy, visits
+from countermax.mdp.evaluation._doubts import censoring_doubts, weight_doubts
+from countermax.mdp.evaluation.importance import effective_sample_size, importance_ratios
+from countermax.mdp.log import EpisodeLog, steps_compared, steps_of
+from countermax.mdp.policies import policy_rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+_SHARES = (0.05, 0.1, 0.25, 0.5)
+_NOTE = "Sampling uncertainty is left out: other episodes would give another distribution."
+
+
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ReturnDistribution(AbstractResult):
+    """The returns that were seen, each as likely as importance sampling makes it under the target policy."""
+
+    returns: Float[np.ndarray, " k"]
+    """The distinct returns of episodes with any weight, in ascending order."""
+    probabilities: Float[np.ndarray, " k"]
+    """How likely each is. They sum to one if weighted; else they may fall short of it."""
+    shares: tuple[float, ...]
+    """Shares of the worst episodes whose mean is shown."""
+    weighted: bool
+    """Whether ratios were divided by their mean (self-normalised)."""
+    effective_sample_size: float
+    num_episodes: int
+    num_censored: int
+    horizon: int
+    discount: float
+    warnings: tuple[str, ...]
+
+    @property
+    def mean(self) -> float:
+        """The policy's value: that of (weighted) importance sampling, unless ratios sum to more than one."""
+        return float(self.probabilities @ self.returns)
+
+    @property
+    def variance(self) -> float:
+        """The spread of returns, not the uncertainty of their mean."""
+        return float(self.probabilities @ (self.returns - self.mean) ** 2)
+
+    def cdf(self, values: Values) -> Floats:
+        """The share of episodes whose return is at most each value."""
+        rising = np.concatenate([[0.0], self.probabilities.cumsum()])
+        return rising[np.searchsorted(self.returns, as_finite("values", values), side="right")]
+
+    def quantile(self, share: float) -> float | None:
+        """The least return that more than this share of episodes does not exceed; None where they fall short of it."""
+        above = self.probabilities.cumsum() > as_number("share", share, 0, 1)
+        if above.any():
+            return float(self.returns[above.argmax()])
+        return float(self.returns[-1]) if self.weighted else None
+
+    def cvar(self, share: float) -> float:
+        """The mean return of the worst episodes, this share of all: conditional value at risk.
+
+        The episode at the edge counts in part, so that it is a coherent measure of risk and continuous in the share.
+
+        Args:
+            share: More than 0, at most 1; 1 gives the mean.
+        """
+        if not as_number("share", share, 0, 1) > 0:
+            raise InputError("`share` must be more than 0, got 0: there is no mean of no episodes")
+        before = np.concatenate([[0.0], self.probabilities.cumsum()[:-1]])
+        parts = np.clip(share - before, 0, self.probabilities)
+        return float(parts @ self.returns / parts.sum())
+
+    def mean_up_to_quantile(self, share: float) -> float:
+        """The mean of all returns up to the quantile, its own included; what scope-rl calls CVaR.
+
+        Never below `cvar`: the episodes at the edge count in full, be they ever so many.
+        """
+        edge = self.quantile(share)
+        kept = self.returns <= (self.returns[-1] if edge is None else edge)
+        return float(self.probabilities[kept] @ self.returns[kept] / self.probabilities[kept].sum())
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row for each return: how likely it is, and the share up to it."""
+        columns = {"return": self.returns, "probability": self.probabilities, "share": self.probabilities.cumsum()}
+        return import_pandas().DataFrame(columns)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers: the distribution, and what is read off it."""
+        read = {"mean": self.mean, "variance": self.variance, "cvar": {each: self.cvar(each) for each in self.shares}}
+        return plain(vars(self) | read)
+
+    def plot(self) -> "Figure":
+        """The distribution as steps, the mean and the first share's mean marked."""
+        marks = {"mean": self.mean} | {f"mean of the worst {each:.0%}": self.cvar(each) for each in self.shares[:1]}
+        return plotting.draw_distribution(
+            self.returns,
+            self.probabilities.cumsum(),
+            marks=marks,
+            title=f"Returns under the target policy, from {self.num_episodes} episodes",
+            label=f"return over {self.horizon} steps",
+        )
+
+    def __rich__(self) -> Group:
+        title = f"{self.num_episodes} episodes, horizon {self.horizon}, discount {self.discount:g}"
+        shown = listing(title, ["return under the target policy", "value"])
+        add_line(shown, ["mean", f"{self.mean:z.4f}"])
+        add_line(shown, ["standard deviation", f"{np.sqrt(self.variance):.4f}"])
+        for share in self.shares:
+            add_line(shown, [f"mean of the worst {share:.4g} (CVaR)", f"{self.cvar(share):z.4f}"])
+        for share in self.shares:
+            edge = self.quantile(share)
+            add_line(shown, [f"quantile {share:.4g}", "none" if edge is None else f"{edge:z.4f}"])
+        kind = "weighted (self-normalised)" if self.weighted else "ordinary"
+        size = f"by {kind} importance sampling; effective sample size {self.effective_sample_size:.1f}"
+        return Group(
+            shown, Text(size), Text(_NOTE), *(Text(f"careful: {each}", style="yellow") for each in self.warnings)
+        )
+
+
+def return_distribution(
+    log: EpisodeLog,
+    target: Values,
+    *,
+    behaviour: Values | None = None,
+    weighted: bool = True,
+    absorbing: Values | None = None,
+    horizon: int | None = None,
+    discount: float = 1.0,
+    shares: Sequence[float] = _SHARES,
+) -> ReturnDistribution:
+    """How returns would be distributed under a policy, by trajectory-wise importance sampling; no model is needed.
+
+    Args:
+        log: Episodes of the behaviour policy.
+        target: [state, action]: the policy to be evaluated.
+        behaviour: [state, action]: what the log was made with, if known; by default frequencies.
+        weighted: Whether to divide ratios by their mean (self-normalised), so that probabilities sum to one. Else they
+            are unbiased at each return, and are cut off where they would sum to more than one.
+        absorbing: States where episodes end by themselves; by default those that nobody was seen to leave. Episodes
+            that stop elsewhere before the horizon are censored: their return counts as far as it was seen.
+        horizon: How many steps of each episode count; by default as many as the longest has.
+        discount: Factor by which a reward is worth less one step later; 1 for the plain return.
+        shares: Shares of the worst episodes whose mean is shown.
+    """
+    wanted, steps = policy_rows(log, target, argument="target"), steps_of(log, horizon)
+    kept = tuple(as_number("shares", each, 0, 1) for each in shares)
+    if not kept or min(kept) == 0:
+        raise InputError(f"`shares` must hold numbers above 0 and at most 1, got {list(kept)}")
+    ends = visits(log).sum(axis=1) == 0 if absorbing is None else as_mask("absorbing", absorbing, log.num_states)
+    compared = steps_compared(log, ends, steps)
+    ratios = importance_ratios(log, wanted, estimate_policy(log) if behaviour is None else behaviour)[:, :steps]
+    weights = ratios[:, -1]
+    if not weights.any():
+        raise InputError(
+            "`target` must give some episode a weight, but nobody did all that it would do: importance sampling cannot "
+            "be used"
+        )
+    returns, where = np.unique(log.returns(discount, horizon=steps), return_inverse=True)
+    scaled = weights / weights.max()
+    masses = np.bincount(where, scaled / scaled.sum() if weighted else weights / len(log))
+    if not weighted:
+        masses = np.diff(np.minimum(masses.cumsum(), 1), prepend=0.0)
+    likely = masses > 0
+    return ReturnDistribution(
+        returns=returns[likely],
+        probabilities=masses[likely],
+        shares=kept,
+        weighted=weighted,
+        effective_sample_size=effective_sample_size(ratios),
+        num_episodes=len(log),
+        num_censored=int((compared < steps).sum()),
+        horizon=steps,
+        discount=discount,
+        warnings=(*weight_doubts(log, wanted, ratios), *censoring_doubts(compared, steps)),
+    )

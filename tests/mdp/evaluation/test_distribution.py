@@ -1,0 +1,85 @@
+"""The return as a distribution: its numbers by hand, and every form in which it shows itself."""
+
+import json
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from processes import MDP, NUM_ACTIONS, NUM_STATES, POLICY, some_episodes
+
+from countermax import InputError
+from countermax.mdp import EpisodeLog, estimate_policy, return_distribution
+from countermax.mdp.evaluation.importance import importance_estimates, importance_ratios
+
+LOG = some_episodes(MDP, 200, seed=3)
+RATIOS = importance_ratios(LOG, POLICY, estimate_policy(LOG))
+
+
+@pytest.fixture(scope="module")
+def found():
+    return return_distribution(LOG, POLICY, shares=(0.1, 0.5))
+
+
+def test_the_mean_is_that_of_weighted_importance_sampling(found):
+    assert found.mean == pytest.approx(importance_estimates(LOG, RATIOS, discount=1.0).weighted)
+    assert found.probabilities.sum() == pytest.approx(1)
+    assert found.cvar(1.0) == pytest.approx(found.mean)
+    ordinary = return_distribution(LOG, POLICY, weighted=False, behaviour=estimate_policy(LOG))
+    assert ordinary.probabilities.sum() <= 1
+
+
+def test_the_mean_of_the_worst_counts_the_last_episode_in_part():
+    """Ten episodes of equal weight, returns 0 to 9."""
+    log = EpisodeLog(
+        states=np.tile([0, 1], (10, 1)),
+        actions=np.zeros((10, 1), int),
+        rewards=np.arange(10.0)[:, None],
+        lengths=np.ones(10, int),
+        num_states=2,
+        num_actions=1,
+    )
+    found = return_distribution(log, np.ones((2, 1)))
+    assert found.cvar(0.2) == pytest.approx(0.5)
+    assert found.cvar(0.25) == pytest.approx((0 + 1 + 2 / 2) / 2.5)
+    assert found.mean_up_to_quantile(0.25) == pytest.approx(1.0)
+    assert found.quantile(0.25) == 2
+    assert found.cdf([-1, 0, 4.5, 9]) == pytest.approx([0, 0.1, 0.5, 1])
+    assert found.quantile(1.0) == 9
+    assert found.variance == pytest.approx(8.25)
+
+
+def test_it_shows_itself_in_every_form(found):
+    text = str(found)
+    for word in (
+        "mean of the worst 0.1 (CVaR)",
+        "quantile 0.5",
+        "weighted (self-normalised)",
+        "uncertainty is left out",
+    ):
+        assert word in text
+    plain = json.loads(found.to_json())
+    assert plain["cvar"]["0.1"] == pytest.approx(found.cvar(0.1))
+    assert plain["mean"] == pytest.approx(found.mean)
+    frame = found.to_frame()
+    assert frame["return"].is_monotonic_increasing
+    assert frame["share"].iloc[-1] == pytest.approx(1)
+    assert isinstance(found.plot(), Figure)
+
+
+def test_doubts_are_told():
+    few = return_distribution(LOG.select(np.arange(8)), POLICY, absorbing=[3], horizon=9)
+    assert any("not to be trusted" in each for each in few.warnings)
+    assert any("episodes are censored: they stop before step 9" in each for each in few.warnings)
+    assert few.num_censored > 0
+    assert "careful" in str(few)
+
+
+def test_bad_input_is_named(as_users_call, found):
+    with pytest.raises(InputError, match=r"`shares` must hold numbers above 0 and at most 1, got \[0.0\]"):
+        return_distribution(LOG, POLICY, shares=[0])
+    with pytest.raises(InputError, match="`share` must be more than 0, got 0"):
+        found.cvar(0)
+    with pytest.raises(InputError, match=r"`share` must lie in \[0, 1\], got 2"):
+        found.quantile(2)
+    with pytest.raises(InputError, match=r"`target` must be \[state, action\]"):
+        return_distribution(LOG, np.full((NUM_STATES, NUM_ACTIONS + 1), 0.5))

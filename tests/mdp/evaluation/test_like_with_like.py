@@ -1,0 +1,172 @@
+"""All estimates of an evaluation are of one policy and cover the same steps of each episode."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+from processes import MDP, NUM_ACTIONS, NUM_STATES, frame_of, some_episodes
+
+from countermax import InputError
+from countermax.mdp import EpisodeLog, estimate, evaluate_policy, policy_values, return_distribution, simulate
+from countermax.mdp.evaluation._intervals import resampled_interval
+from countermax.mdp.evaluation.importance import doubly_robust, importance_estimates, importance_ratios
+from countermax.mdp.log import steps_compared
+from countermax.mdp.policies import restricted
+
+KEY = jax.random.key(0)
+SURE = np.eye(NUM_ACTIONS)[[0, 1, 0, 0]]
+END = 3
+NO_MODEL = ("ordinary importance sampling", "per-decision importance sampling", "weighted importance sampling")
+
+
+def cut(log, lengths):
+    """The same episodes, seen no further than so many steps."""
+    return EpisodeLog(
+        states=log.states,
+        actions=log.actions,
+        rewards=log.rewards,
+        lengths=np.minimum(log.lengths, lengths),
+        num_states=log.num_states,
+        num_actions=log.num_actions,
+    )
+
+
+@pytest.fixture(scope="module")
+def censored():
+    whole = simulate(MDP, SURE, num_episodes=60, horizon=8, key=jax.random.key(4))
+    return cut(whole, np.random.default_rng(0).integers(1, 9, len(whole)))
+
+
+@pytest.mark.parametrize("horizon", [2, 3, 8, 12])
+def test_the_policy_that_was_followed_earns_what_was_observed_whatever_the_horizon(censored, horizon):
+    """Ratios are one and values telescope, if and only if each episode is compared as far as it was seen."""
+    found = evaluate_policy(
+        censored, SURE, couplings=["gumbel-max"], absorbing=[END], horizon=horizon, num_resamples=0, key=KEY
+    )
+    observed = censored.returns(horizon=horizon).mean()
+    for each in found.estimates:
+        if each.kind != "model":
+            assert each.value == pytest.approx(observed, abs=1e-12), each.name
+    assert found.bounds == pytest.approx((observed, observed), abs=1e-12)
+    steps = steps_compared(censored, MDP.absorbing, horizon)
+    assert found.num_censored == (steps < horizon).sum()
+    told = [each for each in found.warnings if f"{found.num_censored} of 60 episodes are censored" in each]
+    assert len(told) == (found.num_censored > 0)
+
+
+def test_the_model_is_asked_for_as_many_steps_as_each_episode_has(censored):
+    found = evaluate_policy(censored, SURE, couplings={}, absorbing=[END], horizon=12, num_resamples=0, key=KEY)
+    model = estimate(censored, absorbing=[END])
+    by_hand = [
+        policy_values(model, SURE, horizon=12 if end == END else int(length))[first]
+        for first, end, length in zip(censored.states[:, 0], censored.last_states, censored.lengths, strict=True)
+    ]
+    assert found["model-based"].value == pytest.approx(np.mean(by_hand))
+
+
+def test_steps_are_those_of_the_horizon_unless_an_episode_stops_elsewhere():
+    log = EpisodeLog.from_frame(
+        frame_of(
+            ("ends", 0, 0, 0, END, 1.0),
+            ("stops", 0, 0, 0, 1, 1.0),
+            ("stops", 1, 1, 0, 0, 1.0),
+            *(("lasts", step, 0, 0, 0, 1.0) for step in range(5)),
+        ),
+        num_states=NUM_STATES,
+        num_actions=NUM_ACTIONS,
+    )
+    assert steps_compared(log, MDP.absorbing, 4).tolist() == [4, 2, 4]
+    assert steps_compared(log, MDP.absorbing, 2).tolist() == [2, 2, 2]
+    assert steps_compared(log, np.zeros(NUM_STATES, bool), 9).tolist() == [1, 2, 5]
+
+
+def test_a_state_that_nobody_left_is_an_end_unless_told_otherwise():
+    log = cut(some_episodes(MDP, 40, seed=5, horizon=6), np.full(40, 6))
+    inner = log.select(np.flatnonzero(~((log.states[:, :-1] == 2) & log.mask).any(axis=1)))
+    policy = np.full((NUM_STATES, NUM_ACTIONS), 0.5)
+    arguments = {"couplings": {}, "horizon": 9, "num_resamples": 0, "key": KEY}
+    unknown = evaluate_policy(inner, policy, **arguments)
+    known = evaluate_policy(inner, policy, absorbing=[END], **arguments)
+    assert known.num_censored - unknown.num_censored == (inner.last_states == 2).sum()
+
+
+def test_every_estimate_is_of_the_policy_that_the_result_names():
+    """Known behaviour, and a target that wants what nobody did: ratios and values of one and the same policy."""
+    log = some_episodes(MDP, 300, seed=3)
+    log = log.select(np.flatnonzero(~((log.states[:, :-1] == 1) & (log.actions == 1) & log.mask).any(axis=1)))
+    target = np.array([[0.3, 0.7], [0.4, 0.6], [0.8, 0.2], [0.5, 0.5]])
+    behaviour = np.full((NUM_STATES, NUM_ACTIONS), 0.5)
+    found = evaluate_policy(log, target, behaviour=behaviour, couplings={}, num_resamples=0, key=KEY)
+    model = estimate(log)
+    within, _ = restricted(model, target)
+    assert within[1].tolist() == [1, 0]
+    np.testing.assert_array_equal(found.policy, within)
+    ratios = importance_ratios(log, within, behaviour)
+    sampled = importance_estimates(log, ratios, discount=1.0)
+    assert [found[name].value for name in NO_MODEL] == pytest.approx(sampled[:3])
+    for weighted, name in ((False, "doubly robust"), (True, "weighted doubly robust")):
+        expected = doubly_robust(model, log, within, ratios, weighted=weighted)
+        assert found[name].value == pytest.approx(expected)
+    assert found.target == "the target policy among the actions that the model knows"
+    assert any("the model knows no such action; every estimate is of the policy" in each for each in found.warnings)
+    assert f"Values of {found.target}" in str(found)
+    asked = evaluate_policy(log, within, behaviour=behaviour, couplings={}, num_resamples=0, key=KEY)
+    assert asked.target == "the target policy"
+    assert [each.value for each in asked.estimates] == [each.value for each in found.estimates]
+
+
+def test_rows_that_a_cautious_model_leaves_out_do_not_stop_doubly_robust():
+    log = some_episodes(MDP, 60, seed=3)
+    counts = np.zeros((NUM_STATES, NUM_ACTIONS))
+    np.add.at(counts, (log.steps().state, log.steps().action), 1)
+    least = int(counts[:3].min()) + 1
+    model = estimate(log, least_visits=least)
+    within, left_out = restricted(model, np.full((NUM_STATES, NUM_ACTIONS), 0.5))
+    assert left_out.any()
+    ratios = importance_ratios(log, within, np.full((NUM_STATES, NUM_ACTIONS), 0.5))
+    assert np.isfinite(doubly_robust(model, log, within, ratios))
+    with pytest.raises(InputError, match="`mdp` must know every logged action that `target` can take"):
+        doubly_robust(model, log, within, np.ones(log.actions.shape))
+
+
+def nobody():
+    """Both actions are known in both states, but nobody did what the target does in one after the other."""
+    rows = []
+    for episode in range(40):
+        first = episode % 2
+        rows += [(episode, 0, 0, first, 1, 0.0), (episode, 1, 1, 1 - first, 2, 1.0 + first)]
+    return EpisodeLog.from_frame(frame_of(*rows))
+
+
+def test_where_nobody_has_any_weight_there_is_no_number_but_a_reason():
+    target = np.array([[1.0, 0], [1, 0], [1, 0]])
+    found = evaluate_policy(nobody(), target, couplings=["gumbel-max"], num_resamples=5, key=KEY)
+    for name in ("weighted importance sampling", "weighted per-decision importance sampling"):
+        assert found[name].value is None
+        assert found[name].interval is None
+        assert found[name].reason == "no episode has any weight: nobody did all that the target policy would do"
+        assert f"{name}: no episode has any weight" in str(found)
+    assert found["weighted doubly robust"].value == pytest.approx(found["model-based"].value)
+    assert "nan" not in str(found)
+    assert "NaN" not in found.to_json()
+    assert json.loads(found.to_json())["estimates"][3]["value"] is None
+    with pytest.raises(InputError, match="`target` must give some episode a weight, but nobody did all"):
+        return_distribution(nobody(), target)
+
+
+def test_an_interval_is_refused_where_resamples_have_no_value():
+    drawn = np.random.default_rng(0).normal(size=1000).tolist()
+    interval, reason = resampled_interval(0.0, [*drawn, *[None] * 20], 0.95, 1e9)
+    assert (interval.lower, interval.upper) == pytest.approx((-1.96, 1.96), abs=0.2)
+    assert reason is None
+    assert resampled_interval(0.0, [*drawn, *[None] * 40], 0.95, 1e9) == (
+        None,
+        "no interval: in 40 of 1040 resamples no episode has any weight",
+    )
+    few, _ = resampled_interval(0.0, drawn, 0.95, 5.0)
+    assert few.width > 1.4 * interval.width
+    assert resampled_interval(None, [None], 0.95, 5.0) == resampled_interval(1.0, [], 0.95, 5.0) == (None, None)
+    skewed, _ = resampled_interval(0.0, np.random.default_rng(0).exponential(size=1000).tolist(), 0.95, 1e9)
+    assert skewed.upper == pytest.approx(3.7, abs=0.4)
+    assert skewed.lower < -1.8
