@@ -1,18 +1,15 @@
 """What every computation takes for granted about a process."""
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from countermax._core.errors import InputError
 from countermax.mdp._arrays import as_indices, as_start, checked_discount
 from countermax.mdp._labels import as_names
 from countermax.mdp._transitions import PaddedRows, check_rows
 
-if TYPE_CHECKING:
-    from countermax.mdp._process import FiniteMDP
 
-
-def check_process(mdp: "FiniteMDP") -> None:
-    """What every later computation takes for granted, for those who call the constructor themselves."""
+def check_process(mdp: Any) -> None:
+    """What every later computation takes for granted, for those who call the constructor of `FiniteMDP` themselves."""
     if mdp.probs.ndim != 3 or mdp.probs.size == 0:
         raise InputError(f"`probs` must be [state, action, slot], got shape {mdp.probs.shape}")
     num_states, num_actions, _ = mdp.probs.shape

@@ -147,11 +147,13 @@ def _rows_of(course: Course, labels: Ints) -> _walks.Rows:
     if (labels != np.arange(mdp.num_states)).any():
         row, named = np.repeat(np.arange(len(rows.start) - 1), np.diff(rows.start)), labels[rows.successor]
         order = np.lexsort((named, row))
-        sorted_ = (
-            each[order] if each.size else each for each in (rows.successor, rows.chance, rows.gain, rows.variance)
-        )
-        rows = _walks.Rows(
-            rows.start, named[order].astype(np.int32), *sorted_, *rows[6:9], int(labels.max()) + 1, rows.common_gain
+        rows = rows._replace(
+            label=named[order].astype(np.int32),
+            successor=rows.successor[order],
+            chance=rows.chance[order],
+            gain=rows.gain[order],
+            variance=rows.variance[order] if rows.variance.size else rows.variance,
+            num_labels=int(labels.max()) + 1,
         )
     return rows
 

@@ -121,9 +121,9 @@ class GeneralEngine(AbstractEngine):
     def one_row(self, fact: int, earned: float, later: Floats, state: int, *, sign: int) -> Floats:
         """One state."""
         action = np.flatnonzero(self._course.mdp.allowed[state])
-        nobody, worth = np.zeros(len(action), np.int64), np.zeros(self._course.mdp.num_actions)
-        here = nobody + state
-        worth[action] = self._worth(nobody + fact, nobody + earned, later[None], nobody, here, action, sign)
+        first, worth = np.zeros(len(action), np.int64), np.zeros(self._course.mdp.num_actions)
+        seen = first + fact, np.full(len(action), earned)
+        worth[action] = self._worth(*seen, later[None], first, first + state, action, sign)
         return worth
 
     def _back(self, fact: Ints, earned: Floats, later: Floats, sign: int) -> Floats:
