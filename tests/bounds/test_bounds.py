@@ -97,6 +97,16 @@ def test_every_mechanism_lies_within_the_bounds(coupling):
         assert inside(*logs(p, q), x).all()
 
 
+def test_a_rare_outcome_may_leave_for_what_only_the_other_world_can_reach():
+    """It is likelier there, and much is lost before it: sums that are cut at one say nothing about its own ratio."""
+    p, q = np.array([0, 0.14, 0, 0.86]), np.array([0.44, 0.33, 0.08, 0.15])
+    score = np.array([-0.6, -1.2, -1.1, -1.7])
+    with jax.enable_x64(True):
+        found = score_bounds(logs(p), logs(q), 1, score, stable=True)
+    np.testing.assert_allclose(found, programme(p, q, 1, score, stable=True), atol=1e-9)
+    assert found.upper == pytest.approx(-0.6)
+
+
 def test_stability_narrows_the_bounds():
     p, q = logs(np.array([0.3, 0.4, 0.3]), np.array([0.1, 0.3, 0.6]))
     wide, narrow = (of_outcomes(p, q, 0, stable=stable) for stable in (False, True))

@@ -168,7 +168,8 @@ def _rows(log_p: LogProbs, log_q: LogProbs, x: Outcome) -> _Rows:
     ahead = jnp.maximum(jnp.where(log_ratio <= 0, from_left, from_right), 0)
     through = ahead[last]
     until = jnp.where(first > 0, ahead[first - 1], 0)
-    below = through > until  # a group whose ratio is below one loses; single ones in it may hide that by rounding
+    # A group whose ratio is below one loses. Sums that were cut at 1 cannot tell, nor single ratios next to one.
+    below = log_ratio[first] + log_ratio[last] < 0
 
     own = position
     peers_keep = jnp.where(below[own], until[own] - gained[own], through[own])

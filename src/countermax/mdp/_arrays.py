@@ -26,7 +26,7 @@ _MOST_SHOWN = 60  # characters of a value in a message
 
 
 def as_floats(name: str, values: Values) -> Floats:
-    """Numbers in double precision; text is not read as numbers."""
+    """Numbers in double precision, the same memory where they are that already; text is not read as numbers."""
     array = _as_array(name, values, "numbers")
     try:
         if array.dtype == object and not any(each is None or isinstance(each, str | bytes) for each in array.flat):
@@ -35,7 +35,7 @@ def as_floats(name: str, values: Values) -> Floats:
         raise InputError(f"`{name}` must hold numbers, got {shortened(values)}") from error
     if array.dtype.kind not in "biuf":
         raise InputError(f"`{name}` must hold numbers, got {shortened(values)}")
-    return array.astype(np.float64)
+    return array.astype(np.float64, copy=False)
 
 
 def as_finite(name: str, values: Values) -> Floats:

@@ -23,7 +23,6 @@ from countermax.mdp._arrays import (
     as_counts,
     as_floats,
     as_index,
-    as_indices,
     as_integers,
     as_mask,
     as_start,
@@ -31,8 +30,9 @@ from countermax.mdp._arrays import (
     check_sizes,
     checked_discount,
 )
+from countermax.mdp._checking import check_process
 from countermax.mdp._labels import Names, as_names, named
-from countermax.mdp._transitions import PaddedRows, check_rows, entries_of_dense, pack, transitions_from
+from countermax.mdp._transitions import entries_of_dense, pack, transitions_from
 
 MODEL_GIVEN = "Takes the model as given: how well it was estimated is left out."
 """What every answer about episodes says once."""
@@ -45,7 +45,9 @@ _CHECKS: dict[str, Callable[[str, Values], NDArray]] = {
     "absorbing": as_booleans,
     "allowed": as_booleans,
     "counts": lambda _, values: as_counts(values),
+    "reward_variances": as_floats,
 }
+_OPTIONAL = ("counts", "reward_variances")
 
 
 @final
@@ -62,7 +64,7 @@ class FiniteMDP:
     probs: Float[np.ndarray, "s a w"]
     """How likely; zero where there is padding."""
     rewards: Float[np.ndarray, "s a w"]
-    """What the step earns."""
+    """What the step earns, on average where it varies."""
     start: Float[np.ndarray, " s"]
     """Distribution of the first state."""
     discount: float
@@ -73,6 +75,8 @@ class FiniteMDP:
     """Which actions can be taken where; the rows of the others are empty. Estimates allow what was seen."""
     counts: Int[np.ndarray, "s a w"] | None = None
     """How often each slot was seen, where the rows are estimates."""
+    reward_variances: Float[np.ndarray, "s a w"] | None = None
+    """How much the reward of each slot varies from one time to the next; None where it never does."""
     state_names: Names | None = None
     """Numbers or text; only for readers."""
     action_names: Names | None = None
@@ -80,11 +84,11 @@ class FiniteMDP:
     def __post_init__(self) -> None:
         for name, check in _CHECKS.items():
             value = getattr(self, name)
-            if value is not None or name != "counts":
+            if value is not None or name not in _OPTIONAL:
                 frozen: NDArray = np.array(check(name, value))
                 frozen.setflags(write=False)
                 object.__setattr__(self, name, frozen)
-        _check(self)
+        check_process(self)
 
     @classmethod
     def from_dense(
@@ -98,6 +102,7 @@ class FiniteMDP:
         absorbing: Values | None = None,
         allowed: Bool[np.ndarray, "s a"] | None = None,
         counts: Values | None = None,
+        reward_variances: Values | None = None,
         state_names: Sequence[Hashable] | None = None,
         action_names: Sequence[Hashable] | None = None,
     ) -> "FiniteMDP":
@@ -112,15 +117,23 @@ class FiniteMDP:
             absorbing: States where episodes end, as indices or as a mask; their rows are not looked at.
             allowed: [state, action], which rows there are; the others are not looked at. By default all of them.
             counts: How often each transition was seen, in the shape of `transitions`.
+            reward_variances: How much rewards vary, in the same shape, if they do.
             state_names: One for each state.
             action_names: One for each action.
         """
         entries, (num_states, num_actions) = entries_of_dense(
-            transitions, rewards, counts, absorbing=absorbing, allowed=allowed, action_axis=action_axis
+            transitions,
+            rewards,
+            counts,
+            reward_variances,
+            absorbing=absorbing,
+            allowed=allowed,
+            action_axis=action_axis,
         )
         return cls.from_transitions(
             *entries[:5],
             counts=entries.counts,
+            reward_variances=entries.reward_variances,
             num_states=num_states,
             num_actions=num_actions,
             start=start,
@@ -145,6 +158,7 @@ class FiniteMDP:
         discount: float = 1.0,
         absorbing: Values | None = None,
         counts: Values | None = None,
+        reward_variances: Values | None = None,
         state_names: Sequence[Hashable] | None = None,
         action_names: Sequence[Hashable] | None = None,
     ) -> "FiniteMDP":
@@ -164,13 +178,22 @@ class FiniteMDP:
             discount: What a reward is worth one step later.
             absorbing: States where episodes end, as indices or as a mask; transitions out of them are left out.
             counts: How often each transition was seen.
+            reward_variances: How much the reward of each transition varies, if it does.
             state_names: One for each state.
             action_names: One for each action.
         """
         check_sizes(as_whole("num_states", num_states, least=1), as_whole("num_actions", num_actions, least=1))
         ends = as_mask("absorbing", absorbing, num_states)
         entries = transitions_from(
-            state, action, successor, probs, rewards, counts, num_states=num_states, num_actions=num_actions
+            state,
+            action,
+            successor,
+            probs,
+            rewards,
+            counts,
+            reward_variances,
+            num_states=num_states,
+            num_actions=num_actions,
         )
         rows = pack(entries, num_states=num_states, num_actions=num_actions, absorbing=ends)
         return cls(
@@ -178,6 +201,7 @@ class FiniteMDP:
             probs=rows.probs,
             rewards=rows.rewards,
             counts=rows.counts,
+            reward_variances=rows.reward_variances,
             start=as_start(start, num_states),
             discount=checked_discount(discount),
             absorbing=ends,
@@ -254,39 +278,3 @@ class FiniteMDP:
 def as_discount(mdp: FiniteMDP, discount: float | None) -> float:
     """The discount asked for, or the process's own: the one rule wherever rewards are summed."""
     return mdp.discount if discount is None else checked_discount(discount)
-
-
-def _check(mdp: FiniteMDP) -> None:
-    """What every later computation takes for granted, for those who call the constructor themselves."""
-    if mdp.probs.ndim != 3 or mdp.probs.size == 0:
-        raise InputError(f"`probs` must be [state, action, slot], got shape {mdp.probs.shape}")
-    num_states, num_actions, _ = mdp.probs.shape
-    shapes = {
-        "successors": mdp.probs.shape,
-        "rewards": mdp.probs.shape,
-        "counts": mdp.probs.shape,
-        "start": (num_states,),
-        "absorbing": (num_states,),
-        "allowed": (num_states, num_actions),
-    }
-    for name, shape in shapes.items():
-        value = getattr(mdp, name)
-        if value is not None and value.shape != shape:
-            raise InputError(f"`{name}` must have shape {shape}, got {value.shape}")
-    as_names("state_names", mdp.state_names, num_states)
-    as_names("action_names", mdp.action_names, num_actions)
-    checked_discount(mdp.discount)
-    as_start(mdp.start, num_states)
-    as_indices("successors", mdp.successors, num_states)
-    check_rows(
-        PaddedRows(mdp.successors, mdp.probs, mdp.rewards, mdp.counts),
-        mdp.absorbing,
-        mdp.allowed,
-        lambda state, action: f"{mdp.name_of_state(state)}, {mdp.name_of_action(action)}",
-    )
-    stuck = ~mdp.allowed.any(axis=1)
-    if stuck.any():
-        raise InputError(
-            f"{mdp.name_of_state(int(stuck.argmax()))} must allow an action or be absorbing, but has no transitions; "
-            f"{int(stuck.sum())} state(s) in all"
-        )

@@ -32,6 +32,7 @@ class TransitionList(NamedTuple):
     probs: Floats
     rewards: Floats
     counts: Ints | None
+    reward_variances: Floats | None
 
     def take(self, entries: NDArray[np.bool_] | Ints) -> "TransitionList":
         """Some of the entries, or all of them in another order."""
@@ -42,6 +43,7 @@ class TransitionList(NamedTuple):
             self.probs[entries],
             self.rewards[entries],
             None if self.counts is None else self.counts[entries],
+            None if self.reward_variances is None else self.reward_variances[entries],
         )
 
 
@@ -52,6 +54,7 @@ def transitions_from(
     probs: Values,
     rewards: Values,
     counts: Values | None,
+    reward_variances: Values | None,
     *,
     num_states: int,
     num_actions: int,
@@ -64,6 +67,7 @@ def transitions_from(
         as_floats("probs", probs),
         as_floats("rewards", rewards),
         None if counts is None else as_counts(counts),
+        None if reward_variances is None else as_floats("reward_variances", reward_variances),
     )
     shapes = {each.shape for each in entries if each is not None}
     if len(shapes) > 1 or entries.state.ndim != 1:
@@ -80,6 +84,9 @@ def transitions_from(
     refuse(~((entries.probs >= 0) & (entries.probs < np.inf)), "`probs` must be finite and not negative", entries.probs)
     far = ~(np.abs(entries.rewards) <= MOST_REWARD)
     refuse(far, f"`rewards` must be finite, and lie within {MOST_REWARD:g}", entries.rewards)
+    if entries.reward_variances is not None:
+        spread = ~((entries.reward_variances >= 0) & (entries.reward_variances <= MOST_REWARD**2))
+        refuse(spread, "`reward_variances` must be finite and not negative", entries.reward_variances)
     again = [each[1:] == each[:-1] for each in (entries.state, entries.action, entries.successor)]
     refuse(np.append(np.all(again, axis=0), False), "each transition must be given once, got two")
     return entries
@@ -89,6 +96,7 @@ def entries_of_dense(
     transitions: Values,
     rewards: Values,
     counts: Values | None,
+    reward_variances: Values | None,
     *,
     absorbing: Values | None,
     allowed: NDArray[np.bool_] | None,
@@ -130,16 +138,21 @@ def entries_of_dense(
     where = {3: (state, action, successor), 2: (state, action), 1: (successor,)}[gains.ndim]
     entry = state, action, successor
     times = None if seen is None else as_counts(seen[entry])
-    return TransitionList(*entry, array[entry], gains[where], times), array.shape[:2]
+    spread = None if reward_variances is None else as_floats("reward_variances", reward_variances)
+    if spread is not None and spread.shape != np.shape(transitions):
+        raise InputError(f"`reward_variances` must have the shape of `transitions`, got {spread.shape}")
+    spread = None if spread is None else np.moveaxis(spread, action_axis, 1)[entry]
+    return TransitionList(*entry, array[entry], gains[where], times, spread), array.shape[:2]
 
 
 class PaddedRows(NamedTuple):
-    """Supports padded to the widest row; the padding has probability, reward and count zero."""
+    """Supports padded to the widest row; the padding has probability, reward, variance and count zero."""
 
     successors: Ints
     probs: Floats
     rewards: Floats
     counts: Ints | None
+    reward_variances: Floats | None
 
 
 def pack(transitions: TransitionList, *, num_states: int, num_actions: int, absorbing: NDArray[np.bool_]) -> PaddedRows:
@@ -173,6 +186,7 @@ def pack(transitions: TransitionList, *, num_states: int, num_actions: int, abso
         padded(entries.probs / sums[entries.state * num_actions + entries.action], 1),
         padded(entries.rewards, 0),
         None if entries.counts is None else padded(entries.counts, 0),
+        None if entries.reward_variances is None else padded(entries.reward_variances, 0),
     )
 
 
@@ -180,7 +194,7 @@ def check_rows(
     rows: PaddedRows, absorbing: NDArray[np.bool_], allowed: NDArray[np.bool_], where: Callable[[int, int], str]
 ) -> None:
     """What every later computation takes for granted about rows; `where` names a state and an action."""
-    successors, probs, rewards, _ = rows
+    successors, probs, rewards, _, variances = rows
 
     def refuse(bad: NDArray[np.bool_], problem: str) -> None:
         if bad.any():
@@ -190,6 +204,10 @@ def check_rows(
     at_home = np.where(absorbing[:, None], np.arange(len(probs))[:, None], successors[:, :, 0])
     unusable = ~(probs >= 0) | ~(np.abs(rewards) <= MOST_REWARD)
     refuse(unusable.sum(axis=2) > 0, f"needs probabilities, and finite rewards within {MOST_REWARD:g}")
+    if variances is not None:
+        strange = ~((variances >= 0) & (variances <= MOST_REWARD**2))
+        refuse(strange.sum(axis=2) > 0, "needs variances of rewards that are finite and not negative")
+        refuse(absorbing[:, None] & (variances[:, :, 0] != 0), "an absorbing state must earn nothing")
     refuse(
         ~(np.abs(probs.sum(axis=2) - allowed) <= SUM_TOLERANCE),
         "probabilities must sum to one, or to zero where the action is not allowed",

@@ -8,6 +8,8 @@ from countermax.mdp._labels import named
 from countermax.mdp._process import FiniteMDP
 from countermax.mdp.log import EpisodeLog
 
+_ROUNDING = 1e-20  # of squares: what the mean of equal numbers may be off by
+
 
 def estimate(
     log: EpisodeLog,
@@ -18,6 +20,8 @@ def estimate(
     discount: float = 1.0,
 ) -> FiniteMDP:
     """The process whose rows are the frequencies in the log; rewards are the means over each transition.
+
+    Where rewards of one transition vary, their variances are kept.
 
     Actions seen too seldom in a state are not allowed there, unless `unseen` says where they lead. A state in which
     nothing was seen often enough is where knowledge ends: it becomes absorbing.
@@ -48,12 +52,14 @@ def estimate(
     )
     counts = np.bincount(where)
     rewards = np.bincount(where, steps.reward) / counts
+    variances = np.bincount(where, (steps.reward - rewards[where]) ** 2) / counts
+    variances = np.where(variances > _ROUNDING * rewards**2, variances, 0)
     state, action, successor = np.unravel_index(cells, sizes)
     totals = visits(log)
     known = totals >= least_visits
     kept = known[state, action]
     state, action, successor = (each[kept] for each in (state, action, successor))
-    counts, rewards = counts[kept], rewards[kept]
+    counts, rewards, variances = counts[kept], rewards[kept], variances[kept]
     probs = counts / totals[state, action]
     if unseen is None:
         ends |= ~known.any(axis=1)
@@ -65,6 +71,7 @@ def estimate(
         state, action = np.append(state, more_state), np.append(action, more_action)
         successor = np.append(successor, np.full(len(more_state), unseen))
         probs, rewards, counts = np.append(probs, nothing + 1), np.append(rewards, nothing), np.append(counts, nothing)
+        variances = np.append(variances, nothing)
     return FiniteMDP.from_transitions(
         state,
         action,
@@ -77,6 +84,7 @@ def estimate(
         discount=discount,
         absorbing=ends,
         counts=counts,
+        reward_variances=variances if variances.any() else None,
         state_names=log.state_names,
         action_names=log.action_names,
     )

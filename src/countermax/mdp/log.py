@@ -169,15 +169,19 @@ class EpisodeLog:
         return counted @ checked_discount(discount) ** np.arange(counted.shape[1])
 
     def select(self, episodes: Values) -> "EpisodeLog":
-        """Some of the episodes, by position; with repeats they are a bootstrap sample."""
+        """Some of the episodes, by position; with repeats they are a bootstrap sample.
+
+        There is room for as many steps as the longest of them has.
+        """
         chosen = as_indices("episodes", episodes, len(self))
         if chosen.ndim != 1 or chosen.size == 0:
             raise InputError(f"`episodes` must be a vector of at least one position, got shape {chosen.shape}")
+        longest = int(self.lengths[chosen].max())
         return replace(
             self,
-            states=self.states[chosen],
-            actions=self.actions[chosen],
-            rewards=self.rewards[chosen],
+            states=self.states[chosen, : longest + 1],
+            actions=self.actions[chosen, :longest],
+            rewards=self.rewards[chosen, :longest],
             lengths=self.lengths[chosen],
             episodes=tuple(self._names()[each] for each in chosen),
         )
@@ -236,11 +240,18 @@ def steps_of(log: EpisodeLog, horizon: int | None) -> int:
 
 
 def steps_compared(log: EpisodeLog, absorbing: Bool[np.ndarray, " s"], horizon: int) -> Ints:
-    """How many steps of each episode are compared: as many as the horizon has, unless it is censored.
+    """How many steps of each episode are compared, in every world: as far as it is known what happened.
 
-    An episode is censored if it stops before the horizon in a state that is not absorbing; it counts as far as seen.
+    An episode that came to its end, in an absorbing state, earns nothing later, so all steps of the horizon are known.
+    One that merely stops was censored: nobody knows how it went on.
+
+    Args:
+        log: What happened.
+        absorbing: [state]: where episodes end.
+        horizon: How many steps at most.
     """
-    return np.where(absorbing[log.last_states] | (log.lengths >= horizon), horizon, log.lengths)
+    known = absorbing[log.last_states] | (log.lengths >= horizon)
+    return np.where(known, horizon, log.lengths)
 
 
 def check_single(log: EpisodeLog) -> None:

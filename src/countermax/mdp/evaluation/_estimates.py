@@ -32,14 +32,6 @@ from countermax.mdp.replays import replay, trajectory_bounds
 
 Model: TypeAlias = FiniteMDP | Callable[[EpisodeLog], FiniteMDP]
 
-_STRAY = (
-    "{} lies outside the range over couplings: this coupling changes what happened even at steps that the policy "
-    "leaves as they were"
-)
-_WHOLE = "the target policy"
-_RESTRICTED = "the target policy among the actions that the model knows"
-_NO_WEIGHT = "no episode has any weight: nobody did all that the target policy would do"
-
 
 def evaluate_policy(
     log: EpisodeLog,
@@ -104,7 +96,6 @@ def evaluate_policy(
             drawn.append(_estimates(task, None, again)[0])
             bar.advance(1)
     bounds = _bounds(task, process)
-    strays = [name for (kind, name), value in point.items() if kind == "counterfactual" and _outside(value, bounds)]
     estimates, effective = [], effective_sample_size(ratios)
     for (kind, name), value in point.items():
         size = float(len(log)) if kind == "observed" else effective  # a model too knows little of what was seldom done
@@ -123,13 +114,8 @@ def evaluate_policy(
         level=level,
         horizon=steps,
         discount=as_discount(process, discount),
-        warnings=(*warned, *map(_STRAY.format, strays)),
+        warnings=warned,
     )
-
-
-def _outside(value: float | None, bounds: Bounds) -> bool:
-    room = 1e-9 * max(1.0, abs(bounds.lower), abs(bounds.upper))
-    return value is not None and not bounds.lower - room <= value <= bounds.upper + room
 
 
 def _check_sizes(log: EpisodeLog, horizon: int, count: int, num_resamples: int) -> None:

@@ -13,7 +13,7 @@ from countermax.mdp._process import FiniteMDP
 
 _ENDS = {713: "death", 714: "survival", 715: "after the end"}
 _LEVELS = 5
-_ARRAYS = ("tx_mat", "r_mat", "d_0", "expert_policy", "sofa_scores", "state_cluster_centers")
+_ARRAYS = ("tx_mat", "d_0", "expert_policy", "sofa_scores", "state_cluster_centers")
 
 
 class ICUSepsis(NamedTuple):
@@ -42,21 +42,30 @@ def icu_sepsis(*, admissible_only: bool = False, discount: float = 1.0) -> ICUSe
     try:
         with (folder / "dynamics.npz").open("rb") as file, np.load(file) as stored:
             arrays = {name: as_finite(name, stored[name]) for name in _ARRAYS}
+            transitions = arrays.pop("tx_mat")
+            state, action, successor = np.nonzero(transitions)
+            probs = transitions[state, action, successor]
+            num_states, num_actions = transitions.shape[:2]
+            del transitions  # full arrays take a hundred megabytes each
+            rewards = as_finite("r_mat", stored["r_mat"])[state, action, successor]
         _, *lines = (folder / "admissible_actions.txt").read_text().splitlines()
-        transitions = arrays["tx_mat"]
-        num_states, num_actions = transitions.shape[:2]
         admissible = np.zeros((num_states, num_actions), bool)
-        for state in range(num_states):
-            admissible[state, [int(action) for action in lines[state].split()]] = True
+        for at in range(num_states):
+            admissible[at, [int(each) for each in lines[at].split()]] = True
     except (OSError, ValueError, LookupError, EOFError, zipfile.BadZipFile) as error:
         raise InputError(f"cannot read the data of icu-sepsis in {folder}: {error}; install it again") from error
-    mdp = FiniteMDP.from_dense(
-        transitions,
-        arrays["r_mat"],
+    there = (admissible | np.isin(np.arange(num_states), list(_ENDS))[:, None])[state, action] | (not admissible_only)
+    mdp = FiniteMDP.from_transitions(
+        state[there],
+        action[there],
+        successor[there],
+        probs[there],
+        rewards[there],
+        num_states=num_states,
+        num_actions=num_actions,
         start=arrays["d_0"],
         discount=discount,
         absorbing=list(_ENDS),
-        allowed=admissible if admissible_only else None,
         state_names=[_ENDS.get(state, f"patient state {state}") for state in range(num_states)],
         action_names=[f"fluid {action // _LEVELS}, vasopressor {action % _LEVELS}" for action in range(num_actions)],
     )

@@ -1,5 +1,6 @@
 """Logged episodes under another policy: exactly, drawn, bounded, step by step."""
 
+from countermax.mdp.replays._bounds import feature_bounds as feature_bounds
 from countermax.mdp.replays._bounds import trajectory_bounds as trajectory_bounds
 from countermax.mdp.replays._decisions import Decision as Decision
 from countermax.mdp.replays._decisions import Decisions as Decisions

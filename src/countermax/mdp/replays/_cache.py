@@ -7,7 +7,8 @@ from jaxtyping import Float, Int
 from scipy import sparse
 
 from countermax.mdp._arrays import Ints
-from countermax.mdp.replays._questions import Facts, TransitionCoupling
+from countermax.mdp.replays._facts import Facts
+from countermax.mdp.replays._questions import TransitionCoupling, questions
 
 
 class ChainRows(NamedTuple):
@@ -31,10 +32,9 @@ class AnswerCache:
         nothing = sparse.csr_array((0, coupling.mdp.num_states))
         self._rows = ChainRows(nothing, nothing, nothing)
 
-    def rows(self, episode: Ints, step: int, state: Ints, action: Ints) -> ChainRows:
-        """The chain's rows from these states under these actions, given what was seen in each episode at this step."""
-        fact = self._facts.at(episode, step)
-        keys = ((fact + 1) * self.mdp.num_states + state) * self.mdp.num_actions + action
+    def rows(self, fact: Ints, state: Ints, action: Ints) -> ChainRows:
+        """The chain's rows from these states under these actions, given what was seen."""
+        keys = (fact * self.mdp.num_states + state) * self.mdp.num_actions + action
         place = self._find(keys)
         unknown = place < 0
         if unknown.any():
@@ -52,10 +52,9 @@ class AnswerCache:
         mdp = self.mdp
         fact, world = np.divmod(keys, mdp.num_states * mdp.num_actions)
         state, action = np.divmod(world, mdp.num_actions)
-        chances = mdp.probs[state, action]  # what holds after an episode's end
-        seen = np.flatnonzero(fact)
-        chances[seen] = self._coupling.answers(self._facts.questions(fact[seen] - 1, state[seen], action[seen]))
+        chances = self._coupling.answers(questions(self._facts, fact, state, action))
         successors, rewards = mdp.successors[state, action], mdp.rewards[state, action]
+        squares = rewards**2 if mdp.reward_variances is None else rewards**2 + mdp.reward_variances[state, action]
         everything = np.concatenate([self._keys, keys])
         order = np.argsort(everything)
         self._keys = everything[order]
@@ -64,7 +63,7 @@ class AnswerCache:
                 sparse.csr_array(sparse.vstack([known, _packed(values, successors, mdp.num_states)], format="csr"))[
                     order
                 ]
-                for known, values in zip(self._rows, (chances, chances * rewards, chances * rewards**2), strict=True)
+                for known, values in zip(self._rows, (chances, chances * rewards, chances * squares), strict=True)
             )
         )
 

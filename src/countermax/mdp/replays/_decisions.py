@@ -1,6 +1,6 @@
 """The single decision that would have mattered most, found by changing one action at a time."""
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
@@ -14,14 +14,16 @@ from countermax._core.extras import import_pandas
 from countermax._core.results import AbstractResult, plain
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, name_of
-from countermax.mdp._arrays import Floats, Ints, Values, as_whole
+from countermax.mdp._arrays import Floats, Values, as_whole
 from countermax.mdp._labels import spoken
-from countermax.mdp._process import MODEL_GIVEN, FiniteMDP, as_discount
-from countermax.mdp.log import EpisodeLog, check_single, steps_of
+from countermax.mdp._process import MODEL_GIVEN, FiniteMDP
+from countermax.mdp.log import EpisodeLog, check_single
 from countermax.mdp.policies import as_policy, deterministic, usual_policy
-from countermax.mdp.replays._bounds import backward
-from countermax.mdp.replays._exact import forward
+from countermax.mdp.replays._choices import as_logged
+from countermax.mdp.replays._course import Course, course_of
+from countermax.mdp.replays._facts import facts_of
 from countermax.mdp.replays._questions import TransitionCoupling
+from countermax.mdp.replays.engines import AbstractEngine, engine_for
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -141,44 +143,58 @@ def single_decisions(
         discount: Factor by which a reward is worth less one step later; by default the process's own.
     """
     check_single(log)
-    steps = steps_of(log, horizon)
-    length = min(int(log.lengths[0]), steps)
-    states, actions = log.states[0, :length], log.actions[0, :length]
-    step, other = np.nonzero(mdp.allowed[states] & (np.arange(mdp.num_actions) != actions[:, None]))
-    rest = usual_policy(mdp) if otherwise is None else as_policy(mdp, otherwise)
-
-    def choose(now: int, copy: Ints, state: Ints) -> Floats:
-        if now >= length:
-            return rest[state]
-        action = np.where(step[copy] == now, other[copy], actions[now])
-        known = mdp.allowed[state, action]
-        return np.where(known[:, None], deterministic(action, mdp.num_actions), rest[state])
-
-    factor, rows = as_discount(mdp, discount), TransitionCoupling.exact(mdp, coupling, outcomes)
-    observed = float(log.returns(factor, horizon=steps)[0])
-    values, bounds = np.zeros(0), Bounds(np.zeros(0), np.zeros(0))
-    if len(step):
-        copies = log.select(np.zeros(len(step), np.int64))
-        values = forward(rows, copies, choose, horizon=steps, discount=factor, progress=False).values
-        bounds = backward(mdp, copies, choose, rest, horizon=steps, discount=factor, progress=False)
-    decisions = (
-        Decision(
-            int(at),
-            int(states[at]),
-            int(actions[at]),
-            int(action),
-            float(value),
-            float(value - observed),
-            Bounds(float(lower), float(upper)),
-        )
-        for at, action, value, lower, upper in zip(step, other, values, *bounds.shifted(-observed), strict=True)
-    )
+    facts = facts_of(mdp, log)
+    usual = deterministic(usual_policy(mdp).argmax(axis=1), mdp.num_actions)
+    rest = usual if otherwise is None else as_policy(mdp, otherwise)
+    course = course_of(mdp, log, facts, as_logged(mdp, facts, rest), horizon=horizon, discount=discount)
+    law = engine_for(course, TransitionCoupling.exact(mdp, coupling, outcomes))
+    worth = _worth_of_actions(course, log, ((law, 1), (open_ := engine_for(course, None), -1), (open_, 1)))
+    observed = float(log.returns(course.discount, horizon=course.horizon)[0])
+    decisions = []
+    for step in range(int(course.seen[0])):
+        state, action = int(log.states[0, step]), int(log.actions[0, step])
+        for other in np.flatnonzero(mdp.allowed[state]).tolist():
+            if other != action:
+                value, lower, upper = (float(each) for each in worth[:, step, other])
+                bounds = Bounds(lower - observed, upper - observed)
+                decisions.append(Decision(step, state, action, other, value, value - observed, bounds))
     return Decisions(
         decisions=tuple(sorted(decisions, key=lambda each: (-each.effect, each.step))),
         episode=log.name_of(0),
         observed=observed,
         coupling=name_of(coupling),
-        horizon=steps,
-        discount=factor,
+        horizon=course.horizon,
+        discount=course.discount,
         action_names=tuple(spoken("action", action, mdp.action_names) for action in range(mdp.num_actions)),
     )
+
+
+def _worth_of_actions(course: Course, log: EpisodeLog, asked: Sequence[tuple[AbstractEngine, int]]) -> Floats:
+    """[question, step, action]: what the episode would have earned, had this been done at this step.
+
+    Up to the change nothing differs, so the other world is where the log was: what was earned until then, and one row
+    that leads to states whose worth under the logged actions a single walk back gives for all decisions at once.
+
+    Args:
+        course: The episode, with the logged actions.
+        log: The same.
+        asked: Engines, and whether they are asked for the least (-1) or for the largest (1) worth.
+    """
+    count = int(course.seen[0])
+    earned = course.discount ** np.arange(count) * course.earned[0, :count]
+    before = np.concatenate([[0], np.cumsum(earned)])
+    found = np.zeros((len(asked), count, course.mdp.num_actions))
+    for place, (engine, sign) in enumerate(asked):
+        values = engine.backwards(np.zeros(1, np.int64), *course.to_come(), keep=True).values
+        assert values is not None
+        for step in range(count):
+            later = np.ascontiguousarray(values[0 if sign < 0 else 1, 0, step + 1])
+            rows = engine.one_row(
+                int(course.facts.of_step[0, step]),
+                float(course.earned[0, step]),
+                later,
+                int(log.states[0, step]),
+                sign=sign,
+            )
+            found[place, step] = before[step] + course.discount**step * rows
+    return found

@@ -9,16 +9,19 @@ import numpy as np
 from jaxtyping import Float, Int, PRNGKeyArray
 from rich.console import Group
 
+from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
 from countermax._core.memory import check_memory
 from countermax._core.results import AbstractResult, plain
-from countermax.couplings import AbstractSampler, name_of
+from countermax.couplings import AbstractCoupling, AbstractSampler, name_of
 from countermax.mdp._arrays import Floats, Ints, Values, as_whole
-from countermax.mdp._process import FiniteMDP, as_discount
-from countermax.mdp.log import EpisodeLog, steps_of
-from countermax.mdp.policies import as_policy
-from countermax.mdp.replays._questions import TransitionCoupling, facts_of
-from countermax.mdp.replays._showing import ByEpisode
+from countermax.mdp._process import FiniteMDP
+from countermax.mdp.log import EpisodeLog
+from countermax.mdp.replays._choices import choices_of, told
+from countermax.mdp.replays._course import course_of, observed_returns
+from countermax.mdp.replays._facts import facts_of
+from countermax.mdp.replays._questions import TransitionCoupling, questions
+from countermax.mdp.replays._showing import ByEpisode, notes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,6 +44,8 @@ class SampledReplay(AbstractResult):
     coupling: str
     """What kind of coupling answered."""
     discount: float
+    notes: tuple[str, ...]
+    """What the numbers leave out, and what was chosen, in words."""
 
     def to_frame(self) -> "pd.DataFrame":
         """One row for each trajectory."""
@@ -60,6 +65,7 @@ class SampledReplay(AbstractResult):
             {
                 "coupling": self.coupling,
                 "discount": self.discount,
+                "notes": self.notes,
                 "num_samples": self.returns.shape[1],
                 "episodes": self.episodes,
                 "observed": self.observed,
@@ -72,7 +78,7 @@ class SampledReplay(AbstractResult):
         return self._by_episode.plot(f"{self._title}: what the other policy would have added")
 
     def __rich__(self) -> Group:
-        return self._by_episode.shown(f"{self._title}; discount {self.discount:g}")
+        return self._by_episode.shown(f"{self._title}; discount {self.discount:g}", self.notes)
 
     def __repr__(self) -> str:
         count, samples = self.returns.shape
@@ -99,11 +105,15 @@ def sample_replay(
     outcomes: Values | None = None,
     horizon: int | None = None,
     discount: float | None = None,
+    censored: str = "stop",
+    actions: str = "fresh",
+    behaviour: Values | None = None,
     key: PRNGKeyArray,
 ) -> SampledReplay:
     """Draws trajectories of every episode under another policy; `replay` is their exact law.
 
-    For couplings that can only be drawn from, and for looking at single stories.
+    For couplings that can only be drawn from, and for looking at single stories. Rewards are the process's means, or
+    what the log earned where nothing is changed.
 
     Args:
         mdp: The process.
@@ -115,14 +125,22 @@ def sample_replay(
         horizon: How many steps, of what happened too; by default as many as the longest episode has.
         discount: Factor by which a reward is worth less one step later; by default the process's own; 1 for the plain
             return.
+        censored: What becomes of episodes that stop before their end; see `replay`.
+        actions: How actions are drawn; see `replay`.
+        behaviour: [state, action]: what the log was made with, for coupled actions.
         key: Consumed once.
     """
     as_whole("num_samples", num_samples, least=1)
-    probs = as_policy(mdp, policy)
     rows = TransitionCoupling.of(mdp, coupling, outcomes)
     facts = facts_of(mdp, log)
-    steps = steps_of(log, horizon)
-    factor = as_discount(mdp, discount)
+    if actions == "coupled" and not isinstance(coupling, AbstractCoupling):
+        raise InputError(
+            f"`coupling` must have an exact law for coupled actions, but {name_of(coupling)} can only draw"
+        )
+    law = coupling if isinstance(coupling, AbstractCoupling) else None
+    choices = choices_of(mdp, log, facts, policy, actions, behaviour, law)
+    course = course_of(mdp, log, facts, choices, horizon=horizon, discount=discount, censored=censored)
+    steps, factor = course.horizon, course.discount
     count = len(log) * num_samples
     check_memory(
         f"{num_samples} draws of {len(log)} episodes over {steps} steps",
@@ -131,30 +149,42 @@ def sample_replay(
     )
     episode = np.repeat(np.arange(len(log)), num_samples)
     states = np.zeros((count, steps + 1), np.int64)
-    actions = np.zeros((count, steps), np.int64)
+    done = np.zeros((count, steps), np.int64)
     returns = np.zeros(count)
     states[:, 0] = log.states[episode, 0]
     for step in range(steps):
         key_uniform, key_answers = jax.random.split(jax.random.fold_in(key, step))
         for_action, for_state = np.asarray(jax.random.uniform(key_uniform, (2, count)), np.float64)
-        state = states[:, step]
-        action = _pick(probs[state], for_action)
+        state, fact = states[:, step], facts.at(episode, step)
+        wanted = np.where(
+            (fact >= 0)[:, None], choices.tables[choices.of_fact[np.maximum(fact, 0)], state], choices.after[state]
+        )
+        action = _pick(wanted, for_action)
         slot = _pick(mdp.probs[state, action], for_state)
-        fact = facts.at(episode, step)
         seen = np.flatnonzero((fact >= 0) & ~mdp.absorbing[state])
-        slot[seen] = rows.draws(facts.questions(fact[seen], state[seen], action[seen]), key=key_answers)
-        states[:, step + 1] = mdp.successors[state, action, slot]
-        actions[:, step] = action
-        returns += factor**step * mdp.rewards[state, action, slot]
+        asked = questions(facts, fact[seen], state[seen], action[seen])
+        same = (asked.state == asked.other_state) & (asked.action == asked.other_action)
+        drawn = seen[~same]
+        if len(drawn):
+            asked_there = questions(facts, fact[drawn], state[drawn], action[drawn])
+            slot[drawn] = rows.draws(asked_there, key=key_answers)
+        gain = mdp.rewards[state, action, slot]
+        kept = seen[same]  # nothing is changed there, so nothing changes
+        slot[kept], gain[kept] = asked.next_slot[same], log.rewards[episode[kept], min(step, log.longest - 1)]
+        going = step < course.steps[episode]
+        states[:, step + 1] = np.where(going, mdp.successors[state, action, slot], state)
+        done[:, step] = np.where(going, action, 0)
+        returns += factor**step * np.where(going, gain, 0)
     shape = (len(log), num_samples)
     return SampledReplay(
         episodes=tuple(log.name_of(each) for each in range(len(log))),
-        observed=log.returns(factor, horizon=steps),
+        observed=observed_returns(course, log),
         states=states.reshape(*shape, -1),
-        actions=actions.reshape(*shape, -1),
+        actions=done.reshape(*shape, -1),
         returns=returns.reshape(shape),
         coupling=name_of(coupling),
         discount=factor,
+        notes=notes(course.censored, censored == "model", told(actions, choices.after)),
     )
 
 

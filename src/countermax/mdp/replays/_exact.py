@@ -6,36 +6,32 @@ recursion over the chain carries three numbers for each state: the probability, 
 so far. Nothing is sampled.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from rich.console import Group
 from scipy import sparse
 
 from countermax._core.extras import import_pandas
-from countermax._core.memory import check_memory
 from countermax._core.progress import ProgressBar
 from countermax._core.results import AbstractResult, plain
 from countermax.couplings import AbstractCoupling, name_of
 from countermax.mdp._arrays import Floats, Ints, Values
-from countermax.mdp._process import FiniteMDP, as_discount
-from countermax.mdp.log import EpisodeLog, steps_of
-from countermax.mdp.policies import as_policy
-from countermax.mdp.replays._cache import AnswerCache
-from countermax.mdp.replays._questions import TransitionCoupling, facts_of
-from countermax.mdp.replays._showing import ByEpisode
+from countermax.mdp._process import FiniteMDP
+from countermax.mdp.log import EpisodeLog
+from countermax.mdp.replays._choices import choices_of, told
+from countermax.mdp.replays._course import Course, check_path, course_of, observed_returns
+from countermax.mdp.replays._facts import facts_of
+from countermax.mdp.replays._questions import TransitionCoupling
+from countermax.mdp.replays._showing import ByEpisode, notes
+from countermax.mdp.replays.engines import Walked, engine_for, walk_all
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
-
-Choose: TypeAlias = Callable[[int, Ints, Ints], Floats]
-"""The probabilities of the actions at a step, for episodes (by position) in states."""
-
-_CELLS_AT_ONCE = 2**18  # episodes times states that are replayed together: what fits the processor's cache
 
 
 @final
@@ -45,7 +41,7 @@ class Replay(AbstractResult):
 
     episodes: tuple[Hashable, ...]
     observed: Float[np.ndarray, " n"]
-    """What each episode earned."""
+    """What each episode earned in the steps that are compared."""
     values: Float[np.ndarray, " n"]
     """What it would have earned on average, over the randomness that the log leaves open."""
     variances: Float[np.ndarray, " n"]
@@ -58,11 +54,24 @@ class Replay(AbstractResult):
     """What kind of coupling answered."""
     horizon: int
     discount: float
+    steps: Int[np.ndarray, " n"]
+    """How many steps of each episode are compared, in both worlds."""
+    censored: Bool[np.ndarray, " n"]
+    """Which episodes stop before the horizon without having come to an end."""
+    carried_on: bool
+    """Whether those are carried on with the model; else they are compared up to where they stop."""
+    actions: str
+    """How actions that the policy leaves to chance are drawn, in words; empty where it leaves none."""
 
     @property
     def effects(self) -> Float[np.ndarray, " n"]:
         """What the other policy would have added to each episode, on average."""
         return self.values - self.observed
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the numbers leave out, and what was chosen, in words."""
+        return notes(self.censored, self.carried_on, self.actions)
 
     @property
     def mean(self) -> float:
@@ -80,6 +89,7 @@ class Replay(AbstractResult):
                 "coupling": self.coupling,
                 "horizon": self.horizon,
                 "discount": self.discount,
+                "notes": self.notes,
                 "observed": self.observed.mean(),
                 "counterfactual": self.mean,
                 "episodes": self._by_episode.records(),
@@ -91,7 +101,8 @@ class Replay(AbstractResult):
         return self._by_episode.plot(f"{self._title}: what the other policy would have added")
 
     def __rich__(self) -> Group:
-        return self._by_episode.shown(f"{self._title}; horizon {self.horizon}, discount {self.discount:g}")
+        title = f"{self._title}; horizon {self.horizon}, discount {self.discount:g}"
+        return self._by_episode.shown(title, self.notes)
 
     def __repr__(self) -> str:
         spread = float(self.variances.mean())
@@ -118,13 +129,17 @@ def replay(
     outcomes: Values | None = None,
     horizon: int | None = None,
     discount: float | None = None,
+    censored: str = "stop",
+    actions: str = "fresh",
+    behaviour: Values | None = None,
     path: bool = False,
     progress: bool | None = None,
 ) -> Replay:
     """Replays every episode under another policy, exactly.
 
-    Each episode starts in its own first state. Answers are computed once for every distinct question, over the
-    outcomes that the two rows at hand can reach.
+    Each episode starts in its own first state, and both worlds cover the same steps. Where the other world is in the
+    logged state and does what was done, it goes where the log went and earns what the log earned, whatever the
+    coupling; elsewhere rewards are the process's means, and their variances are carried.
 
     Args:
         mdp: The process, often an estimate from the same log.
@@ -137,109 +152,76 @@ def replay(
         horizon: How many steps, of what happened too; by default as many as the longest episode has.
         discount: Factor by which a reward is worth less one step later; by default the process's own; 1 for the plain
             return.
+        censored: What becomes of an episode that stops before the horizon without having come to an absorbing state:
+            "stop" compares both worlds up to there; "model" carries both on with the process's own rows, the factual
+            one by what was usually done, the other one by the policy.
+        actions: How a policy that leaves something to chance draws its actions: "fresh", whatever was done, or
+            "coupled", as outcomes of the same coupling, with the noise that explains what was done.
+        behaviour: [state, action]: what the log was made with, for coupled actions; by default frequencies.
         path: Whether to keep the distributions of all times, not the last one only.
         progress: Whether to show a progress bar; by default if the output is a terminal.
     """
-    probs = as_policy(mdp, policy)
-    return forward(
-        TransitionCoupling.exact(mdp, coupling, outcomes),
-        log,
-        lambda _, __, state: probs[state],
-        horizon=horizon,
-        discount=discount,
-        path=path,
-        progress=progress,
-    )
-
-
-def forward(
-    coupling: TransitionCoupling,
-    log: EpisodeLog,
-    choose: Choose,
-    *,
-    horizon: int | None = None,
-    discount: float | None = None,
-    path: bool = False,
-    progress: bool | None = None,
-) -> Replay:
-    """The recursion, for policies that may change with time and from one episode to the next."""
-    mdp = coupling.mdp
-    steps = steps_of(log, horizon)
-    factor = as_discount(mdp, discount)
+    law = TransitionCoupling.exact(mdp, coupling, outcomes)
+    facts = facts_of(mdp, log)
+    choices = choices_of(mdp, log, facts, policy, actions, behaviour, coupling)
+    course = course_of(mdp, log, facts, choices, horizon=horizon, discount=discount, censored=censored)
     if path:
-        check_memory(
-            f"the paths of {len(log)} episodes over {mdp.num_states} states and {steps} steps",
-            16 * len(log) * mdp.num_states * (steps + 1),
-            "leave out `path`, or lower `horizon`",
-        )
-    known = AnswerCache(coupling, facts_of(mdp, log))
-    at_once = max(1, _CELLS_AT_ONCE // mdp.num_states)
-    parts = []
-    with ProgressBar("replaying", len(log) * steps, progress, unit="steps") as bar:
-        for start in range(0, len(log), at_once):
-            episodes = np.arange(start, min(start + at_once, len(log)))
-            parts.append(_run(known, log, choose, episodes, steps, factor, path, bar))
-    values, seconds = (np.concatenate([getattr(part, name) for part in parts]) for name in ("first", "second"))
+        check_path(course)
+    engine, count = engine_for(course, law), len(course)
+    first, second = np.zeros(count), np.zeros(count)
+    paths = np.zeros((count, course.horizon + 1, mdp.num_states)) if path else None
+    ends: list[tuple[Ints, sparse.csr_array]] = []
+    to_come = course.squares_to_come()
+    with ProgressBar("replaying", count, progress, unit="episodes") as bar:
+        for walked in walk_all(engine, lambda batch: engine.forwards(batch, path=path)):
+            first[walked.episodes], second[walked.episodes] = _moments(course, walked, *to_come)
+            ends.append((walked.episodes, _carried_on(course, walked, paths)))
+            bar.advance(len(walked.episodes))
+    order = np.argsort(np.concatenate([episodes for episodes, _ in ends]))
     return Replay(
-        episodes=tuple(log.name_of(each) for each in range(len(log))),
-        observed=log.returns(factor, horizon=steps),
-        values=values,
-        variances=np.maximum(seconds - values**2, 0),
-        last=sparse.csr_array(sparse.vstack([part.last for part in parts])),
-        path=np.concatenate([part.path for part in parts if part.path is not None]) if path else None,
-        coupling=name_of(coupling.coupling),
-        horizon=steps,
-        discount=factor,
+        episodes=tuple(log.name_of(each) for each in range(count)),
+        observed=observed_returns(course, log),
+        values=first,
+        variances=np.maximum(second - first**2, 0),
+        last=sparse.csr_array(sparse.vstack([last for _, last in ends], format="csr")[order]),
+        path=paths,
+        coupling=name_of(coupling),
+        horizon=course.horizon,
+        discount=course.discount,
+        steps=course.steps,
+        censored=course.censored,
+        carried_on=censored == "model",
+        actions=told(actions, choices.after),
     )
 
 
-class _Part(NamedTuple):
-    first: Floats
-    second: Floats
-    last: sparse.csr_array
-    path: Floats | None
+def _moments(course: Course, walked: Walked, first: Floats, second: Floats, rows: Ints) -> tuple[Floats, Floats]:
+    """First and second moment of the return: of what was earned when the log ends, and of what is still to come."""
+    row = rows[walked.episodes]
+    factor = course.discount ** course.seen[walked.episodes]
+    mass, one, two = np.moveaxis(walked.moments, 2, 0)
+    later, its_square = first[row], second[row]
+    return (
+        one.sum(axis=1) + factor * (mass * later).sum(axis=1),
+        two.sum(axis=1) + 2 * factor * (one * later).sum(axis=1) + factor**2 * (mass * its_square).sum(axis=1),
+    )
 
 
-def _run(
-    known: AnswerCache,
-    log: EpisodeLog,
-    choose: Choose,
-    episodes: Ints,
-    steps: int,
-    factor: float,
-    keep: bool,
-    bar: ProgressBar,
-) -> _Part:
-    mdp = known.mdp
-    shape = (len(episodes), mdp.num_states)
-    moments = np.zeros((*shape, 3))  # of the reward so far: its powers 0, 1 and 2, where the chain is in each state
-    moments[np.arange(len(episodes)), log.states[episodes, 0], 0] = 1
-    path = np.zeros((len(episodes), steps + 1, mdp.num_states)) if keep else None
-    live, cells = ~mdp.absorbing, len(episodes) * mdp.num_states
-    for step in range(steps + 1):
-        if path is not None:
-            path[:, step] = moments[:, :, 0]
-        if step == steps:
-            break
-        place, state = np.nonzero((moments[:, :, 0] > 0) & live)
-        entry, action = np.nonzero(choices := choose(step, episodes[place], state))
-        place, state = place[entry], state[entry]
-        rows = known.rows(episodes[place], step, state, action)
-        before = moments[place, state] * choices[entry, action][:, None]
-        moments *= mdp.absorbing[:, None]
-        shifts = place * mdp.num_states
-        after = _spread(rows.chances, shifts, cells) @ before
-        # In the expansion of (reward so far + gain) ** power; few entries, since most rewards are for reaching an end.
-        gains, squares = (factor**step * _spread(rows.gains, shifts, cells), _spread(rows.squares, shifts, cells))
-        after[:, 1] += gains @ before[:, 0]
-        after[:, 2] += 2 * (gains @ before[:, 1]) + factor ** (2 * step) * (squares @ before[:, 0])
-        moments += after.reshape(moments.shape)
-        bar.advance(len(episodes))
-    _, first, second = moments.sum(axis=1).T
-    return _Part(first, second, sparse.csr_array(moments[:, :, 0]), path)
-
-
-def _spread(rows: sparse.csr_array, shifts: Ints, cells: int) -> sparse.csc_array:
-    """A matrix that takes what leaves each entry to the cells (episode, state) where it arrives."""
-    cell = rows.indices + np.repeat(shifts, np.diff(rows.indptr))
-    return sparse.csc_array((rows.data, cell, rows.indptr), shape=(cells, len(shifts)))
+def _carried_on(course: Course, walked: Walked, paths: Floats | None) -> sparse.csr_array:
+    """Where chains are at the end of what is compared, on plain rows after the log's end."""
+    seen, steps = course.seen[walked.episodes], course.steps[walked.episodes]
+    here = walked.moments[:, :, 0].copy()
+    if paths is not None and walked.path is not None:
+        paths[walked.episodes, : walked.path.shape[1]] = walked.path
+    for step in range(int(seen.min()), int(steps.max())):
+        going = np.flatnonzero((seen <= step) & (step < steps))
+        if len(going):
+            here[going] = np.asarray(here[going] @ course.chain)
+        if paths is not None:
+            over = np.flatnonzero(seen <= step)
+            paths[walked.episodes[over], step + 1] = here[over]
+    if paths is not None:
+        for step in range(int(steps.min()), course.horizon):
+            over = np.flatnonzero(steps <= step)
+            paths[walked.episodes[over], step + 1] = here[over]
+    return sparse.csr_array(here)

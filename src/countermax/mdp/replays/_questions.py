@@ -17,9 +17,9 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray
 
 from countermax._core.errors import InputError
 from countermax.couplings import AbstractCoupling, AbstractSampler
-from countermax.mdp._arrays import Floats, Ints, Values, as_indices, plainly, shortened
+from countermax.mdp._arrays import Floats, Ints, Values, as_indices, shortened
 from countermax.mdp._process import FiniteMDP
-from countermax.mdp.log import EpisodeLog
+from countermax.mdp.replays._facts import Facts
 
 _CHUNKS = (256, 4_096, 16_384)  # questions for one call: few shapes, each compiled once
 _ROUND = 8  # numbers of outcomes are rounded up to a multiple of this, so that few shapes are compiled
@@ -37,51 +37,23 @@ class Questions(NamedTuple):
     other_action: Ints
 
 
-class Facts(NamedTuple):
-    """The distinct observed transitions of a log, and which of them each step is."""
-
-    state: Ints
-    action: Ints
-    next_slot: Ints
-    """The slot of the observed successor in its row."""
-    of_step: Int[np.ndarray, "n t"]
-    """The number of the transition at each step; -1 after an episode's end."""
-
-    def at(self, episode: Ints, step: int) -> Ints:
-        """What was seen in each episode at this step; -1 after its end."""
-        return self.of_step[episode, step] if step < self.of_step.shape[1] else np.full(len(episode), -1)
-
-    def questions(self, fact: Ints, other_state: Ints, other_action: Ints) -> Questions:
-        """What would have been, given each of these facts."""
-        return Questions(self.state[fact], self.action[fact], self.next_slot[fact], other_state, other_action)
+def questions(facts: Facts, fact: Ints, other_state: Ints, other_action: Ints) -> Questions:
+    """What would have been, given each of these facts."""
+    return Questions(facts.state[fact], facts.action[fact], facts.next_slot[fact], other_state, other_action)
 
 
-def facts_of(mdp: FiniteMDP, log: EpisodeLog) -> Facts:
-    """The log in terms of the process; a step that the process calls impossible is named."""
-    if (log.num_states, log.num_actions) != (mdp.num_states, mdp.num_actions):
-        raise InputError(
-            f"`log` must have the states and actions of the process, {mdp.num_states} and {mdp.num_actions}, got "
-            f"{log.num_states} and {log.num_actions}"
-        )
-    steps = log.steps()
-    cells = (steps.state * mdp.num_actions + steps.action) * mdp.num_states + steps.next_state
-    distinct, first, which = np.unique(cells, return_index=True, return_inverse=True)
-    rows, successor = np.divmod(distinct, mdp.num_states)
-    state, action = np.divmod(rows, mdp.num_actions)
-    here = (mdp.successors[state, action] == successor[:, None]) & (mdp.probs[state, action] > 0)
-    impossible = ~here.any(axis=1)
-    if impossible.any():
-        at = int(first[impossible].min())
-        episode = plainly(log.name_of(int(steps.episode[at])))
-        raise InputError(
-            f"`log` must be possible under the process, but episode {episode}, step "
-            f"{steps.step[at]}, goes from {mdp.name_of_state(int(steps.state[at]))} by "
-            f"{mdp.name_of_action(int(steps.action[at]))} to {mdp.name_of_state(int(steps.next_state[at]))}, which has "
-            f"probability zero; {int(impossible[which].sum())} step(s) in all"
-        )
-    of_step = np.full(log.actions.shape, -1)
-    of_step[steps.episode, steps.step] = which
-    return Facts(state, action, here.argmax(axis=1), of_step)
+def exact_rows(coupling: AbstractCoupling, p: Floats, q: Floats, x: Ints) -> Floats:
+    """The answers of a coupling to plain questions, one for each row of probabilities."""
+    coupling.check_size(p.shape[1])
+    answers = np.empty(q.shape)
+    with jax.enable_x64(True), np.errstate(divide="ignore"):
+        for part in _parts(len(q)):
+            count = part.stop - part.start
+            filler = np.zeros(next(size for size in _CHUNKS if count <= size) - count, np.int64)
+            chosen = np.concatenate([np.arange(part.start, part.stop), filler])
+            found = _exact(coupling, np.log(p[chosen]), np.log(q[chosen]), x[chosen])
+            answers[part] = np.asarray(found)[:count]
+    return answers / answers.sum(axis=1, keepdims=True)
 
 
 @final

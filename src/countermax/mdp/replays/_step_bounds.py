@@ -4,14 +4,15 @@ import numpy as np
 
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling
-from countermax.mdp._arrays import Floats, Values
-from countermax.mdp._process import FiniteMDP, as_discount
-from countermax.mdp.log import EpisodeLog, check_single, steps_of
+from countermax.mdp._arrays import Values
+from countermax.mdp._process import FiniteMDP
+from countermax.mdp.log import EpisodeLog, check_single
 from countermax.mdp.policies import as_policy
-from countermax.mdp.replays._bounds import greedy_fill
-from countermax.mdp.replays._cache import AnswerCache
-from countermax.mdp.replays._exact import replay
-from countermax.mdp.replays._questions import TransitionCoupling, facts_of
+from countermax.mdp.replays._choices import fresh
+from countermax.mdp.replays._course import course_of
+from countermax.mdp.replays._facts import facts_of
+from countermax.mdp.replays._questions import TransitionCoupling
+from countermax.mdp.replays.engines import engine_for
 
 
 def step_bounds(
@@ -24,7 +25,7 @@ def step_bounds(
     horizon: int | None = None,
     discount: float | None = None,
 ) -> Bounds:
-    """The bounds of one episode's value if one step's coupling is any other, one entry for each step.
+    """The bounds of one episode's value if one step's coupling is any other, one entry for each logged step.
 
     Exact, and sharp for each step alone.
 
@@ -38,26 +39,24 @@ def step_bounds(
         discount: Factor by which a reward is worth less one step later; by default the process's own.
     """
     check_single(log)
-    probs = as_policy(mdp, policy)
-    steps = steps_of(log, horizon)
-    factor = as_discount(mdp, discount)
-    whole = replay(mdp, log, policy, coupling, outcomes=outcomes, horizon=steps, discount=factor, path=True)
-    assert whole.path is not None
     facts = facts_of(mdp, log)
-    known, fill = AnswerCache(TransitionCoupling.exact(mdp, coupling, outcomes), facts), greedy_fill(mdp, facts)
-    lower, upper = np.full(steps, whole.values[0]), np.full(steps, whole.values[0])
-    state, action = np.nonzero(probs * ~mdp.absorbing[:, None])
-    share = probs[state, action]
-    later: Floats = np.zeros(mdp.num_states)
-    for step in reversed(range(steps)):
-        rows = known.rows(np.zeros(len(state), np.int64), step, state, action)
-        worth = rows.gains.sum(axis=1) + factor * (rows.chances @ later)
-        if step < log.lengths[0]:
-            fact = np.full(len(state), facts.of_step[0, step])
-            slots = mdp.rewards[state, action] + factor * later[mdp.successors[state, action]]
-            same = (facts.state[fact] == state) & (facts.action[fact] == action)
-            there = factor**step * whole.path[0, step][state] * share
-            for limit, each in zip((lower, upper), fill(fact, state, action, slots), strict=True):
-                limit[step] += there @ (np.where(same, slots[:, facts.next_slot[fact[0]]], each) - worth)
-        later = np.bincount(state, share * worth, minlength=mdp.num_states).astype(np.float64)
-    return Bounds(np.minimum(lower, whole.values[0]), np.maximum(upper, whole.values[0]))
+    choices = fresh(as_policy(mdp, policy), facts)
+    course = course_of(mdp, log, facts, choices, horizon=horizon, discount=discount)
+    engine, any_coupling = (
+        engine_for(course, TransitionCoupling.exact(mdp, coupling, outcomes)),
+        engine_for(course, None),
+    )
+    nobody = np.zeros(1, np.int64)
+    chain = engine.forwards(nobody, path=True).path
+    values = engine.backwards(nobody, *course.to_come(), keep=True).values
+    assert chain is not None
+    assert values is not None
+    count = int(course.seen[0])
+    whole = float(values[0, 0, 0, course.first[0]])
+    limits = np.full((2, count), whole)
+    for step in range(count):
+        fact, earned, later = int(facts.of_step[0, step]), float(course.earned[0, step]), values[0, 0, step + 1]
+        for limit, sign in zip(limits, (-1, 1), strict=True):
+            gained = any_coupling.one_step(fact, earned, later, sign=sign) - values[0, 0, step]
+            limit[step] += course.discount**step * (chain[0, step] @ gained)
+    return Bounds(np.minimum(limits[0], whole), np.maximum(limits[1], whole))

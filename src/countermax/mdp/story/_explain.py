@@ -13,7 +13,7 @@ from countermax.mdp._labels import spoken
 from countermax.mdp._process import FiniteMDP, as_discount
 from countermax.mdp.log import EpisodeLog, steps_of
 from countermax.mdp.policies import as_policy
-from countermax.mdp.replays import Replay, replay, single_decisions, step_bounds, trajectory_bounds
+from countermax.mdp.replays import Replay, feature_bounds, replay, single_decisions, step_bounds, trajectory_bounds
 from countermax.mdp.story._story import Story
 
 _MOST_ENDS = 4
@@ -44,7 +44,7 @@ def explain(
         features: What to follow over time: a number for each state, by name; probabilities and indicators read best. By
             default the ends that episodes come to; where the log has no end of the process, their last states.
         outcomes: What each state is called as an outcome; see `replay`.
-        horizon: How many steps, of what happened too; by default as many as the longest episode has.
+        horizon: How many steps, of what happened too; by default as many as the episode has.
         discount: Factor by which a reward is worth less one step later; by default the process's own; 1 for the plain
             return.
     """
@@ -52,7 +52,8 @@ def explain(
     asked = chosen_couplings(couplings)
     probs = as_policy(mdp, policy)
     names, scores = _as_features(mdp, log, features)
-    one, steps, factor = log.select([position]), steps_of(log, horizon), as_discount(mdp, discount)
+    one = log.select([position])
+    steps, factor = steps_of(one, horizon), as_discount(mdp, discount)
     length = min(int(one.lengths[0]), steps)
     replays = {
         name: replay(
@@ -71,7 +72,7 @@ def explain(
         features=names,
         observed=scores[states],
         counterfactual={name: path @ scores for name, path in paths.items()},
-        bounds=_feature_bounds(mdp, one, probs, scores, steps),
+        bounds=feature_bounds(mdp, one, probs, scores, horizon=steps),
         discount=factor,
         observed_return=float(one.returns(factor, horizon=steps)[0]),
         values={name: float(each.values[0]) for name, each in replays.items()},
@@ -133,20 +134,6 @@ def _as_features(
     if not found:
         raise InputError("`features` must name at least one")
     return tuple(found), np.stack(list(found.values()), axis=1)
-
-
-def _feature_bounds(mdp: FiniteMDP, one: EpisodeLog, policy: Floats, scores: Floats, steps: int) -> Bounds:
-    """For each time and feature: the recursion backwards from that time, with the feature as the only reward."""
-    copies = one.select(np.zeros(scores.shape[1], np.int64))
-    start = scores[one.states[0, 0]]
-    found = [Bounds(start, start)]
-    for time in range(1, steps + 1):
-        found.append(
-            trajectory_bounds(
-                mdp, copies, policy, horizon=time, discount=1.0, rewards=0.0, final=scores.T, progress=False
-            )
-        )
-    return Bounds(np.stack([each.lower for each in found]), np.stack([each.upper for each in found]))
 
 
 def _treatments(mdp: FiniteMDP) -> tuple[tuple[str, ...], Floats]:

@@ -1,0 +1,192 @@
+"""What is replayed: which steps of which episodes, with which choices, and what follows where the log says nothing."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import final
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy import sparse
+
+from countermax._core.errors import InputError
+from countermax._core.memory import check_memory
+from countermax.mdp._arrays import MOST_REWARD, Floats, Ints, Values, as_finite, shortened
+from countermax.mdp._process import FiniteMDP, as_discount
+from countermax.mdp.log import EpisodeLog, steps_compared, steps_of
+from countermax.mdp.planning import policy_matrix
+from countermax.mdp.policies import usual_policy
+from countermax.mdp.replays._choices import Choices
+from countermax.mdp.replays._facts import Facts
+
+
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Course:
+    """Episodes of a log as chains of the other world."""
+
+    mdp: FiniteMDP
+    facts: Facts
+    choices: Choices
+    horizon: int
+    discount: float
+    first: Int[np.ndarray, " n"]
+    """Where each episode starts, in both worlds."""
+    seen: Int[np.ndarray, " n"]
+    """How many of its steps were logged and are replayed."""
+    steps: Int[np.ndarray, " n"]
+    """How many steps are compared: as many or, on plain rows of the process, more."""
+    censored: Bool[np.ndarray, " n"]
+    """Which episodes stop before the horizon without having come to an end."""
+    earned: Float[np.ndarray, "n t"]
+    """What each logged step earned."""
+    gains: Float[np.ndarray, "s a w"]
+    """What other steps earn on average."""
+    spreads: Float[np.ndarray, "s a w"] | None
+    """How much that varies."""
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    @cached_property
+    def chain(self) -> sparse.csr_array:
+        """Where the log says nothing."""
+        return policy_matrix(self.mdp, self.choices.after)
+
+    @cached_property
+    def reachable(self) -> Bool[np.ndarray, " s"]:
+        """Where some chain can be at all."""
+        mdp = self.mdp
+        possible = (self.choices.tables > 0).any(axis=0) | (self.choices.after > 0)
+        row, state = mdp.matrix.nonzero()
+        row, state = row[kept := possible.ravel()[row]], state[kept]
+        ones = np.ones(len(row)), (state, row // mdp.num_actions)
+        back = sparse.csr_array(ones, shape=(mdp.num_states, mdp.num_states))
+        found = np.zeros(mdp.num_states, bool)
+        found[self.first] = True
+        while True:
+            more = found | (back @ found.astype(np.float64) > 0)
+            if (more == found).all():
+                return found
+            found = more
+
+    def to_come(self, last: Floats | None = None) -> tuple[Floats, Ints]:
+        """What is still to come when the log ends: [row, state], and which row each episode has.
+
+        Args:
+            last: A score for being in each state at the very end: [state] or [episode, state].
+        """
+        rest = self.steps - self.seen
+        now = (self.choices.after * (self.mdp.probs * self.gains).sum(axis=2)).sum(axis=1)
+        if last is None or last.ndim == 1:
+            numbers, rows = np.unique(rest, return_inverse=True)
+            worth = np.broadcast_to(0.0 if last is None else last, (len(numbers), self.mdp.num_states)).copy()
+        else:
+            numbers, rows, worth = rest, np.arange(len(rest)), last.copy()
+        for step in range(int(numbers.max(initial=0))):
+            left = numbers > step
+            before = worth[left]
+            worth[left] = now + self.discount * np.asarray(before @ self.chain.T)
+            if (worth[left] == before).all():  # and so it stays
+                break
+        return worth, rows
+
+    def squares_to_come(self) -> tuple[Floats, Floats, Ints]:
+        """First and second moment of what is still to come when the log ends."""
+        numbers, rows = np.unique(self.steps - self.seen, return_inverse=True)
+        after, mdp = self.choices.after, self.mdp
+        gains = self.gains
+        squares = gains**2 if self.spreads is None else gains**2 + self.spreads
+        weights = after[:, :, None] * mdp.probs
+        now, its_square = (weights * gains).sum(axis=(1, 2)), (weights * squares).sum(axis=(1, 2))
+        state, action, slot = np.nonzero(weights * gains)
+        entries = (weights * gains)[state, action, slot], (state, mdp.successors[state, action, slot])
+        earning = sparse.csr_array(entries, shape=(mdp.num_states, mdp.num_states))
+        first, second = np.zeros((2, len(numbers), mdp.num_states))
+        for step in range(int(numbers.max(initial=0))):
+            left = numbers > step
+            one, two = first[left], second[left]
+            crossed = np.asarray(one @ earning.T)
+            first[left] = now + self.discount * np.asarray(one @ self.chain.T)
+            second[left] = its_square + 2 * self.discount * crossed + self.discount**2 * np.asarray(two @ self.chain.T)
+            if (first[left] == one).all() and (second[left] == two).all():
+                break
+        return first, second, rows
+
+
+def course_of(
+    mdp: FiniteMDP,
+    log: EpisodeLog,
+    facts: Facts,
+    choices: Choices,
+    *,
+    horizon: int | None,
+    discount: float | None,
+    censored: str = "stop",
+    rewards: Values | None = None,
+) -> Course:
+    """What was asked for, checked.
+
+    Args:
+        mdp: The process.
+        log: What happened.
+        facts: The log in terms of the process.
+        choices: How actions are chosen.
+        horizon: How many steps at most; by default as many as the longest episode has.
+        discount: Factor by which a reward is worth less one step later; by default the process's own.
+        censored: What becomes of episodes that stop before their end.
+        rewards: Rewards in the shape of `mdp.rewards`, in place of its own and of those in the log.
+    """
+    if censored not in ("stop", "model"):
+        raise InputError(f'`censored` must be "stop" or "model", got {shortened(censored)}')
+    most = steps_of(log, horizon)
+    known = steps_compared(log, mdp.absorbing, most)
+    gains, spreads, earned = mdp.rewards, mdp.reward_variances, log.rewards
+    if rewards is not None:
+        gains, spreads = as_shape("rewards", rewards, mdp.rewards.shape), None
+        seen = np.maximum(facts.of_step, 0)
+        earned = np.where(log.mask, gains[facts.state[seen], facts.action[seen], facts.next_slot[seen]], 0)
+    return Course(
+        mdp=mdp,
+        facts=facts,
+        choices=choices,
+        horizon=most,
+        discount=as_discount(mdp, discount),
+        first=log.states[:, 0],
+        seen=np.minimum(log.lengths, most),
+        steps=known if censored == "stop" else np.full(len(log), most),
+        censored=known < most,
+        earned=earned,
+        gains=gains,
+        spreads=spreads,
+    )
+
+
+def observed_returns(course: Course, log: EpisodeLog) -> Floats:
+    """What each episode earned in the steps that are compared; where the model carries on, with what was usual."""
+    found = log.returns(course.discount, horizon=course.horizon)
+    rest = course.censored & (course.steps > course.seen)
+    if not rest.any():
+        return found
+    usual = replace(course, choices=course.choices._replace(after=usual_policy(course.mdp)))
+    worth, rows = usual.to_come()
+    later = course.discount**course.seen * worth[rows, log.last_states]
+    return found + np.where(rest, later, 0)
+
+
+def as_shape(name: str, values: Values, *shapes: tuple[int, ...]) -> Floats:
+    """Numbers in the first of the shapes, from any of them or from one number."""
+    array = as_finite(name, values)
+    if not (np.abs(array) <= MOST_REWARD).all():
+        raise InputError(f"`{name}` must lie within {MOST_REWARD:g}, got {np.abs(array).max():g}")
+    if array.shape not in ((), *shapes):
+        raise InputError(f"`{name}` must be a number or have shape {' or '.join(map(str, shapes))}, got {array.shape}")
+    return array if array.shape in shapes else np.broadcast_to(array, shapes[0])
+
+
+def check_path(course: Course) -> None:
+    """Refuses paths that would not fit into memory."""
+    check_memory(
+        f"the paths of {len(course)} episodes over {course.mdp.num_states} states and {course.horizon} steps",
+        16 * len(course) * course.mdp.num_states * (course.horizon + 1),
+        "leave out `path`, or lower `horizon`",
+    )

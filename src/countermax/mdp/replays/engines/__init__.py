@@ -1,0 +1,49 @@
+"""Engines that replay episodes: one for any coupling, and a compiled one for closed forms and bounds."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from importlib.util import find_spec
+from os import cpu_count
+from typing import TypeVar
+
+from countermax.mdp._arrays import Ints
+from countermax.mdp.replays._course import Course
+from countermax.mdp.replays._questions import TransitionCoupling
+from countermax.mdp.replays.engines._base import AbstractEngine as AbstractEngine
+from countermax.mdp.replays.engines._base import Bounded as Bounded
+from countermax.mdp.replays.engines._base import Walked as Walked
+from countermax.mdp.replays.engines._general import GeneralEngine as GeneralEngine
+
+Found = TypeVar("Found")
+
+
+def engine_for(course: Course, law: TransitionCoupling | None, *, stable: bool = False) -> AbstractEngine:
+    """The quickest engine there is for one coupling, or for bounds."""
+    if find_spec("numba") is not None:
+        from countermax.mdp.replays.engines._compiled import CompiledEngine, has_closed_form
+
+        if has_closed_form(law):
+            return CompiledEngine(course, law, stable=stable)
+    return GeneralEngine(course, law, stable=stable)
+
+
+def walk_all(engine: AbstractEngine, walk: Callable[[Ints], Found], *, rows: Ints | None = None) -> Iterator[Found]:
+    """Walks all batches, as many at once as there are processors where the code is compiled, as they are done.
+
+    Args:
+        engine: Who walks.
+        walk: One of its ways, applied to a batch.
+        rows: What is still to come when the log ends, for walks backwards.
+    """
+    batches = engine.batches(rows)
+    if isinstance(engine, GeneralEngine) or len(batches) == 1:
+        yield from map(walk, batches)
+        return
+    with ThreadPoolExecutor(min(cpu_count() or 1, 8)) as pool:
+        waiting = [pool.submit(walk, batch) for batch in batches]
+        try:
+            for each in as_completed(waiting):
+                yield each.result()
+        finally:
+            for each in waiting:
+                each.cancel()

@@ -1,0 +1,220 @@
+"""The couplings that have closed forms, and bounds, walked by compiled code."""
+
+from typing import final
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from countermax.couplings import AbstractSampler, GumbelMax, Independent, InverseCDF, Maximal
+from countermax.mdp._arrays import Floats, Ints
+from countermax.mdp._process import FiniteMDP
+from countermax.mdp.replays._course import Course
+from countermax.mdp.replays._questions import TransitionCoupling
+from countermax.mdp.replays.engines import _fills, _laws, _walks
+from countermax.mdp.replays.engines._base import AbstractEngine, Bounded, Walked
+
+_CELLS_AT_ONCE = 2**19  # episodes times states whose moments are kept at once
+_PARTS = 16  # at least, so that all processors have work and a progress bar moves
+
+_KINDS: dict[type[AbstractSampler], int] = {
+    GumbelMax: _laws.GUMBEL_MAX,
+    InverseCDF: _laws.INVERSE_CDF,
+    Independent: _laws.INDEPENDENT,
+    Maximal: _laws.MAXIMAL,
+}
+
+
+def has_closed_form(law: TransitionCoupling | None) -> bool:
+    """Whether this engine knows the coupling; bounds it does."""
+    return law is None or type(law.coupling) in _KINDS
+
+
+@final
+class CompiledEngine(AbstractEngine):
+    """Rows from their closed forms over the outcomes that two rows have in common."""
+
+    def __init__(self, course: Course, law: TransitionCoupling | None, *, stable: bool = False):
+        """For one coupling, or for the bounds over all or over the stable ones.
+
+        Args:
+            course: What is replayed.
+            law: One coupling; None for bounds.
+            stable: Which bounds.
+        """
+        self._course = course
+        self._kind = (_fills.STABLE if stable else _fills.ANY) if law is None else _KINDS[type(law.coupling)]
+        self._rows = _rows_of(course, _labels(course, law))
+        facts, choices = course.facts, course.choices
+        self._seen = _walks.Seen(
+            facts.state,
+            facts.action,
+            _slots(self._rows, course),
+            choices.of_fact.astype(np.int64),
+            np.zeros(0) if choices.doing is None else choices.doing,
+            np.zeros(0, bool) if choices.steady is None else choices.steady,
+        )
+        self._steps = _numbered(course)
+        self._tables = np.ascontiguousarray(choices.tables)
+
+    def batches(self, rows: Ints | None = None) -> list[Ints]:
+        """Neighbours in the order of what was seen, from the beginning or from the end."""
+        course = self._course
+        order, _ = _common(self._keys(np.arange(len(course)), rows), course.seen)
+        at_once = max(1, min(_CELLS_AT_ONCE // course.mdp.num_states, -(-len(order) // _PARTS)))
+        return [order[start : start + at_once] for start in range(0, len(order), at_once)]
+
+    def forwards(self, batch: Ints, *, path: bool) -> Walked:
+        """Common beginnings are walked once."""
+        course, mdp = self._course, self._course.mdp
+        walk = self._walk(batch, None)
+        moments = np.zeros((len(batch), mdp.num_states, 3))
+        kept = np.zeros((len(batch) if path else 0, int(course.seen[batch].max()) + 1, mdp.num_states))
+        _walks.forwards(
+            self._kind, self._rows, self._seen, walk, self._tables, course.discount, 0, len(batch), moments, kept
+        )
+        return Walked(walk.order, moments, kept if path else None)
+
+    def backwards(self, batch: Ints, to_come: Floats, rows: Ints, *, keep: bool) -> Bounded:
+        """Common ends are walked once."""
+        course, mdp = self._course, self._course.mdp
+        walk = self._walk(batch, rows)
+        lower, upper = np.zeros(len(batch)), np.zeros(len(batch))
+        longest = int(course.seen[batch].max())
+        stacks = np.zeros((2, len(batch) if keep else 0, longest + 1, mdp.num_states))
+        _walks.backwards(
+            self._kind, self._rows, self._seen, walk, self._tables, course.discount, course.reachable,
+            to_come, rows, 0, len(batch), lower, upper, stacks,
+        )  # fmt: skip
+        return Bounded(walk.order, lower, upper, stacks if keep else None)
+
+    def _keys(self, batch: Ints, rows: Ints | None) -> NDArray:
+        """[episode, 1 + step]: what tells episodes apart, in the order in which they are walked."""
+        course, seen = self._course, self._course.seen[batch]
+        if rows is None:
+            return np.concatenate([course.first[batch][:, None], self._steps[batch]], axis=1)
+        turned = seen[:, None] - 1 - np.arange(int(seen.max()))
+        steps = np.where(turned >= 0, np.take_along_axis(self._steps[batch], np.maximum(turned, 0), axis=1), -1)
+        return np.concatenate([rows[batch][:, None], steps], axis=1)
+
+    def _walk(self, batch: Ints, rows: Ints | None) -> _walks.Walk:
+        course = self._course
+        order, shared = _common(self._keys(batch, rows), course.seen[batch])
+        return _walks.Walk(
+            batch[order], shared, course.first, course.seen, course.facts.of_step, np.ascontiguousarray(course.earned)
+        )
+
+    def one_step(self, fact: int, earned: float, later: Floats, *, sign: int) -> Floats:
+        """One call of what the walk back is made of."""
+        course, stack = self._course, np.stack([later, later])
+        _walks.pull(
+            self._kind, self._rows, self._seen, fact, earned, self._tables, course.discount, course.reachable,
+            stack, 0, sign, _walks.scratch(self._rows),
+        )  # fmt: skip
+        return stack[1]
+
+    def one_row(self, fact: int, earned: float, later: Floats, state: int, *, sign: int) -> Floats:
+        """The same for one state."""
+        course, found = self._course, np.zeros(self._course.mdp.num_actions)
+        _walks.pull_actions(
+            self._kind, self._rows, self._seen, fact, earned, course.mdp.allowed, course.discount, later[None], state,
+            sign, found,
+        )  # fmt: skip
+        return found
+
+
+def _labels(course: Course, law: TransitionCoupling | None) -> Ints:
+    """What each state is called as an outcome: where the order decides, by its place in it."""
+    if law is None:
+        return np.arange(course.mdp.num_states)
+    order = law.coupling.order if isinstance(law.coupling, InverseCDF) else None
+    return law.labels if order is None else np.argsort(np.asarray(order))[law.labels]
+
+
+_KNOWN: WeakKeyDictionary[FiniteMDP, _walks.Rows] = WeakKeyDictionary()
+"""The rows of processes by their states' own names, which most questions are about."""
+
+
+def _rows_of(course: Course, labels: Ints) -> _walks.Rows:
+    mdp = course.mdp
+    if mdp not in _KNOWN:
+        _KNOWN[mdp] = _flattened(mdp)
+    rows = _KNOWN[mdp]
+    if course.gains is not mdp.rewards:
+        row, slot = np.nonzero(mdp.probs.reshape(-1, mdp.width))
+        gain = np.ascontiguousarray(course.gains.reshape(-1, mdp.width)[row, slot])
+        rows = rows._replace(gain=gain, variance=np.zeros(0), common_gain=_common_gain(mdp, row, rows.successor, gain))
+    if (labels != np.arange(mdp.num_states)).any():
+        row, named = np.repeat(np.arange(len(rows.start) - 1), np.diff(rows.start)), labels[rows.successor]
+        order = np.lexsort((named, row))
+        rows = rows._replace(
+            label=named[order].astype(np.int32),
+            successor=rows.successor[order],
+            chance=rows.chance[order],
+            gain=rows.gain[order],
+            variance=rows.variance[order] if rows.variance.size else rows.variance,
+            num_labels=int(labels.max()) + 1,
+        )
+    return rows
+
+
+def _flattened(mdp: FiniteMDP) -> _walks.Rows:
+    row, slot = np.nonzero(mdp.probs.reshape(-1, mdp.width))
+
+    def flat(values: NDArray) -> NDArray:
+        return values.reshape(-1, mdp.width)[row, slot]
+
+    successor = flat(mdp.successors).astype(np.int32)
+    return _walks.Rows(
+        np.searchsorted(row, np.arange(mdp.num_states * mdp.num_actions + 1)),
+        successor,
+        successor,
+        flat(mdp.probs),
+        flat(mdp.rewards),
+        np.zeros(0) if mdp.reward_variances is None else flat(mdp.reward_variances),
+        mdp.absorbing,
+        mdp.num_actions,
+        mdp.width,
+        mdp.num_states,
+        _common_gain(mdp, row, successor, flat(mdp.rewards)),
+    )
+
+
+def _common_gain(mdp: FiniteMDP, row: Ints, successor: NDArray[np.int32], gain: Floats) -> Floats:
+    """What the successor alone decides, if gains along a row differ by nothing else; else empty."""
+    found = np.zeros(mdp.num_states)
+    found[successor] = gain
+    left = gain - found[successor]
+    return found if (left[1:] == left[:-1])[row[1:] == row[:-1]].all() else np.zeros(0)
+
+
+def _slots(rows: _walks.Rows, course: Course) -> Ints:
+    """Where what was seen lies among the slots of all rows."""
+    facts, mdp = course.facts, course.mdp
+    successor = mdp.successors[facts.state, facts.action, facts.next_slot]
+    row = facts.state * mdp.num_actions + facts.action
+    found = [
+        start + int((rows.successor[start:stop] == wanted).argmax())
+        for start, stop, wanted in zip(rows.start[row], rows.start[row + 1], successor, strict=True)
+    ]
+    return np.array(found, np.int64)
+
+
+def _numbered(course: Course) -> NDArray[np.int32]:
+    """[episode, step]: steps that are the same, in what was seen and in what it earned, have one number; -1 behind."""
+    fact = course.facts.of_step
+    _, amount = np.unique(course.earned, return_inverse=True)
+    pair = fact * (int(amount.max(initial=0)) + 1) + amount.reshape(fact.shape)
+    _, number = np.unique(pair, return_inverse=True)
+    walked = np.arange(fact.shape[1]) < course.seen[:, None]
+    return np.where(walked, number.reshape(fact.shape), -1).astype(np.int32)
+
+
+def _common(keys: NDArray, lengths: Ints) -> tuple[Ints, Ints]:
+    """An order in which neighbours begin alike, and how many steps each has in common with the one before."""
+    rows = np.ascontiguousarray(keys + 1).astype(">u4")
+    order = np.argsort(rows.view(np.dtype((np.void, 4 * rows.shape[1]))).ravel(), kind="stable")
+    ordered, length = rows[order], lengths[order]
+    alike = np.cumprod(ordered[1:] == ordered[:-1], axis=1).sum(axis=1) - 1  # the first key is where it begins
+    shared = np.minimum(np.minimum(alike, length[1:]), length[:-1])
+    return order, np.concatenate([[0], np.maximum(shared, 0)])

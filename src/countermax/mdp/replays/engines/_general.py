@@ -1,0 +1,217 @@
+"""Any coupling, asked over the union of two supports: slower, and the reference for the compiled engine."""
+
+from collections.abc import Callable
+from typing import TypeAlias, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike
+from scipy import sparse
+
+from countermax.bounds import Bounds, filled_mean, unchecked_score_bounds
+from countermax.couplings import Independent
+from countermax.mdp._arrays import Floats, Ints
+from countermax.mdp._process import FiniteMDP
+from countermax.mdp.replays._cache import AnswerCache
+from countermax.mdp.replays._course import Course
+from countermax.mdp.replays._facts import Facts
+from countermax.mdp.replays._questions import TransitionCoupling, questions
+from countermax.mdp.replays.engines._base import AbstractEngine, Bounded, Walked
+
+_CELLS_AT_ONCE = 2**18  # episodes times states that are walked together: what fits the processor's cache
+_ROWS_AT_ONCE = 2**14
+
+Mean: TypeAlias = Callable[[Ints, Ints, Ints, Floats, int], Floats]
+"""From facts, states, actions, the worth of each slot and a sign: the mean over a row, the least or the largest one."""
+
+
+@final
+class GeneralEngine(AbstractEngine):
+    """Rows from the couplings' own formulas, by way of JAX."""
+
+    def __init__(self, course: Course, law: TransitionCoupling | None, *, stable: bool = False):
+        """For one coupling, or for the bounds over all or over the stable ones.
+
+        Args:
+            course: What is replayed.
+            law: One coupling; None for bounds.
+            stable: Which bounds.
+        """
+        self._course = course
+        self._known = None if law is None else AnswerCache(law, course.facts)
+        self._mean = (stable_mean if stable else greedy_mean)(course.mdp, course.facts)
+
+    def batches(self, rows: Ints | None = None) -> list[Ints]:
+        """Neighbours in the log."""
+        del rows
+        count, at_once = len(self._course), max(1, _CELLS_AT_ONCE // self._course.mdp.num_states)
+        return [np.arange(start, min(start + at_once, count)) for start in range(0, count, at_once)]
+
+    def forwards(self, batch: Ints, *, path: bool) -> Walked:
+        """All episodes of the batch step by step, each step a product with a sparse matrix."""
+        course, mdp = self._course, self._course.mdp
+        assert self._known is not None  # bounds have no chain
+        moments = np.zeros((len(batch), mdp.num_states, 3))
+        moments[np.arange(len(batch)), course.first[batch], 0] = 1
+        seen = course.seen[batch]
+        kept = np.zeros((len(batch), int(seen.max()) + 1, mdp.num_states)) if path else None
+        for step in range(int(seen.max()) + 1):
+            if kept is not None:
+                kept[:, step] = moments[:, :, 0]
+            going = seen > step
+            if going.any():
+                moments[going] = self._pushed(batch[going], step, moments[going])
+        return Walked(batch, moments, kept)
+
+    def _pushed(self, episodes: Ints, step: int, moments: Floats) -> Floats:
+        course, mdp = self._course, self._course.mdp
+        assert self._known is not None
+        place, state = np.nonzero((moments[:, :, 0] > 0) & ~mdp.absorbing)
+        table = course.choices.of_fact[course.facts.of_step[episodes[place], step]]
+        entry, action = np.nonzero(choices := course.choices.tables[table, state])
+        place, state, share = place[entry], state[entry], choices[entry, action]
+        fact, factor = course.facts.of_step[episodes[place], step], course.discount**step
+        before = moments[place, state] * share[:, None]
+        same = (course.facts.state[fact] == state) & (course.facts.action[fact] == action)
+        after = moments * mdp.absorbing[:, None]
+        rows = self._known.rows(fact[~same], state[~same], action[~same])
+        shifts, cells = place[~same] * mdp.num_states, len(episodes) * mdp.num_states
+        spread = _spread(rows.chances, shifts, cells) @ before[~same]
+        # In the expansion of (reward so far + gain) ** power; few entries, since most rewards are for reaching an end.
+        gains, squares = _spread(rows.gains, shifts, cells), _spread(rows.squares, shifts, cells)
+        spread[:, 1] += factor * (gains @ before[~same, 0])
+        spread[:, 2] += 2 * factor * (gains @ before[~same, 1]) + factor**2 * (squares @ before[~same, 0])
+        after += spread.reshape(after.shape)
+        # Nothing is changed here, so nothing changes: the logged successor and the logged reward.
+        place, fact = place[same], fact[same]
+        mass, first, second = before[same].T
+        earned = factor * course.earned[episodes[place], step]
+        arrived = np.stack([mass, first + mass * earned, second + 2 * first * earned + mass * earned**2], axis=1)
+        successor = mdp.successors[course.facts.state[fact], course.facts.action[fact], course.facts.next_slot[fact]]
+        np.add.at(after, (place, successor), arrived)
+        return after
+
+    def backwards(self, batch: Ints, to_come: Floats, rows: Ints, *, keep: bool) -> Bounded:
+        """All episodes of the batch, from their ends; a chain that is shorter waits until the others are as short."""
+        course, mdp = self._course, self._course.mdp
+        seen = course.seen[batch]
+        limits = [to_come[rows[batch]], to_come[rows[batch]]]
+        values = np.zeros((2, len(batch), int(seen.max()) + 1, mdp.num_states)) if keep else None
+        for step in reversed(range(-1, int(seen.max()))):
+            if values is not None:
+                values[:, :, step + 1] = np.stack(limits)
+            if step < 0:
+                break
+            going = np.flatnonzero(seen > step)
+            for limit, sign in zip(limits, (-1, 1), strict=True):
+                limit[going] = self._pulled(batch[going], step, limit[going], sign)
+        lower, upper = (limit[np.arange(len(batch)), course.first[batch]] for limit in limits)
+        return Bounded(batch, lower, upper, values)
+
+    def _pulled(self, episodes: Ints, step: int, later: Floats, sign: int) -> Floats:
+        course = self._course
+        fact = course.facts.of_step[episodes, step]
+        return self._back(fact, course.earned[episodes, step], later, sign)
+
+    def one_step(self, fact: int, earned: float, later: Floats, *, sign: int) -> Floats:
+        """One episode."""
+        return self._back(np.array([fact]), np.array([earned]), later[None], sign)[0]
+
+    def one_row(self, fact: int, earned: float, later: Floats, state: int, *, sign: int) -> Floats:
+        """One state."""
+        action = np.flatnonzero(self._course.mdp.allowed[state])
+        first, worth = np.zeros(len(action), np.int64), np.zeros(self._course.mdp.num_actions)
+        seen = first + fact, np.full(len(action), earned)
+        worth[action] = self._worth(*seen, later[None], first, first + state, action, sign)
+        return worth
+
+    def _back(self, fact: Ints, earned: Floats, later: Floats, sign: int) -> Floats:
+        """[episode, state]: one step before, each episode with what was seen there."""
+        course, mdp, choices = self._course, self._course.mdp, self._course.choices
+        now = course.discount * later * mdp.absorbing
+        place, state = np.nonzero(np.broadcast_to(course.reachable & ~mdp.absorbing, later.shape))
+        entry, action = np.nonzero(found := choices.tables[choices.of_fact[fact[place]], state])
+        place, state, share = place[entry], state[entry], found[entry, action]
+        worth = self._worth(fact[place], earned[place], later, place, state, action, sign)
+        if choices.doing is None:
+            np.add.at(now, (place, state), share * worth)
+            return now
+        assert choices.steady is not None
+        live = np.flatnonzero(course.reachable & ~mdp.absorbing)
+        by_action = np.zeros((2, *later.shape, mdp.num_actions))
+        by_action[:, place, state, action] = share, worth
+        rooms = np.minimum(by_action[0][:, live] / choices.doing[fact][:, None, None], 1)
+        worths = by_action[1][:, live]
+        order = np.argsort(np.where(rooms > 0, -sign * worths, np.inf), axis=2)
+        rooms, worths = (np.take_along_axis(each, order, axis=2) for each in (rooms, worths))
+        now[:, live] = filled_mean(rooms, worths)
+        steady = np.flatnonzero(choices.steady[fact])
+        its_state = course.facts.state[fact[steady]]
+        now[steady, its_state] = by_action[1, steady, its_state, course.facts.action[fact[steady]]]
+        return now
+
+    def _worth(
+        self, fact: Ints, earned: Floats, later: Floats, place: Ints, state: Ints, action: Ints, sign: int
+    ) -> Floats:
+        """What rows are worth: of single steps (episode, state, action)."""
+        course, mdp, facts = self._course, self._course.mdp, self._course.facts
+        found = np.empty(len(fact))
+        for start in range(0, len(fact), _ROWS_AT_ONCE):
+            part = slice(start, start + _ROWS_AT_ONCE)
+            here = state[part], action[part]
+            if self._known is None:
+                worth = course.gains[here] + course.discount * later[place[part][:, None], mdp.successors[here]]
+                found[part] = self._mean(fact[part], *here, worth, sign)
+            else:
+                rows = self._known.rows(fact[part], *here)
+                entry = np.repeat(np.arange(len(here[0])), np.diff(rows.chances.indptr))
+                later_there = rows.chances.data * later[place[part][entry], rows.chances.indices]
+                carried = np.bincount(entry, later_there, minlength=len(here[0]))
+                found[part] = rows.gains.sum(axis=1) + course.discount * carried
+        same = np.flatnonzero((facts.state[fact] == state) & (facts.action[fact] == action))
+        successor = mdp.successors[state[same], action[same], facts.next_slot[fact[same]]]
+        found[same] = earned[same] + course.discount * later[place[same], successor]
+        return found
+
+
+def greedy_mean(mdp: FiniteMDP, facts: Facts) -> Mean:
+    """Over all couplings: fill the worst (the best) outcomes first, none beyond `q / p_x`."""
+    seen = mdp.probs[facts.state, facts.action, facts.next_slot]
+
+    def mean(fact: Ints, state: Ints, action: Ints, worth: Floats, sign: int) -> Floats:
+        room = np.minimum(mdp.probs[state, action] / seen[fact][:, None], 1)
+        order = np.argsort(-sign * worth, axis=1)
+        return filled_mean(np.take_along_axis(room, order, axis=1), np.take_along_axis(worth, order, axis=1))
+
+    return mean
+
+
+def stable_mean(mdp: FiniteMDP, facts: Facts) -> Mean:
+    """Over counterfactually stable couplings."""
+    outcomes = TransitionCoupling.of(mdp, Independent())  # any will do: only its logits are asked for
+
+    def mean(fact: Ints, state: Ints, action: Ints, worth: Floats, sign: int) -> Floats:
+        log_p, log_q, x, places = outcomes.logits(questions(facts, fact, state, action))
+        row, slot = np.nonzero(mdp.probs[state, action])
+        scores = np.zeros_like(log_q)
+        scores[row, places[row, slot]] = worth[row, slot]
+        with jax.enable_x64(True):
+            found = _stable(log_p, log_q, x, scores)
+        return np.asarray(found.lower if sign < 0 else found.upper)[: len(fact)]
+
+    return mean
+
+
+@jax.jit
+def _stable(log_p: ArrayLike, log_q: ArrayLike, x: ArrayLike, scores: ArrayLike) -> Bounds:
+    def one(log_p: Array, log_q: Array, x: Array, score: Array) -> Bounds:
+        return unchecked_score_bounds(log_p, log_q, x, score, stable=True)
+
+    return jax.vmap(one)(*map(jnp.asarray, (log_p, log_q, x, scores)))
+
+
+def _spread(rows: sparse.csr_array, shifts: Ints, cells: int) -> sparse.csc_array:
+    """A matrix that takes what leaves each entry to the cells (episode, state) where it arrives."""
+    cell = rows.indices + np.repeat(shifts, np.diff(rows.indptr))
+    return sparse.csc_array((rows.data, cell, rows.indptr), shape=(cells, len(shifts)))

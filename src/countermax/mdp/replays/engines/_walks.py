@@ -1,0 +1,350 @@
+"""Chains of episodes walked forwards and backwards, compiled; what two episodes have in common is walked once."""
+
+from typing import NamedTuple, no_type_check
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from numba import njit
+
+from countermax.mdp.replays.engines._fills import ANY, STABLE, any_mean, ranked_mean, stable_mean
+from countermax.mdp.replays.engines._laws import sort_by_key, write_row
+
+_WIDE = 24  # successors from which on a common order of all states is quicker than a sort for each row
+
+
+class Rows(NamedTuple):
+    """The process, its rows one after the other, without padding; labels ascend along a row."""
+
+    start: Int[np.ndarray, " rows_and_one"]
+    """Where the row `state * num_actions + action` starts; one more, where the last one ends."""
+    label: Int[np.ndarray, " slots"]
+    successor: Int[np.ndarray, " slots"]
+    chance: Float[np.ndarray, " slots"]
+    gain: Float[np.ndarray, " slots"]
+    variance: Float[np.ndarray, " slots"]
+    """Empty where gains do not vary."""
+    ends: Bool[np.ndarray, " s"]
+    num_actions: int
+    width: int
+    num_labels: int
+    common_gain: Float[np.ndarray, " s"]
+    """The part of a gain that the successor alone decides, if that is all that differs along any row; else empty."""
+
+
+class Seen(NamedTuple):
+    """What the log says, by the number of a transition."""
+
+    state: Int[np.ndarray, " f"]
+    action: Int[np.ndarray, " f"]
+    slot: Int[np.ndarray, " f"]
+    """Among the slots of all rows."""
+    table: Int[np.ndarray, " f"]
+    """Which table of choices holds then."""
+    doing: Float[np.ndarray, " f"]
+    """How likely what was done was; empty where the tables are all that there is to know."""
+    steady: Bool[np.ndarray, " f"]
+    """Where the same is done as was; beside `doing`."""
+
+
+class Walk(NamedTuple):
+    """Episodes in an order in which neighbours have much in common."""
+
+    order: Int[np.ndarray, " n"]
+    shared: Int[np.ndarray, " n"]
+    """How many steps each has in common with the one before it in the order."""
+    first: Int[np.ndarray, " n"]
+    length: Int[np.ndarray, " n"]
+    """How many steps are walked."""
+    fact: Int[np.ndarray, "n t"]
+    earned: Float[np.ndarray, "n t"]
+
+
+@njit(cache=True, nogil=True)
+@no_type_check
+def forwards(kind, rows, seen, walk, tables, factor, begin, end, moments, path):
+    """From the first states to the end of what was logged.
+
+    Args:
+        kind: Which coupling answers.
+        rows: The process.
+        seen: The distinct transitions of the log.
+        walk: The episodes.
+        tables: [table, state, action]: choices.
+        factor: Discount.
+        begin: The first place in the order.
+        end: One behind the last.
+        moments: [place, state, 3]: where to write the powers 0, 1, 2 of the reward so far, where a chain is there.
+        path: [place, time, state] or empty: where to write distributions.
+    """
+    num_states = len(rows.ends)
+    longest = 0
+    for at in range(begin, end):
+        longest = max(longest, walk.length[walk.order[at]])
+    stack = np.zeros((longest + 1, num_states, 3))
+    p_of = np.zeros(rows.num_labels)
+    answer, key, place = np.zeros(rows.width), np.zeros(rows.width), np.zeros(rows.width, np.int64)
+    for at in range(begin, end):
+        one = walk.order[at]
+        length = walk.length[one]
+        begun = walk.shared[at] if at > begin else 0
+        if begun == 0:
+            for c in range(num_states):
+                for power in range(3):
+                    stack[0, c, power] = 0.0
+            stack[0, walk.first[one], 0] = 1.0
+        for step in range(begun, length):
+            fact = walk.fact[one, step]
+            weight = factor**step
+            _push(
+                kind, rows, seen, fact, weight * walk.earned[one, step], weight, tables, stack, step,
+                p_of, answer, place, key,
+            )  # fmt: skip
+        for c in range(num_states):
+            for power in range(3):
+                moments[at - begin, c, power] = stack[length, c, power]
+        if path.shape[0] > 0:
+            for step in range(length + 1):
+                for c in range(num_states):
+                    path[at - begin, step, c] = stack[step, c, 0]
+
+
+@njit(cache=True, nogil=True)
+@no_type_check
+def _push(kind, rows, seen, fact, earned, weight, tables, stack, step, p_of, answer, place, key):
+    """One step of one chain: moments before and after."""
+    s, a, x_slot, table = seen.state[fact], seen.action[fact], seen.slot[fact], seen.table[fact]
+    x, varies = rows.label[x_slot], rows.variance.size > 0
+    for c in range(len(rows.ends)):
+        for power in range(3):
+            stack[step + 1, c, power] = 0.0
+    fill_p(rows, s, a, p_of, 1.0)
+    for c in range(len(rows.ends)):
+        if stack[step, c, 0] == 0:
+            continue
+        if rows.ends[c]:
+            for power in range(3):
+                stack[step + 1, c, power] += stack[step, c, power]
+            continue
+        for b in range(rows.num_actions):
+            share = tables[table, c, b]
+            if share == 0:
+                continue
+            mass, first, second = stack[step, c, 0] * share, stack[step, c, 1] * share, stack[step, c, 2] * share
+            if c == s and b == a:  # nothing is changed here, so nothing changes
+                j = rows.successor[x_slot]
+                stack[step + 1, j, 0] += mass
+                stack[step + 1, j, 1] += first + mass * earned
+                stack[step + 1, j, 2] += second + 2 * earned * first + mass * earned * earned
+                continue
+            start = rows.start[c * rows.num_actions + b]
+            size = rows.start[c * rows.num_actions + b + 1] - start
+            write_row(kind, p_of, x, rows.label, rows.chance, start, size, answer, place, key)
+            for slot in range(size):
+                chance = answer[slot]
+                if chance > 0:
+                    gain, j = weight * rows.gain[start + slot], rows.successor[start + slot]
+                    square = gain * gain
+                    if varies:
+                        square += weight * weight * rows.variance[start + slot]
+                    stack[step + 1, j, 0] += chance * mass
+                    stack[step + 1, j, 1] += chance * (first + mass * gain)
+                    stack[step + 1, j, 2] += chance * (second + 2 * gain * first + mass * square)
+    fill_p(rows, s, a, p_of, 0.0)
+
+
+@njit(cache=True, nogil=True)
+@no_type_check
+def backwards(kind, rows, seen, walk, tables, factor, needed, ends, end_of, begin, end, lower, upper, stacks):
+    """From the end of what was logged to the first states: values under a coupling, or their bounds.
+
+    Args:
+        kind: Which coupling answers, or which couplings are allowed.
+        rows: The process.
+        seen: The distinct transitions of the log.
+        walk: The episodes, those with common ends side by side.
+        tables: [table, state, action]: choices; where actions are coupled, the target policy is the first.
+        factor: Discount.
+        needed: [state]: where a chain can be at all.
+        ends: [end, state]: what is still to come when the log ends.
+        end_of: [episode]: which of them.
+        begin: The first place in the order.
+        end: One behind the last.
+        lower: [place]: where to write; the value where a coupling answers.
+        upper: [place]: the same.
+        stacks: [2, place, time, state] or empty: where to write the values of all states and times.
+    """
+    num_states = len(rows.ends)
+    longest = 0
+    for at in range(begin, end):
+        longest = max(longest, walk.length[walk.order[at]])
+    low, high = np.zeros((longest + 1, num_states)), np.zeros((longest + 1, num_states))
+    room = scratch(rows)
+    for at in range(begin, end):
+        one = walk.order[at]
+        length = walk.length[one]
+        begun = walk.shared[at] if at > begin else 0
+        if begun == 0:
+            for c in range(num_states):
+                low[0, c] = high[0, c] = ends[end_of[one], c]
+        for back in range(begun, length):
+            step = length - 1 - back
+            fact, earned = walk.fact[one, step], walk.earned[one, step]
+            pull(kind, rows, seen, fact, earned, tables, factor, needed, low, back, -1, room)
+            if kind >= ANY:
+                pull(kind, rows, seen, fact, earned, tables, factor, needed, high, back, 1, room)
+        lower[at - begin] = low[length, walk.first[one]]
+        upper[at - begin] = high[length, walk.first[one]] if kind >= ANY else lower[at - begin]
+        if stacks.shape[1] > 0:
+            for back in range(length + 1):
+                for c in range(num_states):
+                    stacks[0, at - begin, length - back, c] = low[back, c]
+                    stacks[1, at - begin, length - back, c] = high[back, c] if kind >= ANY else low[back, c]
+
+
+class Room(NamedTuple):
+    """Memory for one row at a time, so that none is asked for on the way."""
+
+    p_of: Float[np.ndarray, " l"]
+    """The factual row by label; zero but while a step is taken."""
+    worth: Float[np.ndarray, " w"]
+    ints: Int[np.ndarray, "3 w"]
+    floats: Float[np.ndarray, "3 w"]
+    rank: Int[np.ndarray, " s"]
+    state_at: Int[np.ndarray, " s"]
+    state_key: Float[np.ndarray, " s"]
+    slot_at: Int[np.ndarray, " s"]
+    share: Float[np.ndarray, " a"]
+    by_action: Float[np.ndarray, " a"]
+    action_at: Int[np.ndarray, " a"]
+    action_key: Float[np.ndarray, " a"]
+
+
+@njit(cache=True, nogil=True)
+@no_type_check
+def scratch(rows):
+    """Memory for the rows of a process."""
+    num_states, num_actions, width = len(rows.ends), rows.num_actions, rows.width + 2
+    return Room(
+        np.zeros(rows.num_labels),
+        np.zeros(width),
+        np.zeros((3, width), np.int64),
+        np.zeros((3, width)),
+        np.zeros(num_states, np.int64),
+        np.zeros(num_states, np.int64),
+        np.zeros(num_states),
+        np.full(num_states, -1),
+        np.zeros(num_actions),
+        np.zeros(num_actions),
+        np.zeros(num_actions, np.int64),
+        np.zeros(num_actions),
+    )
+
+
+@njit(cache=True, nogil=True)
+@no_type_check
+def pull(kind, rows, seen, fact, earned, tables, factor, needed, stack, back, sign, room):
+    """One step back: what each state is worth, `stack[back + 1]`, from what the states after it are, `stack[back]`."""
+    s, a, table = seen.state[fact], seen.action[fact], seen.table[fact]
+    coupled, ranked = seen.doing.size > 0, uses_ranks(kind, rows)
+    if ranked:
+        rank_states(rows, factor, stack, back, sign, room)
+    fill_p(rows, s, a, room.p_of, 1.0)
+    for c in range(len(rows.ends)):
+        now = factor * stack[back, c] if rows.ends[c] else 0.0
+        if needed[c] and not rows.ends[c]:
+            count = 0
+            for b in range(rows.num_actions):
+                share = tables[table, c, b]
+                if share > 0:
+                    room.share[count] = share
+                    room.by_action[count] = row_worth(
+                        kind, rows, s, a, seen.slot[fact], earned, factor, stack, back, c, b, sign, ranked, room
+                    )
+                    now += share * room.by_action[count]
+                    count += 1
+            if coupled and c == s and seen.steady[fact]:
+                now = earned + factor * stack[back, rows.successor[seen.slot[fact]]]
+            elif coupled:  # by any coupling
+                now = any_mean(
+                    seen.doing[fact], room.share, 0, count, room.by_action, sign, room.action_at, room.action_key
+                )
+        stack[back + 1, c] = now
+    fill_p(rows, s, a, room.p_of, 0.0)
+
+
+@njit(cache=True, nogil=True)
+@no_type_check
+def pull_actions(kind, rows, seen, fact, earned, allowed, factor, stack, state, sign, found):
+    """What each action is worth in one state, from what the states after it are, `stack[0]`."""
+    room, ranked = scratch(rows), uses_ranks(kind, rows)
+    s, a = seen.state[fact], seen.action[fact]
+    if ranked:
+        rank_states(rows, factor, stack, 0, sign, room)
+    fill_p(rows, s, a, room.p_of, 1.0)
+    for b in range(rows.num_actions):
+        if allowed[state, b]:
+            found[b] = row_worth(
+                kind, rows, s, a, seen.slot[fact], earned, factor, stack, 0, state, b, sign, ranked, room
+            )
+
+
+@njit(cache=True, nogil=True)
+@no_type_check
+def fill_p(rows, s, a, p_of, times):
+    """Writes the factual row, or removes it."""
+    row = s * rows.num_actions + a
+    for slot in range(rows.start[row], rows.start[row + 1]):
+        p_of[rows.label[slot]] = times * rows.chance[slot]
+
+
+@njit(cache=True, nogil=True)
+@no_type_check
+def uses_ranks(kind, rows):
+    """Whether one order of the states serves all rows, and is worth its while."""
+    return kind == ANY and rows.width > _WIDE and rows.common_gain.size > 0
+
+
+@njit(cache=True, nogil=True)
+@no_type_check
+def rank_states(rows, factor, stack, back, sign, room):
+    """The order of all states by worth."""
+    for c in range(len(rows.ends)):
+        room.state_at[c] = c
+        room.state_key[c] = -sign * (rows.common_gain[c] + factor * stack[back, c])
+    sort_by_key(room.state_at, room.state_key, len(rows.ends))
+    for place in range(len(rows.ends)):
+        room.rank[room.state_at[place]] = place
+
+
+@njit(cache=True, nogil=True)
+@no_type_check
+def row_worth(kind, rows, s, a, x_slot, earned, factor, stack, back, c, b, sign, ranked, room):
+    """What one row is worth: under a coupling, or at least or at most."""
+    if c == s and b == a:  # nothing is changed here, so nothing changes
+        return earned + factor * stack[back, rows.successor[x_slot]]
+    start = rows.start[c * rows.num_actions + b]
+    size = rows.start[c * rows.num_actions + b + 1] - start
+    x = rows.label[x_slot]
+    p_x = room.p_of[x]
+    if ranked:
+        return ranked_mean(
+            p_x, rows.chance, rows.successor, rows.gain, start, size, factor, stack[back], room.rank, room.slot_at
+        )
+    worth = room.worth
+    for slot in range(size):
+        worth[slot] = rows.gain[start + slot] + factor * stack[back, rows.successor[start + slot]]
+    if kind == ANY:
+        return any_mean(p_x, rows.chance, start, size, worth, sign, room.ints[0], room.floats[0])
+    if kind == STABLE:
+        row = s * rows.num_actions + a
+        start_p = rows.start[row]
+        return stable_mean(
+            room.p_of, x, rows.label, rows.chance, start_p, rows.start[row + 1] - start_p, start, size, worth, sign,
+            room.ints, room.floats,
+        )  # fmt: skip
+    answer = room.floats[1]
+    write_row(kind, room.p_of, x, rows.label, rows.chance, start, size, answer, room.ints[0], room.floats[0])
+    total = 0.0
+    for slot in range(size):
+        total += answer[slot] * worth[slot]
+    return total

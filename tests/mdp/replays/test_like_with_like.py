@@ -1,0 +1,279 @@
+"""Both worlds cover the same steps, and what is not changed does not change."""
+
+import itertools
+
+import jax
+import numpy as np
+import pytest
+from processes import LOG, MDP, NUM_ACTIONS, NUM_STATES, POLICY, some_episodes
+
+from countermax import Gadget1, Gadget2, GumbelMax, Independent, InputError, InverseCDF, Maximal
+from countermax.mdp import (
+    EpisodeLog,
+    FiniteMDP,
+    estimate,
+    policy_values,
+    replay,
+    sample_replay,
+    simulate,
+    single_decisions,
+    trajectory_bounds,
+)
+from countermax.mdp.policies import deterministic
+from countermax.mdp.replays import step_bounds
+
+COUPLINGS = [
+    GumbelMax(),
+    InverseCDF(),
+    Maximal(),
+    Independent(),
+    Gadget2(NUM_STATES, 3, key=jax.random.key(0), hidden=(4,)),
+    Gadget1(NUM_STATES, key=jax.random.key(0), hidden=(4,)),
+]
+IDS = [type(each).__name__ for each in COUPLINGS]
+CHOSEN = deterministic([0, 1, 0, 0], NUM_ACTIONS)
+
+
+def logged(policy, count, seed=0, horizon=8):
+    return simulate(MDP, policy, num_episodes=count, horizon=horizon, key=jax.random.key(seed))
+
+
+def cut(log, lengths):
+    """The same episodes, seen up to some step only."""
+    lengths = np.minimum(log.lengths, lengths)
+    return EpisodeLog(
+        states=log.states, actions=log.actions, rewards=log.rewards, lengths=lengths,
+        num_states=log.num_states, num_actions=log.num_actions,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("coupling", COUPLINGS, ids=IDS)
+@pytest.mark.parametrize("horizon", [1, 3, None, 12])
+def test_the_logged_policy_changes_nothing_at_any_horizon(coupling, horizon):
+    log = cut(logged(CHOSEN, 40), np.random.default_rng(0).integers(1, 8, 40))
+    found = replay(MDP, log, CHOSEN, coupling, horizon=horizon)
+    np.testing.assert_allclose(found.effects, 0, atol=1e-12)
+    np.testing.assert_allclose(found.variances, 0, atol=1e-12)
+    bounds = trajectory_bounds(MDP, log, CHOSEN, horizon=horizon)
+    np.testing.assert_allclose(bounds.lower, found.observed, atol=1e-12)
+    np.testing.assert_allclose(bounds.upper, found.observed, atol=1e-12)
+
+
+def test_censored_episodes_stop_where_they_were_seen_and_others_run_to_the_horizon():
+    log = logged(POLICY, 30, horizon=3)
+    found = replay(MDP, log, POLICY, Independent(), horizon=9)
+    ended = MDP.absorbing[log.last_states]
+    assert ended.any()
+    assert not ended.all()
+    np.testing.assert_array_equal(found.steps, np.where(ended, 9, log.lengths))
+    np.testing.assert_array_equal(found.censored, ~ended)
+    told = f"{int((~ended).sum())} of 30 episodes stop before their end: compared up to where they stop."
+    assert told in found.notes
+    assert found.to_dict()["notes"][0] == told
+    carried = replay(MDP, log, POLICY, Independent(), horizon=9, censored="model")
+    np.testing.assert_array_equal(carried.steps, 9)
+    assert "carried on with the model in both worlds" in carried.notes[0]
+    np.testing.assert_allclose(carried.observed[ended], found.observed[ended])
+    with pytest.raises(InputError, match=r'`censored` must be "stop" or "model"'):
+        replay(MDP, log, POLICY, GumbelMax(), censored="drop")
+
+
+def test_the_model_carries_both_worlds_on():
+    """With the one policy that ever acted, the logged one, nothing changes after the end of the log either."""
+    log = cut(logged(CHOSEN, 40), 2)
+    model = estimate(log, discount=MDP.discount, absorbing=MDP.absorbing)
+    target = np.where(model.allowed, CHOSEN, 0)
+    target = np.where(target.sum(axis=1, keepdims=True) > 0, target, np.eye(NUM_ACTIONS)[0])
+    found = replay(model, log, target, GumbelMax(), horizon=6, censored="model")
+    assert found.carried_on
+    np.testing.assert_allclose(found.effects, 0, atol=1e-12)
+    later = policy_values(model, target, horizon=4)[log.last_states]
+    expected = log.returns(model.discount) + model.discount**2 * np.where(found.censored, later, 0)
+    np.testing.assert_allclose(found.observed, expected, atol=1e-12)
+
+
+def test_an_episode_by_itself_has_as_many_steps_as_it_has():
+    log = logged(POLICY, 30)
+    short = int(np.argmin(log.lengths))
+    one = log.select([short])
+    assert one.longest == log.lengths[short] < log.longest
+    assert single_decisions(MDP, one, GumbelMax()).horizon == one.longest
+    assert len(step_bounds(MDP, one, POLICY, GumbelMax()).lower) == one.longest
+
+
+def test_two_actions_that_are_the_same_are_worth_the_same():
+    """Padding used to let the copy of an action earn what the rest of the log had room for."""
+    transitions = np.zeros((3, 2, 3))
+    transitions[:, :, 0], transitions[:, :, 1], transitions[:, :, 2] = 0.5, 0.3, 0.2
+    mdp = FiniteMDP.from_dense(transitions, np.array([1.0, 0.0, 0.0]), start=0, absorbing=[2])
+    log = simulate(mdp, np.full((3, 2), 0.5), num_episodes=40, horizon=9, key=jax.random.key(0))
+    short = log.select([int(np.argmin(log.lengths))])
+    for each in single_decisions(mdp, short, GumbelMax()):
+        assert each.effect == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("coupling", COUPLINGS, ids=IDS)
+def test_no_coupling_leaves_the_bounds(coupling):
+    log = logged(POLICY, 25, seed=3)
+    values = replay(MDP, log, CHOSEN, coupling).values
+    bounds = trajectory_bounds(MDP, log, CHOSEN)
+    assert (values >= bounds.lower - 1e-12).all()
+    assert (values <= bounds.upper + 1e-12).all()
+
+
+def random_rewards(log, seed=0):
+    noise = np.random.default_rng(seed).normal(size=log.rewards.shape)
+    return EpisodeLog(
+        states=log.states, actions=log.actions, rewards=log.rewards + noise, lengths=log.lengths,
+        num_states=log.num_states, num_actions=log.num_actions,
+    )  # fmt: skip
+
+
+def test_where_nothing_is_changed_the_logged_reward_is_earned():
+    log = random_rewards(logged(CHOSEN, 20))
+    found = replay(MDP, log, CHOSEN, Independent())
+    np.testing.assert_allclose(found.effects, 0, atol=1e-12)
+    drawn = sample_replay(MDP, log, CHOSEN, Independent(), num_samples=3, key=jax.random.key(0))
+    np.testing.assert_allclose(drawn.returns, np.repeat(found.observed[:, None], 3, axis=1), atol=1e-12)
+
+
+def test_elsewhere_rewards_are_means_and_their_variance_is_carried():
+    """Two steps, another action at each: means and variances of the transitions add up along every path."""
+    log = random_rewards(logged(np.full((NUM_STATES, NUM_ACTIONS), 1 / NUM_ACTIONS), 400))
+    model = estimate(log, absorbing=MDP.absorbing, discount=0.9)
+    assert model.reward_variances is not None
+    one = log.select([0])
+    first, action = int(one.states[0, 0]), int(one.actions[0, 0])
+    policy = deterministic(np.where(np.arange(NUM_STATES) == first, 1 - action, 0), NUM_ACTIONS)
+    found = replay(model, one, policy, Independent(), horizon=1)
+    row = model.probs[first, 1 - action]
+    mean = row @ model.rewards[first, 1 - action]
+    square = row @ (model.rewards[first, 1 - action] ** 2 + model.reward_variances[first, 1 - action])
+    assert found.values[0] == pytest.approx(mean, abs=1e-12)
+    assert found.variances[0] == pytest.approx(square - mean**2, abs=1e-12)
+
+
+def test_estimated_variances_are_those_of_the_log():
+    log = random_rewards(LOG)
+    model = estimate(log)
+    steps = log.steps()
+    for state, action, successor in list(zip(steps.state, steps.action, steps.next_state, strict=True))[:20]:
+        here = (steps.state == state) & (steps.action == action) & (steps.next_state == successor)
+        slot = list(model.successors[state, action]).index(successor)
+        assert model.reward_variances[state, action, slot] == pytest.approx(steps.reward[here].var(), abs=1e-12)
+    assert estimate(LOG).reward_variances is None  # rewards that never vary
+
+
+BEHAVIOUR = np.array([[0.3, 0.7], [0.6, 0.4], [0.5, 0.5], [1.0, 0.0]])
+
+
+@pytest.mark.parametrize("coupling", COUPLINGS[:4], ids=IDS[:4])
+def test_with_the_noise_of_what_was_done_the_same_policy_changes_nothing(coupling):
+    log = random_rewards(logged(BEHAVIOUR, 30))
+    found = replay(MDP, log, BEHAVIOUR, coupling, actions="coupled", behaviour=BEHAVIOUR)
+    np.testing.assert_allclose(found.effects, 0, atol=1e-12)
+    assert any("with the noise that explains what was done" in note for note in found.notes)
+    bounds = trajectory_bounds(MDP, log, BEHAVIOUR, actions="coupled", behaviour=BEHAVIOUR)
+    np.testing.assert_allclose(bounds.lower, found.observed, atol=1e-12)
+    np.testing.assert_allclose(bounds.upper, found.observed, atol=1e-12)
+    afresh = replay(MDP, log, BEHAVIOUR, coupling)
+    assert np.abs(afresh.effects).max() > 0.1
+    assert any("drawn afresh" in note for note in afresh.notes)
+
+
+def test_coupled_actions_are_rows_of_the_coupling():
+    """One step, by hand: the action's row times the transition's row, with what was done and what was seen."""
+    log = logged(BEHAVIOUR, 12, seed=5).select(range(12))
+    target = np.array([[0.8, 0.2], [0.1, 0.9], [0.5, 0.5], [1.0, 0.0]])
+    for coupling in (GumbelMax(), InverseCDF(), Maximal()):
+        found = replay(MDP, log, target, coupling, actions="coupled", behaviour=BEHAVIOUR, horizon=1)
+        bounds = trajectory_bounds(MDP, log, target, actions="coupled", behaviour=BEHAVIOUR, horizon=1)
+        for episode, (state, action) in enumerate(zip(log.states[:, 0], log.actions[:, 0], strict=True)):
+            with jax.enable_x64(True), np.errstate(divide="ignore"):
+                wanted = coupling.counterfactual_probs(np.log(BEHAVIOUR[state]), np.log(target[state]), int(action))
+                value = 0.0
+                for other, chance in enumerate(np.asarray(wanted)):
+                    p, q = np.log(MDP.row(int(state), int(action))), np.log(MDP.row(int(state), other))
+                    row = np.asarray(coupling.counterfactual_probs(p, q, int(log.states[episode, 1])))
+                    if other == action:
+                        row = np.eye(NUM_STATES)[log.states[episode, 1]]
+                    gains = np.zeros(NUM_STATES)
+                    reached, _ = MDP.support(int(state), other)
+                    gains[reached] = MDP.rewards[state, other, : len(reached)]
+                    value += chance * (row @ gains)
+            assert found.values[episode] == pytest.approx(value, abs=1e-12)
+            assert bounds.lower[episode] - 1e-12 <= value <= bounds.upper[episode] + 1e-12
+
+
+def test_sampled_coupled_actions_have_the_exact_mean():
+    log = logged(BEHAVIOUR, 4, seed=1)
+    target = np.array([[0.8, 0.2], [0.1, 0.9], [0.5, 0.5], [1.0, 0.0]])
+    exact = replay(MDP, log, target, GumbelMax(), actions="coupled", behaviour=BEHAVIOUR)
+    drawn = sample_replay(
+        MDP, log, target, GumbelMax(), num_samples=4000, actions="coupled", behaviour=BEHAVIOUR, key=jax.random.key(2)
+    )
+    errors = np.sqrt(exact.variances / 4000) + 1e-12
+    assert (np.abs(drawn.returns.mean(axis=1) - exact.values) < 5 * errors).all()  # 4 x 6e-7 false alarms
+
+
+def test_what_cannot_be_coupled_is_refused():
+    log = logged(BEHAVIOUR, 5)
+    with pytest.raises(InputError, match=r'`actions` must be "fresh" or "coupled", got'):
+        replay(MDP, log, BEHAVIOUR, GumbelMax(), actions="new")
+    never = deterministic(1 - log.actions[0, 0] + np.zeros(NUM_STATES, int), NUM_ACTIONS)
+    with pytest.raises(InputError, match=r"`behaviour` must give what was done a positive probability"):
+        replay(MDP, log, BEHAVIOUR, GumbelMax(), actions="coupled", behaviour=never)
+    with pytest.raises(InputError, match=r"for as many outcomes as there are actions, 2, for them to be coupled"):
+        replay(MDP, log, BEHAVIOUR, COUPLINGS[4], actions="coupled", behaviour=BEHAVIOUR)
+
+
+def test_otherwise_is_what_was_done_most_often():
+    """After the end of an absorbed episode nothing is logged: there the most frequent action counts, not a mixture."""
+    counts = {(0, 0): 9, (0, 1): 1}
+    steps = [(s, a) for (s, a), times in counts.items() for _ in range(times)]
+    states = np.array([[s, 1] for s, _ in steps])
+    log = EpisodeLog(
+        states=states, actions=np.array([[a] for _, a in steps]), rewards=np.zeros((10, 1)),
+        lengths=np.ones(10, int), num_states=3, num_actions=2,
+    )  # fmt: skip
+    transitions = np.zeros((3, 2, 3))
+    transitions[0, :, 1] = transitions[0, :, 2] = 0.5
+    transitions[2, 0, 2] = transitions[2, 1, 1] = 1.0
+    counted = np.zeros(transitions.shape)
+    counted[2, 0, 2], counted[2, 1, 1] = 6, 4
+    mdp = FiniteMDP.from_dense(
+        transitions, np.array([0.0, 0.0, 1.0]), start=0, absorbing=[1], counts=counted + (transitions > 0)
+    )
+    found = single_decisions(mdp, log.select([0]), Independent(), horizon=3)
+    other = next(iter(found))
+    assert other.value == pytest.approx(0.5 * 3)  # stays in 2 and earns one a step, with action 0 for certain
+
+
+def test_all_of_it_holds_without_the_compiled_engine(monkeypatch):
+    """The same numbers from the engine that asks any coupling."""
+    from countermax.mdp.replays import _bounds, _decisions, _exact, _step_bounds, engines
+
+    log, target = random_rewards(logged(BEHAVIOUR, 25, seed=7)), np.array([[0.8, 0.2], [0.1, 0.9], [0.5, 0.5], [1, 0]])
+    laws = [GumbelMax(), InverseCDF(), InverseCDF([2, 0, 3, 1]), Independent(), Maximal()]
+    common = {"actions": "coupled", "behaviour": BEHAVIOUR, "horizon": 9, "censored": "model"}
+
+    def everything():
+        for coupling in laws:
+            coupled = common if coupling.num_outcomes is None else {}
+            for options in ({}, coupled, {"outcomes": [1, 0, 3, 2], "horizon": 4}):
+                found = replay(MODEL, log, target, coupling, path=True, **options)
+                yield from (found.values, found.variances, found.path, found.last.toarray())
+            one = single_decisions(MODEL, log.select([1]), coupling, outcomes=[1, 0, 3, 2])
+            yield np.array([[each.value, *each.effect_bounds] for each in one])
+            yield np.array(step_bounds(MODEL, log.select([1]), target, coupling))
+        for stable, options in itertools.product((False, True), ({}, common)):
+            yield np.array(trajectory_bounds(MODEL, log, target, stable=stable, **options))
+            final = np.random.default_rng(0).normal(size=(25, NUM_STATES))
+            yield np.array(trajectory_bounds(MODEL, log, target, stable=stable, rewards=0.0, final=final))
+
+    MODEL = estimate(random_rewards(some_episodes(MDP, 500, seed=1)), absorbing=MDP.absorbing, discount=0.9)
+    quick = list(everything())
+    for module in (_bounds, _decisions, _exact, _step_bounds):
+        monkeypatch.setattr(module, "engine_for", engines.GeneralEngine)
+    for fast, slow in zip(quick, everything(), strict=True):
+        np.testing.assert_allclose(fast, slow, atol=1e-12)
