@@ -58,7 +58,8 @@ def test_importance_sampling_and_doubly_robust_are_unbiased_over_all_episodes():
     wrong = estimate(some_episodes(MDP, 300, seed=9), discount=MDP.discount)  # a poor model must do no harm
     totals = np.zeros(3)
     for episode, chance in enumerate(chances):
-        one, its = log.select([episode]), ratios[[episode]]
+        one = log.select([episode])
+        its = ratios[[episode], : one.longest]
         found = importance_estimates(one, its, discount=MDP.discount)
         robust = doubly_robust(wrong, one, POLICY, its, horizon=2)
         totals += chance * np.array([found.ordinary, found.per_decision, robust])

@@ -32,6 +32,10 @@ from countermax.mdp.replays import replay, trajectory_bounds
 
 Model: TypeAlias = FiniteMDP | Callable[[EpisodeLog], FiniteMDP]
 
+_WHOLE = "the target policy"
+_RESTRICTED = "the target policy among the actions that the model knows"
+_NO_WEIGHT = "no episode has any weight: nobody did all that the target policy would do"
+
 
 def evaluate_policy(
     log: EpisodeLog,
