@@ -53,14 +53,15 @@ def test_only_so_many_programs_are_kept(tmp_path, monkeypatch):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["3-cache", "4-cache", "5-cache"]
 
 
-def test_quick_programs_trace_arrays_and_hold_the_rest_still():
+@pytest.mark.parametrize("many_numbers", [False, True])
+def test_quick_programs_trace_arrays_and_hold_the_rest_still(many_numbers):
     traced = []
 
-    @compilation.quickly_compiled
-    def law(couplings, log_p, name):
+    def traced_law(couplings, log_p, name):
         traced.append(name)
         return {name: couplings[name]._joint(log_p, log_p[::-1])}
 
+    law = compilation.quickly_compiled(traced_law, many_numbers=many_numbers)
     p = np.log([0.2, 0.3, 0.5])
     couplings = {"it": GumbelMax()}
     for logits in (p, p[[1, 0, 2]]):

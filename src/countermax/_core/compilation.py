@@ -51,13 +51,18 @@ def _forget_the_oldest(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def quickly_compiled(function: Callable[..., T]) -> Callable[..., T]:
-    """Compiles a function for the CPU without XLA's costly optimisations, for programs that run once on few numbers.
+def quickly_compiled(function: Callable[..., T], *, many_numbers: bool = False) -> Callable[..., T]:
+    """Compiles a function for the CPU without XLA's costly optimisations, for programs that run once.
 
     As with `equinox.filter_jit`, arrays among the arguments are traced and everything else is static.
-    """
 
-    @functools.partial(jax.jit, static_argnums=1, compiler_options=_QUICK if jax.default_backend() == "cpu" else None)
+    Args:
+        function: What is compiled.
+        many_numbers: Whether it runs on many numbers, so that cheap optimisations pay.
+    """
+    options = _QUICK | ({"xla_backend_optimization_level": 1} if many_numbers else {})
+
+    @functools.partial(jax.jit, static_argnums=1, compiler_options=options if jax.default_backend() == "cpu" else None)
     def run(arrays: list[Any], rest: tuple[Any, Any]) -> T:
         structure, static = rest
         leaves = [other if array is None else array for array, other in zip(arrays, static, strict=True)]

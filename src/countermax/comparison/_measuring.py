@@ -250,8 +250,7 @@ def _one() -> Callable[..., Any]:
 
 @functools.cache
 def _many() -> Callable[..., Found]:
-    @quickly_compiled
     def run(couplings: Any, log_p: Any, log_q: Any, seen: Any, scores: Any, some_unknown: bool) -> Found:
         return jax.vmap(lambda p, q: _solve(couplings, p, q, seen, scores, False, some_unknown)[0])(log_p, log_q)
 
-    return run
+    return quickly_compiled(run, many_numbers=True)
