@@ -102,7 +102,7 @@ def test_a_rare_outcome_may_leave_for_what_only_the_other_world_can_reach():
     p, q = np.array([0, 0.14, 0, 0.86]), np.array([0.44, 0.33, 0.08, 0.15])
     score = np.array([-0.6, -1.2, -1.1, -1.7])
     with jax.enable_x64(True):
-        found = score_bounds(logs(p), logs(q), 1, score, stable=True)
+        found = score_bounds(*logs(p, q), 1, score, stable=True)
     np.testing.assert_allclose(found, programme(p, q, 1, score, stable=True), atol=1e-9)
     assert found.upper == pytest.approx(-0.6)
 
