@@ -189,7 +189,12 @@ def replayed(
                     after[state] += chance
                     continue
                 for action, wish in policy[state].items():
-                    for successor, each in row(steps[t] if t < len(steps) else None, state, action).items():
+                    step = steps[t] if t < len(steps) else None
+                    if step is not None and (step.state, step.action) == (state, action):
+                        after[step.successor] += chance * wish  # as it was, and for what it earned
+                        value += discount**t * chance * wish * step.reward
+                        continue
+                    for successor, each in row(step, state, action).items():
                         after[successor] += chance * wish * each
                         value += discount**t * chance * wish * each * model.rewards[state, action, successor]
             here = {state: chance for state, chance in after.items() if chance}
@@ -248,7 +253,7 @@ def _limit(
     if step is None:
         return sum((chance * worth[after] for after, chance in row.items()), Fraction(0))
     if (step.state, step.action) == (state, action):
-        return worth[step.successor]
+        return step.reward + discount * later.get(step.successor, Fraction(0))
     room = model.rows[step.state, step.action][step.successor]
     left, mean = Fraction(1), Fraction(0)
     for after in sorted(row, key=lambda each: worth[each], reverse=which is max):
