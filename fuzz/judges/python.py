@@ -276,7 +276,8 @@ def _policy(means: dict[str, Any], value: Any) -> Check:
     exact = estimates.estimates(log, model, policy, horizon, discount)
     within = estimates.restricted(log, model, policy)
     for word, name in (("gumbel-max", "Gumbel-max"), ("maximal", "maximal")):
-        values = estimates.replayed(log, model, within, word, horizon, discount)
+        lasting = estimates.compared(log, model, horizon)
+        values = estimates.replayed(log, model, within, word, lasting, discount)
         exact[f"counterfactual, {name}"] = sum(values) / len(values)
 
     def check() -> str:
