@@ -1,0 +1,1 @@
+"""Probabilities of causation: necessity, sufficiency, benefit, harm, and whom to treat; for any number of outcomes."""
