@@ -19,6 +19,7 @@ Floats = NDArray[np.float64]
 
 MOST_PIECES = 4000
 _JITTER = 1e-7  # breaks ties between trees; potentials are those of the worth itself
+_AT_ONCE = 2**24  # numbers in memory at a time
 _MOST_COVERED = 12  # rows of a matrix of zeros and ones, all sets of which are tried
 
 
@@ -29,13 +30,17 @@ class Pieces(NamedTuple):
     """[pieces, outcomes]: what each outcome's mass in the factual world counts."""
     there: Floats
 
-    def values(self, p: Floats, q: Floats) -> Floats:
-        """Every piece, [..., pieces]."""
-        return np.asarray(p @ self.here.T + q @ self.there.T)
-
     def least(self, p: Floats, q: Floats) -> Floats:
         """The largest mean worth; of masses as well as of probabilities."""
-        return np.asarray(self.values(p, q).min(axis=-1))
+        step = max(1, _AT_ONCE // max(1, p.size))
+        parts = [
+            self.values_of(slice(start, start + step), p, q).min(axis=-1) for start in range(0, len(self.here), step)
+        ]
+        return np.asarray(np.minimum.reduce(parts))
+
+    def values_of(self, some: slice, p: Floats, q: Floats) -> Floats:
+        """Some of the pieces."""
+        return np.asarray(p @ self.here[some].T + q @ self.there[some].T)
 
 
 def num_pieces(worth: Floats) -> int:

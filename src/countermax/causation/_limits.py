@@ -62,7 +62,7 @@ def limits(question: CausalQuestion, evidence: Evidence, people: str, kind: str 
     asked = denominator(question, evidence, people)
     known = asked > 0
     span = np.where(known, asked, 1.0)
-    counted = _counted(question, evidence, people)
+    counted = counted_people(question, evidence, people)
     with np.errstate(invalid="ignore"):
         upper = np.where(known, _largest(question.worth, question, evidence, counted, kind) / span, np.nan)
         lower = np.where(known, -_largest(-question.worth, question, evidence, counted, kind) / span, np.nan)
@@ -125,7 +125,7 @@ def _shares(question: CausalQuestion, evidence: Evidence) -> tuple[float, float]
     return 1 - share, share
 
 
-def _counted(question: CausalQuestion, evidence: Evidence, people: str) -> tuple[float, float, float]:
+def counted_people(question: CausalQuestion, evidence: Evidence, people: str) -> tuple[float, float, float]:
     """How much people in control, with the treatment and elsewhere count."""
     if people == CHOSEN and evidence.has_choices:
         return float(question.of_control), float(question.of_treated), float(question.of_others)
