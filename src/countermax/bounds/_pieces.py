@@ -32,11 +32,14 @@ class Pieces(NamedTuple):
 
     def least(self, p: Floats, q: Floats) -> Floats:
         """The largest mean worth; of masses as well as of probabilities."""
+        # Pieces run first: a minimum over the last of few columns takes ten times as long.
+        rows, columns = (np.ascontiguousarray(each.reshape(-1, each.shape[-1]).T) for each in (p, q))
         step = max(1, _AT_ONCE // max(1, p.size))
-        parts = [
-            self.values_of(slice(start, start + step), p, q).min(axis=-1) for start in range(0, len(self.here), step)
-        ]
-        return np.asarray(np.minimum.reduce(parts))
+        found = np.full(rows.shape[1], np.inf)
+        for start in range(0, len(self.here), step):
+            some = slice(start, start + step)
+            np.minimum(found, (self.here[some] @ rows + self.there[some] @ columns).min(axis=0), out=found)
+        return np.asarray(found.reshape(p.shape[:-1]))
 
     def values_of(self, some: slice, p: Floats, q: Floats) -> Floats:
         """Some of the pieces."""

@@ -14,6 +14,7 @@ from countermax.causation._limits import (
     CHOSEN,
     KINDS,
     Evidence,
+    averaged,
     counted_people,
     denominator,
     groups,
@@ -82,7 +83,7 @@ def is_monotone(question: CausalQuestion, evidence: Evidence) -> bool:
     else:
         pairs = list(groups(evidence))
     pieces = largest_worth(question.allowed.astype(np.float64))
-    return all(float(pieces.least(*pair)) >= float(np.sum(pair[0])) - _FEASIBLE for pair in pairs)
+    return all(bool((pieces.least(*pair) >= np.sum(pair[0], axis=-1) - _FEASIBLE).all()) for pair in pairs)
 
 
 def intervals_of(
@@ -209,6 +210,10 @@ def _attained_elsewhere(
 
 def _said(question: CausalQuestion, evidence: Evidence, people: str, joints: Mapping[str, Floats]) -> Floats:
     """The answer under given joint laws of each group; NaN where nobody is asked about."""
+    if evidence.strata is not None:
+        inner = evidence._replace(strata=None)
+        weight = evidence.strata * denominator(question, inner, people)
+        return averaged(_said(question, inner, people, joints), weight)
     of = {"control": question.of_control, "treated": question.of_treated, "elsewhere": question.of_others}
     asked = denominator(question, evidence, people)
     if people == CHOSEN and evidence.has_choices:
@@ -233,7 +238,7 @@ def _joints(couplings: Mapping[str, AbstractCoupling], evidence: Evidence) -> di
     found: dict[str, dict[str, Floats]] = {name: {} for name in couplings}
     for group, (p, q) in pairs.items():
         assert p is not None and q is not None
-        rows = [np.atleast_2d(each) for each in (p, q)]
+        rows = [each.reshape(-1, each.shape[-1]) for each in (p, q)]
         mass = rows[0].sum(axis=1, keepdims=True)
         with np.errstate(divide="ignore"):
             logs = [np.log(np.where(mass > 0, each, 1.0)) for each in rows]
@@ -242,7 +247,7 @@ def _joints(couplings: Mapping[str, AbstractCoupling], evidence: Evidence) -> di
             laws = _many()(dict(couplings), *logs)
         for name, joint in laws.items():
             whole = np.asarray(joint) * mass[:, :, None]
-            found[name][group] = whole if p.ndim > 1 else whole[0]
+            found[name][group] = whole.reshape(*p.shape[:-1], *whole.shape[1:])
     return found
 
 

@@ -1,6 +1,7 @@
 """The question itself, from numbers: probabilities or counts, of an experiment, of observations, or of both."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -12,10 +13,11 @@ from countermax._core.labels import Labels
 from countermax._core.quantities import as_amount
 from countermax._core.seeds import as_seed
 from countermax._core.types import Labelled, Numbers
+from countermax.bounds import Bounds
 from countermax.causation._answering import answers_to, attained, intervals_of, is_monotone
 from countermax.causation._limits import CHOSEN, PEOPLE, TRIAL, Evidence, has_kind
 from countermax.causation._questions import CausalQuestion, Floats, as_event, as_gain, listed_names, questions_about
-from countermax.causation._result import Causation
+from countermax.causation._result import CausalAnswer, Causation
 from countermax.causation._sampling import SourceSampling
 from countermax.causation._sources import check_sources
 from countermax.comparison import in_order, own_labels
@@ -82,7 +84,8 @@ def probabilities_of_causation(
                 "`observational` must have numbers for 'control' and 'treated', and may have some for 'elsewhere'; got "
                 f"{', '.join(map(repr, observational)) or 'nothing'}"
             )
-    given = {"control": control, "treated": treated, **{f"observational[{k!r}]": v for k, v in (observational or {}).items()}}
+    given = {"control": control, "treated": treated}
+    given |= {f"observational[{name!r}]": each for name, each in (observational or {}).items()}
     own = {name: own_labels(each) for name, each in given.items() if each is not None}
     if labels is None:
         labels = next((each for each in own.values() if each is not None), None)
@@ -99,7 +102,9 @@ def probabilities_of_causation(
             raise InputError(f"`{name}` must have a number for each of {len(names)} outcomes, got shape {each.shape}")
     trial = None
     if control is not None:
-        trial = [np.exp(log_probs_from(name, numbers[name], normalise=normalise or counts)) for name in ("control", "treated")]
+        trial = [
+            np.exp(log_probs_from(name, numbers[name], normalise=normalise or counts)) for name in _GROUPS[:2]
+        ]
     seen = None
     if observational is not None:
         seen = np.stack([numbers.get(f"observational[{name!r}]", np.zeros(len(names))) for name in _GROUPS])
@@ -156,6 +161,7 @@ def answered_causes(
     level: float = 0.95,
     seed: int = 0,
     notes: Sequence[str] = (),
+    crossed: Callable[[CausalQuestion], Bounds | None] | None = None,
     method: Callable[..., Interval] = inverted_intervals,
 ) -> Causation:
     """`probabilities_of_causation` for numbers that have been checked.
@@ -175,6 +181,7 @@ def answered_causes(
         level: Confidence of the intervals.
         seed: Seed of the draws.
         notes: What else the reader should know.
+        crossed: Cross-fitted bounds over strata, in place of those of the estimates, which are too narrow.
         method: How intervals are found.
     """
     check_level(level)
@@ -208,6 +215,8 @@ def answered_causes(
             questions, sampling, evidence_of, people, asked, level=level, seed=seed, method=method
         )
     answers = answers_to(questions, evidence, people, asked, found)
+    if crossed is not None:
+        answers = tuple(_recrossed(*each, crossed) for each in zip(questions, answers, strict=True))
     by_name = {each.name: each for each in questions}
     notes += _further_notes(names, evidence, people, questions, answers)
     return Causation(
@@ -215,15 +224,35 @@ def answered_causes(
         arms=arms,
         event=None if event is None else tuple(names.names[place] for place in event),
         people=people,
-        control=evidence.control,
-        treated=evidence.treated,
+        control=_overall(evidence.control, evidence.strata),
+        treated=_overall(evidence.treated, evidence.strata),
         observational=None if not evidence.has_choices else _seen_table(evidence),
         answers=answers,
         level=None if sampling is None else level,
         sample=None if sampling is None else sampling.words(),
         notes=tuple(notes),
-        attain=lambda name, side, kind: attained(by_name[name], evidence, people, side, kind),
+        attain=None
+        if evidence.strata is not None
+        else lambda name, side, kind: attained(by_name[name], evidence, people, side, kind),
     )
+
+
+def _recrossed(
+    question: CausalQuestion, answer: CausalAnswer, crossed: Callable[[CausalQuestion], Bounds | None]
+) -> CausalAnswer:
+    """The same with cross-fitted bounds, which the interval holds."""
+    bounds, found = crossed(question), answer.intervals
+    if bounds is None or answer.bounds is None:
+        return answer
+    if found is not None:
+        whole = found.bounds
+        wider = Interval(min(whole.lower, bounds.lower), max(whole.upper, bounds.upper), whole.level)
+        found = replace(found, bounds=wider)
+    return replace(answer, bounds=bounds, intervals=found)
+
+
+def _overall(world: Floats | None, strata: Floats | None) -> Floats | None:
+    return world if world is None or strata is None else np.asarray(strata @ world)
 
 
 def _seen_table(evidence: Evidence) -> Floats:
@@ -238,7 +267,7 @@ def _check_event(names: Labels, evidence: Evidence, event: list[int]) -> None:
     worlds = [each for each in (evidence.control, evidence.treated) if each is not None]
     if not worlds:
         worlds = [each / each.sum() for each in (evidence.seen_control, evidence.seen_treated) if each is not None]
-    shares = [float(each[event].sum()) for each in worlds]
+    shares = [share for each in worlds for share in np.ravel(each[..., event].sum(axis=-1))]
     for limit, word in ((0.0, "never"), (1.0, "always")):
         if all(abs(share - limit) < 1e-15 for share in shares):
             raise InputError(

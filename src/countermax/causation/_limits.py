@@ -19,7 +19,7 @@ TRIAL, CHOSEN = "trial", "chosen"
 PEOPLE = (TRIAL, CHOSEN)
 KINDS = ("any", "stable", "monotone")
 
-_MOST_STABLE = 5  # outcomes whose orders are looked at one by one
+_MOST_STABLE = 4  # outcomes whose orders are looked at one by one
 _SAME = 1e-12
 
 
@@ -36,6 +36,8 @@ class Evidence(NamedTuple):
     """P(chose something else)."""
     share: float | None
     """P(with the treatment) among units of the trial."""
+    strata: Floats | None = None
+    """[worlds, strata]: how many are in each stratum; all arrays above then have strata before outcomes."""
 
     @property
     def has_trial(self) -> bool:
@@ -57,6 +59,11 @@ def limits(question: CausalQuestion, evidence: Evidence, people: str, kind: str 
         people: Who is asked about: units of the `trial`, or people who have `chosen`.
         kind: Over which couplings: `any`, `stable` or `monotone` ones.
     """
+    if evidence.strata is not None:
+        inner = evidence._replace(strata=None)
+        spans = limits(question, inner, people, kind)
+        weight = evidence.strata * denominator(question, inner, people)
+        return averaged(spans[0], weight), averaged(spans[1], weight)
     if people == CHOSEN and not evidence.has_choices and not question.of_everybody:
         return _nothing_known(question, evidence)
     asked = denominator(question, evidence, people)
@@ -71,13 +78,20 @@ def limits(question: CausalQuestion, evidence: Evidence, people: str, kind: str 
     return np.asarray(np.clip(lower, least, upper)), np.asarray(upper)
 
 
+def averaged(values: Floats, weight: Floats) -> Floats:
+    """Means over strata; NaN where there is nobody."""
+    total = weight.sum(axis=-1)
+    known = np.where(weight > 0, values * weight, 0).sum(axis=-1)
+    return np.asarray(np.where(total > 0, known, np.nan) / np.where(total > 0, total, 1.0))
+
+
 def has_kind(question: CausalQuestion, evidence: Evidence, kind: str, *, many: bool = False) -> bool:
     """Whether these bounds are there for a question; and for `many` worlds in a time that a person would wait."""
     size = len(question.worth)
     if kind == "any":
         return True
     if kind == "stable":
-        return not evidence.has_choices and size <= (_MOST_STABLE if many else _MOST_STABLE + 2)
+        return not evidence.has_choices and evidence.strata is None and size <= (_MOST_STABLE if many else _MOST_STABLE + 2)
     masked = np.where(question.allowed, question.worth, -1e3)
     if question.allowed.all() or num_pieces(masked) > MOST_PIECES // 4:
         return False

@@ -102,7 +102,9 @@ class Causation(AbstractResult):
     """Whose outcomes were counted, in words."""
     notes: tuple[str, ...]
     attain: Callable[[str, str, str], Attained] | None
-    """Couplings that attain a limit: name, side, kind."""
+    """Couplings that attain a limit: name, side, kind; None for averages over strata or rows."""
+    individual: Any = None
+    """A frame with each row's own numbers, where rows were asked about."""
 
     def __getitem__(self, name: str) -> CausalAnswer:
         found = next((each for each in self.answers if each.name == name), None)
