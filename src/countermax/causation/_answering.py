@@ -32,6 +32,7 @@ Evidences = Callable[[Floats, Floats], Evidence]
 """What pairs of worlds of a sampling say."""
 
 _FEASIBLE = 1e-9
+_CANDIDATES_OF_STRATA, _DRAWS_OF_STRATA = 400, 125
 
 
 def answers_to(
@@ -117,7 +118,10 @@ def intervals_of(
                 columns.append((question.name, f"by {name}"))
         return np.stack(values, axis=1)
 
-    interval = method(sampling, ask, level=level, seed=seed)
+    # Strata have many probabilities, so that more truths have to be proposed to come near all that are possible.
+    many = evidence_of(sampling.p, sampling.q).strata is not None
+    number = {"num_candidates": _CANDIDATES_OF_STRATA, "num_draws": _DRAWS_OF_STRATA} if many else {}
+    interval = method(sampling, ask, level=level, seed=seed, **number)
     places = {column: place for place, column in enumerate(columns)}
 
     def of(name: str, kind: str) -> Interval | None:

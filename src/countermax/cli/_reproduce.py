@@ -12,7 +12,7 @@ _ALL = "all"
 _PLOT = "plot"
 _SEAL = "seal"
 _SYNTHETIC = ("maximality", "table1", "couplings")
-_NAMES = (*_SYNTHETIC, "sepsis", "trajectories", "coverage")
+_NAMES = (*_SYNTHETIC, "sepsis", "trajectories", "coverage", "causation")
 
 
 @one_line_errors

@@ -6,6 +6,7 @@ from pathlib import Path
 from countermax._core.errors import InputError
 from countermax._core.files import writable_folder
 from countermax._core.memory import check_memory
+from countermax.experiments.causes import CausalCoverage
 from countermax.experiments.coverage import Coverage
 from countermax.experiments.engine import (
     AbstractExperiment,
@@ -23,7 +24,16 @@ _SEED_BYTES = 1e6  # a small gadget with all that its training takes; a larger o
 
 EXPERIMENTS: dict[str, AbstractExperiment] = {
     each.name: each
-    for each in (Maximality(), Table1(), Couplings(), Sepsis(), SepsisAsPublished(), Trajectories(), Coverage())
+    for each in (
+        Maximality(),
+        Table1(),
+        Couplings(),
+        Sepsis(),
+        SepsisAsPublished(),
+        Trajectories(),
+        Coverage(),
+        CausalCoverage(),
+    )
 }
 
 
