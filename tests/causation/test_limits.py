@@ -108,7 +108,9 @@ def test_bounds_for_units_of_a_trial_are_those_of_all_response_types(num_arms, n
         both = data_of(types, law, num_outcomes)
         evidence = Evidence(both.control, both.treated, None, None, None, 0.4)
         for question in asked_of(num_outcomes, rng, groups=False):
-            share = {(True, True): 1.0, (True, False): 0.6, (False, True): 0.4}[question.of_control, question.of_treated]
+            share = {(True, True): 1.0, (True, False): 0.6, (False, True): 0.4}[
+                question.of_control, question.of_treated
+            ]
             weights = share * question.worth[types[:, 1], types[:, 2]]
             asked = 1.0
             if not question.of_everybody:
@@ -176,7 +178,9 @@ def test_sources_that_contradict_each_other_name_the_inequality():
     evidence = Evidence(
         np.array([0.9, 0.1]), np.array([0.5, 0.5]), np.array([0.3, 0.2]), np.array([0.2, 0.3]), np.asarray(0.0), 0.5
     )
-    with pytest.raises(InputError, match=r"P\('ill' if old\) in the experiment, 0.1, must be at least P\(chose old and"):
+    with pytest.raises(
+        InputError, match=r"P\('ill' if old\) in the experiment, 0.1, must be at least P\(chose old and"
+    ):
         check_sources(evidence, Labels(("well", "ill")), ("old", "new"))
     notes = check_sources(evidence, Labels(("well", "ill")), ("old", "new"), np.array([10.0, 10, 10]))
     assert "by chance" in notes[0]

@@ -14,6 +14,7 @@ from countermax.causation._limits import (
     CHOSEN,
     KINDS,
     Evidence,
+    Memo,
     averaged,
     counted_people,
     denominator,
@@ -79,10 +80,7 @@ def is_monotone(question: CausalQuestion, evidence: Evidence) -> bool:
     """Whether the treatment can have done harm to nobody: some coupling has no other pairs."""
     if not evidence.has_trial:
         return True
-    if not evidence.has_choices:
-        pairs = [(evidence.control, evidence.treated)]
-    else:
-        pairs = list(groups(evidence))
+    pairs = [(evidence.control, evidence.treated)] if not evidence.has_choices else list(groups(evidence))
     pieces = largest_worth(question.allowed.astype(np.float64))
     return all(bool((pieces.least(*pair) >= np.sum(pair[0], axis=-1) - _FEASIBLE).all()) for pair in pairs)
 
@@ -102,14 +100,14 @@ def intervals_of(
     columns: list[tuple[str, str]] = []
 
     def ask(p: Floats, q: Floats) -> Floats:
-        evidence, values = evidence_of(p, q), []
+        evidence, values, memo = evidence_of(p, q), [], Memo()
         joints = _joints(couplings, evidence)
         columns.clear()
         for question in questions:
             least, most = question.worth.min(), question.worth.max()
             for kind in KINDS:
                 if has_kind(question, evidence, kind, many=True):
-                    lower, upper = limits(question, evidence, people, kind)
+                    lower, upper = limits(question, evidence, people, kind, memo)
                     values += [np.where(np.isnan(lower), least, lower), np.where(np.isnan(upper), most, upper)]
                     columns.extend([(question.name, f"{kind} lower"), (question.name, f"{kind} upper")])
             for name, joint in joints.items():
@@ -165,7 +163,8 @@ def attained(question: CausalQuestion, evidence: Evidence, people: str, side: st
     if kind == "monotone":
         costs = np.where(question.allowed, costs, costs.max() + penalty)
     if not evidence.has_choices:
-        assert evidence.control is not None and evidence.treated is not None
+        assert evidence.control is not None
+        assert evidence.treated is not None
         if kind == "stable":
             fine = stable_pairs(ratio_ranks(evidence.control, evidence.treated))
             costs = np.where(fine, costs, costs.max() + penalty)
@@ -190,7 +189,8 @@ def _plan(p: Floats, q: Floats, costs: Floats) -> Floats:
 def _attained_by_choices(question: CausalQuestion, evidence: Evidence, people: str, costs: Floats) -> Attained:
     """Without an experiment everybody may have had anything in the other arm."""
     joints = {name: np.zeros(costs.shape) for name in ("control", "treated", "elsewhere")}
-    assert evidence.seen_control is not None and evidence.seen_treated is not None
+    assert evidence.seen_control is not None
+    assert evidence.seen_treated is not None
     every = np.arange(len(costs))
     joints["control"][every, costs.argmin(axis=1)] = evidence.seen_control
     joints["treated"][costs.argmin(axis=0), every] = evidence.seen_treated
@@ -241,7 +241,8 @@ def _joints(couplings: Mapping[str, AbstractCoupling], evidence: Evidence) -> di
         pairs = {"control": first, "treated": second}
     found: dict[str, dict[str, Floats]] = {name: {} for name in couplings}
     for group, (p, q) in pairs.items():
-        assert p is not None and q is not None
+        assert p is not None
+        assert q is not None
         rows = [each.reshape(-1, each.shape[-1]) for each in (p, q)]
         mass = rows[0].sum(axis=1, keepdims=True)
         with np.errstate(divide="ignore"):

@@ -92,9 +92,7 @@ def probabilities_of_causation(
     elif isinstance(labels, str):
         raise InputError(f"`labels` must be a list of names, got the text {labels!r}")
     listed = None if labels is None else Labels(tuple(labels))
-    numbers = {
-        name: np.asarray(in_order(listed, name, given[name], own[name]), np.float64) for name in own
-    }
+    numbers = {name: np.asarray(in_order(listed, name, given[name], own[name]), np.float64) for name in own}
     size = next(iter(numbers.values())).size
     names = listed or Labels(tuple(range(size)))
     for name, each in numbers.items():
@@ -102,9 +100,7 @@ def probabilities_of_causation(
             raise InputError(f"`{name}` must have a number for each of {len(names)} outcomes, got shape {each.shape}")
     trial = None
     if control is not None:
-        trial = [
-            np.exp(log_probs_from(name, numbers[name], normalise=normalise or counts)) for name in _GROUPS[:2]
-        ]
+        trial = [np.exp(log_probs_from(name, numbers[name], normalise=normalise or counts)) for name in _GROUPS[:2]]
     seen = None
     if observational is not None:
         seen = np.stack([numbers.get(f"observational[{name!r}]", np.zeros(len(names))) for name in _GROUPS])
@@ -115,7 +111,7 @@ def probabilities_of_causation(
     sampling: AbstractSampling | None = None
     evidence_of: Callable[[Floats, Floats], Evidence] | None = None
     if treated_share is not None:
-        treated_share = as_amount("`treated_share`", treated_share, above=0, most=1)
+        treated_share = as_amount("`treated_share`", treated_share, above=0.0, most=1.0)
     if counts and seen is None:
         arms_counts = CountSampling(numbers["control"], numbers["treated"], arms)
         treated_share = 1 - arms_counts.weight if treated_share is None else treated_share
@@ -211,9 +207,7 @@ def answered_causes(
             asked = named_couplings(["gumbel-max", "inverse-cdf", "maximal", "independent"])
     found = None
     if sampling is not None and evidence_of is not None:
-        found = intervals_of(
-            questions, sampling, evidence_of, people, asked, level=level, seed=seed, method=method
-        )
+        found = intervals_of(questions, sampling, evidence_of, people, asked, level=level, seed=seed, method=method)
     answers = answers_to(questions, evidence, people, asked, found)
     if crossed is not None:
         answers = tuple(_recrossed(*each, crossed) for each in zip(questions, answers, strict=True))
@@ -256,7 +250,8 @@ def _overall(world: Floats | None, strata: Floats | None) -> Floats | None:
 
 
 def _seen_table(evidence: Evidence) -> Floats:
-    assert evidence.seen_control is not None and evidence.seen_treated is not None
+    assert evidence.seen_control is not None
+    assert evidence.seen_treated is not None
     rest = np.zeros_like(evidence.seen_control)
     rest[0] = np.asarray(evidence.elsewhere)
     return np.stack([evidence.seen_control, evidence.seen_treated, rest])

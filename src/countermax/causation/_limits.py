@@ -50,7 +50,13 @@ class Evidence(NamedTuple):
         return self.seen_control is not None
 
 
-def limits(question: CausalQuestion, evidence: Evidence, people: str, kind: str = "any") -> tuple[Floats, Floats]:
+Memo = dict[tuple[bytes, str, bytes], Floats]
+"""Means that several questions have in common."""
+
+
+def limits(
+    question: CausalQuestion, evidence: Evidence, people: str, kind: str = "any", memo: Memo | None = None
+) -> tuple[Floats, Floats]:
     """The least and the largest answer in each world; NaN where nobody is asked about.
 
     Args:
@@ -58,10 +64,11 @@ def limits(question: CausalQuestion, evidence: Evidence, people: str, kind: str 
         evidence: What is known.
         people: Who is asked about: units of the `trial`, or people who have `chosen`.
         kind: Over which couplings: `any`, `stable` or `monotone` ones.
+        memo: What has been found for the same evidence; it is added to.
     """
     if evidence.strata is not None:
         inner = evidence._replace(strata=None)
-        spans = limits(question, inner, people, kind)
+        spans = limits(question, inner, people, kind, memo)
         weight = evidence.strata * denominator(question, inner, people)
         return averaged(spans[0], weight), averaged(spans[1], weight)
     if people == CHOSEN and not evidence.has_choices and not question.of_everybody:
@@ -71,8 +78,8 @@ def limits(question: CausalQuestion, evidence: Evidence, people: str, kind: str 
     span = np.where(known, asked, 1.0)
     counted = counted_people(question, evidence, people)
     with np.errstate(invalid="ignore"):
-        upper = np.where(known, _largest(question.worth, question, evidence, counted, kind) / span, np.nan)
-        lower = np.where(known, -_largest(-question.worth, question, evidence, counted, kind) / span, np.nan)
+        upper = np.where(known, _largest(question.worth, question, evidence, counted, kind, memo) / span, np.nan)
+        lower = np.where(known, -_largest(-question.worth, question, evidence, counted, kind, memo) / span, np.nan)
     least, most = question.worth.min(), question.worth.max()
     upper = np.clip(upper, least, most)
     return np.asarray(np.clip(lower, least, upper)), np.asarray(upper)
@@ -91,7 +98,11 @@ def has_kind(question: CausalQuestion, evidence: Evidence, kind: str, *, many: b
     if kind == "any":
         return True
     if kind == "stable":
-        return not evidence.has_choices and evidence.strata is None and size <= (_MOST_STABLE if many else _MOST_STABLE + 2)
+        return (
+            not evidence.has_choices
+            and evidence.strata is None
+            and size <= (_MOST_STABLE if many else _MOST_STABLE + 2)
+        )
     masked = np.where(question.allowed, question.worth, -1e3)
     if question.allowed.all() or num_pieces(masked) > MOST_PIECES // 4:
         return False
@@ -105,10 +116,12 @@ def denominator(question: CausalQuestion, evidence: Evidence, people: str) -> Fl
         return np.asarray(whole + question.among_others * evidence.elsewhere)
     if question.of_everybody:
         return np.ones(np.shape(evidence.control)[:-1] if evidence.has_trial else np.shape(evidence.seen_control)[:-1])
-    assert evidence.control is not None and evidence.treated is not None
+    assert evidence.control is not None
+    assert evidence.treated is not None
     shares = _shares(question, evidence)
     return np.asarray(
-        shares[0] * (evidence.control @ question.among_control) + shares[1] * (evidence.treated @ question.among_treated)
+        shares[0] * (evidence.control @ question.among_control)
+        + shares[1] * (evidence.treated @ question.among_treated)
     )
 
 
@@ -117,8 +130,10 @@ def groups(evidence: Evidence) -> tuple[tuple[Floats, Floats], tuple[Floats, Flo
 
     Estimates of two sources may miss each other by chance; what would be negative is then taken as nothing.
     """
-    assert evidence.control is not None and evidence.treated is not None
-    assert evidence.seen_control is not None and evidence.seen_treated is not None
+    assert evidence.control is not None
+    assert evidence.treated is not None
+    assert evidence.seen_control is not None
+    assert evidence.seen_treated is not None
     left_control = _left(evidence.control, evidence.seen_control)
     left_treated = _left(evidence.treated, evidence.seen_treated)
     return (evidence.seen_control, left_treated), (left_control, evidence.seen_treated)
@@ -150,16 +165,30 @@ def counted_people(question: CausalQuestion, evidence: Evidence, people: str) ->
 
 
 def _largest(
-    worth: Floats, question: CausalQuestion, evidence: Evidence, counted: tuple[float, float, float], kind: str
+    worth: Floats,
+    question: CausalQuestion,
+    evidence: Evidence,
+    counted: tuple[float, float, float],
+    kind: str,
+    memo: Memo | None,
 ) -> Floats:
     """The largest total worth of those who count."""
     allowed = question.allowed if kind == "monotone" else None
     if not evidence.has_choices:
-        assert evidence.control is not None and evidence.treated is not None
-        if kind == "stable":
-            return np.asarray(counted[0] * _largest_stable(worth, evidence.control, evidence.treated))
-        return np.asarray(counted[0] * largest_worth(worth, allowed).least(evidence.control, evidence.treated))
-    assert evidence.seen_control is not None and evidence.seen_treated is not None and evidence.elsewhere is not None
+        assert evidence.control is not None
+        assert evidence.treated is not None
+        key = worth.tobytes(), kind, b"" if allowed is None else allowed.tobytes()
+        mean = None if memo is None else memo.get(key)
+        if mean is None and kind == "stable":
+            mean = _largest_stable(worth, evidence.control, evidence.treated)
+        elif mean is None:
+            mean = largest_worth(worth, allowed).least(evidence.control, evidence.treated)
+        if memo is not None:
+            memo[key] = mean
+        return np.asarray(counted[0] * mean)
+    assert evidence.seen_control is not None
+    assert evidence.seen_treated is not None
+    assert evidence.elsewhere is not None
     if not evidence.has_trial:
         open_to = worth if allowed is None else np.where(allowed, worth, -np.inf)
         return np.asarray(
@@ -186,9 +215,10 @@ def _largest_stable(worth: Floats, control: Floats, treated: Floats) -> Floats:
     flat = ranks.reshape(-1, ranks.shape[-1])
     p, q = (np.broadcast_to(each, ranks.shape).reshape(flat.shape) for each in (control, treated))
     result = np.empty(len(flat))
-    patterns, which = np.unique(flat, axis=0, return_inverse=True)
-    for place, pattern in enumerate(patterns):
-        rows = which.ravel() == place
+    code = flat @ flat.shape[1] ** np.arange(flat.shape[1])
+    _, first, which = np.unique(code, return_index=True, return_inverse=True)
+    for place, pattern in enumerate(flat[first]):
+        rows = which == place
         result[rows] = largest_worth(worth, stable_pairs(pattern)).least(p[rows], q[rows])
     return result.reshape(ranks.shape[:-1])
 
@@ -217,7 +247,8 @@ def _nothing_known(question: CausalQuestion, evidence: Evidence) -> tuple[Floats
 
     If anybody can be asked about and count, then those who chose may all be like that; and the same for not counting.
     """
-    assert evidence.control is not None and evidence.treated is not None
+    assert evidence.control is not None
+    assert evidence.treated is not None
     asked = np.zeros(question.worth.shape, bool)
     counts, not_counts = asked.copy(), asked.copy()
     for own, among, of in (
@@ -228,6 +259,8 @@ def _nothing_known(question: CausalQuestion, evidence: Evidence) -> tuple[Floats
         counts |= inside & (question.worth > 0) & of
         not_counts |= inside & ~((question.worth > 0) & of)
     pair = (evidence.control, evidence.treated)
-    possible, impossible = (largest_worth(each.astype(np.float64)).least(*pair) > _SAME for each in (counts, not_counts))
+    possible, impossible = (
+        largest_worth(each.astype(np.float64)).least(*pair) > _SAME for each in (counts, not_counts)
+    )
     known = possible | impossible
     return np.where(known, np.where(impossible, 0.0, 1.0), np.nan), np.where(known, possible * 1.0, np.nan)

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from countermax import plotting
+from countermax import plotting, report
 from countermax._core.console import add_line, listing
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
@@ -168,7 +169,9 @@ class Causation(AbstractResult):
         if self.level is not None:
             for prefix, field in _FAMILIES.items():
                 for side in ("lower", "upper"):
-                    found = [None if each.intervals is None else getattr(each.intervals, field) for each in self.answers]
+                    found = [
+                        None if each.intervals is None else getattr(each.intervals, field) for each in self.answers
+                    ]
                     columns[f"{prefix}ci_{side}"] = [None if each is None else getattr(each, side) for each in found]
         columns["meaning"] = [each.meaning for each in self.answers]
         return columns
@@ -215,6 +218,22 @@ class Causation(AbstractResult):
             for each in self.answers
         ]
         return plotting.draw_causation(lines, self.title, "probability" if self.decision is None else "value")
+
+    def write_report(self, path: str | Path) -> Path:
+        """A self-contained page: the picture, every number with its meaning, and what is left out."""
+        families = [field.replace("_", " ") for field in _FAMILIES.values()]
+        rows = []
+        for each in self.answers:
+            found = each.intervals
+            cells = [_cell(getattr(each, field), found and getattr(found, field)) for field in _FAMILIES.values()]
+            rows.append([each.name, *(cell.replace("\n", " ") for cell in cells), each.meaning])
+        blocks: list[report.Block] = [
+            report.Picture(plotting.picture(self.plot()), self.title),
+            report.Grid(("number", *families, "meaning"), rows),
+            *(report.Paragraph(words) for words in self.sentences()),
+            report.Preformatted("All numbers", self.to_json()),
+        ]
+        return report.write_report(Path(path), self.title, blocks)
 
     @property
     def title(self) -> str:

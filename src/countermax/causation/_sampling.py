@@ -64,15 +64,14 @@ class SourceSampling(AbstractSampling):
         prior = stream.uniform(0, _LARGEST_PRIOR, (proposed, 1))
         equal = np.where(stream.random((proposed, 1)) < 0.5, 0, stream.random((proposed, 1)))
         drawn = np.concatenate(
-            [self._normal(np.maximum(stream.standard_gamma((c + prior) / spread), 1e-290)) for c in self._blocks], axis=1
+            [self._normal(np.maximum(stream.standard_gamma((c + prior) / spread), 1e-290)) for c in self._blocks],
+            axis=1,
         )
         drawn = (1 - equal) * drawn + equal * (drawn + drawn[:, self._mirror]) / 2
         if len(self._blocks) > 1:
             found = self.evidence(drawn)
             first, second = groups(found)
-            drawn = np.concatenate(
-                [first[0] + second[0], first[1] + second[1], drawn[:, 2 * self._size :]], axis=1
-            )
+            drawn = np.concatenate([first[0] + second[0], first[1] + second[1], drawn[:, 2 * self._size :]], axis=1)
         distance = self.distance((self.p, self.q), (drawn, drawn))
         freedom = sum(len(counts) - 1 for counts in self._blocks)
         limit = max(chdtri(freedom, _IMPLAUSIBLE), np.quantile(distance, 1 / _PROPOSED))

@@ -26,7 +26,8 @@ def check_sources(evidence: Evidence, labels: Labels, arms: tuple[str, str], siz
     notes = []
     pairs = ((evidence.control, evidence.seen_control), (evidence.treated, evidence.seen_treated))
     for place, (arm, (whole, seen)) in enumerate(zip(arms, pairs, strict=True)):
-        assert whole is not None and seen is not None
+        assert whole is not None
+        assert seen is not None
         error = 0.0
         if sizes is not None:
             error = _ERRORS * np.sqrt(_variance(whole, sizes[place]) + _variance(seen, sizes[2]))

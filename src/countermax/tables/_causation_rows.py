@@ -242,7 +242,10 @@ def _intervals(
 
 @eqx.filter_jit
 def _means(
-    coupling: AbstractCoupling, worths: Float[ArrayLike, "m k k"], log_p: Float[Array, "n k"], log_q: Float[Array, "n k"]
+    coupling: AbstractCoupling,
+    worths: Float[ArrayLike, "m k k"],
+    log_p: Float[Array, "n k"],
+    log_q: Float[Array, "n k"],
 ) -> Float[Array, "columns n"]:
     """The mean of each worth under a coupling."""
 

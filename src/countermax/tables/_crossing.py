@@ -1,6 +1,6 @@
 """Bounds within strata, cross-fitted: what decides which bound binds is not the data on which it is measured.
 
-A bound is a maximum of linear pieces. Estimated within a small stratum, the largest piece is the luckiest one: with four
+A bound is a maximum of linear pieces. Estimated in a small stratum, the largest piece is the luckiest one: with four
 people in each arm and no effect the lower bound of the benefit is .14 where 0 is right. So the piece is chosen on one
 half of the people and measured on the other: its mean is then that of some piece, which is never too narrow.
 """
