@@ -35,7 +35,9 @@ def test_bounds_from_both_sources_are_those_of_causalml():
     assert len(tables) == 1000
     for place, question in enumerate(questions[:3]):
         lower, upper = limits(question, evidence, "chosen")
-        np.testing.assert_allclose(np.stack([lower, upper], axis=1), expected[:, place], atol=1e-12, err_msg=question.name)
+        np.testing.assert_allclose(
+            np.stack([lower, upper], axis=1), expected[:, place], atol=1e-12, err_msg=question.name
+        )
 
 
 LEGAL = {

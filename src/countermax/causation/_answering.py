@@ -80,7 +80,9 @@ def is_monotone(question: CausalQuestion, evidence: Evidence) -> bool:
     """Whether the treatment can have done harm to nobody: some coupling has no other pairs."""
     if not evidence.has_trial:
         return True
-    pairs = [(evidence.control, evidence.treated)] if not evidence.has_choices else list(groups(evidence))
+    assert evidence.control is not None
+    assert evidence.treated is not None
+    pairs = list(groups(evidence)) if evidence.has_choices else [(evidence.control, evidence.treated)]
     pieces = largest_worth(question.allowed.astype(np.float64))
     return all(bool((pieces.least(*pair) >= np.sum(pair[0], axis=-1) - _FEASIBLE).all()) for pair in pairs)
 

@@ -123,10 +123,10 @@ def probabilities_of_causation(
         sampling = sources
         evidence_of = lambda p, q: sources.evidence(p)._replace(share=treated_share)  # noqa: E731
     first, second = (None, None) if trial is None else trial
-    watched = (None, None, None) if seen is None else (seen[0], seen[1], np.asarray(seen[2].sum()))
+    chose = (None, None, None) if seen is None else (seen[0], seen[1], np.asarray(seen[2].sum()))
     return answered_causes(
         names,
-        Evidence(first, second, *watched, treated_share),
+        Evidence(first, second, chose[0], chose[1], chose[2], treated_share),
         sampling=sampling,
         evidence_of=evidence_of,
         event=None if event is None else as_event(names, event),

@@ -113,9 +113,11 @@ def denominator(question: CausalQuestion, evidence: Evidence, people: str) -> Fl
     """How many the question is asked about, of everybody."""
     if people == CHOSEN and evidence.seen_control is not None and evidence.seen_treated is not None:
         whole = evidence.seen_control @ question.among_control + evidence.seen_treated @ question.among_treated
-        return np.asarray(whole + question.among_others * evidence.elsewhere)
+        return np.asarray(whole + question.among_others * np.asarray(evidence.elsewhere))
     if question.of_everybody:
-        return np.ones(np.shape(evidence.control)[:-1] if evidence.has_trial else np.shape(evidence.seen_control)[:-1])
+        known = evidence.seen_control if evidence.control is None else evidence.control
+        assert known is not None
+        return np.ones(known.shape[:-1])
     assert evidence.control is not None
     assert evidence.treated is not None
     shares = _shares(question, evidence)

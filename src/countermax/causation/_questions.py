@@ -60,7 +60,7 @@ def questions_about(
     arms: tuple[str, str],
     event: Sequence[int] | None,
     scores: Floats | None,
-    at_least: float | None,
+    at_least: int | float | None,
     gain: Floats | None,
     groups: bool,
 ) -> list[CausalQuestion]:
@@ -81,12 +81,12 @@ def questions_about(
     found = []
 
     def add(name: str, meaning: str, worth: Any, allowed: Flags, **whom: Any) -> None:
-        where = dict(of_control=True, of_treated=True, of_others=True)
-        among = dict(among_control=every, among_treated=every, among_others=1.0)
+        fields: dict[str, Any] = dict(of_control=True, of_treated=True, of_others=True)
+        fields |= dict(among_control=every, among_treated=every, among_others=1.0)
         if whom:
-            where = {key: bool(whom.get(key, False)) for key in where}
-            among = {key: whom.get(key, 0.0 if key == "among_others" else nobody) for key in among}
-        found.append(CausalQuestion(name, meaning, np.asarray(worth, np.float64), allowed=allowed, **where, **among))
+            fields = dict(of_control=False, of_treated=False, of_others=False)
+            fields |= dict(among_control=nobody, among_treated=nobody, among_others=0.0) | whom
+        found.append(CausalQuestion(name, meaning, np.asarray(worth, np.float64), allowed=allowed, **fields))
 
     if event is not None:
         happens = np.isin(np.arange(size), event).astype(np.float64)
@@ -118,14 +118,14 @@ def questions_about(
         if at_least is not None:
             amount = as_amount("`at_least`", at_least)
             kinds += [(f"gain >= {amount:g}", f"would gain at least {amount:g} by {treated}", gains >= amount - 1e-12)]
-        whom = [("", {})]
+        whom: list[tuple[str, dict[str, Any]]] = [("", {})]
         if groups:
             whom += [(f", {control}", {"of_control": True, "among_control": every})]
             whom += [(f", {treated}", {"of_treated": True, "among_treated": every})]
         for suffix, choice in whom:
-            for name, meaning, worth in kinds:
+            for name, meaning, counted in kinds:
                 words = f"chose{suffix[1:]}; {meaning}" if suffix else meaning
-                add(name + suffix, words, worth, gains >= 0, **choice)
+                add(name + suffix, words, counted, gains >= 0, **choice)
     if gain is not None:
         spared = np.ones((size, size), bool) if scores is None else scores[None, :] >= scores[:, None]
         if event is not None and scores is None:

@@ -225,7 +225,10 @@ class Causation(AbstractResult):
         rows = []
         for each in self.answers:
             found = each.intervals
-            cells = [_cell(getattr(each, field), found and getattr(found, field)) for field in _FAMILIES.values()]
+            cells = [
+                _cell(getattr(each, field), None if found is None else getattr(found, field))
+                for field in _FAMILIES.values()
+            ]
             rows.append([each.name, *(cell.replace("\n", " ") for cell in cells), each.meaning])
         blocks: list[report.Block] = [
             report.Picture(plotting.picture(self.plot()), self.title),

@@ -1,5 +1,7 @@
 """Whether sources fit together: an experiment and what people chose must be able to come from one population."""
 
+from typing import Any
+
 import numpy as np
 
 from countermax._core.errors import InputError
@@ -28,7 +30,7 @@ def check_sources(evidence: Evidence, labels: Labels, arms: tuple[str, str], siz
     for place, (arm, (whole, seen)) in enumerate(zip(arms, pairs, strict=True)):
         assert whole is not None
         assert seen is not None
-        error = 0.0
+        error: Any = 0.0
         if sizes is not None:
             error = _ERRORS * np.sqrt(_variance(whole, sizes[place]) + _variance(seen, sizes[2]))
         excess = seen - whole

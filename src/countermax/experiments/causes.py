@@ -178,10 +178,10 @@ def _sampled(truth: CausalTruth, stream: np.random.Generator, seed: int) -> Caus
     columns: dict[str, list[int]] = {"arm": [], "stratum": [], "outcome": []}
     for arm, worlds in enumerate((truth.control, truth.treated)):
         laws = np.array(worlds) / strata
-        cells = np.repeat(np.arange(laws.size), stream.multinomial(truth.size, laws.ravel()))
-        columns["arm"] += [arm] * len(cells)
-        columns["stratum"] += (cells // size).tolist()
-        columns["outcome"] += (cells % size).tolist()
+        places = np.repeat(np.arange(laws.size), stream.multinomial(truth.size, laws.ravel()))
+        columns["arm"] += [arm] * len(places)
+        columns["stratum"] += (places // size).tolist()
+        columns["outcome"] += (places % size).tolist()
     return causation_of_arms(
         import_pandas().DataFrame(columns),
         outcome="outcome", arm="arm", strata="stratum", thin="merge", labels=range(size), seed=seed, level=LEVEL,
