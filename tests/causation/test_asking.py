@@ -7,15 +7,15 @@ import pytest
 
 from countermax import InputError, probabilities_of_causation
 
-COUNTS = {"control": [30, 40, 20, 10], "treated": [10, 30, 30, 30]}
-LABELS = ["dead", "ill", "fair", "well"]
+COUNTS = {"control": [30, 40, 30], "treated": [10, 30, 60]}
+LABELS = ["dead", "ill", "well"]
 
 
 @pytest.fixture(scope="module")
 def found():
-    gain = np.subtract.outer(-np.arange(4.0), -np.arange(4.0)) - 0.2
+    gain = np.subtract.outer(-np.arange(3.0), -np.arange(3.0)) - 0.2
     return probabilities_of_causation(
-        **COUNTS, labels=LABELS, event=["fair", "well"], score=range(4), at_least=2, gain=gain, counts=True
+        **COUNTS, labels=LABELS, event="well", score=range(3), at_least=2, gain=gain, counts=True
     )
 
 
@@ -109,7 +109,10 @@ SEEN = {"control": [0.3, 0.2], "treated": [0.2, 0.3]}
         ({"observational": {"control": [0.5, 0.5]}, "event": 1}, "must have numbers for 'control' and 'treated'"),
         ({"observational": {"control": [0.5, 0.5], "treated": [0, 0]}, "event": 1}, "must have people who chose"),
         ({"observational": SEEN, "event": 1, "people": "trial"}, "only with an experiment"),
-        (TWO | {"observational": SEEN | {"control": [0.1, 0.4], "treated": [0.35, 0.15]}, "event": 1}, "cannot both be"),
+        (
+            TWO | {"observational": SEEN | {"control": [0.1, 0.4], "treated": [0.35, 0.15]}, "event": 1},
+            "cannot both be",
+        ),
         ({"control": [5, 0.5], "treated": [1, 9], "counts": True, "event": 1}, "whole numbers"),
     ],
 )

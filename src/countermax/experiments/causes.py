@@ -16,7 +16,7 @@ from countermax.tables import causation_of_arms
 Floats = NDArray[np.float64]
 
 LEVEL = 0.95
-_NUM_TRIALS = {"quick": 10, "published": 400, "best": 400}
+_NUM_TRIALS = {"quick": 10, "published": 100, "best": 100}
 _ROUNDING = 1e-8
 _KINDS = {"any coupling": "bounds", "stable": "stable_bounds", "harms nobody": "monotone_bounds"}
 

@@ -15,7 +15,7 @@ from countermax.bounds import Bounds, largest_worth
 from countermax.causation import CausalQuestion
 from countermax.tables._arms import totals_of
 from countermax.tables._people import People
-from countermax.tables.frames import Floats
+from countermax.tables.frames import Codes, Floats
 
 FEWEST = 20
 """People in a stratum and arm."""
@@ -51,7 +51,7 @@ def merged_strata(people: People, thin: str) -> tuple[People, list[str]]:
     return _renumbered(people, places, names), [f"{len(joined)} thin strata were merged into one."]
 
 
-def _renumbered(people: People, places: Floats, names: list[str]) -> People:
+def _renumbered(people: People, places: Codes, names: list[str]) -> People:
     return people._replace(stratum=np.asarray(places, np.int64)[people.stratum], strata=tuple(names))
 
 
