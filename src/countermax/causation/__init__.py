@@ -2,6 +2,8 @@
 
 from countermax.causation._asking import answered_causes as answered_causes
 from countermax.causation._asking import probabilities_of_causation as probabilities_of_causation
+from countermax.causation._deciding import Decision as Decision
+from countermax.causation._deciding import decide as decide
 from countermax.causation._limits import PEOPLE as PEOPLE
 from countermax.causation._limits import Evidence as Evidence
 from countermax.causation._limits import limits as limits
@@ -13,5 +15,3 @@ from countermax.causation._result import Attained as Attained
 from countermax.causation._result import CausalAnswer as CausalAnswer
 from countermax.causation._result import CausalIntervals as CausalIntervals
 from countermax.causation._result import Causation as Causation
-from countermax.causation._result import Decision as Decision
-from countermax.causation._result import decide as decide

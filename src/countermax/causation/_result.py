@@ -14,6 +14,7 @@ from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
 from countermax._core.results import AbstractResult, plain
 from countermax.bounds import Bounds
+from countermax.causation._deciding import Decision, decide, decision_words
 from countermax.causation._questions import GAIN, Floats
 from countermax.intervals import Interval
 
@@ -58,26 +59,6 @@ class Attained:
     """[without, with] for each group of people: everybody, or those who chose an arm. Together they sum to one."""
     value: float
     """The number under these laws."""
-
-
-@dataclass(frozen=True)
-class Decision:
-    """Whether to treat, by the mean gain."""
-
-    certain: str
-    """`treat`, `leave` or `open`: what every coupling says."""
-    by_interval: str | None
-    """The same, if other data could have shown all that the interval holds."""
-    least_regret: str
-    """`treat` or `leave`: what loses less in the worst case."""
-    regret: float
-    """What that can lose at most."""
-    by_coupling: Mapping[str, str]
-
-
-def decide(lower: float, upper: float) -> str:
-    """What is certain about a gain between two limits."""
-    return "treat" if lower > 0 else "leave" if upper <= 0 else "open"
 
 
 @final
@@ -275,23 +256,6 @@ class Causation(AbstractResult):
         if self.decision is not None:
             words.append(decision_words(self.decision, self.arms))
         return [*words, *self.notes, self.left_out]
-
-
-def decision_words(decision: Decision, arms: tuple[str, str]) -> str:
-    """A decision in a sentence."""
-    certain = {
-        "treat": f"whatever the coupling, {arms[1]} gains on average",
-        "leave": f"whatever the coupling, {arms[1]} gains nothing on average",
-        "open": f"the data alone do not say whether {arms[1]} gains on average",
-    }[decision.certain]
-    says = "" if not decision.by_coupling else "; " + ", ".join(f"{k}: {v}" for k, v in decision.by_coupling.items())
-    chance = {None: "", "open": " Other data could have shown otherwise."}.get(
-        decision.by_interval, " So it would be with other data."
-    )
-    return (
-        f"Whom to treat: {certain}.{chance} Least regret in the worst case: {decision.least_regret} (loses at most "
-        f"{decision.regret:.3g}){says}."
-    )
 
 
 def _cell(bounds: Bounds | None, interval: Interval | None) -> str:
