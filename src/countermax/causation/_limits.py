@@ -82,7 +82,7 @@ def limits(
         lower = np.where(known, -_largest(-question.worth, question, evidence, counted, kind, memo) / span, np.nan)
     least, most = question.worth.min(), question.worth.max()
     upper = np.clip(upper, least, most)
-    return np.asarray(np.clip(lower, least, upper)), np.asarray(upper)
+    return np.asarray(np.clip(lower, least, upper) + 0.0), np.asarray(upper + 0.0)  # no zero is negative
 
 
 def averaged(values: Floats, weight: Floats) -> Floats:

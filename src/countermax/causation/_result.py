@@ -222,8 +222,9 @@ class Causation(AbstractResult):
     @property
     def title(self) -> str:
         """The question."""
-        what = "" if self.event is None else f" of {' or '.join(self.event)}"
-        return f"What {self.arms[1]} rather than {self.arms[0]} causes{what}"
+        if self.event is None:
+            return f"What {self.arms[1]} changes, rather than {self.arms[0]}"
+        return f"{' or '.join(self.event)}: is {self.arms[1]} rather than {self.arms[0]} the cause?"
 
     def __rich__(self) -> Group:
         table = listing(self.title, ["number", "any coupling", "stable", "harms nobody", "meaning"], left=1)

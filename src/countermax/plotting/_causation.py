@@ -42,13 +42,13 @@ def draw_causation(lines: Sequence[CausationLine], title: str, label: str) -> Fi
             if line.bounds is None:
                 continue
             axes.plot(line.bounds, [place - 0.08] * 2, color=_ANY, linewidth=2.2, marker="|", markersize=9)
-            words = f"{line.bounds[0]:.2f} to {line.bounds[1]:.2f}"
+            words = f"{line.bounds[0]:z.2f} to {line.bounds[1]:z.2f}"
             axes.annotate(words, (1, place), (6, 0), xycoords=("axes fraction", "data"), textcoords="offset points",
                           va="center", fontsize=8, annotation_clip=False)  # fmt: skip
             if line.stable is not None:
                 axes.plot(line.stable, [place + 0.1] * 2, color=_STABLE, linewidth=1.4, marker="|", markersize=6)
             if line.monotone is not None:
-                axes.plot(line.monotone, [place + 0.24] * 2, color="#009E73", linewidth=1, marker="D", markersize=4)
+                axes.plot(line.monotone, [place + 0.24] * 2, color="#AA3377", linewidth=1, marker="D", markersize=4)
             for name, value in line.by_coupling.items():
                 axes.plot([value], [place - 0.08], "o", color=palette[name], markersize=3.5)
         axes.set_yticks(range(len(lines)), [literal(line.name) for line in lines])
@@ -68,7 +68,7 @@ def _handles(lines: Sequence[CausationLine], palette: Mapping[str, str]) -> list
     if any(line.stable is not None for line in lines):
         handles.append(Line2D([], [], color=_STABLE, linewidth=1.4, label="any stable coupling"))
     if any(line.monotone is not None for line in lines):
-        handles.append(Line2D([], [], color="#009E73", marker="D", markersize=4, label="if it harms nobody"))
+        handles.append(Line2D([], [], color="#AA3377", marker="D", markersize=4, label="if it harms nobody"))
     if any(line.interval is not None for line in lines):
         handles.append(Patch(color=_BAND, label="confidence, whole range"))
     for name, colour in palette.items():
