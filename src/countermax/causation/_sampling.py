@@ -63,10 +63,10 @@ class SourceSampling(AbstractSampling):
         spread = stream.uniform(*_SPREADS, (proposed, 1)) ** 2
         prior = stream.uniform(0, _LARGEST_PRIOR, (proposed, 1))
         equal = np.where(stream.random((proposed, 1)) < 0.5, 0, stream.random((proposed, 1)))
-        drawn = np.concatenate(
-            [self._normal(np.maximum(stream.standard_gamma((c + prior) / spread), 1e-290)) for c in self._blocks],
-            axis=1,
-        )
+        weights = [np.maximum(stream.standard_gamma((counts + prior) / spread), 1e-290) for counts in self._blocks]
+        if self._blocks[-1][-1] == 0:
+            weights[-1][:, -1] = 0.0  # a table without others says that there are none
+        drawn = np.concatenate([self._normal(each) for each in weights], axis=1)
         drawn = (1 - equal) * drawn + equal * (drawn + drawn[:, self._mirror]) / 2
         if len(self._blocks) > 1:
             found = self.evidence(drawn)
