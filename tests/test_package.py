@@ -51,6 +51,7 @@ ROOMS = {
         room: f"{room}/__init__.py"
         for room in (
             "bounds",
+            "causation",
             "couplings",
             "experiments",
             "integrations/dowhy",

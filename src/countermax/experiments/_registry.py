@@ -6,6 +6,7 @@ from pathlib import Path
 from countermax._core.errors import InputError
 from countermax._core.files import writable_folder
 from countermax._core.memory import check_memory
+from countermax.experiments.causes import CausalCoverage
 from countermax.experiments.coverage import Coverage
 from countermax.experiments.engine import (
     AbstractExperiment,
@@ -33,6 +34,7 @@ EXPERIMENTS: dict[str, AbstractExperiment] = {
         Trajectories(),
         Coverage(),
         Policies(),
+        CausalCoverage(),
     )
 }
 

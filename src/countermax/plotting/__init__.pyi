@@ -1,6 +1,8 @@
 from ._answers import draw_answers as draw_answers
 from ._bars import draw_losses as draw_losses
 from ._bars import draw_variances as draw_variances
+from ._causation import CausationLine as CausationLine
+from ._causation import draw_causation as draw_causation
 from ._couplings import draw_couplings as draw_couplings
 from ._curves import draw_curves as draw_curves
 from ._distribution import draw_distribution as draw_distribution
