@@ -16,7 +16,7 @@ from countermax.experiments.engine import Store, _plan
 from countermax.experiments.synthetic._tasks import opposed_pair, published_scores
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("paper/published", "paper/best", "sepsis", "trajectories", "coverage", "policies")
+FOLDERS = ("paper/published", "paper/best", "sepsis", "trajectories", "coverage", "policies", "robustness")
 COMMANDS = [
     shlex.split(line)
     for line in re.findall(r"countermax reproduce (.* --out results/.*)", (ROOT / "Makefile").read_text())
@@ -38,6 +38,7 @@ SHOWN = {
     ],
     "docs/coverage.md": [("coverage", "coverage"), ("coverage", "coverage_widths"), ("coverage", "coverage_refit")],
     "docs/policies.md": [("policies", "policies")],
+    "docs/robust.md": [("robustness", "robustness")],
     "docs/trajectories.md": [
         ("trajectories", "trajectories_oberst_sontag"),
         ("trajectories", "trajectories_cohort"),

@@ -16,6 +16,7 @@ from countermax.experiments.engine import (
     write_documents,
 )
 from countermax.experiments.policies import Policies
+from countermax.experiments.robustness import Robustness
 from countermax.experiments.sepsis import Sepsis, SepsisAsPublished
 from countermax.experiments.synthetic import Couplings, Maximality, Table1
 from countermax.experiments.trajectories import Trajectories
@@ -33,6 +34,7 @@ EXPERIMENTS: dict[str, AbstractExperiment] = {
         Trajectories(),
         Coverage(),
         Policies(),
+        Robustness(),
     )
 }
 
