@@ -73,15 +73,15 @@ class Robustness(AbstractExperiment):
         sheet = Sheet("Gains of episodes that are called robust", headers, ("",) * len(headers), lines)
         words = [
             "Processes are drawn at random and known; a log is drawn from each, a process is estimated from the log, "
-            "and the policy is the one that looks best on the estimate: the hardest case for claims about it. A gain is "
-            "wrong if it is not one under every mechanism of the true process.",
+            "and the policy is the one that looks best on the estimate: the hardest case for claims about it. A gain "
+            "is wrong if it is not one under every mechanism of the true process.",
         ]
         if _SEPSIS in stored:
             found = stored[_SEPSIS]
             words.append(
-                f"Of {found['episodes']} sepsis patients, {found['agreed']} are told of a gain by every mechanism of the "
-                f"estimate, and {found['robust']} of a robust one; the policy is worth {found['true_value']:.3f} in "
-                f"truth where {found['observed']:.3f} was observed."
+                f"Of {found['episodes']} sepsis patients, {found['agreed']} are told of a gain by every mechanism of "
+                f"the estimate, and {found['robust']} of a robust one; the policy is worth {found['true_value']:.3f} "
+                f"in truth where {found['observed']:.3f} was observed."
             )
         return Section(self.title, words, {"robustness": sheet})
 

@@ -159,7 +159,7 @@ def _rows_of(course: Course, labels: Ints) -> _walks.Rows:
 
 
 def _flattened(mdp: FiniteMDP) -> _walks.Rows:
-    row, slot = np.nonzero(mdp.probs.reshape(-1, mdp.width))
+    row, slot = (each.astype(np.int32) for each in np.nonzero(mdp.probs.reshape(-1, mdp.width)))
 
     def flat(values: NDArray) -> NDArray:
         return values.reshape(-1, mdp.width)[row, slot]
