@@ -38,11 +38,11 @@ SHOWN = {
     ],
     "docs/coverage.md": [("coverage", "coverage"), ("coverage", "coverage_widths"), ("coverage", "coverage_refit")],
     "docs/policies.md": [("policies", "policies")],
-    "docs/robust.md": [("robustness", "robustness")],
     "docs/trajectories.md": [
         ("trajectories", "trajectories_oberst_sontag"),
         ("trajectories", "trajectories_cohort"),
         ("trajectories", "trajectories_learned"),
+        ("robustness", "robustness"),
     ],
 }
 
