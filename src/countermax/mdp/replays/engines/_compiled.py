@@ -15,7 +15,8 @@ from countermax.mdp.replays.engines import _fills, _laws, _walks
 from countermax.mdp.replays.engines._base import AbstractEngine, Bounded, Walked
 
 _CELLS_AT_ONCE = 2**19  # episodes times states whose moments are kept at once
-_PARTS = 16  # at least, so that all processors have work and a progress bar moves
+_PARTS = 16  # so that all processors have work and a progress bar moves
+_LEAST_CELLS = 2**15  # in a part: less is done before a thread has begun
 
 _KINDS: dict[type[AbstractSampler], int] = {
     GumbelMax: _laws.GUMBEL_MAX,
@@ -61,7 +62,8 @@ class CompiledEngine(AbstractEngine):
         """Neighbours in the order of what was seen, from the beginning or from the end."""
         course = self._course
         order, _ = _common(self._keys(np.arange(len(course)), rows), course.seen)
-        at_once = max(1, min(_CELLS_AT_ONCE // course.mdp.num_states, -(-len(order) // _PARTS)))
+        part = max(-(-len(order) // _PARTS), _LEAST_CELLS // course.mdp.num_states)
+        at_once = max(1, min(_CELLS_AT_ONCE // course.mdp.num_states, part))
         return [order[start : start + at_once] for start in range(0, len(order), at_once)]
 
     def forwards(self, batch: Ints, *, path: bool) -> Walked:
