@@ -16,7 +16,7 @@ from countermax.experiments.engine import Store, _plan
 from countermax.experiments.synthetic._tasks import opposed_pair, published_scores
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("paper/published", "paper/best", "sepsis", "trajectories", "coverage", "policies", "causation")
+FOLDERS = ("paper/published", "paper/best", "sepsis", "trajectories", "coverage", "policies", "causation", "robustness")
 COMMANDS = [
     shlex.split(line)
     for line in re.findall(r"countermax reproduce (.* --out results/.*)", (ROOT / "Makefile").read_text())
@@ -43,6 +43,7 @@ SHOWN = {
         ("trajectories", "trajectories_oberst_sontag"),
         ("trajectories", "trajectories_cohort"),
         ("trajectories", "trajectories_learned"),
+        ("robustness", "robustness"),
     ],
 }
 

@@ -17,6 +17,7 @@ from countermax.experiments.engine import (
     write_documents,
 )
 from countermax.experiments.policies import Policies
+from countermax.experiments.robustness import Robustness
 from countermax.experiments.sepsis import Sepsis, SepsisAsPublished
 from countermax.experiments.synthetic import Couplings, Maximality, Table1
 from countermax.experiments.trajectories import Trajectories
@@ -35,6 +36,7 @@ EXPERIMENTS: dict[str, AbstractExperiment] = {
         Coverage(),
         Policies(),
         CausalCoverage(),
+        Robustness(),
     )
 }
 
