@@ -144,9 +144,7 @@ def _drawn() -> Iterator[Row]:
         return replay(model, few, target, GumbelMax(), progress=False)
 
     exact()
-    sampled = once(
-        lambda: sample_replay(model, few, target, GumbelMax(), num_samples=NUM_DRAWS, key=jax.random.key(0))
-    )
+    sampled = once(lambda: sample_replay(model, few, target, GumbelMax(), num_samples=NUM_DRAWS, key=jax.random.key(0)))
     yield Row(
         f"drawn with {NUM_DRAWS} trajectories each, against exact",
         sampled / once(exact),
