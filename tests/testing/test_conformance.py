@@ -15,6 +15,7 @@ from countermax import Gadget1, Gadget2, GumbelMax, Independent, InputError, Inv
 from countermax.couplings import AbstractSampler, Comonotone
 from countermax.couplings.parts import BinnedInverseCDF
 from countermax.testing import Conformance, Law, check_coupling
+from countermax.testing._cases import cases
 
 KEY = jax.random.key(7)
 
@@ -160,3 +161,11 @@ def test_what_cannot_be_checked_is_refused():
             check_coupling(Independent(), 3, key=jax.random.key(0), **wrong)
     with pytest.raises(InputError, match="joint laws of 1000000000 outcomes would need .*lower `num_outcomes`"):
         check_coupling(Independent(), 10**9, key=jax.random.key(0))
+
+
+@pytest.mark.parametrize("size", [2, 3, 5])
+def test_no_world_that_is_tried_looks_like_probabilities(size):
+    for seed in range(100):
+        for case in cases(size, np.dtype(np.float32), jax.random.key(seed)):
+            for logits in (case.p, case.q):
+                assert logits.min() < 0 or logits.min() == logits.max() or abs(logits.sum() - 1) > 1e-3, (seed, case)
