@@ -1,5 +1,6 @@
 """What the best other decision at each step would have added, by every coupling, with bounds and doubt."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -60,12 +61,12 @@ def draw_gains(
             if (limits := doubted[at]) is not None:
                 axes.hlines(place, limits[0], limits[1], color="0.55", linewidth=1, linestyle=_DASHES)
             axes.hlines(place, *bounds[at], color="0.75", linewidth=4)
-        for name, values in gains.items():
-            chosen = values[kept]
-            axes.plot(chosen[~rare], places[~rare], **looks[name])
-            axes.plot(chosen[rare], places[rare], markerfacecolor="white", **looks[name])
+        for (name, values), apart in zip(gains.items(), _apart(len(gains)), strict=True):
+            chosen, heights = values[kept], places + apart  # marks of one height would hide each other
+            axes.plot(chosen[~rare], heights[~rare], **looks[name])
+            axes.plot(chosen[rare], heights[rare], markerfacecolor="white", **looks[name])
         axes.axvline(0, color="black", linewidth=0.8)
-        was = shortened([done[at] for at in kept], _LONGEST)
+        was = [textwrap.shorten(done[at], _LONGEST, placeholder="…") for at in kept]
         names = [f"{text}\n(was: {each})" for text, each in zip(shortened(texts, _LONGEST), was, strict=True)]
         axes.set_yticks(places, [literal(name) for name in names], fontsize=7)
         for place, text in zip(places, counted, strict=True):
@@ -79,6 +80,11 @@ def draw_gains(
         figure.suptitle(literal(title + left), x=0.01, ha="left", fontsize=10)
         figure.legend(handles=_legend(looks, doubted, rare.any(), few), loc="outside lower center", ncols=2, fontsize=8)
     return figure
+
+
+def _apart(count: int) -> list[float]:
+    """Where the marks of each coupling lie around their line."""
+    return np.linspace(-0.15, 0.15, count).tolist() if count > 1 else [0.0]
 
 
 def _legend(

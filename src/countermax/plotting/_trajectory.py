@@ -1,5 +1,6 @@
 """One trajectory over time: treatments, features with their bounds, and where the coupling matters."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -37,6 +38,7 @@ def draw_trajectory(
     step_bounds: tuple[Floats, Floats],
     visits: Floats,
     few: int,
+    measure: str,
     decision: int | None,
     title: str,
 ) -> Figure:
@@ -60,6 +62,7 @@ def draw_trajectory(
         step_bounds: Lower and upper of the value, over the couplings of one step: one number for each step.
         visits: How often the log saw what the other policy does at each step; NaN where nothing rests on that.
         few: What rests on fewer visits than this is marked.
+        measure: What the value is.
         decision: Step whose decision mattered most, to be marked.
         title: What the picture is about.
     """
@@ -86,14 +89,16 @@ def draw_trajectory(
             margin = 0.06 * (high - low)
             axes.set_ylim(low - margin, high + margin)
             _say(axes, feature)
-        _draw_widths(panels[-1], *step_bounds, visits, few)
+        _draw_widths(panels[-1], *step_bounds, visits, few, measure)
         if decision is not None:
             panels[0].axvspan(decision - 0.4, decision + 0.4, color=_MARK, linewidth=0, zorder=0)
         panels[-1].set_xlabel("step")
         panels[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
         panels[-1].set_xlim(-0.5, len(times) - 0.5)
         figure.suptitle(literal(title), x=0.01, ha="left", fontsize=10)
-        handles = _legend(palette, few, marked=decision is not None, rare=bool((visits < few).any()))
+        handles = _legend(
+            palette, few, any(row.graded for row in rows), marked=decision is not None, rare=bool((visits < few).any())
+        )
         figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8)
     return figure
 
@@ -154,7 +159,7 @@ def _write(axes: Axes, step: int, height: float, level: float, colour: Colour) -
     axes.text(step, height, text, color=colour, fontsize=6, ha="center", va="center_baseline", zorder=4)
 
 
-def _draw_widths(axes: Axes, lower: Floats, upper: Floats, visits: Floats, few: int) -> None:
+def _draw_widths(axes: Axes, lower: Floats, upper: Floats, visits: Floats, few: int, measure: str) -> None:
     steps, widths = np.arange(len(lower)), upper - lower
     rare = visits[: len(lower)] < few
     axes.bar(steps, np.where(rare, 0, widths), width=0.7, color="#999999")
@@ -166,7 +171,9 @@ def _draw_widths(axes: Axes, lower: Floats, upper: Floats, visits: Floats, few: 
     if len(steps) <= _MOST_COUNTED:
         for step in steps[~np.isnan(visits[: len(lower)])]:
             axes.text(step, widths[step] + 0.02 * top, f"{visits[step]:.0f}", fontsize=6, ha="center", color="0.35")
-    _say(axes, "how far the\nreturn is open\nby luck (number:\nvisits behind it)")
+    counted = "" if np.isnan(visits).all() else "\n(number: visits)"
+    told = "\n".join(textwrap.wrap(f"how far the {measure} is open by luck", 18, max_lines=4, placeholder="…"))
+    _say(axes, f"{told}{counted}")
 
 
 def _say(axes: Axes, text: str) -> None:
@@ -174,8 +181,9 @@ def _say(axes: Axes, text: str) -> None:
     axes.grid(axis="y", color="0.92")
 
 
-def _legend(palette: Mapping[str, str], few: int, *, marked: bool, rare: bool) -> list[Line2D | Patch]:
+def _legend(palette: Mapping[str, str], few: int, graded: bool, *, marked: bool, rare: bool) -> list[Line2D | Patch]:
     ring: dict[str, Any] = {"color": "none", "marker": "o", "markeredgecolor": _RING, "markerfacecolor": "none"}
+    level = ", with its level" if graded else ""
     most = [Patch(color=_MARK, label="the decision that mattered most")] if marked else []
     hatched = Patch(facecolor="white", edgecolor="#777777", hatch="////", label=f"rests on fewer than {few} visits")
     return [
@@ -185,8 +193,10 @@ def _legend(palette: Mapping[str, str], few: int, *, marked: bool, rare: bool) -
             for name, colour in palette.items()
         ),
         Patch(color=_SHADE, label="whatever is assumed about luck (any coupling)"),
-        Line2D([], [], color="none", marker="o", markerfacecolor="black", markeredgecolor="none", label="was given"),
-        Line2D([], [], markersize=8, label="the other policy would give (fainter: less likely)", **ring),
+        Line2D(
+            [], [], color="none", marker="o", markerfacecolor="black", markeredgecolor="none", label=f"was given{level}"
+        ),
+        Line2D([], [], markersize=8, label=f"the other policy would give{level} (fainter: less likely)", **ring),
         *most,
         *([hatched] if rare else []),
     ]

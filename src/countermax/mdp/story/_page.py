@@ -8,17 +8,17 @@ from countermax.mdp.story._words import FEW_VISITS, Told
 
 _MOST_DECISIONS = 8  # on the page; the JSON has all of them
 _OVER_TIME = (
-    f"From the top: black dots are treatments that were given, blue rings what the other policy would give, fainter where "
-    f"it is less likely, with a number where a treatment comes in levels; dashed where this rests on fewer than "
-    f"{FEW_VISITS} visits. Then, over time: black, what happened; coloured, what would have happened; grey, what could be "
-    f"said under any assumption about luck. Bars: how far the return is open at each step because nobody can see luck, "
-    f"with the number of visits behind each; hatched where they are fewer than {FEW_VISITS}."
+    "From the top: black dots are treatments that were given, blue rings what the other policy would give, fainter "
+    "where it is less likely, with a number where a treatment comes in levels; dashed where this rests on fewer than "
+    f"{FEW_VISITS} visits. Then, over time: black, what happened; coloured, what would have happened; grey, what could "
+    "be said under any assumption about luck. Bars: how far the answer is open at each step because nobody can see "
+    f"luck, with the number of visits behind each; hatched where they are fewer than {FEW_VISITS}."
 )
 _GAINS = (
-    f"At each step the best of all other decisions. Marks: what it would have added, one for each assumption about luck; "
-    f"hollow where it rests on fewer than {FEW_VISITS} visits. Thick line: any assumption about luck. Dashed line: with "
-    f"other data too. Right of the black line the decision would have helped; if all of the lines lie there, that is "
-    f"robust."
+    "At each step the best of all other decisions. Marks: what it would have added, one for each assumption about "
+    f"luck; hollow where it rests on fewer than {FEW_VISITS} visits. Thick line: any assumption about luck. Dashed "
+    "line: with other data too. Right of the black line the decision would have helped; if all of the lines lie there, "
+    "that is robust."
 )
 
 

@@ -183,6 +183,7 @@ class Story(AbstractResult):
             step_bounds=self.step_bounds,
             visits=self.visits,
             few=_words.FEW_VISITS,
+            measure=self.meaning.measure,
             decision=None if best is None else best.step,
             title=f"Episode {self.episode}: what happened, and what would have happened under the other policy",
         )
@@ -193,6 +194,7 @@ class Story(AbstractResult):
         for each in self.decisions:
             best.setdefault(each.step, each)
         chosen, effects = [best[step] for step in sorted(best)], self._effects()
+        scale = self.meaning.scale()
         return plotting.draw_gains(
             steps=[each.step for each in chosen],
             done=[self.action_names[each.action] for each in chosen],
@@ -205,7 +207,7 @@ class Story(AbstractResult):
             doubted=[each.doubted for each in chosen],
             visits=[each.visits for each in chosen],
             few=_words.FEW_VISITS,
-            label="what it would have added to the return" + (f" ({scale})" if (scale := self.meaning.scale()) else ""),
+            label=f"what it would have added to the {self.meaning.measure}" + (f" ({scale})" if scale else ""),
             title=f"Episode {self.episode}: the best other decision at each step, the rest as it was",
         )
 

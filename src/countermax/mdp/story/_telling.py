@@ -28,8 +28,11 @@ def _happened(story: Story) -> Iterator[str]:
         yield f"It earned {story.observed_return:.3g} in all."
     else:
         yield story.meaning.told()
-    if story.differing:
-        yield f"The other policy would rather have done something else at {_words.steps_in_words(story.differing)}."
+    if len(story.differing) == steps > 1:
+        yield "In the recorded states the other policy would rather have done something else at every step."
+    elif story.differing:
+        steps_told = _words.steps_in_words(story.differing)
+        yield f"In the recorded states the other policy would rather have done something else at {steps_told}."
     else:
         yield "In the recorded states the other policy would have done the same at every step."
 
@@ -47,12 +50,17 @@ def _instead(story: Story) -> Iterator[str]:
         return
     best, name = story.best, next(iter(story.values))
     claim = _words.claim_of(best)
-    other = "" if best.doubted is None else f", {story.meaning.between(*best.doubted[:2])} with other data too"
+    within = story.meaning.between(*best.effect_bounds, gain=True)
+    if best.doubted is not None:
+        other = story.meaning.between(*best.doubted[:2], gain=True)
+        within = f"{within} whatever is assumed about luck, {other} with other data too"
+    else:
+        within = f"{within} whatever is assumed about luck"
     yield (
         f"The single decision that would have mattered most: at step {best.step}, "
         f"{story.action_names[best.other_action]} instead of {story.action_names[best.action]} would have "
         f"{story.meaning.gain(best.effect)} by {name}{behind(best.visits)}; that this would have helped {claim.sure} "
-        f"({story.meaning.between(*best.effect_bounds)} whatever is assumed about luck{other})."
+        f"({within})."
     )
 
 
@@ -74,10 +82,10 @@ def _sure(story: Story) -> Iterator[str]:
     width = story.step_bounds.width
     if len(width) and width.max() > _SMALL:
         step = int(width.argmax())
+        within = story.meaning.between(float(story.step_bounds.lower[step]), float(story.step_bounds.upper[step]))
         yield (
-            f"What is assumed about luck matters most at step {step}: another assumption there alone would give a "
-            f"return anywhere between {story.step_bounds.lower[step]:.3g} and {story.step_bounds.upper[step]:.3g}"
-            f"{behind(story.visits[step])}."
+            f"What is assumed about luck matters most at step {step}: another assumption there alone could move the "
+            f"{story.meaning.measure} anywhere from {within}{behind(float(story.visits[step]))}."
         )
     rare = np.flatnonzero(story.visits < _words.FEW_VISITS).tolist()
     if rare:
@@ -104,11 +112,12 @@ def _ranges(story: Story) -> str:
 
 
 def _changes(story: Story) -> Iterator[str]:
-    claim, (least, most) = story.claim, story.value_bounds
+    claim, (least, most), measure = story.claim, story.value_bounds, story.meaning.measure
+    earned = story.observed_return
     turned = "could turn the answer around" if LUCK in claim.depends_on else "would not turn the answer around"
     yield (
-        f"Another assumption about luck {turned}: over all of them the return would lie between {least:.3g} and "
-        f"{most:.3g}; it was {story.observed_return:.3g}."
+        f"Another assumption about luck {turned}: over all of them the {measure} would be "
+        f"{story.meaning.between(least, most)}; it was {story.meaning.between(earned, earned)}{_least(story)}."
     )
     if story.doubted is None:
         yield "Other data: the process is not doubted here, so nothing is said of how another sample would have been."
@@ -116,7 +125,7 @@ def _changes(story: Story) -> Iterator[str]:
         turned = "could turn the answer around" if DATA in claim.depends_on else "would hardly turn the answer around"
         yield (
             f"Other data {turned}: with {story.doubted.level:.0%} confidence over them, and any assumption about luck, "
-            f"the return would lie between {story.doubted.lower:.3g} and {story.doubted.upper:.3g}."
+            f"the {measure} would be {story.meaning.between(*story.doubted[:2])}{_least(story)}."
         )
     yield f"Something that the records do not hold. {UNDOUBTED}"
     steps = len(story.bounds.lower) - 1
@@ -130,4 +139,4 @@ def _changes(story: Story) -> Iterator[str]:
 def _least(story: Story) -> str:
     """The visits behind the least known step, as words in brackets."""
     known = story.visits[~np.isnan(story.visits)]
-    return behind(float(known.min())) if len(known) else ""
+    return behind(float(known.min()), "its least known step ") if len(known) else ""

@@ -49,7 +49,8 @@ class Claim(NamedTuple):
             return f"depends on {' and on '.join(self.depends_on)}"
         if self.doubted is None:
             return "holds whatever is assumed about luck, if the model is right"
-        return f"is robust: it holds whatever is assumed about luck, and with {self.doubted.level:.0%} confidence over other data"
+        level = f"{self.doubted.level:.0%}"
+        return f"is robust: it holds whatever is assumed about luck, and with {level} confidence over other data"
 
 
 def claim_of(decision: Decision) -> Claim:
@@ -90,32 +91,52 @@ class Meaning(NamedTuple):
         later = "" if self.discount == 1 else f", each step later worth {self.discount:g} of it"
         return f"The return counts nothing but how it ends: {self.scale()}, anything else 0{later}."
 
+    @property
+    def only(self) -> int | None:
+        """The one end that counts; then a return is its chance."""
+        counting = [] if self.rewards is None or self.discount != 1 else np.flatnonzero(self.rewards).tolist()
+        return counting[0] if len(counting) == 1 else None
+
+    @property
+    def measure(self) -> str:
+        """What is added to: `return`, or `chance of survival`."""
+        return "return" if self.only is None else f"chance of {self.ends[self.only]}"
+
     def gain(self, effect: float) -> str:
         """What a decision would have done: `raised the chance of survival by 12 percentage points`."""
-        only = [] if self.rewards is None else np.flatnonzero(self.rewards).tolist()
-        if self.rewards is None or len(only) != 1 or self.discount != 1:
-            return f"added {effect:.2g} to the return"
-        points = 100 * effect / self.rewards[only[0]]
-        return f"{'raised' if points > 0 else 'lowered'} the chance of {self.ends[only[0]]} by {_points(abs(points))}"
+        if self.only is None:
+            return f"added {effect:.3g} to the return"
+        points = 100 * effect / self._worth
+        told = f"{abs(points):.0f} percentage point{'' if round(abs(points)) == 1 else 's'}"
+        return f"{'raised' if points > 0 else 'lowered'} the {self.measure} by {told}"
 
-    def between(self, lower: float, upper: float) -> str:
-        """A range of gains."""
-        only = [] if self.rewards is None else np.flatnonzero(self.rewards).tolist()
-        if self.rewards is None or len(only) != 1 or self.discount != 1:
-            return f"{lower:.2g} to {upper:.2g}"
-        low, high = sorted(100 * each / float(self.rewards[only[0]]) for each in (lower, upper))
-        return f"{low:.0f} to {high:.0f} points"
+    def between(self, lower: float, upper: float, *, gain: bool = False) -> str:
+        """A range of returns, or of gains in them."""
+        if self.only is None:
+            return _range(f"{lower:z.3g}", f"{upper:z.3g}")
+        low, high = sorted(100 * each / self._worth for each in (lower, upper))
+        unit = " points" if gain else "%"
+        return _range(f"{low:z.0f}", f"{high:z.0f}") + unit
+
+    @property
+    def _worth(self) -> float:
+        return 1.0 if self.only is None or self.rewards is None else float(self.rewards[self.only])
 
 
-def behind(visits: float | None) -> str:
-    """How many visits are behind a sentence, to be put after it."""
+def behind(visits: int | float | None, what: str = "") -> str:
+    """How many visits are behind a sentence, to be put after it.
+
+    Args:
+        visits: How many; None or NaN where nothing rests on them.
+        what: What of the sentence rests on them, if not all of it.
+    """
     if visits is None or np.isnan(visits):
         return ""
-    told = f"{visits:.0f} visit{'' if visits == 1 else 's'}"
-    return f" (rests on {told} only)" if visits < FEW_VISITS else f" (rests on {told})"
+    only = " only" if visits < FEW_VISITS else ""
+    return f" ({what}rests on {visits:.0f} visit{'' if visits == 1 else 's'}{only})"
 
 
-def few(visits: float | None) -> bool:
+def few(visits: int | float | None) -> bool:
     """Whether so few visits must be marked."""
     return visits is not None and bool(visits < FEW_VISITS)
 
@@ -140,13 +161,19 @@ def by_coupling(answers: Mapping[str, str]) -> str:
 
 
 def steps_in_words(steps: Sequence[int]) -> str:
-    """`step 3`, `steps 3, 4 and 7`."""
-    *most, last = map(str, steps)
-    return f"steps {', '.join(most)} and {last}" if most else f"step {last}"
+    """`step 3`, `steps 0 to 4, 7`."""
+    runs: list[list[int]] = []
+    for step in steps:
+        if runs and runs[-1][-1] == step - 1:
+            runs[-1].append(step)
+        else:
+            runs.append([step])
+    parts = [f"{run[0]} to {run[-1]}" if len(run) > 2 else " and ".join(map(str, run)) for run in runs]
+    return f"step{'' if len(steps) == 1 else 's'} {', '.join(parts)}"
 
 
-def _points(number: float) -> str:
-    return f"{number:.0f} percentage point{'' if round(number) == 1 else 's'}"
+def _range(lower: str, upper: str) -> str:
+    return lower if lower == upper else f"{lower} to {upper}"
 
 
 def _beyond(limits: Bounds | Interval, sign: int) -> bool:
