@@ -53,6 +53,7 @@ def test_explain_tells_one_story_or_ranks_all(files, tmp_path):
     model = estimate(read.log)
     story = explain(model, read.log, "5", restricted(model, read.policy)[0])
     assert story.findings[1] in result.stdout
+    assert "processes that the log could have come from" in " ".join(result.stdout.split())
     assert "data:image/png;base64," in page.read_text()
     ranked = json.loads(run("explain", log, "--policy", policy, "--json").stdout)["episodes"]
     assert len(ranked) == len(LOG)
@@ -64,6 +65,28 @@ def test_explain_tells_one_story_or_ranks_all(files, tmp_path):
     assert f"{picture} shows the ranking; with --episode it would show one story" in shown.stderr
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert [line.split()[0] for line in shown.stdout.splitlines()[4:7]] == [str(row["episode"]) for row in ranked[:3]]
+
+
+def test_explain_doubts_the_model_as_often_as_asked(files):
+    log, policy = files
+    asked = ["explain", log, "--policy", policy, "--json", "--couplings", "maximal"]
+
+    def answered(*options):
+        result = run(*asked, *options)
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)
+
+    given, doubted, other = (
+        answered("--episode", 5, *options)
+        for options in (["--resamples", 0], ["--resamples", 4], ["--resamples", 4, "--seed", 1])
+    )
+    assert given["doubted"] is None
+    assert given["values"] == doubted["values"]
+    assert given["value_bounds"] == doubted["value_bounds"]
+    assert doubted["doubted"]["lower"] <= doubted["value_bounds"]["lower"] + 0.5
+    assert doubted["intervals"] != other["intervals"]
+    assert all(each["doubted"] is None for each in answered("--resamples", 0)["episodes"])
+    assert all(each["doubted"] is not None for each in answered("--resamples", 3)["episodes"])
 
 
 def spoil_log(change):
@@ -143,6 +166,8 @@ def test_numbers_that_make_no_sense_are_one_line(files, as_users_call):
         ("explain", ["--episode", "3", "--horizon", -1], "must lie in 1..1000000, got -1"),
         ("explain", ["--discount", "nan"], "`discount` must lie in [0, 1], got nan"),
         ("explain", ["--most", 0], "--most must be at least 1, got 0"),
+        ("explain", ["--resamples", -1], "must be at least 0, got -1"),
+        ("explain", ["--seed", -1], "`--seed` must be a whole number from 0 to 4294967295, got -1"),
         ("explain", ["--episode", "03"], "`episode` must be in the log ("),
     ):
         result = run(command, log, "--policy", policy, *arguments)

@@ -69,7 +69,7 @@ def draw_gains(
         was = [textwrap.shorten(done[at], _LONGEST, placeholder="…") for at in kept]
         names = [f"{text}\n(was: {each})" for text, each in zip(shortened(texts, _LONGEST), was, strict=True)]
         axes.set_yticks(places, [literal(name) for name in names], fontsize=7)
-        for place, text in zip(places, counted, strict=True):
+        for place, text in enumerate(counted):
             axes.text(1.01, place, text, transform=axes.get_yaxis_transform(), fontsize=7, va="center", color="0.3")
         axes.set_ylim(len(kept) - 0.4, -0.6)
         axes.tick_params(axis="y", length=0)
@@ -78,7 +78,8 @@ def draw_gains(
         axes.grid(axis="x", color="0.92")
         left = "" if len(kept) == len(steps) else f" ({len(kept)} of {len(steps)} steps)"
         figure.suptitle(literal(title + left), x=0.01, ha="left", fontsize=10)
-        figure.legend(handles=_legend(looks, doubted, rare.any(), few), loc="outside lower center", ncols=2, fontsize=8)
+        handles = _legend(looks, doubted, few, rare=bool(rare.any()))
+        figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8)
     return figure
 
 
@@ -88,7 +89,7 @@ def _apart(count: int) -> list[float]:
 
 
 def _legend(
-    looks: Mapping[str, Any], doubted: Sequence[tuple[float, float, float] | None], rare: bool, few: int
+    looks: Mapping[str, Any], doubted: Sequence[tuple[float, float, float] | None], few: int, *, rare: bool
 ) -> list[Line2D]:
     levels = {each[2] for each in doubted if each is not None}
     return [

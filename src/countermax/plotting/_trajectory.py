@@ -18,6 +18,7 @@ from countermax.plotting._style import Floats, colours, house_style, literal
 _SHADE = "#DDDDDD"
 _MARK = "#FBEFB0"
 _RING = "#0072B2"
+_FEW = "#D55E00"
 Bools: TypeAlias = NDArray[np.bool_]
 Colour: TypeAlias = str | tuple[float, float, float, float]
 _MOST_COUNTED = 40  # numbers over more bars than this would overlap
@@ -137,9 +138,9 @@ def _draw_treatments(axes: Axes, rows: Sequence[_Row], rare: Bools) -> None:
                 linestyles=[style],
             )
         if row.graded:
-            for step in steps[row.given > 0]:
+            for step in np.flatnonzero(row.given > 0).tolist():
                 _write(axes, step, middle - apart, row.given[step], "white")
-            for step in likely:
+            for step in likely.tolist():
                 _write(axes, step, middle + apart, row.levels[step], to_rgba(_RING, max(0.35, row.wanted[step])))
         bottom += height
     axes.set_yticks(places, [literal(row.name) for row in rows])
@@ -170,7 +171,8 @@ def _draw_widths(axes: Axes, lower: Floats, upper: Floats, visits: Floats, few: 
     axes.set_ylim(0, top)
     if len(steps) <= _MOST_COUNTED:
         for step in steps[~np.isnan(visits[: len(lower)])]:
-            axes.text(step, widths[step] + 0.02 * top, f"{visits[step]:.0f}", fontsize=6, ha="center", color="0.35")
+            colour = _FEW if rare[step] else "0.35"
+            axes.text(step, widths[step] + 0.02 * top, f"{visits[step]:.0f}", fontsize=6, ha="center", color=colour)
     counted = "" if np.isnan(visits).all() else "\n(number: visits)"
     told = "\n".join(textwrap.wrap(f"how far the {measure} is open by luck", 18, max_lines=4, placeholder="…"))
     _say(axes, f"{told}{counted}")
@@ -185,7 +187,12 @@ def _legend(palette: Mapping[str, str], few: int, graded: bool, *, marked: bool,
     ring: dict[str, Any] = {"color": "none", "marker": "o", "markeredgecolor": _RING, "markerfacecolor": "none"}
     level = ", with its level" if graded else ""
     most = [Patch(color=_MARK, label="the decision that mattered most")] if marked else []
-    hatched = Patch(facecolor="white", edgecolor="#777777", hatch="////", label=f"rests on fewer than {few} visits")
+    hatched = Patch(
+        facecolor="white",
+        edgecolor="#777777",
+        hatch="////",
+        label=f"hatched, dashed: fewer than {few} visits behind it",
+    )
     return [
         Line2D([], [], color="black", marker=".", label="what happened"),
         *(

@@ -216,10 +216,10 @@ class Story(AbstractResult):
         headers = ["coupling", "observed", "counterfactual", "standard deviation"]
         shown = listing(title, [*headers, "other data"] if self.doubted else headers)
         for name, observed, value, deviation, *other in self._answers():
-            add_line(shown, [name, f"{observed:z.4f}", f"{value:z.4f}", f"{deviation:z.4f}", *map(str, other)])
+            add_line(shown, [str(name), f"{observed:z.4f}", f"{value:z.4f}", f"{deviation:z.4f}", *map(str, other)])
         least, most = self.value_bounds
-        other = [_range(self.doubted)] if self.doubted else []
-        add_line(shown, ["any coupling", "", f"{least:z.4f} to {most:z.4f}", "", *other])
+        doubted = [] if self.doubted is None else [_range(self.doubted)]
+        add_line(shown, ["any coupling", "", f"{least:z.4f} to {most:z.4f}", "", *doubted])
         return Group(*(Text(sentence) for sentence in self.findings), Text(), shown)
 
     def write_report(self, path: str | Path) -> Path:

@@ -70,13 +70,17 @@ def _sure(story: Story) -> Iterator[str]:
     yield (
         "No record shows how the luck of this episode would have carried over to other treatment; "
         + (f"{names[0]} is one assumption" if len(names) == 1 else which)
-        + " about that (couplings)."
+        + f" about that ({'a coupling' if len(names) == 1 else 'couplings'})."
     )
     yield f"{_ranges(story)}{_least(story)}."
     claim = story.claim
     word = "better" if claim.effect > 0 else "worse"
     if claim.same:
-        yield "The other policy would have changed nothing, whatever is assumed about luck."
+        other = "; with other data it might" if claim.depends_on else ""
+        yield (
+            f"The other policy would not have changed the {story.meaning.measure}, whatever is assumed about luck{other}"
+            f"{_least(story)}."
+        )
     else:
         yield f"That it would have been {word} {claim.sure}{_least(story)}."
     width = story.step_bounds.width
@@ -114,7 +118,7 @@ def _ranges(story: Story) -> str:
 def _changes(story: Story) -> Iterator[str]:
     claim, (least, most), measure = story.claim, story.value_bounds, story.meaning.measure
     earned = story.observed_return
-    turned = "could turn the answer around" if LUCK in claim.depends_on else "would not turn the answer around"
+    turned = "could change the answer" if LUCK in claim.depends_on else "would not change the answer"
     yield (
         f"Another assumption about luck {turned}: over all of them the {measure} would be "
         f"{story.meaning.between(least, most)}; it was {story.meaning.between(earned, earned)}{_least(story)}."
@@ -122,7 +126,7 @@ def _changes(story: Story) -> Iterator[str]:
     if story.doubted is None:
         yield "Other data: the process is not doubted here, so nothing is said of how another sample would have been."
     else:
-        turned = "could turn the answer around" if DATA in claim.depends_on else "would hardly turn the answer around"
+        turned = "could change the answer" if DATA in claim.depends_on else "would hardly change the answer"
         yield (
             f"Other data {turned}: with {story.doubted.level:.0%} confidence over them, and any assumption about luck, "
             f"the {measure} would be {story.meaning.between(*story.doubted[:2])}{_least(story)}."

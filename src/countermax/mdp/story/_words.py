@@ -33,7 +33,10 @@ class Claim(NamedTuple):
 
     @property
     def depends_on(self) -> tuple[str, ...]:
-        """What could turn the sign around: nothing, if every coupling agrees, and with other data too."""
+        """What could make it none, or the opposite: nothing, if every coupling agrees, and with other data too."""
+        if self.same:
+            known = self.doubted is None or max(abs(self.doubted.lower), abs(self.doubted.upper)) <= SMALL
+            return () if known else (DATA,)
         sign = 1 if self.effect > 0 else -1
         agreed = _beyond(self.bounds, sign)
         sure = self.doubted is None or _beyond(self.doubted, sign)
