@@ -144,7 +144,10 @@ def test_an_estimate_is_doubted_unless_it_is_taken_as_given(story):
     assert "Takes the model as given" in given.findings[-1]
     assert UNDOUBTED in story.findings[-1]
     assert not any("robust" in each for each in given.findings)
-    assert explain(MODEL, LOG, 0, TREAT, couplings=["maximal"], progress=False).doubted is not None
+    short = LOG.select([0])
+    model = estimate(short, absorbing=[2, 3])
+    done = restricted(model, TREAT)[0]
+    assert explain(model, short, 0, done, couplings=["maximal"], progress=False).doubted is not None
 
 
 def test_ends_are_told_by_their_names_and_chances(story):

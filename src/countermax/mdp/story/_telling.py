@@ -78,8 +78,8 @@ def _sure(story: Story) -> Iterator[str]:
     if claim.same:
         other = "; with other data it might" if claim.depends_on else ""
         yield (
-            f"The other policy would not have changed the {story.meaning.measure}, whatever is assumed about luck{other}"
-            f"{_least(story)}."
+            f"The other policy would not have changed the {story.meaning.measure}, whatever is assumed about luck"
+            f"{other}{_least(story)}."
         )
     else:
         yield f"That it would have been {word} {claim.sure}{_least(story)}."
