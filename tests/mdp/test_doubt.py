@@ -4,11 +4,12 @@ import json
 
 import numpy as np
 import pytest
-from processes import MDP, NUM_STATES, POLICY, some_episodes
+from processes import MDP, NUM_STATES, POLICY, frame_of, some_episodes
 
 from countermax import GumbelMax, InputError
-from countermax.mdp import Doubt, estimate, rank_episodes, replay, single_decisions, trajectory_bounds
+from countermax.mdp import Doubt, EpisodeLog, estimate, rank_episodes, replay, single_decisions, trajectory_bounds
 from countermax.mdp._process import MODEL_GIVEN
+from countermax.mdp.policies import deterministic
 
 LOG = some_episodes(MDP, 60, seed=4)
 MODEL = estimate(LOG, absorbing=MDP.absorbing, discount=0.9)
@@ -145,3 +146,25 @@ def test_more_data_leave_less_doubt():
         replay(each, log, POLICY, GumbelMax(), doubt=Doubt(num_resamples=30)).interval.width for each in (some, many)
     ]
     assert (widths[1] < 0.5 * widths[0] + 1e-9).all()
+
+
+def test_drawn_rows_lead_to_one_state_of_each_name():
+    """Treatments in force are part of a state, and follow from the action: no action leads to the flags of another."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for episode in range(60):
+        state = 0
+        for step in range(3):
+            action, ill = int(rng.integers(2)), int(rng.random() < 0.5)
+            rows.append((episode, step, state, action, 2 * ill + action, 1.0))
+            state = 2 * ill + action
+    log = EpisodeLog.from_frame(frame_of(*rows))
+    model, labels = estimate(log), [0, 0, 1, 1]
+    drawn = list(Doubt(num_resamples=3).processes(model, labels))
+    for process in drawn:
+        state, action, slot = np.nonzero(process.probs)
+        assert (process.successors[state, action, slot] % 2 == action).all()
+    ranking = rank_episodes(
+        model, log, deterministic([0] * 4, 2), outcomes=labels, doubt=Doubt(num_resamples=3), progress=False
+    )
+    assert ranking.doubted is not None

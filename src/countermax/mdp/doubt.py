@@ -13,7 +13,7 @@ from countermax._core.memory import check_memory
 from countermax._core.progress import ProgressBar
 from countermax._core.seeds import as_seed
 from countermax.intervals import check_level
-from countermax.mdp._arrays import Floats, Ints, as_number, as_whole, shortened
+from countermax.mdp._arrays import Floats, Ints, Values, as_number, as_whole, shortened
 from countermax.mdp._process import MODEL_GIVEN, FiniteMDP
 
 _NEVER = 1e-9  # a drawn probability below this is as good as none, and makes rows no wider
@@ -75,18 +75,20 @@ class Doubt:
             f"within each interval ({self.description}). {UNDOUBTED}"
         )
 
-    def processes(self, mdp: FiniteMDP) -> Iterator[FiniteMDP]:
+    def processes(self, mdp: FiniteMDP, outcomes: Values | None = None) -> Iterator[FiniteMDP]:
         """The processes, one after the other.
 
         Args:
             mdp: An estimate, with its counts.
+            outcomes: What each state is called as an outcome, if not by itself. Then no row leads to two states of one
+                name: an outcome that was never seen there is the state that the action led to elsewhere.
         """
         if mdp.counts is None:
             raise InputError(
                 "`mdp` must have counts to be doubted: estimate it from a log, or hand in `counts`; "
                 "`Doubt(num_resamples=0)` takes it as given"
             )
-        cells = _cells(mdp, self)
+        cells = _cells(mdp, self, None if outcomes is None else np.unique(outcomes, return_inverse=True)[1])
         for resample in range(self.num_resamples):
             yield _drawn(mdp, cells, np.random.default_rng([self.seed, resample]))
 
@@ -97,7 +99,12 @@ def doubt_of(mdp: FiniteMDP, doubt: Doubt | None) -> Doubt:
 
 
 def doubted(
-    mdp: FiniteMDP, doubt: Doubt, ask: Callable[[FiniteMDP], Floats], progress: bool | None
+    mdp: FiniteMDP,
+    doubt: Doubt,
+    ask: Callable[[FiniteMDP], Floats],
+    progress: bool | None,
+    *,
+    outcomes: Values | None = None,
 ) -> Float[np.ndarray, "r ..."]:
     """One question put to every process that the log could have come from.
 
@@ -106,11 +113,12 @@ def doubted(
         doubt: How it is doubted.
         ask: From a process to numbers.
         progress: Whether to show a progress bar; by default if the output is a terminal.
+        outcomes: What each state is called as an outcome, if the question goes by that.
     """
     found = []
     if doubt.num_resamples:
         with ProgressBar("doubting", doubt.num_resamples, progress, unit="processes") as bar:
-            for process in doubt.processes(mdp):
+            for process in doubt.processes(mdp, outcomes):
                 found.append(ask(process))
                 bar.advance(1)
     return np.array(found)
@@ -130,7 +138,7 @@ class _Cells(NamedTuple):
     """Those that were counted, which are always possible."""
 
 
-def _cells(mdp: FiniteMDP, doubt: Doubt) -> _Cells:
+def _cells(mdp: FiniteMDP, doubt: Doubt, labels: Ints | None) -> _Cells:
     counts = mdp.counts
     assert counts is not None
     state, action, slot = np.nonzero(counts * ~mdp.absorbing[:, None, None])
@@ -155,6 +163,8 @@ def _cells(mdp: FiniteMDP, doubt: Doubt) -> _Cells:
     by_row = np.zeros((len(rows), size))
     np.add.at(by_row, (np.searchsorted(rows, row), successor), times)
     base, strength = _believed(by_row, rows // mdp.num_actions, mdp.num_states, doubt.strength)
+    if labels is not None:
+        base = _one_of_each_name(base, labels, _stands_for(labels, rows % mdp.num_actions, by_row))
     base = base[:, anywhere]
     more_row, more_successor = np.repeat(rows, len(anywhere)), np.tile(anywhere, len(rows))
     known = np.searchsorted(row * size + successor, more_row * size + more_successor)
@@ -173,6 +183,29 @@ def _cells(mdp: FiniteMDP, doubt: Doubt) -> _Cells:
         np.concatenate([spread, nothing]),
         seen.kept,
     )
+
+
+def _stands_for(labels: Ints, action: Ints, counts: Floats) -> Ints:
+    """[row, label]: the state that was seen there, else where the action led elsewhere, else where any did."""
+    by_action = np.zeros((int(action.max()) + 1, counts.shape[1]))
+    np.add.at(by_action, action, counts)
+    found = np.zeros((len(action), int(labels.max()) + 1), np.int64)
+    for label in range(found.shape[1]):
+        states = np.flatnonzero(labels == label)
+        worth = np.stack(
+            [counts[:, states], by_action[action][:, states], np.tile(counts[:, states].sum(0), (len(action), 1))]
+        )
+        likeliest = worth.argmax(axis=2)
+        found[:, label] = states[np.where(worth[0].any(1), likeliest[0], np.where(worth[1].any(1), *likeliest[1:]))]
+    return found
+
+
+def _one_of_each_name(base: Floats, labels: Ints, stands_for: Ints) -> Floats:
+    """The same beliefs, with all states of one name in the one that stands for them."""
+    found = np.zeros_like(base)
+    sums = base @ (labels[:, None] == np.arange(stands_for.shape[1])).astype(np.float64)
+    np.put_along_axis(found, stands_for, sums, axis=1)
+    return found
 
 
 def _believed(counts: Floats, state: Ints, num_states: int, strength: float | None) -> tuple[Floats, float]:

@@ -13,6 +13,7 @@ from ._experiments import draw_distances as draw_distances
 from ._experiments import draw_gallery as draw_gallery
 from ._experiments import draw_noise_scales as draw_noise_scales
 from ._flows import draw_flows as draw_flows
+from ._gains import draw_gains as draw_gains
 from ._nodes import NodePanel as NodePanel
 from ._nodes import draw_nodes as draw_nodes
 from ._panels import draw_panels as draw_panels

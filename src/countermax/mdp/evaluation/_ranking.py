@@ -211,7 +211,7 @@ def rank_episodes(
         return np.stack([*found, *limits]) - first.observed
 
     doubts = doubt_of(mdp, doubt)
-    found = percentile_interval(doubted(mdp, doubts, effects, progress), doubts.level)
+    found = percentile_interval(doubted(mdp, doubts, effects, progress, outcomes=outcomes), doubts.level)
     return Ranking(
         episodes=first.episodes,
         observed=first.observed,

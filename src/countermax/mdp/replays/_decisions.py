@@ -204,7 +204,7 @@ def single_decisions(
     course, worth = asked(mdp)
     doubts = doubt_of(mdp, doubt)
     observed = float(log.returns(course.discount, horizon=course.horizon)[0])
-    others = doubted(mdp, doubts, lambda each: asked(each)[1] - observed, progress)
+    others = doubted(mdp, doubts, lambda each: asked(each)[1] - observed, progress, outcomes=outcomes)
     visits = None if mdp.counts is None else mdp.counts.sum(axis=2)
     decisions = []
     for step in range(int(course.seen[0])):

@@ -199,7 +199,9 @@ def replay(
         "progress": False,
     }
     asked = doubt or Doubt(num_resamples=0)
-    others = doubted(mdp, asked, lambda each: replay(each, log, policy, coupling, **options).effects, progress)
+    others = doubted(
+        mdp, asked, lambda each: replay(each, log, policy, coupling, **options).effects, progress, outcomes=outcomes
+    )
     return Replay(
         episodes=tuple(log.name_of(each) for each in range(count)),
         observed=observed,
