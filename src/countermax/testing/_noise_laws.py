@@ -15,7 +15,7 @@ from countermax.testing._cases import GENERIC, BrokenError, Case, close
 from countermax.testing._gradient_laws import STEP, agree_with_steps
 from countermax.testing._subject import BOTH, DOUBLE, SINGLE, Subject, batch_size, on_each, precision
 
-_RAREST = 1e-6  # noise that is one uniform number of single precision cannot resolve rarer observations
+_RAREST = {SINGLE: 1e-6, DOUBLE: 1e-14}  # noise that is one uniform number cannot resolve rarer observations
 _TIES = 2e-4  # share of responses that rounding may decide otherwise, far more than the one in millions that it does
 _TEMPERATURES = np.array([0.25, 1.0, 3.0])
 _NUM_RELAXED = 512
@@ -111,9 +111,9 @@ def _cases(subject: Subject) -> list[Case]:
 def _responses(subject: Subject, case: Case) -> Iterator[tuple[NDArray[np.integer], Responses]]:
     """Every possible outcome in turn, so that rare ones are seen as often as common ones; in batches of one shape."""
     p, _ = case.probs
-    resolves = isinstance(subject.sampler, AbstractArgmaxSampler) or case.p.dtype != SINGLE
+    rarest = 0.0 if isinstance(subject.sampler, AbstractArgmaxSampler) else _RAREST[case.p.dtype]
     number = subject.level.num_facts
-    facts = np.resize(np.flatnonzero((case.p > -np.inf) & (p > (0.0 if resolves else _RAREST))), number)
+    facts = np.resize(np.flatnonzero((case.p > -np.inf) & (p > rarest)), number)
     batch = min(number, batch_size(subject.sampler, p.size))
     for start in range(0, number, batch):
         seen = np.resize(facts[start : start + batch], batch)

@@ -13,7 +13,7 @@ from countermax.mdp import Doubt, EpisodeLog, FiniteMDP, estimate, explain, rank
 from countermax.mdp.doubt import UNDOUBTED
 from countermax.mdp.policies import restricted
 from countermax.mdp.story._treatments import treatments_of
-from countermax.mdp.story._words import DATA, LUCK, Claim, behind, steps_in_words
+from countermax.mdp.story._words import DATA, LUCK, Claim, Meaning, behind, steps_in_words
 
 STATES, ACTIONS = ("ill", "worse", "death", "survival"), ("fluid 0, oxygen", "fluid 2, oxygen", "fluid 0")
 QUICK = Doubt(num_resamples=12)
@@ -113,6 +113,15 @@ def test_no_effect_by_any_coupling_can_still_depend_on_data():
     nothing, wide = Interval(0.0, 0.0, 0.9), Interval(0.0, 0.4, 0.9)
     assert Claim(0.0, Bounds(0.0, 0.0), nothing, nothing).depends_on == ()
     assert Claim(0.0, Bounds(0.0, 0.0), nothing, wide).depends_on == (DATA,)
+
+
+def test_a_return_that_counts_deaths_is_told_as_their_chance_but_drawn_as_a_return():
+    deaths = Meaning(("death", "home"), np.array([-1.0, 0.0]), 1.0)
+    assert deaths.gain(0.2) == "lowered the chance of death by 20 percentage points"
+    assert deaths.between(-0.3, -0.1) == "10 to 30%"
+    assert deaths.drawn == "return"
+    assert Meaning(("death", "home"), np.array([0.0, 1.0]), 1.0).drawn == "chance of home"
+    assert Meaning(("death", "home"), np.array([0.0, 1.0]), 0.9).gain(0.2) == "added 0.2 to the return"
 
 
 def test_numbers_in_words():

@@ -183,7 +183,7 @@ class Story(AbstractResult):
             step_bounds=self.step_bounds,
             visits=self.visits,
             few=_words.FEW_VISITS,
-            measure=self.meaning.measure,
+            measure=self.meaning.drawn,
             decision=None if best is None else best.step,
             title=f"Episode {self.episode}: what happened, and what would have happened under the other policy",
         )
@@ -207,7 +207,7 @@ class Story(AbstractResult):
             doubted=[each.doubted for each in chosen],
             visits=[each.visits for each in chosen],
             few=_words.FEW_VISITS,
-            label=f"what it would have added to the {self.meaning.measure}" + (f" ({scale})" if scale else ""),
+            label=f"what it would have added to the {self.meaning.drawn}" + (f" ({scale})" if scale else ""),
             title=f"Episode {self.episode}: the best other decision at each step, the rest as it was",
         )
 

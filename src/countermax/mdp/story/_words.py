@@ -105,6 +105,11 @@ class Meaning(NamedTuple):
         """What is added to: `return`, or `chance of survival`."""
         return "return" if self.only is None else f"chance of {self.ends[self.only]}"
 
+    @property
+    def drawn(self) -> str:
+        """What pictures of returns show: a chance only where an end counts just 1."""
+        return self.measure if self._worth == 1 else "return"
+
     def gain(self, effect: float) -> str:
         """What a decision would have done: `raised the chance of survival by 12 percentage points`."""
         if self.only is None:
