@@ -18,7 +18,8 @@ from fuzz.second.laws import (
     world_of_logits,
     wrong_row,
 )
-from fuzz.second.reading import MustRefuseError, Token, UnsureError, read_sheet
+from fuzz.second.questions import read_questions
+from fuzz.second.reading import MustRefuseError, Sheet, Token, UnsureError, read_sheet
 
 _NAMES = ("gumbel-max", "inverse-cdf", "maximal", "independent", "inverse-cdf-by-score", "optimal")
 
@@ -126,3 +127,13 @@ def test_states_are_in_the_order_that_is_promised(given, order):
     tables = [("log.csv", log), ("policy.csv", policy)]
     read, _ = logs.read_log(*(read_sheet(name, text.encode()) for name, text in tables))
     assert read.states == order
+
+
+@pytest.mark.parametrize("errors", ["raise", "missing"])
+def test_texts_are_no_numbers_where_there_is_a_schema(errors):
+    asked = {"outcome": "s", "factual": "p_", "counterfactual": "q_", "labels": None, "normalise": False}
+    rows = [["a", 0.5, 0.5, 0.2, "0.8"]]
+    columns = ["s", "p_a", "p_b", "q_a", "q_b"]
+    assert read_questions(Sheet("csv", columns, rows), **asked, errors=errors).questions[0] is not None
+    with pytest.raises(MustRefuseError, match="texts"):
+        read_questions(Sheet("parquet", columns, rows), **asked, errors=errors)
