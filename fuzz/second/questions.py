@@ -191,11 +191,11 @@ def _in_order(columns: list[tuple[str | None, str]], names: list[str], keys: lis
 
 
 def _check_type(sheet: Sheet, name: str) -> None:
-    """Where there is a schema, a column of texts is no column of numbers, whatever the texts say."""
-    cells = sheet.column(name) if sheet.kind == "parquet" else []
+    """Where a format tells texts from numbers a text is no number, whatever it says."""
+    cells = [] if sheet.kind == "csv" else sheet.column(name)
     if any(isinstance(cell, str) for cell in cells):
         raise MustRefuseError(f"{name!r} holds texts")
-    if cells and all(cell is None for cell in cells):
+    if sheet.kind == "parquet" and all(cell is None for cell in cells):
         raise UnsureError(f"{name!r} holds nothing, of whatever type")
 
 

@@ -129,11 +129,12 @@ def test_states_are_in_the_order_that_is_promised(given, order):
     assert read.states == order
 
 
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
 @pytest.mark.parametrize("errors", ["raise", "missing"])
-def test_texts_are_no_numbers_where_there_is_a_schema(errors):
+def test_texts_are_no_numbers_where_a_format_tells_them_apart(kind, errors):
     asked = {"outcome": "s", "factual": "p_", "counterfactual": "q_", "labels": None, "normalise": False}
     rows = [["a", 0.5, 0.5, 0.2, "0.8"]]
     columns = ["s", "p_a", "p_b", "q_a", "q_b"]
     assert read_questions(Sheet("csv", columns, rows), **asked, errors=errors).questions[0] is not None
     with pytest.raises(MustRefuseError, match="texts"):
-        read_questions(Sheet("parquet", columns, rows), **asked, errors=errors)
+        read_questions(Sheet(kind, columns, rows), **asked, errors=errors)
