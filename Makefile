@@ -37,9 +37,11 @@ results: $(VENV)/.developing      ## trains and measures what results/ lacks (ho
 	$(BIN)/countermax reproduce trajectories --preset best --out results/trajectories
 	$(BIN)/countermax reproduce coverage --preset best --out results/coverage
 	$(BIN)/countermax reproduce policies --preset best --out results/policies
+	$(BIN)/countermax reproduce causation --preset best --out results/causation
+	$(BIN)/countermax reproduce robustness --preset best --out results/robustness
 
 results-pages: $(VENV)/.installed ## sheets, figures and an index.html from the cells in results/; computes nothing
-	for each in paper/published paper/best sepsis trajectories coverage policies; do $(BIN)/countermax reproduce plot results/$$each || exit 1; done
+	for each in paper/published paper/best sepsis trajectories coverage policies causation robustness; do $(BIN)/countermax reproduce plot results/$$each || exit 1; done
 
 figures: $(VENV)/.installed       ## redraws the README's pictures
 	$(BIN)/countermax demo --out $(VENV)/figures

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.measure import Row
-from countermax.tables import CHUNK_ROWS, counterfactuals, counterfactuals_file, transitions
+from countermax.tables import CHUNK_ROWS, causation_of_rows, counterfactuals, counterfactuals_file, transitions
 
 WORLDS = {"outcome": "outcome", "factual": "p_", "counterfactual": "q_"}
 MILLION = 1_000_000
@@ -25,6 +25,7 @@ def rows() -> Iterator[Row]:
     yield from _repeated_rows(10, MILLION)
     yield from _transitions(10, MILLION)
     yield from _files(10, 200_000)
+    yield from _causes(4, 300_000)
     yield from _dowhy(2000)
 
 
@@ -64,6 +65,18 @@ def _rows_per_second(size: int, count: int) -> Iterator[Row]:
         count / _fastest(lambda: counterfactuals(frame, **WORLDS, progress=False)),
         "rows per second",
         aim,
+    )
+
+
+def _causes(size: int, count: int) -> Iterator[Row]:
+    frame = table(size, count)
+    gain = np.subtract.outer(-np.arange(size), -np.arange(size)) - 0.2
+    asked = {"control": "p_", "treated": "q_", "labels": range(size), "event": size - 1, "gain": gain}
+    yield Row(
+        f"PN, PS, PNS, benefit, harm, tie, gain and decision of {count} rows, K={size}, with bounds",
+        count / _fastest(lambda: causation_of_rows(frame, **asked, score=range(size), progress=False)),
+        "rows per second",
+        "aim: at least 100,000",
     )
 
 

@@ -1,5 +1,9 @@
-"""Whole trajectories: exact replays beside sampled ones, and growth with horizon and number of states."""
+"""Whole trajectories: each task in a process of its own, with its time and its memory; engines beside each other."""
 
+import json
+import resource
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,69 +14,143 @@ import numpy as np
 from benchmarks.measure import Row
 from countermax import GumbelMax
 from countermax.experiments.trajectories import sepsis_log
-from countermax.mdp import EpisodeLog, FiniteMDP, policy_iteration, replay, sample_replay, simulate, trajectory_bounds
+from countermax.mdp import (
+    EpisodeLog,
+    FiniteMDP,
+    explain,
+    policy_iteration,
+    replay,
+    sample_replay,
+    simulate,
+    trajectory_bounds,
+)
 from countermax.mdp.policies import softened
-from countermax.mdp.processes import sepsis
+from countermax.mdp.processes.icu import icu_sepsis
+from countermax.mdp.replays import _exact, engines
 
-NUM_EPISODES, SOME, FEW, NUM_DRAWS, HORIZON = 20_000, 500, 200, 1000, 20
+NUM_EPISODES, RECORDS, SOME, FEW, NUM_DRAWS, HORIZON = 20_000, 200, 500, 20, 200, 20
 
 
 def rows() -> Iterator[Row]:
     """All measurements of this file."""
-    yield from _sepsis()
-    yield from _growth()
+    for what in _TASKS:
+        _in_a_process(what)  # compiles what is not compiled yet; what counts is every process after the first
+        spent, megabytes = _in_a_process(what)
+        yield Row(what, spent, "s", f"{megabytes:.0f} MB at most in that process, libraries included")
+    yield from _engines()
+    yield from _drawn()
 
 
-def _once(function: Callable[[], Any]) -> float:
-    start = time.perf_counter()
-    function()
-    return time.perf_counter() - start
+def _in_a_process(what: str) -> tuple[float, float]:
+    """Seconds of a task in a fresh process, without imports and preparation, and the process's memory in megabytes."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.trajectories", what], check=True, capture_output=True, text=True
+    )
+    found = json.loads(done.stdout)
+    return found["seconds"], found["megabytes"]
 
 
-def _sepsis() -> Iterator[Row]:
+def _icu() -> tuple[FiniteMDP, EpisodeLog, np.ndarray, np.ndarray]:
+    icu = icu_sepsis()
+    log = simulate(icu.mdp, icu.expert_policy, num_episodes=RECORDS, horizon=HORIZON, key=jax.random.key(0))
+    return icu.mdp, log, policy_iteration(icu.mdp).policy, icu.expert_policy
+
+
+def _sepsis() -> tuple[FiniteMDP, EpisodeLog, np.ndarray]:
     log, model, _ = sepsis_log(as_published=True, num_episodes=NUM_EPISODES, seed=0)
-    target = policy_iteration(model).policy
-    few = log.select(np.arange(FEW))
-
-    def exact(episodes: EpisodeLog) -> None:
-        replay(model, episodes, target, GumbelMax(), progress=False)
-
-    exact(few)  # compiles
-    spent = _once(lambda: exact(log))
-    yield Row(f"sepsis: {NUM_EPISODES} episodes replayed exactly, Gumbel-max", spent, "s")
-    yield Row("the same", NUM_EPISODES / spent, "episodes per second")
-    spent = _once(lambda: trajectory_bounds(model, log, target, progress=False))
-    yield Row(f"bounds over all couplings for {NUM_EPISODES} episodes", spent, "s")
-    sampled = _once(
-        lambda: sample_replay(model, few, target, GumbelMax(), num_samples=NUM_DRAWS, key=jax.random.key(0))
-    )
-    yield Row(
-        f"drawn with {NUM_DRAWS} trajectories each, against exact",
-        sampled / _once(lambda: exact(few)),
-        "times as long",
-        f"{FEW} episodes; and the drawn answers have sampling error",
-    )
+    return model, log, policy_iteration(model).policy
 
 
-def _growth() -> Iterator[Row]:
-    for horizon in (10, 20, 40):
-        spent = _replayed(sepsis.process(), horizon)
-        yield Row(f"{SOME} episodes over 1440 states, horizon {horizon}", spent, "s")
-    for num_states in (50, 200, 800):
-        spent = _replayed(_random_process(num_states), HORIZON)
-        yield Row(f"{SOME} episodes over {num_states} states, 6 successors each, horizon {HORIZON}", spent, "s")
-
-
-def _replayed(mdp: FiniteMDP, horizon: int) -> float:
-    """Seconds for a replay that is already compiled."""
+def _random() -> tuple[FiniteMDP, EpisodeLog, np.ndarray]:
+    mdp = _random_process(800)
     best = policy_iteration(mdp).policy
-    log = simulate(mdp, softened(best, 0.7), num_episodes=SOME, horizon=horizon, key=jax.random.key(0))
+    return mdp, simulate(mdp, softened(best, 0.7), num_episodes=SOME, horizon=HORIZON, key=jax.random.key(0)), best
 
-    def exact() -> None:
-        replay(mdp, log, best, GumbelMax(), progress=False)
+
+def _replay_records(*, experts: bool = False) -> Callable[[], Any]:
+    mdp, log, best, expert_policy = _icu()
+    return lambda: replay(mdp, log, expert_policy if experts else best, GumbelMax(), progress=False)
+
+
+def _bound_records(*, stable: bool = False) -> Callable[[], Any]:
+    mdp, log, best, _ = _icu()
+    asked = log.select(np.arange(FEW)) if stable else log
+    return lambda: trajectory_bounds(mdp, asked, best, stable=stable, progress=False)
+
+
+def _explain() -> Callable[[], Any]:
+    mdp, log, best, _ = _icu()
+    return lambda: explain(mdp, log, 3, best)
+
+
+def _replay_random() -> Callable[[], Any]:
+    mdp, log, best = _random()
+    return lambda: replay(mdp, log, best, GumbelMax(), progress=False)
+
+
+def _replay_sepsis() -> Callable[[], Any]:
+    mdp, log, best = _sepsis()
+    return lambda: replay(mdp, log, best, GumbelMax(), progress=False)
+
+
+def _bound_sepsis() -> Callable[[], Any]:
+    mdp, log, best = _sepsis()
+    return lambda: trajectory_bounds(mdp, log, best, progress=False)
+
+
+_TASKS: dict[str, Callable[[], Callable[[], Any]]] = {
+    f"ICU: {RECORDS} episodes replayed exactly, optimal policy, Gumbel-max": _replay_records,
+    f"ICU: {RECORDS} episodes, the experts' stochastic policy": lambda: _replay_records(experts=True),
+    f"800 states, 6 successors: {SOME} episodes replayed exactly": _replay_random,
+    f"sepsis: {NUM_EPISODES} episodes replayed exactly, Gumbel-max": _replay_sepsis,
+    f"ICU: bounds over all couplings for {RECORDS} episodes": _bound_records,
+    f"sepsis: bounds over all couplings for {NUM_EPISODES} episodes": _bound_sepsis,
+    f"ICU: bounds over stable couplings for {FEW} episodes": lambda: _bound_records(stable=True),
+    "ICU: one patient explained": _explain,
+}
+
+
+def _engines() -> Iterator[Row]:
+    """The same replay by both engines, in one process."""
+    mdp, log, best = _random()
+    some = log.select(np.arange(100))
+
+    def spent() -> float:
+        replay(mdp, some, best, GumbelMax(), progress=False)
+        start = time.perf_counter()
+        replay(mdp, some, best, GumbelMax(), progress=False)
+        return time.perf_counter() - start
+
+    quick, chosen = spent(), _exact.engine_for
+    try:
+        _exact.engine_for = engines.GeneralEngine
+        slow = spent()
+    finally:
+        _exact.engine_for = chosen
+    note = "100 episodes over 800 states; any coupling by JAX, against closed forms by compiled loops"
+    yield Row("a replay by the general engine takes", slow / quick, "times as long", note)
+
+
+def _drawn() -> Iterator[Row]:
+    model, log, target = _sepsis()
+    few = log.select(np.arange(RECORDS))
+
+    def once(function: Callable[[], Any]) -> float:
+        start = time.perf_counter()
+        function()
+        return time.perf_counter() - start
+
+    def exact() -> Any:
+        return replay(model, few, target, GumbelMax(), progress=False)
 
     exact()
-    return _once(exact)
+    sampled = once(lambda: sample_replay(model, few, target, GumbelMax(), num_samples=NUM_DRAWS, key=jax.random.key(0)))
+    yield Row(
+        f"drawn with {NUM_DRAWS} trajectories each, against exact",
+        sampled / once(exact),
+        "times as long",
+        f"{RECORDS} episodes; and the drawn answers have sampling error",
+    )
 
 
 def _random_process(num_states: int, num_actions: int = 4, width: int = 6) -> FiniteMDP:
@@ -83,3 +161,12 @@ def _random_process(num_states: int, num_actions: int = 4, width: int = 6) -> Fi
             reached = random.choice(num_states, width, replace=False)
             transitions[state, action, reached] = random.dirichlet(np.ones(width))
     return FiniteMDP.from_dense(transitions, random.normal(size=num_states), start=0, discount=0.95)
+
+
+if __name__ == "__main__":
+    task = _TASKS[sys.argv[1]]()
+    begun = time.perf_counter()
+    task()
+    took = time.perf_counter() - begun
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    sys.stdout.write(json.dumps({"seconds": took, "megabytes": peak}))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import jax
 
-from countermax.mdp import Story, estimate, explain, policy_iteration, rank_episodes, simulate
+from countermax.mdp import Doubt, Story, estimate, explain, policy_iteration, rank_episodes, simulate
 from countermax.mdp.policies import restricted, softened
 from countermax.mdp.processes import sepsis
 from countermax.plotting import picture
@@ -32,7 +32,9 @@ def main(folder: Path) -> Story:
     policy, _ = restricted(model, policy_iteration(known).policy)
 
     outcomes = sepsis.projected_outcomes()
-    ranking = rank_episodes(model, log, policy, couplings=["gumbel-max"], outcomes=outcomes).to_frame()
+    # The model is doubted when the story is told; to pick a patient it is taken as given.
+    given = Doubt(num_resamples=0)
+    ranking = rank_episodes(model, log, policy, couplings=["gumbel-max"], outcomes=outcomes, doubt=given).to_frame()
     died = ranking["observed"] < 0
     unsettled = ranking["effect_upper"] - ranking["effect_lower"] > 0.3
     patient = int(ranking.loc[died & unsettled, "episode"].iloc[0])

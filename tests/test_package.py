@@ -1,6 +1,7 @@
 """The package as a whole: public names, rooms and their walls, documents that run."""
 
 import ast
+import json
 import re
 import runpy
 import subprocess
@@ -51,6 +52,7 @@ ROOMS = {
         room: f"{room}/__init__.py"
         for room in (
             "bounds",
+            "causation",
             "couplings",
             "experiments",
             "integrations/dowhy",
@@ -127,3 +129,25 @@ def test_measurements_in_the_readme_are_those_on_file():
     rows = [line for line in section.splitlines() if line.startswith("|")]
     assert len(rows) > 3
     assert all(row in measured for row in rows)
+
+
+def test_what_the_conformance_suite_finds_is_documented_as_it_is_on_file():
+    document = (ROOT / "docs/own_mechanism.md").read_text()
+    measured = json.loads((ROOT / "benchmarks/results/power.json").read_text())["rows"]
+    found = {row["what"]: f"{row['value']:.3g}" for row in measured if row["unit"] == "of runs"}
+    faults = [what.removesuffix("; quick") for what in found if what.endswith("; quick")]
+    rows = [f"| {fault} | {found[f'{fault}; quick']} | {found[f'{fault}; thorough']} |" for fault in faults]
+    assert "\n".join(rows) in document
+    costs = document.split("| check, 5 outcomes |")[1].split("\n\n")[0]
+    seconds = re.findall(r"\| ([\d.]+)(?= \|)", costs)
+    assert sorted(seconds) == sorted(f"{row['value']:.3g}" for row in measured if row["unit"] == "s")
+
+
+def test_the_number_of_documented_mutants_is_that_of_the_tests():
+    mutants = set[str]()
+    for path in (ROOT / "tests/testing").glob("test_mutants_*.py"):
+        body = ast.parse(path.read_text()).body
+        classes = {each.name for each in body if isinstance(each, ast.ClassDef)}
+        marks = [mark for each in body if isinstance(each, ast.FunctionDef) for mark in each.decorator_list]
+        mutants |= {name.id for mark in marks for name in ast.walk(mark) if isinstance(name, ast.Name)} & classes
+    assert f"`tests/testing`: {len(mutants)} couplings" in (ROOT / "docs/own_mechanism.md").read_text()

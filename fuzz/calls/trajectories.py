@@ -39,6 +39,7 @@ def make_explanation(rng: random.Random) -> Case:
         options["--out"] = rng.choice(("story.html", "story.html", "log.csv", "story"))
     if rng.random() < 0.05:
         options["--most"] = rng.choice(("1", "0", "-1", "x", "1000000"))
+    options["--resamples"] = rng.choice(("0", "0", "0", "3"))
     return _case(rng, "explain", files, options, flags)
 
 

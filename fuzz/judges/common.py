@@ -46,7 +46,7 @@ OPTIONS = {
     "counterfactuals": {*_ABOUT_ROWS, "--bounds", "--tolerance", "--prefix", "--normalise", "--overwrite"},
     "transitions": {*_ABOUT_ROWS, "--resamples", "--level", "--seed", "--plot", "--json", "--normalise"},
     "evaluate-policy": {*_ABOUT_LOGS, "--resamples", "--seed", "--json"},
-    "explain": {*_ABOUT_LOGS, "--episode", "--most", "--out", "--json"},
+    "explain": {*_ABOUT_LOGS, "--episode", "--most", "--out", "--resamples", "--seed", "--json"},
     "train": {"--out"},
     "evaluate": {"--num-pairs", "--out", "--json"},
 }

@@ -1,4 +1,5 @@
 from . import bounds as bounds
+from . import causation as causation
 from . import comonotone as comonotone
 from . import comparison as comparison
 from . import couplings as couplings
@@ -22,6 +23,8 @@ from .bounds import better_bounds as better_bounds
 from .bounds import effect_bounds as effect_bounds
 from .bounds import outcome_bounds as outcome_bounds
 from .bounds import score_bounds as score_bounds
+from .causation import Causation as Causation
+from .causation import probabilities_of_causation as probabilities_of_causation
 from .comparison import Comparison as Comparison
 from .comparison import compare as compare
 from .couplings import Comonotone as Comonotone
@@ -41,4 +44,5 @@ from .intervals import Interval as Interval
 from .learning import evaluate as evaluate
 from .learning import fit as fit
 from .maximality import maximality_gap as maximality_gap
+from .tables import causation_of_arms as causation_of_arms
 from .tables import compare_arms as compare_arms

@@ -27,6 +27,8 @@ thead th {{ border-bottom: 2px solid #888; }}
 img {{ max-width: 100%; height: auto; }}
 .wide {{ overflow-x: auto; }} .wide td {{ white-space: nowrap; }}
 details {{ margin: 1rem 0; }} pre {{ font-size: .8rem; overflow-x: auto; }}
+.box {{ border: 1px solid #888; border-radius: 4px; background: #f7f7f2; padding: 0 1.2rem; margin: 2rem 0; }}
+.box h2 {{ margin-top: 1rem; }}
 .note {{ color: #666; font-size: .85rem; }}
 </style>
 </head>
@@ -100,7 +102,20 @@ class Preformatted:
         return f"<details><summary>{escape(self.heading)}</summary><pre>{escape(self.text)}</pre></details>"
 
 
-Block: TypeAlias = Paragraph | Heading | Picture | Grid | Preformatted
+@dataclass(frozen=True)
+class Box:
+    """Points under a heading, set apart from the rest of the page."""
+
+    heading: str
+    points: Sequence[str]
+
+    def html(self) -> str:
+        """As an element of the page."""
+        points = "".join(f"<li>{escape(point)}</li>\n" for point in self.points)
+        return f'<div class="box"><h2>{escape(self.heading)}</h2>\n<ul>\n{points}</ul></div>'
+
+
+Block: TypeAlias = Paragraph | Heading | Picture | Grid | Preformatted | Box
 
 
 def write_report(path: Path, title: str, blocks: Iterable[Block]) -> Path:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from countermax import Gadget2, Maximal, save
 from countermax.cli import app
-from countermax.mdp import estimate, evaluate_policy, explain, read_log_and_policy
+from countermax.mdp import Doubt, estimate, evaluate_policy, explain, read_log_and_policy
 from countermax.mdp.policies import restricted
 
 LOG = some_episodes(MDP, 60, seed=8)
@@ -47,23 +47,49 @@ def test_evaluate_policy_prints_what_the_library_says(files, tmp_path):
 def test_explain_tells_one_story_or_ranks_all(files, tmp_path):
     log, policy = files
     page = tmp_path / "story.html"
-    result = run("explain", log, "--policy", policy, "--episode", 5, "--out", page)
+    result = run("explain", log, "--policy", policy, "--episode", 5, "--out", page, "--resamples", 3)
     assert result.exit_code == 0, result.output
     read = read_log_and_policy(log, policy)
     model = estimate(read.log)
-    story = explain(model, read.log, "5", restricted(model, read.policy)[0])
+    story = explain(model, read.log, "5", restricted(model, read.policy)[0], doubt=Doubt(num_resamples=3))
     assert story.findings[1] in result.stdout
+    assert "processes that the log could have come from" in " ".join(result.stdout.split())
     assert "data:image/png;base64," in page.read_text()
-    ranked = json.loads(run("explain", log, "--policy", policy, "--json").stdout)["episodes"]
+    ranked = json.loads(run("explain", log, "--policy", policy, "--resamples", 0, "--json").stdout)["episodes"]
     assert len(ranked) == len(LOG)
     effects = [row["effects"]["Gumbel-max"] for row in ranked]
     assert effects == sorted(effects, reverse=True)
     picture = tmp_path / "ranking.png"
-    shown = run("explain", log, "--policy", policy, "--most", 3, "--plot", picture)
+    shown = run("explain", log, "--policy", policy, "--most", 3, "--plot", picture, "--resamples", 0)
     assert shown.exit_code == 0, shown.output
     assert f"{picture} shows the ranking; with --episode it would show one story" in shown.stderr
     assert picture.read_bytes().startswith(b"\x89PNG")
-    assert [line.split()[0] for line in shown.stdout.splitlines()[4:7]] == [str(row["episode"]) for row in ranked[:3]]
+    lines = shown.stdout.splitlines()
+    first = next(place for place, line in enumerate(lines) if line.strip().startswith("──")) + 1
+    listed = [line.split()[0] for line in lines[first : first + 3]]
+    assert listed == [str(row["episode"]) for row in ranked[:3]]
+
+
+def test_explain_doubts_the_model_as_often_as_asked(files):
+    log, policy = files
+    asked = ["explain", log, "--policy", policy, "--json", "--couplings", "maximal"]
+
+    def answered(*options):
+        result = run(*asked, *options)
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)
+
+    given, doubted, other = (
+        answered("--episode", 5, *options)
+        for options in (["--resamples", 0], ["--resamples", 4], ["--resamples", 4, "--seed", 1])
+    )
+    assert given["doubted"] is None
+    assert given["values"] == doubted["values"]
+    assert given["value_bounds"] == doubted["value_bounds"]
+    assert doubted["doubted"]["lower"] <= doubted["value_bounds"]["lower"] + 0.5
+    assert doubted["intervals"] != other["intervals"]
+    assert all(each["doubted"] is None for each in answered("--resamples", 0)["episodes"])
+    assert all(each["doubted"] is not None for each in answered("--resamples", 3)["episodes"])
 
 
 def spoil_log(change):
@@ -143,6 +169,8 @@ def test_numbers_that_make_no_sense_are_one_line(files, as_users_call):
         ("explain", ["--episode", "3", "--horizon", -1], "must lie in 1..1000000, got -1"),
         ("explain", ["--discount", "nan"], "`discount` must lie in [0, 1], got nan"),
         ("explain", ["--most", 0], "--most must be at least 1, got 0"),
+        ("explain", ["--resamples", -1], "must be at least 0, got -1"),
+        ("explain", ["--seed", -1], "`--seed` must be a whole number from 0 to 4294967295, got -1"),
         ("explain", ["--episode", "03"], "`episode` must be in the log ("),
     ):
         result = run(command, log, "--policy", policy, *arguments)
@@ -162,7 +190,8 @@ def test_an_episode_is_read_as_the_type_of_its_column(tmp_path):
 
     def story(paths, episode):
         result = run(
-            "explain", paths[0], "--policy", paths[1], "--episode", episode, "--json", "--couplings", "maximal"
+            *("explain", paths[0], "--policy", paths[1], "--episode", episode, "--json"),
+            *("--couplings", "maximal", "--resamples", 0),
         )
         assert result.exit_code == 0, result.output
         return json.loads(result.stdout)
@@ -186,7 +215,7 @@ def test_files_with_one_stem_and_files_called_like_couplings_have_lines_of_their
     expected = ["Gumbel-max", *map(str, stored[:3]), "lower", "upper"]
     assert list(values) == [f"counterfactual, {name}" for name in expected]
     assert len(set(values.values())) == 6
-    ranked = run("explain", log, "--policy", policy, "--couplings", couplings, "--json")
+    ranked = run("explain", log, "--policy", policy, "--couplings", couplings, "--json", "--resamples", 0)
     assert json.loads(ranked.stdout)["couplings"] == expected
 
 
@@ -210,6 +239,9 @@ def test_a_story_can_be_told_where_no_episode_ends(tmp_path):
     steps, decisions = tmp_path / "steps.csv", tmp_path / "policy.csv"
     steps.write_text("episode,step,state,action,next_state,reward\na,0,x,1,y,1\na,1,y,0,x,0\n")
     decisions.write_text("state,action\nx,1\ny,0\n")
-    result = run("explain", steps, "--policy", decisions, "--episode", "a", "--json", "--couplings", "maximal")
+    result = run(
+        *("explain", steps, "--policy", decisions, "--episode", "a", "--json"),
+        *("--couplings", "maximal", "--resamples", 3),
+    )
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["features"] == ["x"]

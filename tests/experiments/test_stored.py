@@ -16,7 +16,7 @@ from countermax.experiments.engine import Store, _plan
 from countermax.experiments.synthetic._tasks import opposed_pair, published_scores
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("paper/published", "paper/best", "sepsis", "trajectories", "coverage", "policies")
+FOLDERS = ("paper/published", "paper/best", "sepsis", "trajectories", "coverage", "policies", "causation", "robustness")
 COMMANDS = [
     shlex.split(line)
     for line in re.findall(r"countermax reproduce (.* --out results/.*)", (ROOT / "Makefile").read_text())
@@ -38,10 +38,12 @@ SHOWN = {
     ],
     "docs/coverage.md": [("coverage", "coverage"), ("coverage", "coverage_widths"), ("coverage", "coverage_refit")],
     "docs/policies.md": [("policies", "policies")],
+    "docs/causation.md": [("causation", "causation")],
     "docs/trajectories.md": [
         ("trajectories", "trajectories_oberst_sontag"),
         ("trajectories", "trajectories_cohort"),
         ("trajectories", "trajectories_learned"),
+        ("robustness", "robustness"),
     ],
 }
 

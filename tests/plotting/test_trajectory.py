@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from countermax.plotting import draw_trajectory
+from countermax.plotting import draw_gains, draw_trajectory
 
 
 @pytest.mark.parametrize("decision", [None, 1])
@@ -19,8 +19,13 @@ def test_a_trajectory_has_a_panel_for_each_feature_and_one_for_the_coupling(deci
         answers={"mine": np.full((times, 2), 0.5)},
         bounds=(lower, upper),
         treatments=treatments,
+        graded=[False] * 10,
         given=given,
         wanted=wanted,
+        levels=wanted,
+        visits=np.array([np.nan, 2, 7]),
+        few=5,
+        measure="return",
         step_bounds=(np.zeros(steps), np.array([0.0, 0.5, 0.1])),
         decision=decision,
         title="a title",
@@ -30,6 +35,69 @@ def test_a_trajectory_has_a_panel_for_each_feature_and_one_for_the_coupling(deci
     assert len(shown) == 8
     assert {"drug 9", "drug 3"} <= set(shown)
     assert figure.axes[1].get_ylim()[1] > 3
-    assert [bar.get_height() for bar in figure.axes[-1].patches] == [0, 0.5, 0.1]
+    plain, hatched = figure.axes[-1].containers
+    assert [bar.get_height() for bar in plain] == [0, 0, 0.1]
+    assert [bar.get_height() for bar in hatched] == [0, 0.5, 0]
+    assert all(bar.get_hatch() for bar in hatched)
+    assert [text.get_text() for text in figure.axes[-1].texts] == ["2", "7"]
     said = [text.get_text() for text in figure.legends[0].get_texts()]
     assert ("the decision that mattered most" in said) == (decision is not None)
+    assert "hatched, dashed: fewer than 5 visits behind it" in said
+
+
+def test_levels_are_written_into_dots_and_rings():
+    given, wanted, levels = np.array([[2.0], [0.0]]), np.array([[1.0], [0.5]]), np.array([[3.0], [0.5]])
+    figure = draw_trajectory(
+        features=["dead"],
+        observed=np.zeros((3, 1)),
+        answers={"mine": np.zeros((3, 1))},
+        bounds=(np.zeros((3, 1)), np.ones((3, 1))),
+        treatments=["fluid"],
+        graded=[True],
+        given=given,
+        wanted=wanted,
+        levels=levels,
+        visits=np.array([np.nan, 1.0]),
+        few=5,
+        measure="chance of survival",
+        step_bounds=(np.zeros(2), np.ones(2)),
+        decision=None,
+        title="a title",
+    )
+    axes = figure.axes[0]
+    assert [text.get_text() for text in axes.texts] == ["2", "3", "0.5"]
+    dots, surely, guessed = axes.collections
+    assert dots.get_sizes()[1] < 5 < dots.get_sizes()[0]
+    np.testing.assert_array_equal(surely.get_offsets()[:, 0], [0])
+    np.testing.assert_array_equal(guessed.get_offsets()[:, 0], [1])
+    assert surely.get_linestyles() != guessed.get_linestyles()
+    assert "of survival" in figure.axes[-1].get_ylabel()
+
+
+def test_gains_have_bounds_doubt_and_hollow_marks_where_visits_are_few():
+    figure = draw_gains(
+        steps=[0, 1],
+        done=["wait", "wait"],
+        instead=["treat", "stop"],
+        gains={"mine": np.array([0.1, 0.2]), "yours": np.array([0.3, 0.0])},
+        bounds=[(0.0, 0.5), (-0.1, 0.2)],
+        doubted=[(-0.2, 0.7, 0.95), (-0.3, 0.4, 0.95)],
+        visits=[1, 12],
+        few=5,
+        label="gain",
+        title="a title",
+    )
+    axes = figure.axes[0]
+    hollow = [line.get_xdata().tolist() for line in axes.lines if line.get_markerfacecolor() == "white"]
+    assert hollow == [[0.1], [0.3]]
+    ends = sorted(tuple(each.get_segments()[0][:, 0].tolist()) for each in axes.collections)
+    assert ends == [(-0.3, 0.4), (-0.2, 0.7), (-0.1, 0.2), (0.0, 0.5)]
+    assert [text.get_text() for text in axes.texts] == ["1 visit", "12 visits"]
+    said = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert said[-2:] == ["with other data too, 95%", "hollow: rests on fewer than 5 visits"]
+    many = draw_gains(
+        steps=range(30), done=["a"] * 30, instead=["b"] * 30, gains={"mine": np.arange(30.0)}, bounds=[(0.0, 1.0)] * 30,
+        doubted=[None] * 30, visits=[None] * 30, few=5, label="gain", title="a title",
+    )  # fmt: skip
+    assert len(many.axes[0].get_yticks()) == 24
+    assert many._suptitle.get_text() == "a title (24 of 30 steps)"

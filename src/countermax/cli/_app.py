@@ -6,6 +6,7 @@ import typer
 
 from countermax._version import __version__
 from countermax.cli._ask import compare, demo
+from countermax.cli._causes import causation
 from countermax.cli._faults import want_traceback
 from countermax.cli._learn import evaluate, train
 from countermax.cli._reproduce import reproduce
@@ -43,6 +44,7 @@ def _root(
 
 _COMMANDS = (
     compare,
+    causation,
     demo,
     counterfactuals,
     transitions,

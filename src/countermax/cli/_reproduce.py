@@ -12,7 +12,7 @@ _ALL = "all"
 _PLOT = "plot"
 _SEAL = "seal"
 _SYNTHETIC = ("maximality", "table1", "couplings")
-_NAMES = (*_SYNTHETIC, "sepsis", "trajectories", "coverage", "policies")
+_NAMES = (*_SYNTHETIC, "sepsis", "trajectories", "coverage", "policies", "causation", "robustness")
 
 
 @one_line_errors

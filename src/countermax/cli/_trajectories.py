@@ -71,6 +71,10 @@ def explain(
     horizon: Annotated[int | None, _HORIZON] = None,
     discount: Annotated[float | None, _DISCOUNT] = None,
     most: Annotated[int, typer.Option(help="How many episodes of the ranking to show.")] = 20,
+    resamples: Annotated[
+        int, typer.Option(help="Number of processes, redrawn from the counts, to doubt the estimate by; 0: as given.")
+    ] = 100,
+    seed: Annotated[int, typer.Option(help="Seed of the resamples.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     plot: Annotated[
         Path | None,
@@ -81,16 +85,18 @@ def explain(
 ) -> None:
     """Tell one episode's story under another policy; or rank all of them by what the policy would have added.
 
-    The process is estimated from the log itself.
+    The process is estimated from the log itself, and doubted: answers say what other data would have given.
 
     Example: countermax explain steps.csv --policy policy.csv --episode 17 --out story.html
     """
     from countermax import mdp
     from countermax._core.errors import InputError
     from countermax._core.labels import Written
+    from countermax._core.seeds import as_seed
     from countermax.couplings import as_couplings
     from countermax.mdp.policies import restricted
 
+    doubt = mdp.Doubt(num_resamples=resamples, seed=as_seed("--seed", seed))
     if most < 1:
         raise InputError(f"--most must be at least 1, got {most}")
     if episode is None and out is not None:
@@ -103,14 +109,18 @@ def explain(
     model = mdp.estimate(read.log)
     wanted, _ = restricted(model, read.policy)
     if episode is None:
-        ranking = mdp.rank_episodes(model, read.log, wanted, couplings=chosen, horizon=horizon, discount=discount)
+        ranking = mdp.rank_episodes(
+            model, read.log, wanted, couplings=chosen, horizon=horizon, discount=discount, doubt=doubt
+        )
         pictures = {} if target is None else {target: lambda: ranking.plot(most)}
         deliver(ranking, json=json, pictures=pictures, shown=ranking.listing(most))
         if target is not None:
             typer.echo(f"{target} shows the ranking; with --episode it would show one story", err=True)
         return
     name = Written(episode)
-    story = mdp.explain(model, read.log, name, wanted, couplings=chosen, horizon=horizon, discount=discount)
+    story = mdp.explain(
+        model, read.log, name, wanted, couplings=chosen, horizon=horizon, discount=discount, doubt=doubt
+    )
     deliver(
         story,
         json=json,

@@ -1,5 +1,7 @@
 """One counterfactual question, every coupling's answer, and what data alone can say."""
 
+from countermax.comparison._given import in_order as in_order
+from countermax.comparison._given import own_labels as own_labels
 from countermax.comparison._question import answered as answered
 from countermax.comparison._question import compare as compare
 from countermax.comparison._result import Answer as Answer

@@ -260,18 +260,16 @@ class AbstractArgmaxSampler(AbstractNoiseSampler[Noise]):
 
 def _check_square(log_p: LogProbs) -> None:
     """Refuses a joint law that does not fit into memory."""
-    size = log_p.size
+    size, advice = log_p.size, "ask for one row with `counterfactual_probs`, which needs no matrix"
     if size > _FEW_OUTCOMES:
-        advice = "ask for one row with `counterfactual_probs`, which needs no matrix"
         check_memory(f"a joint law of {size} by {size} outcomes", 3.0 * size**2 * log_p.dtype.itemsize, advice)
 
 
 def _check_parameters(sampler: AbstractSampler) -> None:
     """Refuses NaN among known parameters: what comes of it would look like an outcome."""
     if any(has_nan(leaf) for leaf in jax.tree.leaves(sampler)):
-        raise InputError(
-            f"this {type(sampler).__name__} has NaN among its parameters and cannot answer; train it again"
-        )
+        name = type(sampler).__name__
+        raise InputError(f"this {name} has NaN among its parameters and cannot answer; train it again")
 
 
 # What is asked one by one is compiled in one piece: a dozen small programs would take far longer, and a program without

@@ -6,6 +6,7 @@ from pathlib import Path
 from countermax._core.errors import InputError
 from countermax._core.files import writable_folder
 from countermax._core.memory import check_memory
+from countermax.experiments.causes import CausalCoverage
 from countermax.experiments.coverage import Coverage
 from countermax.experiments.engine import (
     AbstractExperiment,
@@ -16,6 +17,7 @@ from countermax.experiments.engine import (
     write_documents,
 )
 from countermax.experiments.policies import Policies
+from countermax.experiments.robustness import Robustness
 from countermax.experiments.sepsis import Sepsis, SepsisAsPublished
 from countermax.experiments.synthetic import Couplings, Maximality, Table1
 from countermax.experiments.trajectories import Trajectories
@@ -33,6 +35,8 @@ EXPERIMENTS: dict[str, AbstractExperiment] = {
         Trajectories(),
         Coverage(),
         Policies(),
+        CausalCoverage(),
+        Robustness(),
     )
 }
 

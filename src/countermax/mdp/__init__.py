@@ -10,6 +10,7 @@ from countermax.mdp._process import FiniteMDP as FiniteMDP
 from countermax.mdp._queries import Query as Query
 from countermax.mdp._queries import query as query
 from countermax.mdp._simulation import simulate as simulate
+from countermax.mdp.doubt import Doubt as Doubt
 from countermax.mdp.estimation import estimate as estimate
 from countermax.mdp.estimation import estimate_policy as estimate_policy
 from countermax.mdp.evaluation import Estimate as Estimate

@@ -55,7 +55,7 @@ def as_integers(name: str, values: Values) -> Ints:
         raise InputError(f"`{name}` must hold integers, got {array.dtype}")
     if array.dtype == np.uint64 and (array > np.iinfo(np.int64).max).any():
         raise InputError(f"`{name}` must hold integers below 2**63, got {array.max()}")
-    return array.astype(np.int64)
+    return array.astype(np.int64, copy=False)
 
 
 def as_indices(name: str, values: Values, size: int) -> Ints:

@@ -85,9 +85,7 @@ class FiniteMDP:
         for name, check in _CHECKS.items():
             value = getattr(self, name)
             if value is not None or name not in _OPTIONAL:
-                frozen: NDArray = np.array(check(name, value))
-                frozen.setflags(write=False)
-                object.__setattr__(self, name, frozen)
+                object.__setattr__(self, name, _frozen(check(name, value)))
         check_process(self)
 
     @classmethod
@@ -273,6 +271,15 @@ class FiniteMDP:
             raise InputError(
                 f"{self.name_of_action(action)} is not allowed in {self.name_of_state(state)}: it has no transition row"
             )
+
+
+def _frozen(values: NDArray) -> NDArray:
+    """An array that nobody else can write to: a copy, unless it is one of ours already."""
+    if not values.flags.writeable and values.flags.owndata:
+        return values
+    copied = np.array(values)
+    copied.setflags(write=False)
+    return copied
 
 
 def as_discount(mdp: FiniteMDP, discount: float | None) -> float:

@@ -72,7 +72,9 @@ def transitions_from(
     shapes = {each.shape for each in entries if each is not None}
     if len(shapes) > 1 or entries.state.ndim != 1:
         raise InputError(f"transitions must be vectors of one length, got shapes {sorted(shapes)}")
-    entries = entries.take(np.lexsort((entries.successor, entries.action, entries.state)))
+    cells = (entries.state * num_actions + entries.action) * num_states + entries.successor
+    if not (cells[1:] > cells[:-1]).all():
+        entries = entries.take(np.argsort(cells, kind="stable"))
 
     def refuse(bad: NDArray[np.bool_], rule: str, values: NDArray | None = None) -> None:
         if bad.any():
@@ -157,7 +159,8 @@ class PaddedRows(NamedTuple):
 
 def pack(transitions: TransitionList, *, num_states: int, num_actions: int, absorbing: NDArray[np.bool_]) -> PaddedRows:
     """Rows that sum to one; absorbing states keep to themselves and earn nothing."""
-    entries = transitions.take(~absorbing[transitions.state])
+    leaving = absorbing[transitions.state]
+    entries = transitions.take(~leaving) if leaving.any() else transitions
     row = entries.state * num_actions + entries.action
     sums = np.bincount(row, entries.probs, minlength=num_states * num_actions)
     given = np.bincount(row, minlength=num_states * num_actions) > 0
@@ -177,9 +180,10 @@ def pack(transitions: TransitionList, *, num_states: int, num_actions: int, abso
     def padded(values: NDArray, at_home: NDArray | int) -> NDArray:
         flat = np.zeros((num_states * num_actions, width), values.dtype)
         flat[row, slot] = values[kept]
-        rows = flat.reshape(num_states, num_actions, width)
-        rows[absorbing, :, 0] = at_home
-        return rows
+        flat.reshape(num_states, num_actions, width)[absorbing, :, 0] = at_home
+        flat.shape = (num_states, num_actions, width)  # in place, so that the array owns its memory
+        flat.setflags(write=False)
+        return flat
 
     return PaddedRows(
         padded(entries.successor, np.flatnonzero(absorbing)[:, None]),

@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
 from countermax.mdp._arrays import (
-    MOST_REWARD,
     Floats,
     Ints,
     Values,
@@ -21,9 +19,8 @@ from countermax.mdp._arrays import (
     as_integers,
     as_whole,
     checked_discount,
-    plainly,
-    shortened,
 )
+from countermax.mdp._episodes import check_episodes, step_mask
 from countermax.mdp._frames import LOG_COLUMNS, read_episodes
 from countermax.mdp._labels import Names, Space, as_names
 
@@ -70,9 +67,9 @@ class EpisodeLog:
     def __post_init__(self) -> None:
         for name, check in _CHECKS.items():
             object.__setattr__(self, name, check(name, getattr(self, name)))
-        _check(self)
-        real = _mask(self.lengths, self.actions.shape[1])
-        reached = _mask(self.lengths + 1, self.states.shape[1])
+        check_episodes(self)
+        real = step_mask(self.lengths, self.actions.shape[1])
+        reached = step_mask(self.lengths + 1, self.states.shape[1])
         last = np.take_along_axis(self.states, self.lengths[:, None], axis=1)
         for name, value in (
             ("states", np.where(reached, self.states, last)),
@@ -133,7 +130,7 @@ class EpisodeLog:
     @property
     def mask(self) -> Bool[np.ndarray, "n t"]:
         """Which steps there are."""
-        return _mask(self.lengths, self.longest)
+        return step_mask(self.lengths, self.longest)
 
     @property
     def num_steps(self) -> int:
@@ -260,50 +257,9 @@ def check_single(log: EpisodeLog) -> None:
         raise InputError(f"`log` must hold one episode, got {len(log)}; use `select`")
 
 
-def _mask(lengths: Ints, width: int) -> NDArray[np.bool_]:
-    """[episode, step]: which steps there are."""
-    return np.arange(width)[None, :] < lengths[:, None]
-
-
 def _space(kind: str, size: int | None, names: Sequence[Hashable] | None) -> Space:
     """How many states or actions there are, as far as that is known before any is read, and their names."""
     if size is not None:
         as_whole(f"num_{kind}s", size, least=1)
     found = as_names(f"{kind}_names", names, size)
     return Space(size if found is None else len(found), found)
-
-
-def _check(log: EpisodeLog) -> None:
-    as_whole("num_states", log.num_states, least=1)
-    as_whole("num_actions", log.num_actions, least=1)
-    if log.actions.ndim != 2 or log.actions.size == 0:
-        raise InputError(f"`actions` must be [episode, step] and not empty, got shape {log.actions.shape}")
-    count, longest = log.actions.shape
-    for name, array, shape in (
-        ("states", log.states, (count, longest + 1)),
-        ("rewards", log.rewards, (count, longest)),
-        ("lengths", log.lengths, (count,)),
-    ):
-        if array.shape != shape:
-            raise InputError(f"`{name}` must have shape {shape}, got {array.shape}")
-    if log.episodes is not None and (not isinstance(log.episodes, tuple) or len(log.episodes) != count):
-        raise InputError(f"`episodes` must be a tuple that names each of {count}, got {shortened(log.episodes)}")
-
-    def refuse(name: str, array: np.ndarray, bad: np.ndarray, rule: str) -> None:
-        if bad.any():
-            place = np.unravel_index(int(bad.argmax()), bad.shape)
-            episode = log._names()[int(place[0])]
-            step = f", step {place[1]}" if len(place) > 1 else ""
-            raise InputError(f"`{name}` {rule}, got {array[place]} in episode {plainly(episode)}{step}")
-
-    lengths = log.lengths
-    refuse("lengths", lengths, (lengths < 1) | (lengths > longest), f"must lie in 1..{longest}: no episode is empty")
-    real, reached = _mask(lengths, longest), _mask(lengths + 1, longest + 1)
-    outside = (log.states < 0) | (log.states >= log.num_states)
-    refuse("states", log.states, reached & outside, f"must lie in 0..{log.num_states - 1}")
-    unknown = (log.actions < 0) | (log.actions >= log.num_actions)
-    refuse("actions", log.actions, real & unknown, f"must lie in 0..{log.num_actions - 1}")
-    large = real & ~(np.abs(log.rewards) <= MOST_REWARD)
-    refuse("rewards", log.rewards, large, f"must be finite, and lie within {MOST_REWARD:g}")
-    as_names("state_names", log.state_names, log.num_states)
-    as_names("action_names", log.action_names, log.num_actions)

@@ -1,6 +1,8 @@
 from ._answers import draw_answers as draw_answers
 from ._bars import draw_losses as draw_losses
 from ._bars import draw_variances as draw_variances
+from ._causation import CausationLine as CausationLine
+from ._causation import draw_causation as draw_causation
 from ._couplings import draw_couplings as draw_couplings
 from ._curves import draw_curves as draw_curves
 from ._distribution import draw_distribution as draw_distribution
@@ -11,6 +13,7 @@ from ._experiments import draw_distances as draw_distances
 from ._experiments import draw_gallery as draw_gallery
 from ._experiments import draw_noise_scales as draw_noise_scales
 from ._flows import draw_flows as draw_flows
+from ._gains import draw_gains as draw_gains
 from ._nodes import NodePanel as NodePanel
 from ._nodes import draw_nodes as draw_nodes
 from ._panels import draw_panels as draw_panels

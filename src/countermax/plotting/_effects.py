@@ -66,6 +66,7 @@ def draw_effects(
     title: str,
     label: str,
     kind: str = "episode",
+    doubted: tuple[Floats, Floats] | None = None,
 ) -> Figure:
     """One line for each episode, from the top down: what each coupling says, within what any coupling could say.
 
@@ -76,6 +77,7 @@ def draw_effects(
         title: What the picture is about.
         label: What is measured.
         kind: What the lines are, if not episodes.
+        doubted: Lower and upper, over all couplings and other data.
     """
     palette = colours(list(effects))
     looks: dict[str, Any] = {
@@ -85,6 +87,8 @@ def draw_effects(
     with house_style():
         figure = Figure(figsize=(6.4, 1.3 + 0.22 * len(names)), layout="constrained")
         axes = figure.subplots()
+        if doubted is not None:
+            axes.hlines(places, *doubted, color="0.8", linewidth=1, linestyle=(0, (3, 2)))
         axes.hlines(places, *bounds, color="0.6", linewidth=2)
         axes.plot(bounds[0], places, "|", color="0.6", markersize=7)
         axes.plot(bounds[1], places, "|", color="0.6", markersize=7)
@@ -102,6 +106,9 @@ def draw_effects(
             *(Line2D([], [], linestyle="none", label=literal(name), **look) for name, look in looks.items()),
             Line2D([], [], color="0.6", linewidth=2, label="any coupling"),
         ]
+        if doubted is not None:
+            label = "any coupling, other data"
+            handles.append(Line2D([], [], color="0.8", linewidth=1, linestyle=(0, (3, 2)), label=label))
         figure.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=8)
     return figure
 

@@ -1,6 +1,8 @@
 """One trajectory over time: treatments, features with their bounds, and where the coupling matters."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -9,12 +11,17 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
 
 from countermax.plotting._style import Floats, colours, house_style, literal
 
 _SHADE = "#DDDDDD"
 _MARK = "#FBEFB0"
 _RING = "#0072B2"
+_FEW = "#D55E00"
+Bools: TypeAlias = NDArray[np.bool_]
+Colour: TypeAlias = str | tuple[float, float, float, float]
+_MOST_COUNTED = 40  # numbers over more bars than this would overlap
 _MOST_TREATMENTS = 8  # more rows of dots than this say nothing; the most used ones are shown
 
 
@@ -25,17 +32,23 @@ def draw_trajectory(
     answers: Mapping[str, Floats],
     bounds: tuple[Floats, Floats],
     treatments: Sequence[str],
+    graded: Sequence[bool],
     given: Floats,
     wanted: Floats,
+    levels: Floats,
     step_bounds: tuple[Floats, Floats],
+    visits: Floats,
+    few: int,
+    measure: str,
     decision: int | None,
     title: str,
 ) -> Figure:
     """Panels under each other with one axis of time.
 
-    Black dots are treatments that were given, rings those that the other policy would give, darker where it is surer.
-    What happened is black, the answers are coloured, and what any coupling could answer is grey. The last panel shows
-    how far the value depends on the coupling of each step.
+    Black dots are treatments that were given, rings those that the other policy would give, fainter where it is less
+    likely, dashed where few visits are behind it; treatments with levels have a number in each. What happened is black,
+    the answers are coloured, and what any coupling could answer is grey. The last panel shows how far the value depends
+    on the coupling of each step, with the visits behind it.
 
     Args:
         features: What is followed over time.
@@ -43,23 +56,29 @@ def draw_trajectory(
         answers: [time, feature], by coupling.
         bounds: Lower and upper, over all couplings: [time, feature] each.
         treatments: What actions are made of.
-        given: [step, treatment]: which of them was given.
+        graded: Which of these come in levels.
+        given: [step, treatment]: how much of each was given.
         wanted: [step, treatment]: how likely the other policy is to give each.
+        levels: [step, treatment]: how much of each it gives on average.
         step_bounds: Lower and upper of the value, over the couplings of one step: one number for each step.
+        visits: How often the log saw what the other policy does at each step; NaN where nothing rests on that.
+        few: What rests on fewer visits than this is marked.
+        measure: What the value is.
         decision: Step whose decision mattered most, to be marked.
         title: What the picture is about.
     """
     palette = colours(list(answers))
-    most_used = np.argsort(-(given.sum(axis=0) + wanted.sum(axis=0)), kind="stable")[:_MOST_TREATMENTS]
+    most_used = np.argsort(-((given > 0).sum(axis=0) + wanted.sum(axis=0)), kind="stable")[:_MOST_TREATMENTS]
     shown = np.sort(most_used)
     times = np.arange(len(bounds[0]))
-    heights = [max(0.6, 0.28 * len(shown)), *[0.75] * len(features), 0.7]
+    rows = [_Row(treatments[at], graded[at], given[:, at], wanted[:, at], levels[:, at]) for at in shown]
+    heights = [max(0.6, sum(0.62 if row.graded else 0.28 for row in rows)), *[0.75] * len(features), 0.8]
     with house_style():
-        figure = Figure(figsize=(7.2, 0.9 + sum(heights) * 1.12), layout="constrained")
+        figure = Figure(figsize=(7.2, 1.1 + sum(heights) * 1.12), layout="constrained")
         panels = figure.subplots(len(heights), 1, sharex=True, gridspec_kw={"height_ratios": heights}, squeeze=False)[
             :, 0
         ]
-        _draw_treatments(panels[0], [treatments[each] for each in shown], given[:, shown], wanted[:, shown])
+        _draw_treatments(panels[0], rows, visits < few)
         for place, (axes, feature) in enumerate(zip(panels[1:-1], features, strict=True)):
             axes.fill_between(times, bounds[0][:, place], bounds[1][:, place], color=_SHADE, linewidth=0)
             for name, values in answers.items():
@@ -71,73 +90,120 @@ def draw_trajectory(
             margin = 0.06 * (high - low)
             axes.set_ylim(low - margin, high + margin)
             _say(axes, feature)
-        _draw_widths(panels[-1], *step_bounds)
+        _draw_widths(panels[-1], *step_bounds, visits, few, measure)
         if decision is not None:
             panels[0].axvspan(decision - 0.4, decision + 0.4, color=_MARK, linewidth=0, zorder=0)
         panels[-1].set_xlabel("step")
         panels[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
         panels[-1].set_xlim(-0.5, len(times) - 0.5)
         figure.suptitle(literal(title), x=0.01, ha="left", fontsize=10)
-        figure.legend(
-            handles=_legend(palette, marked=decision is not None), loc="outside lower center", ncols=3, fontsize=8
+        handles = _legend(
+            palette, few, any(row.graded for row in rows), marked=decision is not None, rare=bool((visits < few).any())
         )
+        figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8)
     return figure
 
 
-def _draw_treatments(axes: Axes, names: Sequence[str], given: Floats, wanted: Floats) -> None:
-    for row in range(len(names)):
-        steps = np.flatnonzero(given[:, row] > 0)
-        axes.scatter(steps, np.full(len(steps), row), s=22, color="black", zorder=3)
-        likely = np.flatnonzero(wanted[:, row] > 0.02)
-        axes.scatter(
-            likely,
-            np.full(len(likely), row),
-            s=75,
-            facecolors="none",
-            edgecolors=[to_rgba(_RING, float(each)) for each in np.clip(wanted[likely, row], 0.15, 1)],
-            linewidths=1.5,
-        )
-    axes.set_yticks(range(len(names)), [literal(name) for name in names])
-    axes.set_ylim(len(names) - 0.4, -0.6)
+class _Row(NamedTuple):
+    """One treatment over time."""
+
+    name: str
+    graded: bool
+    given: Floats
+    wanted: Floats
+    levels: Floats
+
+
+def _draw_treatments(axes: Axes, rows: Sequence[_Row], rare: Bools) -> None:
+    """Dots and rings on one line; for treatments with levels on two, with the level in each."""
+    places, bottom = [], 0.0
+    for row in rows:
+        height = 2.2 if row.graded else 1.0
+        middle = bottom + height / 2
+        places.append(middle)
+        apart = 0.5 if row.graded else 0.0
+        most = max(float(row.given.max(initial=0)), float(row.levels.max(initial=0)), 1e-9)
+        steps = np.arange(len(row.given)) if row.graded else np.flatnonzero(row.given > 0)
+        sizes = _sizes(row.given[steps], most) if row.graded else 22.0
+        axes.scatter(steps, np.full(len(steps), middle - apart), s=sizes, color="black", zorder=3, linewidths=0)
+        likely = np.flatnonzero(row.wanted > 0.02)
+        for at, style in ((likely[~rare[likely]], "solid"), (likely[rare[likely]], (0, (1.2, 1.0)))):
+            axes.scatter(
+                at,
+                np.full(len(at), middle + apart),
+                s=_sizes(row.levels[at], most) if row.graded else 75.0,
+                facecolors="none",
+                edgecolors=[to_rgba(_RING, float(each)) for each in np.clip(row.wanted[at], 0.15, 1)],
+                linewidths=1.3,
+                linestyles=[style],
+            )
+        if row.graded:
+            for step in np.flatnonzero(row.given > 0).tolist():
+                _write(axes, step, middle - apart, row.given[step], "white")
+            for step in likely.tolist():
+                _write(axes, step, middle + apart, row.levels[step], to_rgba(_RING, max(0.35, row.wanted[step])))
+        bottom += height
+    axes.set_yticks(places, [literal(row.name) for row in rows])
+    axes.set_ylim(bottom + 0.1, -0.1)
     axes.tick_params(axis="y", length=0)
     axes.spines[:].set_visible(False)
     axes.tick_params(axis="x", length=0)
 
 
-def _draw_widths(axes: Axes, lower: Floats, upper: Floats) -> None:
-    steps = np.arange(len(lower))
-    axes.bar(steps + 0.5, upper - lower, width=0.7, color="#999999")
-    axes.set_ylim(0, max(0.01, 1.15 * float((upper - lower).max(initial=0))))
-    _say(axes, "coupling's part in the value")
+def _sizes(levels: Floats, most: float) -> Floats:
+    """Areas of dots; a speck for none."""
+    return np.where(levels > 0, 60 + 90 * levels / most, 4)
+
+
+def _write(axes: Axes, step: int, height: float, level: float, colour: Colour) -> None:
+    text = f"{level:.0f}" if abs(level - round(level)) < 0.05 else f"{level:.1f}"
+    axes.text(step, height, text, color=colour, fontsize=6, ha="center", va="center_baseline", zorder=4)
+
+
+def _draw_widths(axes: Axes, lower: Floats, upper: Floats, visits: Floats, few: int, measure: str) -> None:
+    steps, widths = np.arange(len(lower)), upper - lower
+    rare = visits[: len(lower)] < few
+    axes.bar(steps, np.where(rare, 0, widths), width=0.7, color="#999999")
+    axes.bar(
+        steps, np.where(rare, widths, 0), width=0.7, facecolor="white", edgecolor="#777777", hatch="////", linewidth=0.8
+    )
+    top = max(0.01, 1.35 * float(widths.max(initial=0)))
+    axes.set_ylim(0, top)
+    if len(steps) <= _MOST_COUNTED:
+        for step in steps[~np.isnan(visits[: len(lower)])]:
+            colour = _FEW if rare[step] else "0.35"
+            axes.text(step, widths[step] + 0.02 * top, f"{visits[step]:.0f}", fontsize=6, ha="center", color=colour)
+    counted = "" if np.isnan(visits).all() else "\n(number: visits)"
+    told = "\n".join(textwrap.wrap(f"how far the {measure} is open by luck", 18, max_lines=4, placeholder="…"))
+    _say(axes, f"{told}{counted}")
 
 
 def _say(axes: Axes, text: str) -> None:
-    axes.set_ylabel(
-        literal(text.replace(" normal", "\nnormal").replace("part in the value", "\npart in the value")),
-        rotation=0,
-        ha="right",
-        va="center",
-        fontsize=8,
-    )
+    axes.set_ylabel(literal(text.replace(" normal", "\nnormal")), rotation=0, ha="right", va="center", fontsize=8)
     axes.grid(axis="y", color="0.92")
 
 
-def _legend(palette: Mapping[str, str], *, marked: bool) -> list[Line2D | Patch]:
+def _legend(palette: Mapping[str, str], few: int, graded: bool, *, marked: bool, rare: bool) -> list[Line2D | Patch]:
+    ring: dict[str, Any] = {"color": "none", "marker": "o", "markeredgecolor": _RING, "markerfacecolor": "none"}
+    level = ", with its level" if graded else ""
     most = [Patch(color=_MARK, label="the decision that mattered most")] if marked else []
+    hatched = Patch(
+        facecolor="white",
+        edgecolor="#777777",
+        hatch="////",
+        label=f"hatched, dashed: fewer than {few} visits behind it",
+    )
     return [
         Line2D([], [], color="black", marker=".", label="what happened"),
-        *(Line2D([], [], color=colour, linewidth=1.6, label=literal(name)) for name, colour in palette.items()),
-        Patch(color=_SHADE, label="any coupling"),
-        Line2D([], [], color="none", marker="o", markerfacecolor="black", markeredgecolor="none", label="was given"),
-        Line2D(
-            [],
-            [],
-            color="none",
-            marker="o",
-            markeredgecolor=_RING,
-            markerfacecolor="none",
-            markersize=8,
-            label="the other policy would give",
+        *(
+            Line2D([], [], color=colour, linewidth=1.6, label=literal(f"would have happened, by {name}"))
+            for name, colour in palette.items()
         ),
+        Patch(color=_SHADE, label="whatever is assumed about luck (any coupling)"),
+        Line2D(
+            [], [], color="none", marker="o", markerfacecolor="black", markeredgecolor="none", label=f"was given{level}"
+        ),
+        Line2D([], [], markersize=8, label=f"the other policy would give{level} (fainter: less likely)", **ring),
         *most,
+        *([hatched] if rare else []),
     ]

@@ -1,6 +1,8 @@
 """Counterfactuals of dataframes and files: pandas, polars, Arrow, CSV, Parquet and JSON lines alike."""
 
 from countermax.tables._arms import compare_arms as compare_arms
+from countermax.tables._causation import causation_of_arms as causation_of_arms
+from countermax.tables._causation_rows import causation_of_rows as causation_of_rows
 from countermax.tables._counterfactuals import counterfactuals as counterfactuals
 from countermax.tables._effect_result import TableEffects as TableEffects
 from countermax.tables._effects import effects as effects

@@ -1,6 +1,6 @@
 """Two arms of a trial, from raw data: who had which outcome, how well that is known, and one question."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -87,14 +87,20 @@ def compare_arms(
     plain = weights is None and clusters is None and strata is None
     seed = as_seed("seed", seed)
     unknown = missing == "worst" and bool((people.outcome < 0).any())
-    totals = _totals(people, np.ones(len(people.outcome)), len(names) + unknown)
+    totals = totals_of(people, np.ones(len(people.outcome)), len(names) + unknown)
     worlds = (str(factual), str(counterfactual))
     sampling: AbstractSampling
     if plain:
         sampling = CountSampling(totals[0, 0], totals[1, 0], worlds)
     else:
-        sampling = _resampled(people, totals, population, num_resamples, seed, progress, worlds)
-        notes += _design_notes(people, asked, population)
+        _check_strata(people, totals, population)
+        sampling = resampled(
+            people, totals, lambda each: _standardised(each, population), num_resamples, seed, progress, worlds
+        )
+        if strata is not None:
+            whose = {"both": "both arms", "factual": "the factual arm", "counterfactual": "the other arm"}[population]
+            notes.append(f"Standardised over column {strata!r} to the people of {whose}.")
+        notes += design_notes(people, asked)
     with np.errstate(divide="ignore"):
         log_p, log_q = np.log(sampling.p), np.log(sampling.q)
     return answered(
@@ -115,7 +121,7 @@ def compare_arms(
     )
 
 
-def _totals(people: People, times: Floats, size: int) -> NDArray[np.float64]:
+def totals_of(people: People, times: Floats, size: int) -> NDArray[np.float64]:
     """Weights of people by arm, stratum and outcome; the last is for the missing one, where there is room for it."""
     outcome = np.where(people.outcome < 0, size - 1, people.outcome)
     cells = (people.arm * len(people.strata) + people.stratum) * size + outcome
@@ -133,16 +139,8 @@ def _standardised(totals: Floats, population: str) -> tuple[Floats, Floats]:
     return here, there
 
 
-def _resampled(
-    people: People,
-    totals: Floats,
-    population: str,
-    num_resamples: int,
-    seed: int,
-    progress: bool | None,
-    worlds: tuple[str, str],
-) -> ResampledSampling:
-    estimate = _standardised(totals, population)
+def _check_strata(people: People, totals: Floats, population: str) -> None:
+    """Refuses strata that lack an arm which the population needs."""
     empty = totals.sum(axis=2) == 0
     needed = {"both": empty.any(axis=0), "factual": empty[1] & ~empty[0], "counterfactual": empty[0] & ~empty[1]}
     if needed[population].any():
@@ -151,6 +149,28 @@ def _resampled(
             f"`strata` must have people in both arms, but {listed(lacking)} has only one; merge strata, or standardise "
             "to another `population`"
         )
+
+
+def resampled(
+    people: People,
+    totals: Floats,
+    estimate: Callable[[Floats], tuple[Floats, Floats]],
+    num_resamples: int,
+    seed: int,
+    progress: bool | None,
+    worlds: tuple[str, str],
+) -> ResampledSampling:
+    """Both arms' estimates, and those of people or clusters that were drawn again.
+
+    Args:
+        people: Everybody in the two arms.
+        totals: Weights by arm, stratum and outcome.
+        estimate: Both worlds from such totals; NaN where there is none.
+        num_resamples: How often people are drawn again.
+        seed: Seed of the draws.
+        progress: Whether to show a bar.
+        worlds: What the arms are called.
+    """
     if num_resamples < 50:
         raise InputError(f"`num_resamples` must be at least 50, got {num_resamples}")
     # Clusters are drawn again within their arm, if each is in one arm; else all of them together.
@@ -166,7 +186,7 @@ def _resampled(
             times = np.zeros(len(first))
             for group in sides:
                 times[group] = stream.multinomial(len(group), np.full(len(group), 1 / len(group)))
-            found.append(_standardised(_totals(people, times[people.cluster], totals.shape[2]), population))
+            found.append(estimate(totals_of(people, times[people.cluster], totals.shape[2])))
             bar.advance(1)
     here, there = (np.stack(each) for each in zip(*found, strict=True))
     whole = ~(np.isnan(here).any(axis=1) | np.isnan(there).any(axis=1))
@@ -178,14 +198,12 @@ def _resampled(
     words = f"{sizes[0]:,} people on {worlds[0]} and {sizes[1]:,} on {worlds[1]}"
     if len(present) < len(people.arm):
         words += f" in {len(present):,} clusters"
-    return ResampledSampling(*estimate, here[whole], there[whole], words)
+    return ResampledSampling(*estimate(totals), here[whole], there[whole], words)
 
 
-def _design_notes(people: People, asked: Mapping[str, Any], population: str) -> list[str]:
+def design_notes(people: People, asked: Mapping[str, Any]) -> list[str]:
+    """That people are weighted, or come in clusters."""
     notes = []
-    if asked["strata"] is not None:
-        whose = {"both": "both arms", "factual": "the factual arm", "counterfactual": "the other arm"}[population]
-        notes.append(f"Standardised over column {asked['strata']!r} to the people of {whose}.")
     if asked["weights"] is not None:
         notes.append(f"People are weighted by column {asked['weights']!r}.")
     if asked["clusters"] is not None:

@@ -64,7 +64,7 @@ def cases(size: int, dtype: np.dtype[Any], key: PRNGKeyArray) -> list[Case]:
         "certain": (_without(p, ~first), _without(q, ~second)),
         "equal": (p, p),
         "near": (p, p + 1e-3 * q),
-        "tied": tuple(rng.integers(0, 3, size=(2, size)).astype(float)),
+        "tied": tuple(rng.integers(-3, 0, size=(2, size)).astype(float)),
         "scarce": (rare_p / 3, rare_q / 3),
         "rare": (rare_p, rare_q),
         "extreme": tuple(rng.uniform(-80, 80, size=(2, size))),

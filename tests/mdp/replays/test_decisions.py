@@ -44,7 +44,7 @@ def test_all_decisions_are_tried_and_sorted():
 def test_decisions_show_themselves_in_every_form():
     found = single_decisions(MDP, ONE, InverseCDF())
     frame = found.to_frame()
-    assert list(frame.columns[-3:]) == ["effect", "effect_lower", "effect_upper"]
+    assert list(frame.columns[-5:]) == ["effect", "effect_lower", "effect_upper", "visits", "robust"]
     np.testing.assert_array_equal(frame["effect_lower"], [each.effect_bounds.lower for each in found])
     plain = json.loads(found.to_json())
     assert (plain["coupling"], plain["discount"]) == ("inverse CDF", MDP.discount)

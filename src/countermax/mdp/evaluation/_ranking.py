@@ -14,18 +14,19 @@ from countermax._core.console import add_line, listing
 from countermax._core.extras import import_pandas
 from countermax._core.results import AbstractResult, plain
 from countermax.bounds import Bounds
-from countermax.mdp._arrays import Values, as_whole
+from countermax.intervals import Interval, percentile_interval
+from countermax.mdp._arrays import Floats, Values, as_whole
 from countermax.mdp._couplings import Couplings, chosen_couplings, column_names
 from countermax.mdp._process import MODEL_GIVEN, FiniteMDP
+from countermax.mdp.doubt import Doubt, doubt_of, doubted
 from countermax.mdp.log import EpisodeLog
-from countermax.mdp.replays import replay, trajectory_bounds
+from countermax.mdp.replays import SMALL, replay, trajectory_bounds
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
 _MOST_SHOWN = 20
-_SMALL = 1e-9  # an effect below this is rounding
 
 
 @final
@@ -39,13 +40,20 @@ class Ranking(AbstractResult):
     """What each coupling says the policy would have added."""
     bounds: Bounds
     """The effects over all couplings."""
+    intervals: Mapping[str, Interval]
+    """By coupling: what the effects would be with other data; empty where the model is taken as given."""
+    doubted: Interval | None
+    """What the effects would be with other data and any coupling."""
     horizon: int
     discount: float
+    notes: tuple[str, ...]
+    """What the numbers leave out, and what was chosen, in words."""
 
     @property
     def robust(self) -> Bool[np.ndarray, " n"]:
-        """Whether every coupling says that the policy would have helped."""
-        return self.bounds.lower > _SMALL
+        """Whether every coupling says that the policy would have helped, and with the stated confidence every model."""
+        agreed = self.bounds.lower > SMALL
+        return agreed if self.doubted is None else agreed & (self.doubted.lower > SMALL)
 
     @property
     def order(self) -> Int[np.ndarray, " n"]:
@@ -57,7 +65,13 @@ class Ranking(AbstractResult):
         columns: dict[str, Any] = {"episode": list(self.episodes), "observed": self.observed}
         bounds = {"effect_lower": self.bounds.lower, "effect_upper": self.bounds.upper}
         columns |= zip(column_names("effect_", self.effects, bounds), self.effects.values(), strict=True)
-        columns |= {**bounds, "robust": self.robust}
+        columns |= bounds
+        limits: dict[str, Any] = {}
+        if self.doubted is not None:
+            limits = {"effect_any_ci_lower": self.doubted.lower, "effect_any_ci_upper": self.doubted.upper}
+        for name, interval in zip(column_names("effect_", self.effects, bounds), self.intervals.values(), strict=False):
+            columns |= {f"{name}_ci_lower": interval.lower, f"{name}_ci_upper": interval.upper}
+        columns |= {**limits, "robust": self.robust}
         return import_pandas().DataFrame(columns).iloc[self.order].reset_index(drop=True)
 
     def to_dict(self) -> dict[str, Any]:
@@ -69,6 +83,8 @@ class Ranking(AbstractResult):
                 "observed": self.observed[place],
                 "effects": {name: effect[place] for name, effect in self.effects.items()},
                 "effect_bounds": Bounds(self.bounds.lower[place], self.bounds.upper[place]),
+                "intervals": {name: _at(each, place) for name, each in self.intervals.items()},
+                "doubted": None if self.doubted is None else _at(self.doubted, place),
                 "robust": robust[place],
             }
             for place in self.order.tolist()
@@ -78,6 +94,7 @@ class Ranking(AbstractResult):
                 "couplings": list(self.effects),
                 "horizon": self.horizon,
                 "discount": self.discount,
+                "notes": self.notes,
                 "num_robust": robust.sum(),
                 "episodes": records,
             }
@@ -96,6 +113,7 @@ class Ranking(AbstractResult):
             Bounds(self.bounds.lower[first], self.bounds.upper[first]),
             title=f"The {len(first)} of {len(self.episodes)} episodes that would have gained most",
             label="what the other policy would have added",
+            doubted=None if self.doubted is None else (self.doubted.lower[first], self.doubted.upper[first]),
         )
 
     def listing(self, most: int) -> Group:
@@ -106,13 +124,17 @@ class Ranking(AbstractResult):
         """
         effects = [f"effect, {name}" for name in self.effects]
         title = f"{self._summary}; horizon {self.horizon}, discount {self.discount:g}"
-        shown = listing(title, ["episode", "observed", *effects, "effect lower", "effect upper", "robust"])
+        other = [] if self.doubted is None else ["other data"]
+        shown = listing(title, ["episode", "observed", *effects, "effect lower", "effect upper", *other, "robust"])
         robust = self.robust
         for place in self.order[: as_whole("most", most, least=1)].tolist():
             numbers = (self.observed, *self.effects.values(), *self.bounds)
             cells = [f"{each[place]:z.3f}" for each in numbers]
+            if self.doubted is not None:
+                cells.append(f"{self.doubted.lower[place]:z.3f} to {self.doubted.upper[place]:z.3f}")
             add_line(shown, [str(self.episodes[place]), *cells, "yes" if robust[place] else "no"])
-        return Group(shown, Text(f"Lower and upper are over all couplings. {MODEL_GIVEN}"))
+        told = "Lower and upper are over all couplings" + ("." if self.doubted is None else ", other data too.")
+        return Group(shown, Text(told), *(Text(note) for note in self.notes))
 
     def __rich__(self) -> Group:
         return self.listing(_MOST_SHOWN)
@@ -123,10 +145,14 @@ class Ranking(AbstractResult):
     @property
     def _summary(self) -> str:
         name, first = next(iter(self.effects.items()))
-        return (
-            f"{len(first)} episodes; {name} says {int((first > _SMALL).sum())} would have gained; "
-            f"every coupling says so of {int(self.robust.sum())}"
+        agreed = int((self.bounds.lower > SMALL).sum())
+        told = (
+            f"{len(first)} episodes; {name} says {int((first > SMALL).sum())} would have gained; "
+            f"every coupling says so of {agreed}"
         )
+        if self.doubted is None:
+            return f"{told}, if the model is right"
+        return f"{told}, and of {int(self.robust.sum())} with {self.doubted.level:.0%} confidence in the model too"
 
 
 def rank_episodes(
@@ -138,6 +164,10 @@ def rank_episodes(
     outcomes: Values | None = None,
     horizon: int | None = None,
     discount: float | None = None,
+    censored: str = "stop",
+    actions: str = "fresh",
+    behaviour: Values | None = None,
+    doubt: Doubt | None = None,
     progress: bool | None = None,
 ) -> Ranking:
     """Sorts out which claims rest on the coupling and which on the data.
@@ -150,19 +180,52 @@ def rank_episodes(
         outcomes: What each state is called as an outcome; see `replay`.
         horizon: How many steps, of what happened too; by default as many as the longest episode has.
         discount: Factor by which a reward is worth less one step later; by default the process's own.
+        censored: What becomes of episodes that stop before their end; see `replay`.
+        actions: How actions are drawn; see `replay`.
+        behaviour: [state, action]: what the log was made with, for coupled actions.
+        doubt: How the process is doubted; by default an estimate is, and a process without counts is not.
         progress: Whether to show progress bars; by default if the output is a terminal.
     """
-    replays = {
-        name: replay(mdp, log, policy, each, outcomes=outcomes, horizon=horizon, discount=discount, progress=progress)
-        for name, each in chosen_couplings(couplings).items()
+    asked = chosen_couplings(couplings)
+    options: dict[str, Any] = {
+        "horizon": horizon,
+        "discount": discount,
+        "censored": censored,
+        "actions": actions,
+        "behaviour": behaviour,
     }
-    bounds = trajectory_bounds(mdp, log, policy, horizon=horizon, discount=discount, progress=progress)
+    replays = {
+        name: replay(mdp, log, policy, each, outcomes=outcomes, progress=progress, **options)
+        for name, each in asked.items()
+    }
+    bounds = trajectory_bounds(mdp, log, policy, progress=progress, **options)
     first = next(iter(replays.values()))
+
+    def effects(process: FiniteMDP) -> Floats:
+        """[coupling and two bounds, episode]."""
+        found = [
+            replay(process, log, policy, each, outcomes=outcomes, progress=False, **options).values
+            for each in asked.values()
+        ]
+        limits = trajectory_bounds(process, log, policy, progress=False, **options)
+        return np.stack([*found, *limits]) - first.observed
+
+    doubts = doubt_of(mdp, doubt)
+    found = percentile_interval(doubted(mdp, doubts, effects, progress, outcomes=outcomes), doubts.level)
     return Ranking(
         episodes=first.episodes,
         observed=first.observed,
         effects={name: each.effects for name, each in replays.items()},
         bounds=bounds.shifted(-first.observed),
+        intervals={}
+        if found is None
+        else {name: Interval(found.lower[place], found.upper[place], found.level) for place, name in enumerate(asked)},
+        doubted=None if found is None else Interval(found.lower[-2], found.upper[-1], found.level),
         horizon=first.horizon,
         discount=first.discount,
+        notes=(*(note for note in first.notes if note != MODEL_GIVEN), doubts.told(mdp)),
     )
+
+
+def _at(interval: Interval, place: int) -> Interval:
+    return Interval(interval.lower[place], interval.upper[place], interval.level)

@@ -2,6 +2,7 @@
 
 from countermax.mdp.replays._bounds import feature_bounds as feature_bounds
 from countermax.mdp.replays._bounds import trajectory_bounds as trajectory_bounds
+from countermax.mdp.replays._decisions import SMALL as SMALL
 from countermax.mdp.replays._decisions import Decision as Decision
 from countermax.mdp.replays._decisions import Decisions as Decisions
 from countermax.mdp.replays._decisions import single_decisions as single_decisions

@@ -56,15 +56,14 @@ class Course:
     def reachable(self) -> Bool[np.ndarray, " s"]:
         """Where some chain can be at all."""
         mdp = self.mdp
-        possible = (self.choices.tables > 0).any(axis=0) | (self.choices.after > 0)
-        row, state = mdp.matrix.nonzero()
-        row, state = row[kept := possible.ravel()[row]], state[kept]
-        ones = np.ones(len(row)), (state, row // mdp.num_actions)
-        back = sparse.csr_array(ones, shape=(mdp.num_states, mdp.num_states))
+        state, action = np.nonzero((self.choices.tables > 0).any(axis=0) | (self.choices.after > 0))
+        row, slot = np.nonzero(mdp.probs[state, action])
+        entries = np.ones(len(row), np.float32), (mdp.successors[state[row], action[row], slot], state[row])
+        back = sparse.csr_array(entries, shape=(mdp.num_states, mdp.num_states))
         found = np.zeros(mdp.num_states, bool)
         found[self.first] = True
         while True:
-            more = found | (back @ found.astype(np.float64) > 0)
+            more = found | (back @ found.astype(np.float32) > 0)
             if (more == found).all():
                 return found
             found = more
@@ -76,7 +75,7 @@ class Course:
             last: A score for being in each state at the very end: [state] or [episode, state].
         """
         rest = self.steps - self.seen
-        now = (self.choices.after * (self.mdp.probs * self.gains).sum(axis=2)).sum(axis=1)
+        now = self._rewards_after(self.gains)
         if last is None or last.ndim == 1:
             numbers, rows = np.unique(rest, return_inverse=True)
             worth = np.broadcast_to(0.0 if last is None else last, (len(numbers), self.mdp.num_states)).copy()
@@ -93,13 +92,16 @@ class Course:
     def squares_to_come(self) -> tuple[Floats, Floats, Ints]:
         """First and second moment of what is still to come when the log ends."""
         numbers, rows = np.unique(self.steps - self.seen, return_inverse=True)
-        after, mdp = self.choices.after, self.mdp
-        gains = self.gains
-        squares = gains**2 if self.spreads is None else gains**2 + self.spreads
-        weights = after[:, :, None] * mdp.probs
-        now, its_square = (weights * gains).sum(axis=(1, 2)), (weights * squares).sum(axis=(1, 2))
-        state, action, slot = np.nonzero(weights * gains)
-        entries = (weights * gains)[state, action, slot], (state, mdp.successors[state, action, slot])
+        mdp, (state, action) = self.mdp, np.nonzero(self.choices.after)
+        squares = self.gains[state, action] ** 2
+        if self.spreads is not None:
+            squares += self.spreads[state, action]
+        weights = self.choices.after[state, action, None] * mdp.probs[state, action]
+        now = self._rewards_after(self.gains)
+        its_square = np.bincount(state, (weights * squares).sum(axis=1), minlength=mdp.num_states)
+        weights *= self.gains[state, action]
+        row, slot = np.nonzero(weights)
+        entries = weights[row, slot], (state[row], mdp.successors[state[row], action[row], slot])
         earning = sparse.csr_array(entries, shape=(mdp.num_states, mdp.num_states))
         first, second = np.zeros((2, len(numbers), mdp.num_states))
         for step in range(int(numbers.max(initial=0))):
@@ -111,6 +113,13 @@ class Course:
             if (first[left] == one).all() and (second[left] == two).all():
                 break
         return first, second, rows
+
+    def _rewards_after(self, gains: Floats) -> Floats:
+        """[state]: what a step earns on average where the log says nothing."""
+        state, action = np.nonzero(self.choices.after)
+        worth = (self.mdp.probs[state, action] * gains[state, action]).sum(axis=1)
+        weighted = self.choices.after[state, action] * worth
+        return np.bincount(state, weighted, minlength=self.mdp.num_states).astype(np.float64)
 
 
 def course_of(

@@ -14,9 +14,11 @@ from countermax._core.extras import import_pandas
 from countermax._core.results import AbstractResult, plain
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, name_of
+from countermax.intervals import Interval, percentile_interval
 from countermax.mdp._arrays import Floats, Values, as_whole
 from countermax.mdp._labels import spoken
-from countermax.mdp._process import MODEL_GIVEN, FiniteMDP
+from countermax.mdp._process import FiniteMDP
+from countermax.mdp.doubt import Doubt, doubt_of, doubted
 from countermax.mdp.log import EpisodeLog, check_single
 from countermax.mdp.policies import as_policy, deterministic, usual_policy
 from countermax.mdp.replays._choices import as_logged
@@ -28,6 +30,9 @@ from countermax.mdp.replays.engines import AbstractEngine, engine_for
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
+
+SMALL = 1e-9
+"""An effect below this is rounding."""
 
 _MOST_SHOWN = 20  # on a terminal and in a picture; frames and JSON have them all
 
@@ -47,6 +52,18 @@ class Decision(NamedTuple):
     """How much more than it did."""
     effect_bounds: Bounds
     """The effect over all couplings."""
+    visits: int | None
+    """How often the other action was taken in that state, where the process has counts."""
+    interval: Interval | None
+    """What the effect would be with other data; None where the model is taken as given."""
+    doubted: Interval | None
+    """What the effect would be with other data and any coupling."""
+
+    @property
+    def robust(self) -> bool:
+        """Whether every coupling says that it would have helped, with the stated confidence in the model too."""
+        limits = self.doubted or self.effect_bounds
+        return min(self.effect_bounds.lower, limits.lower) > SMALL
 
 
 @final
@@ -64,6 +81,8 @@ class Decisions(AbstractResult):
     discount: float
     action_names: tuple[str, ...]
     """All actions, in words."""
+    doubt: str
+    """How the model was doubted, in words."""
 
     def __len__(self) -> int:
         return len(self.decisions)
@@ -76,8 +95,19 @@ class Decisions(AbstractResult):
 
     def to_frame(self) -> "pd.DataFrame":
         """One row for each decision, the largest effect first."""
-        columns = [*Decision._fields[:-1], "effect_lower", "effect_upper"]
-        return import_pandas().DataFrame([(*each[:-1], *each.effect_bounds) for each in self], columns=columns)
+        records = [
+            {
+                **dict(zip(Decision._fields[:6], each, strict=False)),
+                "effect_lower": each.effect_bounds.lower,
+                "effect_upper": each.effect_bounds.upper,
+                **_limits("effect_ci", each.interval),
+                **_limits("effect_any_ci", each.doubted),
+                "visits": each.visits,
+                "robust": each.robust,
+            }
+            for each in self
+        ]
+        return import_pandas().DataFrame(records)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and words: one record for each decision, in the same order."""
@@ -90,6 +120,7 @@ class Decisions(AbstractResult):
             most: How many decisions to show.
         """
         first = self.decisions[: as_whole("most", most, least=1)]
+        limits = np.array([each.doubted[:2] for each in first if each.doubted is not None])
         return plotting.draw_effects(
             [f"{each.step}: {self.action_names[each.other_action]}" for each in first],
             {self.coupling: np.array([each.effect for each in first])},
@@ -97,6 +128,7 @@ class Decisions(AbstractResult):
             title=f"Episode {self.episode}: one decision changed, the rest as it was",
             label="what the other action would have added",
             kind="step and other action",
+            doubted=None if not len(limits) else (limits[:, 0], limits[:, 1]),
         )
 
     def __rich__(self) -> Group:
@@ -104,15 +136,27 @@ class Decisions(AbstractResult):
             f"Episode {self.episode}, {len(self)} single decisions by {self.coupling}; horizon {self.horizon}, "
             f"discount {self.discount:g}"
         )
-        headers = ["step", "done", "instead", "effect", "effect lower", "effect upper"]
+        headers = [
+            "step",
+            "done",
+            "instead",
+            "effect",
+            "effect lower",
+            "effect upper",
+            "other data",
+            "visits",
+            "robust",
+        ]
         shown = listing(title, headers, left=3)
         for each in self.decisions[:_MOST_SHOWN]:
             numbers = (f"{number:z.4f}" for number in (each.effect, *each.effect_bounds))
             actions = (self.action_names[action] for action in (each.action, each.other_action))
-            add_line(shown, [str(each.step), *actions, *numbers])
+            other = "" if each.doubted is None else f"{each.doubted.lower:z.4f} to {each.doubted.upper:z.4f}"
+            visits = "" if each.visits is None else str(each.visits)
+            add_line(shown, [str(each.step), *actions, *numbers, other, visits, "yes" if each.robust else "no"])
         if len(self) > _MOST_SHOWN:
-            add_line(shown, [f"... {len(self) - _MOST_SHOWN} more", *[""] * 5])
-        return Group(shown, Text(f"Lower and upper are over all couplings. {MODEL_GIVEN}"))
+            add_line(shown, [f"... {len(self) - _MOST_SHOWN} more", *[""] * 8])
+        return Group(shown, Text(f"Lower and upper are over all couplings, other data too. {self.doubt}"))
 
     def __repr__(self) -> str:
         return f"Decisions({len(self)} of episode {self.episode!r}, by {self.coupling})"
@@ -127,6 +171,8 @@ def single_decisions(
     outcomes: Values | None = None,
     horizon: int | None = None,
     discount: float | None = None,
+    doubt: Doubt | None = None,
+    progress: bool | None = None,
 ) -> Decisions:
     """Every other action at every step of one episode, the largest effect first; exact.
 
@@ -141,23 +187,45 @@ def single_decisions(
         outcomes: What each state is called as an outcome; see `replay`.
         horizon: How many steps, of what happened too; by default as many as the episode has.
         discount: Factor by which a reward is worth less one step later; by default the process's own.
+        doubt: How the process is doubted; by default an estimate is, and a process without counts is not.
+        progress: Whether to show a progress bar; by default if the output is a terminal.
     """
     check_single(log)
-    facts = facts_of(mdp, log)
     usual = deterministic(usual_policy(mdp).argmax(axis=1), mdp.num_actions)
     rest = usual if otherwise is None else as_policy(mdp, otherwise)
-    course = course_of(mdp, log, facts, as_logged(mdp, facts, rest), horizon=horizon, discount=discount)
-    law = engine_for(course, TransitionCoupling.exact(mdp, coupling, outcomes))
-    worth = _worth_of_actions(course, log, ((law, 1), (open_ := engine_for(course, None), -1), (open_, 1)))
+
+    def asked(process: FiniteMDP) -> tuple[Course, Floats]:
+        facts = facts_of(process, log)
+        course = course_of(process, log, facts, as_logged(process, facts, rest), horizon=horizon, discount=discount)
+        law = engine_for(course, TransitionCoupling.exact(process, coupling, outcomes))
+        every = engine_for(course, None)
+        return course, _worth_of_actions(course, log, ((law, 1), (every, -1), (every, 1)))
+
+    course, worth = asked(mdp)
+    doubts = doubt_of(mdp, doubt)
     observed = float(log.returns(course.discount, horizon=course.horizon)[0])
+    others = doubted(mdp, doubts, lambda each: asked(each)[1] - observed, progress, outcomes=outcomes)
+    visits = None if mdp.counts is None else mdp.counts.sum(axis=2)
     decisions = []
     for step in range(int(course.seen[0])):
         state, action = int(log.states[0, step]), int(log.actions[0, step])
         for other in np.flatnonzero(mdp.allowed[state]).tolist():
-            if other != action:
-                value, lower, upper = (float(each) for each in worth[:, step, other])
-                bounds = Bounds(lower - observed, upper - observed)
-                decisions.append(Decision(step, state, action, other, value, value - observed, bounds))
+            if other == action:
+                continue
+            value, lower, upper = (float(each) for each in worth[:, step, other])
+            decisions.append(
+                Decision(
+                    step,
+                    state,
+                    action,
+                    other,
+                    value,
+                    value - observed,
+                    Bounds(lower - observed, upper - observed),
+                    None if visits is None else int(visits[state, other]),
+                    *_intervals(others[..., step, other] if len(others) else others, doubts.level),
+                )
+            )
     return Decisions(
         decisions=tuple(sorted(decisions, key=lambda each: (-each.effect, each.step))),
         episode=log.name_of(0),
@@ -166,7 +234,23 @@ def single_decisions(
         horizon=course.horizon,
         discount=course.discount,
         action_names=tuple(spoken("action", action, mdp.action_names) for action in range(mdp.num_actions)),
+        doubt=doubts.told(mdp),
     )
+
+
+def _intervals(others: Floats, level: float) -> tuple[Interval | None, Interval | None]:
+    """What other data would give by one coupling, and by any: from resamples of its effect, the least, the largest."""
+    found = percentile_interval(others, level)
+    if found is None:
+        return None, None
+    return (
+        Interval(float(found.lower[0]), float(found.upper[0]), level),
+        Interval(float(found.lower[1]), float(found.upper[2]), level),
+    )
+
+
+def _limits(name: str, interval: Interval | None) -> dict[str, float]:
+    return {} if interval is None else {f"{name}_lower": interval.lower, f"{name}_upper": interval.upper}
 
 
 def _worth_of_actions(course: Course, log: EpisodeLog, asked: Sequence[tuple[AbstractEngine, int]]) -> Floats:

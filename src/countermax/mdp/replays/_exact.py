@@ -19,8 +19,10 @@ from countermax._core.extras import import_pandas
 from countermax._core.progress import ProgressBar
 from countermax._core.results import AbstractResult, plain
 from countermax.couplings import AbstractCoupling, name_of
+from countermax.intervals import Interval, percentile_interval
 from countermax.mdp._arrays import Floats, Ints, Values
 from countermax.mdp._process import FiniteMDP
+from countermax.mdp.doubt import Doubt, doubted
 from countermax.mdp.log import EpisodeLog
 from countermax.mdp.replays._choices import choices_of, told
 from countermax.mdp.replays._course import Course, check_path, course_of, observed_returns
@@ -62,6 +64,10 @@ class Replay(AbstractResult):
     """Whether those are carried on with the model; else they are compared up to where they stop."""
     actions: str
     """How actions that the policy leaves to chance are drawn, in words; empty where it leaves none."""
+    interval: Interval | None
+    """What the effects would be with other data; None where the model is taken as given."""
+    doubt: str
+    """How the model was doubted, in words."""
 
     @property
     def effects(self) -> Float[np.ndarray, " n"]:
@@ -71,7 +77,7 @@ class Replay(AbstractResult):
     @property
     def notes(self) -> tuple[str, ...]:
         """What the numbers leave out, and what was chosen, in words."""
-        return notes(self.censored, self.carried_on, self.actions)
+        return notes(self.censored, self.carried_on, self.actions, self.doubt)
 
     @property
     def mean(self) -> float:
@@ -117,7 +123,9 @@ class Replay(AbstractResult):
 
     @property
     def _by_episode(self) -> ByEpisode:
-        return ByEpisode(self.episodes, self.observed, self.values, self.effects, np.sqrt(self.variances))
+        return ByEpisode(
+            self.episodes, self.observed, self.values, self.effects, np.sqrt(self.variances), self.interval
+        )
 
 
 def replay(
@@ -132,6 +140,7 @@ def replay(
     censored: str = "stop",
     actions: str = "fresh",
     behaviour: Values | None = None,
+    doubt: Doubt | None = None,
     path: bool = False,
     progress: bool | None = None,
 ) -> Replay:
@@ -158,6 +167,7 @@ def replay(
         actions: How a policy that leaves something to chance draws its actions: "fresh", whatever was done, or
             "coupled", as outcomes of the same coupling, with the noise that explains what was done.
         behaviour: [state, action]: what the log was made with, for coupled actions; by default frequencies.
+        doubt: How the process is doubted; then effects come with intervals for other data. By default not at all.
         path: Whether to keep the distributions of all times, not the last one only.
         progress: Whether to show a progress bar; by default if the output is a terminal.
     """
@@ -178,9 +188,23 @@ def replay(
             ends.append((walked.episodes, _carried_on(course, walked, paths)))
             bar.advance(len(walked.episodes))
     order = np.argsort(np.concatenate([episodes for episodes, _ in ends]))
+    observed = observed_returns(course, log)
+    options: dict[str, Any] = {
+        "outcomes": outcomes,
+        "horizon": course.horizon,
+        "discount": course.discount,
+        "censored": censored,
+        "actions": actions,
+        "behaviour": behaviour,
+        "progress": False,
+    }
+    asked = doubt or Doubt(num_resamples=0)
+    others = doubted(
+        mdp, asked, lambda each: replay(each, log, policy, coupling, **options).effects, progress, outcomes=outcomes
+    )
     return Replay(
         episodes=tuple(log.name_of(each) for each in range(count)),
-        observed=observed_returns(course, log),
+        observed=observed,
         values=first,
         variances=np.maximum(second - first**2, 0),
         last=sparse.csr_array(sparse.vstack([last for _, last in ends], format="csr")[order]),
@@ -192,6 +216,8 @@ def replay(
         censored=course.censored,
         carried_on=censored == "model",
         actions=told(actions, choices.after),
+        interval=percentile_interval(others, asked.level),
+        doubt=asked.told(mdp),
     )
 
 

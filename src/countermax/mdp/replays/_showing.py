@@ -10,6 +10,7 @@ from rich.text import Text
 
 from countermax import plotting
 from countermax._core.console import add_line, listing
+from countermax.intervals import Interval
 from countermax.mdp._arrays import Floats
 from countermax.mdp._process import MODEL_GIVEN
 
@@ -27,41 +28,56 @@ class ByEpisode(NamedTuple):
     counterfactual: Floats
     effect: Floats
     standard_deviation: Floats
+    interval: Interval | None = None
+    """Of the effect."""
 
     def columns(self) -> dict[str, Any]:
         """For a frame."""
-        return {**self._asdict(), "episode": list(self.episode)}
+        return {"episode": list(self.episode), **dict(zip(self._names[1:], self._numbers, strict=True))}
 
     def records(self) -> list[dict[str, Any]]:
         """For JSON."""
-        return [dict(zip(self._fields, row, strict=True)) for row in zip(*self, strict=True)]
+        return [dict(zip(self._names, row, strict=True)) for row in zip(self.episode, *self._numbers, strict=True)]
 
     def shown(self, title: str, notes: tuple[str, ...]) -> Group:
         """For a terminal: the first episodes, then the mean over all of them, and what is left out."""
-        shown = listing(title, [name.replace("_", " ") for name in self._fields])
+        headers = [name.replace("_ci_", " interval ").replace("_", " ") for name in self._names]
+        shown = listing(title, headers)
         count = len(self.episode)
         last = min(count, _MOST_SHOWN) - 1
         for place in range(last + 1):
-            numbers = (f"{column[place]:z.4f}" for column in self[1:])
+            numbers = (f"{column[place]:z.4f}" for column in self._numbers)
             add_line(shown, [str(self.episode[place]), *numbers], last=place == last)
+        empty = [""] * (len(self._names) - 1)
         if count > _MOST_SHOWN:
-            add_line(shown, [f"... {count - _MOST_SHOWN} more", *[""] * 4])
-        means = (f"{np.mean(column):z.4f}" for column in self[1:4])
-        add_line(shown, ["mean", *means, ""])
+            add_line(shown, [f"... {count - _MOST_SHOWN} more", *empty])
+        means = [f"{np.mean(column):z.4f}" for column in self._numbers[:3]]
+        add_line(shown, ["mean", *means, *empty[3:]])
         return Group(shown, *(Text(note) for note in notes))
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return self._fields[:-1] + (() if self.interval is None else ("effect_ci_lower", "effect_ci_upper"))
+
+    @property
+    def _numbers(self) -> tuple[Floats, ...]:
+        return self[1:-1] + (() if self.interval is None else (self.interval.lower, self.interval.upper))
 
     def plot(self, title: str) -> "Figure":
         """Effects from the largest to the smallest."""
         return plotting.draw_waterfall(self.effect, self.standard_deviation, title=title, label="effect on the return")
 
 
-def notes(censored: Bool[np.ndarray, " n"], carried_on: bool, actions: str) -> tuple[str, ...]:
+def notes(
+    censored: Bool[np.ndarray, " n"], carried_on: bool, actions: str, doubt: str = MODEL_GIVEN
+) -> tuple[str, ...]:
     """What is said beside the numbers of a replay.
 
     Args:
         censored: Which episodes stop before their end.
         carried_on: Whether the model carries them on.
         actions: How actions are drawn, in words.
+        doubt: How the model was doubted, in words.
     """
     stopped = int(censored.sum())
     told = (
@@ -70,4 +86,4 @@ def notes(censored: Bool[np.ndarray, " n"], carried_on: bool, actions: str) -> t
         else "compared up to where they stop"
     )
     which = f"{stopped} of {len(censored)} episodes stop before their end: {told}." if stopped else ""
-    return tuple(each for each in (which, actions, MODEL_GIVEN) if each)
+    return tuple(each for each in (which, actions, doubt) if each)

@@ -7,17 +7,18 @@ import numpy as np
 from countermax._core.errors import InputError
 from countermax._core.labels import identity, listed, reader
 from countermax.bounds import Bounds
+from countermax.intervals import Interval
 from countermax.mdp._arrays import MOST_REWARD, Floats, Values, as_floats, one_hot, shortened
 from countermax.mdp._couplings import Couplings, chosen_couplings
 from countermax.mdp._labels import spoken
-from countermax.mdp._process import FiniteMDP, as_discount
-from countermax.mdp.log import EpisodeLog, steps_of
+from countermax.mdp._process import MODEL_GIVEN, FiniteMDP, as_discount
+from countermax.mdp.doubt import Doubt, doubt_of
+from countermax.mdp.log import EpisodeLog, steps_compared, steps_of
 from countermax.mdp.policies import as_policy
-from countermax.mdp.replays import Replay, feature_bounds, replay, single_decisions, step_bounds, trajectory_bounds
+from countermax.mdp.replays import Replay, feature_bounds, single_decisions, step_bounds
+from countermax.mdp.story._outlook import MOST_ENDS, earned_at, ends_of, outlook_of, visits_behind
 from countermax.mdp.story._story import Story
-
-_MOST_ENDS = 4
-_NOTHING = ("none", "nothing")
+from countermax.mdp.story._treatments import treatments_of
 
 
 def explain(
@@ -31,6 +32,8 @@ def explain(
     outcomes: Values | None = None,
     horizon: int | None = None,
     discount: float | None = None,
+    doubt: Doubt | None = None,
+    progress: bool | None = None,
 ) -> Story:
     """What would have become of one patient under another policy, and how much of the answer is the coupling's doing.
 
@@ -39,34 +42,40 @@ def explain(
         log: What happened.
         episode: The patient: the name of an episode, or its position where episodes have no names.
         policy: [state, action]: what would have been done.
-        couplings: Couplings by name; steps and decisions are judged by the first. By default Gumbel-max and inverse
-            CDF.
+        couplings: Couplings by name; steps are judged by the first, decisions by all. By default Gumbel-max and
+            inverse CDF.
         features: What to follow over time: a number for each state, by name; probabilities and indicators read best. By
             default the ends that episodes come to; where the log has no end of the process, their last states.
         outcomes: What each state is called as an outcome; see `replay`.
-        horizon: How many steps, of what happened too; by default as many as the episode has.
+        horizon: How many steps, of what happened too; by default as many as the episode has, and never more unless it
+            came to an end.
         discount: Factor by which a reward is worth less one step later; by default the process's own; 1 for the plain
             return.
+        doubt: How the process is doubted; by default an estimate is, and a process without counts is not.
+        progress: Whether to show progress bars; by default if the output is a terminal.
     """
     position = _find_episode(log, episode)
     asked = chosen_couplings(couplings)
     probs = as_policy(mdp, policy)
     names, scores = _as_features(mdp, log, features)
     one = log.select([position])
-    steps, factor = steps_of(one, horizon), as_discount(mdp, discount)
+    factor = as_discount(mdp, discount)
+    steps = int(steps_compared(one, mdp.absorbing, steps_of(one, horizon))[0])
     length = min(int(one.lengths[0]), steps)
-    replays = {
-        name: replay(
-            mdp, one, probs, each, outcomes=outcomes, horizon=steps, discount=factor, path=True, progress=False
-        )
-        for name, each in asked.items()
-    }
-    paths = {name: _path(each) for name, each in replays.items()}
-    value_bounds = trajectory_bounds(mdp, one, probs, horizon=steps, discount=factor, progress=False)
+    doubts, ends = doubt_of(mdp, doubt), ends_of(mdp, log)
+    outlook = outlook_of(
+        mdp, one, probs, asked, ends, outcomes=outcomes, horizon=steps, discount=factor, doubt=doubts,
+        progress=progress,
+    )  # fmt: skip
+    paths = {name: _path(each) for name, each in outlook.replays.items()}
+    path = next(iter(paths.values()))
     first = next(iter(asked.values()))
-    treatments, contents = _treatments(mdp)
-    taken = next(iter(paths.values()))[:-1] * ~mdp.absorbing @ (probs @ contents)
+    parts = treatments_of(mdp)
+    going = path[:-1] * ~mdp.absorbing
+    alive = going.sum(axis=1, keepdims=True)
     states, actions = one.states[0, : length + 1], one.actions[0, :length]
+    done = probs[states[:-1], actions]
+    least, most = outlook.bounds
     return Story(
         episode=log.name_of(position),
         features=names,
@@ -75,17 +84,38 @@ def explain(
         bounds=feature_bounds(mdp, one, probs, scores, horizon=steps),
         discount=factor,
         observed_return=float(one.returns(factor, horizon=steps)[0]),
-        values={name: float(each.values[0]) for name, each in replays.items()},
-        standard_deviations={name: float(np.sqrt(each.variances[0])) for name, each in replays.items()},
-        value_bounds=Bounds(float(value_bounds.lower[0]), float(value_bounds.upper[0])),
+        values={name: float(each.values[0]) for name, each in outlook.replays.items()},
+        standard_deviations={name: float(np.sqrt(each.variances[0])) for name, each in outlook.replays.items()},
+        value_bounds=Bounds(float(least[0]), float(most[0])),
+        intervals={name: _first(each) for name, each in outlook.intervals.items()},
+        doubted=None if outlook.doubted is None else _first(outlook.doubted),
+        ended=bool(mdp.absorbing[states[-1]]),
+        ends=tuple(spoken("state", int(end), mdp.state_names) for end in ends),
+        end_rewards=earned_at(mdp, one, ends),
+        chances={name: path[-1, ends] for name, path in paths.items()},
+        chance_bounds=Bounds(least[1:], most[1:]),
+        chances_doubted=None if outlook.doubted is None else _others(outlook.doubted),
         step_bounds=step_bounds(mdp, one, probs, first, outcomes=outcomes, horizon=steps, discount=factor),
-        decisions=single_decisions(mdp, one, first, outcomes=outcomes, horizon=steps, discount=factor),
-        treatments=treatments,
-        given=contents[actions],
-        wanted=taken,
+        decisions_by_coupling={
+            name: single_decisions(
+                mdp, one, each, outcomes=outcomes, horizon=steps, discount=factor, doubt=doubts, progress=progress
+            )
+            for name, each in asked.items()
+        },
+        treatments=parts.names,
+        graded=parts.graded,
+        given=parts.levels[actions],
+        wanted=going @ (probs @ (parts.levels > 0)),
+        wanted_levels=going @ (probs @ parts.levels) / np.where(alive > 0, alive, 1),
+        visits=visits_behind(mdp, path, probs, one),
+        differing=tuple(np.flatnonzero(done < 0.5).tolist()),
         state_labels=tuple(spoken("state", state, mdp.state_names) for state in states.tolist()),
         action_labels=tuple(spoken("action", action, mdp.action_names) for action in actions.tolist()),
         action_names=tuple(spoken("action", action, mdp.action_names) for action in range(mdp.num_actions)),
+        notes=(
+            *(note for note in next(iter(outlook.replays.values())).notes if note != MODEL_GIVEN),
+            doubts.told(mdp),
+        ),
     )
 
 
@@ -109,18 +139,24 @@ def _path(replayed: Replay) -> Floats:
     return replayed.path[0]
 
 
+def _first(interval: Interval) -> Interval:
+    return Interval(float(interval.lower[0]), float(interval.upper[0]), interval.level)
+
+
+def _others(interval: Interval) -> Interval:
+    return Interval(interval.lower[1:], interval.upper[1:], interval.level)
+
+
 def _as_features(
     mdp: FiniteMDP, log: EpisodeLog, features: Mapping[str, Values] | None
 ) -> tuple[tuple[str, ...], Floats]:
     if features is None:
-        ended = mdp.absorbing[log.last_states]
-        often = np.bincount(log.last_states[ended if ended.any() else ...], minlength=mdp.num_states)
-        chosen = np.argsort(-often, kind="stable")[:_MOST_ENDS]
-        found = {
-            spoken("state", int(end), mdp.state_names): one_hot(int(end), mdp.num_states)
-            for end in chosen
-            if often[end]
-        }
+        chosen = ends_of(mdp, log)
+        if not len(chosen):
+            often = np.bincount(log.last_states, minlength=mdp.num_states)
+            chosen = np.argsort(-often, kind="stable")[:MOST_ENDS]
+            chosen = chosen[often[chosen] > 0]
+        found = {spoken("state", int(end), mdp.state_names): one_hot(int(end), mdp.num_states) for end in chosen}
     elif not isinstance(features, Mapping):
         raise InputError(f"`features` must have a number for each state, by name, got {shortened(features)}")
     else:
@@ -134,13 +170,3 @@ def _as_features(
     if not found:
         raise InputError("`features` must name at least one")
     return tuple(found), np.stack(list(found.values()), axis=1)
-
-
-def _treatments(mdp: FiniteMDP) -> tuple[tuple[str, ...], Floats]:
-    """What actions are made of, from names such as `antibiotic + ventilation`; [action, part]."""
-    parts = [
-        [part for part in spoken("action", action, mdp.action_names).split(" + ") if part not in _NOTHING]
-        for action in range(mdp.num_actions)
-    ]
-    names = tuple(dict.fromkeys(part for each in parts for part in each))
-    return names, np.array([[name in each for name in names] for each in parts], np.float64)

@@ -11,11 +11,12 @@ from countermax.mdp._arrays import Floats, Ints
 from countermax.mdp._process import FiniteMDP
 from countermax.mdp.replays._course import Course
 from countermax.mdp.replays._questions import TransitionCoupling
-from countermax.mdp.replays.engines import _fills, _laws, _walks
+from countermax.mdp.replays.engines import _fills, _laws, _memory, _walks
 from countermax.mdp.replays.engines._base import AbstractEngine, Bounded, Walked
 
 _CELLS_AT_ONCE = 2**19  # episodes times states whose moments are kept at once
-_PARTS = 16  # at least, so that all processors have work and a progress bar moves
+_PARTS = 16  # so that all processors have work and a progress bar moves
+_LEAST_CELLS = 2**15  # in a part: less is done before a thread has begun
 
 _KINDS: dict[type[AbstractSampler], int] = {
     GumbelMax: _laws.GUMBEL_MAX,
@@ -46,7 +47,7 @@ class CompiledEngine(AbstractEngine):
         self._kind = (_fills.STABLE if stable else _fills.ANY) if law is None else _KINDS[type(law.coupling)]
         self._rows = _rows_of(course, _labels(course, law))
         facts, choices = course.facts, course.choices
-        self._seen = _walks.Seen(
+        self._seen = _memory.Seen(
             facts.state,
             facts.action,
             _slots(self._rows, course),
@@ -61,7 +62,8 @@ class CompiledEngine(AbstractEngine):
         """Neighbours in the order of what was seen, from the beginning or from the end."""
         course = self._course
         order, _ = _common(self._keys(np.arange(len(course)), rows), course.seen)
-        at_once = max(1, min(_CELLS_AT_ONCE // course.mdp.num_states, -(-len(order) // _PARTS)))
+        part = max(-(-len(order) // _PARTS), _LEAST_CELLS // course.mdp.num_states)
+        at_once = max(1, min(_CELLS_AT_ONCE // course.mdp.num_states, part))
         return [order[start : start + at_once] for start in range(0, len(order), at_once)]
 
     def forwards(self, batch: Ints, *, path: bool) -> Walked:
@@ -97,10 +99,10 @@ class CompiledEngine(AbstractEngine):
         steps = np.where(turned >= 0, np.take_along_axis(self._steps[batch], np.maximum(turned, 0), axis=1), -1)
         return np.concatenate([rows[batch][:, None], steps], axis=1)
 
-    def _walk(self, batch: Ints, rows: Ints | None) -> _walks.Walk:
+    def _walk(self, batch: Ints, rows: Ints | None) -> _memory.Walk:
         course = self._course
         order, shared = _common(self._keys(batch, rows), course.seen[batch])
-        return _walks.Walk(
+        return _memory.Walk(
             batch[order], shared, course.first, course.seen, course.facts.of_step, np.ascontiguousarray(course.earned)
         )
 
@@ -109,7 +111,7 @@ class CompiledEngine(AbstractEngine):
         course, stack = self._course, np.stack([later, later])
         _walks.pull(
             self._kind, self._rows, self._seen, fact, earned, self._tables, course.discount, course.reachable,
-            stack, 0, sign, _walks.scratch(self._rows),
+            stack, 0, sign, _memory.scratch(self._rows),
         )  # fmt: skip
         return stack[1]
 
@@ -131,11 +133,11 @@ def _labels(course: Course, law: TransitionCoupling | None) -> Ints:
     return law.labels if order is None else np.argsort(np.asarray(order))[law.labels]
 
 
-_KNOWN: WeakKeyDictionary[FiniteMDP, _walks.Rows] = WeakKeyDictionary()
+_KNOWN: WeakKeyDictionary[FiniteMDP, _memory.Rows] = WeakKeyDictionary()
 """The rows of processes by their states' own names, which most questions are about."""
 
 
-def _rows_of(course: Course, labels: Ints) -> _walks.Rows:
+def _rows_of(course: Course, labels: Ints) -> _memory.Rows:
     mdp = course.mdp
     if mdp not in _KNOWN:
         _KNOWN[mdp] = _flattened(mdp)
@@ -158,14 +160,14 @@ def _rows_of(course: Course, labels: Ints) -> _walks.Rows:
     return rows
 
 
-def _flattened(mdp: FiniteMDP) -> _walks.Rows:
-    row, slot = np.nonzero(mdp.probs.reshape(-1, mdp.width))
+def _flattened(mdp: FiniteMDP) -> _memory.Rows:
+    row, slot = (each.astype(np.int32) for each in np.nonzero(mdp.probs.reshape(-1, mdp.width)))
 
     def flat(values: NDArray) -> NDArray:
         return values.reshape(-1, mdp.width)[row, slot]
 
     successor = flat(mdp.successors).astype(np.int32)
-    return _walks.Rows(
+    return _memory.Rows(
         np.searchsorted(row, np.arange(mdp.num_states * mdp.num_actions + 1)),
         successor,
         successor,
@@ -180,7 +182,7 @@ def _flattened(mdp: FiniteMDP) -> _walks.Rows:
     )
 
 
-def _common_gain(mdp: FiniteMDP, row: Ints, successor: NDArray[np.int32], gain: Floats) -> Floats:
+def _common_gain(mdp: FiniteMDP, row: NDArray, successor: NDArray[np.int32], gain: Floats) -> Floats:
     """What the successor alone decides, if gains along a row differ by nothing else; else empty."""
     found = np.zeros(mdp.num_states)
     found[successor] = gain
@@ -188,7 +190,7 @@ def _common_gain(mdp: FiniteMDP, row: Ints, successor: NDArray[np.int32], gain: 
     return found if (left[1:] == left[:-1])[row[1:] == row[:-1]].all() else np.zeros(0)
 
 
-def _slots(rows: _walks.Rows, course: Course) -> Ints:
+def _slots(rows: _memory.Rows, course: Course) -> Ints:
     """Where what was seen lies among the slots of all rows."""
     facts, mdp = course.facts, course.mdp
     successor = mdp.successors[facts.state, facts.action, facts.next_slot]

@@ -1,0 +1,267 @@
+"""Every number of a result: bounds, what each coupling says, and the intervals of all of them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import jax
+import numpy as np
+
+from countermax._core.compilation import quickly_compiled
+from countermax._core.transport import transport_plan
+from countermax.bounds import Bounds, largest_worth
+from countermax.causation._limits import (
+    CHOSEN,
+    KINDS,
+    Evidence,
+    Memo,
+    averaged,
+    counted_people,
+    denominator,
+    groups,
+    has_kind,
+    limits,
+    ratio_ranks,
+    stable_pairs,
+)
+from countermax.causation._questions import CausalQuestion, Floats
+from countermax.causation._result import Attained, CausalAnswer, CausalIntervals
+from countermax.couplings import AbstractCoupling
+from countermax.intervals import AbstractSampling, Interval, inverted_intervals
+
+Evidences = Callable[[Floats, Floats], Evidence]
+"""What pairs of worlds of a sampling say."""
+
+_FEASIBLE = 1e-9
+_CANDIDATES_OF_STRATA, _DRAWS_OF_STRATA = 400, 125
+
+
+def answers_to(
+    questions: Sequence[CausalQuestion],
+    evidence: Evidence,
+    people: str,
+    couplings: Mapping[str, AbstractCoupling],
+    found: Mapping[str, "CausalIntervals"] | None = None,
+) -> tuple[CausalAnswer, ...]:
+    """All answers about one pair of worlds.
+
+    Args:
+        questions: What is asked.
+        evidence: What is known.
+        people: Who is asked about.
+        couplings: Couplings to ask, by name.
+        found: Intervals by question.
+    """
+    joints = _joints(couplings, evidence)
+    result = []
+    for question in questions:
+        spans: dict[str, Bounds | None] = {}
+        for kind in KINDS:
+            fits = has_kind(question, evidence, kind) and (kind != "monotone" or is_monotone(question, evidence))
+            span = limits(question, evidence, people, kind) if fits else (np.nan, np.nan)
+            spans[kind] = None if np.isnan(span[0]) else Bounds(*map(float, span))
+        by_coupling = {name: _said(question, evidence, people, joint) for name, joint in joints.items()}
+        known = spans["any"] is not None
+        result.append(
+            CausalAnswer(
+                name=question.name,
+                meaning=question.meaning,
+                bounds=spans["any"],
+                stable_bounds=spans["stable"],
+                monotone_bounds=spans["monotone"],
+                by_coupling={name: float(value) for name, value in by_coupling.items()} if known else {},
+                intervals=None if found is None else found[question.name],
+            )
+        )
+    return tuple(result)
+
+
+def is_monotone(question: CausalQuestion, evidence: Evidence) -> bool:
+    """Whether the treatment can have done harm to nobody: some coupling has no other pairs."""
+    if not evidence.has_trial:
+        return True
+    assert evidence.control is not None
+    assert evidence.treated is not None
+    pairs = list(groups(evidence)) if evidence.has_choices else [(evidence.control, evidence.treated)]
+    pieces = largest_worth(question.allowed.astype(np.float64))
+    return all(bool((pieces.least(*pair) >= np.sum(pair[0], axis=-1) - _FEASIBLE).all()) for pair in pairs)
+
+
+def intervals_of(
+    questions: Sequence[CausalQuestion],
+    sampling: AbstractSampling,
+    evidence_of: Evidences,
+    people: str,
+    couplings: Mapping[str, AbstractCoupling],
+    *,
+    level: float,
+    seed: int,
+    method: Callable[..., Interval] = inverted_intervals,
+) -> dict[str, CausalIntervals]:
+    """The intervals of every number; of a range, one that holds all of it."""
+    columns: list[tuple[str, str]] = []
+
+    def ask(p: Floats, q: Floats) -> Floats:
+        evidence, values, memo = evidence_of(p, q), [], Memo()
+        joints = _joints(couplings, evidence)
+        columns.clear()
+        for question in questions:
+            least, most = question.worth.min(), question.worth.max()
+            for kind in KINDS:
+                if has_kind(question, evidence, kind, many=True):
+                    lower, upper = limits(question, evidence, people, kind, memo)
+                    values += [np.where(np.isnan(lower), least, lower), np.where(np.isnan(upper), most, upper)]
+                    columns.extend([(question.name, f"{kind} lower"), (question.name, f"{kind} upper")])
+            for name, joint in joints.items():
+                value = _said(question, evidence, people, joint)
+                values.append(np.where(np.isnan(value), least, value))
+                columns.append((question.name, f"by {name}"))
+        return np.stack(values, axis=1)
+
+    # Strata have many probabilities, so that more truths have to be proposed to come near all that are possible.
+    many = evidence_of(sampling.p, sampling.q).strata is not None
+    number = {"num_candidates": _CANDIDATES_OF_STRATA, "num_draws": _DRAWS_OF_STRATA} if many else {}
+    interval = method(sampling, ask, level=level, seed=seed, **number)
+    places = {column: place for place, column in enumerate(columns)}
+
+    def of(name: str, kind: str) -> Interval | None:
+        if (name, f"{kind} lower") not in places:
+            return None
+        low, high = (places[name, f"{kind} {side}"] for side in ("lower", "upper"))
+        lower, upper = float(interval.lower[low]), float(interval.upper[high])
+        if kind != "any":  # a stable coupling is a coupling
+            whole = of(name, "any")
+            assert whole is not None
+            lower, upper = max(lower, whole.lower), min(upper, whole.upper)
+        return Interval(lower, upper, level)
+
+    result = {}
+    for question in questions:
+        name = question.name
+        whole = of(name, "any")
+        assert whole is not None
+        said = {
+            column[3:]: Interval(float(interval.lower[place]), float(interval.upper[place]), level)
+            for (whose, column), place in places.items()
+            if whose == name and column.startswith("by ")
+        }
+        result[name] = CausalIntervals(whole, of(name, "stable"), of(name, "monotone"), said)
+    return result
+
+
+def attained(question: CausalQuestion, evidence: Evidence, people: str, side: str, kind: str) -> Attained:
+    """Couplings under which the answer is as small, or as large, as it can be.
+
+    Args:
+        question: What is asked.
+        evidence: One pair of worlds.
+        people: Who is asked about.
+        side: `lower` or `upper`.
+        kind: Over which couplings.
+    """
+    sign = 1.0 if side == "lower" else -1.0
+    costs = sign * question.worth
+    penalty = 8 * len(costs) * max(float(np.ptp(costs)), 1.0)
+    if kind == "monotone":
+        costs = np.where(question.allowed, costs, costs.max() + penalty)
+    if not evidence.has_choices:
+        assert evidence.control is not None
+        assert evidence.treated is not None
+        if kind == "stable":
+            fine = stable_pairs(ratio_ranks(evidence.control, evidence.treated))
+            costs = np.where(fine, costs, costs.max() + penalty)
+        pairs = {"everybody": (evidence.control, evidence.treated)}
+    elif not evidence.has_trial:
+        return _attained_by_choices(question, evidence, people, costs)
+    else:
+        chose_control, chose_treated = groups(evidence)
+        if float(np.asarray(evidence.elsewhere)) > 0:
+            return _attained_elsewhere(question, evidence, people, costs, penalty)
+        pairs = {"control": chose_control, "treated": chose_treated}
+    joints = {name: _plan(p, q, costs) for name, (p, q) in pairs.items()}
+    return Attained(joints, float(_said(question, evidence, people, joints)))
+
+
+def _plan(p: Floats, q: Floats, costs: Floats) -> Floats:
+    """The cheapest plan between two masses, as large as they are."""
+    total = float(p.sum())
+    return np.zeros(costs.shape) if total <= 0 else total * transport_plan(p / total, q / q.sum(), costs).plan
+
+
+def _attained_by_choices(question: CausalQuestion, evidence: Evidence, people: str, costs: Floats) -> Attained:
+    """Without an experiment everybody may have had anything in the other arm."""
+    joints = {name: np.zeros(costs.shape) for name in ("control", "treated", "elsewhere")}
+    assert evidence.seen_control is not None
+    assert evidence.seen_treated is not None
+    every = np.arange(len(costs))
+    joints["control"][every, costs.argmin(axis=1)] = evidence.seen_control
+    joints["treated"][costs.argmin(axis=0), every] = evidence.seen_treated
+    joints["elsewhere"].flat[int(costs.argmin())] = float(np.asarray(evidence.elsewhere))
+    return Attained(joints, float(_said(question, evidence, people, joints)))
+
+
+def _attained_elsewhere(
+    question: CausalQuestion, evidence: Evidence, people: str, costs: Floats, penalty: float
+) -> Attained:
+    """What was seen and what is left of everybody, in one plan; nobody chose both."""
+    first, second = groups(evidence)
+    size, nothing = len(costs), np.zeros_like(costs)
+    of = (question.of_control, question.of_treated, question.of_others)
+    a, b, c = (costs if counts or people != CHOSEN else nothing for counts in of)
+    whole = np.block([[nothing + costs.max() + penalty, a], [b, c]])
+    plan = _plan(np.concatenate([first[0], second[0]]), np.concatenate([second[1], first[1]]), whole)
+    joints = {"control": plan[:size, size:], "treated": plan[size:, :size], "elsewhere": plan[size:, size:]}
+    return Attained(joints, float(_said(question, evidence, people, joints)))
+
+
+def _said(question: CausalQuestion, evidence: Evidence, people: str, joints: Mapping[str, Floats]) -> Floats:
+    """The answer under given joint laws of each group; NaN where nobody is asked about."""
+    if evidence.strata is not None:
+        inner = evidence._replace(strata=None)
+        weight = evidence.strata * denominator(question, inner, people)
+        return averaged(_said(question, inner, people, joints), weight)
+    of = {"control": question.of_control, "treated": question.of_treated, "elsewhere": question.of_others}
+    asked = denominator(question, evidence, people)
+    if people == CHOSEN and evidence.has_choices:
+        total: Any = sum(np.einsum("...ij,ij", joint, question.worth) for name, joint in joints.items() if of[name])
+    else:
+        factor = counted_people(question, evidence, people)[0]
+        total = factor * sum(np.einsum("...ij,ij", joint, question.worth) for joint in joints.values())
+    return np.asarray(np.where(asked > 0, total, np.nan) / np.where(asked > 0, asked, 1.0))
+
+
+def _joints(couplings: Mapping[str, AbstractCoupling], evidence: Evidence) -> dict[str, dict[str, Floats]]:
+    """Each coupling's joint law in each group; none where a group's outcomes are not known."""
+    if not couplings or not evidence.has_trial:
+        return {}
+    if not evidence.has_choices:
+        pairs = {"everybody": (evidence.control, evidence.treated)}
+    elif float(np.max(evidence.elsewhere)) > 0:  # type: ignore[arg-type]
+        return {}
+    else:
+        first, second = groups(evidence)
+        pairs = {"control": first, "treated": second}
+    found: dict[str, dict[str, Floats]] = {name: {} for name in couplings}
+    for group, (p, q) in pairs.items():
+        assert p is not None
+        assert q is not None
+        rows = [each.reshape(-1, each.shape[-1]) for each in (p, q)]
+        mass = rows[0].sum(axis=1, keepdims=True)
+        with np.errstate(divide="ignore"):
+            logs = [np.log(np.where(mass > 0, each, 1.0)) for each in rows]
+        logs = [each - np.log(np.exp(each).sum(axis=1, keepdims=True)) for each in logs]
+        with jax.enable_x64(True):
+            laws = _many()(dict(couplings), *logs)
+        for name, joint in laws.items():
+            whole = np.asarray(joint) * mass[:, :, None]
+            found[name][group] = whole.reshape(*p.shape[:-1], *whole.shape[1:])
+    return found
+
+
+@cache
+def _many() -> Callable[..., Any]:
+    @quickly_compiled
+    def run(couplings: Any, log_p: Any, log_q: Any) -> Any:
+        return jax.vmap(lambda p, q: {name: each._joint(p, q) for name, each in couplings.items()})(log_p, log_q)
+
+    return run

@@ -1,0 +1,296 @@
+"""The question itself, from numbers: probabilities or counts, of an experiment, of observations, or of both."""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from countermax._core.checks import log_probs_from
+from countermax._core.errors import InputError
+from countermax._core.labels import Labels
+from countermax._core.quantities import as_amount
+from countermax._core.seeds import as_seed
+from countermax._core.types import Labelled, Numbers
+from countermax.bounds import Bounds
+from countermax.causation._answering import answers_to, attained, intervals_of, is_monotone
+from countermax.causation._limits import CHOSEN, PEOPLE, TRIAL, Evidence, has_kind
+from countermax.causation._questions import CausalQuestion, Floats, as_event, as_gain, listed_names, questions_about
+from countermax.causation._result import CausalAnswer, Causation
+from countermax.causation._sampling import SourceSampling
+from countermax.causation._sources import check_sources
+from countermax.comparison import in_order, own_labels
+from countermax.couplings import AbstractCoupling, as_couplings, named_couplings
+from countermax.intervals import AbstractSampling, CountSampling, Interval, check_level, inverted_intervals
+
+Couplings = Mapping[str, str | AbstractCoupling] | Sequence[str]
+
+_GROUPS = ("control", "treated", "elsewhere")
+
+
+def probabilities_of_causation(
+    control: Numbers | Labelled | None = None,
+    treated: Numbers | Labelled | None = None,
+    *,
+    event: Any = None,
+    score: Any = None,
+    at_least: int | float | None = None,
+    gain: Any = None,
+    observational: Mapping[str, Any] | None = None,
+    people: str | None = None,
+    treated_share: float | None = None,
+    labels: Sequence[Hashable] | None = None,
+    arms: tuple[str, str] = ("control", "treated"),
+    counts: bool = False,
+    normalise: bool = False,
+    couplings: Couplings | None = None,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Causation:
+    """What the treatment causes: necessity, sufficiency, benefit, harm; sharp bounds, and what couplings say.
+
+    Args:
+        control: Experiment: probabilities (or counts) of the outcomes without the treatment.
+        treated: Experiment: the same with the treatment.
+        event: Outcome, or list of outcomes, that is the event: adds PN, PS, PNS, disablement and enablement.
+        score: How good each outcome is, by label or in order: adds benefit, harm and tie.
+        at_least: Gain of the score; adds the share of those who gain as much.
+        gain: What it is worth to treat somebody with each pair (without, with) of outcomes, as a matrix or by pair:
+            adds the mean gain and the decision whom to treat.
+        observational: Numbers of people who chose, by `control`, `treated` and `elsewhere` and then by outcome, which
+            together sum to one (or count people).
+        people: Who is asked about: units of the `trial`, or people who have `chosen`; by default the latter where
+            there are observations.
+        treated_share: Share of the treated in the trial, for disablement and enablement; counts have their own.
+        labels: Names of the outcomes, in their order; by default those that the numbers bring along.
+        arms: What being without the treatment, and being with it, is called.
+        counts: Whether numbers count people: answers then have intervals.
+        normalise: Whether to rescale numbers to sum to one.
+        couplings: Couplings to ask, by name; by default the library's own, and none for people who chose.
+        level: Confidence of the intervals.
+        seed: Seed of the draws behind them.
+    """
+    if counts and normalise:
+        raise InputError("`counts` need no `normalise`; say what the numbers are, once")
+    if (control is None) != (treated is None):
+        raise InputError("an experiment has two arms: give both `control` and `treated`, or neither")
+    if control is None and observational is None:
+        raise InputError("say what is known: `control` and `treated` of an experiment, `observational`, or all of them")
+    if observational is not None:
+        odd = [each for each in observational if each not in _GROUPS]
+        if odd or not {"control", "treated"} <= set(observational):
+            raise InputError(
+                "`observational` must have numbers for 'control' and 'treated', and may have some for 'elsewhere'; got "
+                f"{', '.join(map(repr, observational)) or 'nothing'}"
+            )
+    given = {"control": control, "treated": treated}
+    given |= {f"observational[{name!r}]": each for name, each in (observational or {}).items()}
+    own = {name: own_labels(each) for name, each in given.items() if each is not None}
+    if labels is None:
+        labels = next((each for each in own.values() if each is not None), None)
+    elif isinstance(labels, str):
+        raise InputError(f"`labels` must be a list of names, got the text {labels!r}")
+    listed = None if labels is None else Labels(tuple(labels))
+    numbers = {name: np.asarray(in_order(listed, name, given[name], own[name]), np.float64) for name in own}
+    size = next(iter(numbers.values())).size
+    names = listed or Labels(tuple(range(size)))
+    for name, each in numbers.items():
+        if each.shape != (len(names),):
+            raise InputError(f"`{name}` must have a number for each of {len(names)} outcomes, got shape {each.shape}")
+    trial = None
+    if control is not None:
+        trial = [np.exp(log_probs_from(name, numbers[name], normalise=normalise or counts)) for name in _GROUPS[:2]]
+    seen = None
+    if observational is not None:
+        seen = np.stack([numbers.get(f"observational[{name!r}]", np.zeros(len(names))) for name in _GROUPS])
+        seen = np.exp(log_probs_from("observational", seen.ravel(), normalise=normalise or counts)).reshape(seen.shape)
+        for name, share in zip(_GROUPS[:2], seen.sum(axis=1), strict=False):
+            if share <= 0:
+                raise InputError(f"`observational` must have people who chose {name!r}, got none")
+    sampling: AbstractSampling | None = None
+    evidence_of: Callable[[Floats, Floats], Evidence] | None = None
+    if treated_share is not None:
+        treated_share = as_amount("`treated_share`", treated_share, above=0.0, most=1.0)
+    if counts and seen is None:
+        arms_counts = CountSampling(numbers["control"], numbers["treated"], arms)
+        treated_share = 1 - arms_counts.weight if treated_share is None else treated_share
+        sampling = arms_counts
+        evidence_of = lambda p, q: Evidence(p, q, None, None, None, treated_share)  # noqa: E731
+    elif counts:
+        observed = np.stack([numbers.get(f"observational[{name!r}]", np.zeros(len(names))) for name in _GROUPS])
+        sources = SourceSampling(numbers.get("control"), numbers.get("treated"), observed)
+        sampling = sources
+        evidence_of = lambda p, q: sources.evidence(p)._replace(share=treated_share)  # noqa: E731
+    first, second = (None, None) if trial is None else trial
+    chose = (None, None, None) if seen is None else (seen[0], seen[1], np.asarray(seen[2].sum()))
+    return answered_causes(
+        names,
+        Evidence(first, second, chose[0], chose[1], chose[2], treated_share),
+        sampling=sampling,
+        evidence_of=evidence_of,
+        event=None if event is None else as_event(names, event),
+        scores=None if score is None else names.scores("score", score),
+        at_least=at_least,
+        gain=None if gain is None else as_gain(names, gain),
+        people=people,
+        couplings=couplings,
+        arms=arms,
+        level=level,
+        seed=seed,
+    )
+
+
+def answered_causes(
+    names: Labels,
+    evidence: Evidence,
+    *,
+    sampling: AbstractSampling | None,
+    evidence_of: Callable[[Floats, Floats], Evidence] | None,
+    event: list[int] | None,
+    scores: Floats | None,
+    at_least: int | float | None,
+    gain: Floats | None,
+    people: str | None,
+    couplings: Couplings | None,
+    arms: tuple[str, str],
+    level: float = 0.95,
+    seed: int = 0,
+    notes: Sequence[str] = (),
+    crossed: Callable[[CausalQuestion], Bounds | None] | None = None,
+    method: Callable[..., Interval] = inverted_intervals,
+) -> Causation:
+    """`probabilities_of_causation` for numbers that have been checked.
+
+    Args:
+        names: Labels of the outcomes.
+        evidence: What is known.
+        sampling: How it was estimated; None where it is known.
+        evidence_of: What pairs of worlds of the sampling say.
+        event: Places of the outcomes that are the event.
+        scores: How good each outcome is.
+        at_least: Gain of the score to ask about.
+        gain: Worth of treating, for each pair of outcomes.
+        people: Who is asked about.
+        couplings: Couplings to ask.
+        arms: What being without the treatment, and being with it, is called.
+        level: Confidence of the intervals.
+        seed: Seed of the draws.
+        notes: What else the reader should know.
+        crossed: Cross-fitted bounds over strata, in place of those of the estimates, which are too narrow.
+        method: How intervals are found.
+    """
+    check_level(level)
+    seed = as_seed("seed", seed)
+    people = (CHOSEN if evidence.has_choices else TRIAL) if people is None else people
+    if people not in PEOPLE:
+        raise InputError(f"`people` must be one of {', '.join(PEOPLE)}, got {people!r}")
+    if people == TRIAL and not evidence.has_trial:
+        raise InputError("`people` can be 'trial' only with an experiment: give `control` and `treated`")
+    if event is not None:
+        _check_event(names, evidence, event)
+    questions = questions_about(names, arms, event, scores, at_least, gain, evidence.has_choices and people == CHOSEN)
+    notes = [*notes]
+    if people == TRIAL and evidence.share is None:
+        left = [each.name for each in questions if each.name in ("disablement", "enablement")]
+        questions = [each for each in questions if each.name not in left]
+        if left:
+            notes.append("Disablement and enablement need to know how many were treated: say `treated_share`.")
+    sizes = sampling.sizes if isinstance(sampling, SourceSampling) else None
+    notes += check_sources(evidence, names, arms, None if sizes is None or len(sizes) < 3 else sizes)
+    by_score = {} if scores is None else {"score": scores, "counterfactual_score": scores}
+    with jax.enable_x64(True):
+        asked: Mapping[str, AbstractCoupling] = {}
+        if couplings is not None:
+            asked = as_couplings(couplings, len(names), **by_score)
+        elif people == TRIAL and not evidence.has_choices:
+            asked = named_couplings(["gumbel-max", "inverse-cdf", "maximal", "independent"])
+    found = None
+    if sampling is not None and evidence_of is not None:
+        found = intervals_of(questions, sampling, evidence_of, people, asked, level=level, seed=seed, method=method)
+    answers = answers_to(questions, evidence, people, asked, found)
+    if crossed is not None:
+        answers = tuple(_recrossed(*each, crossed) for each in zip(questions, answers, strict=True))
+    by_name = {each.name: each for each in questions}
+    notes += _further_notes(names, evidence, people, questions, answers)
+    return Causation(
+        labels=names.names,
+        arms=arms,
+        event=None if event is None else tuple(names.names[place] for place in event),
+        people=people,
+        control=_overall(evidence.control, evidence.strata),
+        treated=_overall(evidence.treated, evidence.strata),
+        observational=None if not evidence.has_choices else _seen_table(evidence),
+        answers=answers,
+        level=None if sampling is None else level,
+        sample=None if sampling is None else sampling.words(),
+        notes=tuple(notes),
+        attain=None
+        if evidence.strata is not None
+        else lambda name, side, kind: attained(by_name[name], evidence, people, side, kind),
+    )
+
+
+def _recrossed(
+    question: CausalQuestion, answer: CausalAnswer, crossed: Callable[[CausalQuestion], Bounds | None]
+) -> CausalAnswer:
+    """The same with cross-fitted bounds, which the interval holds."""
+    bounds, found = crossed(question), answer.intervals
+    if bounds is None or answer.bounds is None:
+        return answer
+    if found is not None:
+        whole = found.bounds
+        wider = Interval(min(whole.lower, bounds.lower), max(whole.upper, bounds.upper), whole.level)
+        found = replace(found, bounds=wider)
+    return replace(answer, bounds=bounds, intervals=found)
+
+
+def _overall(world: Floats | None, strata: Floats | None) -> Floats | None:
+    return world if world is None or strata is None else np.asarray(strata @ world)
+
+
+def _seen_table(evidence: Evidence) -> Floats:
+    assert evidence.seen_control is not None
+    assert evidence.seen_treated is not None
+    rest = np.zeros_like(evidence.seen_control)
+    rest[0] = np.asarray(evidence.elsewhere)
+    return np.stack([evidence.seen_control, evidence.seen_treated, rest])
+
+
+def _check_event(names: Labels, evidence: Evidence, event: list[int]) -> None:
+    """Refuses an event that never happens, or always."""
+    worlds = [each for each in (evidence.control, evidence.treated) if each is not None]
+    if not worlds:
+        worlds = [each / each.sum() for each in (evidence.seen_control, evidence.seen_treated) if each is not None]
+    shares = [share for each in worlds for share in np.ravel(each[..., event].sum(axis=-1))]
+    for limit, word in ((0.0, "never"), (1.0, "always")):
+        if all(abs(share - limit) < 1e-15 for share in shares):
+            raise InputError(
+                f"`event` must happen to some and not to others, but {listed_names(names, event)} {word} happens in "
+                "these data; ask about another event"
+            )
+
+
+def _further_notes(
+    names: Labels, evidence: Evidence, people: str, questions: Sequence[CausalQuestion], answers: Sequence[Any]
+) -> list[str]:
+    notes = []
+    unknown = [each.name for each in answers if each.bounds is None]
+    if unknown:
+        notes.append(f"{', '.join(unknown)}: nobody in these data is asked about, so the number may be anything.")
+    contradicted = sorted({
+        each.name for each in questions if has_kind(each, evidence, "monotone") and not is_monotone(each, evidence)
+    })  # fmt: skip
+    if contradicted:
+        notes.append(
+            f"That the treatment harms nobody is contradicted by these estimates for {', '.join(contradicted)}: "
+            "some must have been made worse off, or the estimates are off by chance."
+        )
+    if len(names) == 2 and not evidence.has_choices:
+        notes.append("With two outcomes exactly one coupling is stable: the one that changes as few as possible.")
+    if people == CHOSEN and not evidence.has_choices:
+        notes.append(
+            "These are people who chose their arm, and there are no observations of them: PN and PS may then be "
+            "anything that is possible at all; observations beside the experiment would narrow them (`observational`)."
+        )
+    return notes

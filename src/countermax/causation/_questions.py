@@ -1,0 +1,180 @@
+"""Probabilities of causation as questions: what is counted, in whom, and among whom.
+
+Outcomes without the treatment are rows (i), those with it columns (j). Every question is the mean worth of a pair of
+outcomes, divided by how many it is asked about.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from countermax._core.errors import InputError
+from countermax._core.labels import Labels, listed
+from countermax._core.quantities import as_amount
+from countermax.bounds import MOST_PIECES, num_pieces
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+EVENT_NAMES = ("PN", "PS", "PNS", "disablement", "enablement")
+SCORE_NAMES = ("benefit", "harm", "tie")
+GAIN = "gain"
+
+
+@dataclass(frozen=True, eq=False)
+class CausalQuestion:
+    """One number to be asked for."""
+
+    name: str
+    meaning: str
+    """In words."""
+    worth: Floats
+    """[without, with]: what a person with these two outcomes counts."""
+    of_control: bool
+    """Whether people who were seen without the treatment count."""
+    of_treated: bool
+    of_others: bool
+    among_control: Floats
+    """[without]: who is asked about, of those seen without the treatment."""
+    among_treated: Floats
+    among_others: float
+    allowed: Flags
+    """[without, with]: pairs that somebody can have to whom the treatment does no harm (monotonicity)."""
+
+    @property
+    def is_probability(self) -> bool:
+        """Whether the number lies between 0 and 1."""
+        return self.name != GAIN
+
+    @property
+    def of_everybody(self) -> bool:
+        """Whether the question is about everybody, not only about those who were seen with something."""
+        return self.of_control and self.of_treated
+
+
+def questions_about(
+    labels: Labels,
+    arms: tuple[str, str],
+    event: Sequence[int] | None,
+    scores: Floats | None,
+    at_least: int | float | None,
+    gain: Floats | None,
+    groups: bool,
+) -> list[CausalQuestion]:
+    """All questions that the arguments allow.
+
+    Args:
+        labels: The outcomes.
+        arms: What being without the treatment, and being with it, is called.
+        event: The outcomes that are the event.
+        scores: How good each outcome is.
+        at_least: A gain of the score, to ask how many gain as much.
+        gain: [without, with]: what it is worth to treat such a person.
+        groups: Whether people who chose either arm are asked about separately.
+    """
+    control, treated = arms
+    size = len(labels)
+    every, nobody = np.ones(size), np.zeros(size)
+    found = []
+
+    def add(name: str, meaning: str, worth: Any, allowed: Flags, **whom: Any) -> None:
+        fields: dict[str, Any] = dict(of_control=True, of_treated=True, of_others=True)
+        fields |= dict(among_control=every, among_treated=every, among_others=1.0)
+        if whom:
+            fields = dict(of_control=False, of_treated=False, of_others=False)
+            fields |= dict(among_control=nobody, among_treated=nobody, among_others=0.0) | whom
+        found.append(CausalQuestion(name, meaning, np.asarray(worth, np.float64), allowed=allowed, **fields))
+
+    if event is not None:
+        happens = np.isin(np.arange(size), event).astype(np.float64)
+        worth, allowed = np.outer(1 - happens, happens), np.outer(happens, 1 - happens) == 0
+        what = listed_names(labels, event)
+        add(
+            "PN", f"necessity: had {what} with {treated}; would not have had it with {control}", worth, allowed,
+            of_treated=True, among_treated=happens,
+        )  # fmt: skip
+        add(
+            "PS", f"sufficiency: did not have {what} with {control}; would have had it with {treated}", worth, allowed,
+            of_control=True, among_control=1 - happens,
+        )  # fmt: skip
+        add("PNS", f"would have {what} with {treated} and not with {control}", worth, allowed)
+        add(
+            "disablement", f"had {what} in either arm; would not have had it with {control}", worth, allowed,
+            of_treated=True, among_treated=happens, among_control=happens,
+        )  # fmt: skip
+        add(
+            "enablement", f"did not have {what} in either arm; would have had it with {treated}", worth, allowed,
+            of_control=True, among_treated=1 - happens, among_control=1 - happens,
+        )  # fmt: skip
+    if scores is not None:
+        gains = scores[None, :] - scores[:, None]
+        kinds = [("benefit", f"would do better with {treated} than with {control}", gains > 0)]
+        kinds += [("harm", f"would do worse with {treated} than with {control}", gains < 0)]
+        if num_pieces((gains == 0).astype(np.float64)) <= MOST_PIECES:
+            kinds += [("tie", "would do as well with either", gains == 0)]
+        if at_least is not None:
+            amount = as_amount("`at_least`", at_least)
+            kinds += [(f"gain >= {amount:g}", f"would gain at least {amount:g} by {treated}", gains >= amount - 1e-12)]
+        whom: list[tuple[str, dict[str, Any]]] = [("", {})]
+        if groups:
+            whom += [(f", {control}", {"of_control": True, "among_control": every})]
+            whom += [(f", {treated}", {"of_treated": True, "among_treated": every})]
+        for suffix, choice in whom:
+            for name, meaning, counted in kinds:
+                words = f"chose{suffix[1:]}; {meaning}" if suffix else meaning
+                add(name + suffix, words, counted, gains >= 0, **choice)
+    if gain is not None:
+        spared = np.ones((size, size), bool) if scores is None else scores[None, :] >= scores[:, None]
+        if event is not None and scores is None:
+            spared = np.outer(happens, 1 - happens) == 0
+        add(GAIN, f"mean gain of {treated} over {control}", gain, spared)
+    if not found:
+        raise InputError("say what is asked about: an `event`, a `score` or a `gain`")
+    return found
+
+
+def as_event(labels: Labels, event: Any) -> list[int]:
+    """The places of the outcomes that are the event."""
+    given = list(event) if isinstance(event, list | tuple | set | frozenset) else [event]
+    places = sorted({labels.place_of("event", each) for each in given})
+    if not places:
+        raise InputError("`event` must name at least one outcome, got none")
+    if len(places) == len(labels):
+        raise InputError(f"`event` must leave out an outcome, got all of them: {listed(labels.values)}")
+    return places
+
+
+def as_gain(labels: Labels, gain: Any) -> Floats:
+    """A number for each pair of outcomes, without and with the treatment.
+
+    From a matrix, or from a mapping by pairs of labels; pairs that it leaves out gain nothing.
+    """
+    size = len(labels)
+    if isinstance(gain, Mapping):
+        matrix = np.zeros((size, size))
+        for pair, value in gain.items():
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                raise InputError(f"`gain` must name pairs of outcomes (without, with), got {pair!r}")
+            places = tuple(labels.place_of("gain", each) for each in pair)
+            matrix[places] = as_amount("`gain`", value)
+        return matrix
+    try:
+        matrix = np.asarray(gain, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError("`gain` must hold a number for each pair of outcomes (without, with)") from error
+    if matrix.shape != (size, size) or not (np.abs(matrix) <= 1e100).all():
+        raise InputError(
+            f"`gain` must have a finite number for each of {size} outcomes without the treatment (rows) and with it "
+            f"(columns), got shape {matrix.shape}"
+        )
+    if num_pieces(matrix) > MOST_PIECES:
+        raise InputError(f"`gain` must differ for at most 8 outcomes, got {size}; merge outcomes that gain the same")
+    return matrix
+
+
+def listed_names(labels: Labels, places: Sequence[int]) -> str:
+    """Outcomes in a sentence."""
+    return " or ".join(repr(labels.names[place]) for place in places)

@@ -1,0 +1,57 @@
+"""Whether sources fit together: an experiment and what people chose must be able to come from one population."""
+
+from typing import Any
+
+import numpy as np
+
+from countermax._core.errors import InputError
+from countermax._core.labels import Labels
+from countermax.causation._limits import Evidence
+from countermax.causation._questions import Floats
+
+_ROUNDING = 1e-9
+_ERRORS = 3.5  # standard errors by which two estimates may miss each other
+
+
+def check_sources(evidence: Evidence, labels: Labels, arms: tuple[str, str], sizes: Floats | None = None) -> list[str]:
+    """Refuses sources that contradict each other, with the inequality that is violated; notes misses that chance makes.
+
+    Args:
+        evidence: What is known of one pair of worlds.
+        labels: The outcomes.
+        arms: What being without the treatment, and being with it, is called.
+        sizes: How many people were counted: in the control arm, with the treatment, and observed; None where
+            probabilities are known.
+    """
+    if not (evidence.has_trial and evidence.has_choices):
+        return []
+    notes = []
+    pairs = ((evidence.control, evidence.seen_control), (evidence.treated, evidence.seen_treated))
+    for place, (arm, (whole, seen)) in enumerate(zip(arms, pairs, strict=True)):
+        assert whole is not None
+        assert seen is not None
+        error: Any = 0.0
+        if sizes is not None:
+            error = _ERRORS * np.sqrt(_variance(whole, sizes[place]) + _variance(seen, sizes[2]))
+        excess = seen - whole
+        if (excess > error + _ROUNDING).any():
+            outcome = int((excess - error).argmax())
+            beyond = "" if sizes is None else ", by more than chance"
+            raise InputError(
+                f"the sources cannot both be right: P({labels.names[outcome]!r} if {arm}) in the experiment, "
+                f"{whole[outcome]:.4g}, must be at least P(chose {arm} and had {labels.names[outcome]!r}) in the "
+                f"observations, {seen[outcome]:.4g}, but is less{beyond}; are they the same people, outcomes and arms?"
+            )
+        if (excess > _ROUNDING).any():
+            outcome = int(excess.argmax())
+            notes.append(
+                f"The two sources miss each other by chance: P({labels.names[outcome]!r} if {arm}) was estimated below "
+                f"P(chose {arm} and had {labels.names[outcome]!r}), which cannot be; it was taken as equal."
+            )
+    return notes
+
+
+def _variance(share: Floats, size: float) -> Floats:
+    """Of an estimated share, with half a person added so that nothing is certain."""
+    smooth = (share * size + 0.5) / (size + 1)
+    return np.asarray(smooth * (1 - smooth) / size)

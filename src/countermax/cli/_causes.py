@@ -1,0 +1,112 @@
+"""The command that asks what a treatment causes: `causation`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from countermax.cli._shared import (
+    Overwrite,
+    by_label,
+    check_outputs,
+    checked_target,
+    deliver,
+    numbers,
+    one_line_errors,
+    scores,
+    words,
+    written,
+)
+
+
+@one_line_errors
+def causation(
+    data: Annotated[Path, typer.Argument(help="A trial, one row for each person: .csv, .parquet or .jsonl.")],
+    outcome: Annotated[str, typer.Option(help="Column with the outcomes.")],
+    arm: Annotated[str, typer.Option(help="Column with the arms, as assigned or as received.")],
+    control: Annotated[
+        str | None, typer.Option(help="Arm without the treatment; not needed with two arms and --treated.")
+    ] = None,
+    treated: Annotated[str | None, typer.Option(help="Arm with the treatment; not needed if arms are 0 and 1.")] = None,
+    event: Annotated[str | None, typer.Option(help="Outcomes that are the event, separated by commas.")] = None,
+    score: Annotated[
+        str | None, typer.Option(help="How good each outcome is: label=number,... or in the order of --labels.")
+    ] = None,
+    at_least: Annotated[float | None, typer.Option(help="Gain of the score: how many gain as much?")] = None,
+    gain: Annotated[
+        str | None,
+        typer.Option(help="What treating is worth, by outcome without and with it: ill>well=1,well>ill=-2,..."),
+    ] = None,
+    labels: Annotated[str | None, typer.Option(help="Outcomes in their order, separated by commas.")] = None,
+    observational: Annotated[
+        Path | None, typer.Option(help="A second table with the same columns, of people who chose their arm.")
+    ] = None,
+    people: Annotated[
+        str | None, typer.Option(help="Who is asked about: units of the trial, or people who have chosen.")
+    ] = None,
+    weights: Annotated[str | None, typer.Option(help="Column with the weight of each person.")] = None,
+    clusters: Annotated[str | None, typer.Option(help="Column that names who was sampled together.")] = None,
+    strata: Annotated[str | None, typer.Option(help="Column within which bounds are taken.")] = None,
+    thin: Annotated[str, typer.Option(help="Strata with few people: refuse or merge.")] = "refuse",
+    missing: Annotated[str, typer.Option(help="People without an outcome: refuse or drop.")] = "refuse",
+    level: Annotated[float, typer.Option(help="Confidence of the intervals.")] = 0.95,
+    seed: Annotated[int, typer.Option(help="Seed of the draws behind the intervals.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw the ranges into this file (.png, .pdf, .svg).")] = None,
+    page: Annotated[Path | None, typer.Option(help="Write a page (.html) with everything.")] = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Ask what a treatment causes: necessity, sufficiency, benefit, harm, with bounds and intervals.
+
+    Example: countermax causation trial.csv --outcome status --arm arm --treated drug --event well --plot causes.png
+    """
+    from countermax._core.labels import Written
+    from countermax._core.seeds import as_seed
+    from countermax.tables import causation_of_arms
+
+    picture = checked_target(plot)
+    reads = [data] + ([] if observational is None else [observational])
+    check_outputs({"--plot": picture, "--page": page}, reads, overwrite=overwrite, pages=["--page"])
+    result = causation_of_arms(
+        data,
+        outcome=outcome,
+        arm=arm,
+        control=None if control is None else Written(control),
+        treated=None if treated is None else Written(treated),
+        event=written(event),
+        score=scores(score),
+        at_least=at_least,
+        gain=_gains(gain),
+        labels=written(labels),
+        observational=observational,
+        people=people,
+        weights=weights,
+        clusters=clusters,
+        strata=strata,
+        thin=thin,
+        missing=missing,
+        level=level,
+        seed=as_seed("--seed", seed),
+    )
+    deliver(
+        result,
+        json=json,
+        pictures={} if picture is None else {picture: result.plot},
+        files={} if page is None else {page: result.write_report},
+    )
+
+
+def _gains(text: str | None) -> Any:
+    """Numbers by pairs of outcomes: without>with=number."""
+    if text is None:
+        return None
+    from countermax._core.errors import InputError
+    from countermax._core.labels import Written
+
+    found = {}
+    for pair, value in by_label(words(text), lambda part: numbers("--gain", part)[0]).items():
+        without, arrow, with_it = str(pair).partition(">")
+        if not arrow:
+            raise InputError(f"--gain must be without>with=number,..., got {str(pair)!r}")
+        found[Written(without.strip()), Written(with_it.strip())] = value
+    return found

@@ -1,0 +1,256 @@
+"""Probabilities of causation of every row of a table, whose two worlds are columns, arrays or a classifier's."""
+
+from collections.abc import Hashable, Sequence
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float
+
+from countermax._core.errors import InputError
+from countermax.bounds import Bounds
+from countermax.causation import (
+    CausalAnswer,
+    CausalIntervals,
+    CausalQuestion,
+    Causation,
+    Evidence,
+    as_event,
+    as_gain,
+    limits,
+    questions_about,
+)
+from countermax.couplings import AbstractCoupling, as_coupling, name_of
+from countermax.intervals import Interval
+from countermax.tables._batches import in_batches
+from countermax.tables._notes import left_out_notes, unchanged_notes, what_is_known
+from countermax.tables._probabilities import ProbabilitiesLike
+from countermax.tables._refit import Refits, Refitted, as_refitting
+from countermax.tables._rows import Chunk, Question, RowReader
+from countermax.tables.frames import Floats, as_frame, check_new_names
+
+_SHARE = 0.5  # of the treated; questions that it decides are not asked of rows
+_NOT_OF_ROWS = ("disablement", "enablement")
+_LIMITS = ("lower", "upper")
+_DECISIONS = np.array(["leave", "open", "treat"])
+
+
+def causation_of_rows(
+    frame: Any,
+    *,
+    control: ProbabilitiesLike,
+    treated: ProbabilitiesLike,
+    event: Any = None,
+    score: Any = None,
+    at_least: int | float | None = None,
+    gain: Any = None,
+    coupling: str | Path | AbstractCoupling | None = None,
+    outcome: Any = None,
+    labels: Sequence[Hashable] | None = None,
+    arms: tuple[str, str] = ("control", "treated"),
+    unchanged: Any = None,
+    normalise: bool = False,
+    errors: str = "raise",
+    refit: bool = False,
+    clusters: Any = None,
+    weights: Any = None,
+    num_resamples: int | None = None,
+    level: float = 0.95,
+    seed: int = 0,
+    n_jobs: int | None = None,
+    progress: bool | None = None,
+) -> Causation:
+    """Probabilities of causation, whom to treat, and their bounds, for each row and on average over rows.
+
+    Within rows with the same covariates the treatment must be as good as randomised. A classifier's own errors make
+    averages too narrow; `refit=True` fits it again and gives intervals.
+
+    Args:
+        frame: A frame of pandas, polars or Arrow.
+        control: Each row's probabilities without the treatment: columns, an array, or `Predicted`.
+        treated: The same with the treatment.
+        event: Outcome, or list of outcomes, that is the event.
+        score: How good each outcome is.
+        at_least: Gain of the score; adds the share of those who gain as much.
+        gain: What it is worth to treat somebody with each pair (without, with) of outcomes.
+        coupling: Coupling to ask beside the bounds.
+        outcome: Column with the outcomes seen; needed by `refit`.
+        labels: Outcomes in their order.
+        arms: What being without the treatment, and being with it, is called.
+        unchanged: Rows that the treatment leaves as they are, a column or an array of booleans.
+        normalise: Whether to rescale columns and arrays to sum to one.
+        errors: What to do with rows that cannot be answered: `raise`, or leave them out (`missing`).
+        refit: Whether the classifier is fitted again on rows that are drawn again.
+        clusters: With `refit`, a column or an array: rows with the same value are drawn together.
+        weights: With `refit`, a column or an array: how much each row counts.
+        num_resamples: With `refit`, how often the classifier is fitted again.
+        level: Confidence of the intervals.
+        seed: Seed of the resampling.
+        n_jobs: Number of fits at the same time.
+        progress: Whether to show progress bars.
+    """
+    refitting = as_refitting(
+        refit, clusters=clusters, weights=weights, num_resamples=num_resamples, level=level, seed=seed,
+        n_jobs=n_jobs, progress=progress,
+    )  # fmt: skip
+    reader = RowReader(as_frame(frame), Question(outcome, control, treated, labels, normalise, errors, unchanged))
+    names = reader.labels
+    score = reader.ranks if score is None else score
+    scores = None if score is None else names.scores("score", score)
+    questions = [
+        each
+        for each in questions_about(
+            names,
+            arms,
+            None if event is None else as_event(names, event),
+            scores,
+            at_least,
+            None if gain is None else as_gain(names, gain),
+            False,
+        )
+        if each.name not in _NOT_OF_ROWS
+    ]
+    with jax.enable_x64(True):
+        chosen = None if coupling is None else as_coupling(coupling, len(names), score=scores)
+    refits = None if refitting is None else Refits(reader, refitting)
+    sides = [*_LIMITS] + ([] if chosen is None else [name_of(chosen, score=scores)])
+    columns = [f"{each.name}_{side}".replace(" ", "_") for each in questions for side in sides]
+    check_new_names((), columns, "rename columns")
+    rows = np.full((len(columns), reader.frame.num_rows), np.nan)
+    total, kept, used = np.zeros((2, len(columns))), 0, 0
+    with reader.bar("causation", progress) as bar:
+        for chunk in reader.chunks(bar):
+            values, asked = _of_chunk(questions, chunk, chosen)
+            good = ~chunk.bad
+            chunk.check(np.where(asked > 0, values, 0), "a coupling")
+            rows[:, chunk.rows] = np.where(good, values, np.nan)
+            total += _sums(values, asked, np.where(good, chunk.weight, 0.0))
+            kept, used = kept + int(chunk.kept.sum()), used + int(good.sum())
+    if not used:
+        raise InputError("`frame` must have at least one row that can be answered, got none")
+    found: dict[str, CausalIntervals] | None = None
+    if refitting is not None and refits is not None:
+
+        def measure(chunks: Sequence[Chunk]) -> Floats:
+            parts = [
+                _sums(*_of_chunk(questions, chunk, chosen), np.where(chunk.bad, 0.0, chunk.weight)) for chunk in chunks
+            ]
+            whole = np.sum(parts, axis=0)
+            return np.asarray(whole[0] / np.where(whole[1] > 0, whole[1], np.nan))
+
+        again = Refitted(reader, refits, measure, refitting, by_row=False)
+        ends = [np.repeat([f(each.worth) for each in questions], len(sides)) for f in (np.min, np.max)]
+        found = _intervals(questions, sides, *again.limits(*ends), level)
+    with np.errstate(invalid="ignore"):
+        means = total[0] / np.where(total[1] > 0, total[1], np.nan)
+    answers = []
+    for place, each in enumerate(questions):
+        lower, upper, *said = means[place * len(sides) : (place + 1) * len(sides)].tolist()
+        known = lower == lower
+        answers.append(
+            CausalAnswer(
+                each.name, each.meaning, Bounds(lower, upper) if known else None, None, None,
+                dict(zip(sides[2:], said, strict=True)) if known else {}, None if found is None else found[each.name],
+            )
+        )  # fmt: skip
+    return Causation(
+        labels=names.names,
+        arms=arms,
+        event=None if event is None else tuple(names.names[place] for place in as_event(names, event)),
+        people="trial",
+        control=None,
+        treated=None,
+        observational=None,
+        answers=tuple(answers),
+        level=None if found is None else level,
+        sample=None if found is None else f"{used:,} rows",
+        notes=(
+            f"Means over {used:,} rows; each row's own numbers are in `individual`. {what_is_known(reader, refit)}",
+            *unchanged_notes(kept),
+            *left_out_notes(reader.frame.num_rows - used),
+        ),
+        attain=None,
+        individual=_individual(reader, columns, rows, "gain" if gain is not None else None),
+    )
+
+
+def _individual(reader: RowReader, columns: list[str], rows: Floats, gain: str | None) -> Any:
+    """Each row's numbers; with a gain, what is certain about treating it, and what has the least regret."""
+    pieces: list[Any] = [(columns, rows)]
+    if gain is not None:
+        lower, upper = (rows[columns.index(f"{gain}_{side}")] for side in _LIMITS)
+        with np.errstate(invalid="ignore"):
+            place = np.where(lower > 0, 2, np.where(upper <= 0, 0, 1))
+            regret = np.where(lower + upper > 0, 2, 0)
+        unknown = np.isnan(lower)
+        for name, each in (("decision", place), ("least_regret", regret)):
+            words = _DECISIONS[each].astype(object)
+            words[unknown] = None
+            pieces.append((name, reader.frame.texts(words.tolist())))
+    return reader.frame.made(pieces, extend=False)
+
+
+def _of_chunk(
+    questions: Sequence[CausalQuestion], chunk: Chunk, coupling: AbstractCoupling | None
+) -> tuple[Floats, Floats]:
+    """Answers and how many each is asked about, [columns, rows]; whoever is left as they are has one outcome twice."""
+    p, q = np.exp(chunk.log_p), np.exp(chunk.log_q)
+    evidence = Evidence(p, q, None, None, None, _SHARE)
+    said = None
+    if coupling is not None:
+        worths = jnp.asarray(np.stack([each.worth for each in questions]))
+        said = in_batches(_means, (coupling, worths), (chunk.log_p, chunk.log_q))
+    values, whom = [], []
+    for place, question in enumerate(questions):
+        lower, upper = limits(question, evidence, "trial")
+        among = np.ones(len(p))
+        if not question.of_everybody:
+            among = q @ question.among_treated if question.of_treated else p @ question.among_control
+        if chunk.kept.any():
+            same = (p @ np.diag(question.worth)) / np.where(among > 0, among, 1)
+            lower, upper = np.where(chunk.kept, same, lower), np.where(chunk.kept, same, upper)
+        both = [lower, upper]
+        if said is not None:
+            both.append(np.where(chunk.kept, lower, said[place] / np.where(among > 0, among, 1)))
+        values += [np.where(among > 0, each, 0.0) for each in both]
+        whom += [among] * len(both)
+    return np.stack(values), np.stack(whom)
+
+
+def _sums(values: Floats, asked: Floats, weight: Floats) -> Floats:
+    """How many count, and how many are asked about."""
+    return np.stack([(values * asked) @ weight, asked @ weight])
+
+
+def _intervals(
+    questions: Sequence[CausalQuestion], sides: list[str], lower: Floats, upper: Floats, level: float
+) -> dict[str, CausalIntervals]:
+    found = {}
+    for place, each in enumerate(questions):
+        start = place * len(sides)
+        said = {
+            name: Interval(float(lower[start + 2 + k]), float(upper[start + 2 + k]), level)
+            for k, name in enumerate(sides[2:])
+        }
+        whole = Interval(float(lower[start]), float(upper[start + 1]), level)
+        found[each.name] = CausalIntervals(whole, None, None, said)
+    return found
+
+
+@eqx.filter_jit
+def _means(
+    coupling: AbstractCoupling,
+    worths: Float[ArrayLike, "m k k"],
+    log_p: Float[Array, "n k"],
+    log_q: Float[Array, "n k"],
+) -> Float[Array, "columns n"]:
+    """The mean of each worth under a coupling."""
+
+    def one(p: Float[Array, " k"], q: Float[Array, " k"]) -> Float[Array, " columns"]:
+        joint = coupling._joint(p, q)
+        return (joint[None] * jnp.asarray(worths)).sum(axis=(1, 2))
+
+    return jax.vmap(one, out_axes=1)(log_p, log_q)

@@ -1,0 +1,122 @@
+"""Questions, results and refusals."""
+
+import json
+
+import numpy as np
+import pytest
+
+from countermax import InputError, probabilities_of_causation
+
+COUNTS = {"control": [30, 40, 30], "treated": [10, 30, 60]}
+LABELS = ["dead", "ill", "well"]
+
+
+@pytest.fixture(scope="module")
+def found():
+    gain = np.subtract.outer(-np.arange(3.0), -np.arange(3.0)) - 0.2
+    return probabilities_of_causation(
+        **COUNTS, labels=LABELS, event="well", score=range(3), at_least=2, gain=gain, counts=True
+    )
+
+
+def test_every_limit_is_attained_by_a_coupling_with_these_margins(found):
+    for answer in found.answers:
+        for kind, bounds in (
+            ("any", answer.bounds),
+            ("stable", answer.stable_bounds),
+            ("monotone", answer.monotone_bounds),
+        ):
+            for side in ("lower", "upper") if bounds is not None else ():
+                attained = found.attaining(answer.name, side, kind)
+                joint = attained.joints["everybody"]
+                assert attained.value == pytest.approx(getattr(bounds, side), abs=1e-9)
+                np.testing.assert_allclose(joint.sum(axis=1), found.control, atol=1e-12)
+                np.testing.assert_allclose(joint.sum(axis=0), found.treated, atol=1e-12)
+                assert joint.min() >= 0
+
+
+@pytest.mark.parametrize("elsewhere", [0.0, 0.1])
+@pytest.mark.parametrize("trial", [True, False])
+def test_limits_from_observations_are_attained(elsewhere, trial):
+    rest = 1 - elsewhere
+    seen = {"control": rest * np.array([0.2, 0.1, 0.15]), "treated": rest * np.array([0.1, 0.2, 0.25])}
+    worlds = {"control": [0.4, 0.3, 0.3], "treated": [0.25, 0.35, 0.4]} if trial else {}
+    found = probabilities_of_causation(
+        **worlds, observational=seen | {"elsewhere": [elsewhere, 0, 0]}, event=2, score=range(3)
+    )
+    for answer in found.answers:
+        for side in ("lower", "upper"):
+            attained = found.attaining(answer.name, side)
+            assert attained.value == pytest.approx(getattr(answer.bounds, side), abs=1e-9), answer.name
+            total = sum(attained.joints.values())
+            assert total.sum() == pytest.approx(1)
+            if trial:
+                np.testing.assert_allclose(total.sum(axis=1), worlds["control"], atol=1e-9)
+                np.testing.assert_allclose(total.sum(axis=0), worlds["treated"], atol=1e-9)
+
+
+def test_intervals_hold_bounds_and_answers(found):
+    for answer in found.answers:
+        interval = answer.intervals.bounds
+        assert interval.lower <= answer.bounds.lower <= answer.bounds.upper <= interval.upper
+        for value in answer.by_coupling.values():
+            assert answer.bounds.contains(value)
+    assert "100 people in control and 100 in treated" in found.left_out
+
+
+def test_a_result_shows_itself_and_becomes_everything_else(found, tmp_path):
+    assert "necessity" in str(found)
+    assert "Whom to treat" in str(found)
+    assert found.to_frame().loc["PN", "lower"] == pytest.approx(0.5)
+    told = json.loads(found.to_json())
+    assert told["decision"]["certain"] == found.decision.certain
+    assert found.plot().axes
+    page = found.write_report(tmp_path / "page.html").read_text()
+    assert "sufficiency" in page
+    with pytest.raises(InputError, match="the result has PN, PS"):
+        found["PX"]
+
+
+def test_decisions_are_certain_only_where_every_coupling_agrees():
+    def decision(gain):
+        return probabilities_of_causation([0.6, 0.4], [0.3, 0.7], gain=gain).decision
+
+    assert decision([[0, 1], [-0.1, 0]]).certain == "treat"
+    assert decision([[0, 1], [-5, 0]]).certain == "open"
+    assert decision([[0, 1], [-5, 0]]).least_regret == "leave"
+    assert decision([[0, 1], [-5, 0]]).by_coupling["maximal"] == "treat"
+    assert decision({(1, 0): -1}).certain == "leave"
+    assert decision([[0, 1], [-5, 0]]).regret == pytest.approx(0.3)
+
+
+TWO = {"control": [0.6, 0.4], "treated": [0.3, 0.7]}
+SEEN = {"control": [0.3, 0.2], "treated": [0.2, 0.3]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"control": [0.5, 0.5], "event": 1}, "give both `control` and `treated`"),
+        ({"event": 1}, "say what is known"),
+        (TWO, "say what is asked about"),
+        (TWO | {"event": [0, 1]}, "must leave out an outcome"),
+        (TWO | {"event": 7}, "must be one of the labels"),
+        ({"control": [1, 0], "treated": [1, 0], "event": 1}, "never happens"),
+        ({"control": [0.5, 0.6], "treated": [1, 0], "event": 1}, "must sum to 1"),
+        ({"control": [0.5, -0.5], "treated": [1, 0], "event": 1}, "must not be negative"),
+        (TWO | {"event": 1, "people": "all"}, "`people` must be one of trial, chosen"),
+        (TWO | {"event": 1, "gain": [[1]]}, "got shape"),
+        ({"observational": {"control": [0.5, 0.5]}, "event": 1}, "must have numbers for 'control' and 'treated'"),
+        ({"observational": {"control": [0.5, 0.5], "treated": [0, 0]}, "event": 1}, "must have people who chose"),
+        ({"observational": SEEN, "event": 1, "people": "trial"}, "only with an experiment"),
+        (
+            TWO | {"observational": SEEN | {"control": [0.1, 0.4], "treated": [0.35, 0.15]}, "event": 1},
+            "cannot both be",
+        ),
+        ({"control": [5, 0.5], "treated": [1, 9], "counts": True, "event": 1}, "whole numbers"),
+    ],
+)
+def test_bad_input_is_one_clear_line(arguments, message):
+    with pytest.raises(InputError, match=message) as refused:
+        probabilities_of_causation(**arguments)
+    assert "\n" not in str(refused.value)

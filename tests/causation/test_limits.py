@@ -1,0 +1,202 @@
+"""Bounds against linear programs over response types, which know nothing of closed forms."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from countermax._core.errors import InputError
+from countermax._core.labels import Labels
+from countermax.bounds import largest_worth
+from countermax.causation._limits import CHOSEN, TRIAL, Evidence, has_kind, limits, ratio_ranks, stable_pairs
+from countermax.causation._questions import questions_about
+from countermax.causation._sources import check_sources
+
+TOLERANCE = 1e-9
+
+
+def response_types(num_outcomes, num_arms):
+    """(arm chosen, outcome in each arm), as columns."""
+    return np.array(list(itertools.product(range(num_arms), *[range(num_outcomes)] * num_arms)))
+
+
+def programme(types, law, weights, *, trial, choices, allowed=None):
+    """The least and the largest sum of weights over laws of response types that give the same data."""
+    arms, size = types.shape[1] - 1, types.max() + 1
+    rows, values = [], []
+    own = types[np.arange(len(types)), 1 + types[:, 0]]
+    for arm, outcome in itertools.product(range(arms), range(size)):
+        if trial:
+            rows.append(types[:, 1 + arm] == outcome)
+        if choices:
+            rows.append((types[:, 0] == arm) & (own == outcome))
+    rows = np.array(rows, float) if rows else np.ones((1, len(types)))
+    values = rows @ law
+    open_to = [(0, None if allowed is None or fine else 0) for fine in (allowed if allowed is not None else types)]
+    found = []
+    for sign in (1, -1):
+        solved = linprog(sign * weights, A_eq=rows, b_eq=values, bounds=open_to, method="highs")
+        found.append(sign * solved.fun if solved.status == 0 else None)
+    return found
+
+
+def drawn_law(rng, types):
+    """Some types are impossible; none is so rare that a solver of programmes takes it for impossible."""
+    law = rng.dirichlet(np.full(len(types), rng.choice([0.05, 0.3, 1])))
+    law = np.where(law > 1e-3, law, 0)
+    return law / law.sum()
+
+
+def data_of(types, law, num_outcomes):
+    size, own = num_outcomes, types[np.arange(len(types)), 1 + types[:, 0]]
+    worlds = [np.bincount(types[:, 1 + arm], law, size) for arm in (0, 1)]
+    seen = [np.bincount(own[types[:, 0] == arm], law[types[:, 0] == arm], size) for arm in (0, 1)]
+    elsewhere = np.asarray(max(0.0, law[types[:, 0] > 1].sum()))
+    share = seen[1].sum() / (seen[0].sum() + seen[1].sum())
+    return Evidence(*worlds, *seen, elsewhere, float(share))
+
+
+def asked_of(size, rng, groups=True):
+    event = sorted(rng.choice(size, rng.integers(1, size), replace=False).tolist())
+    scores = np.arange(size, dtype=float)
+    gain = rng.normal(size=(size, size))
+    return questions_about(Labels(tuple(range(size))), ("old", "new"), event, scores, 1.0, gain, groups)
+
+
+def weights_of(question, types):
+    counted = np.array([question.of_control, question.of_treated, question.of_others])[np.minimum(types[:, 0], 2)]
+    return question.worth[types[:, 1], types[:, 2]] * counted
+
+
+CASES = [(2, 2), (2, 3), (2, 4), (3, 2), (3, 3), (3, 4)]
+
+
+@pytest.mark.parametrize(("num_arms", "num_outcomes"), CASES)
+@pytest.mark.parametrize("source", ["both", "choices"])
+def test_bounds_for_people_who_chose_are_those_of_all_response_types(num_arms, num_outcomes, source):
+    rng = np.random.default_rng(num_arms * 10 + num_outcomes)
+    types = response_types(num_outcomes, num_arms)
+    for _ in range(4 if num_arms == 2 else 2):
+        law = drawn_law(rng, types)
+        whole = data_of(types, law, num_outcomes)
+        evidence = whole if source == "both" else whole._replace(control=None, treated=None)
+        for question in asked_of(num_outcomes, rng):
+            if (num_arms, num_outcomes) == (3, 4) and question.name[:2] not in ("PN", "PS", "di", "en"):
+                continue  # thousands of pieces: seconds for each question
+            lower, upper = limits(question, evidence, CHOSEN)
+            low, high = programme(types, law, weights_of(question, types), trial=source == "both", choices=True)
+            asked = (
+                whole.seen_control @ question.among_control
+                + whole.seen_treated @ question.among_treated
+                + question.among_others * whole.elsewhere
+            )
+            if asked == 0:
+                assert np.isnan(lower)
+                assert np.isnan(upper)
+                continue
+            assert lower * asked == pytest.approx(low, abs=TOLERANCE), question.name
+            assert upper * asked == pytest.approx(high, abs=TOLERANCE), question.name
+
+
+@pytest.mark.parametrize(("num_arms", "num_outcomes"), CASES)
+def test_bounds_for_units_of_a_trial_are_those_of_all_response_types(num_arms, num_outcomes):
+    rng = np.random.default_rng(num_arms * 10 + num_outcomes)
+    types = response_types(num_outcomes, num_arms)
+    for _ in range(4 if num_arms == 2 else 2):
+        law = drawn_law(rng, types)
+        both = data_of(types, law, num_outcomes)
+        evidence = Evidence(both.control, both.treated, None, None, None, 0.4)
+        for question in asked_of(num_outcomes, rng, groups=False):
+            share = {(True, True): 1.0, (True, False): 0.6, (False, True): 0.4}[
+                question.of_control, question.of_treated
+            ]
+            weights = share * question.worth[types[:, 1], types[:, 2]]
+            asked = 1.0
+            if not question.of_everybody:
+                asked = 0.6 * both.control @ question.among_control + 0.4 * both.treated @ question.among_treated
+            low, high = programme(types, law, weights, trial=True, choices=False)
+            lower, upper = limits(question, evidence, TRIAL)
+            if asked > 0:
+                assert (lower * asked, upper * asked) == pytest.approx((low, high), abs=TOLERANCE), question.name
+
+
+@pytest.mark.parametrize("kind", ["monotone", "stable"])
+@pytest.mark.parametrize("num_outcomes", [2, 3, 4])
+def test_bounds_under_monotonicity_and_stability_are_those_of_a_programme(kind, num_outcomes):
+    rng = np.random.default_rng(num_outcomes)
+    types = response_types(num_outcomes, 2)
+    for _ in range(4):
+        law = drawn_law(rng, types)
+        for question in asked_of(num_outcomes, rng, groups=False):
+            some = law * (question.allowed[types[:, 1], types[:, 2]] if kind == "monotone" else 1)
+            some = some / some.sum()
+            both = data_of(types, some, num_outcomes)
+            evidence = Evidence(both.control, both.treated, None, None, None, 0.5)
+            if not has_kind(question, evidence, kind):
+                continue
+            ranks = ratio_ranks(both.control, both.treated)
+            fine = question.allowed if kind == "monotone" else stable_pairs(ranks)
+            weights = question.worth[types[:, 1], types[:, 2]]
+            low, high = programme(
+                types, some, weights, trial=True, choices=False, allowed=fine[types[:, 1], types[:, 2]]
+            )
+            lower, upper = limits(question, evidence, TRIAL, kind)
+            asked = 1.0
+            if question.name == "PN":
+                asked = both.treated @ question.among_treated
+            elif not question.of_everybody:
+                continue
+            assert (lower * asked, upper * asked) == pytest.approx((low, high), abs=TOLERANCE), question.name
+
+
+def test_an_experiment_alone_says_nothing_of_the_cause_in_people_who_chose():
+    questions = {each.name: each for each in questions_about(Labels((0, 1)), ("a", "b"), [1], None, None, None, False)}
+    evidence = Evidence(np.array([0.8, 0.2]), np.array([0.4, 0.6]), None, None, None, None)
+    for name in ("PN", "PS", "disablement", "enablement"):
+        assert limits(questions[name], evidence, CHOSEN) == (0, 1)
+    assert limits(questions["PN"], evidence, TRIAL) == pytest.approx((2 / 3, 1))
+    assert limits(questions["PNS"], evidence, CHOSEN) == pytest.approx((0.4, 0.6))
+    certain = evidence._replace(control=np.array([1.0, 0.0]))  # never without it
+    assert limits(questions["PN"], certain, CHOSEN) == (1, 1)
+
+
+def test_two_sources_are_never_wider_than_one():
+    rng = np.random.default_rng(5)
+    types = response_types(3, 2)
+    for _ in range(20):
+        both = data_of(types, rng.dirichlet(np.full(len(types), 0.3)), 3)
+        alone = both._replace(seen_control=None, seen_treated=None, elsewhere=None)
+        for question in asked_of(3, rng, groups=False):
+            if question.of_everybody:
+                lower, upper = limits(question, both, CHOSEN)
+                low, high = limits(question, alone, TRIAL)
+                assert low - 1e-12 <= lower <= upper <= high + 1e-12
+
+
+def test_sources_that_contradict_each_other_name_the_inequality():
+    evidence = Evidence(
+        np.array([0.9, 0.1]), np.array([0.5, 0.5]), np.array([0.3, 0.2]), np.array([0.2, 0.3]), np.asarray(0.0), 0.5
+    )
+    with pytest.raises(
+        InputError, match=r"P\('ill' if old\) in the experiment, 0.1, must be at least P\(chose old and"
+    ):
+        check_sources(evidence, Labels(("well", "ill")), ("old", "new"))
+    notes = check_sources(evidence, Labels(("well", "ill")), ("old", "new"), np.array([10.0, 10, 10]))
+    assert "by chance" in notes[0]
+
+
+def test_many_worlds_are_answered_as_each_alone():
+    rng = np.random.default_rng(0)
+    p, q = rng.dirichlet(np.ones(4), 50), rng.dirichlet(np.ones(4), 50)
+    for question in asked_of(4, rng, groups=False):
+        for kind in ("any", "stable"):
+            lower, upper = limits(question, Evidence(p, q, None, None, None, 0.5), TRIAL, kind)
+            for place in range(0, 50, 7):
+                alone = limits(question, Evidence(p[place], q[place], None, None, None, 0.5), TRIAL, kind)
+                assert (lower[place], upper[place]) == pytest.approx(tuple(map(float, alone)))
+
+
+def test_a_worth_with_too_many_pieces_is_refused():
+    with pytest.raises(InputError, match="at most 4,000 linear pieces"):
+        largest_worth(np.random.default_rng(0).normal(size=(9, 9)))

@@ -1,0 +1,78 @@
+"""Numbers that others have published or computed: Tian and Pearl's example, and causalml's bounds."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from countermax import probabilities_of_causation
+from countermax._core.labels import Labels
+from countermax.causation import Evidence, limits, questions_about
+
+TYPES = np.array([(x, a, b) for x in (0, 1) for a in (0, 1) for b in (0, 1)])  # chosen, without, with
+
+
+def test_bounds_from_both_sources_are_those_of_causalml():
+    """A thousand random tables of people whose choice and both outcomes are known; its bounds were stored."""
+    with np.load(Path(__file__).parent / "causalml_pns.npz") as stored:
+        tables, expected = stored["tables"], stored["bounds"]
+        assert "causalml 0.17.0" in str(stored["version"])
+    law = tables / tables.sum(axis=1, keepdims=True)
+
+    def share(*conditions):
+        return np.stack([law[:, np.all(each, axis=0)].sum(axis=1) for each in conditions], axis=1)
+
+    chosen, without, with_it = TYPES.T
+    evidence = Evidence(
+        share([without == 0], [without == 1]),
+        share([with_it == 0], [with_it == 1]),
+        share([chosen == 0, without == 0], [chosen == 0, without == 1]),
+        share([chosen == 1, with_it == 0], [chosen == 1, with_it == 1]),
+        np.zeros(len(law)),
+        None,
+    )
+    questions = questions_about(Labels((0, 1)), ("no", "yes"), [1], None, None, None, False)
+    assert len(tables) == 1000
+    for place, question in enumerate(questions[:3]):
+        lower, upper = limits(question, evidence, "chosen")
+        np.testing.assert_allclose(
+            np.stack([lower, upper], axis=1), expected[:, place], atol=1e-12, err_msg=question.name
+        )
+
+
+LEGAL = {
+    "event": "dead",
+    "arms": ("no drug", "drug"),
+    "observational": {"control": {"alive": 972, "dead": 28}, "treated": {"alive": 998, "dead": 2}},
+}
+
+
+def test_the_legal_example_of_tian_and_pearl():
+    """Neither source alone says that the drug killed him; together they leave no doubt."""
+    control, treated = {"alive": 986, "dead": 14}, {"alive": 984, "dead": 16}
+    both = probabilities_of_causation(control, treated, normalise=True, **LEGAL)
+    assert tuple(both["PN"].bounds) == pytest.approx((1, 1))
+    assert both["PS"].bounds.lower == pytest.approx(0.002, abs=5e-4)
+    assert tuple(both["PS"].bounds) == pytest.approx((0.002 * 0.5 / 0.486, 0.031), abs=1e-3)
+    experiment = probabilities_of_causation(
+        control, treated, normalise=True, event="dead", people="trial", treated_share=0.5
+    )
+    assert tuple(experiment["PN"].bounds) == pytest.approx((0.125, 1))
+    monotone = experiment["PN"].monotone_bounds  # the excess risk ratio
+    assert tuple(monotone) == pytest.approx((0.125, 0.125))
+    observed = probabilities_of_causation(normalise=True, **LEGAL)
+    assert tuple(observed["PN"].bounds) == (0, 1)
+    counted = probabilities_of_causation(control, treated, counts=True, **LEGAL)
+    assert counted["PN"].bounds.lower == pytest.approx(1)
+    assert counted["PN"].intervals.bounds.lower < 0.5  # two deaths among those who chose it: far from certain
+
+
+def test_with_two_outcomes_stability_and_monotonicity_say_the_same():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        low, high = np.sort(rng.random(2))
+        found = probabilities_of_causation([1 - low, low], [1 - high, high], event=1, treated_share=0.5)
+        for answer in found.answers:
+            assert tuple(answer.stable_bounds) == pytest.approx(tuple(answer.monotone_bounds))
+            assert answer.stable_bounds.width < 1e-12
+            assert answer.by_coupling["maximal"] == pytest.approx(answer.stable_bounds.lower)

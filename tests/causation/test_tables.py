@@ -1,0 +1,141 @@
+"""Causes in trials and tables: strata, clusters, a second source, rows, the command line."""
+
+import json
+from importlib.resources import files
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from countermax import InputError, causation_of_arms, probabilities_of_causation
+from countermax.causation import questions_about
+from countermax.cli import app
+from countermax.couplings import GumbelMax
+from countermax.tables import Predicted, causation_of_rows
+from countermax.tables._crossing import crossed_bounds, merged_strata
+from countermax.tables._people import read_people
+from countermax.tables.frames import as_frame
+
+PATH = str(files("countermax") / "data/stroke_trial.csv")
+ARMS = {"outcome": "outcome", "arm": "arm", "treated": "drug", "event": "home", "couplings": ["maximal"]}
+
+
+@pytest.fixture(scope="module")
+def trial():
+    return pd.read_csv(PATH)
+
+
+def test_a_trial_is_answered_as_its_counts(trial):
+    found = causation_of_arms(trial, **ARMS)
+    table = pd.crosstab(trial["arm"], trial["outcome"])
+    counted = probabilities_of_causation(
+        table.loc["placebo"], table.loc["drug"], event="home", counts=True, couplings=["maximal"]
+    )
+    for ours, theirs in zip(found.answers, counted.answers, strict=True):
+        assert ours.bounds == theirs.bounds
+        assert ours.intervals.bounds == theirs.intervals.bounds
+
+
+def test_strata_clusters_and_weights(trial):
+    plain = causation_of_arms(trial, **ARMS)
+    strata = causation_of_arms(trial, **ARMS, strata="severity", clusters="hospital", num_resamples=60)
+    assert strata["PNS"].bounds.upper <= plain["PNS"].bounds.upper + 1e-9
+    assert "cross-fitted" in " ".join(strata.notes)
+    assert "40 clusters" in " ".join(strata.notes)
+    weighted = causation_of_arms(trial.assign(weight=2.0), **ARMS, weights="weight", num_resamples=60)
+    assert weighted["PN"].bounds == pytest.approx(plain["PN"].bounds)
+    with pytest.raises(InputError, match="at least 20 people in each arm, but 'H37'"):
+        causation_of_arms(trial, **ARMS, strata="hospital")
+    merged = causation_of_arms(trial.assign(place=trial["hospital"].str[:2]), **ARMS, strata="place", thin="merge")
+    assert merged["PNS"].bounds.lower <= merged["PNS"].bounds.upper
+
+
+def test_cross_fitting_removes_the_luck_of_small_strata():
+    """Four people in each stratum and arm, no effect: the plain mean of bounds is far above 0."""
+    stream = np.random.default_rng(0)
+    frame = pd.DataFrame({
+        "arm": np.tile([0, 1], 800), "stratum": np.repeat(np.arange(200), 8), "outcome": stream.integers(0, 4, 1600),
+    })  # fmt: skip
+    asked = {"outcome": "outcome", "arm": "arm", "clusters": None, "strata": "stratum", "weights": None}
+    people = read_people(as_frame(frame), asked, (0, 1), None, "refuse")
+    (benefit, *_) = questions_about(people.labels, ("a", "b"), None, np.arange(4.0), None, None, False)
+    counts = np.zeros((2, 200, 4))
+    np.add.at(counts, (people.arm, people.stratum, people.outcome), 0.25)
+    survival = counts[..., ::-1].cumsum(axis=2)
+    plain = np.maximum((survival[1] - survival[0]).max(axis=1), 0).mean()
+    assert plain > 0.1
+    assert crossed_bounds(people, 4, 0.5, 0)(benefit).lower < 0.04
+    assert len(merged_strata(people, "merge")[0].strata) < 60
+
+
+def test_a_second_source_is_read_from_a_second_table(trial):
+    people = pd.DataFrame({"arm": ["placebo"] * 40 + ["drug"] * 60, "outcome": (["dead", "home"] * 50)})
+    found = causation_of_arms(trial, **ARMS | {"couplings": None}, observational=people)
+    assert found.people == "chosen"
+    assert found.observational[:2].sum() == pytest.approx(1)
+    with pytest.raises(InputError, match="`strata` must be left out with `observational`"):
+        causation_of_arms(trial, **ARMS, observational=people, strata="severity")
+
+
+def test_arms_that_cannot_be_told_or_never_occur_are_refused(trial):
+    asked = ARMS | {"treated": None}
+    with pytest.raises(InputError, match="must say which arms of column 'arm' are compared; they are"):
+        causation_of_arms(trial, **asked)
+    with pytest.raises(InputError, match="'surgery'"):
+        causation_of_arms(trial, **asked | {"treated": "surgery", "control": "placebo"})
+    flags = trial.assign(arm=trial["arm"] == "drug")
+    assert causation_of_arms(flags, **asked)["PN"].bounds == causation_of_arms(trial, **ARMS)["PN"].bounds
+
+
+def test_rows_are_answered_as_each_alone():
+    stream = np.random.default_rng(0)
+    p, q = stream.dirichlet(np.ones(3), 40), stream.dirichlet(np.ones(3), 40)
+    gain = stream.normal(size=(3, 3))
+    frame = pd.DataFrame({"row": np.arange(40)})
+    found = causation_of_rows(
+        frame, control=p, treated=q, event=2, score=range(3), gain=gain, coupling=GumbelMax(), labels=range(3)
+    )
+    for place in range(0, 40, 9):
+        alone = probabilities_of_causation(p[place], q[place], event=2, score=range(3), gain=gain, treated_share=0.5)
+        row = found.individual.iloc[place]
+        for answer in found.answers:
+            assert row[f"{answer.name}_lower"] == pytest.approx(alone[answer.name].bounds.lower)
+            assert row[f"{answer.name}_upper"] == pytest.approx(alone[answer.name].bounds.upper)
+            assert row[f"{answer.name}_Gumbel-max"] == pytest.approx(alone[answer.name].by_coupling["Gumbel-max"])
+        assert row["decision"] == alone.decision.certain
+        assert row["least_regret"] == alone.decision.least_regret
+    assert found["PNS"].bounds.lower == pytest.approx(found.individual["PNS_lower"].mean())
+
+
+def test_a_classifier_is_fitted_again():
+    from sklearn.linear_model import LogisticRegression
+
+    stream = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": stream.normal(size=200), "treated": stream.integers(0, 2, 200)})
+    well = stream.random(200) < 0.3 + 0.3 * frame["treated"]
+    frame["status"] = np.where(well, "well", "ill")
+    model = LogisticRegression().fit(frame[["age", "treated"]], frame["status"])
+    found = causation_of_rows(
+        frame, control=Predicted(model, {"treated": 0}), treated=Predicted(model, {"treated": 1}), outcome="status",
+        event="well", refit=True, num_resamples=8, progress=False,
+    )  # fmt: skip
+    for answer in found.answers:
+        assert answer.intervals.bounds.lower <= answer.bounds.lower <= answer.bounds.upper
+        assert answer.bounds.upper <= answer.intervals.bounds.upper
+    assert "fitted again" in found.notes[0]
+
+
+def test_the_command_prints_draws_and_writes_a_page(tmp_path):
+    command = ["causation", PATH, "--outcome", "outcome", "--arm", "arm", "--treated", "drug", "--event", "home"]
+    outputs = ["--plot", str(tmp_path / "causes.png"), "--page", str(tmp_path / "causes.html")]
+    done = CliRunner().invoke(app, [*command, "--gain", "dead>home=1,home>dead=-1", "--json", *outputs])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert told["decision"]["certain"] == "open"
+    assert [each["name"] for each in told["answers"]][:3] == ["PN", "PS", "PNS"]
+    assert (tmp_path / "causes.png").read_bytes().startswith(b"\x89PNG")
+    assert "necessity" in (tmp_path / "causes.html").read_text()
+    wrong = CliRunner().invoke(app, [*command[:-1], "homme"])
+    assert wrong.exit_code == 2
+    assert "must be one of the labels" in wrong.stderr

@@ -1,0 +1,223 @@
+"""What a clinician reads: treatments by their parts, ends instead of returns, visits and doubt in every sentence."""
+
+import re
+
+import numpy as np
+import pytest
+from processes import frame_of
+
+from countermax import GumbelMax
+from countermax.bounds import Bounds
+from countermax.intervals import Interval
+from countermax.mdp import Doubt, EpisodeLog, FiniteMDP, estimate, explain, rank_episodes, replay
+from countermax.mdp.doubt import UNDOUBTED
+from countermax.mdp.policies import restricted
+from countermax.mdp.story._treatments import treatments_of
+from countermax.mdp.story._words import DATA, LUCK, Claim, behind, steps_in_words
+
+STATES, ACTIONS = ("ill", "worse", "death", "survival"), ("fluid 0, oxygen", "fluid 2, oxygen", "fluid 0")
+QUICK = Doubt(num_resamples=12)
+
+
+def _log():
+    """Sixty patients; fluid helps; no fluid and no oxygen was tried twice, in the first state."""
+    rng = np.random.default_rng(3)
+    rows = []
+    for episode in range(60):
+        state = 0
+        for step in range(4):
+            action = 2 if episode in (5, 6) and step == 0 else int(rng.integers(2))
+            chance = (0.3, 0.3, 0.1, 0.3) if action == 1 else (0.3, 0.4, 0.25, 0.05)
+            after = 1 if episode == 0 and step == 0 else int(rng.choice(4, p=chance))
+            after = 2 if episode == 0 and step == 1 else after
+            rows.append((episode, step, state, action, after, float(after == 3)))
+            state = after
+            if state > 1:
+                break
+    return EpisodeLog.from_frame(frame_of(*rows), state_names=None, num_states=4, num_actions=3)
+
+
+def _named(log):
+    frame = log.to_frame()
+    for column in ("state", "next_state"):
+        frame[column] = [STATES[each] for each in frame[column]]
+    frame["action"] = [ACTIONS[each] for each in frame["action"]]
+    return EpisodeLog.from_frame(frame, state_names=STATES, action_names=ACTIONS)
+
+
+LOG = _named(_log())
+MODEL = estimate(LOG, absorbing=[2, 3])
+TREAT = restricted(MODEL, np.eye(3)[[1, 1, 1, 1]])[0]
+STARVE = restricted(MODEL, np.eye(3)[[2, 1, 1, 1]])[0]
+
+
+@pytest.fixture(scope="module")
+def story():
+    return explain(MODEL, LOG, 0, TREAT, doubt=QUICK, progress=False)
+
+
+@pytest.fixture(scope="module")
+def starved():
+    return explain(MODEL, LOG, 0, STARVE, couplings=["maximal"], doubt=QUICK, progress=False)
+
+
+def _process(names):
+    size = len(names)
+    return FiniteMDP.from_dense(np.full((2, size, 2), 0.5), np.zeros((2, size, 2)), start=[1, 0], action_names=names)
+
+
+def test_actions_are_split_into_parts_with_their_levels():
+    found = treatments_of(_process(["fluid 0, vasopressor 0", "fluid 2, vasopressor 0", "fluid 2, vasopressor 1.5"]))
+    assert found.names == ("fluid", "vasopressor")
+    assert found.graded == (True, True)
+    np.testing.assert_array_equal(found.levels, [[0, 0], [2, 0], [2, 1.5]])
+    mixed = treatments_of(_process(["none", "oxygen + fluid 3"]))
+    assert mixed.names == ("oxygen", "fluid")
+    assert mixed.graded == (False, True)
+    np.testing.assert_array_equal(mixed.levels, [[0, 0], [1, 3]])
+
+
+def test_numbers_of_drugs_and_of_actions_are_no_levels():
+    drugs = treatments_of(_process(["drug 1 + drug 2", "drug 1"]))
+    assert drugs.names == ("drug 1", "drug 2")
+    assert drugs.graded == (False, False)
+    assert treatments_of(_process(["7", "8"])).names == ("action 7", "action 8")
+    assert treatments_of(_process(["a,b", "c"])).names == ("a,b", "c")
+
+
+@pytest.mark.parametrize(
+    ("bounds", "interval", "doubted", "expected"),
+    [
+        ((0.1, 0.3), None, None, ()),
+        ((0.1, 0.3), (0.1, 0.4), (0.05, 0.5), ()),
+        ((-0.1, 0.3), None, None, (LUCK,)),
+        ((-0.1, 0.3), (0.1, 0.4), (-0.2, 0.5), (LUCK,)),
+        ((0.1, 0.3), (-0.1, 0.4), (-0.2, 0.5), (DATA,)),
+        ((0.1, 0.3), (0.1, 0.4), (-0.2, 0.5), (DATA,)),
+        ((-0.1, 0.3), (-0.1, 0.4), (-0.2, 0.5), (LUCK, DATA)),
+    ],
+)
+def test_robust_means_every_coupling_and_other_data_too(bounds, interval, doubted, expected):
+    limits = [None if each is None else Interval(*each, 0.9) for each in (interval, doubted)]
+    assert Claim(0.2, Bounds(*bounds), *limits).depends_on == expected
+    turned = [None if each is None else Interval(-each[1], -each[0], 0.9) for each in (interval, doubted)]
+    mirrored = Claim(-0.2, Bounds(-bounds[1], -bounds[0]), *turned)
+    assert mirrored.depends_on == expected
+    assert ("robust" in mirrored.sure) == (not expected and doubted is not None)
+    if expected:
+        assert mirrored.sure == f"depends on {' and on '.join(expected)}"
+
+
+def test_no_effect_by_any_coupling_can_still_depend_on_data():
+    assert Claim(0.0, Bounds(0.0, 0.0), None, None).depends_on == ()
+    nothing, wide = Interval(0.0, 0.0, 0.9), Interval(0.0, 0.4, 0.9)
+    assert Claim(0.0, Bounds(0.0, 0.0), nothing, nothing).depends_on == ()
+    assert Claim(0.0, Bounds(0.0, 0.0), nothing, wide).depends_on == (DATA,)
+
+
+def test_numbers_in_words():
+    assert behind(None) == behind(np.nan) == ""
+    assert behind(2) == " (rests on 2 visits only)"
+    assert behind(1, "it ") == " (it rests on 1 visit only)"
+    assert behind(5) == " (rests on 5 visits)"
+    assert steps_in_words([3]) == "step 3"
+    assert steps_in_words([0, 1, 2, 5, 7, 8]) == "steps 0 to 2, 5, 7 and 8"
+
+
+def test_values_are_doubted_as_in_the_ranking(story):
+    ranking = rank_episodes(MODEL, LOG.select([0]), TREAT, doubt=QUICK, progress=False)
+    earned = story.observed_return
+    assert story.doubted.lower - earned == pytest.approx(ranking.doubted.lower[0])
+    assert story.doubted.upper - earned == pytest.approx(ranking.doubted.upper[0])
+    for name, interval in story.intervals.items():
+        assert interval.lower - earned == pytest.approx(ranking.intervals[name].lower[0])
+    assert (not story.depends_on) == bool(ranking.robust[0])
+    assert all(each.doubted is not None for found in story.decisions_by_coupling.values() for each in found)
+
+
+def test_an_estimate_is_doubted_unless_it_is_taken_as_given(story):
+    given = explain(MODEL, LOG, 0, TREAT, doubt=Doubt(num_resamples=0))
+    assert given.doubted is None
+    assert not given.intervals
+    assert given.chances_doubted is None
+    assert given.values == story.values
+    assert "Takes the model as given" in given.findings[-1]
+    assert UNDOUBTED in story.findings[-1]
+    assert not any("robust" in each for each in given.findings)
+    short = LOG.select([0])
+    model = estimate(short, absorbing=[2, 3])
+    done = restricted(model, TREAT)[0]
+    assert explain(model, short, 0, done, couplings=["maximal"], progress=False).doubted is not None
+
+
+def test_ends_are_told_by_their_names_and_chances(story):
+    last = replay(MODEL, LOG.select([0]), TREAT, GumbelMax()).last.toarray()[0]
+    places = [STATES.index(end) for end in story.ends]
+    np.testing.assert_allclose(story.chances["Gumbel-max"], last[places], atol=1e-12)
+    assert story.chance_bounds.contains(story.chances["inverse CDF"], 1e-9).all()
+    np.testing.assert_allclose(story.chance_bounds.lower, story.bounds.lower[-1], atol=1e-9)
+    happened, meaning, *_ = story.findings
+    assert happened == "In 2 steps the episode came to its end: death."
+    assert meaning.startswith("The return counts nothing but how it ends: ")
+    assert "survival 1" in meaning
+    assert f"survival {last[3]:.0%}" in story.told.instead[0]
+    assert not any("earned" in each for each in story.findings)
+    assert "raised the chance of survival by" in story.told.instead[-1]
+
+
+def test_every_sentence_that_rests_on_the_model_says_on_how_many_visits(story, starved):
+    for told in (story.told, starved.told):
+        model = [*told.instead, *(each for each in told.sure[1:] if "fewer than" not in each), *told.changes[:2]]
+        assert all(re.search(r"rests on \d+ visit", each) or "No other" in each for each in model), model
+
+
+def test_what_rests_on_few_visits_is_marked_in_words_and_in_the_pictures(story, starved):
+    assert starved.visits[0] == 2
+    assert "its least known step rests on 2 visits only" in starved.told.instead[0]
+    assert "at steps 0 and 1 was seen fewer than 5 times" in starved.told.sure[-1]
+    assert starved.plot().axes[-1].containers[1][0].get_height() == pytest.approx(starved.step_bounds.width[0])
+    assert not any("only" in each for each in story.told.sure)
+    behind_decision = {(each.step, each.other_action): each.visits for each in story.decisions}
+    assert behind_decision[0, 2] == 2
+    rare = [each for each in starved.to_dict()["decisions"] if each["visits"] == 2]
+    assert rare
+    assert set(rare[0]["effects"]) == {"maximal"}
+
+
+def test_the_page_reads_from_what_happened_to_the_numbers(story, tmp_path):
+    page = story.write_report(tmp_path / "story.html").read_text()
+    headings = re.findall("<h2>(.*?)</h2>", page)
+    assert headings[:4] == [
+        "What happened",
+        "What would have happened",
+        "How sure that is",
+        "What would change this answer",
+    ]
+    assert all(heading.startswith("Numbers") for heading in headings[4:])
+    assert page.count("data:image/png;base64,") == 2
+    box = re.search('<div class="box">.*?</div>', page, re.DOTALL)[0]
+    for word in ("Another assumption about luck", "Other data", "the records do not hold", "Another horizon"):
+        assert word in box
+    assert page.partition("<pre>")[0].count(UNDOUBTED) == 1
+    before = page.partition("Numbers")[0]
+    assert "mechanism" not in before
+
+
+def test_a_record_without_an_end_is_told_as_one(tmp_path):
+    open_ended = next(place for place in range(len(LOG)) if LOG.last_states[place] < 2)
+    told = explain(MODEL, LOG, open_ended, TREAT, couplings=["maximal"], doubt=Doubt(num_resamples=0), horizon=9)
+    assert len(told.bounds.lower) == LOG.lengths[open_ended] + 1
+    assert "the record stops without an end" in told.findings[0]
+    assert "is not counted" in told.told.changes[-1]
+
+
+def test_names_are_escaped_on_the_page(tmp_path):
+    from dataclasses import replace
+
+    evil = ("ill", "worse", "<script>", "survival")
+    log = replace(LOG, state_names=evil)
+    model = estimate(log, absorbing=[2, 3])
+    page = explain(model, log, 0, TREAT, couplings=["maximal"], doubt=Doubt(num_resamples=0)).write_report(
+        tmp_path / "story.html"
+    )
+    assert "<script>" not in page.read_text()
