@@ -21,6 +21,7 @@ from fuzz.worker import receive, send
 ROOT = Path(__file__).parent.parent
 MOST_SECONDS = 240  # of one call; programs are compiled on the way
 _MOST_READ = 64 * 2**20
+MOST_MEMORY = 3 * 2**30  # of a worker, which keeps every program that it compiled; the next one reads them from disk
 MEMORY = "4"  # gigabytes that a call may ask for
 
 
@@ -132,6 +133,8 @@ class Hands:
             self._stop()
             tail = (self._place / "worker.log").read_text(errors="replace")[-500:]
             return {"trouble": f"died: the process ended with status {status}; {tail}"}
+        if _used(worker.pid) > MOST_MEMORY:
+            self._stop()
         return {
             name: tuple(value) if isinstance(value, list) and name != "value" else value
             for name, value in found.items()
@@ -174,6 +177,11 @@ class Hands:
                 with contextlib.suppress(OSError):
                     stream.close()
         self._worker = None
+
+
+def _used(process: int) -> int:
+    """Bytes of memory that a process takes."""
+    return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _content(folder: Path) -> dict[str, bytes]:

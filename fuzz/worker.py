@@ -18,7 +18,6 @@ import warnings
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
-_MOST_MEMORY = 3 * 2**30  # compiled programs are forgotten beyond
 ADDRESS_SPACE = 24 * 2**30
 
 
@@ -66,7 +65,6 @@ def main() -> None:
         os.chdir(request["folder"])
         send(answers, _python(request["source"]) if request["source"] else _command(request["argv"]))
         os.chdir("/")
-        _little_memory()
 
 
 def _command(argv: tuple[str, ...]) -> dict[str, Any]:
@@ -123,16 +121,6 @@ def _python(source: str) -> dict[str, Any]:
             kinds = [each.__name__ for each in type(error).__mro__]
             return {"error": kinds, "words": str(error), "trouble": traceback.format_exc()}
     return {"value": value, "warnings": [str(each.message) for each in told], "trouble": ""}
-
-
-def _little_memory() -> None:
-    with open("/proc/self/statm") as file:
-        used = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    if used > _MOST_MEMORY:
-        import jax
-
-        jax.clear_caches()
-        gc.collect()
 
 
 if __name__ == "__main__":

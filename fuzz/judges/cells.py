@@ -22,6 +22,14 @@ def new_columns(line: Line, table: Table, scored: bool, bounds: str) -> list[str
     return new + ([f"{prefix}problem"] if line.option("--errors") == "missing" else [])
 
 
+def in_order(made: Sheet, columns: list[str]) -> Sheet:
+    """The same cells by the order of these columns, where a format has none: names of an object in JSON."""
+    if made.kind != "jsonl" or sorted(made.columns) != sorted(columns):
+        return made
+    places = [made.columns.index(name) for name in columns]
+    return Sheet(made.kind, columns, [[row[place] for place in places] for row in made.rows])
+
+
 def wrong_sheet(made: Sheet, sheet: Sheet, table: Table, new: list[str]) -> str:
     """Whether what was passed through came through as it was."""
     if made.columns != sheet.columns + new:

@@ -5,7 +5,7 @@ from typing import Any
 from fuzz.case import Case, Failure
 from fuzz.hands import Outcome
 from fuzz.hygiene import dirty
-from fuzz.judges.cells import as_numbers, new_columns, wrong_cells, wrong_rows, wrong_sheet, wrong_transitions
+from fuzz.judges.cells import as_numbers, in_order, new_columns, wrong_cells, wrong_rows, wrong_sheet, wrong_transitions
 from fuzz.judges.common import (
     Line,
     answered,
@@ -53,7 +53,7 @@ def judge_counterfactuals(case: Case, outcome: Outcome) -> Failure | None:
         del source
 
         def check() -> str:
-            made = read_sheet(target, outcome.files[target])
+            made = in_order(read_sheet(target, outcome.files[target]), sheet.columns + new)
             return wrong_sheet(made, sheet, table, new) or wrong_rows(
                 made, sheet, table, law, score, line, str(bounds), tolerance
             )

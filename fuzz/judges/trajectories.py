@@ -119,12 +119,12 @@ def judge_explanation(case: Case, outcome: Outcome) -> Failure | None:
         def check() -> str:
             given = answered(outcome)
             if episode is None:
-                if sorted(str(each["episode"]) for each in given["episodes"]) != sorted(names):
+                if sorted(_episode(each["episode"]) for each in given["episodes"]) != sorted(names):
                     return f"episodes {[each['episode'] for each in given['episodes']]}, {names} expected"
                 return first(*(_wrong_rank(each, names, earned, values, limits) for each in given["episodes"]))
             place = names.index(episode)
             return first(
-                "" if str(given["episode"]) == episode else f"episode {given['episode']!r}, {episode!r} expected",
+                "" if _episode(given["episode"]) == episode else f"episode {given['episode']!r}, {episode!r} expected",
                 _off("observed return", given["observed_return"], earned[place]),
                 *(_off(f"value, {word}", given["values"][_NAMES[word]], values[word][place]) for word in couplings),
                 _off("lower bound", given["value_bounds"]["lower"], limits[place][0]),
@@ -143,7 +143,7 @@ def _wrong_rank(
     values: dict[str, list[Fraction]],
     limits: list[tuple[Fraction, Fraction]],
 ) -> str:
-    place = names.index(str(given["episode"]))
+    place = names.index(_episode(given["episode"]))
     here = earned[place]
     return first(
         _off("observed", given["observed"], here),
@@ -186,6 +186,7 @@ def _asked(case: Case, line: Line) -> tuple[logs.Log, logs.Policy, int, Fraction
 
 
 def _episode(name: Any) -> str:
+    """As people write it: 1 and 1.0 are one number, and so one episode."""
     return str(int(name)) if isinstance(name, float) and name.is_integer() else str(name)
 
 

@@ -1,5 +1,6 @@
 """Logged episodes and a policy, read row by row."""
 
+import re
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ Action = Hashable
 Policy = dict[State, dict[Action, Fraction]]
 
 _COLUMNS = ("episode", "step", "state", "action", "next_state", "reward")
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,14 @@ def _kind(cells: Sequence[Any], sheets: Sequence[Sheet]) -> str:
 
 
 def _ordered(labels: set[Any]) -> list[Hashable]:
-    return sorted(labels)
+    """Numbers by size, in words or not, then words by the alphabet; "01" comes before "1"."""
+
+    def key(label: Any) -> tuple[bool, Fraction, str]:
+        text = _NUMBER.fullmatch(label) if isinstance(label, str) else None
+        counts = text is not None or isinstance(label, float)
+        return not counts, Fraction(label) if counts else Fraction(0), str(label)
+
+    return sorted(labels, key=key)
 
 
 def _whole(cell: Any) -> int:

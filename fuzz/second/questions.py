@@ -137,6 +137,7 @@ def read_questions(
     worlds = [_in_order(columns, names, keys, kind) for columns in (first, second)]
     for each in (name for world_ in worlds for name in world_):
         sheet.place(each)
+        _check_type(sheet, each)
     found: list[Question | None] = []
     try:
         values = [[_numbers(sheet, name) for name in world_] for world_ in worlds]
@@ -187,6 +188,15 @@ def _in_order(columns: list[tuple[str | None, str]], names: list[str], keys: lis
     if set(by_key) != set(keys) or len(by_key) != len(columns):
         raise MustRefuseError("other labels in the two worlds")
     return [by_key[key] for key in keys]
+
+
+def _check_type(sheet: Sheet, name: str) -> None:
+    """Where a format tells texts from numbers a text is no number, whatever it says."""
+    cells = [] if sheet.kind == "csv" else sheet.column(name)
+    if any(isinstance(cell, str) for cell in cells):
+        raise MustRefuseError(f"{name!r} holds texts")
+    if sheet.kind == "parquet" and all(cell is None for cell in cells):
+        raise UnsureError(f"{name!r} holds nothing, of whatever type")
 
 
 def _numbers(sheet: Sheet, name: str) -> list[float | None]:

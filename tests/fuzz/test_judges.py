@@ -127,6 +127,26 @@ def test_a_table_is_right_only_if_labels_and_zeros_are_kept():
         assert judged(_ROWS, _written(_HEAD + wrong)).kind == "wrong answer"
 
 
+def test_objects_in_json_have_no_order_of_columns():
+    """A name that only a later line has stands behind the answers of the first one."""
+    first = '{"s":"a","p_a":0.5,"p_b":0.5,"q_a":0.2,"q_b":0.8'
+    second = first.replace("{", '{"id":"7",')
+    answer = ', "counterfactual_a":0.4,"counterfactual_b":0.6,"counterfactual_most_likely":"b"'
+    case = replace(
+        _ROWS,
+        argv=tuple(each.replace(".csv", ".jsonl") for each in _ROWS.argv),
+        files={"x.jsonl": f"{first}}}\n{second}}}\n".encode()},
+    )
+
+    def found(after):
+        lines = "".join(f'{line}{answer},"counterfactual_coupling_matters":true}}\n' for line in (first, after))
+        return judged(case, Outcome(status=0, files={**case.files, "o.jsonl": lines.encode()}))
+
+    assert found(second) is None
+    assert found(first).kind == "wrong answer"
+    assert found(second.replace('"7"', '"8"')).kind == "wrong answer"
+
+
 def test_inputs_stay_as_they_are():
     outcome = Outcome(status=2, stderr=b"countermax: no\n", files={"x.csv": b"<html>"})
     assert judged(_ROWS, outcome).kind == "input changed"

@@ -18,7 +18,8 @@ from fuzz.second.laws import (
     world_of_logits,
     wrong_row,
 )
-from fuzz.second.reading import MustRefuseError, Token, UnsureError, read_sheet
+from fuzz.second.questions import read_questions
+from fuzz.second.reading import MustRefuseError, Sheet, Token, UnsureError, read_sheet
 
 _NAMES = ("gumbel-max", "inverse-cdf", "maximal", "independent", "inverse-cdf-by-score", "optimal")
 
@@ -110,3 +111,30 @@ def test_a_policy_that_does_what_was_done_is_worth_what_was_earned():
     assert set(found.values()) == {Fraction(3, 2)}
     assert estimates.replayed(read, model, decisions, "gumbel-max", [2, 2], Fraction(1)) == [3, 0]
     assert estimates.bounds(read, model, decisions, [2, 2], Fraction(1)) == [(3, 3), (0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("given", "order"),
+    [
+        (["10", "3", "20"], ["3", "10", "20"]),
+        (["1.0", "2", "1", "02", "01"], ["01", "1", "1.0", "02", "2"]),
+        (["b", "-1", "nan", "0.5", "#1"], ["-1", "0.5", "#1", "b", "nan"]),
+    ],
+)
+def test_states_are_in_the_order_that_is_promised(given, order):
+    log = "episode,step,state,action,next_state,reward\n" + "".join(f"{each},0,{each},go,{each},1\n" for each in given)
+    policy = "state,action\n" + "".join(f"{each},go\n" for each in given)
+    tables = [("log.csv", log), ("policy.csv", policy)]
+    read, _ = logs.read_log(*(read_sheet(name, text.encode()) for name, text in tables))
+    assert read.states == order
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+@pytest.mark.parametrize("errors", ["raise", "missing"])
+def test_texts_are_no_numbers_where_a_format_tells_them_apart(kind, errors):
+    asked = {"outcome": "s", "factual": "p_", "counterfactual": "q_", "labels": None, "normalise": False}
+    rows = [["a", 0.5, 0.5, 0.2, "0.8"]]
+    columns = ["s", "p_a", "p_b", "q_a", "q_b"]
+    assert read_questions(Sheet("csv", columns, rows), **asked, errors=errors).questions[0] is not None
+    with pytest.raises(MustRefuseError, match="texts"):
+        read_questions(Sheet(kind, columns, rows), **asked, errors=errors)
