@@ -90,12 +90,12 @@ def _replay_random() -> Callable[[], Any]:
 
 def _replay_sepsis() -> Callable[[], Any]:
     mdp, log, best = _sepsis()
-    return lambda: replay(mdp, log, best, GumbelMax(), progress=False)
+    return lambda: replay(mdp, log, best, GumbelMax(), censored="model", progress=False)
 
 
 def _bound_sepsis() -> Callable[[], Any]:
     mdp, log, best = _sepsis()
-    return lambda: trajectory_bounds(mdp, log, best, progress=False)
+    return lambda: trajectory_bounds(mdp, log, best, censored="model", progress=False)
 
 
 _TASKS: dict[str, Callable[[], Callable[[], Any]]] = {
