@@ -4,6 +4,7 @@ How the published off-policy values compare with their exact counterparts, what 
 known, and what a coupling learned on the log's own pairs adds.
 """
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -71,9 +72,11 @@ def oberst_sontag(num_repeats: int) -> dict[str, Any]:
         log, model, simulator = sepsis_log(as_published=True, num_episodes=NUM_EPISODES, seed=seed)
         target = policy_iteration(model).policy
         ratios = importance_ratios(log, target, usual_policy(model))
-        # Ends are recorded by their vital signs there, so no episode comes to an end, and the model carries all of them on.
-        replayed = replay(model, log, target, GumbelMax(), discount=1.0, censored="model", progress=False)
-        bounds = trajectory_bounds(model, log, target, discount=1.0, censored="model", progress=False)
+        # Ends are recorded by their vital signs there: no episode comes to an end, the model carries all of them on, and
+        # it alone pays for ends; what the log earned would be paid for twice.
+        unpaid = replace(log, rewards=np.zeros(log.rewards.shape))
+        replayed = replay(model, unpaid, target, GumbelMax(), discount=1.0, censored="model", progress=False)
+        bounds = trajectory_bounds(model, unpaid, target, discount=1.0, censored="model", progress=False)
         planned = policy_values(model, target, horizon=HORIZON, discount=1.0)
         truth = true_value(simulator, target)
         rollout = state_distributions(model, target, HORIZON)[-1]
