@@ -72,8 +72,8 @@ def oberst_sontag(num_repeats: int) -> dict[str, Any]:
         log, model, simulator = sepsis_log(as_published=True, num_episodes=NUM_EPISODES, seed=seed)
         target = policy_iteration(model).policy
         ratios = importance_ratios(log, target, usual_policy(model))
-        # Ends are recorded by their vital signs there: no episode comes to an end, the model carries all of them on, and
-        # it alone pays for ends; what the log earned would be paid for twice.
+        # Ends are recorded by their vital signs there: no episode comes to an end, the model carries all of them on,
+        # and it alone pays for ends; what the log earned would be paid for twice.
         unpaid = replace(log, rewards=np.zeros(log.rewards.shape))
         replayed = replay(model, unpaid, target, GumbelMax(), discount=1.0, censored="model", progress=False)
         bounds = trajectory_bounds(model, unpaid, target, discount=1.0, censored="model", progress=False)
