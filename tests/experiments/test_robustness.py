@@ -13,7 +13,7 @@ STORED = Path(__file__).parents[2] / "results" / "robustness"
 
 @pytest.fixture(scope="module")
 def stored():
-    return Store(STORED).records()["robustness"]
+    return {name: each.result for name, each in Store(STORED).records()["robustness"].items()}
 
 
 def test_at_most_five_percent_of_the_gains_called_robust_are_none(stored):
@@ -29,11 +29,14 @@ def test_true_gains_are_still_found(stored):
     assert sum(stored[name]["found"] for name in FAMILIES) > 0.4 * sum(stored[name]["true"] for name in FAMILIES)
 
 
-def test_few_sepsis_patients_are_told_of_a_robust_gain(stored):
-    """The policy looks best on the estimate, and is worse than what was done."""
+def test_what_the_states_hide_no_resample_doubts(stored):
+    """The policy looks best on the estimate, is worse than what was done, and most gains are still called robust."""
     found = stored["sepsis"]
     assert found["true_value"] < found["observed"]
-    assert found["robust"] < 0.5 * found["agreed"]
+    assert 0 < found["robust"] < found["agreed"]
+    shown = (Path(__file__).parents[2] / "docs" / "trajectories.md").read_text()
+    for number in (found["agreed"], found["robust"], f"{found['true_value']:.3f}", f"{found['observed']:.3f}"):
+        assert str(number) in shown
 
 
 def test_a_trial_runs_from_start_to_end():
