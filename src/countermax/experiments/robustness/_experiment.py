@@ -61,9 +61,9 @@ class Robustness(AbstractExperiment):
         lines: list[list[Value]] = [
             [
                 name,
-                each["agreed"],
+                str(each["agreed"]),
                 _share(each["agreed_wrongly"], each["agreed"]),
-                each["robust"],
+                str(each["robust"]),
                 _share(each["robust_wrongly"], each["robust"]),
                 _share(each["found"], each["true"]),
             ]
