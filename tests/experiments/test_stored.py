@@ -40,10 +40,10 @@ SHOWN = {
     "docs/policies.md": [("policies", "policies")],
     "docs/causation.md": [("causation", "causation")],
     "docs/trajectories.md": [
+        ("robustness", "robustness"),
         ("trajectories", "trajectories_oberst_sontag"),
         ("trajectories", "trajectories_cohort"),
         ("trajectories", "trajectories_learned"),
-        ("robustness", "robustness"),
     ],
 }
 
