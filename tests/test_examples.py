@@ -63,4 +63,4 @@ def test_the_patients_story_names_a_decision_and_the_couplings_part(tmp_path, ca
     said = capsys.readouterr().out
     assert said.splitlines() == list(story.findings)
     assert "mattered most" in said
-    assert "whatever the coupling" in said
+    assert "Whatever is assumed about luck" in said

@@ -51,7 +51,7 @@ def test_a_story_and_its_decisions_keep_to_the_horizon(horizon):
     told = min(horizon, HORIZON)
     assert (len(story.observed), len(story.given)) == (told + 1, told)
     assert story.observed_return == pytest.approx(LOG.returns(MDP.discount, horizon=horizon)[longest])
-    assert len(story.to_frame()) == horizon + 1
+    assert len(story.to_frame()) == told + 1  # it stops before its end
     assert story.plot() is not None
     decisions = single_decisions(MDP, LOG.select([longest]), GumbelMax(), horizon=horizon)
     assert {each.step for each in decisions} == set(range(told))

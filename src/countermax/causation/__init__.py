@@ -2,7 +2,7 @@
 
 from countermax.causation._asking import answered_causes as answered_causes
 from countermax.causation._asking import probabilities_of_causation as probabilities_of_causation
-from countermax.causation._deciding import Decision as Decision
+from countermax.causation._deciding import TreatmentDecision as TreatmentDecision
 from countermax.causation._deciding import decide as decide
 from countermax.causation._limits import PEOPLE as PEOPLE
 from countermax.causation._limits import Evidence as Evidence

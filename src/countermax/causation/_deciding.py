@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Decision:
+class TreatmentDecision:
     """Whether to treat, by the mean gain."""
 
     certain: str
@@ -24,7 +24,7 @@ def decide(lower: float, upper: float) -> str:
     return "treat" if lower > 0 else "leave" if upper <= 0 else "open"
 
 
-def decision_words(decision: Decision, arms: tuple[str, str]) -> str:
+def decision_words(decision: TreatmentDecision, arms: tuple[str, str]) -> str:
     """A decision in a sentence."""
     certain = {
         "treat": f"whatever the coupling, {arms[1]} gains on average",

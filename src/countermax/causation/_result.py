@@ -14,7 +14,7 @@ from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
 from countermax._core.results import AbstractResult, plain
 from countermax.bounds import Bounds
-from countermax.causation._deciding import Decision, decide, decision_words
+from countermax.causation._deciding import TreatmentDecision, decide, decision_words
 from countermax.causation._questions import GAIN, Floats
 from countermax.intervals import Interval
 
@@ -110,7 +110,7 @@ class Causation(AbstractResult):
         return self.attain(name, side, kind)
 
     @property
-    def decision(self) -> Decision | None:
+    def decision(self) -> TreatmentDecision | None:
         """Whether to treat; None where no `gain` was given."""
         answer = next((each for each in self.answers if each.name == GAIN), None)
         if answer is None or answer.bounds is None:
@@ -120,7 +120,7 @@ class Causation(AbstractResult):
         interval = None if answer.intervals is None else decide(*answer.intervals.bounds[:2])
         says = {name: "treat" if value > 0 else "leave" for name, value in answer.by_coupling.items()}
         regret = max(0.0, -lower if treat else upper)
-        return Decision(decide(lower, upper), interval, "treat" if treat else "leave", regret, says)
+        return TreatmentDecision(decide(lower, upper), interval, "treat" if treat else "leave", regret, says)
 
     @property
     def left_out(self) -> str:

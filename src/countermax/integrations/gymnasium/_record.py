@@ -27,7 +27,7 @@ class _Episode:
     end: str = STOPPED
 
 
-class Record:
+class EpisodeRecord:
     """Episodes in the order in which they began."""
 
     def __init__(

@@ -8,7 +8,7 @@ import numpy as np
 
 from countermax._core.errors import InputError
 from countermax._core.extras import import_gymnasium
-from countermax.integrations.gymnasium._record import Index, Record
+from countermax.integrations.gymnasium._record import EpisodeRecord, Index
 from countermax.mdp import EpisodeLog
 
 gymnasium = import_gymnasium()
@@ -20,7 +20,7 @@ _Autoreset: Any = gymnasium.vector.AutoresetMode
 class _AbstractRecorder(ABC):
     """What both recorders can tell."""
 
-    _record: Record
+    _record: EpisodeRecord
 
     def log(self) -> EpisodeLog:
         """All episodes with at least one step, in the order in which they began, the one under way included.
@@ -76,7 +76,7 @@ class EpisodeRecorder(_AbstractRecorder, _Wrapper):
                 Needed where a state ends some episodes and not others.
         """
         super().__init__(env)
-        self._record = Record(
+        self._record = EpisodeRecord(
             env.observation_space,
             env.action_space,
             state_of=state_of,
@@ -131,7 +131,7 @@ class VectorEpisodeRecorder(_AbstractRecorder, _VectorWrapper):
         self._mode = env.metadata.get("autoreset_mode", _Autoreset.NEXT_STEP)
         if self._mode not in (_Autoreset.NEXT_STEP, _Autoreset.SAME_STEP):
             raise InputError(f"`env` must reset by itself, at the next step or at the same, got {self._mode}")
-        self._record = Record(
+        self._record = EpisodeRecord(
             env.single_observation_space,
             env.single_action_space,
             state_of=state_of,

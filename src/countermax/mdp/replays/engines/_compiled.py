@@ -48,15 +48,17 @@ class CompiledEngine(AbstractEngine):
         self._rows = _rows_of(course, _labels(course, law))
         facts, choices = course.facts, course.choices
         self._seen = _memory.Seen(
-            facts.state,
-            facts.action,
+            _own(facts.state),
+            _own(facts.action),
             _slots(self._rows, course),
-            choices.of_fact.astype(np.int64),
-            np.zeros(0) if choices.doing is None else choices.doing,
-            np.zeros(0, bool) if choices.steady is None else choices.steady,
+            _own(choices.of_fact.astype(np.int64)),
+            np.zeros(0) if choices.doing is None else _own(choices.doing),
+            np.zeros(0, bool) if choices.steady is None else _own(choices.steady),
         )
+        self._reachable = _own(course.reachable)
+        self._episodes = [_own(each) for each in (course.first, course.seen, facts.of_step, course.earned)]
         self._steps = _numbered(course)
-        self._tables = np.ascontiguousarray(choices.tables)
+        self._tables = _own(choices.tables)
 
     def batches(self, rows: Ints | None = None) -> list[Ints]:
         """Neighbours in the order of what was seen, from the beginning or from the end."""
@@ -85,8 +87,8 @@ class CompiledEngine(AbstractEngine):
         longest = int(course.seen[batch].max())
         stacks = np.zeros((2, len(batch) if keep else 0, longest + 1, mdp.num_states))
         _walks.backwards(
-            self._kind, self._rows, self._seen, walk, self._tables, course.discount, course.reachable,
-            to_come, rows, 0, len(batch), lower, upper, stacks,
+            self._kind, self._rows, self._seen, walk, self._tables, course.discount, self._reachable,
+            _own(to_come), _own(rows), 0, len(batch), lower, upper, stacks,
         )  # fmt: skip
         return Bounded(walk.order, lower, upper, stacks if keep else None)
 
@@ -102,15 +104,14 @@ class CompiledEngine(AbstractEngine):
     def _walk(self, batch: Ints, rows: Ints | None) -> _memory.Walk:
         course = self._course
         order, shared = _common(self._keys(batch, rows), course.seen[batch])
-        return _memory.Walk(
-            batch[order], shared, course.first, course.seen, course.facts.of_step, np.ascontiguousarray(course.earned)
-        )
+        first, seen, fact, earned = self._episodes
+        return _memory.Walk(batch[order], shared, first, seen, fact, earned)
 
     def one_step(self, fact: int, earned: float, later: Floats, *, sign: int) -> Floats:
         """One call of what the walk back is made of."""
         course, stack = self._course, np.stack([later, later])
         _walks.pull(
-            self._kind, self._rows, self._seen, fact, earned, self._tables, course.discount, course.reachable,
+            self._kind, self._rows, self._seen, fact, earned, self._tables, course.discount, self._reachable,
             stack, 0, sign, _memory.scratch(self._rows),
         )  # fmt: skip
         return stack[1]
@@ -118,11 +119,16 @@ class CompiledEngine(AbstractEngine):
     def one_row(self, fact: int, earned: float, later: Floats, state: int, *, sign: int) -> Floats:
         """The same for one state."""
         course, found = self._course, np.zeros(self._course.mdp.num_actions)
+        allowed, worth = _own(course.mdp.allowed), _own(later[None])
         _walks.pull_actions(
-            self._kind, self._rows, self._seen, fact, earned, course.mdp.allowed, course.discount, later[None], state,
-            sign, found,
-        )  # fmt: skip
+            self._kind, self._rows, self._seen, fact, earned, allowed, course.discount, worth, state, sign, found
+        )
         return found
+
+
+def _own(values: NDArray) -> NDArray:
+    """A copy that can be written to: compiled code is another one for each kind of memory, and one will do."""
+    return np.array(values, order="C")
 
 
 def _labels(course: Course, law: TransitionCoupling | None) -> Ints:
@@ -133,11 +139,11 @@ def _labels(course: Course, law: TransitionCoupling | None) -> Ints:
     return law.labels if order is None else np.argsort(np.asarray(order))[law.labels]
 
 
-_KNOWN: WeakKeyDictionary[FiniteMDP, _memory.Rows] = WeakKeyDictionary()
+_KNOWN: WeakKeyDictionary[FiniteMDP, _memory.FlatRows] = WeakKeyDictionary()
 """The rows of processes by their states' own names, which most questions are about."""
 
 
-def _rows_of(course: Course, labels: Ints) -> _memory.Rows:
+def _rows_of(course: Course, labels: Ints) -> _memory.FlatRows:
     mdp = course.mdp
     if mdp not in _KNOWN:
         _KNOWN[mdp] = _flattened(mdp)
@@ -160,21 +166,21 @@ def _rows_of(course: Course, labels: Ints) -> _memory.Rows:
     return rows
 
 
-def _flattened(mdp: FiniteMDP) -> _memory.Rows:
+def _flattened(mdp: FiniteMDP) -> _memory.FlatRows:
     row, slot = (each.astype(np.int32) for each in np.nonzero(mdp.probs.reshape(-1, mdp.width)))
 
     def flat(values: NDArray) -> NDArray:
         return values.reshape(-1, mdp.width)[row, slot]
 
     successor = flat(mdp.successors).astype(np.int32)
-    return _memory.Rows(
+    return _memory.FlatRows(
         np.searchsorted(row, np.arange(mdp.num_states * mdp.num_actions + 1)),
         successor,
         successor,
         flat(mdp.probs),
         flat(mdp.rewards),
         np.zeros(0) if mdp.reward_variances is None else flat(mdp.reward_variances),
-        mdp.absorbing,
+        _own(mdp.absorbing),
         mdp.num_actions,
         mdp.width,
         mdp.num_states,
@@ -190,7 +196,7 @@ def _common_gain(mdp: FiniteMDP, row: NDArray, successor: NDArray[np.int32], gai
     return found if (left[1:] == left[:-1])[row[1:] == row[:-1]].all() else np.zeros(0)
 
 
-def _slots(rows: _memory.Rows, course: Course) -> Ints:
+def _slots(rows: _memory.FlatRows, course: Course) -> Ints:
     """Where what was seen lies among the slots of all rows."""
     facts, mdp = course.facts, course.mdp
     successor = mdp.successors[facts.state, facts.action, facts.next_slot]

@@ -1,4 +1,7 @@
-"""What compiled walks read and write: rows of the process, what was seen, episodes in order, room for one row."""
+"""What compiled walks read and write: rows of the process, what was seen, episodes in order, room for one row.
+
+Compiled code that is kept between runs knows these classes by name: who renames one removes `*.nbi` and `*.nbc` files.
+"""
 
 from typing import NamedTuple, no_type_check
 
@@ -7,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from numba import njit
 
 
-class Rows(NamedTuple):
+class FlatRows(NamedTuple):
     """The process, its rows one after the other, without padding; labels ascend along a row."""
 
     start: Int[np.ndarray, " rows_and_one"]
