@@ -254,7 +254,7 @@ def test_all_of_it_holds_without_the_compiled_engine(monkeypatch):
     from countermax.mdp.replays import _bounds, _decisions, _exact, _step_bounds, engines
 
     log, target = random_rewards(logged(BEHAVIOUR, 25, seed=7)), np.array([[0.8, 0.2], [0.1, 0.9], [0.5, 0.5], [1, 0]])
-    laws = [GumbelMax(), InverseCDF(), InverseCDF([2, 0, 3, 1]), Independent(), Maximal()]
+    laws = [GumbelMax(), InverseCDF([2, 0, 3, 1]), Maximal()]
     common = {"actions": "coupled", "behaviour": BEHAVIOUR, "horizon": 9, "censored": "model"}
 
     def everything():
