@@ -1,8 +1,9 @@
 """Makes scope_rl.json: what the classes of scope-rl say of small logs. Not a test, and no part of the suite.
 
-    python -m venv /tmp/venv && /tmp/venv/bin/pip install numpy scipy scikit-learn gym
-    /tmp/venv/bin/pip install --no-deps scope-rl==0.2.1
-    /tmp/venv/bin/python tests/mdp/evaluation/make_scope_rl.py
+    pip install numpy scipy scikit-learn gym && pip install --no-deps scope-rl==0.2.1
+    python tests/mdp/evaluation/make_scope_rl.py
+
+in an environment of its own.
 
 Only the estimators are asked, so what they do not use (d3rlpy, torch) is replaced by empty modules. After an episode's
 end its steps are filled with a certain action, no reward and a value of zero, which is how scope-rl wants them.

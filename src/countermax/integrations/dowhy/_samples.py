@@ -14,8 +14,8 @@ dowhy, pd = import_dowhy(), import_pandas()
 def counterfactual_samples(model: Any, interventions: Interventions, observed: Any) -> Any:
     """DoWhy's `gcm.counterfactual_samples` of the observed rows, with their index and their categories kept.
 
-    DoWhy makes plain text of the categories of root nodes and of nodes that are set, numbers the rows anew, and takes
-    an unknown level for no level at all. Here it is an error that lists the levels.
+    DoWhy turns the categories of root nodes and of nodes that are set into text, counts the rows from zero, and drops
+    an unknown level without a word. Here it is an error that lists the levels.
 
     Args:
         model: A fitted `gcm.InvertibleStructuralCausalModel`.
