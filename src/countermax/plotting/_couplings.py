@@ -25,7 +25,7 @@ def draw_couplings(
 
     `notes` has words to put after a coupling's name.
     """
-    columns = min(3, len(joints))
+    columns = 2 if len(joints) == 4 else min(3, len(joints))
     rows = -(-len(joints) // columns)
     brightest = max(float(joint.max()) for joint in joints.values())
     palette = colours(list(joints))

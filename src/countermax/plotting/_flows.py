@@ -27,9 +27,14 @@ def draw_flows(counts: Floats, labels: Sequence[str], title: str, ranges: Sequen
         title: What the picture says.
         ranges: The least and the largest count over all couplings, written beside each count.
     """
+    words = "in brackets: from the least to the largest count under any coupling"
     if len(labels) > _MOST_SHOWN:
-        ranges = None if ranges is None else [_others_together(each, labels, counts)[0] for each in ranges]
-        counts, labels = _others_together(counts, labels, counts)
+        merged, names = _others_together(counts, labels, counts)
+        if ranges is not None:
+            lower, upper = (_others_together(each, labels, counts)[0] for each in ranges)
+            ranges = _within_rows(lower, upper, merged.sum(axis=1, keepdims=True))
+            words += " (of others together: no less, no more)"
+        counts, labels = merged, names
     with house_style():
         figure = Figure(figsize=(6.4, 1.1 + 0.6 * len(labels)), layout="constrained")
         axes = figure.subplots()
@@ -39,8 +44,7 @@ def draw_flows(counts: Floats, labels: Sequence[str], title: str, ranges: Sequen
         axes.set_title(literal(title), loc="left")
         _draw(axes, counts, labels, ranges)
         if ranges is not None:
-            words = "in brackets: from the least to the largest count under any coupling"
-            axes.text(0.5, 0.0, words, transform=axes.transAxes, ha="center", va="top", fontsize=7, color="0.35")
+            axes.text(0.5, -0.01, words, transform=axes.transAxes, ha="center", va="top", fontsize=7, color="0.35")
         for place, words in ((0.0, "seen"), (1.0, "would have been")):
             axes.text(place, -0.05, words, ha="left" if place else "right", va="center", fontsize=8, color="0.35")
     return figure
@@ -95,3 +99,10 @@ def _others_together(cells: Floats, labels: Sequence[str], counts: Floats) -> tu
     together = np.zeros((_MOST_SHOWN, _MOST_SHOWN))
     np.add.at(together, (group[:, None], group[None, :]), cells)
     return together, [*(labels[index] for index in largest), f"{len(labels) - _MOST_SHOWN + 1} others"]
+
+
+def _within_rows(lower: Floats, upper: Floats, totals: Floats) -> tuple[Floats, Floats]:
+    """Limits of added cells: at most all of a row, and at least what its other cells cannot hold."""
+    upper = np.minimum(upper, totals)
+    rest = upper.sum(axis=1, keepdims=True) - upper
+    return np.maximum(lower, totals - rest), upper
