@@ -86,6 +86,8 @@ def judge_explanation(case: Case, outcome: Outcome) -> Failure | None:
 
     def expected() -> Any:
         log, policy, horizon, discount, couplings = _asked(case, line)
+        if not couplings:
+            raise MustRefuseError("no coupling to explain by")
         episode = line.option("--episode")
         if "--out" in line.options and episode is None:
             raise MustRefuseError("a page without an episode")

@@ -10,6 +10,8 @@ from fuzz.second.laws import Law, law_of
 from fuzz.second.logs import Action, Log, Policy, State, Step
 from fuzz.second.reading import UnsureError
 
+_LEAST_RATIO = Fraction(1, 10**300)  # of probabilities; smaller ones are promised to count as nothing
+
 
 @dataclass(frozen=True)
 class Model:
@@ -73,6 +75,7 @@ def ratios(log: Log, model: Model, policy: Policy) -> list[list[Fraction]]:
         for step in steps:
             done = Fraction(model.counts[step.state][step.action], model.counts[step.state].total())
             running *= policy[step.state].get(step.action, Fraction(0)) / done
+            running = running if running >= _LEAST_RATIO else Fraction(0)
             row.append(running)
         found.append(row)
     return found

@@ -145,13 +145,16 @@ def test_where_nobody_has_any_weight_there_is_no_number_but_a_reason():
     for name in ("weighted importance sampling", "weighted per-decision importance sampling"):
         assert found[name].value is None
         assert found[name].interval is None
-        assert found[name].reason == "no episode has any weight: nobody did all that the target policy would do"
-        assert f"{name}: no episode has any weight" in str(found)
+        assert (
+            found[name].reason
+            == "no episode has a weight of 1e-300 or more: nobody did what the target policy would do"
+        )
+        assert f"{name}: no episode has a weight" in str(found)
     assert found["weighted doubly robust"].value == pytest.approx(found["model-based"].value)
     assert "nan" not in str(found)
     assert "NaN" not in found.to_json()
     assert json.loads(found.to_json())["estimates"][3]["value"] is None
-    with pytest.raises(InputError, match="`target` must give some episode a weight, but nobody did all"):
+    with pytest.raises(InputError, match="`target` must give some episode a weight, but nobody did what"):
         return_distribution(nobody(), target)
 
 

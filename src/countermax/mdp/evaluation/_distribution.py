@@ -167,7 +167,7 @@ def return_distribution(
     weights = ratios[:, -1]
     if not weights.any():
         raise InputError(
-            "`target` must give some episode a weight, but nobody did all that it would do: importance sampling cannot "
+            "`target` must give some episode a weight, but nobody did what it would do: importance sampling cannot "
             "be used"
         )
     returns, where = np.unique(log.returns(discount, horizon=steps), return_inverse=True)

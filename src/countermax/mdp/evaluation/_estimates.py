@@ -34,7 +34,7 @@ Model: TypeAlias = FiniteMDP | Callable[[EpisodeLog], FiniteMDP]
 
 _WHOLE = "the target policy"
 _RESTRICTED = "the target policy among the actions that the model knows"
-_NO_WEIGHT = "no episode has any weight: nobody did all that the target policy would do"
+_NO_WEIGHT = "no episode has a weight of 1e-300 or more: nobody did what the target policy would do"
 
 
 def evaluate_policy(

@@ -14,6 +14,7 @@ from countermax.mdp.planning import action_values, policy_matrix
 from countermax.mdp.policies import as_policy, policy_rows
 
 _MOST_RATIO = 1e150
+_LEAST_RATIO = 1e-300  # smaller ones are zero, so that none is lost half-way
 
 
 class ImportanceEstimates(NamedTuple):
@@ -32,7 +33,7 @@ class ImportanceEstimates(NamedTuple):
 def importance_ratios(log: EpisodeLog, target: Values, behaviour: Values) -> Float[np.ndarray, "n t"]:
     """How much likelier each episode is under the target policy than under the behaviour, up to each step.
 
-    After an episode's end the last ratio is repeated.
+    After an episode's end the last ratio is repeated. Ratios below 1e-300 are zero: double precision ends soon after.
 
     Args:
         log: Episodes of the behaviour policy.
@@ -60,7 +61,7 @@ def importance_ratios(log: EpisodeLog, target: Values, behaviour: Values) -> Flo
             f"`target` must not make an episode more than {_MOST_RATIO:g} times as likely as `behaviour` does, but it "
             f"does so with episode {plainly(log.name_of(episode))} by step {step}: importance sampling cannot be used"
         )
-    return ratios
+    return np.where(ratios < _LEAST_RATIO, 0, ratios)
 
 
 def importance_estimates(
