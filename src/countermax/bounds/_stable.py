@@ -161,7 +161,7 @@ def _rows(log_p: LogProbs, log_q: LogProbs, x: Outcome) -> _Rows:
     log_change = log_weight + jnp.log(-jnp.expm1(-jnp.where(differs, jnp.abs(finite), 1)))
     change = jnp.where(differs, jnp.sign(finite) * jnp.exp(jnp.minimum(log_change, 0)), 0)
     gained = jnp.where(jnp.isfinite(log_ratio) & (log_weight > largest), jax.lax.stop_gradient(change), gained)
-    gained = _with_hidden(jnp.clip(gained, -1, 1), log_ratio, log_p)
+    gained = _with_hidden(jnp.clip(gained, -1, 1), log_p, log_q)
     # D is summed from the end where all terms have one sign: from the left below ratio one, from the right above.
     from_left = jnp.cumsum(-gained)
     from_right = jnp.concatenate([jax.lax.cumsum(gained, reverse=True)[1:], jnp.zeros(1, gained.dtype)])
@@ -187,16 +187,15 @@ def _rows(log_p: LogProbs, log_q: LogProbs, x: Outcome) -> _Rows:
     )
 
 
-def _with_hidden(gained: Float[Array, " k"], log_ratio: Float[Array, " k"], log_p: LogProbs) -> Float[Array, " k"]:
+def _with_hidden(gained: Float[Array, " k"], log_p: LogProbs, log_q: LogProbs) -> Float[Array, " k"]:
     """What each outcome gains, with what its logarithm cannot show.
 
-    Gains are as large in sum as losses. Where they are not, outcomes of ratio one up to rounding, beside which all
-    others are rare, have gained or lost the rest, in proportion to p.
+    Gains are as large in sum as losses. Where they are not, outcomes beside which all others are rare have gained or
+    lost the rest: a logarithm near zero knows them to sixteen digits of one, not of a rare outcome.
     """
-    level = (log_ratio == 0) & (log_p > -jnp.inf)
-    gains = jnp.minimum(jnp.where(level, 0, gained).clip(0).sum(), 1)
-    losses = jnp.minimum(jnp.where(level, 0, -gained).clip(0).sum(), 1)
+    gains = jnp.minimum(gained.clip(0).sum(), 1)
+    losses = jnp.minimum((-gained).clip(0).sum(), 1)
     rounding = 8 * np.finfo(gained.dtype).eps * (8 + gained.size) * jnp.maximum(gains, losses)
     hidden = jnp.where(jnp.abs(losses - gains) > rounding, losses - gains, 0)
-    share = jax.nn.softmax(jnp.where(level, log_p, np.finfo(log_p.dtype).min))
-    return jnp.where(level, hidden * share, gained)
+    share = jax.nn.softmax(jnp.maximum(log_p, log_q))
+    return gained + hidden * share

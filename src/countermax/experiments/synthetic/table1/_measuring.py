@@ -1,6 +1,6 @@
 """Exact losses of fixed and learned couplings on common held-out pairs, with errors that are paired."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -13,9 +13,13 @@ from countermax.experiments.synthetic._tasks import Table1Task, squared_mean_eff
 from countermax.intervals import ratio_error, standard_error
 from countermax.learning import FixedPair, draw_pairs, expected_losses, implicit_floor, least_losses
 
+Losses = NDArray[np.float64]
+
+BY_SCORE = "inverse CDF by score"
 PROJECTED = "best projected inverse CDF"
 FLOOR = "floor of any mechanism (estimate)"
 _FIXED = ("independent", "gumbel-max", "inverse-cdf")
+_BLOCK = 50_000  # pairs that are drawn and measured at once
 _NUM_DIRECTIONS = 200  # on which vector scores are projected, besides the axes
 
 
@@ -24,10 +28,11 @@ def _held_out(this: Table1Task, settings: Result) -> tuple[Any, Any]:
 
 
 def measure_fixed(this: Table1Task, settings: Result) -> Result:
-    """All couplings that are not learned."""
+    """All couplings that are not learned; what is cheap on many more pairs than the others."""
     log_p, log_q = _held_out(this, settings)
-    losses: dict[str, list[NDArray[np.float64]]] = {}
+    losses: dict[str, list[Losses]] = {}
     floors: list[float] = []
+    fixed: dict[str, AbstractCoupling] = {}
     for score, loss in zip(this.scores, this.losses, strict=True):
         if score.ndim == 1:
             fixed = named_couplings([*_FIXED, "inverse-cdf-by-score"], score=score)
@@ -44,11 +49,48 @@ def measure_fixed(this: Table1Task, settings: Result) -> Result:
             losses.setdefault(name, []).append(_exact(coupling, loss, log_p, log_q))
         losses.setdefault("optimal", []).append(least_losses(loss, log_p, log_q))
     rows = {name: _summary(this, np.stack(each)[:, None], np.stack(losses["optimal"])) for name, each in losses.items()}
+    if "num_reference" in settings:
+        few = {name: each[0] for name, each in losses.items()}
+        _without_luck(rows, few, _on_many_pairs(this, fixed, settings))
     if floors:
         above = float(np.mean(floors))
         value = (1 + above) * rows["optimal"]["value"]  # estimated on other worlds, so carried over as a ratio
         rows[FLOOR] = {"value": value, "above": above, "above_error": standard_error(np.asarray(floors))}
     return {"rows": rows}
+
+
+def _on_many_pairs(this: Table1Task, couplings: Mapping[str, AbstractCoupling], settings: Result) -> dict[str, Losses]:
+    """The exact loss of each coupling on pairs of their own, block by block."""
+    key = jax.random.fold_in(jax.random.key(settings["held_out_key"]), 1)
+    blocks: dict[str, list[Losses]] = {name: [] for name in couplings}
+    for start in range(0, settings["num_reference"], _BLOCK):
+        size = min(_BLOCK, settings["num_reference"] - start)
+        log_p, log_q = draw_pairs(this.pairs, size, key=jax.random.fold_in(key, start))
+        for name, coupling in couplings.items():
+            blocks[name].append(_exact(coupling, this.losses[0], log_p, log_q))
+    return {name: np.concatenate(each) for name, each in blocks.items()}
+
+
+def _without_luck(rows: dict[str, Result], few: Mapping[str, Losses], many: Mapping[str, Losses]) -> None:
+    """Replaces values on few pairs by those on many, and the optimum by what many pairs say about the few.
+
+    For one score an order of the outcomes is optimal; else the best order tells how lucky the few pairs were.
+    """
+    best = BY_SCORE if BY_SCORE in many else PROJECTED
+    rows["optimal"]["value"], rows["optimal"]["error"] = _controlled(few["optimal"], few[best], many[best])
+    for name, losses in many.items():
+        rows[name]["value"], rows[name]["error"] = float(losses.mean()), standard_error(losses)
+        if best == BY_SCORE:
+            rows[name]["above"] = float(losses.mean() / many[best].mean() - 1)
+            rows[name]["above_error"] = ratio_error(losses, many[best])
+
+
+def _controlled(few: Losses, control: Losses, many: Losses) -> tuple[float, float]:
+    """The mean of losses known on few pairs, and its error, by a control that is known on many others as well."""
+    slope = float(np.cov(few, control)[0, 1] / control.var(ddof=1))
+    value = few.mean() - slope * (control.mean() - many.mean())
+    error = np.hypot(standard_error(few - slope * control), slope * standard_error(many))
+    return float(value), float(error)
 
 
 def measure_learned(this: Table1Task, couplings: Sequence[Sequence[AbstractCoupling]], settings: Result) -> Result:
@@ -72,11 +114,11 @@ def measure_learned(this: Table1Task, couplings: Sequence[Sequence[AbstractCoupl
     return result
 
 
-def _exact(coupling: AbstractCoupling, loss: Any, log_p: Any, log_q: Any) -> NDArray[np.float64]:
+def _exact(coupling: AbstractCoupling, loss: Any, log_p: Any, log_q: Any) -> Losses:
     return np.asarray(expected_losses(coupling, loss, log_p, log_q), np.float64)
 
 
-def _summary(this: Table1Task, losses: NDArray[np.float64], optimum: NDArray[np.float64]) -> Result:
+def _summary(this: Table1Task, losses: Losses, optimum: Losses) -> Result:
     """Value and distance to the optimum, with errors, from losses [scores, seeds, pairs] and optima [scores, pairs].
 
     With one pair the scores are the sample, else the pairs are; either way row and optimum are compared on the same.
@@ -102,6 +144,6 @@ def _summary(this: Table1Task, losses: NDArray[np.float64], optimum: NDArray[np.
     return result
 
 
-def _paired(this: Table1Task, losses: NDArray[np.float64], others: NDArray[np.float64]) -> Result:
+def _paired(this: Table1Task, losses: Losses, others: Losses) -> Result:
     difference = (others - losses).mean(axis=1) if this.is_fixed else (others - losses)[0]
     return {"mean": float(difference.mean()), "error": standard_error(difference)}
