@@ -53,6 +53,11 @@ def _section(experiment: AbstractExperiment, stored: Mapping[str, Result], store
     """What the experiment shows; a plan that was stopped may lack a cell without which there is nothing to show."""
     try:
         return experiment.section(stored)
+    except (TypeError, AttributeError) as error:
+        raise InputError(
+            f"{store.folder} has cells of {experiment.name} with contents of another kind than they are made "
+            "with; move them away, and the command that made the folder computes them again"
+        ) from error
     except (LookupError, ArithmeticError, ValueError) as error:  # the contents of cells have been checked
         raise InputError(
             f"{store.folder} lacks cells of {experiment.name} without which nothing can be drawn, it has only "
