@@ -184,7 +184,7 @@ def _parquet(content: bytes) -> Sheet:
 
     try:
         table = parquet.read_table(io.BytesIO(content))
-    except (pa.ArrowException, OSError, ValueError) as error:
+        names, columns = table.column_names, [column.to_pylist() for column in table.columns]
+    except (pa.ArrowException, OSError, ValueError) as error:  # texts that are not UTF-8 among them
         raise MustRefuseError(f"not Parquet: {error}") from None
-    columns = [column.to_pylist() for column in table.columns]
-    return Sheet("parquet", table.column_names, [list(row) for row in zip(*columns, strict=True)])
+    return Sheet("parquet", names, [list(row) for row in zip(*columns, strict=True)])

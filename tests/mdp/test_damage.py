@@ -91,6 +91,15 @@ def test_a_damaged_log_is_refused_in_one_line(refusal, log, message):
     assert message in refusal(log, blamed="steps.csv")
 
 
+def test_parquet_with_texts_that_are_not_utf_8_is_refused_in_one_line(tmp_path):
+    log, policy = tmp_path / "steps.parquet", tmp_path / "policy.csv"
+    frame_of(("a", 0, "ill", "zzzz", "home", 1.0)).to_parquet(log, compression=None)
+    log.write_bytes(log.read_bytes().replace(b"zzzz", b"z\xe9zz"))
+    policy.write_bytes(b"state,action\nill,wait\n")
+    with pytest.raises(InputError, match="must be Parquet that can be read, but: .*UTF8"):
+        read_log_and_policy(log, policy)
+
+
 @pytest.mark.parametrize(
     ("policy", "message"),
     [

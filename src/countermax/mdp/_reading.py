@@ -102,7 +102,9 @@ def _read_parquet(source: Path, wanted: Sequence[str], check: Check) -> "pd.Data
             check_memory(
                 f"{file.metadata.num_rows} rows of {len(kept)} columns", _BYTES_PER_CELL * cells, "split the file"
             )
-            return file.read(columns=kept).to_pandas(ignore_metadata=True)
+            table = file.read(columns=kept)
+            table.validate(full=True)  # Arrow takes it on trust that texts are UTF-8
+            return table.to_pandas(ignore_metadata=True)
     except (pyarrow.ArrowException, ValueError, TypeError, OverflowError) as error:
         if isinstance(error, InputError):
             raise
