@@ -174,7 +174,9 @@ def _course(log_p: LogProbs, log_q: LogProbs, shared: Scalar | None = None) -> _
         """M, of which only a part is shared."""
         return rate if shared is None else (1 - shared) + shared * rate
 
-    segment = (kink - before) / (some(other_before * behind + before * ahead) * some(other_kink * behind + kink * ahead))
+    segment = (kink - before) / (
+        some(other_before * behind + before * ahead) * some(other_kink * behind + kink * ahead)
+    )
     # At u = t_k both terms of the maximum are equal for k itself: count it once, on p's side.
     total = some(other_share * behind + share * ahead)
     moved_kink = (share - kink) / jax.lax.stop_gradient(total) ** 2

@@ -98,7 +98,7 @@ def shown(result: "Comparison") -> Group:
     parts.extend(Text(note) for note in (*_win(result), *result.notes))
     if any(answer.name == "optimal" for answer in result.answers):
         parts.append(Text(_CRITERION))
-    return Group(*parts, Text(left_out(result)))
+    return Group(*parts, Text(left_out(result)), *([] if result.sharing is None else [result.sharing]))
 
 
 def _outcomes(
