@@ -12,14 +12,15 @@ one. In polar form, with `u = b / (a + b)`, the radius integrates out and leaves
 `M` is piecewise linear with a kink at every `t_k`, so on each segment `[a, b]` between kinks the integral is
 `(b - a) / (M(a) M(b))`: one sort and a few cumulative sums give everything. `1/2 <= M <= 1`, so nothing overflows.
 
-The worlds may share only part of their clocks. If each outcome has a shared clock of rate `s` and one of rate `1 - s` in
-each world, and the first to ring counts, the same integral over `M(u) = 1 - s + s sum_k max((1-u) p_k, u q_k)` gives
+The worlds may share only part of their clocks. If each outcome has a shared clock of rate `s` and, in each world, one
+of rate `1 - s`, and the first to ring counts, the same integral, over `M(u) = 1 - s + s sum_k max((1-u) p_k, u q_k)`,
+gives
 
     P(X=i, Y=j) = p_i q_j [(1-s)^2 F(1) + s (1-s) (F(t_i) + F(1) - F(t_j)) + s^2 max(0, F(t_i) - F(t_j))],
     P(X=Y=i)    = p_i q_i (1-s) F(1) + s p_i (1 - t_i) / M(t_i):
 
-both winners rang on clocks of their own, one of them did, none did. `s = 0` is independence, `s = 1` the race above, for
-which `shared` is None: nothing is computed that is not needed.
+both winners rang on clocks of their own, one of them did, none did. `s = 0` is independence, `s = 1` the race above;
+for that `shared` is None, and nothing more is computed.
 
 All functions take *normalised* log-probabilities and check nothing; `countermax.GumbelMax` is the checked entrance.
 """

@@ -129,8 +129,9 @@ class SharingCurve(AbstractResult):
         if self.intervals is None:
             return "Takes p and q as known: how well they were estimated is left out, of turning points too."
         return (
-            f"Intervals are for the sampling of {self.intervals.sample}, at each rate by itself; turning points are those "
-            "of the estimates, without intervals. Left out: whether the two groups are comparable."
+            f"Intervals are for the sampling of {self.intervals.sample}, at each rate by itself; turning points are "
+            "those of the estimates, without intervals. Left out: whether the two groups are comparable (randomised, or "
+            "alike in all that matters)."
         )
 
     @property
@@ -188,7 +189,8 @@ class SharingCurve(AbstractResult):
             panels,
             effect,
             [(each.what, each.shared) for each in self.turning_points],
-            f"Seen under {here}: {self.labels[self.observed]}. What would have happened under {there}, by how much the two share",
+            f"Seen under {here}: {self.labels[self.observed]}. What would have happened under {there}, by how much the "
+            "two worlds share",
             None if found is None else (found.shared, found.level),
         )
 
@@ -204,8 +206,12 @@ class SharingCurve(AbstractResult):
             add_line(table, [f"{self.shared[place]:.1f}", f"{self.noise_correlation[place]:.3f}", *cells])
         texts = [self.verdict, _CAVEAT, self.left_out]
         if len(shown) < len(self.labels):
-            texts.insert(0, f"{len(self.labels) - len(shown)} more outcomes in the dataframe and the JSON.")
-        rate = "'shared' is the rate of the clocks that both worlds hear; 'noise correlation' is Pearson's, of their noise."
+            texts.insert(
+                0, f"Outcomes that are not shown ({len(self.labels) - len(shown)}) are in the dataframe and the JSON."
+            )
+        rate = (
+            "'shared' is the rate of the clocks that both worlds hear; 'noise correlation' is Pearson's, of the noise."
+        )
         return Group(table, *(Text(text) for text in (rate, *texts)))
 
     def _likeliest(self) -> list[int]:

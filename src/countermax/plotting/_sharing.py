@@ -13,13 +13,15 @@ from countermax.plotting._style import Floats, house_style, literal
 
 _MOST_PANELS = 11  # outcomes in a picture
 _ACROSS = 4
-_CURVE, _ANY, _STABLE, _INTERVAL = "#0072B2", "0.9", "#E8C4C4", "#0072B2"
+_CURVE, _ANY, _STABLE = "#0072B2", "0.91", "#F2D5D5"
 _TURNS = {"most likely outcome": "--", "sign of the effect": ":", "better off": "-."}
 _WORDS = {
     "most likely outcome": "the most likely outcome turns",
     "sign of the effect": "the sign of the effect turns",
-    "better off": "better off turns likely or unlikely",
+    "better off": "P(better off) passes one half",
 }
+_AXES = "Across: rate of the shared clock, 0 independent, 1 Gumbel-max. On top: Pearson's correlation of the noises."
+_AXES_IN_LINES = _AXES.replace(". ", ".\n").replace(", 0", ",\n0")
 _TICKS = np.array([0, 0.25, 0.5, 0.75, 1])
 
 
@@ -84,18 +86,14 @@ def draw_sharing(
             top = axes.secondary_xaxis("top")
             top.set_xticks(_TICKS, [f"{value:.2g}" for value in np.interp(_TICKS, shared, correlation)])
             top.tick_params(labelsize=6, length=2, pad=1, colors="0.4", labeltop=place < across)
-            axes.title.set_position((0, 1))
         for place, axes in enumerate(grid[:across]):
             axes.set_title(literal(names[place]), loc="left", fontsize=9, pad=14)
         figure.suptitle(
-            literal("\n".join(textwrap.wrap(title, 26 + 24 * across, replace_whitespace=False))),
+            literal("\n".join(textwrap.wrap(title, 4 + 24 * across, replace_whitespace=False))),
             fontsize=10, x=0.01, ha="left",
         )  # fmt: skip
-        figure.supxlabel(
-            "rate of the shared clock: 0 independent, 1 Gumbel-max (on top: Pearson's correlation of the noises)",
-            fontsize=8,
-        )
-        figure.legend(*_legend(grid[0], turns, intervals), loc="outside lower center", ncols=min(3, across), fontsize=7)
+        legend = {"loc": "outside lower center", "ncols": min(3, across), "fontsize": 7, "title_fontsize": 8}
+        figure.legend(*_legend(grid[0], turns, intervals), title=_AXES if across > 2 else _AXES_IN_LINES, **legend)
     return figure
 
 
@@ -107,7 +105,9 @@ def _draw(
     for limit in panel.stable_bounds:  # seen where the two limits are equal, too
         axes.axhline(limit, color=_STABLE, linewidth=1)
     if panel.interval is not None and known is not None:
-        axes.fill_between(known, *panel.interval, color=_INTERVAL, alpha=0.25, linewidth=0)
+        axes.fill_between(known, *panel.interval, color=_CURVE, alpha=0.12, linewidth=0)
+        for limit in panel.interval:
+            axes.plot(known, limit, color=_CURVE, linewidth=0.8, linestyle=(0, (4, 1.5)))
     axes.plot(shared, panel.values, color=_CURVE, linewidth=1.6)
     for what, rate in turns:
         axes.axvline(rate, color="black", linewidth=0.9, linestyle=_TURNS[what])
@@ -125,7 +125,7 @@ def _legend(
     }
     if intervals is not None:
         name = f"{intervals[1]:.0%} interval, at each rate"
-        entries[name] = axes.fill_between([], [], [], color=_INTERVAL, alpha=0.25, linewidth=0)
+        entries[name] = axes.plot([], [], color=_CURVE, linewidth=0.8, linestyle=(0, (4, 1.5)))[0]
     for what in dict.fromkeys(each for each, _ in turns):
         entries[_WORDS[what]] = axes.plot([], [], color="black", linewidth=0.9, linestyle=_TURNS[what])[0]
     return list(entries.values()), list(entries)
