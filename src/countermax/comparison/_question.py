@@ -28,10 +28,10 @@ from countermax.comparison._result import (
 )
 from countermax.comparison._sharing import sharing_of
 from countermax.comparison._sharing_result import SHARING_COLUMNS
-from countermax.couplings import AbstractCoupling, InverseCDF, as_couplings, is_same, named_couplings
+from countermax.comparison._showing import order_note
+from countermax.couplings import AbstractCoupling, as_couplings, is_same, named_couplings
 from countermax.intervals import AbstractSampling, CountSampling, Interval, check_level, inverted_intervals
 
-_MOST_NAMED = 12  # outcomes in a sentence
 _RARE = -200.0  # log-probability of what was seen, below which it may vanish in the products of the joint law
 
 
@@ -231,7 +231,7 @@ def answered(
         stable_score_bounds=_score_bounds(found.stable, start),
         win_probability=None if found.win_probability is None else float(found.win_probability),
         intervals=None if doubt is None or sampling is None else _intervals(doubt, sampling, same, level, start),
-        notes=(*notes, *_order_note(names, asked, order)),
+        notes=(*notes, *order_note(names, asked, order)),
         tolerance=tolerance,
         sharing=curve,
     )
@@ -297,15 +297,3 @@ def _with_rows(
     answers = {name: each._replace(probabilities=row, expected_score=mean) for name, each in found.answers.items()}
     every, stable = (each._replace(probabilities=rows, expected_score=scores) for each in (found.any, found.stable))
     return found._replace(answers=answers, any=every, stable=stable)
-
-
-def _order_note(names: Labels, asked: Mapping[str, AbstractCoupling], order: str) -> tuple[str, ...]:
-    """The order of the outcomes, where it decides an answer."""
-    plain = next((name for name, each in asked.items() if is_same(each, InverseCDF())), None)
-    if plain is None or len(names) < 3:
-        return ()
-    return (f"{plain[0].upper()}{plain[1:]} runs through the outcomes {order}: {_listed(names.names)}.",)
-
-
-def _listed(labels: Sequence[str]) -> str:
-    return ", ".join(labels[:_MOST_NAMED]) + (", and so on" if len(labels) > _MOST_NAMED else "")

@@ -172,11 +172,9 @@ def _leaders(rows: Callable[[Floats], Floats]) -> list[tuple[float, int, int]]:
     leader = int(np.where(tied, known[1], -1).argmax())
     found = []
     for place in range(1, len(_FINE)):
-        start = _FINE[place - 1]
-        while known[place].max() > known[place, leader] + _LEAST:
-            start, end, row = _narrowed(
-                rows, start, _FINE[place], lambda each, old=leader: each.max(axis=1) > each[:, old] + _LEAST
-            )
+        start = float(_FINE[place - 1])
+        while _is_beaten(leader, known[place : place + 1])[0]:
+            start, end, row = _narrowed(rows, start, float(_FINE[place]), functools.partial(_is_beaten, leader))
             found.append((float((start + end) / 2), leader, int(row.argmax())))
             start, leader = end, int(row.argmax())
     return found
@@ -189,11 +187,19 @@ def _signs(value: Callable[[Floats], Floats]) -> list[tuple[float, int]]:
     for rate, each in zip(_FINE, known, strict=True):
         new = int(np.sign(each)) if abs(each) > _LEAST else 0
         if new and sign and new != sign:
-            start, end, _ = _narrowed(value, last, rate, lambda these, to=new: these * to > _LEAST)
+            start, end, _ = _narrowed(value, last, float(rate), functools.partial(_has_sign, new))
             found.append((float((start + end) / 2), new))
         if new:
             sign, last = new, float(rate)
     return found
+
+
+def _is_beaten(leader: int, rows: Floats) -> NDArray[np.bool_]:
+    return rows.max(axis=1) > rows[:, leader] + _LEAST
+
+
+def _has_sign(sign: int, values: Floats) -> NDArray[np.bool_]:
+    return values * sign > _LEAST
 
 
 def _narrowed(

@@ -130,8 +130,8 @@ class SharingCurve(AbstractResult):
             return "Takes p and q as known: how well they were estimated is left out, of turning points too."
         return (
             f"Intervals are for the sampling of {self.intervals.sample}, at each rate by itself; turning points are "
-            "those of the estimates, without intervals. Left out: whether the two groups are comparable (randomised, or "
-            "alike in all that matters)."
+            "those of the estimates, without intervals. Left out: whether the two groups are comparable (randomised, "
+            "or alike in all that matters)."
         )
 
     @property
@@ -206,11 +206,11 @@ class SharingCurve(AbstractResult):
             add_line(table, [f"{self.shared[place]:.1f}", f"{self.noise_correlation[place]:.3f}", *cells])
         texts = [self.verdict, _CAVEAT, self.left_out]
         if len(shown) < len(self.labels):
-            texts.insert(
-                0, f"Outcomes that are not shown ({len(self.labels) - len(shown)}) are in the dataframe and the JSON."
-            )
+            left = len(self.labels) - len(shown)
+            texts.insert(0, f"Outcomes that are not shown, {left} of them, are in the dataframe and the JSON.")
         rate = (
-            "'shared' is the rate of the clocks that both worlds hear; 'noise correlation' is Pearson's, of the noise."
+            "'shared' is the rate of the clocks that both worlds hear; 'noise correlation' is Pearson's correlation of "
+            "the noise that they add to the logit of an outcome."
         )
         return Group(table, *(Text(text) for text in (rate, *texts)))
 

@@ -120,13 +120,14 @@ class GumbelMax(AbstractArgmaxSampler[GumbelNoise], AbstractCoupling):
 
         Which of two clocks rang first is decided by their rates alone; the other one rang later.
         """
-        if self.shared is None:
+        rate = self._rate(log_p)
+        if rate is None:
             return top_down(log_p, x, key=key)
         key_first, key_which, key_later, key_other = jax.random.split(key, 4)
         log_shared, log_own = self._log_rates(log_p)
         slack = jnp.minimum(-log_shared, _SLOWEST) + jnp.minimum(-log_own, _SLOWEST)
         first = top_down(log_p, x, key=key_first, slack=slack)
-        is_shared = jax.random.uniform(key_which, log_p.shape, log_p.dtype) < self._rate(log_p)
+        is_shared = jax.random.uniform(key_which, log_p.shape, log_p.dtype) < rate
         later = jax.random.gumbel(key_later, log_p.shape, log_p.dtype)
 
         def clock(rang: Array, log_rate: Scalar) -> Array:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -59,9 +60,7 @@ def draw_sharing(
     """
     if len(outcomes) > _MOST_PANELS:
         largest = np.argsort([-each.values.max() for each in outcomes], kind="stable")[:_MOST_PANELS]
-        title = (
-            f"{title}\nShown: the {_MOST_PANELS} of {len(outcomes)} outcomes that are likeliest anywhere on the curve"
-        )
+        title = f"{title}\nShown: the {_MOST_PANELS} of {len(outcomes)} outcomes that are likeliest on the curve"
         outcomes = [outcomes[place] for place in sorted(largest)]
     panels = [*outcomes, *([] if effect is None else [effect])]
     across = min(_ACROSS, len(panels))
@@ -92,8 +91,14 @@ def draw_sharing(
             literal("\n".join(textwrap.wrap(title, 4 + 24 * across, replace_whitespace=False))),
             fontsize=10, x=0.01, ha="left",
         )  # fmt: skip
-        legend = {"loc": "outside lower center", "ncols": min(3, across), "fontsize": 7, "title_fontsize": 8}
-        figure.legend(*_legend(grid[0], turns, intervals), title=_AXES if across > 2 else _AXES_IN_LINES, **legend)
+        figure.legend(
+            *_legend(grid[0], turns, intervals),
+            title=_AXES if across > 2 else _AXES_IN_LINES,
+            loc="outside lower center",
+            ncols=min(3, across),
+            fontsize=7,
+            title_fontsize=8,
+        )
     return figure
 
 
@@ -106,8 +111,8 @@ def _draw(
         axes.axhline(limit, color=_STABLE, linewidth=1)
     if panel.interval is not None and known is not None:
         axes.fill_between(known, *panel.interval, color=_CURVE, alpha=0.12, linewidth=0)
-        for limit in panel.interval:
-            axes.plot(known, limit, color=_CURVE, linewidth=0.8, linestyle=(0, (4, 1.5)))
+        for side in panel.interval:
+            axes.plot(known, side, color=_CURVE, linewidth=0.8, linestyle=(0, (4, 1.5)))
     axes.plot(shared, panel.values, color=_CURVE, linewidth=1.6)
     for what, rate in turns:
         axes.axvline(rate, color="black", linewidth=0.9, linestyle=_TURNS[what])
@@ -117,8 +122,8 @@ def _draw(
 
 def _legend(
     axes: Axes, turns: Sequence[tuple[str, float]], intervals: tuple[Floats, float] | None
-) -> tuple[list[object], list[str]]:
-    entries = {
+) -> tuple[list[Artist], list[str]]:
+    entries: dict[str, Artist] = {
         "the answer": axes.plot([], [], color=_CURVE, linewidth=1.6)[0],
         "any coupling": axes.fill_between([], [], [], color=_ANY, linewidth=0),
         "any stable coupling": axes.fill_between([], [], [], color=_STABLE, linewidth=0),
