@@ -101,6 +101,13 @@ def test_the_verdict_says_where_it_turns_and_what_that_does_not_say(curve):
     assert "noise correlation" in text
 
 
+def test_an_effect_that_ends_at_zero_has_not_turned():
+    found = compare(P, Q, "well", labels=LABELS, score=SCORE, sharing=True).sharing
+    assert found.effect[0] < 0
+    assert found.effect[-1] == pytest.approx(0, abs=1e-12)
+    assert "However much the two worlds share, the effect is never positive." in found.verdict
+
+
 def test_without_a_score_there_are_probabilities_only():
     found = compare(P, Q, 0, sharing=True).sharing
     assert found.effect is None

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
+from processes import LOG, MDP, POLICY
 from scipy.integrate import quad
 
 from countermax import GumbelMax, Independent, InputError, compare, effects, load, race, save
@@ -19,6 +20,7 @@ from countermax.couplings import (
     name_of,
     noise_correlation,
 )
+from countermax.mdp import replay
 from countermax.tables import counterfactuals
 from countermax.testing import check_coupling
 
@@ -166,16 +168,22 @@ def test_tables_and_comparisons_take_it_by_name():
     np.testing.assert_allclose(
         found.loc[0, ["counterfactual_a", "counterfactual_b"]].astype(float), expected, atol=1e-9
     )
-    assert found.attrs["coupling"] == "Gumbel-max shared 0.5"
+    assert "Gumbel-max shared 0.5" in str(found.attrs["countermax"])
     answers = compare([0.6, 0.4], [0.3, 0.7], 0, couplings=["gumbel-max", "gumbel-max-shared-0.5"]).answers
     np.testing.assert_allclose(answers[1].probabilities, expected, atol=1e-12)
 
 
-def test_the_engine_for_closed_forms_leaves_it_to_the_general_one():
-    pytest.importorskip("numba")
-    from countermax.mdp.replays._questions import TransitionCoupling
-    from countermax.mdp.replays.engines._compiled import has_closed_form
-
-    labels = np.arange(3)
-    assert has_closed_form(TransitionCoupling(GumbelMax(), labels))
-    assert not has_closed_form(TransitionCoupling(GumbelMax(shared=0.5), labels))
+def test_trajectories_take_it_and_do_not_mistake_it_for_gumbel_max():
+    """The compiled engine knows Gumbel-max and not its dial, and at rate 0 the replay is that of independence."""
+    found = {
+        name: replay(MDP, LOG, POLICY, coupling, censored="model").values
+        for name, coupling in (
+            ("none", GumbelMax(shared=0)),
+            ("half", GumbelMax(shared=0.5)),
+            ("all", GumbelMax()),
+            ("independent", Independent()),
+        )
+    }
+    np.testing.assert_allclose(found["none"], found["independent"], atol=1e-6)
+    assert np.abs(found["half"] - found["all"]).max() > 1e-3
+    assert np.abs(found["half"] - found["none"]).max() > 1e-3

@@ -35,6 +35,15 @@ _CAVEAT = (
 )
 
 
+_SIGNS = {
+    frozenset({1}): "positive",
+    frozenset({-1}): "negative",
+    frozenset({0}): "zero",
+    frozenset({0, 1}): "never negative",
+    frozenset({0, -1}): "never positive",
+}
+
+
 class TurningPoint(NamedTuple):
     """Where a conclusion turns."""
 
@@ -117,9 +126,10 @@ class SharingCurve(AbstractResult):
         """Where the conclusions turn, in words."""
         sentences = list(self._turns("most likely outcome", self._leader()))
         if self.effect is not None and self.better_given_observed is not None:
-            sign = {1: "positive", -1: "negative", 0: "zero"}[int(np.sign(np.round(self.effect[-1], 9)))]
-            sentences += self._turns("sign of the effect", sign)
-            even = "likelier than not" if self.better_given_observed[-1] > 0.5 else "not likelier than not"
+            size = max(float(np.abs(self.effect).max()), np.finfo(np.float64).tiny)
+            signs = frozenset(np.sign(np.round(self.effect / size, 9)).astype(int).tolist())
+            sentences += self._turns("sign of the effect", _SIGNS.get(signs, ""))
+            even = "likelier than not" if self.better_given_observed.mean() > 0.5 else "not likelier than not"
             sentences += self._turns("better off", even)
         return " ".join(sentences)
 

@@ -177,7 +177,7 @@ def noise_correlation(shared: ArrayLike) -> NDArray[np.float64]:
     own = 1 - rate
     dilogarithms = spence(1 - rate / 2) + spence(2 * own / (2 - rate)) - spence(own)
     logs = np.log1p(-rate / 2) ** 2 / 2 - np.log1p(own) * np.log(np.where(own > 0, own, 1))
-    return np.clip(2 * (dilogarithms + logs) * 6 / np.pi**2, 0, 1)
+    return np.asarray(np.clip(2 * (dilogarithms + logs) * 6 / np.pi**2, 0, 1))
 
 
 def top_down(log_p: LogProbs, x: Outcome, *, key: PRNGKeyArray, slack: ArrayLike = 0.0) -> Float[Array, " k"]:

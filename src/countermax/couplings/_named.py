@@ -150,7 +150,7 @@ def name_of(given: str | Path | AbstractSampler, *, score: Scores = None) -> str
     if not isinstance(given, AbstractSampler):
         return _NAME_OF.get(str(given)) or (_shown(given) if _rate(given) is not None else Path(given).stem)
     if isinstance(given, GumbelMax) and given.shared is not None:
-        return f"{_SHARED_SHOWN} {np.asarray(given.shared)[()]}"
+        return f"{_SHARED_SHOWN} {str(np.asarray(given.shared)[()])}"  # in as many digits as its precision has
     fixed = named_couplings(score=score).items()
     return next((name for name, each in fixed if is_same(each, given)), type(given).__name__)
 

@@ -63,8 +63,8 @@ def draw_sharing(
         title = f"{title}\nShown: the {_MOST_PANELS} of {len(outcomes)} outcomes that are likeliest on the curve"
         outcomes = [outcomes[place] for place in sorted(largest)]
     panels = [*outcomes, *([] if effect is None else [effect])]
-    across = min(_ACROSS, len(panels))
-    down = -(-len(panels) // across)
+    down = -(-len(panels) // _ACROSS)
+    across = -(-len(panels) // down)
     names = shortened([each.title for each in panels])
     with house_style():
         figure = Figure(figsize=(1.0 + 1.75 * across, 1.55 + 1.75 * down), layout="constrained")
