@@ -64,15 +64,14 @@ def test_turning_points_are_roots(curve):
     assert (even.before, even.after) == ("likelier than not", "less likely than not")
 
 
-def test_an_effect_can_change_its_sign():
-    p, q = [0.2, 0.6, 0.2], [0.45, 0.25, 0.3]
-    found = compare(p, q, 1, score=[0.0, 1.0, 2.1], sharing=True).sharing
-    signs = np.sign(found.effect[np.abs(found.effect) > 1e-9])
+def test_an_effect_can_change_its_sign_and_change_it_back():
+    p, q, score = [0.75, 0.22, 0.01, 0.02], [0.05, 0.83, 0.05, 0.07], np.array([1.0, 2.0, 0.0, 4.0])
+    found = compare(p, q, 1, score=score, sharing=True).sharing
     points = [each for each in found.turning_points if each.what == "sign of the effect"]
-    assert len(points) == (np.diff(signs) != 0).sum() == 1
-    score = np.array([0.0, 1.0, 2.1])
-    expected = brentq(lambda rate: row(rate, p, q) @ score - 1, 0.01, 0.999)
-    assert points[0].shared == pytest.approx(expected, abs=1e-8)
+    assert [(each.before, each.after) for each in points] == [("negative", "positive"), ("positive", "negative")]
+    for point, (start, end) in zip(points, ((0.1, 0.6), (0.6, 1.0)), strict=True):
+        assert point.shared == pytest.approx(brentq(lambda rate: row(rate, p, q) @ score - 2, start, end), abs=1e-6)
+    assert found.verdict.count("the effect is") == 3
 
 
 def test_all_crossings_are_found_and_ties_are_none():

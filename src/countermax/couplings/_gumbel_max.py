@@ -55,12 +55,16 @@ class GumbelMax(AbstractArgmaxSampler[GumbelNoise], AbstractCoupling):
         Args:
             shared: Rate of the shared clocks, from 0 to 1: not a correlation, which is `noise_correlation`.
         """
+        self.shared = None
+        if type(shared) is int and shared == 1:
+            return
         rate = as_array("shared", shared, 0)
         found = "" if is_traced(rate) else f", got {rate}"
         rate = fail_if(rate, _not_a_rate, f"`shared` must lie between 0 and 1{found}")
         # Known to be 1, it needs no clocks: what is computed is Gumbel-max and nothing else.
         is_all = not is_traced(rate) and np.asarray(rate).astype(float_dtype(rate.dtype)) == 1
-        self.shared = None if is_all else as_floats("shared", rate, 0)
+        if not is_all:
+            self.shared = as_floats("shared", rate, 0)
 
     def __check_init__(self) -> None:
         if self.shared is not None:

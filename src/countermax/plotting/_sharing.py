@@ -87,10 +87,8 @@ def draw_sharing(
             top.tick_params(labelsize=6, length=2, pad=1, colors="0.4", labeltop=place < across)
         for place, axes in enumerate(grid[:across]):
             axes.set_title(literal(names[place]), loc="left", fontsize=9, pad=14)
-        figure.suptitle(
-            literal("\n".join(textwrap.wrap(title, 4 + 24 * across, replace_whitespace=False))),
-            fontsize=10, x=0.01, ha="left",
-        )  # fmt: skip
+        lines = [part for line in title.splitlines() for part in textwrap.wrap(line, 4 + 24 * across)]
+        figure.suptitle(literal("\n".join(lines)), fontsize=10, x=0.01, ha="left")
         figure.legend(
             *_legend(grid[0], turns, intervals),
             title=_AXES if across > 2 else _AXES_IN_LINES,
