@@ -26,6 +26,7 @@ from .bounds import score_bounds as score_bounds
 from .causation import Causation as Causation
 from .causation import probabilities_of_causation as probabilities_of_causation
 from .comparison import Comparison as Comparison
+from .comparison import SharingCurve as SharingCurve
 from .comparison import compare as compare
 from .couplings import Comonotone as Comonotone
 from .couplings import Gadget1 as Gadget1

@@ -73,7 +73,9 @@ def test_exact_probabilities_are_those_of_the_classifier_and_the_mechanism(model
     pd.testing.assert_frame_equal(table.drop(columns="counterfactual_bounds")[changed], expected)
     other = counterfactual_probabilities(model, TO_B, rows, coupling="inverse-cdf")["status"].probabilities
     assert (np.abs(other - found) > 0.01).any(axis=None)
-    for answer in (found, other):
+    half = counterfactual_probabilities(model, TO_B, rows, coupling="gumbel-max-shared-0.5")["status"].probabilities
+    assert (np.abs(half - found) > 0.01).any(axis=None)
+    for answer in (found, other, half):
         for label in labels:
             assert (answer[label] >= table[f"counterfactual_{label}_lower"] - 1e-9).all()
             assert (answer[label] <= table[f"counterfactual_{label}_upper"] + 1e-9).all()

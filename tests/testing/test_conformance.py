@@ -32,6 +32,8 @@ COUPLINGS = {
     "Independent": lambda size: Independent(),
     "Comonotone": lambda size: Comonotone(*np.random.default_rng(1).normal(size=(2, size))),
     "GumbelMax": lambda size: GumbelMax(),
+    "GumbelMax shared in part": lambda size: GumbelMax(shared=0.4),
+    "GumbelMax hardly shared": lambda size: GumbelMax(shared=1e-3),
     "InverseCDF": lambda size: InverseCDF(),
     "InverseCDF in another order": lambda size: InverseCDF(np.random.default_rng(0).permutation(size)),
     "Maximal": lambda size: Maximal(),
@@ -39,8 +41,12 @@ COUPLINGS = {
 }
 
 
-SLOW = {"Comonotone", "InverseCDF in another order", *(name for name in COUPLINGS if name.startswith("Gadget"))}
-"""Gadgets take minutes to compile, and the two others have the law of one that is quick."""
+SLOW = {
+    "Comonotone",
+    "InverseCDF in another order",
+    *(name for name in COUPLINGS if name.startswith(("Gadget", "GumbelMax "))),
+}
+"""Gadgets and clocks take minutes to compile, and the two others have the law of one that is quick."""
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in COUPLINGS])

@@ -17,10 +17,10 @@ def as_array(name: str, value: Any, ndim: int, batches: str = "use jax.vmap for 
     Args:
         name: What a message calls the argument.
         value: What was given.
-        ndim: How many dimensions it must have: one or two.
+        ndim: How many dimensions it must have: up to two.
         batches: What to do with more.
     """
-    kind = {1: "a vector", 2: "a matrix"}[ndim]
+    kind = {0: "one number", 1: "a vector", 2: "a matrix"}[ndim]
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise InputError(f"`{name}` must be {kind} of numbers, got a masked array with {value.mask.sum()} missing")
     try:
@@ -28,15 +28,19 @@ def as_array(name: str, value: Any, ndim: int, batches: str = "use jax.vmap for 
     except jax.errors.TracerArrayConversionError:  # a list, say, with traced numbers in it
         array = jnp.asarray(value)
     except (TypeError, ValueError) as error:
-        raise InputError(f"`{name}` must be {kind} of numbers, got {shortened(value)}") from error
+        raise InputError(f"`{name}` must be {kind}{_of_numbers(ndim)}, got {shortened(value)}") from error
     if array.dtype == bool or jnp.issubdtype(array.dtype, jnp.complexfloating):
         raise InputError(f"`{name}` must hold real numbers, got {array.dtype}")
     if not _is_number(array.dtype):
-        raise InputError(f"`{name}` must be {kind} of numbers, got {shortened(value)}")
+        raise InputError(f"`{name}` must be {kind}{_of_numbers(ndim)}, got {shortened(value)}")
     if array.ndim != ndim:
         hint = f"; {batches}" if array.ndim > ndim else ""
         raise InputError(f"`{name}` must be {kind}, got shape {array.shape}{hint}")
     return array
+
+
+def _of_numbers(ndim: int) -> str:
+    return " of numbers" if ndim else ""
 
 
 def _is_number(dtype: Any) -> bool:

@@ -71,6 +71,10 @@ def compare(
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the answers into this file (.png, .pdf, .svg).")] = None,
     plot_couplings: Annotated[Path | None, typer.Option(help="Draw each coupling's joint law into this file.")] = None,
+    sharing: Annotated[
+        bool, typer.Option("--sharing", help="Ask also how much the two worlds must share for the answer to turn.")
+    ] = False,
+    plot_sharing: Annotated[Path | None, typer.Option(help="Draw that into this file; implies --sharing.")] = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Ask every coupling one question: this was seen; what would have happened in the other world?
@@ -87,7 +91,8 @@ def compare(
     if logits and normalise:
         raise InputError("--logits and --normalise exclude each other: logits need not be normalised; drop one of them")
     answers, laws = checked_target(plot), checked_target(plot_couplings)
-    outputs = {"--plot": answers, "--plot-couplings": laws}
+    curve = checked_target(plot_sharing)
+    outputs = {"--plot": answers, "--plot-couplings": laws, "--plot-sharing": curve}
     check_outputs(outputs, [] if data is None else [data], overwrite=overwrite)
     of_data = {"outcome": outcome, "arm": arm, "factual": factual, "counterfactual": counterfactual}
     further: dict[str, Any] = {"weights": weights, "clusters": clusters, "strata": strata}
@@ -96,6 +101,7 @@ def compare(
         "level": level,
         "seed": as_seed("--seed", seed),
         "labels": written(labels),
+        "sharing": sharing or curve is not None,
     }
     if data is None:
         _refuse({**of_data, **further}, "needs --data beside it")
@@ -136,6 +142,8 @@ def compare(
             **common,
         )
     pictures = {path: draw for path, draw in ((answers, result.plot), (laws, result.plot_couplings)) if path}
+    if curve is not None and result.sharing is not None:
+        pictures[curve] = result.sharing.plot
     deliver(result, json=json, pictures=pictures)
 
 

@@ -7,6 +7,7 @@ import typer
 
 from countermax.cli._shared import (
     COUPLING_WORDS,
+    SHARED_WORD,
     Overwrite,
     by_label,
     check_outputs,
@@ -31,7 +32,9 @@ Factual = Annotated[
 Counterfactual = Annotated[str, typer.Option(help="The same for the other world.")]
 Coupling = Annotated[
     str,
-    typer.Option(help=f"How the two worlds are coupled: {', '.join(COUPLING_WORDS)}, or a FILE with a coupling."),
+    typer.Option(
+        help=f"How the two worlds are coupled: {', '.join(COUPLING_WORDS)}, {SHARED_WORD}, or a FILE with a coupling."
+    ),
 ]
 Names = Annotated[str | None, typer.Option("--labels", help="The outcomes in their order, separated by commas.")]
 Score = Annotated[

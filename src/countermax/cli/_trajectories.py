@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from countermax.cli._shared import (
+    SHARED_WORD,
     WORDS_WITHOUT_SCORE,
     Overwrite,
     check_outputs,
@@ -17,7 +18,9 @@ from countermax.cli._shared import (
 
 _LOG = typer.Argument(help="Steps, CSV or Parquet: episode, step, state, action, next_state, reward.")
 _POLICY = typer.Option(help="The other policy, CSV or Parquet: state, action and, unless it is certain, probability.")
-_COUPLINGS = typer.Option(help=f"Couplings, separated by commas: {', '.join(WORDS_WITHOUT_SCORE)}, or files.")
+_COUPLINGS = typer.Option(
+    help=f"Couplings, separated by commas: {', '.join(WORDS_WITHOUT_SCORE)}, {SHARED_WORD}, or files."
+)
 _HORIZON = typer.Option(help="How many steps an episode can have; by default as many as the longest.")
 _DISCOUNT = typer.Option(help="Factor by which a reward is worth less one step later; by default 1.")
 

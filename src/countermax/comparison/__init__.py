@@ -9,3 +9,6 @@ from countermax.comparison._result import AnswerIntervals as AnswerIntervals
 from countermax.comparison._result import Comparison as Comparison
 from countermax.comparison._result import ComparisonIntervals as ComparisonIntervals
 from countermax.comparison._result import ScoreBounds as ScoreBounds
+from countermax.comparison._sharing_result import SharingCurve as SharingCurve
+from countermax.comparison._sharing_result import SharingIntervals as SharingIntervals
+from countermax.comparison._sharing_result import TurningPoint as TurningPoint

@@ -81,6 +81,36 @@ def intervals_of(
     method: Callable[..., Interval],
 ) -> Found:
     """The intervals of all numbers, in place of the numbers; a range's spans it whole, in place of its `Bounds`."""
+
+    def many(log_p: Floats, log_q: Floats) -> Found:
+        return _many()(dict(couplings), log_p, log_q, np.asarray(seen), scores, some_unknown)
+
+    limits = limits_of(sampling, many, seen, len(couplings), level=level, seed=seed, method=method)
+    found = _paired(*limits, level)
+    return found._replace(stable=Limits(*map(_within, found.stable, found.any)))
+
+
+def limits_of(
+    sampling: AbstractSampling,
+    many: Callable[[Floats, Floats], Any],
+    seen: int,
+    num_laws: int,
+    *,
+    level: float,
+    seed: int,
+    method: Callable[..., Interval],
+) -> tuple[Any, Any]:
+    """Where the intervals of all answers begin and end, in trees like those of the answers.
+
+    Args:
+        sampling: How the worlds were estimated.
+        many: Answers for many pairs of worlds, from their log-probabilities: a tree of arrays with a row for each.
+        seen: The outcome that was observed.
+        num_laws: How many joint laws are computed for each pair of worlds.
+        level: Confidence.
+        seed: Seed of the draws.
+        method: How intervals are found.
+    """
     size = sampling.p.size
     occurs = bool(sampling.p[seen] > 0)
     structure: list[Any] = []
@@ -93,12 +123,12 @@ def intervals_of(
         parts = []
         for start in range(0, len(log_p), step):
             some = slice(start, start + step)
-            parts.append(_many()(dict(couplings), log_p[some], log_q[some], np.asarray(seen), scores, some_unknown))
+            parts.append(many(log_p[some], log_q[some]))
         leaves, tree = jax.tree.flatten(jax.tree.map(lambda *each: np.concatenate(each)[: len(p)], *parts))
         structure[:] = [tree, [leaf.shape[1:] for leaf in leaves]]
         return np.concatenate([leaf.reshape(len(p), -1) for leaf in leaves], axis=1)
 
-    room = _MOST_NUMBERS // (size**2 * max(1, len(couplings)))
+    room = _MOST_NUMBERS // (size**2 * max(1, num_laws))
     num_draws = int(np.clip(np.sqrt(room / 2), _FEWEST_DRAWS, NUM_DRAWS))
     interval = method(
         sampling,
@@ -117,8 +147,7 @@ def intervals_of(
         )
         for side in (interval.lower, interval.upper)
     )
-    found = _paired(lower, upper, level)
-    return found._replace(stable=Limits(*map(_within, found.stable, found.any)))
+    return lower, upper
 
 
 def _within(stable: Interval | None, every: Interval | None) -> Interval | None:

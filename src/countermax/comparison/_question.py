@@ -26,10 +26,12 @@ from countermax.comparison._result import (
     Floats,
     ScoreBounds,
 )
-from countermax.couplings import AbstractCoupling, InverseCDF, as_couplings, is_same, named_couplings
+from countermax.comparison._sharing import sharing_of
+from countermax.comparison._sharing_result import SHARING_COLUMNS
+from countermax.comparison._showing import order_note
+from countermax.couplings import AbstractCoupling, as_couplings, is_same, named_couplings
 from countermax.intervals import AbstractSampling, CountSampling, Interval, check_level, inverted_intervals
 
-_MOST_NAMED = 12  # outcomes in a sentence
 _RARE = -200.0  # log-probability of what was seen, below which it may vanish in the products of the joint law
 
 
@@ -48,6 +50,7 @@ def compare(
     seed: int = 0,
     couplings: Mapping[str, str | AbstractCoupling] | Sequence[str] | None = None,
     tolerance: int | float = 0.05,
+    sharing: bool = False,
 ) -> Comparison:
     """Asks every coupling: this was seen; what would have happened in the other world?
 
@@ -73,6 +76,7 @@ def compare(
         seed: Seed of the draws behind these intervals.
         couplings: The couplings to ask, by name; by default the library's own.
         tolerance: How wide the bounds may be for the choice of coupling not to matter.
+        sharing: Whether to ask also how much the two worlds must share for the answer to turn.
     """
     if counts and (logits or normalise):
         raise InputError("`counts` are neither `logits` nor in need of `normalise`; say what `p` and `q` are, once")
@@ -124,6 +128,7 @@ def compare(
         tolerance=tolerance,
         level=level,
         seed=seed,
+        sharing=sharing,
     )
 
 
@@ -144,6 +149,7 @@ def answered(
     notes: tuple[str, ...] = (),
     some_unknown: bool = False,
     method: Callable[..., Interval] = inverted_intervals,
+    sharing: bool = False,
 ) -> Comparison:
     """`compare` for worlds, scores and labels that have been checked.
 
@@ -163,9 +169,17 @@ def answered(
         notes: What else the reader should know about the data.
         some_unknown: Whether the last entry of both worlds is for people whose outcome is not known.
         method: How intervals are found.
+        sharing: Whether to ask for all that the two worlds may share.
     """
     check_level(level)
     seed = as_seed("seed", seed)
+    if sharing:
+        names.refuse(SHARING_COLUMNS, "columns of the curve over what two worlds share")
+        if log_p[seen] == -np.inf:
+            raise InputError(
+                f"`sharing` must be asked about somebody, but nobody under {worlds[0]} had {names.names[seen]!r}; "
+                "leave it out"
+            )
     with jax.enable_x64(True):
         by_score = {} if scores is None else {"score": scores[0], "counterfactual_score": scores[1]}
         asked = named_couplings(**by_score) if couplings is None else as_couplings(couplings, len(names), **by_score)
@@ -190,6 +204,13 @@ def answered(
         as_answer(f"the coupling {name!r}", (found.answers[same[name]], joints[same[name]]))
     if log_p[seen] > -np.inf:
         as_answer("the bounds", (found.any, found.stable))
+    curve = None
+    if sharing:
+        with jax.enable_x64(True):
+            curve = sharing_of(
+                names.names, seen, worlds, log_p, log_q, scores, found,
+                sampling=sampling, some_unknown=some_unknown, level=level, seed=seed, method=method,
+            )  # fmt: skip
     start = None if scores is None else float(scores[0][seen])
     if log_p[seen] == -np.inf:  # nobody had it, which is not to say that nobody can
         there = None if scores is None else scores[1]
@@ -210,8 +231,9 @@ def answered(
         stable_score_bounds=_score_bounds(found.stable, start),
         win_probability=None if found.win_probability is None else float(found.win_probability),
         intervals=None if doubt is None or sampling is None else _intervals(doubt, sampling, same, level, start),
-        notes=(*notes, *_order_note(names, asked, order)),
+        notes=(*notes, *order_note(names, asked, order)),
         tolerance=tolerance,
+        sharing=curve,
     )
 
 
@@ -275,15 +297,3 @@ def _with_rows(
     answers = {name: each._replace(probabilities=row, expected_score=mean) for name, each in found.answers.items()}
     every, stable = (each._replace(probabilities=rows, expected_score=scores) for each in (found.any, found.stable))
     return found._replace(answers=answers, any=every, stable=stable)
-
-
-def _order_note(names: Labels, asked: Mapping[str, AbstractCoupling], order: str) -> tuple[str, ...]:
-    """The order of the outcomes, where it decides an answer."""
-    plain = next((name for name, each in asked.items() if is_same(each, InverseCDF())), None)
-    if plain is None or len(names) < 3:
-        return ()
-    return (f"{plain[0].upper()}{plain[1:]} runs through the outcomes {order}: {_listed(names.names)}.",)
-
-
-def _listed(labels: Sequence[str]) -> str:
-    return ", ".join(labels[:_MOST_NAMED]) + (", and so on" if len(labels) > _MOST_NAMED else "")

@@ -13,6 +13,7 @@ from countermax._core.extras import import_pandas
 from countermax._core.results import AbstractResult, plain
 from countermax.bounds import Bounds
 from countermax.comparison import _showing
+from countermax.comparison._sharing_result import SharingCurve
 from countermax.intervals import Interval
 
 if TYPE_CHECKING:
@@ -113,6 +114,8 @@ class Comparison(AbstractResult):
     notes: tuple[str, ...]
     """What the reader should know about the data and the couplings."""
     tolerance: float
+    sharing: SharingCurve | None = None
+    """The same question for all that the two worlds may share; None where nobody asked."""
 
     @property
     def slack(self) -> float:
@@ -175,6 +178,7 @@ class Comparison(AbstractResult):
                 "verdict": self.verdict,
                 "notes": self.notes,
                 "left_out": self.left_out,
+                "sharing": None if self.sharing is None else self.sharing.to_dict(),
             }
         )
 

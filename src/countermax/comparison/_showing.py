@@ -1,12 +1,14 @@
 """A comparison in words and on a terminal: what other couplings could say, and what other data could have shown."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from countermax._core.console import add_line, listing
+from countermax._core.labels import Labels
+from countermax.couplings import AbstractCoupling, InverseCDF, is_same
 
 if TYPE_CHECKING:
     from countermax.comparison._result import Comparison
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 _MOST_ACROSS = 8  # outcomes in the columns of a listing; with intervals, half as many: more are turned into rows
 _MOST_DOWN = 60  # outcomes in its rows; dataframes and JSON have them all
 _COUPLINGS_ACROSS = 4
+_MOST_NAMED = 12  # outcomes in a sentence
 _CRITERION = (
     "The optimal coupling has the least variance of the effect of this score: a criterion of precision, no evidence "
     "that it is how the two worlds are coupled."
@@ -98,7 +101,7 @@ def shown(result: "Comparison") -> Group:
     parts.extend(Text(note) for note in (*_win(result), *result.notes))
     if any(answer.name == "optimal" for answer in result.answers):
         parts.append(Text(_CRITERION))
-    return Group(*parts, Text(left_out(result)))
+    return Group(*parts, Text(left_out(result)), *([] if result.sharing is None else [result.sharing]))
 
 
 def _outcomes(
@@ -188,3 +191,15 @@ def _number(value: Any) -> str:
 
 def _span(low: Any, high: Any) -> str:
     return f"{low:z.3f} to {high:z.3f}"
+
+
+def order_note(names: Labels, asked: Mapping[str, AbstractCoupling], order: str) -> tuple[str, ...]:
+    """The order of the outcomes, where it decides an answer."""
+    plain = next((name for name, each in asked.items() if is_same(each, InverseCDF())), None)
+    if plain is None or len(names) < 3:
+        return ()
+    return (f"{plain[0].upper()}{plain[1:]} runs through the outcomes {order}: {_listed(names.names)}.",)
+
+
+def _listed(labels: Sequence[str]) -> str:
+    return ", ".join(labels[:_MOST_NAMED]) + (", and so on" if len(labels) > _MOST_NAMED else "")

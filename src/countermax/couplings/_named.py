@@ -36,6 +36,9 @@ _NAME_OF = {name.lower().replace(" ", "-"): name for name in _ORDER}
 NAMES = tuple(_NAME_OF)
 """What couplings are called in words: gumbel-max, inverse-cdf, inverse-cdf-by-score, maximal, independent, optimal."""
 
+_SHARED = "gumbel-max-shared-"  # and a rate behind it
+_SHARED_SHOWN = "Gumbel-max shared"
+
 
 def named_couplings(
     names: Iterable[str] | None = None, *, score: Scores = None, counterfactual_score: Scores = None
@@ -49,7 +52,7 @@ def named_couplings(
     """
     if names is None:
         names = _ORDER if score is not None else _ANY
-    return {_NAME_OF.get(name, name): _named(name, score, counterfactual_score) for name in names}
+    return {_shown(name): _named(name, score, counterfactual_score) for name in names}
 
 
 def as_coupling(
@@ -60,7 +63,7 @@ def as_coupling(
     counterfactual_score: Scores = None,
     argument: str = "coupling",
 ) -> AbstractCoupling:
-    """A coupling with an exact law: itself, one of `NAMES`, or the file that one is stored in.
+    """A coupling with an exact law: itself, one of `NAMES`, `gumbel-max-shared-0.5`, or the file that one is stored in.
 
     Args:
         coupling: What was handed in.
@@ -126,7 +129,10 @@ def _by_own_name(couplings: list[str | Path], reserved: Iterable[str]) -> Mappin
     def alone(name: str) -> bool:
         return names.count(name) == 1 and name.lower() not in taken and name not in words
 
-    own = [name if word in _NAME_OF or alone(name) else word for word, name in zip(words, names, strict=True)]
+    own = [
+        name if word in _NAME_OF or _rate(word) is not None or alone(name) else word
+        for word, name in zip(words, names, strict=True)
+    ]
     twice = next((word for word, name in zip(words, own, strict=True) if own.count(name) > 1), None)
     if twice is not None:
         raise InputError(f"`couplings` must differ from each other, got {twice!r} more than once")
@@ -142,7 +148,9 @@ def _least_variance(score: NDArray[np.floating], other: NDArray[np.floating]) ->
 def name_of(given: str | Path | AbstractSampler, *, score: Scores = None) -> str:
     """What results call a coupling: its name among the fixed ones, else the file that it was in, else its class."""
     if not isinstance(given, AbstractSampler):
-        return _NAME_OF.get(str(given), Path(given).stem)
+        return _NAME_OF.get(str(given)) or (_shown(given) if _rate(given) is not None else Path(given).stem)
+    if isinstance(given, GumbelMax) and given.shared is not None:
+        return f"{_SHARED_SHOWN} {str(np.asarray(given.shared)[()])}"  # in as many digits as its precision has
     fixed = named_couplings(score=score).items()
     return next((name for name, each in fixed if is_same(each, given)), type(given).__name__)
 
@@ -157,7 +165,9 @@ def is_same(first: AbstractSampler, second: AbstractSampler) -> bool:
 def _named(
     name: str | Path, score: Scores, counterfactual_score: Scores, argument: str = "coupling"
 ) -> AbstractCoupling:
-    shown = _NAME_OF.get(str(name), str(name))
+    shown, rate = _shown(name), _rate(name)
+    if rate is not None:
+        return GumbelMax(shared=rate)
     if shown in _ANY:
         return _ANY[shown]()
     if shown in _OF_SCORE:
@@ -168,5 +178,26 @@ def _named(
             )
         return _OF_SCORE[shown](score, counterfactual_score)
     if not Path(name).exists():
-        raise InputError(f"`{argument}` must be one of {', '.join(NAMES)}, or a file with one, got {str(name)!r}")
+        raise InputError(
+            f"`{argument}` must be one of {', '.join(NAMES)}, {_SHARED}RATE with a rate from 0 to 1, or a file with "
+            f"one, got {str(name)!r}"
+        )
     return as_coupling(load(name), argument=argument)
+
+
+def _shown(name: str | Path) -> str:
+    """What results call the coupling of this name."""
+    rate = _rate(name)
+    if rate is None:
+        return _NAME_OF.get(str(name), str(name))
+    return "Gumbel-max" if rate == 1 else f"{_SHARED_SHOWN} {rate}"
+
+
+def _rate(name: str | Path) -> float | None:
+    """The rate of the shared clocks that a name ends in; None where it is no such name."""
+    word = str(name).lower().replace(" ", "-")
+    try:
+        rate = float(word.removeprefix(_SHARED)) if word.startswith(_SHARED) else None
+    except ValueError:
+        return None
+    return rate if rate is not None and 0 <= rate <= 1 else None

@@ -17,6 +17,8 @@ from ._gains import draw_gains as draw_gains
 from ._nodes import NodePanel as NodePanel
 from ._nodes import draw_nodes as draw_nodes
 from ._panels import draw_panels as draw_panels
+from ._sharing import SharingPanel as SharingPanel
+from ._sharing import draw_sharing as draw_sharing
 from ._style import checked_format as checked_format
 from ._style import colours as colours
 from ._style import house_style as house_style

@@ -45,6 +45,7 @@ def compare_arms(
     seed: int = 0,
     tolerance: float = 0.05,
     progress: bool | None = None,
+    sharing: bool = False,
 ) -> Comparison:
     """Asks every coupling about one person in a trial: this was seen in one arm; what would have happened in the other?
 
@@ -71,6 +72,7 @@ def compare_arms(
         seed: Seed of the draws behind the intervals.
         tolerance: How wide the bounds may be for the choice of coupling not to matter.
         progress: Whether to show a bar while resampling; by default if the output is a terminal.
+        sharing: Whether to ask also how much the two worlds must share for the answer to turn.
     """
     if missing not in MISSING_RULES:
         raise InputError(f"`missing` must be one of {', '.join(MISSING_RULES)}, got {missing!r}")
@@ -118,6 +120,7 @@ def compare_arms(
         order=people.order,
         notes=tuple(notes),
         some_unknown=unknown,
+        sharing=sharing,
     )
 
 

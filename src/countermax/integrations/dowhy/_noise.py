@@ -17,11 +17,11 @@ from jaxtyping import Array, ArrayLike, Float, Int
 from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
-from countermax.couplings import AbstractMechanism
+from countermax.couplings import AbstractNoiseSampler
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
-Mechanism: TypeAlias = AbstractMechanism[Any]
+Mechanism: TypeAlias = AbstractNoiseSampler[Any]
 
 _SEEDS = 2.0**48
 _ROWS = (1, 16, 256, 4096)  # computed at once, the last row repeated to fill up: few shapes to compile

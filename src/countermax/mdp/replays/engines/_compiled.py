@@ -28,7 +28,10 @@ _KINDS: dict[type[AbstractSampler], int] = {
 
 def has_closed_form(law: TransitionCoupling | None) -> bool:
     """Whether this engine knows the coupling; bounds it does."""
-    return law is None or type(law.coupling) in _KINDS
+    if law is None:
+        return True
+    coupling = law.coupling
+    return type(coupling) in _KINDS and not (isinstance(coupling, GumbelMax) and coupling.shared is not None)
 
 
 @final
