@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import stats
+from scipy.special import ndtri, stdtrit
 
 from countermax.intervals import Interval
 
@@ -31,8 +31,8 @@ def resampled_interval(
     if missing > (1 - level) / 2 * len(resampled):
         return None, f"no interval: in {missing} of {len(resampled)} resamples no episode has any weight"
     tail, freedom = (1 - level) / 2, max(size - 1, 1.0)
-    longer = stats.t.isf(tail, freedom) / stats.norm.isf(tail) * np.sqrt(1 + 1 / freedom)
-    spread = stats.t.isf(tail, len(drawn) - 1) * float(drawn.std(ddof=1)) if len(drawn) > 1 else 0.0
+    longer = stdtrit(freedom, tail) / ndtri(tail) * np.sqrt(1 + 1 / freedom)
+    spread = -stdtrit(len(drawn) - 1, tail) * float(drawn.std(ddof=1)) if len(drawn) > 1 else 0.0
     least, most = np.quantile(drawn, [tail, 1 - tail], method="weibull")
     lower, upper = value - longer * max(value - least, spread), value + longer * max(most - value, spread)
     return Interval(float(lower), float(upper), level), None

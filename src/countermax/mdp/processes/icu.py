@@ -1,19 +1,21 @@
 """A process estimated from intensive-care records: the package icu-sepsis, as a `FiniteMDP`."""
 
 import zipfile
-from typing import NamedTuple
+import zlib
+from collections.abc import Iterator
+from typing import IO, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
 
 from countermax._core.errors import InputError
 from countermax._core.extras import icu_sepsis_folder
-from countermax.mdp._arrays import as_finite
+from countermax.mdp._arrays import Floats, Ints, as_finite
 from countermax.mdp._process import FiniteMDP
 
 _ENDS = {713: "death", 714: "survival", 715: "after the end"}
 _LEVELS = 5
-_ARRAYS = ("tx_mat", "d_0", "expert_policy", "sofa_scores", "state_cluster_centers")
+_ARRAYS = ("d_0", "expert_policy", "sofa_scores", "state_cluster_centers")
 
 
 class ICUSepsis(NamedTuple):
@@ -42,17 +44,14 @@ def icu_sepsis(*, admissible_only: bool = False, discount: float = 1.0) -> ICUSe
     try:
         with (folder / "dynamics.npz").open("rb") as file, np.load(file) as stored:
             arrays = {name: as_finite(name, stored[name]) for name in _ARRAYS}
-            transitions = arrays.pop("tx_mat")
-            state, action, successor = np.nonzero(transitions)
-            probs = transitions[state, action, successor]
-            num_states, num_actions = transitions.shape[:2]
-            del transitions  # full arrays take a hundred megabytes each
-            rewards = as_finite("r_mat", stored["r_mat"])[state, action, successor]
+        with zipfile.ZipFile(folder / "dynamics.npz") as packed:
+            state, action, successor, probs, rewards = _transitions(packed)
+        num_states, num_actions = arrays["expert_policy"].shape
         _, *lines = (folder / "admissible_actions.txt").read_text().splitlines()
         admissible = np.zeros((num_states, num_actions), bool)
         for at in range(num_states):
             admissible[at, [int(each) for each in lines[at].split()]] = True
-    except (OSError, ValueError, LookupError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, LookupError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise InputError(f"cannot read the data of icu-sepsis in {folder}: {error}; install it again") from error
     there = (admissible | np.isin(np.arange(num_states), list(_ENDS))[:, None])[state, action] | (not admissible_only)
     mdp = FiniteMDP.from_transitions(
@@ -72,3 +71,34 @@ def icu_sepsis(*, admissible_only: bool = False, discount: float = 1.0) -> ICUSe
     # At the ends, where nothing is left to decide, the package has no policy; any will do.
     experts = np.where(mdp.absorbing[:, None], 1 / num_actions, arrays["expert_policy"])
     return ICUSepsis(mdp, experts, arrays["sofa_scores"], arrays["state_cluster_centers"], admissible)
+
+
+def _transitions(packed: zipfile.ZipFile) -> tuple[Ints, Ints, Ints, Floats, Floats]:
+    """All that is possible: states, actions, successors, probabilities, rewards; in the order of the three."""
+    found = []
+    with packed.open("tx_mat.npy") as chances, packed.open("r_mat.npy") as gains:
+        for state, (chance, gain) in enumerate(zip(_by_state(chances), _by_state(gains), strict=True)):
+            action, successor = np.nonzero(as_finite("tx_mat", chance))
+            found.append(
+                (
+                    np.full(len(action), state, np.int32),
+                    action.astype(np.int32),
+                    successor.astype(np.int32),
+                    chance[action, successor],
+                    as_finite("r_mat", gain)[action, successor],
+                )
+            )
+    return tuple(np.concatenate(each) for each in zip(*found, strict=True))
+
+
+def _by_state(file: IO[bytes]) -> Iterator[Floats]:
+    """[action, next state] of each state in turn: all of them take a hundred megabytes."""
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    (num_states, *shape), turned, kind = read(file)
+    if turned or kind.hasobject:
+        raise ValueError("arrays must be rows of numbers")
+    size = int(np.prod(shape)) * kind.itemsize
+    for _ in range(num_states):
+        block = file.read(size)
+        yield np.frombuffer(block, kind).reshape(shape)
