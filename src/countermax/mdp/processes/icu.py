@@ -7,10 +7,11 @@ from typing import IO, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
+from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
 from countermax._core.extras import icu_sepsis_folder
-from countermax.mdp._arrays import Floats, Ints, as_finite
+from countermax.mdp._arrays import Floats, as_finite
 from countermax.mdp._process import FiniteMDP
 
 _ENDS = {713: "death", 714: "survival", 715: "after the end"}
@@ -44,22 +45,19 @@ def icu_sepsis(*, admissible_only: bool = False, discount: float = 1.0) -> ICUSe
     try:
         with (folder / "dynamics.npz").open("rb") as file, np.load(file) as stored:
             arrays = {name: as_finite(name, stored[name]) for name in _ARRAYS}
-        with zipfile.ZipFile(folder / "dynamics.npz") as packed:
-            state, action, successor, probs, rewards = _transitions(packed)
         num_states, num_actions = arrays["expert_policy"].shape
         _, *lines = (folder / "admissible_actions.txt").read_text().splitlines()
         admissible = np.zeros((num_states, num_actions), bool)
         for at in range(num_states):
             admissible[at, [int(each) for each in lines[at].split()]] = True
+        # The rows of the ends are made by the process itself.
+        wanted = (admissible | (not admissible_only)) & ~np.isin(np.arange(num_states), list(_ENDS))[:, None]
+        with zipfile.ZipFile(folder / "dynamics.npz") as packed:
+            entries = _transitions(packed, wanted)
     except (OSError, ValueError, LookupError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise InputError(f"cannot read the data of icu-sepsis in {folder}: {error}; install it again") from error
-    there = (admissible | np.isin(np.arange(num_states), list(_ENDS))[:, None])[state, action] | (not admissible_only)
     mdp = FiniteMDP.from_transitions(
-        state[there],
-        action[there],
-        successor[there],
-        probs[there],
-        rewards[there],
+        *entries,
         num_states=num_states,
         num_actions=num_actions,
         start=arrays["d_0"],
@@ -73,22 +71,20 @@ def icu_sepsis(*, admissible_only: bool = False, discount: float = 1.0) -> ICUSe
     return ICUSepsis(mdp, experts, arrays["sofa_scores"], arrays["state_cluster_centers"], admissible)
 
 
-def _transitions(packed: zipfile.ZipFile) -> tuple[Ints, Ints, Ints, Floats, Floats]:
+def _transitions(packed: zipfile.ZipFile, wanted: Bool[np.ndarray, "s a"]) -> list[NDArray]:
     """All that is possible: states, actions, successors, probabilities, rewards; in the order of the three."""
-    found = []
+    most = int(wanted.sum()) * len(wanted)  # memory that is not written to is not taken
+    found = [np.empty(most, kind) for kind in (np.int64, np.int64, np.int64, np.float64, np.float64)]
+    count = 0
     with packed.open("tx_mat.npy") as chances, packed.open("r_mat.npy") as gains:
         for state, (chance, gain) in enumerate(zip(_by_state(chances), _by_state(gains), strict=True)):
-            action, successor = np.nonzero(as_finite("tx_mat", chance))
-            found.append(
-                (
-                    np.full(len(action), state, np.int32),
-                    action.astype(np.int32),
-                    successor.astype(np.int32),
-                    chance[action, successor],
-                    as_finite("r_mat", gain)[action, successor],
-                )
-            )
-    return tuple(np.concatenate(each) for each in zip(*found, strict=True))
+            action, successor = np.nonzero(as_finite("tx_mat", chance) * wanted[state][:, None])
+            values = chance[action, successor], as_finite("r_mat", gain)[action, successor]
+            here = slice(count, count + len(action))
+            for column, each in zip(found, (state, action, successor, *values), strict=True):
+                column[here] = each
+            count += len(action)
+    return [column[:count] for column in found]
 
 
 def _by_state(file: IO[bytes]) -> Iterator[Floats]:

@@ -188,6 +188,8 @@ def replay(
             ends.append((episodes, last))
             bar.advance(len(episodes))
     order = np.argsort(np.concatenate([episodes for episodes, _ in ends]))
+    last = sparse.csr_array(sparse.vstack([each for _, each in ends], format="csr"))
+    ends.clear()
     observed = observed_returns(course, log)
     options: dict[str, Any] = {
         "outcomes": outcomes,
@@ -207,7 +209,7 @@ def replay(
         observed=observed,
         values=first,
         variances=np.maximum(second - first**2, 0),
-        last=sparse.csr_array(sparse.vstack([last for _, last in ends], format="csr")[order]),
+        last=last[order],
         path=paths,
         coupling=name_of(coupling),
         horizon=course.horizon,

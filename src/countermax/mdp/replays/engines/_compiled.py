@@ -163,9 +163,8 @@ def _rows_of(course: Course, labels: Ints) -> _memory.FlatRows:
         _KNOWN[mdp] = _flattened(mdp)
     rows = _KNOWN[mdp]
     if course.gains is not mdp.rewards:
-        row, slot = np.nonzero(mdp.probs.reshape(-1, mdp.width))
-        gain = np.ascontiguousarray(course.gains.reshape(-1, mdp.width)[row, slot])
-        rows = rows._replace(gain=gain, variance=np.zeros(0), common_gain=_common_gain(mdp, row, rows.successor, gain))
+        gain = course.gains.reshape(-1, mdp.width)[mdp.possible]
+        rows = rows._replace(gain=gain, variance=np.zeros(0), common_gain=_common_gain(mdp, rows, gain))
     if (labels != np.arange(mdp.num_states)).any():
         row, named = np.repeat(np.arange(len(rows.start) - 1), np.diff(rows.start)), labels[rows.successor]
         order = np.lexsort((named, row))
@@ -181,25 +180,25 @@ def _rows_of(course: Course, labels: Ints) -> _memory.FlatRows:
 
 
 def _flattened(mdp: FiniteMDP) -> _memory.FlatRows:
-    row, slot = (each.astype(np.int32) for each in np.nonzero(mdp.probs.reshape(-1, mdp.width)))
+    possible, matrix = mdp.possible, mdp.matrix
 
     def flat(values: NDArray) -> NDArray:
-        return values.reshape(-1, mdp.width)[row, slot]
+        return values.reshape(-1, mdp.width)[possible]
 
-    successor = flat(mdp.successors).astype(np.int32)
-    return _memory.FlatRows(
-        np.searchsorted(row, np.arange(mdp.num_states * mdp.num_actions + 1)),
-        successor,
-        successor,
-        flat(mdp.probs),
+    rows = _memory.FlatRows(
+        matrix.indptr.astype(np.int64),
+        matrix.indices,
+        matrix.indices,
+        matrix.data,
         flat(mdp.rewards),
         np.zeros(0) if mdp.reward_variances is None else flat(mdp.reward_variances),
         _own(mdp.absorbing),
         mdp.num_actions,
         mdp.width,
         mdp.num_states,
-        _common_gain(mdp, row, successor, flat(mdp.rewards)),
+        np.zeros(0),
     )
+    return rows._replace(common_gain=_common_gain(mdp, rows, rows.gain))
 
 
 def _chosen(course: Course, rows: _memory.FlatRows, kind: int) -> _memory.Chosen:
@@ -232,18 +231,19 @@ def _chosen(course: Course, rows: _memory.FlatRows, kind: int) -> _memory.Chosen
     )
 
 
-def _common_gain(mdp: FiniteMDP, row: NDArray, successor: NDArray[np.int32], gain: Floats) -> Floats:
+def _common_gain(mdp: FiniteMDP, rows: _memory.FlatRows, gain: Floats) -> Floats:
     """What the successor alone decides, if gains along a row differ by nothing else; else empty.
 
     Of rows that lead to one state only, and of those of absorbing states, nothing is asked.
     """
-    beside = row[1:] == row[:-1]
-    alone = ~(np.append(beside, False) | np.append(False, beside))
-    counted = ~(alone | mdp.absorbing[row // mdp.num_actions])
+    sizes = np.diff(rows.start)
+    counted = np.repeat((sizes > 1) & ~np.repeat(mdp.absorbing, mdp.num_actions), sizes)
     found = np.zeros(mdp.num_states)
-    found[successor[counted]] = gain[counted]
-    left = gain - found[successor]
-    return found if (left[1:] == left[:-1])[beside & counted[1:]].all() else np.zeros(0)
+    found[rows.successor[counted]] = gain[counted]
+    left = found[rows.successor]
+    np.subtract(gain, left, out=left)
+    counted[rows.start[:-1][sizes > 0]] = False  # has none before it in its row
+    return found if (left[1:] == left[:-1])[counted[1:]].all() else np.zeros(0)
 
 
 def _slots(rows: _memory.FlatRows, course: Course) -> Ints:
