@@ -66,7 +66,7 @@ def _noise(key: PRNGKeyArray, num_episodes: int, horizon: int) -> tuple[Singles,
 
 
 @partial(jax.jit, static_argnums=1)
-def _uniform(keys: PRNGKeyArray, num_episodes: int) -> Array:
+def _uniform(keys: Array, num_episodes: int) -> Array:
     return jax.vmap(lambda key: jax.random.uniform(key, (2, num_episodes), jnp.float32))(keys)
 
 

@@ -1,11 +1,27 @@
 """Intervals from resampled episodes, long enough for the few episodes that an estimate may rest on."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+import jax
 import numpy as np
+from jaxtyping import PRNGKeyArray
 from scipy.special import ndtri, stdtrit
 
 from countermax.intervals import Interval
+from countermax.mdp._arrays import Ints
+
+
+def resamples_of(key: PRNGKeyArray, count: int, num_resamples: int) -> Iterator[Ints]:
+    """Positions of the episodes of each resample, drawn with replacement.
+
+    Args:
+        key: Consumed once.
+        count: How many episodes there are.
+        num_resamples: How many resamples.
+    """
+    seed = np.asarray(jax.random.bits(key, (4,)))
+    for resample in range(num_resamples):
+        yield np.random.default_rng([*seed, resample]).integers(0, count, count)
 
 
 def resampled_interval(
