@@ -251,10 +251,10 @@ def test_states_where_episodes_end_are_named_as_the_log_names_them(files):
     log, policy = files
     read = read_log_and_policy(log, policy)
     end = read.log.state_names[1]
-    arguments = ["evaluate-policy", log, "--policy", policy, "--resamples", 0, "--couplings", "maximal", "--json"]
-    expected = evaluate_policy(
-        read.log, read.policy, couplings={"maximal": Maximal()}, absorbing=[1], num_resamples=0, key=jax.random.key(0)
-    )
+    asked = {"couplings": {"maximal": Maximal()}, "absorbing": [1], "horizon": 9, "num_resamples": 0}
+    expected = evaluate_policy(read.log, read.policy, **asked, key=jax.random.key(0))
+    arguments = ["evaluate-policy", log, "--policy", policy, "--resamples", 0, "--couplings", "maximal", "--horizon", 9]
+    arguments.append("--json")
     found = run(*arguments, "--absorbing", end)
     assert json.loads(found.stdout) == json.loads(expected.to_json())
     assert json.loads(found.stdout) != json.loads(run(*arguments).stdout)

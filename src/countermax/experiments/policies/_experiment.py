@@ -29,7 +29,7 @@ class Policies(AbstractExperiment):
     title = "Do the intervals of a policy's value hold the truth?"
 
     def cells(self, preset: str, seeds: int | None) -> list[Cell]:
-        """For each overlap and size, logs on which the rule was chosen; with good overlap new ones; `seeds` counts logs."""
+        """For each overlap and size, logs on which the rule was chosen; then new ones; `seeds` counts logs."""
         checked_preset(preset)
         return [
             Cell(

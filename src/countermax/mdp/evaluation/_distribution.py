@@ -238,7 +238,7 @@ def _weighed(
         return None
     returns, where = np.unique(log.returns(discount, horizon=steps), return_inverse=True)
     scaled = weights / weights.max()
-    masses = np.bincount(where, scaled / scaled.sum() if weighted else weights / len(log))
+    masses: Floats = np.bincount(where, scaled / scaled.sum() if weighted else weights / len(log)).astype(np.float64)
     if not weighted:
         masses = np.diff(np.minimum(masses.cumsum(), 1), prepend=0.0)
     likely = masses > 0

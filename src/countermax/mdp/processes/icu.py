@@ -79,10 +79,10 @@ def _transitions(packed: zipfile.ZipFile, wanted: Bool[np.ndarray, "s a"]) -> li
     with packed.open("tx_mat.npy") as chances, packed.open("r_mat.npy") as gains:
         for state, (chance, gain) in enumerate(zip(_by_state(chances), _by_state(gains), strict=True)):
             action, successor = np.nonzero(as_finite("tx_mat", chance) * wanted[state][:, None])
-            values = chance[action, successor], as_finite("r_mat", gain)[action, successor]
             here = slice(count, count + len(action))
-            for column, each in zip(found, (state, action, successor, *values), strict=True):
-                column[here] = each
+            found[0][here], found[1][here], found[2][here] = state, action, successor
+            found[3][here] = chance[action, successor]
+            found[4][here] = as_finite("r_mat", gain)[action, successor]
             count += len(action)
     return [column[:count] for column in found]
 

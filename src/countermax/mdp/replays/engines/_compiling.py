@@ -29,14 +29,14 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     folder = folder_of_source()
     if folder is None:
         return numba.njit(nogil=True)(function)
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(folder)
+    settings: Any = numba.config
+    before, settings.CACHE_DIR = settings.CACHE_DIR, str(folder)
     try:
         return numba.njit(cache=True, nogil=True)(function)
     except RuntimeError:  # there is no file with the source, or it cannot be kept there
         return numba.njit(nogil=True)(function)
     finally:
-        numba.config.CACHE_DIR = before
+        settings.CACHE_DIR = before
 
 
 @cache
