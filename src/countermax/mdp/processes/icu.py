@@ -3,7 +3,7 @@
 import zipfile
 import zlib
 from collections.abc import Iterator
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -76,25 +76,25 @@ def _transitions(packed: zipfile.ZipFile, wanted: Bool[np.ndarray, "s a"]) -> li
     most = int(wanted.sum()) * len(wanted)  # memory that is not written to is not taken
     found = [np.empty(most, kind) for kind in (np.int64, np.int64, np.int64, np.float64, np.float64)]
     count = 0
-    with packed.open("tx_mat.npy") as chances, packed.open("r_mat.npy") as gains:
-        for state, (chance, gain) in enumerate(zip(_by_state(chances), _by_state(gains), strict=True)):
-            action, successor = np.nonzero(as_finite("tx_mat", chance) * wanted[state][:, None])
-            here = slice(count, count + len(action))
-            found[0][here], found[1][here], found[2][here] = state, action, successor
-            found[3][here] = chance[action, successor]
-            found[4][here] = as_finite("r_mat", gain)[action, successor]
-            count += len(action)
+    both = zip(_by_state(packed, "tx_mat.npy"), _by_state(packed, "r_mat.npy"), strict=True)
+    for state, (chance, gain) in enumerate(both):
+        action, successor = np.nonzero(as_finite("tx_mat", chance) * wanted[state][:, None])
+        here = slice(count, count + len(action))
+        found[0][here], found[1][here], found[2][here] = state, action, successor
+        found[3][here] = chance[action, successor]
+        found[4][here] = as_finite("r_mat", gain)[action, successor]
+        count += len(action)
     return [column[:count] for column in found]
 
 
-def _by_state(file: IO[bytes]) -> Iterator[Floats]:
+def _by_state(packed: zipfile.ZipFile, name: str) -> Iterator[Floats]:
     """[action, next state] of each state in turn: all of them take a hundred megabytes."""
-    version = np.lib.format.read_magic(file)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    (num_states, *shape), turned, kind = read(file)
-    if turned or kind.hasobject:
-        raise ValueError("arrays must be rows of numbers")
-    size = int(np.prod(shape)) * kind.itemsize
-    for _ in range(num_states):
-        block = file.read(size)
-        yield np.frombuffer(block, kind).reshape(shape)
+    with packed.open(name) as file:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        (num_states, *shape), turned, kind = read(file)
+        if turned or kind.hasobject:
+            raise ValueError("arrays must be rows of numbers")
+        size = int(np.prod(shape)) * kind.itemsize
+        for _ in range(num_states):
+            yield np.frombuffer(file.read(size), kind).reshape(shape)
