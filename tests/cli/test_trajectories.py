@@ -245,3 +245,30 @@ def test_a_story_can_be_told_where_no_episode_ends(tmp_path):
     )
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["features"] == ["x"]
+
+
+def test_states_where_episodes_end_are_named_as_the_log_names_them(files):
+    log, policy = files
+    read = read_log_and_policy(log, policy)
+    place = int((~estimate(read.log).absorbing).argmax())
+    end = read.log.state_names[place]
+    asked = {"couplings": {"maximal": Maximal()}, "absorbing": [place], "horizon": 9, "num_resamples": 0}
+    expected = evaluate_policy(read.log, read.policy, **asked, key=jax.random.key(0))
+    arguments = ["evaluate-policy", log, "--policy", policy, "--resamples", 0, "--couplings", "maximal", "--horizon", 9]
+    arguments.append("--json")
+    found = run(*arguments, "--absorbing", end)
+    assert json.loads(found.stdout) == json.loads(expected.to_json())
+    assert json.loads(found.stdout) != json.loads(run(*arguments).stdout)
+    for command in (arguments, ["explain", log, "--policy", policy]):
+        refused = run(*command, "--absorbing", "nowhere")
+        assert refused.exit_code == 2
+        assert "--absorbing must name states of the log" in refused.stderr
+        assert "got 'nowhere'" in refused.stderr
+
+
+def test_explain_can_carry_censored_episodes_on(files):
+    log, policy = files
+    asked = ["explain", log, "--policy", policy, "--resamples", 0, "--couplings", "maximal", "--json", "--horizon", 9]
+    found = [json.loads(run(*asked, "--censored", each).stdout) for each in ("stop", "model")]
+    assert "carried on with the model" not in " ".join(found[0]["notes"])
+    assert "carried on with the model" in " ".join(found[1]["notes"])

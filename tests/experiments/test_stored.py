@@ -37,7 +37,7 @@ SHOWN = {
         ("sepsis", "sepsis_as_published"),
     ],
     "docs/coverage.md": [("coverage", "coverage"), ("coverage", "coverage_widths"), ("coverage", "coverage_refit")],
-    "docs/policies.md": [("policies", "policies")],
+    "docs/policies.md": [("policies", "policies"), ("policies", "policies_chosen")],
     "docs/causation.md": [("causation", "causation")],
     "docs/trajectories.md": [
         ("robustness", "robustness"),

@@ -1,5 +1,8 @@
 """Sizes that nobody can have are refused in words before anything is allocated."""
 
+import subprocess
+import sys
+
 import jax
 import numpy as np
 import pytest
@@ -104,3 +107,11 @@ def test_a_log_whose_episodes_differ_too_much_in_length_is_refused(monkeypatch):
     monkeypatch.setenv("COUNTERMAX_MAX_MEMORY", "0.01")
     with pytest.raises(InputError, match="3001 episodes of up to 3000 steps would need about 576 MB of memory"):
         EpisodeLog.from_frame(frame_of(*rows))
+
+
+def test_questions_about_episodes_bring_along_nothing_that_they_do_not_need():
+    """Each of these takes tens of megabytes, and up to a second."""
+    told = "import sys, countermax.mdp; print([each for each in sys.argv[1:] if each in sys.modules])"
+    heavy = ["scipy.stats", "scipy.optimize", "optax", "pandas", "matplotlib", "numba"]
+    found = subprocess.run([sys.executable, "-c", told, *heavy], check=True, capture_output=True, text=True)
+    assert found.stdout.strip() == "[]"

@@ -15,7 +15,8 @@ from jaxlib.version import __version__ as jaxlib_version
 
 T = TypeVar("T")
 
-_OFF = "COUNTERMAX_NO_CACHE"
+OFF = "COUNTERMAX_NO_CACHE"
+"""Set to keep nothing that was compiled."""
 _MOST_KEPT = 400  # compiled programs; the oldest are thrown away
 _QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 if jaxlib_version.startswith(("0.8.", "0.9.", "0.10.")):  # an option that XLA does not know is an error
@@ -27,7 +28,7 @@ def keep_compiled() -> None:
 
     A folder chosen by `JAX_COMPILATION_CACHE_DIR` is respected; `COUNTERMAX_NO_CACHE=1` keeps nothing.
     """
-    if os.environ.get(_OFF) or jax.config.values["jax_compilation_cache_dir"] is not None:
+    if os.environ.get(OFF) or jax.config.values["jax_compilation_cache_dir"] is not None:
         return
     from platformdirs import user_cache_path
 

@@ -1,7 +1,7 @@
 """Commands about logged episodes: `evaluate-policy` and `explain`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,12 +16,18 @@ from countermax.cli._shared import (
     words,
 )
 
+if TYPE_CHECKING:
+    from countermax.mdp import EpisodeLog
+
 _LOG = typer.Argument(help="Steps, CSV or Parquet: episode, step, state, action, next_state, reward.")
 _POLICY = typer.Option(help="The other policy, CSV or Parquet: state, action and, unless it is certain, probability.")
 _COUPLINGS = typer.Option(
     help=f"Couplings, separated by commas: {', '.join(WORDS_WITHOUT_SCORE)}, {SHARED_WORD}, or files."
 )
 _HORIZON = typer.Option(help="How many steps an episode can have; by default as many as the longest.")
+_ABSORBING = typer.Option(
+    help="States where episodes end by themselves, separated by commas; by default those that nobody was seen to leave."
+)
 _DISCOUNT = typer.Option(help="Factor by which a reward is worth less one step later; by default 1.")
 
 
@@ -32,6 +38,7 @@ def evaluate_policy(
     couplings: Annotated[str, _COUPLINGS] = "gumbel-max,inverse-cdf",
     horizon: Annotated[int | None, _HORIZON] = None,
     discount: Annotated[float | None, _DISCOUNT] = None,
+    absorbing: Annotated[str | None, _ABSORBING] = None,
     resamples: Annotated[int, typer.Option(help="Number of resamples for the intervals.")] = 100,
     seed: Annotated[int, typer.Option(help="Seed of the resamples.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
@@ -59,6 +66,7 @@ def evaluate_policy(
         couplings=chosen,
         horizon=horizon,
         discount=discount,
+        absorbing=_states(read.log, absorbing),
         num_resamples=resamples,
         key=key,
     )
@@ -73,6 +81,10 @@ def explain(
     couplings: Annotated[str, _COUPLINGS] = "gumbel-max,inverse-cdf",
     horizon: Annotated[int | None, _HORIZON] = None,
     discount: Annotated[float | None, _DISCOUNT] = None,
+    absorbing: Annotated[str | None, _ABSORBING] = None,
+    censored: Annotated[
+        str, typer.Option(help="Episodes that stop before their end: 'stop' there, or carry on with the 'model'.")
+    ] = "stop",
     most: Annotated[int, typer.Option(help="How many episodes of the ranking to show.")] = 20,
     resamples: Annotated[
         int, typer.Option(help="Number of processes, redrawn from the counts, to doubt the estimate by; 0: as given.")
@@ -109,11 +121,18 @@ def explain(
     check_outputs({"--plot": target, "--out": out}, reads, overwrite=overwrite, pages=["--out"])
     chosen = as_couplings(words(couplings))
     read = mdp.read_log_and_policy(log, policy)
-    model = mdp.estimate(read.log)
+    model = mdp.estimate(read.log, absorbing=_states(read.log, absorbing))
     wanted, _ = restricted(model, read.policy)
     if episode is None:
         ranking = mdp.rank_episodes(
-            model, read.log, wanted, couplings=chosen, horizon=horizon, discount=discount, doubt=doubt
+            model,
+            read.log,
+            wanted,
+            couplings=chosen,
+            horizon=horizon,
+            discount=discount,
+            censored=censored,
+            doubt=doubt,
         )
         pictures = {} if target is None else {target: lambda: ranking.plot(most)}
         deliver(ranking, json=json, pictures=pictures, shown=ranking.listing(most))
@@ -122,7 +141,15 @@ def explain(
         return
     name = Written(episode)
     story = mdp.explain(
-        model, read.log, name, wanted, couplings=chosen, horizon=horizon, discount=discount, doubt=doubt
+        model,
+        read.log,
+        name,
+        wanted,
+        couplings=chosen,
+        horizon=horizon,
+        discount=discount,
+        censored=censored,
+        doubt=doubt,
     )
     deliver(
         story,
@@ -130,3 +157,19 @@ def explain(
         pictures={} if target is None else {target: story.plot},
         files={} if out is None else {out: story.write_report},
     )
+
+
+def _states(log: "EpisodeLog", text: str | None) -> list[int] | None:
+    """The indices of states by their names."""
+    if text is None:
+        return None
+    from countermax._core.errors import InputError
+    from countermax._core.labels import Written, identity, listed, reader
+
+    names = list(log.state_names or range(log.num_states))
+    read, places = reader(names), {identity(name): place for place, name in enumerate(names)}
+    found = [places.get(identity(read(Written(each)))) for each in words(text)]
+    if None in found:
+        unknown = words(text)[found.index(None)]
+        raise InputError(f"--absorbing must name states of the log ({listed(names)}), got {unknown!r}")
+    return [place for place in found if place is not None]

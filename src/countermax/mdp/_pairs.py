@@ -1,11 +1,12 @@
 """The questions that a log asks of a coupling, as pairs to train one on."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
 from countermax.couplings import Independent
-from countermax.learning import ObservedPairs
 from countermax.mdp._arrays import Values
 from countermax.mdp._process import FiniteMDP
 from countermax.mdp.estimation import visits
@@ -13,8 +14,11 @@ from countermax.mdp.log import EpisodeLog
 from countermax.mdp.policies import as_policy
 from countermax.mdp.replays import TransitionCoupling
 
+if TYPE_CHECKING:
+    from countermax.learning import ObservedPairs
 
-def logged_pairs(mdp: FiniteMDP, log: EpisodeLog, policy: Values, *, outcomes: Values | None = None) -> ObservedPairs:
+
+def logged_pairs(mdp: FiniteMDP, log: EpisodeLog, policy: Values, *, outcomes: Values | None = None) -> "ObservedPairs":
     """Rows of what was done beside rows of what the policy would have done there, weighted by how often it came up.
 
     Train a gadget with `fit(gadget, logged_pairs(...), loss, key=...)` and replay with the same `outcomes`. Steps at
@@ -26,6 +30,8 @@ def logged_pairs(mdp: FiniteMDP, log: EpisodeLog, policy: Values, *, outcomes: V
         policy: [state, action]: what would have been done.
         outcomes: What each state is called as an outcome; see `replay`. The gadget needs as many outcomes as labels.
     """
+    from countermax.learning import ObservedPairs  # a second, which questions about episodes do not take
+
     probs = as_policy(mdp, policy)
     labelled = TransitionCoupling.of(mdp, Independent(), outcomes)  # any will do: only its labels are asked for
     check_memory(

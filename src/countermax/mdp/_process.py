@@ -226,15 +226,23 @@ class FiniteMDP:
     @cached_property
     def expected_rewards(self) -> Floats:
         """[state, action]: what a step earns on average; zero where an action is not allowed."""
-        return (self.probs * self.rewards).sum(axis=2)
+        by_action = [
+            (self.probs[:, action] * self.rewards[:, action]).sum(axis=1) for action in range(self.num_actions)
+        ]
+        return np.stack(by_action, axis=1)
 
     @cached_property
     def matrix(self) -> sparse.csr_array:
         """The rows as a sparse matrix [state * num_actions + action, next state]."""
-        flat = self.probs.reshape(-1, self.width)
-        row, slot = np.nonzero(flat)
-        columns = self.successors.reshape(-1, self.width)[row, slot]
-        return sparse.csr_array((flat[row, slot], (row, columns)), shape=(len(flat), self.num_states))
+        flat, possible = self.probs.reshape(-1, self.width), self.possible
+        starts = np.concatenate([[0], np.cumsum(possible.sum(axis=1))]).astype(np.int32)
+        columns = self.successors.reshape(-1, self.width)[possible].astype(np.int32)
+        return sparse.csr_array((flat[possible], columns, starts), shape=(len(flat), self.num_states))
+
+    @property
+    def possible(self) -> Bool[np.ndarray, "rows w"]:
+        """Which slots lead somewhere, by [state * num_actions + action, slot]; the order is that of `matrix`."""
+        return self.probs.reshape(-1, self.width) > 0
 
     def support(self, state: int, action: int) -> tuple[Ints, Floats]:
         """The states that a step can lead to, in ascending order, and their probabilities."""

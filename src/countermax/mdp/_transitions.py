@@ -172,14 +172,14 @@ def pack(transitions: TransitionList, *, num_states: int, num_actions: int, abso
             f"{sums[bad.argmax()]:.6g}; {int(bad.sum())} row(s) are wrong in all"
         )
     kept = entries.probs > 0
-    row = row[kept]
-    slot = np.arange(len(row)) - np.searchsorted(row, row)
-    width = max(1, int(slot.max(initial=0)) + 1)
+    sizes = np.bincount(row[kept], minlength=num_states * num_actions)
+    width = max(1, int(sizes.max(initial=0)))
     check_sizes(num_states, num_actions, width)
+    filled = np.arange(width) < sizes[:, None]
 
     def padded(values: NDArray, at_home: NDArray | int) -> NDArray:
         flat = np.zeros((num_states * num_actions, width), values.dtype)
-        flat[row, slot] = values[kept]
+        flat[filled] = values if kept.all() else values[kept]
         flat.reshape(num_states, num_actions, width)[absorbing, :, 0] = at_home
         flat.shape = (num_states, num_actions, width)  # in place, so that the array owns its memory
         flat.setflags(write=False)
@@ -187,7 +187,7 @@ def pack(transitions: TransitionList, *, num_states: int, num_actions: int, abso
 
     return PaddedRows(
         padded(entries.successor, np.flatnonzero(absorbing)[:, None]),
-        padded(entries.probs / sums[entries.state * num_actions + entries.action], 1),
+        padded(entries.probs / sums[row], 1),
         padded(entries.rewards, 0),
         None if entries.counts is None else padded(entries.counts, 0),
         None if entries.reward_variances is None else padded(entries.reward_variances, 0),
@@ -206,7 +206,7 @@ def check_rows(
 
     reachable = probs > 0
     at_home = np.where(absorbing[:, None], np.arange(len(probs))[:, None], successors[:, :, 0])
-    unusable = ~(probs >= 0) | ~(np.abs(rewards) <= MOST_REWARD)
+    unusable = ~(probs >= 0) | ~((rewards >= -MOST_REWARD) & (rewards <= MOST_REWARD))
     refuse(unusable.sum(axis=2) > 0, f"needs probabilities, and finite rewards within {MOST_REWARD:g}")
     if variances is not None:
         strange = ~((variances >= 0) & (variances <= MOST_REWARD**2))
@@ -216,7 +216,7 @@ def check_rows(
         ~(np.abs(probs.sum(axis=2) - allowed) <= SUM_TOLERANCE),
         "probabilities must sum to one, or to zero where the action is not allowed",
     )
-    disorder = reachable[:, :, 1:] & ~(reachable[:, :, :-1] & (np.diff(successors, axis=2) > 0))
+    disorder = reachable[:, :, 1:] & ~(reachable[:, :, :-1] & (successors[:, :, 1:] > successors[:, :, :-1]))
     refuse(disorder.sum(axis=2) > 0, "reachable successors must come first, in ascending order")
     refuse(
         absorbing[:, None] & ((probs[:, :, 0] < 1) | (at_home != successors[:, :, 0])),

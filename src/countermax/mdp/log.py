@@ -219,6 +219,11 @@ class EpisodeLog:
             f"{self.num_states} states, {self.num_actions} actions)"
         )
 
+    @property
+    def names(self) -> tuple[Hashable, ...]:
+        """What all episodes are called."""
+        return tuple(self._names())
+
     def name_of(self, episode: int) -> Hashable:
         """What the episode at this position is called."""
         return self._names()[episode]

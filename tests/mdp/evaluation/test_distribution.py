@@ -2,13 +2,14 @@
 
 import json
 
+import jax
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from processes import MDP, NUM_ACTIONS, NUM_STATES, POLICY, some_episodes
 
 from countermax import InputError
-from countermax.mdp import EpisodeLog, estimate_policy, return_distribution
+from countermax.mdp import EpisodeLog, estimate_policy, evaluate_policy, return_distribution
 from countermax.mdp.evaluation.importance import importance_estimates, importance_ratios
 
 LOG = some_episodes(MDP, 200, seed=3)
@@ -83,3 +84,23 @@ def test_bad_input_is_named(as_users_call, found):
         found.quantile(2)
     with pytest.raises(InputError, match=r"`target` must be \[state, action\]"):
         return_distribution(LOG, np.full((NUM_STATES, NUM_ACTIONS + 1), 0.5))
+
+
+def test_intervals_are_those_that_evaluate_policy_gives_for_the_same_resamples(found):
+    key = jax.random.key(4)
+    doubted = return_distribution(LOG, POLICY, shares=(0.1, 0.5), num_resamples=12, key=key)
+    whole = evaluate_policy(LOG, POLICY, couplings=[], num_resamples=12, discount=1.0, key=key)
+    (same,) = [each.interval for each in whole.estimates if each.name == "weighted importance sampling"]
+    np.testing.assert_allclose(doubted.intervals["mean"][:2], same[:2], atol=1e-12)
+    assert found.intervals == {}
+    assert doubted.numbers == found.numbers
+    assert set(doubted.intervals) == set(doubted.numbers)
+    for name, value in doubted.numbers.items():
+        assert doubted.intervals[name].lower <= value <= doubted.intervals[name].upper
+    assert "Intervals: 95% of 12 resamples" in str(doubted)
+    assert json.loads(doubted.to_json())["intervals"]["mean"]["lower"] == doubted.intervals["mean"].lower
+
+
+def test_resamples_need_a_key():
+    with pytest.raises(InputError, match="`key` must be given to draw 3 resamples"):
+        return_distribution(LOG, POLICY, num_resamples=3)

@@ -104,3 +104,8 @@ def test_no_coupling_lies_outside_the_range():
         for name in ("independent", "maximal"):
             value = found[f"counterfactual, {name}"].value
             assert found.bounds.lower - 1e-9 <= value <= found.bounds.upper + 1e-9
+
+
+def test_importance_sampling_cannot_weigh_what_a_model_adds():
+    with pytest.raises(InputError, match='`censored` must be "stop".*nobody earned what a model adds, got .model'):
+        evaluate_policy(LOG, POLICY, censored="model", key=jax.random.key(0))

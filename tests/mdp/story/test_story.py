@@ -95,3 +95,24 @@ def test_couplings_called_like_bounds_have_columns_of_their_own():
     np.testing.assert_array_equal(frame["counterfactual_lower"], story.bounds.lower.ravel())
     np.testing.assert_array_equal(frame["counterfactual_lower_2"], story.counterfactual["lower"].ravel())
     np.testing.assert_array_equal(frame["counterfactual_upper_2"], story.counterfactual["upper"].ravel())
+
+
+def test_a_censored_episode_is_told_to_where_it_stops_or_carried_on_with_the_model():
+    stopped = [each for each in range(len(LOG)) if not MDP.absorbing[LOG.last_states[each]]]
+    one = LOG.select([stopped[0]]) if stopped else None
+    assert one is not None
+    further = int(one.lengths[0]) + 3
+    for censored, steps in (("stop", further - 3), ("model", further)):
+        told = explain(MDP, LOG, stopped[0], POLICY, horizon=further, censored=censored)
+        exact = replay(MDP, one, POLICY, GumbelMax(), horizon=further, censored=censored)
+        assert told.values["Gumbel-max"] == pytest.approx(exact.values[0])
+        assert told.observed_return == pytest.approx(exact.observed[0])
+        assert told.counterfactual["Gumbel-max"].shape[0] == steps + 1
+        limits = trajectory_bounds(MDP, one, POLICY, horizon=further, censored=censored)
+        np.testing.assert_allclose(told.value_bounds, [limits.lower[0], limits.upper[0]])
+        assert told.step_bounds.contains(told.values["Gumbel-max"], 1e-9).all()
+        assert told.decisions.observed == pytest.approx(exact.observed[0])
+        assert isinstance(told.plot(), Figure)
+    assert "carried on with the model in both worlds" in " ".join(told.notes)
+    with pytest.raises(InputError, match='`censored` must be "stop" or "model"'):
+        explain(MDP, LOG, stopped[0], POLICY, censored="guess")

@@ -1,11 +1,11 @@
 """How the return would be distributed under another policy, not only its mean: quantiles and the worst cases."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PRNGKeyArray
 from rich.console import Group
 from rich.text import Text
 
@@ -14,9 +14,11 @@ from countermax._core.console import add_line, listing
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
 from countermax._core.results import AbstractResult, plain
-from countermax.mdp._arrays import Floats, Values, as_finite, as_mask, as_number
+from countermax.intervals import Interval, check_level
+from countermax.mdp._arrays import Floats, Values, as_finite, as_mask, as_number, as_whole
 from countermax.mdp.estimation import estimate_policy, visits
 from countermax.mdp.evaluation._doubts import censoring_doubts, weight_doubts
+from countermax.mdp.evaluation._intervals import resampled_interval, resamples_of
 from countermax.mdp.evaluation.importance import effective_sample_size, importance_ratios
 from countermax.mdp.log import EpisodeLog, steps_compared, steps_of
 from countermax.mdp.policies import policy_rows
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 _SHARES = (0.05, 0.1, 0.25, 0.5)
 _NOTE = "Sampling uncertainty is left out: other episodes would give another distribution."
+_RESAMPLED = "Intervals: {level:.0%} of {count} resamples of episodes, the behaviour policy estimated again in each."
 
 
 @final
@@ -47,7 +50,19 @@ class ReturnDistribution(AbstractResult):
     num_censored: int
     horizon: int
     discount: float
+    num_resamples: int
+    level: float
+    """The confidence of the intervals."""
+    intervals: Mapping[str, Interval]
+    """What other episodes would give, by the names in `numbers`; without those that resamples cannot tell."""
     warnings: tuple[str, ...]
+
+    @property
+    def numbers(self) -> dict[str, float | None]:
+        """What is read off the distribution, by name: the mean, and for each share the worst cases and the quantile."""
+        found: dict[str, float | None] = {"mean": self.mean, "standard deviation": float(np.sqrt(self.variance))}
+        found |= {f"mean of the worst {share:.4g} (CVaR)": self.cvar(share) for share in self.shares}
+        return found | {f"quantile {share:.4g}": self.quantile(share) for share in self.shares}
 
     @property
     def mean(self) -> float:
@@ -117,18 +132,17 @@ class ReturnDistribution(AbstractResult):
 
     def __rich__(self) -> Group:
         title = f"{self.num_episodes} episodes, horizon {self.horizon}, discount {self.discount:g}"
-        shown = listing(title, ["return under the target policy", "value"])
-        add_line(shown, ["mean", f"{self.mean:z.4f}"])
-        add_line(shown, ["standard deviation", f"{np.sqrt(self.variance):.4f}"])
-        for share in self.shares:
-            add_line(shown, [f"mean of the worst {share:.4g} (CVaR)", f"{self.cvar(share):z.4f}"])
-        for share in self.shares:
-            edge = self.quantile(share)
-            add_line(shown, [f"quantile {share:.4g}", "none" if edge is None else f"{edge:z.4f}"])
+        other = ["other episodes"] if self.num_resamples else []
+        shown = listing(title, ["return under the target policy", "value", *other])
+        for name, value in self.numbers.items():
+            limits = self.intervals.get(name)
+            told = "none" if limits is None else f"{limits.lower:z.4f} to {limits.upper:z.4f}"
+            add_line(shown, [name, "none" if value is None else f"{value:z.4f}", *([told] if other else [])])
         kind = "weighted (self-normalised)" if self.weighted else "ordinary"
         size = f"by {kind} importance sampling; effective sample size {self.effective_sample_size:.1f}"
+        note = _RESAMPLED.format(level=self.level, count=self.num_resamples) if other else _NOTE
         return Group(
-            shown, Text(size), Text(_NOTE), *(Text(f"careful: {each}", style="yellow") for each in self.warnings)
+            shown, Text(size), Text(note), *(Text(f"careful: {each}", style="yellow") for each in self.warnings)
         )
 
 
@@ -142,6 +156,9 @@ def return_distribution(
     horizon: int | None = None,
     discount: float = 1.0,
     shares: Sequence[float] = _SHARES,
+    num_resamples: int = 0,
+    level: float = 0.95,
+    key: PRNGKeyArray | None = None,
 ) -> ReturnDistribution:
     """How returns would be distributed under a policy, by trajectory-wise importance sampling; no model is needed.
 
@@ -156,35 +173,73 @@ def return_distribution(
         horizon: How many steps of each episode count; by default as many as the longest has.
         discount: Factor by which a reward is worth less one step later; 1 for the plain return.
         shares: Shares of the worst episodes whose mean is shown.
+        num_resamples: Number of resamples of episodes for intervals, drawn as `evaluate_policy` draws them; the
+            behaviour policy is estimated again from each, unless it is known. By default there are no intervals.
+        level: The share of resamples within an interval.
+        key: Consumed once; draws the resamples.
     """
+    as_whole("num_resamples", num_resamples, least=0)
+    check_level(level)
+    if num_resamples and key is None:
+        raise InputError(f"`key` must be given to draw {num_resamples} resamples; for instance jax.random.key(0)")
     wanted, steps = policy_rows(log, target, argument="target"), steps_of(log, horizon)
     kept = tuple(as_number("shares", each, 0, 1) for each in shares)
     if not kept or min(kept) == 0:
         raise InputError(f"`shares` must hold numbers above 0 and at most 1, got {list(kept)}")
     ends = visits(log).sum(axis=1) == 0 if absorbing is None else as_mask("absorbing", absorbing, log.num_states)
     compared = steps_compared(log, ends, steps)
-    ratios = importance_ratios(log, wanted, estimate_policy(log) if behaviour is None else behaviour)[:, :steps]
-    weights = ratios[:, -1]
-    if not weights.any():
+    ratios = _ratios(log, wanted, behaviour, steps)
+    seen = _weighed(log, ratios, weighted, steps, discount)
+    if seen is None:
         raise InputError(
             "`target` must give some episode a weight, but nobody did what it would do: importance sampling cannot "
             "be used"
         )
-    returns, where = np.unique(log.returns(discount, horizon=steps), return_inverse=True)
-    scaled = weights / weights.max()
-    masses = np.bincount(where, scaled / scaled.sum() if weighted else weights / len(log))
-    if not weighted:
-        masses = np.diff(np.minimum(masses.cumsum(), 1), prepend=0.0)
-    likely = masses > 0
-    return ReturnDistribution(
-        returns=returns[likely],
-        probabilities=masses[likely],
+    effective = effective_sample_size(ratios)
+    found = ReturnDistribution(
+        returns=seen[0],
+        probabilities=seen[1],
         shares=kept,
         weighted=weighted,
-        effective_sample_size=effective_sample_size(ratios),
+        effective_sample_size=effective,
         num_episodes=len(log),
         num_censored=int((compared < steps).sum()),
         horizon=steps,
         discount=discount,
+        num_resamples=num_resamples,
+        level=level,
+        intervals={},
         warnings=(*weight_doubts(log, wanted, ratios), *censoring_doubts(compared, steps)),
     )
+    if key is None or not num_resamples:
+        return found
+    drawn: list[dict[str, float | None]] = []
+    for chosen in resamples_of(key, len(log), num_resamples):
+        again = log.select(chosen)
+        other = _weighed(again, _ratios(again, wanted, behaviour, steps), weighted, steps, discount)
+        drawn.append({} if other is None else replace(found, returns=other[0], probabilities=other[1]).numbers)
+    intervals = {
+        name: resampled_interval(value, [each.get(name) for each in drawn], level, effective)[0]
+        for name, value in found.numbers.items()
+    }
+    return replace(found, intervals={name: each for name, each in intervals.items() if each is not None})
+
+
+def _ratios(log: EpisodeLog, target: Floats, behaviour: Values | None, steps: int) -> Floats:
+    return importance_ratios(log, target, estimate_policy(log) if behaviour is None else behaviour)[:, :steps]
+
+
+def _weighed(
+    log: EpisodeLog, ratios: Floats, weighted: bool, steps: int, discount: float
+) -> tuple[Floats, Floats] | None:
+    """The distinct returns and how likely each is; None where no episode has any weight."""
+    weights = ratios[:, -1]
+    if not weights.any():
+        return None
+    returns, where = np.unique(log.returns(discount, horizon=steps), return_inverse=True)
+    scaled = weights / weights.max()
+    masses: Floats = np.bincount(where, scaled / scaled.sum() if weighted else weights / len(log)).astype(np.float64)
+    if not weighted:
+        masses = np.diff(np.minimum(masses.cumsum(), 1), prepend=0.0)
+    likely = masses > 0
+    return returns[likely], masses[likely]

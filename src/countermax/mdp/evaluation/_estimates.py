@@ -3,21 +3,21 @@
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeAlias
 
-import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
+from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
 from countermax._core.progress import ProgressBar
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling
 from countermax.intervals import check_level
-from countermax.mdp._arrays import Floats, Ints, Values, as_mask, as_whole, check_sizes
+from countermax.mdp._arrays import Floats, Ints, Values, as_mask, as_whole, check_sizes, shortened
 from countermax.mdp._couplings import Couplings, chosen_couplings
 from countermax.mdp._process import FiniteMDP, as_discount
 from countermax.mdp.estimation import estimate, estimate_policy
 from countermax.mdp.evaluation._doubts import doubts
-from countermax.mdp.evaluation._intervals import resampled_interval
+from countermax.mdp.evaluation._intervals import resampled_interval, resamples_of
 from countermax.mdp.evaluation._results import Estimate, PolicyEvaluation
 from countermax.mdp.evaluation.importance import (
     corrected_value,
@@ -48,6 +48,7 @@ def evaluate_policy(
     absorbing: Values | None = None,
     horizon: int | None = None,
     discount: float | None = None,
+    censored: str = "stop",
     num_resamples: int = 100,
     level: float = 0.95,
     key: PRNGKeyArray,
@@ -75,6 +76,8 @@ def evaluate_policy(
             counts for the model and the behaviour policy only.
         discount: Factor by which a reward is worth less one step later, in every estimate; by default the model's own.
             1 for the plain return.
+        censored: What becomes of episodes that stop before their end: "stop", up to there. Carrying them on with the
+            model is for `replay`: importance sampling weighs what was earned, and nobody earned what a model adds.
         num_resamples: Number of resamples for the intervals; 0 for none.
         level: The share of resamples within an interval.
         key: Consumed once; draws the resamples.
@@ -82,6 +85,12 @@ def evaluate_policy(
     """
     as_whole("num_resamples", num_resamples, least=0)
     check_level(level)
+    if censored != "stop":
+        raise InputError(
+            '`censored` must be "stop" where a policy is evaluated in every way: importance sampling weighs what was '
+            f"earned, and nobody earned what a model adds, got {shortened(censored)}; `replay` and `rank_episodes` can "
+            'carry episodes on with "model"'
+        )
     wanted, steps = policy_rows(log, target, argument="target"), steps_of(log, horizon)
     chosen = chosen_couplings(couplings, none=True)
     _check_sizes(log, steps, 8 + len(chosen), num_resamples)
@@ -90,13 +99,11 @@ def evaluate_policy(
     ends = process.absorbing if absorbing is None else as_mask("absorbing", absorbing, log.num_states)
     compared = steps_compared(log, ends, steps)
     task = _Task(log, policy, chosen, model, behaviour, outcomes, compared, steps, discount)
-    seed = np.asarray(jax.random.bits(key, (4,)))
     with ProgressBar("evaluating", num_resamples + 1, progress, unit="resamples") as bar:
         point, ratios = _estimates(task, process, np.arange(len(log)))
         bar.advance(1)
         drawn = []
-        for resample in range(num_resamples):
-            again = np.random.default_rng([*seed, resample]).integers(0, len(log), len(log))
+        for again in resamples_of(key, len(log), num_resamples):
             drawn.append(_estimates(task, None, again)[0])
             bar.advance(1)
     bounds = _bounds(task, process)

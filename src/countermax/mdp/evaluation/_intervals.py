@@ -1,11 +1,27 @@
 """Intervals from resampled episodes, long enough for the few episodes that an estimate may rest on."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+import jax
 import numpy as np
-from scipy import stats
+from jaxtyping import PRNGKeyArray
+from scipy.special import ndtri, stdtrit
 
 from countermax.intervals import Interval
+from countermax.mdp._arrays import Ints
+
+
+def resamples_of(key: PRNGKeyArray, count: int, num_resamples: int) -> Iterator[Ints]:
+    """Positions of the episodes of each resample, drawn with replacement.
+
+    Args:
+        key: Consumed once.
+        count: How many episodes there are.
+        num_resamples: How many resamples.
+    """
+    seed = np.asarray(jax.random.bits(key, (4,)))
+    for resample in range(num_resamples):
+        yield np.random.default_rng([*seed, resample]).integers(0, count, count)
 
 
 def resampled_interval(
@@ -31,8 +47,8 @@ def resampled_interval(
     if missing > (1 - level) / 2 * len(resampled):
         return None, f"no interval: in {missing} of {len(resampled)} resamples no episode has any weight"
     tail, freedom = (1 - level) / 2, max(size - 1, 1.0)
-    longer = stats.t.isf(tail, freedom) / stats.norm.isf(tail) * np.sqrt(1 + 1 / freedom)
-    spread = stats.t.isf(tail, len(drawn) - 1) * float(drawn.std(ddof=1)) if len(drawn) > 1 else 0.0
+    longer = stdtrit(freedom, tail) / ndtri(tail) * np.sqrt(1 + 1 / freedom)
+    spread = -stdtrit(len(drawn) - 1, tail) * float(drawn.std(ddof=1)) if len(drawn) > 1 else 0.0
     least, most = np.quantile(drawn, [tail, 1 - tail], method="weibull")
     lower, upper = value - longer * max(value - least, spread), value + longer * max(most - value, spread)
     return Interval(float(lower), float(upper), level), None

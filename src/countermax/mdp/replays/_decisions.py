@@ -22,7 +22,7 @@ from countermax.mdp.doubt import Doubt, doubt_of, doubted
 from countermax.mdp.log import EpisodeLog, check_single
 from countermax.mdp.policies import as_policy, deterministic, usual_policy
 from countermax.mdp.replays._choices import as_logged
-from countermax.mdp.replays._course import Course, course_of
+from countermax.mdp.replays._course import Course, course_of, observed_returns
 from countermax.mdp.replays._facts import facts_of
 from countermax.mdp.replays._questions import TransitionCoupling
 from countermax.mdp.replays.engines import AbstractEngine, engine_for
@@ -171,6 +171,7 @@ def single_decisions(
     outcomes: Values | None = None,
     horizon: int | None = None,
     discount: float | None = None,
+    censored: str = "stop",
     doubt: Doubt | None = None,
     progress: bool | None = None,
 ) -> Decisions:
@@ -187,6 +188,7 @@ def single_decisions(
         outcomes: What each state is called as an outcome; see `replay`.
         horizon: How many steps, of what happened too; by default as many as the episode has.
         discount: Factor by which a reward is worth less one step later; by default the process's own.
+        censored: What becomes of an episode that stops before its end; see `replay`.
         doubt: How the process is doubted; by default an estimate is, and a process without counts is not.
         progress: Whether to show a progress bar; by default if the output is a terminal.
     """
@@ -196,14 +198,15 @@ def single_decisions(
 
     def asked(process: FiniteMDP) -> tuple[Course, Floats]:
         facts = facts_of(process, log)
-        course = course_of(process, log, facts, as_logged(process, facts, rest), horizon=horizon, discount=discount)
+        choices = as_logged(process, facts, rest)
+        course = course_of(process, log, facts, choices, horizon=horizon, discount=discount, censored=censored)
         law = engine_for(course, TransitionCoupling.exact(process, coupling, outcomes))
         every = engine_for(course, None)
         return course, _worth_of_actions(course, log, ((law, 1), (every, -1), (every, 1)))
 
     course, worth = asked(mdp)
     doubts = doubt_of(mdp, doubt)
-    observed = float(log.returns(course.discount, horizon=course.horizon)[0])
+    observed = float(observed_returns(course, log)[0])
     others = doubted(mdp, doubts, lambda each: asked(each)[1] - observed, progress, outcomes=outcomes)
     visits = None if mdp.counts is None else mdp.counts.sum(axis=2)
     decisions = []

@@ -177,7 +177,7 @@ def sample_replay(
         returns += factor**step * np.where(going, gain, 0)
     shape = (len(log), num_samples)
     return SampledReplay(
-        episodes=tuple(log.name_of(each) for each in range(len(log))),
+        episodes=log.names,
         observed=observed_returns(course, log),
         states=states.reshape(*shape, -1),
         actions=done.reshape(*shape, -1),

@@ -29,7 +29,7 @@ from countermax.mdp.replays._course import Course, check_path, course_of, observ
 from countermax.mdp.replays._facts import facts_of
 from countermax.mdp.replays._questions import TransitionCoupling
 from countermax.mdp.replays._showing import ByEpisode, notes
-from countermax.mdp.replays.engines import Walked, engine_for, walk_all
+from countermax.mdp.replays.engines import AbstractEngine, Walked, engine_for, walk_all
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -183,11 +183,13 @@ def replay(
     ends: list[tuple[Ints, sparse.csr_array]] = []
     to_come = course.squares_to_come()
     with ProgressBar("replaying", count, progress, unit="episodes") as bar:
-        for walked in walk_all(engine, lambda batch: engine.forwards(batch, path=path)):
-            first[walked.episodes], second[walked.episodes] = _moments(course, walked, *to_come)
-            ends.append((walked.episodes, _carried_on(course, walked, paths)))
-            bar.advance(len(walked.episodes))
+        for episodes, one, two, last in walk_all(engine, lambda batch: _walked(engine, course, batch, to_come, paths)):
+            first[episodes], second[episodes] = one, two
+            ends.append((episodes, last))
+            bar.advance(len(episodes))
     order = np.argsort(np.concatenate([episodes for episodes, _ in ends]))
+    last = sparse.csr_array(sparse.vstack([each for _, each in ends], format="csr"))
+    ends.clear()
     observed = observed_returns(course, log)
     options: dict[str, Any] = {
         "outcomes": outcomes,
@@ -203,11 +205,11 @@ def replay(
         mdp, asked, lambda each: replay(each, log, policy, coupling, **options).effects, progress, outcomes=outcomes
     )
     return Replay(
-        episodes=tuple(log.name_of(each) for each in range(count)),
+        episodes=log.names,
         observed=observed,
         values=first,
         variances=np.maximum(second - first**2, 0),
-        last=sparse.csr_array(sparse.vstack([last for _, last in ends], format="csr")[order]),
+        last=last[order],
         path=paths,
         coupling=name_of(coupling),
         horizon=course.horizon,
@@ -219,6 +221,19 @@ def replay(
         interval=percentile_interval(others, asked.level),
         doubt=asked.told(mdp),
     )
+
+
+def _walked(
+    engine: AbstractEngine,
+    course: Course,
+    batch: Ints,
+    to_come: tuple[Floats, Floats, Ints],
+    paths: Floats | None,
+) -> tuple[Ints, Floats, Floats, sparse.csr_array]:
+    """Some episodes: which ones, both moments of their returns, and where they are at the end."""
+    walked = engine.forwards(batch, path=paths is not None)
+    last = _carried_on(engine, course, walked) if paths is None else _followed(course, walked, paths)
+    return walked.episodes, *_moments(course, walked, *to_come), last
 
 
 def _moments(course: Course, walked: Walked, first: Floats, second: Floats, rows: Ints) -> tuple[Floats, Floats]:
@@ -233,21 +248,22 @@ def _moments(course: Course, walked: Walked, first: Floats, second: Floats, rows
     )
 
 
-def _carried_on(course: Course, walked: Walked, paths: Floats | None) -> sparse.csr_array:
+def _carried_on(engine: AbstractEngine, course: Course, walked: Walked) -> sparse.csr_array:
     """Where chains are at the end of what is compared, on plain rows after the log's end."""
+    rest = course.steps[walked.episodes] - course.seen[walked.episodes]
+    return sparse.csr_array(engine.carry_on(walked.moments[:, :, 0], rest))
+
+
+def _followed(course: Course, walked: Walked, paths: Floats) -> sparse.csr_array:
+    """The same, with where they are at all times on the way."""
     seen, steps = course.seen[walked.episodes], course.steps[walked.episodes]
     here = walked.moments[:, :, 0].copy()
-    if paths is not None and walked.path is not None:
+    if walked.path is not None:
         paths[walked.episodes, : walked.path.shape[1]] = walked.path
-    for step in range(int(seen.min()), int(steps.max())):
+    for step in range(int(seen.min()), course.horizon):
         going = np.flatnonzero((seen <= step) & (step < steps))
         if len(going):
             here[going] = np.asarray(here[going] @ course.chain)
-        if paths is not None:
-            over = np.flatnonzero(seen <= step)
-            paths[walked.episodes[over], step + 1] = here[over]
-    if paths is not None:
-        for step in range(int(steps.min()), course.horizon):
-            over = np.flatnonzero(steps <= step)
-            paths[walked.episodes[over], step + 1] = here[over]
+        over = np.flatnonzero(seen <= step)
+        paths[walked.episodes[over], step + 1] = here[over]
     return sparse.csr_array(here)

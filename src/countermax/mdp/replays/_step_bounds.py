@@ -24,6 +24,7 @@ def step_bounds(
     outcomes: Values | None = None,
     horizon: int | None = None,
     discount: float | None = None,
+    censored: str = "stop",
 ) -> Bounds:
     """The bounds of one episode's value if one step's coupling is any other, one entry for each logged step.
 
@@ -37,11 +38,12 @@ def step_bounds(
         outcomes: What each state is called as an outcome; see `replay`.
         horizon: How many steps; by default as many as the episode has.
         discount: Factor by which a reward is worth less one step later; by default the process's own.
+        censored: What becomes of an episode that stops before its end; see `replay`.
     """
     check_single(log)
     facts = facts_of(mdp, log)
     choices = fresh(as_policy(mdp, policy), facts)
-    course = course_of(mdp, log, facts, choices, horizon=horizon, discount=discount)
+    course = course_of(mdp, log, facts, choices, horizon=horizon, discount=discount, censored=censored)
     engine, any_coupling = (
         engine_for(course, TransitionCoupling.exact(mdp, coupling, outcomes)),
         engine_for(course, None),

@@ -32,6 +32,7 @@ def explain(
     outcomes: Values | None = None,
     horizon: int | None = None,
     discount: float | None = None,
+    censored: str = "stop",
     doubt: Doubt | None = None,
     progress: bool | None = None,
 ) -> Story:
@@ -47,10 +48,12 @@ def explain(
         features: What to follow over time: a number for each state, by name; probabilities and indicators read best. By
             default the ends that episodes come to; where the log has no end of the process, their last states.
         outcomes: What each state is called as an outcome; see `replay`.
-        horizon: How many steps, of what happened too; by default as many as the episode has, and never more unless it
-            came to an end.
+        horizon: How many steps, of what happened too; by default as many as the episode has. Never more unless it came
+            to an end, or the model carries it on.
         discount: Factor by which a reward is worth less one step later; by default the process's own; 1 for the plain
             return.
+        censored: What becomes of an episode that stops before its end: "stop" tells it up to there, "model" carries
+            both worlds on with the process up to `horizon`; see `replay`.
         doubt: How the process is doubted; by default an estimate is, and a process without counts is not.
         progress: Whether to show progress bars; by default if the output is a terminal.
     """
@@ -60,12 +63,14 @@ def explain(
     names, scores = _as_features(mdp, log, features)
     one = log.select([position])
     factor = as_discount(mdp, discount)
-    steps = int(steps_compared(one, mdp.absorbing, steps_of(one, horizon))[0])
+    steps = steps_of(one, horizon)
+    if censored == "stop":
+        steps = int(steps_compared(one, mdp.absorbing, steps)[0])
     length = min(int(one.lengths[0]), steps)
     doubts, ends = doubt_of(mdp, doubt), ends_of(mdp, log)
     outlook = outlook_of(
-        mdp, one, probs, asked, ends, outcomes=outcomes, horizon=steps, discount=factor, doubt=doubts,
-        progress=progress,
+        mdp, one, probs, asked, ends, outcomes=outcomes, horizon=steps, discount=factor, censored=censored,
+        doubt=doubts, progress=progress,
     )  # fmt: skip
     paths = {name: _path(each) for name, each in outlook.replays.items()}
     path = next(iter(paths.values()))
@@ -83,7 +88,7 @@ def explain(
         counterfactual={name: path @ scores for name, path in paths.items()},
         bounds=feature_bounds(mdp, one, probs, scores, horizon=steps),
         discount=factor,
-        observed_return=float(one.returns(factor, horizon=steps)[0]),
+        observed_return=float(next(iter(outlook.replays.values())).observed[0]),
         values={name: float(each.values[0]) for name, each in outlook.replays.items()},
         standard_deviations={name: float(np.sqrt(each.variances[0])) for name, each in outlook.replays.items()},
         value_bounds=Bounds(float(least[0]), float(most[0])),
@@ -95,11 +100,21 @@ def explain(
         chances={name: path[-1, ends] for name, path in paths.items()},
         chance_bounds=Bounds(least[1:], most[1:]),
         chances_doubted=None if outlook.doubted is None else _others(outlook.doubted),
-        step_bounds=step_bounds(mdp, one, probs, first, outcomes=outcomes, horizon=steps, discount=factor),
+        step_bounds=step_bounds(
+            mdp, one, probs, first, outcomes=outcomes, horizon=steps, discount=factor, censored=censored
+        ),
         decisions_by_coupling={
             name: single_decisions(
-                mdp, one, each, outcomes=outcomes, horizon=steps, discount=factor, doubt=doubts, progress=progress
-            )
+                mdp,
+                one,
+                each,
+                outcomes=outcomes,
+                horizon=steps,
+                discount=factor,
+                censored=censored,
+                doubt=doubts,
+                progress=progress,
+            )  # fmt: skip
             for name, each in asked.items()
         },
         treatments=parts.names,

@@ -63,6 +63,7 @@ def outlook_of(
     outcomes: Values | None,
     horizon: int,
     discount: float,
+    censored: str,
     doubt: Doubt,
     progress: bool | None,
 ) -> Outlook:
@@ -77,6 +78,7 @@ def outlook_of(
         outcomes: What each state is called as an outcome.
         horizon: How many steps.
         discount: Factor by which a reward is worth less one step later.
+        censored: What becomes of an episode that stops before its end; see `replay`.
         doubt: How the process is doubted.
         progress: Whether to show a progress bar.
     """
@@ -84,19 +86,22 @@ def outlook_of(
 
     def replayed(process: FiniteMDP, coupling: AbstractCoupling, *, path: bool) -> Replay:
         return replay(
-            process, one, policy, coupling, outcomes=outcomes, horizon=horizon, discount=discount, path=path,
-            progress=False,
+            process, one, policy, coupling, outcomes=outcomes, horizon=horizon, discount=discount, censored=censored,
+            path=path, progress=False,
         )  # fmt: skip
 
     def limits(process: FiniteMDP) -> Floats:
         """[lower and upper, value and ends]."""
-        value = trajectory_bounds(process, one, policy, horizon=horizon, discount=discount, progress=False)
+        value = trajectory_bounds(
+            process, one, policy, horizon=horizon, discount=discount, censored=censored, progress=False
+        )
         if not len(ends):
             return np.array(value)
         copies = one.select(np.zeros(len(ends), np.int64))
         chance = trajectory_bounds(
-            process, copies, policy, horizon=horizon, discount=1.0, rewards=0.0, final=marks, progress=False
-        )
+            process, copies, policy, horizon=horizon, discount=1.0, censored=censored, rewards=0.0, final=marks,
+            progress=False,
+        )  # fmt: skip
         return np.concatenate([np.array(value), np.clip(np.array(chance), 0, 1)], axis=1)
 
     def numbers(process: FiniteMDP) -> Floats:

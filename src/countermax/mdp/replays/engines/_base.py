@@ -46,6 +46,15 @@ class AbstractEngine(ABC):
         """From the first states to the end of what was logged."""
 
     @abstractmethod
+    def carry_on(self, here: Floats, steps: Ints) -> Floats:
+        """[episode, state]: where chains come to by plain rows of the process, each after a number of steps of its own.
+
+        Args:
+            here: [episode, state]: where they are.
+            steps: [episode]: how many steps.
+        """
+
+    @abstractmethod
     def backwards(self, batch: Ints, to_come: Floats, rows: Ints, *, keep: bool) -> Bounded:
         """From the end of what was logged to the first states.
 

@@ -11,12 +11,14 @@ from countermax.mdp._arrays import Floats, Ints
 from countermax.mdp._process import FiniteMDP
 from countermax.mdp.replays._course import Course
 from countermax.mdp.replays._questions import TransitionCoupling
-from countermax.mdp.replays.engines import _fills, _laws, _memory, _walks
+from countermax.mdp.replays.engines import _backwards, _fills, _forwards, _laws, _memory
 from countermax.mdp.replays.engines._base import AbstractEngine, Bounded, Walked
 
 _CELLS_AT_ONCE = 2**19  # episodes times states whose moments are kept at once
 _PARTS = 16  # so that all processors have work and a progress bar moves
 _LEAST_CELLS = 2**15  # in a part: less is done before a thread has begun
+_MOST_ANSWERS = 2**21  # slots times transitions, above which answers are not kept
+_OFTEN = 8  # times that a transition was seen, from which on answers are kept
 
 _KINDS: dict[type[AbstractSampler], int] = {
     GumbelMax: _laws.GUMBEL_MAX,
@@ -62,6 +64,9 @@ class CompiledEngine(AbstractEngine):
         self._episodes = [_own(each) for each in (course.first, course.seen, facts.of_step, course.earned)]
         self._steps = _numbered(course)
         self._tables = _own(choices.tables)
+        self._chosen = _chosen(course, self._rows, self._kind)
+        if self._chosen.answers.size:
+            _forwards.answer_all(self._kind, self._rows, self._seen, self._chosen, 0, len(facts.state))
 
     def batches(self, rows: Ints | None = None) -> list[Ints]:
         """Neighbours in the order of what was seen, from the beginning or from the end."""
@@ -77,9 +82,10 @@ class CompiledEngine(AbstractEngine):
         walk = self._walk(batch, None)
         moments = np.zeros((len(batch), mdp.num_states, 3))
         kept = np.zeros((len(batch) if path else 0, int(course.seen[batch].max()) + 1, mdp.num_states))
-        _walks.forwards(
-            self._kind, self._rows, self._seen, walk, self._tables, course.discount, 0, len(batch), moments, kept
-        )
+        _forwards.forwards(
+            self._kind, self._rows, self._seen, self._chosen, walk, self._tables, course.discount, 0, len(batch),
+            moments, kept,
+        )  # fmt: skip
         return Walked(walk.order, moments, kept if path else None)
 
     def backwards(self, batch: Ints, to_come: Floats, rows: Ints, *, keep: bool) -> Bounded:
@@ -89,11 +95,18 @@ class CompiledEngine(AbstractEngine):
         lower, upper = np.zeros(len(batch)), np.zeros(len(batch))
         longest = int(course.seen[batch].max())
         stacks = np.zeros((2, len(batch) if keep else 0, longest + 1, mdp.num_states))
-        _walks.backwards(
-            self._kind, self._rows, self._seen, walk, self._tables, course.discount, self._reachable,
+        _backwards.backwards(
+            self._kind, self._rows, self._seen, self._chosen, walk, self._tables, course.discount, self._reachable,
             _own(to_come), _own(rows), 0, len(batch), lower, upper, stacks,
         )  # fmt: skip
         return Bounded(walk.order, lower, upper, stacks if keep else None)
+
+    def carry_on(self, here: Floats, steps: Ints) -> Floats:
+        """Each chain by itself, until it changes no more."""
+        chain, found = self._course.chain, _own(here)
+        start, successor = (_own(each.astype(np.int64)) for each in (chain.indptr, chain.indices))
+        _forwards.carry_on(start, successor, _own(chain.data), _own(steps), found)
+        return found
 
     def _keys(self, batch: Ints, rows: Ints | None) -> NDArray:
         """[episode, 1 + step]: what tells episodes apart, in the order in which they are walked."""
@@ -113,9 +126,9 @@ class CompiledEngine(AbstractEngine):
     def one_step(self, fact: int, earned: float, later: Floats, *, sign: int) -> Floats:
         """One call of what the walk back is made of."""
         course, stack = self._course, np.stack([later, later])
-        _walks.pull(
-            self._kind, self._rows, self._seen, fact, earned, self._tables, course.discount, self._reachable,
-            stack, 0, sign, _memory.scratch(self._rows),
+        _backwards.pull(
+            self._kind, self._rows, self._seen, self._chosen, fact, earned, self._tables, course.discount,
+            self._reachable, stack, 0, sign, _memory.scratch(self._rows, self._chosen),
         )  # fmt: skip
         return stack[1]
 
@@ -123,9 +136,10 @@ class CompiledEngine(AbstractEngine):
         """The same for one state."""
         course, found = self._course, np.zeros(self._course.mdp.num_actions)
         allowed, worth = _own(course.mdp.allowed), _own(later[None])
-        _walks.pull_actions(
-            self._kind, self._rows, self._seen, fact, earned, allowed, course.discount, worth, state, sign, found
-        )
+        _backwards.pull_actions(
+            self._kind, self._rows, self._seen, self._chosen, fact, earned, allowed, course.discount, worth, state,
+            sign, found,
+        )  # fmt: skip
         return found
 
 
@@ -152,9 +166,8 @@ def _rows_of(course: Course, labels: Ints) -> _memory.FlatRows:
         _KNOWN[mdp] = _flattened(mdp)
     rows = _KNOWN[mdp]
     if course.gains is not mdp.rewards:
-        row, slot = np.nonzero(mdp.probs.reshape(-1, mdp.width))
-        gain = np.ascontiguousarray(course.gains.reshape(-1, mdp.width)[row, slot])
-        rows = rows._replace(gain=gain, variance=np.zeros(0), common_gain=_common_gain(mdp, row, rows.successor, gain))
+        gain = course.gains.reshape(-1, mdp.width)[mdp.possible]
+        rows = rows._replace(gain=gain, variance=np.zeros(0), common_gain=_common_gain(mdp, rows, gain))
     if (labels != np.arange(mdp.num_states)).any():
         row, named = np.repeat(np.arange(len(rows.start) - 1), np.diff(rows.start)), labels[rows.successor]
         order = np.lexsort((named, row))
@@ -170,33 +183,70 @@ def _rows_of(course: Course, labels: Ints) -> _memory.FlatRows:
 
 
 def _flattened(mdp: FiniteMDP) -> _memory.FlatRows:
-    row, slot = (each.astype(np.int32) for each in np.nonzero(mdp.probs.reshape(-1, mdp.width)))
+    possible, matrix = mdp.possible, mdp.matrix
 
     def flat(values: NDArray) -> NDArray:
-        return values.reshape(-1, mdp.width)[row, slot]
+        return values.reshape(-1, mdp.width)[possible]
 
-    successor = flat(mdp.successors).astype(np.int32)
-    return _memory.FlatRows(
-        np.searchsorted(row, np.arange(mdp.num_states * mdp.num_actions + 1)),
-        successor,
-        successor,
-        flat(mdp.probs),
+    rows = _memory.FlatRows(
+        matrix.indptr.astype(np.int64),
+        matrix.indices,
+        matrix.indices,
+        matrix.data,
         flat(mdp.rewards),
         np.zeros(0) if mdp.reward_variances is None else flat(mdp.reward_variances),
         _own(mdp.absorbing),
         mdp.num_actions,
         mdp.width,
         mdp.num_states,
-        _common_gain(mdp, row, successor, flat(mdp.rewards)),
+        np.zeros(0),
+    )
+    return rows._replace(common_gain=_common_gain(mdp, rows, rows.gain))
+
+
+def _chosen(course: Course, rows: _memory.FlatRows, kind: int) -> _memory.Chosen:
+    """The rows that are chosen, prepared for what is asked: answers of a coupling, or bounds over all of them."""
+    mdp, tables = course.mdp, course.choices.tables
+    live = (course.reachable & ~mdp.absorbing)[:, None]
+    used = (tables[0] > 0) & live if len(tables) == 1 else np.zeros((mdp.num_states, mdp.num_actions), bool)
+    state, action = np.nonzero(used)
+    start = rows.start[state * mdp.num_actions + action]
+    sizes = rows.start[state * mdp.num_actions + action + 1] - start
+    offset = np.concatenate([[0], np.cumsum(sizes)])
+    seen, total = len(course.facts.state), int(offset[-1])
+    kept = kind < _fills.ANY and seen * total <= _MOST_ANSWERS and seen * _OFTEN <= int(course.seen.sum())
+    swept = kind == _fills.ANY and rows.common_gain.size > 0 and total <= _backwards.WIDE * len(state)
+    slot = np.repeat(start - offset[:-1], sizes) + np.arange(total) if swept else np.zeros(0, np.int64)
+    order = np.argsort(rows.successor[slot], kind="stable")
+    ordered, everywhere = slot[order], np.arange(mdp.num_states + 1)
+    return _memory.Chosen(
+        np.searchsorted(state, everywhere),
+        state,
+        action,
+        tables[0][state, action],
+        offset,
+        np.empty((seen, total) if kept else (0, 0)),
+        np.unique(rows.successor[slot]).astype(np.int64),
+        np.searchsorted(rows.successor[ordered], everywhere),
+        np.repeat(np.arange(len(state), dtype=np.int32), sizes)[order] if swept else np.zeros(0, np.int32),
+        rows.chance[ordered],
+        rows.gain[ordered],
     )
 
 
-def _common_gain(mdp: FiniteMDP, row: NDArray, successor: NDArray[np.int32], gain: Floats) -> Floats:
-    """What the successor alone decides, if gains along a row differ by nothing else; else empty."""
+def _common_gain(mdp: FiniteMDP, rows: _memory.FlatRows, gain: Floats) -> Floats:
+    """What the successor alone decides, if gains along a row differ by nothing else; else empty.
+
+    Of rows that lead to one state only, and of those of absorbing states, nothing is asked.
+    """
+    sizes = np.diff(rows.start)
+    counted = np.repeat((sizes > 1) & ~np.repeat(mdp.absorbing, mdp.num_actions), sizes)
     found = np.zeros(mdp.num_states)
-    found[successor] = gain
-    left = gain - found[successor]
-    return found if (left[1:] == left[:-1])[row[1:] == row[:-1]].all() else np.zeros(0)
+    found[rows.successor[counted]] = gain[counted]
+    left = found[rows.successor]
+    np.subtract(gain, left, out=left)
+    counted[rows.start[:-1][sizes > 0]] = False  # has none before it in its row
+    return found if (left[1:] == left[:-1])[counted[1:]].all() else np.zeros(0)
 
 
 def _slots(rows: _memory.FlatRows, course: Course) -> Ints:
@@ -213,12 +263,16 @@ def _slots(rows: _memory.FlatRows, course: Course) -> Ints:
 
 def _numbered(course: Course) -> NDArray[np.int32]:
     """[episode, step]: steps that are the same, in what was seen and in what it earned, have one number; -1 behind."""
-    fact = course.facts.of_step
-    _, amount = np.unique(course.earned, return_inverse=True)
-    pair = fact * (int(amount.max(initial=0)) + 1) + amount.reshape(fact.shape)
-    _, number = np.unique(pair, return_inverse=True)
+    fact, earned = course.facts.of_step, course.earned
     walked = np.arange(fact.shape[1]) < course.seen[:, None]
-    return np.where(walked, number.reshape(fact.shape), -1).astype(np.int32)
+    usual = np.zeros(len(course.facts.state) + 1)  # the last one is for steps that there are not
+    usual[fact] = earned
+    number = fact
+    if (usual[fact] != earned)[walked].any():  # one transition earned this and that
+        _, amount = np.unique(earned, return_inverse=True)
+        pair = fact * (int(amount.max(initial=0)) + 1) + amount.reshape(fact.shape)
+        number = np.unique(pair, return_inverse=True)[1].reshape(fact.shape)
+    return np.where(walked, number, -1).astype(np.int32)
 
 
 def _common(keys: NDArray, lengths: Ints) -> tuple[Ints, Ints]:

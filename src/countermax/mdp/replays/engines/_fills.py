@@ -7,8 +7,8 @@ the tests hold one against the other. Amounts are in units of the probability of
 from typing import no_type_check
 
 import numpy as np
-from numba import njit
 
+from countermax.mdp.replays.engines._compiling import compiled
 from countermax.mdp.replays.engines._laws import sort_by_key
 
 ANY, STABLE = 100, 101
@@ -17,7 +17,7 @@ ANY, STABLE = 100, 101
 _TIE = np.finfo(np.float64).eps
 
 
-@njit(cache=True, nogil=True)
+@compiled
 @no_type_check
 def any_mean(p_x, q, start, size, worth, sign, place, key):
     """The largest mean of `sign * worth` over rows that are nowhere above `q / p_x`, times `sign`.
@@ -47,7 +47,7 @@ def any_mean(p_x, q, start, size, worth, sign, place, key):
     return total + left * worth[place[size - 1]]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 @no_type_check
 def ranked_mean(p_x, q, successor, gain, start, size, factor, later, rank, slot_at):
     """The same mean where the order of all states by worth is known.
@@ -81,7 +81,7 @@ def ranked_mean(p_x, q, successor, gain, start, size, factor, later, rank, slot_
     return total + left * worth
 
 
-@njit(cache=True, nogil=True)
+@compiled
 @no_type_check
 def stable_mean(p_of, x, label, q, start_p, size_p, start, size, worth, sign, ints, floats):
     """The largest mean of `sign * worth` over counterfactually stable couplings, times `sign`.

@@ -92,6 +92,14 @@ class GeneralEngine(AbstractEngine):
         np.add.at(after, (place, successor), arrived)
         return after
 
+    def carry_on(self, here: Floats, steps: Ints) -> Floats:
+        """All episodes of the batch step by step."""
+        found = here.copy()
+        for step in range(int(steps.max(initial=0))):
+            going = np.flatnonzero(steps > step)
+            found[going] = np.asarray(found[going] @ self._course.chain)
+        return found
+
     def backwards(self, batch: Ints, to_come: Floats, rows: Ints, *, keep: bool) -> Bounded:
         """All episodes of the batch, from their ends; a chain that is shorter waits until the others are as short."""
         course, mdp = self._course, self._course.mdp

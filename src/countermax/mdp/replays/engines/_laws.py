@@ -11,13 +11,13 @@ answer for the slots of the other row. Rows lie one after the other in flat arra
 
 from typing import no_type_check
 
-from numba import njit
+from countermax.mdp.replays.engines._compiling import compiled
 
 GUMBEL_MAX, INVERSE_CDF, INDEPENDENT, MAXIMAL = 0, 1, 2, 3
 """Which coupling answers."""
 
 
-@njit(cache=True, nogil=True)
+@compiled
 @no_type_check
 def write_row(kind, p_of, x, label, q, start, size, answer, place, key):
     """The probabilities of the slots of one row, given that the factual row led to label `x`.
@@ -50,10 +50,10 @@ def write_row(kind, p_of, x, label, q, start, size, answer, place, key):
         answer[slot] /= total
 
 
-@njit(cache=True, nogil=True)
+@compiled
 @no_type_check
 def sort_by_key(place, key, size):
-    """Sorts places by their keys, ascending, both in place; equal keys may change their order."""
+    """Sorts places by their keys, ascending, both in place; where keys are equal, by the places themselves."""
     gap = 1
     while gap < size // 3:
         gap = 3 * gap + 1
@@ -61,14 +61,16 @@ def sort_by_key(place, key, size):
         for at in range(gap, size):
             moved, its_key = place[at], key[at]
             hole = at
-            while hole >= gap and key[hole - gap] > its_key:
+            while hole >= gap and (
+                key[hole - gap] > its_key or (key[hole - gap] == its_key and place[hole - gap] > moved)
+            ):
                 place[hole], key[hole] = place[hole - gap], key[hole - gap]
                 hole -= gap
             place[hole], key[hole] = moved, its_key
         gap //= 3
 
 
-@njit(cache=True, nogil=True)
+@compiled
 @no_type_check
 def _gumbel_max(p_of, x, label, q, start, size, answer, place, key):
     """The closed form of `race.row`, with one sort of the common outcomes."""
@@ -114,7 +116,7 @@ def _gumbel_max(p_of, x, label, q, start, size, answer, place, key):
         answer[at_x] = stay
 
 
-@njit(cache=True, nogil=True)
+@compiled
 @no_type_check
 def _inverse_cdf(p_of, x, label, q, start, size, answer):
     """The part of x's interval that each slot's covers; distances are kept in two numbers each, so rare x is right."""
@@ -141,7 +143,7 @@ def _inverse_cdf(p_of, x, label, q, start, size, answer):
         slot -= 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 @no_type_check
 def _add(high, low, value):
     """The sum of a number in two parts and another one, in two parts."""
@@ -151,7 +153,7 @@ def _add(high, low, value):
     return total, low
 
 
-@njit(cache=True, nogil=True)
+@compiled
 @no_type_check
 def _maximal(p_of, x, label, q, start, size, answer):
     """Stays as often as can be; what cannot goes by what each outcome gains."""

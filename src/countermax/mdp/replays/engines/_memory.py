@@ -1,13 +1,11 @@
-"""What compiled walks read and write: rows of the process, what was seen, episodes in order, room for one row.
-
-Compiled code that is kept between runs knows these classes by name: who renames one removes `*.nbi` and `*.nbc` files.
-"""
+"""What compiled walks read and write: rows of the process, what was seen, episodes in order, room for one row."""
 
 from typing import NamedTuple, no_type_check
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from numba import njit
+
+from countermax.mdp.replays.engines._compiling import compiled
 
 
 class FlatRows(NamedTuple):
@@ -57,6 +55,29 @@ class Walk(NamedTuple):
     earned: Float[np.ndarray, "n t"]
 
 
+class Chosen(NamedTuple):
+    """The rows that a policy chooses, where it is one policy at all steps; else empty."""
+
+    first: Int[np.ndarray, " s_and_one"]
+    """The number of the first such row of each state; one more, how many there are."""
+    state: Int[np.ndarray, " r"]
+    action: Int[np.ndarray, " r"]
+    share: Float[np.ndarray, " r"]
+    """How often the policy chooses it."""
+    offset: Int[np.ndarray, " r_and_one"]
+    """Where its slots start among those of all rows that are chosen."""
+    answers: Float[np.ndarray, "f slots"]
+    """What a coupling answers, for whatever was seen; without rows where episodes have too little in common."""
+    reached: Int[np.ndarray, " k"]
+    """The states that these rows lead to."""
+    arrival: Int[np.ndarray, " s_and_one"]
+    """Where the slots that lead to each state start, in an order of their own."""
+    row: Int[np.ndarray, " slots"]
+    """Which row each of these belongs to."""
+    chance: Float[np.ndarray, " slots"]
+    gain: Float[np.ndarray, " slots"]
+
+
 class Room(NamedTuple):
     """Memory for one row at a time, so that none is asked for on the way."""
 
@@ -73,13 +94,19 @@ class Room(NamedTuple):
     by_action: Float[np.ndarray, " a"]
     action_at: Int[np.ndarray, " a"]
     action_key: Float[np.ndarray, " a"]
+    reached_at: Int[np.ndarray, "2 k"]
+    """The states that a policy reaches, by what they were worth last time, from below and from above."""
+    left: Float[np.ndarray, " r"]
+    total: Float[np.ndarray, " r"]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 @no_type_check
-def scratch(rows):
-    """Memory for the rows of a process."""
+def scratch(rows, chosen):
+    """Memory for the rows of a process, and for those that are chosen."""
     num_states, num_actions, width = len(rows.ends), rows.num_actions, rows.width + 2
+    reached_at = np.zeros((2, len(chosen.reached)), np.int64)
+    reached_at[0], reached_at[1] = chosen.reached, chosen.reached
     return Room(
         np.zeros(rows.num_labels),
         np.zeros(width),
@@ -93,10 +120,13 @@ def scratch(rows):
         np.zeros(num_actions),
         np.zeros(num_actions, np.int64),
         np.zeros(num_actions),
+        reached_at,
+        np.zeros(len(chosen.state)),
+        np.zeros(len(chosen.state)),
     )
 
 
-@njit(cache=True, nogil=True)
+@compiled
 @no_type_check
 def fill_p(rows, s, a, p_of, times):
     """Writes the factual row, or removes it."""

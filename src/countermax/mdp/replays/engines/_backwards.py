@@ -1,119 +1,28 @@
-"""Chains of episodes walked forwards and backwards, compiled; what two episodes have in common is walked once."""
+"""Chains of episodes walked backwards, compiled; a common end is walked once."""
 
 from typing import no_type_check
 
 import numpy as np
-from numba import njit
 
+from countermax.mdp.replays.engines._compiling import compiled
 from countermax.mdp.replays.engines._fills import ANY, STABLE, any_mean, ranked_mean, stable_mean
 from countermax.mdp.replays.engines._laws import sort_by_key, write_row
 from countermax.mdp.replays.engines._memory import fill_p, scratch
 
-_WIDE = 24  # successors from which on a common order of all states is quicker than a sort for each row
+WIDE = 24
+"""Successors from which on a look at all states in a common order, row by row, is quickest."""
 
 
-@njit(cache=True, nogil=True)
+@compiled
 @no_type_check
-def forwards(kind, rows, seen, walk, tables, factor, begin, end, moments, path):
-    """From the first states to the end of what was logged.
-
-    Args:
-        kind: Which coupling answers.
-        rows: The process.
-        seen: The distinct transitions of the log.
-        walk: The episodes.
-        tables: [table, state, action]: choices.
-        factor: Discount.
-        begin: The first place in the order.
-        end: One behind the last.
-        moments: [place, state, 3]: where to write the powers 0, 1, 2 of the reward so far, where a chain is there.
-        path: [place, time, state] or empty: where to write distributions.
-    """
-    num_states = len(rows.ends)
-    longest = 0
-    for at in range(begin, end):
-        longest = max(longest, walk.length[walk.order[at]])
-    stack = np.zeros((longest + 1, num_states, 3))
-    p_of = np.zeros(rows.num_labels)
-    answer, key, place = np.zeros(rows.width), np.zeros(rows.width), np.zeros(rows.width, np.int64)
-    for at in range(begin, end):
-        one = walk.order[at]
-        length = walk.length[one]
-        begun = walk.shared[at] if at > begin else 0
-        if begun == 0:
-            for c in range(num_states):
-                for power in range(3):
-                    stack[0, c, power] = 0.0
-            stack[0, walk.first[one], 0] = 1.0
-        for step in range(begun, length):
-            fact = walk.fact[one, step]
-            weight = factor**step
-            _push(
-                kind, rows, seen, fact, weight * walk.earned[one, step], weight, tables, stack, step,
-                p_of, answer, place, key,
-            )  # fmt: skip
-        for c in range(num_states):
-            for power in range(3):
-                moments[at - begin, c, power] = stack[length, c, power]
-        if path.shape[0] > 0:
-            for step in range(length + 1):
-                for c in range(num_states):
-                    path[at - begin, step, c] = stack[step, c, 0]
-
-
-@njit(cache=True, nogil=True)
-@no_type_check
-def _push(kind, rows, seen, fact, earned, weight, tables, stack, step, p_of, answer, place, key):
-    """One step of one chain: moments before and after."""
-    s, a, x_slot, table = seen.state[fact], seen.action[fact], seen.slot[fact], seen.table[fact]
-    x, varies = rows.label[x_slot], rows.variance.size > 0
-    for c in range(len(rows.ends)):
-        for power in range(3):
-            stack[step + 1, c, power] = 0.0
-    fill_p(rows, s, a, p_of, 1.0)
-    for c in range(len(rows.ends)):
-        if stack[step, c, 0] == 0:
-            continue
-        if rows.ends[c]:
-            for power in range(3):
-                stack[step + 1, c, power] += stack[step, c, power]
-            continue
-        for b in range(rows.num_actions):
-            share = tables[table, c, b]
-            if share == 0:
-                continue
-            mass, first, second = stack[step, c, 0] * share, stack[step, c, 1] * share, stack[step, c, 2] * share
-            if c == s and b == a:  # nothing is changed here, so nothing changes
-                j = rows.successor[x_slot]
-                stack[step + 1, j, 0] += mass
-                stack[step + 1, j, 1] += first + mass * earned
-                stack[step + 1, j, 2] += second + 2 * earned * first + mass * earned * earned
-                continue
-            start = rows.start[c * rows.num_actions + b]
-            size = rows.start[c * rows.num_actions + b + 1] - start
-            write_row(kind, p_of, x, rows.label, rows.chance, start, size, answer, place, key)
-            for slot in range(size):
-                chance = answer[slot]
-                if chance > 0:
-                    gain, j = weight * rows.gain[start + slot], rows.successor[start + slot]
-                    square = gain * gain
-                    if varies:
-                        square += weight * weight * rows.variance[start + slot]
-                    stack[step + 1, j, 0] += chance * mass
-                    stack[step + 1, j, 1] += chance * (first + mass * gain)
-                    stack[step + 1, j, 2] += chance * (second + 2 * gain * first + mass * square)
-    fill_p(rows, s, a, p_of, 0.0)
-
-
-@njit(cache=True, nogil=True)
-@no_type_check
-def backwards(kind, rows, seen, walk, tables, factor, needed, ends, end_of, begin, end, lower, upper, stacks):
+def backwards(kind, rows, seen, chosen, walk, tables, factor, needed, ends, end_of, begin, end, lower, upper, stacks):
     """From the end of what was logged to the first states: values under a coupling, or their bounds.
 
     Args:
         kind: Which coupling answers, or which couplings are allowed.
         rows: The process.
         seen: The distinct transitions of the log.
+        chosen: The rows of the policy.
         walk: The episodes, those with common ends side by side.
         tables: [table, state, action]: choices; where actions are coupled, the target policy is the first.
         factor: Discount.
@@ -131,7 +40,7 @@ def backwards(kind, rows, seen, walk, tables, factor, needed, ends, end_of, begi
     for at in range(begin, end):
         longest = max(longest, walk.length[walk.order[at]])
     low, high = np.zeros((longest + 1, num_states)), np.zeros((longest + 1, num_states))
-    room = scratch(rows)
+    room = scratch(rows, chosen)
     for at in range(begin, end):
         one = walk.order[at]
         length = walk.length[one]
@@ -142,9 +51,9 @@ def backwards(kind, rows, seen, walk, tables, factor, needed, ends, end_of, begi
         for back in range(begun, length):
             step = length - 1 - back
             fact, earned = walk.fact[one, step], walk.earned[one, step]
-            pull(kind, rows, seen, fact, earned, tables, factor, needed, low, back, -1, room)
+            pull(kind, rows, seen, chosen, fact, earned, tables, factor, needed, low, back, -1, room)
             if kind >= ANY:
-                pull(kind, rows, seen, fact, earned, tables, factor, needed, high, back, 1, room)
+                pull(kind, rows, seen, chosen, fact, earned, tables, factor, needed, high, back, 1, room)
         lower[at - begin] = low[length, walk.first[one]]
         upper[at - begin] = high[length, walk.first[one]] if kind >= ANY else lower[at - begin]
         if stacks.shape[1] > 0:
@@ -154,10 +63,13 @@ def backwards(kind, rows, seen, walk, tables, factor, needed, ends, end_of, begi
                     stacks[1, at - begin, length - back, c] = high[back, c] if kind >= ANY else low[back, c]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 @no_type_check
-def pull(kind, rows, seen, fact, earned, tables, factor, needed, stack, back, sign, room):
+def pull(kind, rows, seen, chosen, fact, earned, tables, factor, needed, stack, back, sign, room):
     """One step back: what each state is worth, `stack[back + 1]`, from what the states after it are, `stack[back]`."""
+    if kind == ANY and chosen.row.size > 0:
+        _sweep(rows, seen, chosen, fact, earned, factor, stack, back, sign, room)
+        return
     s, a, table = seen.state[fact], seen.action[fact], seen.table[fact]
     coupled, ranked = seen.doing.size > 0, uses_ranks(kind, rows)
     if ranked:
@@ -186,11 +98,68 @@ def pull(kind, rows, seen, fact, earned, tables, factor, needed, stack, back, si
     fill_p(rows, s, a, room.p_of, 0.0)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 @no_type_check
-def pull_actions(kind, rows, seen, fact, earned, allowed, factor, stack, state, sign, found):
+def _sweep(rows, seen, chosen, fact, earned, factor, stack, back, sign, room):
+    """The same over all couplings: the states in one order, and every row takes what it can from each of them."""
+    s, a, x_slot = seen.state[fact], seen.action[fact], seen.slot[fact]
+    p_x = rows.chance[x_slot]
+    order, key, left, total = room.reached_at[0 if sign < 0 else 1], room.state_key, room.left, room.total
+    for at in range(len(order)):
+        key[at] = -sign * (rows.common_gain[order[at]] + factor * stack[back, order[at]])
+    sort_by_key(order, key, len(order))
+    left[:] = p_x
+    total[:] = 0.0
+    for at in range(len(order)):
+        j = order[at]
+        later = factor * stack[back, j]
+        for slot in range(chosen.arrival[j], chosen.arrival[j + 1]):
+            number = chosen.row[slot]
+            amount = min(chosen.chance[slot], left[number])
+            total[number] += amount * (chosen.gain[slot] + later)
+            left[number] -= amount
+    for c in range(len(rows.ends)):
+        now = factor * stack[back, c] if rows.ends[c] else 0.0
+        begin = chosen.first[c]
+        size = chosen.first[c + 1] - begin
+        for each in range(size):
+            number = begin + each
+            if c == s and chosen.action[number] == a:  # nothing is changed here, so nothing changes
+                worth = earned + factor * stack[back, rows.successor[x_slot]]
+            else:
+                if left[number] > 0:  # rounding
+                    total[number] += left[number] * _last_worth(
+                        rows, c, chosen.action[number], factor, stack, back, sign
+                    )
+                worth = total[number] / p_x
+            room.share[each], room.by_action[each] = chosen.share[number], worth
+            now += chosen.share[number] * worth
+        if seen.doing.size > 0 and size > 0:
+            if c == s and seen.steady[fact]:
+                now = earned + factor * stack[back, rows.successor[x_slot]]
+            else:  # by any coupling
+                now = any_mean(
+                    seen.doing[fact], room.share, 0, size, room.by_action, sign, room.action_at, room.action_key
+                )
+        stack[back + 1, c] = now
+
+
+@compiled
+@no_type_check
+def _last_worth(rows, c, b, factor, stack, back, sign):
+    """What the last slot to be filled is worth: the least, or the largest where the least is sought."""
+    row = c * rows.num_actions + b
+    found = np.inf
+    for slot in range(rows.start[row], rows.start[row + 1]):
+        found = min(found, sign * (rows.gain[slot] + factor * stack[back, rows.successor[slot]]))
+    return sign * found
+
+
+@compiled
+@no_type_check
+def pull_actions(kind, rows, seen, chosen, fact, earned, allowed, factor, stack, state, sign, found):
     """What each action is worth in one state, from what the states after it are, `stack[0]`."""
-    room, ranked = scratch(rows), uses_ranks(kind, rows)
+    room, ranked = scratch(rows, chosen), uses_ranks(kind, rows)
     s, a = seen.state[fact], seen.action[fact]
     if ranked:
         rank_states(rows, factor, stack, 0, sign, room)
@@ -202,14 +171,14 @@ def pull_actions(kind, rows, seen, fact, earned, allowed, factor, stack, state, 
             )
 
 
-@njit(cache=True, nogil=True)
+@compiled
 @no_type_check
 def uses_ranks(kind, rows):
     """Whether one order of the states serves all rows, and is worth its while."""
-    return kind == ANY and rows.width > _WIDE and rows.common_gain.size > 0
+    return kind == ANY and rows.width > WIDE and rows.common_gain.size > 0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 @no_type_check
 def rank_states(rows, factor, stack, back, sign, room):
     """The order of all states by worth."""
@@ -221,7 +190,7 @@ def rank_states(rows, factor, stack, back, sign, room):
         room.rank[room.state_at[place]] = place
 
 
-@njit(cache=True, nogil=True)
+@compiled
 @no_type_check
 def row_worth(kind, rows, s, a, x_slot, earned, factor, stack, back, c, b, sign, ranked, room):
     """What one row is worth: under a coupling, or at least or at most."""
