@@ -9,9 +9,10 @@ from scipy.optimize import linprog
 from countermax._core.errors import InputError
 from countermax._core.labels import Labels
 from countermax.bounds import largest_worth
-from countermax.causation._limits import CHOSEN, TRIAL, Evidence, has_kind, limits, ratio_ranks, stable_pairs
+from countermax.causation._limits import CHOSEN, TRIAL, Evidence, has_kind, limits
 from countermax.causation._questions import questions_about
-from countermax.causation._sources import check_sources
+from countermax.causation._stable import ratio_ranks, stable_pairs
+from countermax.causation._sources import Strata, check_sources
 
 TOLERANCE = 1e-9
 
@@ -182,7 +183,7 @@ def test_sources_that_contradict_each_other_name_the_inequality():
         InputError, match=r"P\('ill' if old\) in the experiment, 0.1, must be at least P\(chose old and"
     ):
         check_sources(evidence, Labels(("well", "ill")), ("old", "new"))
-    notes = check_sources(evidence, Labels(("well", "ill")), ("old", "new"), np.array([10.0, 10, 10]))
+    notes = check_sources(evidence, Labels(("well", "ill")), ("old", "new"), Strata(None, np.full((1, 3), 10.0)))
     assert "by chance" in notes[0]
 
 

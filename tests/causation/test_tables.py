@@ -10,10 +10,11 @@ from typer.testing import CliRunner
 
 from countermax import InputError, causation_of_arms, probabilities_of_causation
 from countermax.causation import questions_about
+from countermax.causation._crossing import crossed_limits
 from countermax.cli import app
 from countermax.couplings import GumbelMax
 from countermax.tables import Predicted, causation_of_rows
-from countermax.tables._crossing import crossed_bounds, merged_strata
+from countermax.tables._crossing import crossing_of, merged_strata
 from countermax.tables._people import read_people
 from countermax.tables.frames import as_frame
 
@@ -65,8 +66,10 @@ def test_cross_fitting_removes_the_luck_of_small_strata():
     survival = counts[..., ::-1].cumsum(axis=2)
     plain = np.maximum((survival[1] - survival[0]).max(axis=1), 0).mean()
     assert plain > 0.1
-    assert crossed_bounds(people, 4, 0.5, 0)(benefit).lower < 0.04
-    assert len(merged_strata(people, "merge")[0].strata) < 60
+    bounds, interval = crossed_limits(benefit, crossing_of([people], 4, 0.5, 0), "trial", "any")
+    assert bounds.lower < 0.04
+    assert interval.lower == 0
+    assert len(merged_strata([people], "merge")[0][0].strata) < 60
 
 
 def test_a_second_source_is_read_from_a_second_table(trial):
@@ -74,8 +77,6 @@ def test_a_second_source_is_read_from_a_second_table(trial):
     found = causation_of_arms(trial, **ARMS | {"couplings": None}, observational=people)
     assert found.people == "chosen"
     assert found.observational[:2].sum() == pytest.approx(1)
-    with pytest.raises(InputError, match="`strata` must be left out with `observational`"):
-        causation_of_arms(trial, **ARMS, observational=people, strata="severity")
 
 
 def test_arms_that_cannot_be_told_or_never_occur_are_refused(trial):

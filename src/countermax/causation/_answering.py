@@ -10,6 +10,7 @@ import numpy as np
 from countermax._core.compilation import quickly_compiled
 from countermax._core.transport import transport_plan
 from countermax.bounds import Bounds, largest_worth
+from countermax.causation._crossing import Crossing, crossed_limits
 from countermax.causation._limits import (
     CHOSEN,
     KINDS,
@@ -21,16 +22,18 @@ from countermax.causation._limits import (
     groups,
     has_kind,
     limits,
-    ratio_ranks,
-    stable_pairs,
 )
 from countermax.causation._questions import CausalQuestion, Floats
 from countermax.causation._result import Attained, CausalAnswer, CausalIntervals
+from countermax.causation._stable import ratio_ranks, stable_pairs
 from countermax.couplings import AbstractCoupling
 from countermax.intervals import AbstractSampling, Interval, inverted_intervals
 
 Evidences = Callable[[Floats, Floats], Evidence]
 """What pairs of worlds of a sampling say."""
+
+Crossed = dict[tuple[str, str], tuple[Bounds | None, Interval]]
+"""Cross-fitted bounds and their intervals, by question and kind of couplings."""
 
 _FEASIBLE = 1e-9
 _CANDIDATES_OF_STRATA, _DRAWS_OF_STRATA = 400, 125
@@ -41,7 +44,8 @@ def answers_to(
     evidence: Evidence,
     people: str,
     couplings: Mapping[str, AbstractCoupling],
-    found: Mapping[str, "CausalIntervals"] | None = None,
+    found: Mapping[str, CausalIntervals] | None = None,
+    crossed: Crossed | None = None,
 ) -> tuple[CausalAnswer, ...]:
     """All answers about one pair of worlds.
 
@@ -51,6 +55,7 @@ def answers_to(
         people: Who is asked about.
         couplings: Couplings to ask, by name.
         found: Intervals by question.
+        crossed: Cross-fitted limits, which bounds over all couplings then are.
     """
     joints = _joints(couplings, evidence)
     result = []
@@ -60,6 +65,8 @@ def answers_to(
             fits = has_kind(question, evidence, kind) and (kind != "monotone" or is_monotone(question, evidence))
             span = limits(question, evidence, people, kind) if fits else (np.nan, np.nan)
             spans[kind] = None if np.isnan(span[0]) else Bounds(*map(float, span))
+            if crossed is not None and kind == "any":
+                spans[kind] = crossed[question.name, kind][0]
         by_coupling = {name: _said(question, evidence, people, joint) for name, joint in joints.items()}
         known = spans["any"] is not None
         result.append(
@@ -87,18 +94,63 @@ def is_monotone(question: CausalQuestion, evidence: Evidence) -> bool:
     return all(bool((pieces.least(*pair) >= np.sum(pair[0], axis=-1) - _FEASIBLE).all()) for pair in pairs)
 
 
+def crossed_by(questions: Sequence[CausalQuestion], crossing: Crossing, people: str, level: float) -> Crossed:
+    """Cross-fitted limits of every question over every kind of couplings that it has."""
+    return {
+        (question.name, kind): crossed_limits(question, crossing, people, kind, level)
+        for question in questions
+        for kind in KINDS
+        if has_kind(question, crossing.whole, kind, many=True)
+    }
+
+
 def intervals_of(
     questions: Sequence[CausalQuestion],
-    sampling: AbstractSampling,
-    evidence_of: Evidences,
+    sampling: AbstractSampling | None,
+    evidence_of: Evidences | None,
     people: str,
     couplings: Mapping[str, AbstractCoupling],
     *,
     level: float,
     seed: int,
     method: Callable[..., Interval] = inverted_intervals,
+    crossed: Crossed | None = None,
 ) -> dict[str, CausalIntervals]:
-    """The intervals of every number; of a range, one that holds all of it."""
+    """The intervals of every number; of a range, one that holds all of it.
+
+    Where ranges are `crossed`, only what couplings say is found from the sampling.
+    """
+    spans = {} if crossed is None else {key: interval for key, (_, interval) in crossed.items()}
+    said: dict[tuple[str, str], Interval] = {}
+    if sampling is not None and evidence_of is not None and (couplings or crossed is None):
+        kinds = KINDS if crossed is None else ()
+        inverted = _inverted(questions, sampling, evidence_of, people, couplings, kinds, level, seed, method)
+        spans, said = spans | inverted[0], inverted[1]
+    result = {}
+    for question in questions:
+        whole, *others = (spans.get((question.name, kind)) for kind in KINDS)
+        assert whole is not None
+        inside = [  # a stable coupling is a coupling
+            None if each is None else Interval(*np.clip(each[:2], whole.lower, whole.upper).tolist(), level)
+            for each in others
+        ]
+        by_name = {name: said[question.name, name] for name in couplings if (question.name, name) in said}
+        result[question.name] = CausalIntervals(whole, *inside, by_name)
+    return result
+
+
+def _inverted(
+    questions: Sequence[CausalQuestion],
+    sampling: AbstractSampling,
+    evidence_of: Evidences,
+    people: str,
+    couplings: Mapping[str, AbstractCoupling],
+    kinds: Sequence[str],
+    level: float,
+    seed: int,
+    method: Callable[..., Interval],
+) -> tuple[dict[tuple[str, str], Interval], dict[tuple[str, str], Interval]]:
+    """Intervals by question and kind of couplings, and by question and coupling, from tests of proposed truths."""
     columns: list[tuple[str, str]] = []
 
     def ask(p: Floats, q: Floats) -> Floats:
@@ -107,7 +159,7 @@ def intervals_of(
         columns.clear()
         for question in questions:
             least, most = question.worth.min(), question.worth.max()
-            for kind in KINDS:
+            for kind in kinds:
                 if has_kind(question, evidence, kind, many=True):
                     lower, upper = limits(question, evidence, people, kind, memo)
                     values += [np.where(np.isnan(lower), least, lower), np.where(np.isnan(upper), most, upper)]
@@ -124,29 +176,15 @@ def intervals_of(
     interval = method(sampling, ask, level=level, seed=seed, **number)
     places = {column: place for place, column in enumerate(columns)}
 
-    def of(name: str, kind: str) -> Interval | None:
-        if (name, f"{kind} lower") not in places:
-            return None
-        low, high = (places[name, f"{kind} {side}"] for side in ("lower", "upper"))
-        lower, upper = float(interval.lower[low]), float(interval.upper[high])
-        if kind != "any":  # a stable coupling is a coupling
-            whole = of(name, "any")
-            assert whole is not None
-            lower, upper = max(lower, whole.lower), min(upper, whole.upper)
-        return Interval(lower, upper, level)
-
-    result = {}
-    for question in questions:
-        name = question.name
-        whole = of(name, "any")
-        assert whole is not None
-        said = {
-            column[3:]: Interval(float(interval.lower[place]), float(interval.upper[place]), level)
-            for (whose, column), place in places.items()
-            if whose == name and column.startswith("by ")
-        }
-        result[name] = CausalIntervals(whole, of(name, "stable"), of(name, "monotone"), said)
-    return result
+    spans, said = {}, {}
+    for (name, column), place in places.items():
+        if column.startswith("by "):
+            said[name, column[3:]] = Interval(float(interval.lower[place]), float(interval.upper[place]), level)
+        elif column.endswith(" lower"):
+            kind = column.removesuffix(" lower")
+            high = places[name, f"{kind} upper"]
+            spans[name, kind] = Interval(float(interval.lower[place]), float(interval.upper[high]), level)
+    return spans, said
 
 
 def attained(question: CausalQuestion, evidence: Evidence, people: str, side: str, kind: str) -> Attained:

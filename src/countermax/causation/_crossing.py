@@ -1,0 +1,134 @@
+"""Bounds within strata, cross-fitted: what binds is chosen on one half of the people and measured on the other.
+
+A bound is a maximum of linear pieces. Estimated in a small stratum, the largest piece is the luckiest one: with four
+people in each arm and no effect the lower bound of the benefit is .14 where 0 is right. And whatever truths one
+proposes near such estimates share that luck in every stratum, so that tests of them do not come back to the truth. A
+piece that other people chose is a fixed number, its estimate has no luck, its error is that of a mean, and it is never
+narrower than the bound; so nothing has to be known about which piece is the largest.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from countermax.bounds import Bounds, Pieces
+from countermax.causation._limits import (
+    CHOSEN,
+    Evidence,
+    counted_people,
+    denominator,
+    limits,
+    terms_of,
+)
+from countermax.causation._questions import CausalQuestion, Flags, Floats
+from countermax.intervals import Interval
+
+
+class Crossing(NamedTuple):
+    """Estimates by stratum: of all people, of halves of them, and of people who were drawn again."""
+
+    whole: Evidence
+    halves: Evidence
+    """[halves, strata, outcomes]: each half is followed by the other one."""
+    again: Evidence
+    """[draws, strata, outcomes]."""
+    freedom: float
+    """How many independent units there are, less those that are used up."""
+
+
+def crossed_limits(
+    question: CausalQuestion, crossing: Crossing, people: str, kind: str, level: float = 0.95
+) -> tuple[Bounds | None, Interval]:
+    """Cross-fitted bounds and the interval that holds them; no bounds where nobody is asked about.
+
+    Args:
+        question: What is asked.
+        crossing: The estimates.
+        people: Who is asked about.
+        kind: Over which couplings: `any` or `monotone` ones.
+        level: Confidence of the interval.
+    """
+    whole = crossing.whole
+    least, most = float(question.worth.min()), float(question.worth.max())
+    asked = float(_asked(question, whole, people))
+    if not asked > 0 or (people == CHOSEN and not whole.has_choices and not question.of_everybody):
+        lower, upper = map(float, limits(question, whole, people, kind))
+        return None if lower != lower else Bounds(lower, upper), Interval(least, most, level)
+    counted = counted_people(question, whole, people)
+    overall = limits(question, _together(whole), people, kind)
+    asked_again = _asked(question, crossing.again, people)
+    found, errors = [], []
+    for sign, alone in ((-1.0, overall[0]), (1.0, overall[1])):
+        total, totals = _measured(sign * question.worth, question, crossing, counted, kind)
+        mean = sign * float(total) / asked
+        spread = (sign * totals - mean * asked_again).var(axis=1) / asked**2
+        found.append(max(mean, float(alone)) if sign < 0 else min(mean, float(alone)))
+        errors.append((mean, float(np.sqrt(spread.mean()))))
+    reach = _reach(level, crossing.freedom)
+    upper = float(np.clip(found[1], least, most))
+    bounds = Bounds(float(np.clip(found[0], least, upper)), upper)
+    low, high = errors[0][0] - reach * errors[0][1], errors[1][0] + reach * errors[1][1]
+    low, high = (float(np.clip(each, least, most)) for each in (min(low, bounds.lower), max(high, bounds.upper)))
+    return bounds, Interval(low, high, level)
+
+
+def _reach(level: float, freedom: float) -> float:
+    """How many standard errors an interval reaches: more than for a mean, because halves choose for each other.
+
+    Where two pieces are equally large, a half that is lucky with one of them makes the other half choose it. Let `u`
+    be the standardised difference of the two pieces in all people, and `v` that between halves: the mean over both
+    choices is `|u|` where `|u| > |v|`, else `-|v|`. Averaged over splits, that is over `v`, it passes the reach with
+    the stated probability. Where one piece is clearly the largest, that is too far by a twelfth.
+    """
+    from scipy.special import ndtr, ndtri, stdtrit
+
+    u = float(ndtri(1 - (1 - level) / 4))
+    reach = u * (2 * ndtr(u) - 1) - 2 * np.exp(-u * u / 2) / np.sqrt(2 * np.pi)
+    return float(max(reach, ndtri((1 + level) / 2)) * stdtrit(freedom, (1 + level) / 2) / ndtri((1 + level) / 2))
+
+
+def _measured(
+    worth: Floats, question: CausalQuestion, crossing: Crossing, counted: tuple[float, float, float], kind: str
+) -> tuple[Floats, Floats]:
+    """The largest total worth, measured by those who did not choose its pieces; and [halves, draws] of it."""
+    allowed = question.allowed if kind == "monotone" else None
+    choosing = terms_of(worth, allowed, crossing.halves, counted)
+    measuring, again = (
+        terms_of(worth, allowed, each, counted, as_measured=True) for each in (crossing.halves, crossing.again)
+    )
+    shares, shares_again = crossing.whole.strata, crossing.again.strata
+    assert shares is not None
+    assert shares_again is not None
+    number = len(crossing.halves.strata) if crossing.halves.strata is not None else 0
+    other = np.arange(number) ^ 1
+    total, totals = np.zeros(number), np.zeros((number, len(shares_again)))
+    for choice, measure, draw in zip(choosing, measuring, again, strict=True):
+        pieces = choice.pieces if allowed is None else _proper(choice.pieces, worth)
+        best = pieces.values_of(slice(None), choice.rows, choice.columns).argmin(axis=-1)
+        here, there = (choice.weight * each[best] for each in (pieces.here, pieces.there))
+        value = (here * measure.rows[other]).sum(axis=-1) + (there * measure.columns[other]).sum(axis=-1)
+        total += value @ shares
+        for coefficients, masses in ((here, draw.rows), (there, draw.columns)):
+            flat = (shares_again[..., None] * masses).reshape(len(shares_again), -1)
+            totals += coefficients.reshape(number, -1) @ flat.T
+    return total.mean(), totals
+
+
+def _proper(pieces: Pieces, worth: Floats) -> Pieces:
+    """Pieces without those that only say that no allowed coupling fits: they are large, and so are their errors."""
+    limit = 2 * len(worth) * max(float(np.ptp(worth)), 1.0)
+    kept: Flags = (np.ptp(pieces.here, axis=1) < limit) & (np.ptp(pieces.there, axis=1) < limit)
+    return Pieces(pieces.here[kept], pieces.there[kept]) if kept.any() else pieces
+
+
+def _asked(question: CausalQuestion, evidence: Evidence, people: str) -> Floats:
+    """How many are asked about, in all strata together."""
+    assert evidence.strata is not None
+    return np.asarray((evidence.strata * denominator(question, evidence._replace(strata=None), people)).sum(axis=-1))
+
+
+def _together(evidence: Evidence) -> Evidence:
+    """What is known without strata."""
+    assert evidence.strata is not None
+    laws = [None if each is None else np.asarray(evidence.strata @ each) for each in evidence[:5]]
+    return Evidence(*laws, evidence.share)
