@@ -11,8 +11,8 @@ from countermax._core.labels import Labels
 from countermax.bounds import largest_worth
 from countermax.causation._limits import CHOSEN, TRIAL, Evidence, has_kind, limits
 from countermax.causation._questions import questions_about
-from countermax.causation._stable import ratio_ranks, stable_pairs
 from countermax.causation._sources import Strata, check_sources
+from countermax.causation._stable import ratio_ranks, stable_pairs
 
 TOLERANCE = 1e-9
 

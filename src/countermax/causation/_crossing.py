@@ -56,6 +56,8 @@ def crossed_limits(
         return None if lower != lower else Bounds(lower, upper), Interval(least, most, level)
     counted = counted_people(question, whole, people)
     overall = limits(question, _together(whole), people, kind)
+    # Halves are asked about as many as they measure: where all of them count, the answer is one.
+    asked = float(_asked(question, crossing.halves._replace(strata=whole.strata), people).mean())
     asked_again = _asked(question, crossing.again, people)
     found, errors = [], []
     for sign, alone in ((-1.0, overall[0]), (1.0, overall[1])):
