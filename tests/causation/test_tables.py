@@ -1,5 +1,6 @@
 """Causes in trials and tables: strata, clusters, a second source, rows, the command line."""
 
+import itertools
 import json
 from importlib.resources import files
 
@@ -34,8 +35,8 @@ def test_a_trial_is_answered_as_its_counts(trial):
         table.loc["placebo"], table.loc["drug"], event="home", counts=True, couplings=["maximal"]
     )
     for ours, theirs in zip(found.answers, counted.answers, strict=True):
-        assert ours.bounds == theirs.bounds
-        assert ours.intervals.bounds == theirs.intervals.bounds
+        assert ours.bounds == pytest.approx(theirs.bounds, abs=1e-12)
+        assert ours.intervals.bounds == pytest.approx(theirs.intervals.bounds, abs=1e-12)
 
 
 def test_strata_clusters_and_weights(trial):
@@ -140,3 +141,54 @@ def test_the_command_prints_draws_and_writes_a_page(tmp_path):
     wrong = CliRunner().invoke(app, [*command[:-1], "homme"])
     assert wrong.exit_code == 2
     assert "must be one of the labels" in wrong.stderr
+
+
+SMALL = {"outcome": "outcome", "arm": "arm", "labels": range(3), "event": [1, 2], "score": range(3), "couplings": []}
+
+
+def small_trial(control, treated):
+    outcomes = [each for arm in (control, treated) for each in arm]
+    arms = [0] * len(control) + [1] * len(treated)
+    return pd.DataFrame({"arm": arms, "outcome": pd.array(outcomes, dtype="Int64")})
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_missing_outcomes_at_their_worst_are_the_extremes_of_all_ways_to_fill_them_in(seed):
+    """Arms are equally large, so that an extreme is attained by whole people."""
+    stream = np.random.default_rng(seed)
+    known = [stream.choice(3, 9, p=stream.dirichlet(np.ones(3))).tolist() for _ in range(2)]
+    gain = stream.normal(size=(3, 3))
+    worst = causation_of_arms(
+        small_trial(known[0] + [None] * 2, known[1] + [None] * 2), **SMALL, missing="worst", gain=gain
+    )
+    spans = {answer.name: [] for answer in worst.answers}
+    monotone = {answer.name: [] for answer in worst.answers}
+    for extra in itertools.product(range(3), repeat=4):
+        arms = (np.bincount(known[side] + list(extra[2 * side : 2 * side + 2]), minlength=3) for side in (0, 1))
+        filled = probabilities_of_causation(
+            *arms, event=[1, 2], score=range(3), gain=gain, normalise=True, treated_share=0.5, couplings=[]
+        )
+        for answer in filled.answers:
+            spans[answer.name] += [] if answer.bounds is None else [answer.bounds]
+            monotone[answer.name] += [] if answer.monotone_bounds is None else [answer.monotone_bounds]
+    for answer in worst.answers:
+        for found, filled in ((answer.bounds, spans[answer.name]), (answer.monotone_bounds, monotone[answer.name])):
+            if filled:
+                assert found.lower == pytest.approx(min(each.lower for each in filled), abs=1e-9), answer.name
+                assert found.upper == pytest.approx(max(each.upper for each in filled), abs=1e-9), answer.name
+        assert answer.intervals.bounds.lower <= answer.bounds.lower
+        assert answer.intervals.bounds.upper >= answer.bounds.upper
+    assert "cover whatever they had" in " ".join(worst.notes)
+
+
+def test_missing_outcomes_widen_bounds_within_strata(trial):
+    some = trial.assign(outcome=trial["outcome"].mask(np.arange(len(trial)) % 12 == 0))
+    asked = ARMS | {"strata": "severity", "couplings": ["maximal"]}
+    dropped, worst = (causation_of_arms(some, **asked, missing=rule) for rule in ("drop", "worst"))
+    for name in ("PN", "PS", "PNS", "enablement"):
+        assert worst[name].bounds.lower <= dropped[name].bounds.lower + 1e-9
+        assert worst[name].bounds.upper >= dropped[name].bounds.upper - 1e-9
+        assert worst[name].bounds.upper - worst[name].bounds.lower > dropped[name].bounds.width + 0.01
+        assert worst[name].by_coupling["Maximal"] == pytest.approx(dropped[name].by_coupling["Maximal"], abs=0.02)
+    with pytest.raises(InputError, match="'worst' for a trial alone; with `observational` say 'drop'"):
+        causation_of_arms(some, **ARMS | {"couplings": None}, missing="worst", observational=trial)

@@ -21,8 +21,8 @@ from countermax.causation._limits import (
     denominator,
     groups,
     has_kind,
-    limits,
 )
+from countermax.causation._missing import known_part, whole_limits, with_missing
 from countermax.causation._questions import CausalQuestion, Floats
 from countermax.causation._result import Attained, CausalAnswer, CausalIntervals
 from countermax.causation._stable import ratio_ranks, stable_pairs
@@ -37,6 +37,7 @@ Crossed = dict[tuple[str, str], tuple[Bounds | None, Interval]]
 
 _FEASIBLE = 1e-9
 _CANDIDATES_OF_STRATA, _DRAWS_OF_STRATA = 400, 125
+_CANDIDATES, _DRAWS, _SEARCHED = 200, 125, 4000
 
 
 def answers_to(
@@ -57,17 +58,18 @@ def answers_to(
         found: Intervals by question.
         crossed: Cross-fitted limits, which bounds over all couplings then are.
     """
-    joints = _joints(couplings, evidence)
+    known_law = known_part(evidence)
+    joints = _joints(couplings, known_law)
     result = []
     for question in questions:
         spans: dict[str, Bounds | None] = {}
         for kind in KINDS:
             fits = has_kind(question, evidence, kind) and (kind != "monotone" or is_monotone(question, evidence))
-            span = limits(question, evidence, people, kind) if fits else (np.nan, np.nan)
+            span = whole_limits(question, evidence, people, kind) if fits else (np.nan, np.nan)
             spans[kind] = None if np.isnan(span[0]) else Bounds(*map(float, span))
             if crossed is not None and kind == "any":
                 spans[kind] = crossed[question.name, kind][0]
-        by_coupling = {name: _said(question, evidence, people, joint) for name, joint in joints.items()}
+        by_coupling = {name: _said(question, known_law, people, joint) for name, joint in joints.items()}
         known = spans["any"] is not None
         result.append(
             CausalAnswer(
@@ -90,7 +92,8 @@ def is_monotone(question: CausalQuestion, evidence: Evidence) -> bool:
     assert evidence.control is not None
     assert evidence.treated is not None
     pairs = list(groups(evidence)) if evidence.has_choices else [(evidence.control, evidence.treated)]
-    pieces = largest_worth(question.allowed.astype(np.float64))
+    allowed = question.allowed.astype(np.float64)
+    pieces = largest_worth(with_missing(allowed)[0] if evidence.unknown else allowed)
     return all(bool((pieces.least(*pair) >= np.sum(pair[0], axis=-1) - _FEASIBLE).all()) for pair in pairs)
 
 
@@ -155,24 +158,27 @@ def _inverted(
 
     def ask(p: Floats, q: Floats) -> Floats:
         evidence, values, memo = evidence_of(p, q), [], Memo()
-        joints = _joints(couplings, evidence)
+        known_law = known_part(evidence)
+        joints = _joints(couplings, known_law)
         columns.clear()
         for question in questions:
             least, most = question.worth.min(), question.worth.max()
             for kind in kinds:
                 if has_kind(question, evidence, kind, many=True):
-                    lower, upper = limits(question, evidence, people, kind, memo)
+                    lower, upper = whole_limits(question, evidence, people, kind, memo)
                     values += [np.where(np.isnan(lower), least, lower), np.where(np.isnan(upper), most, upper)]
                     columns.extend([(question.name, f"{kind} lower"), (question.name, f"{kind} upper")])
             for name, joint in joints.items():
-                value = _said(question, evidence, people, joint)
+                value = _said(question, known_law, people, joint)
                 values.append(np.where(np.isnan(value), least, value))
                 columns.append((question.name, f"by {name}"))
         return np.stack(values, axis=1)
 
     # Strata have many probabilities, so that more truths have to be proposed to come near all that are possible.
     many = evidence_of(sampling.p, sampling.q).strata is not None
-    number = {"num_candidates": _CANDIDATES_OF_STRATA, "num_draws": _DRAWS_OF_STRATA} if many else {}
+    number = {"num_candidates": _CANDIDATES, "num_draws": _DRAWS, "num_searched": _SEARCHED}
+    if many:
+        number = {"num_candidates": _CANDIDATES_OF_STRATA, "num_draws": _DRAWS_OF_STRATA}
     interval = method(sampling, ask, level=level, seed=seed, **number)
     places = {column: place for place, column in enumerate(columns)}
 

@@ -15,6 +15,7 @@ from countermax._core.types import Labelled, Numbers
 from countermax.causation._answering import Evidences, answers_to, attained, crossed_by, intervals_of, is_monotone
 from countermax.causation._crossing import Crossing
 from countermax.causation._limits import CHOSEN, PEOPLE, TRIAL, Evidence, has_kind
+from countermax.causation._missing import known_part
 from countermax.causation._questions import CausalQuestion, Floats, as_event, as_gain, listed_names, questions_about
 from countermax.causation._result import Causation
 from countermax.causation._sampling import SourceSampling
@@ -141,11 +142,11 @@ def probabilities_of_causation(
     )
 
 
-def of_two_arms(share: float | None) -> Evidences:
+def of_two_arms(share: float | None, *, unknown: bool = False) -> Evidences:
     """What pairs of worlds say that are the two arms of a trial, of whom a share was treated."""
 
     def evidence(p: Floats, q: Floats) -> Evidence:
-        return Evidence(p, q, None, None, None, share)
+        return Evidence(p, q, None, None, None, share, unknown=unknown)
 
     return evidence
 
@@ -233,15 +234,15 @@ def answered_causes(
         arms=arms,
         event=None if event is None else tuple(names.names[place] for place in event),
         people=people,
-        control=_overall(evidence.control, evidence.strata),
-        treated=_overall(evidence.treated, evidence.strata),
+        control=_overall(known_part(evidence).control, evidence.strata),
+        treated=_overall(known_part(evidence).treated, evidence.strata),
         observational=None if not evidence.has_choices else _seen_table(evidence),
         answers=answers,
         level=None if found is None else level,
         sample=sample if sampling is None else sampling.words(),
         notes=tuple(notes),
         attain=None
-        if evidence.strata is not None
+        if evidence.strata is not None or evidence.unknown
         else lambda name, side, kind: attained(by_name[name], evidence, people, side, kind),
     )
 

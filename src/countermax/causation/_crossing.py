@@ -16,10 +16,9 @@ from countermax.causation._limits import (
     CHOSEN,
     Evidence,
     counted_people,
-    denominator,
-    limits,
     terms_of,
 )
+from countermax.causation._missing import asked_with, whole_limits, with_missing
 from countermax.causation._questions import CausalQuestion, Flags, Floats
 from countermax.intervals import Interval
 
@@ -50,28 +49,49 @@ def crossed_limits(
     """
     whole = crossing.whole
     least, most = float(question.worth.min()), float(question.worth.max())
-    asked = float(_asked(question, whole, people))
-    if not asked > 0 or (people == CHOSEN and not whole.has_choices and not question.of_everybody):
-        lower, upper = map(float, limits(question, whole, people, kind))
+    if not _asked(question, whole, people, 1.0) > 0 or (
+        people == CHOSEN and not whole.has_choices and not question.of_everybody
+    ):
+        lower, upper = map(float, whole_limits(question, whole, people, kind))
         return None if lower != lower else Bounds(lower, upper), Interval(least, most, level)
     counted = counted_people(question, whole, people)
-    overall = limits(question, _together(whole), people, kind)
+    overall = whole_limits(question, _together(whole), people, kind)
     # Halves are asked about as many as they measure: where all of them count, the answer is one.
-    asked = float(_asked(question, crossing.halves._replace(strata=whole.strata), people).mean())
-    asked_again = _asked(question, crossing.again, people)
-    found, errors = [], []
-    for sign, alone in ((-1.0, overall[0]), (1.0, overall[1])):
-        total, totals = _measured(sign * question.worth, question, crossing, counted, kind)
-        mean = sign * float(total) / asked
-        spread = (sign * totals - mean * asked_again).var(axis=1) / asked**2
-        found.append(max(mean, float(alone)) if sign < 0 else min(mean, float(alone)))
-        errors.append((mean, float(np.sqrt(spread.mean()))))
+    halves = crossing.halves._replace(strata=whole.strata)
     reach = _reach(level, crossing.freedom)
+    found, ends = [], []
+    for sign, alone in ((-1.0, overall[0]), (1.0, overall[1])):
+        asked = float(_asked(question, halves, people, sign).mean())
+        asked_again = _asked(question, crossing.again, people, sign)
+        total, totals = _measured(sign * question.worth, question, crossing, counted, kind)
+        mean = sign * total / asked
+        found.append(max(mean, float(alone)) if sign < 0 else min(mean, float(alone)))
+        ends.append(_end(sign, sign * total, asked, sign * totals, asked_again, reach))
     upper = float(np.clip(found[1], least, most))
     bounds = Bounds(float(np.clip(found[0], least, upper)), upper)
-    low, high = errors[0][0] - reach * errors[0][1], errors[1][0] + reach * errors[1][1]
-    low, high = (float(np.clip(each, least, most)) for each in (min(low, bounds.lower), max(high, bounds.upper)))
+    low, high = min(ends[0], bounds.lower), max(ends[1], bounds.upper)
+    low, high = (float(np.clip(each, least, most)) for each in (low, high))
     return bounds, Interval(low, high, level)
+
+
+def _end(sign: float, total: float, asked: float, totals: Floats, asked_again: Floats, reach: float) -> float:
+    """The lower (-1) or upper (1) end of the interval of a ratio: the last within reach of its errors (Fieller).
+
+    Args:
+        sign: Which end.
+        total: The numerator.
+        asked: The denominator.
+        totals: [halves, draws] of the numerator, for the pieces that each half chose.
+        asked_again: [draws] of the denominator.
+        reach: How many standard errors the interval reaches.
+    """
+    deviations, moved = totals - totals.mean(axis=1, keepdims=True), asked_again - asked_again.mean()
+    spread = float((deviations**2).mean()), float((deviations * moved).mean()), float((moved**2).mean())
+    square = asked**2 - reach**2 * spread[2]
+    middle, rest = total * asked - reach**2 * spread[1], total**2 - reach**2 * spread[0]
+    if square <= 0:
+        return sign * np.inf
+    return float((middle + sign * np.sqrt(max(middle**2 - square * rest, 0.0))) / square)
 
 
 def _reach(level: float, freedom: float) -> float:
@@ -91,9 +111,11 @@ def _reach(level: float, freedom: float) -> float:
 
 def _measured(
     worth: Floats, question: CausalQuestion, crossing: Crossing, counted: tuple[float, float, float], kind: str
-) -> tuple[Floats, Floats]:
+) -> tuple[float, Floats]:
     """The largest total worth, measured by those who did not choose its pieces; and [halves, draws] of it."""
     allowed = question.allowed if kind == "monotone" else None
+    if crossing.whole.unknown:
+        worth, allowed = with_missing(worth, allowed)
     choosing = terms_of(worth, allowed, crossing.halves, counted)
     measuring, again = (
         terms_of(worth, allowed, each, counted, as_measured=True) for each in (crossing.halves, crossing.again)
@@ -113,7 +135,7 @@ def _measured(
         for coefficients, masses in ((here, draw.rows), (there, draw.columns)):
             flat = (shares_again[..., None] * masses).reshape(len(shares_again), -1)
             totals += coefficients.reshape(number, -1) @ flat.T
-    return total.mean(), totals
+    return float(total.mean()), totals
 
 
 def _proper(pieces: Pieces, worth: Floats) -> Pieces:
@@ -123,14 +145,15 @@ def _proper(pieces: Pieces, worth: Floats) -> Pieces:
     return Pieces(pieces.here[kept], pieces.there[kept]) if kept.any() else pieces
 
 
-def _asked(question: CausalQuestion, evidence: Evidence, people: str) -> Floats:
+def _asked(question: CausalQuestion, evidence: Evidence, people: str, sign: float) -> Floats:
     """How many are asked about, in all strata together."""
     assert evidence.strata is not None
-    return np.asarray((evidence.strata * denominator(question, evidence._replace(strata=None), people)).sum(axis=-1))
+    asked = asked_with(question, evidence._replace(strata=None), sign, people)
+    return np.asarray((evidence.strata * asked).sum(axis=-1))
 
 
 def _together(evidence: Evidence) -> Evidence:
     """What is known without strata."""
     assert evidence.strata is not None
     laws = [None if each is None else np.asarray(evidence.strata @ each) for each in evidence[:5]]
-    return Evidence(*laws, evidence.share)
+    return Evidence(*laws, evidence.share, None, evidence.unknown)

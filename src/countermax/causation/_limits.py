@@ -39,6 +39,8 @@ class Evidence(NamedTuple):
     """P(with the treatment) among units of the trial."""
     strata: Floats | None = None
     """[worlds, strata]: how many are in each stratum; all arrays above then have strata before outcomes."""
+    unknown: bool = False
+    """Whether the last outcome of an experiment is that none is known."""
 
     @property
     def has_trial(self) -> bool:
@@ -119,6 +121,7 @@ def has_kind(question: CausalQuestion, evidence: Evidence, kind: str, *, many: b
     if kind == "stable":
         return (
             not evidence.has_choices
+            and not evidence.unknown
             and evidence.strata is None
             and size <= (_MOST_STABLE if many else _MOST_STABLE + 2)
         )
@@ -128,8 +131,10 @@ def has_kind(question: CausalQuestion, evidence: Evidence, kind: str, *, many: b
     return not evidence.has_choices or bool((np.asarray(evidence.elsewhere) <= 0).all())
 
 
-def denominator(question: CausalQuestion, evidence: Evidence, people: str) -> Floats:
-    """How many the question is asked about, of everybody."""
+def denominator(
+    question: CausalQuestion, evidence: Evidence, people: str, among: tuple[Floats, Floats] | None = None
+) -> Floats:
+    """How many the question is asked about, of everybody; `among` whom, if not among those of the question."""
     if people == CHOSEN and evidence.seen_control is not None and evidence.seen_treated is not None:
         whole = evidence.seen_control @ question.among_control + evidence.seen_treated @ question.among_treated
         return np.asarray(whole + question.among_others * np.asarray(evidence.elsewhere))
@@ -140,10 +145,8 @@ def denominator(question: CausalQuestion, evidence: Evidence, people: str) -> Fl
     assert evidence.control is not None
     assert evidence.treated is not None
     shares = _shares(question, evidence)
-    return np.asarray(
-        shares[0] * (evidence.control @ question.among_control)
-        + shares[1] * (evidence.treated @ question.among_treated)
-    )
+    here, there = (question.among_control, question.among_treated) if among is None else among
+    return np.asarray(shares[0] * (evidence.control @ here) + shares[1] * (evidence.treated @ there))
 
 
 def groups(evidence: Evidence, *, as_measured: bool = False) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:

@@ -48,7 +48,7 @@ def causation(
     clusters: Annotated[str | None, typer.Option(help="Column that names who was sampled together.")] = None,
     strata: Annotated[str | None, typer.Option(help="Column within which bounds are taken.")] = None,
     thin: Annotated[str, typer.Option(help="Strata with few people: refuse or merge.")] = "refuse",
-    missing: Annotated[str, typer.Option(help="People without an outcome: refuse or drop.")] = "refuse",
+    missing: Annotated[str, typer.Option(help="People without an outcome: refuse, worst or drop.")] = "refuse",
     level: Annotated[float, typer.Option(help="Confidence of the intervals.")] = 0.95,
     seed: Annotated[int, typer.Option(help="Seed of the draws behind the intervals.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,

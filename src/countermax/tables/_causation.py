@@ -1,6 +1,7 @@
 """Probabilities of causation from raw data: two arms of a trial, people who chose, strata, clusters, weights."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from countermax.causation import (
 )
 from countermax.couplings import AbstractCoupling
 from countermax.intervals import AbstractSampling, CountSampling
-from countermax.tables._arms import design_notes, resampled
+from countermax.tables._arms import MISSING_RULES, design_notes, resampled
 from countermax.tables._crossing import cells_of, crossing_of, evidence_of, merged_strata, sizes_of, whole_law
 from countermax.tables._people import People, read_frame, read_people, with_others
 from countermax.tables.frames import AbstractFrame, Floats
@@ -73,14 +74,15 @@ def causation_of_arms(
         clusters: Column that names who was sampled, or treated, together.
         strata: Column within which bounds are taken, and over which they are averaged: tighter, and cross-fitted.
         thin: What to do about strata with fewer than 20 people in an arm: `refuse` them, or `merge` them.
-        missing: What to do about people without an outcome: `refuse` them, or `drop` them.
+        missing: What to do about people without an outcome: `refuse` them, let them have had the `worst` for every
+            bound (any outcome, that is), or `drop` them, which takes them for people like the others.
         couplings: Couplings to ask, by name, or an empty list for none; by default the library's own.
         level: Confidence of the intervals.
         num_resamples: Number of resamples with weights or clusters.
         seed: Seed of the draws behind the intervals, and of the folds.
         progress: Whether to show a bar while resampling.
     """
-    for name, value, rules in (("missing", missing, ("refuse", "drop")), ("thin", thin, THIN_RULES)):
+    for name, value, rules in (("missing", missing, MISSING_RULES), ("thin", thin, THIN_RULES)):
         if value not in rules:
             raise InputError(f"`{name}` must be one of {', '.join(rules)}, got {value!r}")
     seed = as_seed("seed", seed)
@@ -96,20 +98,28 @@ def causation_of_arms(
     plain, notes, samples = weights is None and clusters is None, list(found.notes), [found]
     if observational is not None:
         samples.append(_choosers(observational, asked, (control, treated), names.values, missing))
+    unknown = any(bool((each.outcome < 0).any()) for each in samples)
+    if observational is not None:
+        if unknown:
+            raise InputError(
+                "`missing` can be 'worst' for a trial alone; with `observational` say 'drop', or fill them in"
+            )
         if plain and strata is None:
             trial, seen = (
                 cells_of(each, np.ones(len(each.outcome)), len(names), place + 2)[:, 0]
                 for place, each in enumerate(samples)
             )
-            return probabilities_of_causation(
+            result = probabilities_of_causation(
                 *trial, **about, labels=names.values, counts=True,
                 observational=dict(zip(("control", "treated", "elsewhere"), seen, strict=True)), **common,
             )  # fmt: skip
+            return replace(result, notes=(*notes, *result.notes))
         if couplings:
             raise InputError(
                 "`couplings` must be left out with `observational` and strata, weights or clusters: there are "
                 "bounds only"
             )
+    size = len(names) + unknown
     crossing = strata is not None or observational is not None
     if strata is not None:
         samples, merged = merged_strata(samples, thin)
@@ -117,7 +127,7 @@ def causation_of_arms(
     elif crossing:
         notes.append("Bounds are cross-fitted.")
     found = samples[0]
-    totals = cells_of(found, np.ones(len(found.outcome)), len(names), 2)
+    totals = cells_of(found, np.ones(len(found.outcome)), size, 2)
     share = float(totals[1].sum() / totals.sum())
     sampling: AbstractSampling | None = None
     if plain and observational is None:
@@ -126,14 +136,14 @@ def causation_of_arms(
         sampling = resampled(found, totals, whole_law, num_resamples, seed, progress, arms)
     if not plain:
         notes += design_notes(found, asked)
-    crossed, evidences = None, of_two_arms(share)
+    crossed, evidences = None, of_two_arms(share, unknown=unknown)
     if crossing:
         of_trial = observational is None or people == "trial"
         crossed = crossing_of(
-            samples, len(names), share, seed,
-            of_trial=of_trial, plain=plain, num_draws=num_resamples, progress=progress,
+            samples, size, share, seed,
+            of_trial=of_trial, unknown=unknown, plain=plain, num_draws=num_resamples, progress=progress,
         )  # fmt: skip
-        evidences = _stratified(len(found.strata), len(names), share)
+        evidences = _stratified(len(found.strata), size, share, unknown)
     return answered_causes(
         names,
         evidences(sampling.p, sampling.q) if crossed is None and sampling is not None else crossed.whole,
@@ -151,12 +161,12 @@ def causation_of_arms(
     )
 
 
-def _stratified(num_strata: int, size: int, share: float) -> Callable[[Floats, Floats], Evidence]:
+def _stratified(num_strata: int, size: int, share: float, unknown: bool) -> Callable[[Floats, Floats], Evidence]:
     """What laws of stratum and outcome in both arms say."""
 
     def evidence(p: Floats, q: Floats) -> Evidence:
         cells = (each.reshape(*each.shape[:-1], num_strata, size) for each in (p, q))
-        return evidence_of(np.stack(list(cells), axis=-3), None, share)
+        return evidence_of(np.stack(list(cells), axis=-3), None, share, unknown=unknown)
 
     return evidence
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
 from countermax._core.labels import listed
@@ -53,7 +54,7 @@ def merged_strata(samples: Sequence[People], thin: str) -> tuple[list[People], l
     return merged, [f"{len(joined)} thin strata were merged into one."]
 
 
-def _kept(samples: Sequence[People], kept: Codes, names: list[str], rest: list[str]) -> list[People]:
+def _kept(samples: Sequence[People], kept: NDArray[np.bool_], names: list[str], rest: list[str]) -> list[People]:
     """Strata that are kept, and one for all others."""
     places = np.where(kept, np.cumsum(kept) - 1, int(kept.sum()))
     names = [name for name, some in zip(names, kept, strict=True) if some] + rest
@@ -71,8 +72,9 @@ def whole_law(totals: Floats) -> tuple[Floats, Floats]:
 
 
 def cells_of(people: People, times: Floats, size: int, num_groups: int) -> Floats:
-    """Weights of people by group (arm, or what was chosen), stratum and outcome."""
-    places = (people.arm * len(people.strata) + people.stratum) * size + people.outcome
+    """Weights of people by group (arm, or what was chosen), stratum and outcome; the last is for a missing one."""
+    outcome = np.where(people.outcome < 0, size - 1, people.outcome)
+    places = (people.arm * len(people.strata) + people.stratum) * size + outcome
     shape = (num_groups, len(people.strata), size)
     return np.bincount(places, people.weight * times, int(np.prod(shape))).reshape(shape).astype(np.float64)
 
@@ -87,7 +89,9 @@ def sizes_of(samples: Sequence[People]) -> Floats:
     return count
 
 
-def evidence_of(trial: Floats, seen: Floats | None, share: float, *, of_trial: bool = True) -> Evidence:
+def evidence_of(
+    trial: Floats, seen: Floats | None, share: float, *, of_trial: bool = True, unknown: bool = False
+) -> Evidence:
     """What totals by arm, stratum and outcome say; a stratum that an arm lacks takes the other's outcomes.
 
     Args:
@@ -95,6 +99,7 @@ def evidence_of(trial: Floats, seen: Floats | None, share: float, *, of_trial: b
         seen: [..., choices, strata, outcomes], where people were observed who chose: without, with, something else.
         share: Share of the treated in the trial.
         of_trial: Whether strata count as in the trial, not as among those who chose.
+        unknown: Whether the last outcome is that none is known.
     """
     arms = [trial[..., side, :, :] for side in (0, 1)]
     people = [each.sum(axis=-1) for each in arms]
@@ -106,7 +111,7 @@ def evidence_of(trial: Floats, seen: Floats | None, share: float, *, of_trial: b
     strata = [each / each.sum(axis=-1, keepdims=True) for each in people]
     weight = (1 - share) * strata[0] + share * strata[1]
     if seen is None:
-        return Evidence(laws[0], laws[1], None, None, None, share, weight)
+        return Evidence(laws[0], laws[1], None, None, None, share, weight, unknown)
     whole = seen.sum(axis=(-3, -1))
     chose = seen / np.where(whole > 0, whole, 1)[..., None, :, None]
     if not of_trial:
@@ -123,6 +128,7 @@ def crossing_of(
     seed: int,
     *,
     of_trial: bool = True,
+    unknown: bool = False,
     plain: bool = True,
     num_draws: int = _NUM_DRAWS,
     progress: bool | None = None,
@@ -135,6 +141,7 @@ def crossing_of(
         share: Share of the treated in the trial.
         seed: Seed of the halves and of the draws.
         of_trial: Whether strata count as in the trial.
+        unknown: Whether the last outcome is that none is known.
         plain: Whether people are independent and count the same.
         num_draws: How often people are drawn again.
         progress: Whether to show a bar.
@@ -155,7 +162,7 @@ def crossing_of(
         again[1][:, 2] = 0.0  # a table without others says that there are none
     units = min(len(np.unique(each.cluster)) for each in samples)
     estimates = [
-        evidence_of(each[0], each[1] if len(each) > 1 else None, share, of_trial=of_trial)
+        evidence_of(each[0], each[1] if len(each) > 1 else None, share, of_trial=of_trial, unknown=unknown)
         for each in (whole, halves, again)
     ]
     return Crossing(*estimates, freedom=float(max(units - 2, 1)))
