@@ -8,7 +8,6 @@ import jax
 import numpy as np
 
 from countermax._core.compilation import quickly_compiled
-from countermax._core.transport import transport_plan
 from countermax.bounds import Bounds, largest_worth
 from countermax.causation._crossing import Crossing, crossed_limits
 from countermax.causation._limits import (
@@ -24,8 +23,7 @@ from countermax.causation._limits import (
 )
 from countermax.causation._missing import known_part, whole_limits, with_missing
 from countermax.causation._questions import CausalQuestion, Floats
-from countermax.causation._result import Attained, CausalAnswer, CausalIntervals
-from countermax.causation._stable import ratio_ranks, stable_pairs
+from countermax.causation._result import CausalAnswer, CausalIntervals
 from countermax.couplings import AbstractCoupling
 from countermax.intervals import AbstractSampling, Interval, inverted_intervals
 
@@ -69,7 +67,7 @@ def answers_to(
             spans[kind] = None if np.isnan(span[0]) else Bounds(*map(float, span))
             if crossed is not None and kind == "any":
                 spans[kind] = crossed[question.name, kind][0]
-        by_coupling = {name: _said(question, known_law, people, joint) for name, joint in joints.items()}
+        by_coupling = {name: said_by(question, known_law, people, joint) for name, joint in joints.items()}
         known = spans["any"] is not None
         result.append(
             CausalAnswer(
@@ -169,7 +167,7 @@ def _inverted(
                     values += [np.where(np.isnan(lower), least, lower), np.where(np.isnan(upper), most, upper)]
                     columns.extend([(question.name, f"{kind} lower"), (question.name, f"{kind} upper")])
             for name, joint in joints.items():
-                value = _said(question, known_law, people, joint)
+                value = said_by(question, known_law, people, joint)
                 values.append(np.where(np.isnan(value), least, value))
                 columns.append((question.name, f"by {name}"))
         return np.stack(values, axis=1)
@@ -193,77 +191,12 @@ def _inverted(
     return spans, said
 
 
-def attained(question: CausalQuestion, evidence: Evidence, people: str, side: str, kind: str) -> Attained:
-    """Couplings under which the answer is as small, or as large, as it can be.
-
-    Args:
-        question: What is asked.
-        evidence: One pair of worlds.
-        people: Who is asked about.
-        side: `lower` or `upper`.
-        kind: Over which couplings.
-    """
-    sign = 1.0 if side == "lower" else -1.0
-    costs = sign * question.worth
-    penalty = 8 * len(costs) * max(float(np.ptp(costs)), 1.0)
-    if kind == "monotone":
-        costs = np.where(question.allowed, costs, costs.max() + penalty)
-    if not evidence.has_choices:
-        assert evidence.control is not None
-        assert evidence.treated is not None
-        if kind == "stable":
-            fine = stable_pairs(ratio_ranks(evidence.control, evidence.treated))
-            costs = np.where(fine, costs, costs.max() + penalty)
-        pairs = {"everybody": (evidence.control, evidence.treated)}
-    elif not evidence.has_trial:
-        return _attained_by_choices(question, evidence, people, costs)
-    else:
-        chose_control, chose_treated = groups(evidence)
-        if float(np.asarray(evidence.elsewhere)) > 0:
-            return _attained_elsewhere(question, evidence, people, costs, penalty)
-        pairs = {"control": chose_control, "treated": chose_treated}
-    joints = {name: _plan(p, q, costs) for name, (p, q) in pairs.items()}
-    return Attained(joints, float(_said(question, evidence, people, joints)))
-
-
-def _plan(p: Floats, q: Floats, costs: Floats) -> Floats:
-    """The cheapest plan between two masses, as large as they are."""
-    total = float(p.sum())
-    return np.zeros(costs.shape) if total <= 0 else total * transport_plan(p / total, q / q.sum(), costs).plan
-
-
-def _attained_by_choices(question: CausalQuestion, evidence: Evidence, people: str, costs: Floats) -> Attained:
-    """Without an experiment everybody may have had anything in the other arm."""
-    joints = {name: np.zeros(costs.shape) for name in ("control", "treated", "elsewhere")}
-    assert evidence.seen_control is not None
-    assert evidence.seen_treated is not None
-    every = np.arange(len(costs))
-    joints["control"][every, costs.argmin(axis=1)] = evidence.seen_control
-    joints["treated"][costs.argmin(axis=0), every] = evidence.seen_treated
-    joints["elsewhere"].flat[int(costs.argmin())] = float(np.asarray(evidence.elsewhere))
-    return Attained(joints, float(_said(question, evidence, people, joints)))
-
-
-def _attained_elsewhere(
-    question: CausalQuestion, evidence: Evidence, people: str, costs: Floats, penalty: float
-) -> Attained:
-    """What was seen and what is left of everybody, in one plan; nobody chose both."""
-    first, second = groups(evidence)
-    size, nothing = len(costs), np.zeros_like(costs)
-    of = (question.of_control, question.of_treated, question.of_others)
-    a, b, c = (costs if counts or people != CHOSEN else nothing for counts in of)
-    whole = np.block([[nothing + costs.max() + penalty, a], [b, c]])
-    plan = _plan(np.concatenate([first[0], second[0]]), np.concatenate([second[1], first[1]]), whole)
-    joints = {"control": plan[:size, size:], "treated": plan[size:, :size], "elsewhere": plan[size:, size:]}
-    return Attained(joints, float(_said(question, evidence, people, joints)))
-
-
-def _said(question: CausalQuestion, evidence: Evidence, people: str, joints: Mapping[str, Floats]) -> Floats:
+def said_by(question: CausalQuestion, evidence: Evidence, people: str, joints: Mapping[str, Floats]) -> Floats:
     """The answer under given joint laws of each group; NaN where nobody is asked about."""
     if evidence.strata is not None:
         inner = evidence._replace(strata=None)
         weight = evidence.strata * denominator(question, inner, people)
-        return averaged(_said(question, inner, people, joints), weight)
+        return averaged(said_by(question, inner, people, joints), weight)
     of = {"control": question.of_control, "treated": question.of_treated, "elsewhere": question.of_others}
     asked = denominator(question, evidence, people)
     if people == CHOSEN and evidence.has_choices:

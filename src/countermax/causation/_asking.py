@@ -12,11 +12,13 @@ from countermax._core.labels import Labels
 from countermax._core.quantities import as_amount
 from countermax._core.seeds import as_seed
 from countermax._core.types import Labelled, Numbers
-from countermax.causation._answering import Evidences, answers_to, attained, crossed_by, intervals_of, is_monotone
+from countermax.causation._answering import Evidences, answers_to, crossed_by, intervals_of
+from countermax.causation._attaining import attained
 from countermax.causation._crossing import Crossing
-from countermax.causation._limits import CHOSEN, PEOPLE, TRIAL, Evidence, has_kind
+from countermax.causation._limits import CHOSEN, PEOPLE, TRIAL, Evidence
 from countermax.causation._missing import known_part
-from countermax.causation._questions import CausalQuestion, Floats, as_event, as_gain, listed_names, questions_about
+from countermax.causation._noting import further_notes
+from countermax.causation._questions import Floats, as_event, as_gain, listed_names, questions_about
 from countermax.causation._result import Causation
 from countermax.causation._sampling import SourceSampling
 from countermax.causation._sources import Strata, check_sources
@@ -228,7 +230,7 @@ def answered_causes(
         )
     answers = answers_to(questions, evidence, people, asked, found, crossed)
     by_name = {each.name: each for each in questions}
-    notes += _further_notes(names, evidence, people, questions, answers)
+    notes += further_notes(names, evidence, people, questions, answers)
     return Causation(
         labels=names.names,
         arms=arms,
@@ -272,28 +274,3 @@ def _check_event(names: Labels, evidence: Evidence, event: list[int]) -> None:
                 f"`event` must happen to some and not to others, but {listed_names(names, event)} {word} happens in "
                 "these data; ask about another event"
             )
-
-
-def _further_notes(
-    names: Labels, evidence: Evidence, people: str, questions: Sequence[CausalQuestion], answers: Sequence[Any]
-) -> list[str]:
-    notes = []
-    unknown = [each.name for each in answers if each.bounds is None]
-    if unknown:
-        notes.append(f"{', '.join(unknown)}: nobody in these data is asked about, so the number may be anything.")
-    contradicted = sorted({
-        each.name for each in questions if has_kind(each, evidence, "monotone") and not is_monotone(each, evidence)
-    })  # fmt: skip
-    if contradicted:
-        notes.append(
-            f"That the treatment harms nobody is contradicted by these estimates for {', '.join(contradicted)}: "
-            "some must have been made worse off, or the estimates are off by chance."
-        )
-    if len(names) == 2 and not evidence.has_choices:
-        notes.append("With two outcomes exactly one coupling is stable: the one that changes as few as possible.")
-    if people == CHOSEN and not evidence.has_choices:
-        notes.append(
-            "These are people who chose their arm, and there are no observations of them: PN and PS may then be "
-            "anything that is possible at all; observations beside the experiment would narrow them (`observational`)."
-        )
-    return notes

@@ -14,13 +14,12 @@ import numpy as np
 
 from countermax.bounds import MOST_PIECES, Pieces, largest_worth, num_pieces
 from countermax.causation._questions import CausalQuestion, Flags, Floats
-from countermax.causation._stable import Orders, largest_stable
+from countermax.causation._stable import MOST_ORDERED, Orders, has_pieces, largest_stable
 
 TRIAL, CHOSEN = "trial", "chosen"
 PEOPLE = (TRIAL, CHOSEN)
 KINDS = ("any", "stable", "monotone")
 
-_MOST_STABLE = 4  # outcomes whose orders are looked at one by one
 _SAME = 1e-12
 
 
@@ -123,7 +122,8 @@ def has_kind(question: CausalQuestion, evidence: Evidence, kind: str, *, many: b
             not evidence.has_choices
             and not evidence.unknown
             and evidence.strata is None
-            and size <= (_MOST_STABLE if many else _MOST_STABLE + 2)
+            and size <= MOST_ORDERED
+            and (not many or has_pieces(question.worth))
         )
     masked = np.where(question.allowed, question.worth, -1e3)
     if question.allowed.all() or num_pieces(masked) > MOST_PIECES // 4:

@@ -1,14 +1,20 @@
 """Stable bounds: outcomes change only to such as the treatment favours more, in the order of their ratios."""
 
+from functools import cache, lru_cache
 from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from countermax.bounds import largest_worth
+from countermax.bounds import Pieces, largest_worth
 from countermax.causation._questions import Flags, Floats
 
+MOST_ORDERED = 6
+"""Outcomes whose orders are looked at one by one."""
+
+_FEW = 4  # outcomes for which pieces of all orders are found in no time, whatever the worth
 _SAME = 1e-12
+_LEVELS = 4  # of whole numbers that are tried as prices of outcomes
 
 
 @final
@@ -35,10 +41,52 @@ def largest_stable(worth: Floats, orders: Orders) -> Floats:
     result, start = np.empty(len(orders.rows)), 0
     for pattern, end in zip(orders.patterns, orders.ends, strict=True):
         some = slice(start, end)
-        pieces = largest_worth(worth, stable_pairs(pattern))
+        pieces = pieces_of_order(worth, pattern)
         result[orders.rows[some]] = pieces.least(orders.control[some], orders.treated[some])
         start = end
     return result.reshape(orders.shape)
+
+
+def has_pieces(worth: Floats) -> bool:
+    """Whether stable bounds of many worlds can be found in a time that a person would wait."""
+    return len(worth) <= _FEW or (len(worth) <= MOST_ORDERED and len(np.unique(worth)) <= 2)
+
+
+def pieces_of_order(worth: Floats, ranks: NDArray[np.int64]) -> Pieces:
+    """Pieces of the largest mean worth over couplings that are stable for this order of ratios."""
+    if len(worth) <= _FEW or len(np.unique(worth)) > 2:
+        return largest_worth(worth, stable_pairs(ranks))
+    return _whole_pieces((worth == worth.max()).tobytes(), ranks.tobytes(), float(worth.min()), float(worth.max()))
+
+
+@lru_cache(maxsize=4096)
+def _whole_pieces(ones: bytes, ranks: bytes, low: float, high: float) -> Pieces:
+    """The same for a worth with two values, among prices that are small whole numbers.
+
+    Prices of such a transport problem are whole numbers. Any that cover the worth of all pairs give a bound that holds;
+    of those that are tried, the best are kept: prices of rows and columns none of which can be lowered.
+    """
+    order = np.frombuffer(ranks, np.int64)
+    size = len(order)
+    worth = np.frombuffer(ones, bool).reshape(size, size).astype(np.int8)
+    pairs = [(i, j) for i, j in zip(*np.nonzero(stable_pairs(order)), strict=True)]
+    here = _prices(size)
+    there = np.full_like(here, -_LEVELS)
+    for i, j in pairs:
+        np.maximum(there[j], worth[i, j] - here[i], out=there[j])
+    needed = np.full_like(here, -_LEVELS)
+    for i, j in pairs:
+        np.maximum(needed[i], worth[i, j] - there[j], out=needed[i])
+    best = (needed == here).all(axis=0)
+    span = high - low
+    return Pieces(low + span * here[:, best].T.astype(np.float64), span * there[:, best].T.astype(np.float64))
+
+
+@cache
+def _prices(size: int) -> NDArray[np.int8]:
+    """[outcomes, ways]: whole numbers from 0 on, the least of which is 0."""
+    ways = np.indices((_LEVELS,) * size, np.int8).reshape(size, -1)
+    return np.ascontiguousarray(ways[:, ways.min(axis=0) == 0])
 
 
 def ratio_ranks(control: Floats, treated: Floats) -> NDArray[np.int64]:
