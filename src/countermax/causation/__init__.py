@@ -6,8 +6,8 @@ from countermax.causation._asking import probabilities_of_causation as probabili
 from countermax.causation._crossing import Crossing as Crossing
 from countermax.causation._deciding import TreatmentDecision as TreatmentDecision
 from countermax.causation._deciding import decide as decide
+from countermax.causation._evidence import Evidence as Evidence
 from countermax.causation._limits import PEOPLE as PEOPLE
-from countermax.causation._limits import Evidence as Evidence
 from countermax.causation._limits import limits as limits
 from countermax.causation._questions import CausalQuestion as CausalQuestion
 from countermax.causation._questions import as_event as as_event

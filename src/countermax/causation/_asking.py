@@ -15,7 +15,8 @@ from countermax._core.types import Labelled, Numbers
 from countermax.causation._answering import Evidences, answers_to, crossed_by, intervals_of
 from countermax.causation._attaining import attained
 from countermax.causation._crossing import Crossing
-from countermax.causation._limits import CHOSEN, PEOPLE, TRIAL, Evidence
+from countermax.causation._evidence import Evidence
+from countermax.causation._limits import CHOSEN, PEOPLE, TRIAL
 from countermax.causation._missing import known_part
 from countermax.causation._noting import further_notes
 from countermax.causation._questions import Floats, as_event, as_gain, listed_names, questions_about
@@ -254,12 +255,12 @@ def _overall(world: Floats | None, strata: Floats | None) -> Floats | None:
 
 
 def _seen_table(evidence: Evidence) -> Floats:
-    assert evidence.seen_control is not None
-    assert evidence.seen_treated is not None
-    choices = [_overall(each, evidence.strata) for each in (evidence.seen_control, evidence.seen_treated)]
-    rest = np.zeros_like(choices[0])
-    rest[0] = np.asarray(evidence.elsewhere if evidence.strata is None else evidence.strata @ evidence.elsewhere)
-    return np.stack([*choices, rest])
+    whole = evidence if evidence.strata is None else evidence.without_strata(evidence.strata.__matmul__)
+    assert whole.seen_control is not None
+    assert whole.seen_treated is not None
+    rest = np.zeros_like(whole.seen_control)
+    rest[0] = np.asarray(whole.elsewhere)
+    return np.stack([whole.seen_control, whole.seen_treated, rest])
 
 
 def _check_event(names: Labels, evidence: Evidence, event: list[int]) -> None:

@@ -4,7 +4,8 @@ import numpy as np
 
 from countermax._core.transport import transport_plan
 from countermax.causation._answering import said_by
-from countermax.causation._limits import CHOSEN, Evidence, groups
+from countermax.causation._evidence import Evidence
+from countermax.causation._limits import CHOSEN, groups
 from countermax.causation._questions import CausalQuestion, Floats
 from countermax.causation._result import Attained
 from countermax.causation._stable import ratio_ranks, stable_pairs

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from countermax.bounds import Bounds, Pieces
+from countermax.causation._evidence import Evidence
 from countermax.causation._limits import (
     CHOSEN,
-    Evidence,
     counted_people,
     terms_of,
 )
@@ -54,8 +54,10 @@ def crossed_limits(
     ):
         lower, upper = map(float, whole_limits(question, whole, people, kind))
         return None if lower != lower else Bounds(lower, upper), Interval(least, most, level)
+    shares = whole.strata
+    assert shares is not None
     counted = counted_people(question, whole, people)
-    overall = whole_limits(question, _together(whole), people, kind)
+    overall = whole_limits(question, whole.without_strata(shares.__matmul__), people, kind)
     # Halves are asked about as many as they measure: where all of them count, the answer is one.
     halves = crossing.halves._replace(strata=whole.strata)
     reach = _reach(level, crossing.freedom)
@@ -150,10 +152,3 @@ def _asked(question: CausalQuestion, evidence: Evidence, people: str, sign: floa
     assert evidence.strata is not None
     asked = asked_with(question, evidence._replace(strata=None), sign, people)
     return np.asarray((evidence.strata * asked).sum(axis=-1))
-
-
-def _together(evidence: Evidence) -> Evidence:
-    """What is known without strata."""
-    assert evidence.strata is not None
-    laws = [None if each is None else np.asarray(evidence.strata @ each) for each in evidence[:5]]
-    return Evidence(*laws, evidence.share, None, evidence.unknown)

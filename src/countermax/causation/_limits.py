@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from countermax.bounds import MOST_PIECES, Pieces, largest_worth, num_pieces
+from countermax.causation._evidence import Evidence
 from countermax.causation._questions import CausalQuestion, Flags, Floats
 from countermax.causation._stable import MOST_ORDERED, Orders, has_pieces, largest_stable
 
@@ -21,35 +22,6 @@ PEOPLE = (TRIAL, CHOSEN)
 KINDS = ("any", "stable", "monotone")
 
 _SAME = 1e-12
-
-
-class Evidence(NamedTuple):
-    """What is known; arrays run over worlds, then outcomes. None where a source is missing."""
-
-    control: Floats | None
-    """P(outcome without the treatment) in an experiment."""
-    treated: Floats | None
-    seen_control: Floats | None
-    """P(chose to be without the treatment, and had the outcome)."""
-    seen_treated: Floats | None
-    elsewhere: Floats | None
-    """P(chose something else)."""
-    share: float | None
-    """P(with the treatment) among units of the trial."""
-    strata: Floats | None = None
-    """[worlds, strata]: how many are in each stratum; all arrays above then have strata before outcomes."""
-    unknown: bool = False
-    """Whether the last outcome of an experiment is that none is known."""
-
-    @property
-    def has_trial(self) -> bool:
-        """Whether there was an experiment."""
-        return self.control is not None
-
-    @property
-    def has_choices(self) -> bool:
-        """Whether people who chose were observed."""
-        return self.seen_control is not None
 
 
 class Term(NamedTuple):

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from countermax.bounds import largest_worth
-from countermax.causation._limits import CHOSEN, Evidence, Memo, counted_people, denominator, limits
+from countermax.causation._evidence import Evidence
+from countermax.causation._limits import CHOSEN, Memo, counted_people, denominator, limits
 from countermax.causation._questions import CausalQuestion, Flags, Floats
 
 _FEASIBLE = 1e-12

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from countermax._core.labels import Labels
 from countermax.causation._answering import is_monotone
-from countermax.causation._limits import CHOSEN, Evidence, has_kind
+from countermax.causation._evidence import Evidence
+from countermax.causation._limits import CHOSEN, has_kind
 from countermax.causation._questions import CausalQuestion
 from countermax.causation._result import CausalAnswer
 from countermax.causation._stable import MOST_ORDERED

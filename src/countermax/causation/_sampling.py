@@ -6,7 +6,8 @@ from typing import Any, final
 import numpy as np
 
 from countermax._core.errors import InputError
-from countermax.causation._limits import Evidence, groups
+from countermax.causation._evidence import Evidence
+from countermax.causation._limits import groups
 from countermax.causation._questions import Floats
 from countermax.intervals import AbstractSampling
 

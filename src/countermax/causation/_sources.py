@@ -1,12 +1,13 @@
 """Whether sources fit together: an experiment and what people chose must be able to come from one population."""
 
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from countermax._core.errors import InputError
 from countermax._core.labels import Labels
-from countermax.causation._limits import Evidence
+from countermax.causation._evidence import Evidence
 from countermax.causation._questions import Floats
 
 _ROUNDING = 1e-9
@@ -39,7 +40,7 @@ def check_sources(evidence: Evidence, labels: Labels, arms: tuple[str, str], str
     notes = []
     names = tuple(map(str, range(evidence.strata.shape[-1]))) if strata is None else strata.names
     for place, name in enumerate(names or ()):
-        inner = Evidence(*(None if each is None else each[place] for each in evidence[:5]), evidence.share)
+        inner = evidence.without_strata(itemgetter(place))
         notes += _checked(inner, labels, arms, None if strata is None else strata.sizes[place], f" in stratum {name!r}")
     return notes[:_MOST_NOTES]
 

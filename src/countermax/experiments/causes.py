@@ -1,6 +1,7 @@
 """Do intervals of probabilities of causation hold the truth? Trials, two sources and strata, drawn again and again."""
 
 from collections.abc import Callable, Mapping
+from operator import itemgetter
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -164,9 +165,9 @@ def _known(truth: CausalTruth) -> Causation:
         chose = np.array(truth.choices).reshape(strata, 2, size)
         seen = [chose[:, 0], chose[:, 1], np.zeros(strata)]
     weight = np.full(strata, 1 / strata)
-    evidence = Evidence(control, treated, *seen, 0.5, weight)
+    evidence = Evidence(control, treated, seen[0], seen[1], seen[2], 0.5, weight)
     if strata == 1:
-        evidence = Evidence(*(None if each is None else each[0] for each in evidence[:5]), 0.5)
+        evidence = evidence.without_strata(itemgetter(0))
     return answered_causes(
         Labels(tuple(range(size))),
         evidence,
@@ -194,7 +195,7 @@ def _sampled(truth: CausalTruth, stream: np.random.Generator, seed: int) -> Caus
         people = _people(truth, 2 * truth.size, np.array(truth.choices), stream)
         cells = people["outcome"]
         seen = pandas.DataFrame(people | {"arm": cells // size, "outcome": cells % size})
-    design = {} if truth.tilt is None else {"weights": "weight", "clusters": "cluster"}
+    design: dict[str, Any] = {} if truth.tilt is None else {"weights": "weight", "clusters": "cluster"}
     if strata > 1:
         design |= {"strata": "stratum", "thin": "merge"}
     return causation_of_arms(

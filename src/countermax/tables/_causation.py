@@ -94,7 +94,7 @@ def causation_of_arms(
     if score is None and found.is_ordered:
         score = np.arange(len(names))
     common: dict[str, Any] = {"people": people, "couplings": couplings, "arms": arms, "level": level, "seed": seed}
-    about = {"event": event, "score": score, "at_least": at_least, "gain": gain}
+    about: dict[str, Any] = {"event": event, "score": score, "at_least": at_least, "gain": gain}
     plain, notes, samples = weights is None and clusters is None, list(found.notes), [found]
     if observational is not None:
         samples.append(_choosers(observational, asked, (control, treated), names.values, missing))
@@ -110,7 +110,7 @@ def causation_of_arms(
                 for place, each in enumerate(samples)
             )
             result = probabilities_of_causation(
-                *trial, **about, labels=names.values, counts=True,
+                trial[0], trial[1], **about, labels=names.values, counts=True,
                 observational=dict(zip(("control", "treated", "elsewhere"), seen, strict=True)), **common,
             )  # fmt: skip
             return replace(result, notes=(*notes, *result.notes))
@@ -137,6 +137,7 @@ def causation_of_arms(
     if not plain:
         notes += design_notes(found, asked)
     crossed, evidences = None, of_two_arms(share, unknown=unknown)
+    whole = evidences(*whole_law(totals))
     if crossing:
         of_trial = observational is None or people == "trial"
         crossed = crossing_of(
@@ -144,9 +145,10 @@ def causation_of_arms(
             of_trial=of_trial, unknown=unknown, plain=plain, num_draws=num_resamples, progress=progress,
         )  # fmt: skip
         evidences = _stratified(len(found.strata), size, share, unknown)
+        whole = crossed.whole
     return answered_causes(
         names,
-        evidences(sampling.p, sampling.q) if crossed is None and sampling is not None else crossed.whole,
+        whole,
         sampling=sampling,
         evidence_of=evidences,
         event=None if event is None else as_event(names, event),

@@ -117,8 +117,8 @@ def evidence_of(
     if not of_trial:
         weight = whole / whole.sum(axis=-1, keepdims=True)
     return Evidence(
-        *laws, chose[..., 0, :, :], chose[..., 1, :, :], chose[..., 2, :, :].sum(axis=-1), share, weight
-    )  # fmt: skip
+        laws[0], laws[1], chose[..., 0, :, :], chose[..., 1, :, :], chose[..., 2, :, :].sum(axis=-1), share, weight
+    )
 
 
 def crossing_of(
@@ -161,11 +161,11 @@ def crossing_of(
     if len(samples) > 1 and not whole[1][2].any():
         again[1][:, 2] = 0.0  # a table without others says that there are none
     units = min(len(np.unique(each.cluster)) for each in samples)
-    estimates = [
+    estimates, halved, drawn = (
         evidence_of(each[0], each[1] if len(each) > 1 else None, share, of_trial=of_trial, unknown=unknown)
         for each in (whole, halves, again)
-    ]
-    return Crossing(*estimates, freedom=float(max(units - 2, 1)))
+    )
+    return Crossing(estimates, halved, drawn, float(max(units - 2, 1)))
 
 
 def _counted_halves(totals: Floats, by_arm: bool, stream: np.random.Generator) -> Floats:
