@@ -233,5 +233,11 @@ def test_stable_bounds_have_intervals_up_to_six_outcomes_and_a_note_beyond():
     span, interval = found["PNS"].stable_bounds, found["PNS"].intervals.stable_bounds
     assert interval.lower <= span.lower <= span.upper <= interval.upper
     assert "Stable bounds of gain have no interval: with more than 4 outcomes" in " ".join(found.notes)
+    tied = probabilities_of_causation([40, 20, 20, 10, 10], [10, 20, 20, 25, 25], event=4, counts=True, couplings=[])
+    assert tied["PNS"].stable_bounds == pytest.approx(
+        probabilities_of_causation([40, 40, 10, 10], [10, 40, 25, 25], event=3, counts=True, couplings=[])[
+            "PNS"
+        ].stable_bounds
+    )
     many = probabilities_of_causation(np.full(7, 1 / 7), np.full(7, 1 / 7), event=4, couplings=[])
     assert "at most 6 outcomes, and these are 7: merge outcomes" in " ".join(many.notes)

@@ -178,7 +178,7 @@ def _largest(
         assert evidence.treated is not None
         orders = None if memo is None else memo.orders
         if orders is None:
-            orders = Orders(evidence.control, evidence.treated)
+            orders = Orders(evidence.control, evidence.treated, exact=memo is None)
         if memo is not None:
             memo.orders = orders
         found: dict[tuple[bytes, str, bytes], Floats] = {} if memo is None else memo.means

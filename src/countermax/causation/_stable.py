@@ -14,16 +14,25 @@ MOST_ORDERED = 6
 
 _FEW = 4  # outcomes for which pieces of all orders are found in no time, whatever the worth
 _SAME = 1e-12
-_LEVELS = 4  # of whole numbers that are tried as prices of outcomes
+_FAR = 100  # below every price
 
 
 @final
 class Orders:
     """Pairs of worlds, sorted by the order of the ratios of their probabilities."""
 
-    def __init__(self, control: Floats, treated: Floats):
-        """Takes worlds, [..., outcomes]."""
+    def __init__(self, control: Floats, treated: Floats, *, exact: bool = True):
+        """Takes worlds, [..., outcomes].
+
+        Args:
+            control: Probabilities without the treatment.
+            treated: Probabilities with it.
+            exact: Whether equal ratios stay equal, whatever time it takes; else those of many outcomes are ordered by
+                place, which allows more couplings, never fewer.
+        """
         ranks = ratio_ranks(control, treated)
+        if ranks.shape[-1] > _FEW and not exact:
+            ranks = np.argsort(np.argsort(ranks, axis=-1, kind="stable"), axis=-1)
         self.shape = ranks.shape[:-1]
         flat = ranks.reshape(-1, ranks.shape[-1])
         code = flat @ flat.shape[1] ** np.arange(flat.shape[1])
@@ -54,39 +63,44 @@ def has_pieces(worth: Floats) -> bool:
 
 def pieces_of_order(worth: Floats, ranks: NDArray[np.int64]) -> Pieces:
     """Pieces of the largest mean worth over couplings that are stable for this order of ratios."""
-    if len(worth) <= _FEW or len(np.unique(worth)) > 2:
+    if len(worth) <= _FEW or len(np.unique(worth)) > 2 or len(np.unique(ranks)) < len(ranks):
         return largest_worth(worth, stable_pairs(ranks))
-    return _whole_pieces((worth == worth.max()).tobytes(), ranks.tobytes(), float(worth.min()), float(worth.max()))
+    order = np.argsort(ranks, kind="stable")
+    low, high = float(worth.min()), float(worth.max())
+    ordered = _whole_pieces((worth == high)[np.ix_(order, order)].tobytes(), len(worth))
+    back = np.argsort(order)
+    return Pieces(low + (high - low) * ordered.here[:, back], (high - low) * ordered.there[:, back])
 
 
-@lru_cache(maxsize=4096)
-def _whole_pieces(ones: bytes, ranks: bytes, low: float, high: float) -> Pieces:
-    """The same for a worth with two values, among prices that are small whole numbers.
+@lru_cache(maxsize=8192)
+def _whole_pieces(ones: bytes, size: int) -> Pieces:
+    """Pieces for a worth of zeros and ones, whose outcomes are in the order of their ratios.
 
-    Prices of such a transport problem are whole numbers. Any that cover the worth of all pairs give a bound that holds;
-    of those that are tried, the best are kept: prices of rows and columns none of which can be lowered.
+    They are prices of rows and columns that cover the worth of every pair of an outcome and a later one, or the same.
+    Prices of vertices are whole numbers. A row sees every column that a later row sees, so its price is at most one
+    less than a later one's. And from the columns up to a place no row but those up to it is seen, so that one of those
+    rows is tight with a later column, and the next price is at most one less than the least before. So each price is
+    that least one, one more or one less.
     """
-    order = np.frombuffer(ranks, np.int64)
-    size = len(order)
     worth = np.frombuffer(ones, bool).reshape(size, size).astype(np.int8)
-    pairs = [(i, j) for i, j in zip(*np.nonzero(stable_pairs(order)), strict=True)]
     here = _prices(size)
-    there = np.full_like(here, -_LEVELS)
-    for i, j in pairs:
-        np.maximum(there[j], worth[i, j] - here[i], out=there[j])
-    needed = np.full_like(here, -_LEVELS)
-    for i, j in pairs:
-        np.maximum(needed[i], worth[i, j] - there[j], out=needed[i])
+    there, needed = np.full_like(here, -_FAR), np.full_like(here, -_FAR)
+    for row in range(size):
+        np.maximum(there[row:], worth[row, row:, None] - here[row], out=there[row:])
+    for row in range(size):
+        needed[row] = (worth[row, row:, None] - there[row:]).max(axis=0)
     best = (needed == here).all(axis=0)
-    span = high - low
-    return Pieces(low + span * here[:, best].T.astype(np.float64), span * there[:, best].T.astype(np.float64))
+    return Pieces(here[:, best].T.astype(np.float64), there[:, best].T.astype(np.float64))
 
 
 @cache
 def _prices(size: int) -> NDArray[np.int8]:
-    """[outcomes, ways]: whole numbers from 0 on, the least of which is 0."""
-    ways = np.indices((_LEVELS,) * size, np.int8).reshape(size, -1)
-    return np.ascontiguousarray(ways[:, ways.min(axis=0) == 0])
+    """[outcomes, ways]: 0, and then one less than the least before, as much, or one more."""
+    steps = np.indices((3,) * (size - 1), np.int8).reshape(size - 1, -1) - np.int8(1)
+    prices = np.zeros((size, steps.shape[1]), np.int8)
+    for place in range(1, size):
+        prices[place] = prices[:place].min(axis=0) + steps[place - 1]
+    return prices
 
 
 def ratio_ranks(control: Floats, treated: Floats) -> NDArray[np.int64]:
