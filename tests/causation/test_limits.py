@@ -205,7 +205,7 @@ def test_a_worth_with_too_many_pieces_is_refused():
         largest_worth(np.random.default_rng(0).normal(size=(9, 9)))
 
 
-@pytest.mark.parametrize("num_outcomes", [5, 6])
+@pytest.mark.parametrize("num_outcomes", [2, 4, 5, 6])
 def test_pieces_in_whole_numbers_give_the_stable_bounds(num_outcomes):
     stream = np.random.default_rng(0)
     ranks = np.arange(num_outcomes)

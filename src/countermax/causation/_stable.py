@@ -63,7 +63,7 @@ def has_pieces(worth: Floats) -> bool:
 
 def pieces_of_order(worth: Floats, ranks: NDArray[np.int64]) -> Pieces:
     """Pieces of the largest mean worth over couplings that are stable for this order of ratios."""
-    if len(worth) <= _FEW or len(np.unique(worth)) > 2 or len(np.unique(ranks)) < len(ranks):
+    if len(np.unique(worth)) > 2 or len(np.unique(ranks)) < len(ranks):
         return largest_worth(worth, stable_pairs(ranks))
     order = np.argsort(ranks, kind="stable")
     low, high = float(worth.min()), float(worth.max())
