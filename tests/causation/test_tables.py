@@ -268,12 +268,12 @@ def test_people_elsewhere_are_counted_whatever_is_done_about_missing_outcomes():
 
 
 def test_an_interval_over_five_strata_reaches_a_tie_at_which_every_stratum_has_a_kink():
-    """No truth near the estimates has as small a tie; 20 samples with a false alarm in 1,000 each at most."""
+    """No truth near the estimates has as small a tie as the true one, 0; of 14 samples tests of such truths missed 5."""
     truth = TRUTHS["5 strata, no effect, kinks"]
     stream = np.random.default_rng(1)
-    for sample in range(20):
+    for sample in range(14):
         tie = causes._sampled(truth, stream, sample)["tie"]
-        assert tie.intervals.bounds.lower < 0.01
+        assert tie.intervals.bounds.lower == 0
         assert tie.intervals.bounds.upper == 1
 
 
