@@ -268,7 +268,7 @@ def test_people_elsewhere_are_counted_whatever_is_done_about_missing_outcomes():
 
 
 def test_an_interval_over_five_strata_reaches_a_tie_at_which_every_stratum_has_a_kink():
-    """No truth near the estimates has as small a tie as the true one, 0; of 14 samples tests of such truths missed 5."""
+    """No truth near the estimates has as small a tie as the true one, 0: tests of those missed 5 of 14 samples."""
     truth = TRUTHS["5 strata, no effect, kinks"]
     stream = np.random.default_rng(1)
     for sample in range(14):
