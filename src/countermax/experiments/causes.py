@@ -20,8 +20,6 @@ LEVEL = 0.95
 SEED = 20261116
 """Of the samples; earlier trials of the rules used others."""
 _NUM_TRIALS = {"quick": 10, "published": 100, "best": 400}
-_FEWER: dict[str, int] = {}
-"""Samples of truths whose answers take longer."""
 _ROUNDING = 1e-8
 _KINDS = {"any coupling": "bounds", "stable": "stable_bounds", "harms nobody": "monotone_bounds"}
 
@@ -88,8 +86,6 @@ class CausalCoverage(AbstractExperiment):
         found = []
         for name, truth in TRUTHS.items():
             number = _NUM_TRIALS[checked_preset(preset)] if seeds is None else seeds
-            if seeds is None and preset == "best":
-                number = _FEWER.get(name, number)
             settings = {**truth._asdict(), "num_trials": number, "level": LEVEL, "seed": SEED}
             found.append(Cell(self.name, name, settings, cost=float(number if truth.is_crossed else 8 * number)))
         return found
