@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
+from countermax import probabilities_of_causation
 from countermax._core.errors import InputError
 from countermax._core.labels import Labels
 from countermax.bounds import largest_worth
-from countermax.causation._limits import CHOSEN, TRIAL, Evidence, has_kind, limits, ratio_ranks, stable_pairs
+from countermax.causation._evidence import Evidence
+from countermax.causation._limits import CHOSEN, TRIAL, has_kind, limits
 from countermax.causation._questions import questions_about
-from countermax.causation._sources import check_sources
+from countermax.causation._sources import Strata, check_sources
+from countermax.causation._stable import pieces_of_order, ratio_ranks, stable_pairs
 
 TOLERANCE = 1e-9
 
@@ -182,7 +185,7 @@ def test_sources_that_contradict_each_other_name_the_inequality():
         InputError, match=r"P\('ill' if old\) in the experiment, 0.1, must be at least P\(chose old and"
     ):
         check_sources(evidence, Labels(("well", "ill")), ("old", "new"))
-    notes = check_sources(evidence, Labels(("well", "ill")), ("old", "new"), np.array([10.0, 10, 10]))
+    notes = check_sources(evidence, Labels(("well", "ill")), ("old", "new"), Strata(None, np.full((1, 3), 10.0)))
     assert "by chance" in notes[0]
 
 
@@ -200,3 +203,41 @@ def test_many_worlds_are_answered_as_each_alone():
 def test_a_worth_with_too_many_pieces_is_refused():
     with pytest.raises(InputError, match="at most 4,000 linear pieces"):
         largest_worth(np.random.default_rng(0).normal(size=(9, 9)))
+
+
+@pytest.mark.parametrize("num_outcomes", [2, 4, 5, 6])
+def test_pieces_in_whole_numbers_give_the_stable_bounds(num_outcomes):
+    stream = np.random.default_rng(0)
+    ranks = np.arange(num_outcomes)
+    worths = [ranks[None] > ranks[:, None], ranks[None] < ranks[:, None], ranks[None] == ranks[:, None]]
+    worths.append(np.outer(ranks < 2, ranks >= 2))
+    for _ in range(12):
+        p, q = stream.dirichlet(np.ones(num_outcomes), 2)
+        order = ratio_ranks(p, q)
+        for worth in (sign * each for each in worths for sign in (1.0, -1.0)):
+            allowed = stable_pairs(order)
+            found = linprog(
+                -worth.ravel(),
+                A_eq=np.concatenate([np.kron(np.eye(num_outcomes), np.ones(num_outcomes)),
+                                     np.kron(np.ones(num_outcomes), np.eye(num_outcomes))]),
+                b_eq=np.concatenate([p, q]),
+                bounds=[(0, None if fine else 0) for fine in allowed.ravel()],
+            )  # fmt: skip
+            assert pieces_of_order(worth, order).least(p, q) == pytest.approx(-found.fun, abs=1e-8)
+
+
+def test_stable_bounds_have_intervals_up_to_six_outcomes_and_a_note_beyond():
+    counts = {"control": [40, 30, 20, 10, 10], "treated": [10, 10, 20, 30, 40]}
+    gain = np.arange(25.0).reshape(5, 5) % 7
+    found = probabilities_of_causation(**counts, event=4, gain=gain, counts=True, couplings=[])
+    span, interval = found["PNS"].stable_bounds, found["PNS"].intervals.stable_bounds
+    assert interval.lower <= span.lower <= span.upper <= interval.upper
+    assert "Stable bounds of gain have no interval: with more than 4 outcomes" in " ".join(found.notes)
+    tied = probabilities_of_causation([40, 20, 20, 10, 10], [10, 20, 20, 25, 25], event=4, counts=True, couplings=[])
+    assert tied["PNS"].stable_bounds == pytest.approx(
+        probabilities_of_causation([40, 40, 10, 10], [10, 40, 25, 25], event=3, counts=True, couplings=[])[
+            "PNS"
+        ].stable_bounds
+    )
+    many = probabilities_of_causation(np.full(7, 1 / 7), np.full(7, 1 / 7), event=4, couplings=[])
+    assert "at most 6 outcomes, and these are 7: merge outcomes" in " ".join(many.notes)

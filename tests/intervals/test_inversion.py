@@ -110,3 +110,21 @@ def test_resampled_errors_agree_with_counted_ones():
 def test_what_is_not_counted_is_refused(counts):
     with pytest.raises(InputError, match="`p` must (hold counts|count at least)"):
         counted(counts, [1, 2])
+
+
+def test_searching_finds_truths_in_which_all_of_several_numbers_are_large():
+    """The least of two numbers: under .7 and .7 one in seventeen samples has as small a one, so the interval holds .7.
+
+    Proposals at random have to be lucky with both numbers, and end before .7 for some seeds.
+    """
+
+    def smaller(p, q):
+        return np.minimum(q[:, 2:].sum(axis=1), p[:, :2].sum(axis=1))[:, None]
+
+    sampling = counted([15, 14, 11, 10], [7, 7, 18, 18])
+    some = {"num_candidates": 200, "num_draws": 125}
+    proposed, searched = (
+        [inverted_intervals(sampling, smaller, **some, num_searched=more, seed=seed).upper[0] for seed in range(12)]
+        for more in (0, 4000)
+    )
+    assert min(proposed) < 0.7 <= min(searched)

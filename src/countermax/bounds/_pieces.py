@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 MOST_PIECES = 4000
 _JITTER = 1e-7  # breaks ties between trees; potentials are those of the worth itself
-_AT_ONCE = 2**24  # numbers in memory at a time
+_AT_ONCE, _FEWEST_AT_ONCE = 2**17, 256  # numbers and worlds that are looked at together
 _MOST_COVERED = 12  # rows of a matrix of zeros and ones, all sets of which are tried
 
 
@@ -32,14 +32,16 @@ class Pieces(NamedTuple):
 
     def least(self, p: Floats, q: Floats) -> Floats:
         """The largest mean worth; of masses as well as of probabilities."""
-        # Pieces run first: a minimum over the last of few columns takes ten times as long.
-        rows, columns = (np.ascontiguousarray(each.reshape(-1, each.shape[-1]).T) for each in (p, q))
-        step = max(1, _AT_ONCE // max(1, p.size))
-        found = np.full(rows.shape[1], np.inf)
-        for start in range(0, len(self.here), step):
+        # Pieces run first: a minimum over the last of few columns takes ten times as long. So many worlds at a time
+        # that all their pieces stay in a processor's own memory: five times as fast as all at once.
+        worlds = np.concatenate([each.reshape(-1, each.shape[-1]).T for each in (p, q)])
+        pieces = np.concatenate([self.here, self.there], axis=1)
+        found = np.empty(worlds.shape[1])
+        step = max(_FEWEST_AT_ONCE, _AT_ONCE // len(pieces))
+        for start in range(0, len(found), step):
             some = slice(start, start + step)
-            np.minimum(found, (self.here[some] @ rows + self.there[some] @ columns).min(axis=0), out=found)
-        return np.asarray(found.reshape(p.shape[:-1]))
+            np.min(pieces @ worlds[:, some], axis=0, out=found[some])
+        return found.reshape(p.shape[:-1])
 
     def values_of(self, some: slice, p: Floats, q: Floats) -> Floats:
         """Some of the pieces."""
@@ -48,6 +50,13 @@ class Pieces(NamedTuple):
 
 def num_pieces(worth: Floats) -> int:
     """How many pieces have to be looked at."""
+    worth = np.asarray(worth, np.float64)
+    return _num_pieces(worth.tobytes(), worth.shape)
+
+
+@lru_cache(maxsize=4096)
+def _num_pieces(data: bytes, shape: tuple[int, int]) -> int:
+    worth = np.frombuffer(data).reshape(shape)
     rows, columns = (len(np.unique(each, axis=0)) for each in (worth, worth.T))
     if len(np.unique(worth)) > 2:
         return comb(rows + columns - 2, rows - 1)

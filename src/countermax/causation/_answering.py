@@ -8,32 +8,34 @@ import jax
 import numpy as np
 
 from countermax._core.compilation import quickly_compiled
-from countermax._core.transport import transport_plan
 from countermax.bounds import Bounds, largest_worth
+from countermax.causation._crossing import Crossing, crossed_limits
+from countermax.causation._evidence import Evidence
 from countermax.causation._limits import (
     CHOSEN,
     KINDS,
-    Evidence,
     Memo,
     averaged,
     counted_people,
     denominator,
     groups,
     has_kind,
-    limits,
-    ratio_ranks,
-    stable_pairs,
 )
+from countermax.causation._missing import known_part, whole_limits, with_missing
 from countermax.causation._questions import CausalQuestion, Floats
-from countermax.causation._result import Attained, CausalAnswer, CausalIntervals
+from countermax.causation._result import CausalAnswer, CausalIntervals
 from countermax.couplings import AbstractCoupling
 from countermax.intervals import AbstractSampling, Interval, inverted_intervals
 
 Evidences = Callable[[Floats, Floats], Evidence]
 """What pairs of worlds of a sampling say."""
 
+Crossed = dict[tuple[str, str], tuple[Bounds | None, Interval]]
+"""Cross-fitted bounds and their intervals, by question and kind of couplings."""
+
 _FEASIBLE = 1e-9
 _CANDIDATES_OF_STRATA, _DRAWS_OF_STRATA = 400, 125
+_CANDIDATES, _DRAWS, _SEARCHED = 200, 125, 4000
 
 
 def answers_to(
@@ -41,7 +43,8 @@ def answers_to(
     evidence: Evidence,
     people: str,
     couplings: Mapping[str, AbstractCoupling],
-    found: Mapping[str, "CausalIntervals"] | None = None,
+    found: Mapping[str, CausalIntervals] | None = None,
+    crossed: Crossed | None = None,
 ) -> tuple[CausalAnswer, ...]:
     """All answers about one pair of worlds.
 
@@ -51,16 +54,20 @@ def answers_to(
         people: Who is asked about.
         couplings: Couplings to ask, by name.
         found: Intervals by question.
+        crossed: Cross-fitted limits, which bounds over all couplings then are.
     """
-    joints = _joints(couplings, evidence)
+    known_law = known_part(evidence)
+    joints = _joints(couplings, known_law)
     result = []
     for question in questions:
         spans: dict[str, Bounds | None] = {}
         for kind in KINDS:
             fits = has_kind(question, evidence, kind) and (kind != "monotone" or is_monotone(question, evidence))
-            span = limits(question, evidence, people, kind) if fits else (np.nan, np.nan)
+            span = whole_limits(question, evidence, people, kind) if fits else (np.nan, np.nan)
             spans[kind] = None if np.isnan(span[0]) else Bounds(*map(float, span))
-        by_coupling = {name: _said(question, evidence, people, joint) for name, joint in joints.items()}
+            if crossed is not None and kind == "any":
+                spans[kind] = crossed[question.name, kind][0]
+        by_coupling = {name: said_by(question, known_law, people, joint) for name, joint in joints.items()}
         known = spans["any"] is not None
         result.append(
             CausalAnswer(
@@ -83,143 +90,118 @@ def is_monotone(question: CausalQuestion, evidence: Evidence) -> bool:
     assert evidence.control is not None
     assert evidence.treated is not None
     pairs = list(groups(evidence)) if evidence.has_choices else [(evidence.control, evidence.treated)]
-    pieces = largest_worth(question.allowed.astype(np.float64))
+    allowed = question.allowed.astype(np.float64)
+    pieces = largest_worth(with_missing(allowed)[0] if evidence.unknown else allowed)
     return all(bool((pieces.least(*pair) >= np.sum(pair[0], axis=-1) - _FEASIBLE).all()) for pair in pairs)
+
+
+def crossed_by(questions: Sequence[CausalQuestion], crossing: Crossing, people: str, level: float) -> Crossed:
+    """Cross-fitted limits of every question over every kind of couplings that it has."""
+    return {
+        (question.name, kind): crossed_limits(question, crossing, people, kind, level)
+        for question in questions
+        for kind in KINDS
+        if has_kind(question, crossing.whole, kind, many=True)
+    }
 
 
 def intervals_of(
     questions: Sequence[CausalQuestion],
-    sampling: AbstractSampling,
-    evidence_of: Evidences,
+    sampling: AbstractSampling | None,
+    evidence_of: Evidences | None,
     people: str,
     couplings: Mapping[str, AbstractCoupling],
     *,
     level: float,
     seed: int,
     method: Callable[..., Interval] = inverted_intervals,
+    crossed: Crossed | None = None,
 ) -> dict[str, CausalIntervals]:
-    """The intervals of every number; of a range, one that holds all of it."""
+    """The intervals of every number; of a range, one that holds all of it.
+
+    Where ranges are `crossed`, only what couplings say is found from the sampling.
+    """
+    spans = {} if crossed is None else {key: interval for key, (_, interval) in crossed.items()}
+    said: dict[tuple[str, str], Interval] = {}
+    if sampling is not None and evidence_of is not None and (couplings or crossed is None):
+        kinds = KINDS if crossed is None else ()
+        inverted = _inverted(questions, sampling, evidence_of, people, couplings, kinds, level, seed, method)
+        spans, said = spans | inverted[0], inverted[1]
+    result = {}
+    for question in questions:
+        whole, *others = (spans.get((question.name, kind)) for kind in KINDS)
+        assert whole is not None
+        inside = [  # a stable coupling is a coupling
+            None if each is None else _within(each, whole) for each in others
+        ]
+        by_name = {name: said[question.name, name] for name in couplings if (question.name, name) in said}
+        result[question.name] = CausalIntervals(whole, inside[0], inside[1], by_name)
+    return result
+
+
+def _within(interval: Interval, whole: Interval) -> Interval:
+    """What of an interval lies in another one; the nearest end of that one, where nothing does."""
+    lower, upper = np.clip(interval[:2], whole.lower, whole.upper).tolist()
+    return Interval(lower, upper, interval.level)
+
+
+def _inverted(
+    questions: Sequence[CausalQuestion],
+    sampling: AbstractSampling,
+    evidence_of: Evidences,
+    people: str,
+    couplings: Mapping[str, AbstractCoupling],
+    kinds: Sequence[str],
+    level: float,
+    seed: int,
+    method: Callable[..., Interval],
+) -> tuple[dict[tuple[str, str], Interval], dict[tuple[str, str], Interval]]:
+    """Intervals by question and kind of couplings, and by question and coupling, from tests of proposed truths."""
     columns: list[tuple[str, str]] = []
 
     def ask(p: Floats, q: Floats) -> Floats:
         evidence, values, memo = evidence_of(p, q), [], Memo()
-        joints = _joints(couplings, evidence)
+        known_law = known_part(evidence)
+        joints = _joints(couplings, known_law)
         columns.clear()
         for question in questions:
             least, most = question.worth.min(), question.worth.max()
-            for kind in KINDS:
+            for kind in kinds:
                 if has_kind(question, evidence, kind, many=True):
-                    lower, upper = limits(question, evidence, people, kind, memo)
+                    lower, upper = whole_limits(question, evidence, people, kind, memo)
                     values += [np.where(np.isnan(lower), least, lower), np.where(np.isnan(upper), most, upper)]
                     columns.extend([(question.name, f"{kind} lower"), (question.name, f"{kind} upper")])
             for name, joint in joints.items():
-                value = _said(question, evidence, people, joint)
+                value = said_by(question, known_law, people, joint)
                 values.append(np.where(np.isnan(value), least, value))
                 columns.append((question.name, f"by {name}"))
         return np.stack(values, axis=1)
 
     # Strata have many probabilities, so that more truths have to be proposed to come near all that are possible.
     many = evidence_of(sampling.p, sampling.q).strata is not None
-    number = {"num_candidates": _CANDIDATES_OF_STRATA, "num_draws": _DRAWS_OF_STRATA} if many else {}
+    number = {"num_candidates": _CANDIDATES, "num_draws": _DRAWS, "num_searched": _SEARCHED}
+    if many:
+        number = {"num_candidates": _CANDIDATES_OF_STRATA, "num_draws": _DRAWS_OF_STRATA}
     interval = method(sampling, ask, level=level, seed=seed, **number)
     places = {column: place for place, column in enumerate(columns)}
 
-    def of(name: str, kind: str) -> Interval | None:
-        if (name, f"{kind} lower") not in places:
-            return None
-        low, high = (places[name, f"{kind} {side}"] for side in ("lower", "upper"))
-        lower, upper = float(interval.lower[low]), float(interval.upper[high])
-        if kind != "any":  # a stable coupling is a coupling
-            whole = of(name, "any")
-            assert whole is not None
-            lower, upper = max(lower, whole.lower), min(upper, whole.upper)
-        return Interval(lower, upper, level)
-
-    result = {}
-    for question in questions:
-        name = question.name
-        whole = of(name, "any")
-        assert whole is not None
-        said = {
-            column[3:]: Interval(float(interval.lower[place]), float(interval.upper[place]), level)
-            for (whose, column), place in places.items()
-            if whose == name and column.startswith("by ")
-        }
-        result[name] = CausalIntervals(whole, of(name, "stable"), of(name, "monotone"), said)
-    return result
+    spans, said = {}, {}
+    for (name, column), place in places.items():
+        if column.startswith("by "):
+            said[name, column[3:]] = Interval(float(interval.lower[place]), float(interval.upper[place]), level)
+        elif column.endswith(" lower"):
+            kind = column.removesuffix(" lower")
+            high = places[name, f"{kind} upper"]
+            spans[name, kind] = Interval(float(interval.lower[place]), float(interval.upper[high]), level)
+    return spans, said
 
 
-def attained(question: CausalQuestion, evidence: Evidence, people: str, side: str, kind: str) -> Attained:
-    """Couplings under which the answer is as small, or as large, as it can be.
-
-    Args:
-        question: What is asked.
-        evidence: One pair of worlds.
-        people: Who is asked about.
-        side: `lower` or `upper`.
-        kind: Over which couplings.
-    """
-    sign = 1.0 if side == "lower" else -1.0
-    costs = sign * question.worth
-    penalty = 8 * len(costs) * max(float(np.ptp(costs)), 1.0)
-    if kind == "monotone":
-        costs = np.where(question.allowed, costs, costs.max() + penalty)
-    if not evidence.has_choices:
-        assert evidence.control is not None
-        assert evidence.treated is not None
-        if kind == "stable":
-            fine = stable_pairs(ratio_ranks(evidence.control, evidence.treated))
-            costs = np.where(fine, costs, costs.max() + penalty)
-        pairs = {"everybody": (evidence.control, evidence.treated)}
-    elif not evidence.has_trial:
-        return _attained_by_choices(question, evidence, people, costs)
-    else:
-        chose_control, chose_treated = groups(evidence)
-        if float(np.asarray(evidence.elsewhere)) > 0:
-            return _attained_elsewhere(question, evidence, people, costs, penalty)
-        pairs = {"control": chose_control, "treated": chose_treated}
-    joints = {name: _plan(p, q, costs) for name, (p, q) in pairs.items()}
-    return Attained(joints, float(_said(question, evidence, people, joints)))
-
-
-def _plan(p: Floats, q: Floats, costs: Floats) -> Floats:
-    """The cheapest plan between two masses, as large as they are."""
-    total = float(p.sum())
-    return np.zeros(costs.shape) if total <= 0 else total * transport_plan(p / total, q / q.sum(), costs).plan
-
-
-def _attained_by_choices(question: CausalQuestion, evidence: Evidence, people: str, costs: Floats) -> Attained:
-    """Without an experiment everybody may have had anything in the other arm."""
-    joints = {name: np.zeros(costs.shape) for name in ("control", "treated", "elsewhere")}
-    assert evidence.seen_control is not None
-    assert evidence.seen_treated is not None
-    every = np.arange(len(costs))
-    joints["control"][every, costs.argmin(axis=1)] = evidence.seen_control
-    joints["treated"][costs.argmin(axis=0), every] = evidence.seen_treated
-    joints["elsewhere"].flat[int(costs.argmin())] = float(np.asarray(evidence.elsewhere))
-    return Attained(joints, float(_said(question, evidence, people, joints)))
-
-
-def _attained_elsewhere(
-    question: CausalQuestion, evidence: Evidence, people: str, costs: Floats, penalty: float
-) -> Attained:
-    """What was seen and what is left of everybody, in one plan; nobody chose both."""
-    first, second = groups(evidence)
-    size, nothing = len(costs), np.zeros_like(costs)
-    of = (question.of_control, question.of_treated, question.of_others)
-    a, b, c = (costs if counts or people != CHOSEN else nothing for counts in of)
-    whole = np.block([[nothing + costs.max() + penalty, a], [b, c]])
-    plan = _plan(np.concatenate([first[0], second[0]]), np.concatenate([second[1], first[1]]), whole)
-    joints = {"control": plan[:size, size:], "treated": plan[size:, :size], "elsewhere": plan[size:, size:]}
-    return Attained(joints, float(_said(question, evidence, people, joints)))
-
-
-def _said(question: CausalQuestion, evidence: Evidence, people: str, joints: Mapping[str, Floats]) -> Floats:
+def said_by(question: CausalQuestion, evidence: Evidence, people: str, joints: Mapping[str, Floats]) -> Floats:
     """The answer under given joint laws of each group; NaN where nobody is asked about."""
     if evidence.strata is not None:
         inner = evidence._replace(strata=None)
         weight = evidence.strata * denominator(question, inner, people)
-        return averaged(_said(question, inner, people, joints), weight)
+        return averaged(said_by(question, inner, people, joints), weight)
     of = {"control": question.of_control, "treated": question.of_treated, "elsewhere": question.of_others}
     asked = denominator(question, evidence, people)
     if people == CHOSEN and evidence.has_choices:

@@ -1,7 +1,6 @@
 """The question itself, from numbers: probabilities or counts, of an experiment, of observations, or of both."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import jax
@@ -13,13 +12,17 @@ from countermax._core.labels import Labels
 from countermax._core.quantities import as_amount
 from countermax._core.seeds import as_seed
 from countermax._core.types import Labelled, Numbers
-from countermax.bounds import Bounds
-from countermax.causation._answering import answers_to, attained, intervals_of, is_monotone
-from countermax.causation._limits import CHOSEN, PEOPLE, TRIAL, Evidence, has_kind
-from countermax.causation._questions import CausalQuestion, Floats, as_event, as_gain, listed_names, questions_about
-from countermax.causation._result import CausalAnswer, Causation
+from countermax.causation._answering import Evidences, answers_to, crossed_by, intervals_of
+from countermax.causation._attaining import attained
+from countermax.causation._crossing import Crossing
+from countermax.causation._evidence import Evidence
+from countermax.causation._limits import CHOSEN, PEOPLE, TRIAL
+from countermax.causation._missing import known_part
+from countermax.causation._noting import further_notes
+from countermax.causation._questions import Floats, as_event, as_gain, listed_names, questions_about
+from countermax.causation._result import Causation
 from countermax.causation._sampling import SourceSampling
-from countermax.causation._sources import check_sources
+from countermax.causation._sources import Strata, check_sources
 from countermax.comparison import in_order, own_labels
 from countermax.couplings import AbstractCoupling, as_couplings, named_couplings
 from countermax.intervals import AbstractSampling, CountSampling, Interval, check_level, inverted_intervals
@@ -67,7 +70,8 @@ def probabilities_of_causation(
         arms: What being without the treatment, and being with it, is called.
         counts: Whether numbers count people: answers then have intervals.
         normalise: Whether to rescale numbers to sum to one.
-        couplings: Couplings to ask, by name; by default the library's own, and none for people who chose.
+        couplings: Couplings to ask, by name, or an empty list for none; by default the library's own, and none for
+            people who chose.
         level: Confidence of the intervals.
         seed: Seed of the draws behind them.
     """
@@ -109,19 +113,19 @@ def probabilities_of_causation(
             if share <= 0:
                 raise InputError(f"`observational` must have people who chose {name!r}, got none")
     sampling: AbstractSampling | None = None
-    evidence_of: Callable[[Floats, Floats], Evidence] | None = None
+    evidence_of: Evidences | None = None
     if treated_share is not None:
         treated_share = as_amount("`treated_share`", treated_share, above=0.0, most=1.0)
     if counts and seen is None:
         arms_counts = CountSampling(numbers["control"], numbers["treated"], arms)
         treated_share = 1 - arms_counts.weight if treated_share is None else treated_share
         sampling = arms_counts
-        evidence_of = lambda p, q: Evidence(p, q, None, None, None, treated_share)  # noqa: E731
+        evidence_of = of_two_arms(treated_share)
     elif counts:
         observed = np.stack([numbers.get(f"observational[{name!r}]", np.zeros(len(names))) for name in _GROUPS])
         sources = SourceSampling(numbers.get("control"), numbers.get("treated"), observed)
         sampling = sources
-        evidence_of = lambda p, q: sources.evidence(p)._replace(share=treated_share)  # noqa: E731
+        evidence_of = sources.evidence_with(treated_share)
     first, second = (None, None) if trial is None else trial
     chose = (None, None, None) if seen is None else (seen[0], seen[1], np.asarray(seen[2].sum()))
     return answered_causes(
@@ -141,12 +145,21 @@ def probabilities_of_causation(
     )
 
 
+def of_two_arms(share: float | None, *, unknown: bool = False) -> Evidences:
+    """What pairs of worlds say that are the two arms of a trial, of whom a share was treated."""
+
+    def evidence(p: Floats, q: Floats) -> Evidence:
+        return Evidence(p, q, None, None, None, share, unknown=unknown)
+
+    return evidence
+
+
 def answered_causes(
     names: Labels,
     evidence: Evidence,
     *,
     sampling: AbstractSampling | None,
-    evidence_of: Callable[[Floats, Floats], Evidence] | None,
+    evidence_of: Evidences | None,
     event: list[int] | None,
     scores: Floats | None,
     at_least: int | float | None,
@@ -157,7 +170,9 @@ def answered_causes(
     level: float = 0.95,
     seed: int = 0,
     notes: Sequence[str] = (),
-    crossed: Callable[[CausalQuestion], Bounds | None] | None = None,
+    crossing: Crossing | None = None,
+    strata: Strata | None = None,
+    sample: str | None = None,
     method: Callable[..., Interval] = inverted_intervals,
 ) -> Causation:
     """`probabilities_of_causation` for numbers that have been checked.
@@ -177,7 +192,9 @@ def answered_causes(
         level: Confidence of the intervals.
         seed: Seed of the draws.
         notes: What else the reader should know.
-        crossed: Cross-fitted bounds over strata, in place of those of the estimates, which are too narrow.
+        crossing: Halves of the people and people drawn again, by stratum: bounds are then cross-fitted.
+        strata: What strata are called, and how many people are in each arm and were observed, by stratum.
+        sample: The sample in words, where the sampling does not say it.
         method: How intervals are found.
     """
     check_level(level)
@@ -196,53 +213,41 @@ def answered_causes(
         questions = [each for each in questions if each.name not in left]
         if left:
             notes.append("Disablement and enablement need to know how many were treated: say `treated_share`.")
-    sizes = sampling.sizes if isinstance(sampling, SourceSampling) else None
-    notes += check_sources(evidence, names, arms, None if sizes is None or len(sizes) < 3 else sizes)
+    if isinstance(sampling, SourceSampling) and len(sampling.sizes) == 3:
+        strata = Strata(None, sampling.sizes[None])
+    notes += check_sources(evidence, names, arms, strata)
     by_score = {} if scores is None else {"score": scores, "counterfactual_score": scores}
     with jax.enable_x64(True):
         asked: Mapping[str, AbstractCoupling] = {}
         if couplings is not None:
-            asked = as_couplings(couplings, len(names), **by_score)
+            asked = as_couplings(couplings, len(names), **by_score) if len(couplings) else {}
         elif people == TRIAL and not evidence.has_choices:
             asked = named_couplings(["gumbel-max", "inverse-cdf", "maximal", "independent"])
+    crossed = None if crossing is None else crossed_by(questions, crossing, people, level)
     found = None
-    if sampling is not None and evidence_of is not None:
-        found = intervals_of(questions, sampling, evidence_of, people, asked, level=level, seed=seed, method=method)
-    answers = answers_to(questions, evidence, people, asked, found)
-    if crossed is not None:
-        answers = tuple(_recrossed(*each, crossed) for each in zip(questions, answers, strict=True))
+    if crossing is not None or sampling is not None:
+        found = intervals_of(
+            questions, sampling, evidence_of, people, asked, level=level, seed=seed, method=method, crossed=crossed
+        )
+    answers = answers_to(questions, evidence, people, asked, found, crossed)
     by_name = {each.name: each for each in questions}
-    notes += _further_notes(names, evidence, people, questions, answers)
+    notes += further_notes(names, evidence, people, questions, answers)
     return Causation(
         labels=names.names,
         arms=arms,
         event=None if event is None else tuple(names.names[place] for place in event),
         people=people,
-        control=_overall(evidence.control, evidence.strata),
-        treated=_overall(evidence.treated, evidence.strata),
+        control=_overall(known_part(evidence).control, evidence.strata),
+        treated=_overall(known_part(evidence).treated, evidence.strata),
         observational=None if not evidence.has_choices else _seen_table(evidence),
         answers=answers,
-        level=None if sampling is None else level,
-        sample=None if sampling is None else sampling.words(),
+        level=None if found is None else level,
+        sample=sample if sampling is None else sampling.words(),
         notes=tuple(notes),
         attain=None
-        if evidence.strata is not None
+        if evidence.strata is not None or evidence.unknown
         else lambda name, side, kind: attained(by_name[name], evidence, people, side, kind),
     )
-
-
-def _recrossed(
-    question: CausalQuestion, answer: CausalAnswer, crossed: Callable[[CausalQuestion], Bounds | None]
-) -> CausalAnswer:
-    """The same with cross-fitted bounds, which the interval holds."""
-    bounds, found = crossed(question), answer.intervals
-    if bounds is None or answer.bounds is None:
-        return answer
-    if found is not None:
-        whole = found.bounds
-        wider = Interval(min(whole.lower, bounds.lower), max(whole.upper, bounds.upper), whole.level)
-        found = replace(found, bounds=wider)
-    return replace(answer, bounds=bounds, intervals=found)
 
 
 def _overall(world: Floats | None, strata: Floats | None) -> Floats | None:
@@ -250,11 +255,12 @@ def _overall(world: Floats | None, strata: Floats | None) -> Floats | None:
 
 
 def _seen_table(evidence: Evidence) -> Floats:
-    assert evidence.seen_control is not None
-    assert evidence.seen_treated is not None
-    rest = np.zeros_like(evidence.seen_control)
-    rest[0] = np.asarray(evidence.elsewhere)
-    return np.stack([evidence.seen_control, evidence.seen_treated, rest])
+    whole = evidence if evidence.strata is None else evidence.without_strata(evidence.strata.__matmul__)
+    assert whole.seen_control is not None
+    assert whole.seen_treated is not None
+    rest = np.zeros_like(whole.seen_control)
+    rest[0] = np.asarray(whole.elsewhere)
+    return np.stack([whole.seen_control, whole.seen_treated, rest])
 
 
 def _check_event(names: Labels, evidence: Evidence, event: list[int]) -> None:
@@ -269,28 +275,3 @@ def _check_event(names: Labels, evidence: Evidence, event: list[int]) -> None:
                 f"`event` must happen to some and not to others, but {listed_names(names, event)} {word} happens in "
                 "these data; ask about another event"
             )
-
-
-def _further_notes(
-    names: Labels, evidence: Evidence, people: str, questions: Sequence[CausalQuestion], answers: Sequence[Any]
-) -> list[str]:
-    notes = []
-    unknown = [each.name for each in answers if each.bounds is None]
-    if unknown:
-        notes.append(f"{', '.join(unknown)}: nobody in these data is asked about, so the number may be anything.")
-    contradicted = sorted({
-        each.name for each in questions if has_kind(each, evidence, "monotone") and not is_monotone(each, evidence)
-    })  # fmt: skip
-    if contradicted:
-        notes.append(
-            f"That the treatment harms nobody is contradicted by these estimates for {', '.join(contradicted)}: "
-            "some must have been made worse off, or the estimates are off by chance."
-        )
-    if len(names) == 2 and not evidence.has_choices:
-        notes.append("With two outcomes exactly one coupling is stable: the one that changes as few as possible.")
-    if people == CHOSEN and not evidence.has_choices:
-        notes.append(
-            "These are people who chose their arm, and there are no observations of them: PN and PS may then be "
-            "anything that is possible at all; observations beside the experiment would narrow them (`observational`)."
-        )
-    return notes

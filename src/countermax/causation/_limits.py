@@ -7,51 +7,43 @@ of worlds of its own, and bounds within groups add up (Tian and Pearl 2000 for t
 neither, what is left is shared with them: one transport problem between what is known and what is left.
 """
 
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from countermax.bounds import MOST_PIECES, largest_worth, num_pieces
+from countermax.bounds import MOST_PIECES, Pieces, largest_worth, num_pieces
+from countermax.causation._evidence import Evidence
 from countermax.causation._questions import CausalQuestion, Flags, Floats
+from countermax.causation._stable import MOST_ORDERED, Orders, has_pieces, largest_stable
 
 TRIAL, CHOSEN = "trial", "chosen"
 PEOPLE = (TRIAL, CHOSEN)
 KINDS = ("any", "stable", "monotone")
 
-_MOST_STABLE = 4  # outcomes whose orders are looked at one by one
 _SAME = 1e-12
 
 
-class Evidence(NamedTuple):
-    """What is known; arrays run over worlds, then outcomes. None where a source is missing."""
+class Term(NamedTuple):
+    """A part of a bound: the least of linear pieces of two masses, [..., outcomes]."""
 
-    control: Floats | None
-    """P(outcome without the treatment) in an experiment."""
-    treated: Floats | None
-    seen_control: Floats | None
-    """P(chose to be without the treatment, and had the outcome)."""
-    seen_treated: Floats | None
-    elsewhere: Floats | None
-    """P(chose something else)."""
-    share: float | None
-    """P(with the treatment) among units of the trial."""
-    strata: Floats | None = None
-    """[worlds, strata]: how many are in each stratum; all arrays above then have strata before outcomes."""
+    weight: float
+    pieces: Pieces
+    rows: Floats
+    columns: Floats
 
-    @property
-    def has_trial(self) -> bool:
-        """Whether there was an experiment."""
-        return self.control is not None
-
-    @property
-    def has_choices(self) -> bool:
-        """Whether people who chose were observed."""
-        return self.seen_control is not None
+    def least(self) -> Floats:
+        """The largest worth of this part, before it is weighted."""
+        return self.pieces.least(self.rows, self.columns)
 
 
-Memo = dict[tuple[bytes, str, bytes], Floats]
-"""Means that several questions have in common."""
+@dataclass
+class Memo:
+    """What several questions about the same evidence have in common."""
+
+    means: dict[tuple[bytes, str, bytes], Floats] = field(default_factory=dict)
+    orders: Orders | None = None
+    groups: tuple[tuple[Floats, Floats], tuple[Floats, Floats]] | None = None
 
 
 def limits(
@@ -100,8 +92,10 @@ def has_kind(question: CausalQuestion, evidence: Evidence, kind: str, *, many: b
     if kind == "stable":
         return (
             not evidence.has_choices
+            and not evidence.unknown
             and evidence.strata is None
-            and size <= (_MOST_STABLE if many else _MOST_STABLE + 2)
+            and size <= MOST_ORDERED
+            and (not many or has_pieces(question.worth))
         )
     masked = np.where(question.allowed, question.worth, -1e3)
     if question.allowed.all() or num_pieces(masked) > MOST_PIECES // 4:
@@ -109,8 +103,10 @@ def has_kind(question: CausalQuestion, evidence: Evidence, kind: str, *, many: b
     return not evidence.has_choices or bool((np.asarray(evidence.elsewhere) <= 0).all())
 
 
-def denominator(question: CausalQuestion, evidence: Evidence, people: str) -> Floats:
-    """How many the question is asked about, of everybody."""
+def denominator(
+    question: CausalQuestion, evidence: Evidence, people: str, among: tuple[Floats, Floats] | None = None
+) -> Floats:
+    """How many the question is asked about, of everybody; `among` whom, if not among those of the question."""
     if people == CHOSEN and evidence.seen_control is not None and evidence.seen_treated is not None:
         whole = evidence.seen_control @ question.among_control + evidence.seen_treated @ question.among_treated
         return np.asarray(whole + question.among_others * np.asarray(evidence.elsewhere))
@@ -121,23 +117,25 @@ def denominator(question: CausalQuestion, evidence: Evidence, people: str) -> Fl
     assert evidence.control is not None
     assert evidence.treated is not None
     shares = _shares(question, evidence)
-    return np.asarray(
-        shares[0] * (evidence.control @ question.among_control)
-        + shares[1] * (evidence.treated @ question.among_treated)
-    )
+    here, there = (question.among_control, question.among_treated) if among is None else among
+    return np.asarray(shares[0] * (evidence.control @ here) + shares[1] * (evidence.treated @ there))
 
 
-def groups(evidence: Evidence) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+def groups(evidence: Evidence, *, as_measured: bool = False) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
     """Masses (without, with) of those who chose the control, and of those who chose the treatment.
 
-    Estimates of two sources may miss each other by chance; what would be negative is then taken as nothing.
+    Estimates of two sources may miss each other by chance; what would be negative is then taken as nothing, unless the
+    masses are wanted `as_measured`.
     """
     assert evidence.control is not None
     assert evidence.treated is not None
     assert evidence.seen_control is not None
     assert evidence.seen_treated is not None
-    left_control = _left(evidence.control, evidence.seen_control)
-    left_treated = _left(evidence.treated, evidence.seen_treated)
+    if as_measured:
+        left_control, left_treated = evidence.control - evidence.seen_control, evidence.treated - evidence.seen_treated
+    else:
+        left_control = _left(evidence.control, evidence.seen_control)
+        left_treated = _left(evidence.treated, evidence.seen_treated)
     return (evidence.seen_control, left_treated), (left_control, evidence.seen_treated)
 
 
@@ -175,73 +173,75 @@ def _largest(
     memo: Memo | None,
 ) -> Floats:
     """The largest total worth of those who count."""
+    if kind == "stable":
+        assert evidence.control is not None
+        assert evidence.treated is not None
+        orders = None if memo is None else memo.orders
+        if orders is None:
+            orders = Orders(evidence.control, evidence.treated, exact=memo is None)
+        if memo is not None:
+            memo.orders = orders
+        found: dict[tuple[bytes, str, bytes], Floats] = {} if memo is None else memo.means
+        key = worth.tobytes(), kind, b""
+        if key not in found:
+            found[key] = largest_stable(worth, orders)
+        return np.asarray(counted[0] * found[key])
     allowed = question.allowed if kind == "monotone" else None
+    if evidence.has_choices:
+        if memo is not None and memo.groups is None and evidence.has_trial:
+            memo.groups = groups(evidence)
+        terms = terms_of(worth, allowed, evidence, counted, pairs=None if memo is None else memo.groups)
+        return np.asarray(sum(each.weight * each.least() for each in terms))
+    (term,) = terms_of(worth, allowed, evidence, (1.0, 1.0, 1.0))  # means that do not depend on whom they are asked of
+    means = {} if memo is None else memo.means
+    key = worth.tobytes(), kind, b"" if allowed is None else allowed.tobytes()
+    if key not in means:
+        means[key] = term.least()
+    return np.asarray(counted[0] * means[key])
+
+
+def terms_of(
+    worth: Floats,
+    allowed: Flags | None,
+    evidence: Evidence,
+    counted: tuple[float, float, float],
+    *,
+    as_measured: bool = False,
+    pairs: tuple[tuple[Floats, Floats], tuple[Floats, Floats]] | None = None,
+) -> list[Term]:
+    """What the largest total worth is a sum of: each the least of linear pieces of two masses.
+
+    Args:
+        worth: A number for each pair of outcomes.
+        allowed: Pairs that somebody can have; None for all.
+        evidence: What is known.
+        counted: How much people in control, with the treatment and elsewhere count.
+        as_measured: Whether what is left of everybody may be negative by chance, so that it is linear in estimates.
+        pairs: The `groups` of this evidence, if they are known.
+    """
     if not evidence.has_choices:
         assert evidence.control is not None
         assert evidence.treated is not None
-        key = worth.tobytes(), kind, b"" if allowed is None else allowed.tobytes()
-        mean = None if memo is None else memo.get(key)
-        if mean is None and kind == "stable":
-            mean = _largest_stable(worth, evidence.control, evidence.treated)
-        elif mean is None:
-            mean = largest_worth(worth, allowed).least(evidence.control, evidence.treated)
-        if memo is not None:
-            memo[key] = mean
-        return np.asarray(counted[0] * mean)
+        return [Term(counted[0], largest_worth(worth, allowed), evidence.control, evidence.treated)]
     assert evidence.seen_control is not None
     assert evidence.seen_treated is not None
     assert evidence.elsewhere is not None
     if not evidence.has_trial:
         open_to = worth if allowed is None else np.where(allowed, worth, -np.inf)
-        return np.asarray(
-            counted[0] * (evidence.seen_control @ open_to.max(axis=1))
-            + counted[1] * (evidence.seen_treated @ open_to.max(axis=0))
-            + counted[2] * evidence.elsewhere * open_to.max()
-        )
-    first, second = groups(evidence)
+        here = np.append(counted[0] * open_to.max(axis=1), counted[2] * open_to.max())
+        rows = np.concatenate([evidence.seen_control, np.asarray(evidence.elsewhere)[..., None]], axis=-1)
+        return [Term(1.0, Pieces(here[None], counted[1] * open_to.max(axis=0)[None]), rows, evidence.seen_treated)]
+    first, second = groups(evidence, as_measured=as_measured) if pairs is None else pairs
     if (evidence.elsewhere <= 0).all():
         pieces = largest_worth(worth, allowed)
-        parts = [weight * pieces.least(*pair) for weight, pair in zip(counted, (first, second), strict=False) if weight]
-        return np.asarray(sum(parts))
+        parts = zip(counted, (first, second), strict=False)
+        return [Term(weight, pieces, *pair) for weight, pair in parts if weight]
     never, size = np.zeros_like(worth), len(worth)
     blocks = np.block([[never, counted[0] * worth], [counted[1] * worth, counted[2] * worth]])
     possible = np.ones((2 * size, 2 * size), bool)
     possible[:size, :size] = False  # nobody chose both
     rows, columns = (np.concatenate(each, axis=-1) for each in ((first[0], second[0]), (second[1], first[1])))
-    return largest_worth(blocks, possible).least(rows, columns)
-
-
-def _largest_stable(worth: Floats, control: Floats, treated: Floats) -> Floats:
-    """The same over couplings in which outcomes change only to such as the treatment favours more."""
-    ranks = ratio_ranks(control, treated)
-    flat = ranks.reshape(-1, ranks.shape[-1])
-    p, q = (np.broadcast_to(each, ranks.shape).reshape(flat.shape) for each in (control, treated))
-    result = np.empty(len(flat))
-    code = flat @ flat.shape[1] ** np.arange(flat.shape[1])
-    _, first, which = np.unique(code, return_index=True, return_inverse=True)
-    for place, pattern in enumerate(flat[first]):
-        rows = which == place
-        result[rows] = largest_worth(worth, stable_pairs(pattern)).least(p[rows], q[rows])
-    return result.reshape(ranks.shape[:-1])
-
-
-def ratio_ranks(control: Floats, treated: Floats) -> NDArray[np.int64]:
-    """Places of the outcomes by how much the treatment favours them; equal ones have one place."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(control > 0, treated / control, np.where(treated > 0, np.inf, 1.0))
-    order = np.argsort(ratio, axis=-1, kind="stable")
-    ordered = np.take_along_axis(ratio, order, axis=-1)
-    with np.errstate(invalid="ignore"):
-        higher = ordered[..., 1:] > ordered[..., :-1] * (1 + _SAME)
-    ranks = np.concatenate([np.zeros((*ratio.shape[:-1], 1), np.int64), np.cumsum(higher, axis=-1)], axis=-1)
-    result = np.empty(ratio.shape, np.int64)
-    np.put_along_axis(result, order, ranks, axis=-1)
-    return result
-
-
-def stable_pairs(ranks: NDArray[np.int64]) -> Flags:
-    """Which pairs a counterfactually stable coupling may have."""
-    return np.asarray((ranks[None, :] > ranks[:, None]) | np.eye(len(ranks), dtype=bool))
+    return [Term(1.0, largest_worth(blocks, possible), rows, columns)]
 
 
 def _nothing_known(question: CausalQuestion, evidence: Evidence) -> tuple[Floats, Floats]:

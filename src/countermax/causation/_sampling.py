@@ -1,11 +1,13 @@
 """How estimates from several samples would have come out, had the people been drawn again: trial and observations."""
 
+from collections.abc import Callable
 from typing import Any, final
 
 import numpy as np
 
 from countermax._core.errors import InputError
-from countermax.causation._limits import Evidence, groups
+from countermax.causation._evidence import Evidence
+from countermax.causation._limits import groups
 from countermax.causation._questions import Floats
 from countermax.intervals import AbstractSampling
 
@@ -54,6 +56,15 @@ class SourceSampling(AbstractSampling):
         control, treated = (parts[0], parts[1]) if len(parts) > 1 else (None, None)
         choices = seen[..., :size], seen[..., size : 2 * size], seen[..., -1]
         return Evidence(control, treated, *choices, None)
+
+    def evidence_with(self, share: float | None) -> Callable[[Floats, Floats], Evidence]:
+        """What pairs of worlds say, if a share of the trial was treated; the other world is the same one mirrored."""
+
+        def evidence(p: Floats, q: Floats) -> Evidence:
+            del q
+            return self.evidence(p)._replace(share=share)
+
+        return evidence
 
     def candidates(self, number: int, stream: np.random.Generator) -> tuple[Floats, Floats]:
         """Dirichlet draws about the counts, narrow ones and wide ones; moved to where both sources can be right."""

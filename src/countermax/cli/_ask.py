@@ -6,6 +6,17 @@ from typing import Annotated, Any
 
 import typer
 
+from countermax.cli._options import (
+    ARM,
+    OUTCOME,
+    Clusters,
+    DrawSeed,
+    Json,
+    Level,
+    Missing,
+    TrialScore,
+    Weights,
+)
 from countermax.cli._shared import (
     Overwrite,
     check_outputs,
@@ -35,8 +46,8 @@ def compare(
     data: Annotated[
         Path | None, typer.Option(help="A trial, one row for each person: .csv, .parquet or .jsonl; needs --outcome.")
     ] = None,
-    outcome: Annotated[str | None, typer.Option(help="Column with the outcomes.")] = None,
-    arm: Annotated[str | None, typer.Option(help="Column with the arms, as assigned or as received.")] = None,
+    outcome: Annotated[str | None, typer.Option(help=OUTCOME)] = None,
+    arm: Annotated[str | None, typer.Option(help=ARM)] = None,
     factual: Annotated[str | None, typer.Option(help="Arm in which the person was.")] = None,
     counterfactual: Annotated[str | None, typer.Option(help="Arm that the question is about.")] = None,
     p: Annotated[
@@ -47,28 +58,24 @@ def compare(
     labels: Annotated[
         str | None, typer.Option(help="Outcomes in their order, separated by commas; quote a name that has one.")
     ] = None,
-    score: Annotated[
-        str | None, typer.Option(help="How good each outcome is: label=number,... or in the order of --labels.")
-    ] = None,
+    score: TrialScore = None,
     counterfactual_score: Annotated[
         str | None, typer.Option(help="The score in the other world, if different; with --p and --q.")
     ] = None,
-    weights: Annotated[str | None, typer.Option(help="Column with the weight of each person.")] = None,
-    clusters: Annotated[str | None, typer.Option(help="Column that names who was sampled together.")] = None,
+    weights: Weights = None,
+    clusters: Clusters = None,
     strata: Annotated[str | None, typer.Option(help="Column over which both arms are standardised.")] = None,
     population: Annotated[
         str, typer.Option(help="Whose strata count: both arms', the factual or the counterfactual one's.")
     ] = "both",
-    missing: Annotated[
-        str, typer.Option(help="People without an outcome: refuse, worst (bounds cover whatever they had), or drop.")
-    ] = "refuse",
-    level: Annotated[float, typer.Option(help="Confidence of the intervals.")] = 0.95,
-    seed: Annotated[int, typer.Option(help="Seed of the draws behind the intervals.")] = 0,
+    missing: Missing = "refuse",
+    level: Level = 0.95,
+    seed: DrawSeed = 0,
     logits: Annotated[
         bool, typer.Option("--logits", help="P and q are logits (-inf allowed), not probabilities.")
     ] = False,
     normalise: Annotated[bool, typer.Option("--normalise", help="Rescale p and q to sum to one.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    json: Json = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the answers into this file (.png, .pdf, .svg).")] = None,
     plot_couplings: Annotated[Path | None, typer.Option(help="Draw each coupling's joint law into this file.")] = None,
     sharing: Annotated[
@@ -141,9 +148,9 @@ def compare(
             **further,
             **common,
         )
-    pictures = {path: draw for path, draw in ((answers, result.plot), (laws, result.plot_couplings)) if path}
-    if curve is not None and result.sharing is not None:
-        pictures[curve] = result.sharing.plot
+    pictures = {answers: result.plot} | {laws: result.plot_couplings}
+    if result.sharing is not None:
+        pictures |= {curve: result.sharing.plot}
     deliver(result, json=json, pictures=pictures)
 
 

@@ -5,6 +5,17 @@ from typing import Annotated, Any
 
 import typer
 
+from countermax.cli._options import (
+    ARM,
+    OUTCOME,
+    Clusters,
+    DrawSeed,
+    Json,
+    Level,
+    Missing,
+    TrialScore,
+    Weights,
+)
 from countermax.cli._shared import (
     Overwrite,
     by_label,
@@ -22,16 +33,14 @@ from countermax.cli._shared import (
 @one_line_errors
 def causation(
     data: Annotated[Path, typer.Argument(help="A trial, one row for each person: .csv, .parquet or .jsonl.")],
-    outcome: Annotated[str, typer.Option(help="Column with the outcomes.")],
-    arm: Annotated[str, typer.Option(help="Column with the arms, as assigned or as received.")],
+    outcome: Annotated[str, typer.Option(help=OUTCOME)],
+    arm: Annotated[str, typer.Option(help=ARM)],
     control: Annotated[
         str | None, typer.Option(help="Arm without the treatment; not needed with two arms and --treated.")
     ] = None,
     treated: Annotated[str | None, typer.Option(help="Arm with the treatment; not needed if arms are 0 and 1.")] = None,
     event: Annotated[str | None, typer.Option(help="Outcomes that are the event, separated by commas.")] = None,
-    score: Annotated[
-        str | None, typer.Option(help="How good each outcome is: label=number,... or in the order of --labels.")
-    ] = None,
+    score: TrialScore = None,
     at_least: Annotated[float | None, typer.Option(help="Gain of the score: how many gain as much?")] = None,
     gain: Annotated[
         str | None,
@@ -44,14 +53,14 @@ def causation(
     people: Annotated[
         str | None, typer.Option(help="Who is asked about: units of the trial, or people who have chosen.")
     ] = None,
-    weights: Annotated[str | None, typer.Option(help="Column with the weight of each person.")] = None,
-    clusters: Annotated[str | None, typer.Option(help="Column that names who was sampled together.")] = None,
+    weights: Weights = None,
+    clusters: Clusters = None,
     strata: Annotated[str | None, typer.Option(help="Column within which bounds are taken.")] = None,
     thin: Annotated[str, typer.Option(help="Strata with few people: refuse or merge.")] = "refuse",
-    missing: Annotated[str, typer.Option(help="People without an outcome: refuse or drop.")] = "refuse",
-    level: Annotated[float, typer.Option(help="Confidence of the intervals.")] = 0.95,
-    seed: Annotated[int, typer.Option(help="Seed of the draws behind the intervals.")] = 0,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    missing: Missing = "refuse",
+    level: Level = 0.95,
+    seed: DrawSeed = 0,
+    json: Json = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the ranges into this file (.png, .pdf, .svg).")] = None,
     page: Annotated[Path | None, typer.Option(help="Write a page (.html) with everything.")] = None,
     overwrite: Overwrite = False,
@@ -91,8 +100,8 @@ def causation(
     deliver(
         result,
         json=json,
-        pictures={} if picture is None else {picture: result.plot},
-        files={} if page is None else {page: result.write_report},
+        pictures={picture: result.plot},
+        files={page: result.write_report},
     )
 
 

@@ -165,32 +165,33 @@ def deliver(
     result: "AbstractResult",
     *,
     json: bool,
-    pictures: Mapping[Path, Callable[[], "Figure"]],
+    pictures: Mapping[Path | None, Callable[[], "Figure"]],
     shown: Any = None,
-    files: Mapping[Path, Callable[[Path], object]] | None = None,
+    files: Mapping[Path | None, Callable[[Path], object]] | None = None,
 ) -> None:
     """Writes the files, then prints the result, as JSON or for people.
 
     Args:
         result: What was found.
         json: Whether to print JSON, and nothing else.
-        pictures: How to draw each picture.
+        pictures: How to draw each picture; none where nobody asked for it.
         shown: What people see; by default the result itself.
-        files: How to write each other file.
+        files: How to write each other file, likewise.
     """
     from countermax import plotting
     from countermax._core.files import write_atomically
 
-    drawn = {path: plotting.picture(draw(), path.suffix.lower()) for path, draw in pictures.items()}
+    drawn = {path: plotting.picture(draw(), path.suffix.lower()) for path, draw in pictures.items() if path}
+    wanted = {path: write for path, write in (files or {}).items() if path}
     for path, picture in drawn.items():
         write_atomically(path, picture)
-    for path, write in (files or {}).items():
+    for path, write in wanted.items():
         write(path)
     if json:
         sys.stdout.write(f"{result.to_json()}\n")
         return
     show(result if shown is None else shown)
-    for path in (*pictures, *(files or {})):
+    for path in (*drawn, *wanted):
         show(f"written: {path}")
 
 

@@ -150,8 +150,8 @@ def transitions(
     deliver(
         result,
         json=json,
-        pictures={} if picture is None else {picture: result.plot},
-        files={} if out is None else {out: lambda path: write_table(result.to_frame(), path)},
+        pictures={picture: result.plot},
+        files={out: lambda path: write_table(result.to_frame(), path)},
     )
 
 

@@ -70,7 +70,7 @@ def evaluate_policy(
         num_resamples=resamples,
         key=key,
     )
-    deliver(result, json=json, pictures={} if target is None else {target: result.plot})
+    deliver(result, json=json, pictures={target: result.plot})
 
 
 @one_line_errors
@@ -134,7 +134,7 @@ def explain(
             censored=censored,
             doubt=doubt,
         )
-        pictures = {} if target is None else {target: lambda: ranking.plot(most)}
+        pictures = {target: lambda: ranking.plot(most)}
         deliver(ranking, json=json, pictures=pictures, shown=ranking.listing(most))
         if target is not None:
             typer.echo(f"{target} shows the ranking; with --episode it would show one story", err=True)
@@ -154,8 +154,8 @@ def explain(
     deliver(
         story,
         json=json,
-        pictures={} if target is None else {target: story.plot},
-        files={} if out is None else {out: story.write_report},
+        pictures={target: story.plot},
+        files={out: story.write_report},
     )
 
 

@@ -22,6 +22,7 @@ NUM_CANDIDATES, NUM_DRAWS = 250, 200
 _CAUTION = 0.8  # of the error that is allowed goes to the tests; the rest is for truths that are not proposed
 _NEVER = 0.005  # p-value from which on equal worlds are excluded, whatever the test of a single answer says
 _ROUNDING = 1e-9  # answers that differ by less are the same
+_RINGS = (0.4, 0.7, 1.0, 1.3, 1.7, 2.2)  # misfits, in those of the end of an interval for a smooth answer
 
 
 def inverted_intervals(
@@ -32,6 +33,7 @@ def inverted_intervals(
     level: float = 0.95,
     num_candidates: int = NUM_CANDIDATES,
     num_draws: int = NUM_DRAWS,
+    num_searched: int = 0,
     seed: int = 0,
 ) -> Interval:
     """The interval of each answer; of each limit separately, where the answers are limits of bounds.
@@ -46,13 +48,17 @@ def inverted_intervals(
         level: Confidence.
         num_candidates: How many truths are proposed.
         num_draws: How many times data are drawn again under each.
+        num_searched: Among how many more truths those are looked for, and tested, that have the least and the largest
+            answer for how badly they fit: where an interval ends, and what random proposals miss if answers are the
+            least of several that must all be large.
         seed: Seed of the proposals and the draws.
     """
     check_level(level)
     stream = np.random.default_rng(seed)
     p, q = sampling.candidates(num_candidates, stream)
     pooled = _pooled(sampling)
-    p, q = np.concatenate([pooled, p]), np.concatenate([pooled, q])
+    further_p, further_q = _extreme(sampling, ask, level, num_searched, stream) if num_searched else (p[:0], q[:0])
+    p, q = np.concatenate([pooled, p, further_p]), np.concatenate([pooled, q, further_q])
     drawn_p, drawn_q = sampling.draws(p, q, num_draws, seen, stream)
     size = p.shape[1]
     answers = ask(
@@ -88,6 +94,7 @@ def resampled_intervals(
     level: float = 0.95,
     num_candidates: int = NUM_CANDIDATES,
     num_draws: int = NUM_DRAWS,
+    num_searched: int = 0,
     seed: int = 0,
 ) -> Interval:
     """The percentile bootstrap, to compare with: too short where answers have kinks. Arguments as above.
@@ -95,12 +102,30 @@ def resampled_intervals(
     It resamples as often as the tests above draw candidates and draws together, but at most 1,000 times.
     """
     check_level(level)
+    del num_searched
     number = min(num_candidates * num_draws, 1000)
     stream = np.random.default_rng(seed)
     p, q = sampling.draws(sampling.p[None], sampling.q[None], number, seen, stream)
     interval = percentile_interval(ask(p[0], q[0]), level)
     assert interval is not None
     return interval
+
+
+def _extreme(
+    sampling: AbstractSampling, ask: Ask, level: float, number: int, stream: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Truths with the least and the largest answers of all that fit as well: on the way to where an interval ends."""
+    from scipy.special import chdtri
+
+    p, q = sampling.candidates(number, stream)
+    answers, misfit = ask(p, q), sampling.distance((sampling.p, sampling.q), (p, q))
+    chosen = []
+    for part in _RINGS:
+        (inside,) = np.nonzero(misfit <= part * chdtri(1, 1 - level))
+        if inside.size:
+            chosen += [inside[answers[inside].argmin(axis=0)], inside[answers[inside].argmax(axis=0)]]
+    places = np.unique(np.concatenate(chosen)) if chosen else np.zeros(0, np.int64)
+    return p[places], q[places]
 
 
 def _pooled(sampling: AbstractSampling) -> Floats:

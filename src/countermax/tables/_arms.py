@@ -14,7 +14,7 @@ from countermax.comparison import Comparison, answered
 from countermax.couplings import AbstractCoupling
 from countermax.intervals import AbstractSampling, CountSampling, ResampledSampling
 from countermax.tables._people import People, read_frame, read_people
-from countermax.tables.frames import Floats
+from countermax.tables.frames import Codes, Floats
 
 MISSING_RULES = ("refuse", "worst", "drop")
 POPULATIONS = ("both", "factual", "counterfactual")
@@ -176,17 +176,12 @@ def resampled(
     """
     if num_resamples < 50:
         raise InputError(f"`num_resamples` must be at least 50, got {num_resamples}")
-    # Clusters are drawn again within their arm, if each is in one arm; else all of them together.
-    first = np.zeros(people.cluster.max() + 1, np.int64)
-    first[people.cluster] = people.arm
-    nested = bool((first[people.cluster] == people.arm).all())
-    present = np.unique(people.cluster)
-    sides = [present[first[present] == side] for side in (0, 1)] if nested else [present]
+    sides, number = cluster_groups(people), int(people.cluster.max()) + 1
     stream = np.random.default_rng(seed)
     found = []
     with ProgressBar("resampling", num_resamples, progress) as bar:
         for _ in range(num_resamples):
-            times = np.zeros(len(first))
+            times = np.zeros(number)
             for group in sides:
                 times[group] = stream.multinomial(len(group), np.full(len(group), 1 / len(group)))
             found.append(estimate(totals_of(people, times[people.cluster], totals.shape[2])))
@@ -199,9 +194,20 @@ def resampled(
         )
     sizes = [int((people.arm == side).sum()) for side in (0, 1)]
     words = f"{sizes[0]:,} people on {worlds[0]} and {sizes[1]:,} on {worlds[1]}"
-    if len(present) < len(people.arm):
-        words += f" in {len(present):,} clusters"
+    clusters = sum(len(each) for each in sides)
+    if clusters < len(people.arm):
+        words += f" in {clusters:,} clusters"
     return ResampledSampling(*estimate(totals), here[whole], there[whole], words)
+
+
+def cluster_groups(people: People) -> list[Codes]:
+    """Clusters that are drawn again together: those of an arm, if each is in one arm; else all of them."""
+    first = np.zeros(people.cluster.max() + 1, np.int64)
+    first[people.cluster] = people.arm
+    present = np.unique(people.cluster)
+    if not (first[people.cluster] == people.arm).all():
+        return [present]
+    return [present[first[present] == side] for side in np.unique(people.arm)]
 
 
 def design_notes(people: People, asked: Mapping[str, Any]) -> list[str]:

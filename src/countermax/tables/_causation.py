@@ -1,6 +1,7 @@
 """Probabilities of causation from raw data: two arms of a trial, people who chose, strata, clusters, weights."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,12 +9,21 @@ import numpy as np
 from countermax._core.errors import InputError
 from countermax._core.labels import listed
 from countermax._core.seeds import as_seed
-from countermax.causation import Causation, Evidence, answered_causes, as_event, as_gain, probabilities_of_causation
+from countermax.causation import (
+    Causation,
+    Evidence,
+    Strata,
+    answered_causes,
+    as_event,
+    as_gain,
+    of_two_arms,
+    probabilities_of_causation,
+)
 from countermax.couplings import AbstractCoupling
 from countermax.intervals import AbstractSampling, CountSampling
-from countermax.tables._arms import design_notes, resampled, totals_of
-from countermax.tables._crossing import crossed_bounds, merged_strata, whole_law
-from countermax.tables._people import People, read_frame, read_people
+from countermax.tables._arms import MISSING_RULES, design_notes, resampled
+from countermax.tables._crossing import cells_of, crossing_of, evidence_of, merged_strata, sizes_of, whole_law
+from countermax.tables._people import People, read_frame, read_people, with_others
 from countermax.tables.frames import AbstractFrame, Floats
 
 THIN_RULES = ("refuse", "merge")
@@ -64,14 +74,15 @@ def causation_of_arms(
         clusters: Column that names who was sampled, or treated, together.
         strata: Column within which bounds are taken, and over which they are averaged: tighter, and cross-fitted.
         thin: What to do about strata with fewer than 20 people in an arm: `refuse` them, or `merge` them.
-        missing: What to do about people without an outcome: `refuse` them, or `drop` them.
-        couplings: Couplings to ask, by name; by default the library's own.
+        missing: What to do about people without an outcome: `refuse` them, let them have had the `worst` for every
+            bound (any outcome, that is), or `drop` them, which takes them for people like the others.
+        couplings: Couplings to ask, by name, or an empty list for none; by default the library's own.
         level: Confidence of the intervals.
         num_resamples: Number of resamples with weights or clusters.
         seed: Seed of the draws behind the intervals, and of the folds.
         progress: Whether to show a bar while resampling.
     """
-    for name, value, rules in (("missing", missing, ("refuse", "drop")), ("thin", thin, THIN_RULES)):
+    for name, value, rules in (("missing", missing, MISSING_RULES), ("thin", thin, THIN_RULES)):
         if value not in rules:
             raise InputError(f"`{name}` must be one of {', '.join(rules)}, got {value!r}")
     seed = as_seed("seed", seed)
@@ -83,64 +94,90 @@ def causation_of_arms(
     if score is None and found.is_ordered:
         score = np.arange(len(names))
     common: dict[str, Any] = {"people": people, "couplings": couplings, "arms": arms, "level": level, "seed": seed}
+    about: dict[str, Any] = {"event": event, "score": score, "at_least": at_least, "gain": gain}
+    plain, notes, samples = weights is None and clusters is None, list(found.notes), [found]
     if observational is not None:
-        extra = [name for name in ("weights", "clusters", "strata") if asked[name] is not None]
-        if extra:
-            raise InputError(f"`{extra[0]}` must be left out with `observational`: two samples are counted as they are")
-        totals = totals_of(found, np.ones(len(found.outcome)), len(names))
-        return probabilities_of_causation(
-            *totals[:, 0],
-            event=event, score=score, at_least=at_least, gain=gain, labels=names.values, counts=True,
-            observational=_choices(observational, asked, (control, treated), names.values, missing), **common,
-        )  # fmt: skip
-    notes = list(found.notes)
+        samples.append(_choosers(observational, asked, (control, treated), names.values, missing))
+    unknown = any(bool((each.outcome < 0).any()) for each in samples)
+    if observational is not None:
+        if unknown:
+            raise InputError(
+                "`missing` can be 'worst' for a trial alone; with `observational` say 'drop', or fill them in"
+            )
+        if plain and strata is None:
+            trial, seen = (
+                cells_of(each, np.ones(len(each.outcome)), len(names), place + 2)[:, 0]
+                for place, each in enumerate(samples)
+            )
+            result = probabilities_of_causation(
+                trial[0], trial[1], **about, labels=names.values, counts=True,
+                observational=dict(zip(("control", "treated", "elsewhere"), seen, strict=True)), **common,
+            )  # fmt: skip
+            return replace(result, notes=(*notes, *result.notes))
+        if couplings:
+            raise InputError(
+                "`couplings` must be left out with `observational` and strata, weights or clusters: there are "
+                "bounds only"
+            )
+    size = len(names) + unknown
+    crossing = strata is not None or observational is not None
     if strata is not None:
-        found, merged = merged_strata(found, thin)
+        samples, merged = merged_strata(samples, thin)
         notes += [*merged, f"Bounds are averages over the strata of column {strata!r}, cross-fitted."]
-    totals = totals_of(found, np.ones(len(found.outcome)), len(names))
+    elif crossing:
+        notes.append("Bounds are cross-fitted.")
+    found = samples[0]
+    totals = cells_of(found, np.ones(len(found.outcome)), size, 2)
     share = float(totals[1].sum() / totals.sum())
-    sampling: AbstractSampling
-    if weights is None and clusters is None:
+    sampling: AbstractSampling | None = None
+    if plain and observational is None:
         sampling = CountSampling(totals[0].ravel(), totals[1].ravel(), arms)
-    else:
+    elif observational is None:
         sampling = resampled(found, totals, whole_law, num_resamples, seed, progress, arms)
+    if not plain:
         notes += design_notes(found, asked)
-    evidence_of = _stratified(len(found.strata), len(names), share) if strata is not None else _plain(share)
-    crossed = None if strata is None else crossed_bounds(found, len(names), share, seed)
+    crossed, evidences = None, of_two_arms(share, unknown=unknown)
+    whole = evidences(*whole_law(totals))
+    if crossing:
+        of_trial = observational is None or people == "trial"
+        crossed = crossing_of(
+            samples, size, share, seed,
+            of_trial=of_trial, unknown=unknown, plain=plain, num_draws=num_resamples, progress=progress,
+        )  # fmt: skip
+        evidences = _stratified(len(found.strata), size, share, unknown)
+        whole = crossed.whole
     return answered_causes(
         names,
-        evidence_of(sampling.p, sampling.q),
+        whole,
         sampling=sampling,
-        evidence_of=evidence_of,
+        evidence_of=evidences,
         event=None if event is None else as_event(names, event),
         scores=None if score is None else names.scores("score", score),
         at_least=at_least,
         gain=None if gain is None else as_gain(names, gain),
         notes=notes,
-        crossed=crossed,
+        crossing=crossed,
+        strata=Strata(found.strata, sizes_of(samples)),
+        sample=_sample_words(samples),
         **common,
     )
 
 
-def _plain(share: float) -> Callable[[Floats, Floats], Evidence]:
-    return lambda p, q: Evidence(p, q, None, None, None, share)
-
-
-def _stratified(num_strata: int, size: int, share: float) -> Callable[[Floats, Floats], Evidence]:
-    """What laws of stratum and outcome in both arms say; a stratum that an arm lacks takes the other's outcomes."""
+def _stratified(num_strata: int, size: int, share: float, unknown: bool) -> Callable[[Floats, Floats], Evidence]:
+    """What laws of stratum and outcome in both arms say."""
 
     def evidence(p: Floats, q: Floats) -> Evidence:
-        cells = [each.reshape(*each.shape[:-1], num_strata, size) for each in (p, q)]
-        strata = [each.sum(axis=-1, keepdims=True) for each in cells]
-        laws = []
-        for own, other in ((0, 1), (1, 0)):
-            mass = np.where(strata[own] > 0, cells[own], cells[other])
-            total = mass.sum(axis=-1, keepdims=True)
-            laws.append(np.where(total > 0, mass, 1 / size) / np.where(total > 0, total, 1))
-        weight = (1 - share) * strata[0][..., 0] + share * strata[1][..., 0]
-        return Evidence(laws[0], laws[1], None, None, None, share, weight)
+        cells = (each.reshape(*each.shape[:-1], num_strata, size) for each in (p, q))
+        return evidence_of(np.stack(list(cells), axis=-3), None, share, unknown=unknown)
 
     return evidence
+
+
+def _sample_words(samples: Sequence[People]) -> str:
+    sizes = [f"{int((samples[0].arm == side).sum()):,}" for side in (0, 1)]
+    if len(samples) == 1:
+        return f"{sizes[0]} and {sizes[1]} people in the two arms"
+    return f"{sizes[0]} and {sizes[1]} people in the two arms of the experiment and {len(samples[1].arm):,} who chose"
 
 
 def _two_arms(frame: AbstractFrame, arm: Hashable, control: Hashable, treated: Hashable) -> tuple[Hashable, Hashable]:
@@ -162,13 +199,9 @@ def _two_arms(frame: AbstractFrame, arm: Hashable, control: Hashable, treated: H
     )
 
 
-def _choices(
+def _choosers(
     data: Any, asked: Mapping[str, Any], arms: tuple[Hashable, Hashable], labels: Sequence[Any], missing: str
-) -> dict[str, Floats]:
-    """How many chose each arm, or another one, by outcome."""
-    frame = read_frame(data, {name: asked[name] for name in ("outcome", "arm")})
-    some: People = read_people(frame, {**asked, "weights": None}, arms, labels, missing)
-    totals = totals_of(some, np.ones(len(some.outcome)), len(labels))[:, 0]
-    elsewhere = np.zeros(len(labels))
-    elsewhere[0] = max(frame.num_rows - len(some.outcome), 0) if missing == "refuse" else 0
-    return {"control": totals[0], "treated": totals[1], "elsewhere": elsewhere}
+) -> People:
+    """People who chose: the control, the treatment, or something else."""
+    frame = read_frame(data, {name: column for name, column in asked.items() if column is not None})
+    return with_others(frame, asked, arms, read_people(frame, asked, arms, labels, missing))

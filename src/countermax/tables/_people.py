@@ -127,6 +127,44 @@ def read_people(
     return people
 
 
+def with_others(
+    frame: AbstractFrame, asked: Mapping[str, Any], arms: tuple[Hashable, Hashable], people: People
+) -> People:
+    """People of two arms, and those of all other arms as a third one, whose outcomes play no part.
+
+    Args:
+        frame: One row for each person.
+        asked: Names of columns by argument.
+        arms: The two arms.
+        people: The people in them.
+    """
+    outside = _arms(frame, asked["arm"], arms) < 0
+    number = int(outside.sum())
+    if not number:
+        return people
+    codes = {}
+    for argument in ("clusters", "strata"):
+        codes[argument] = np.zeros(number, np.int64)
+        if asked[argument] is not None:
+            codes[argument] = frame.factorised(frame.column(argument, asked[argument]))[0][outside]
+            lacking = int((codes[argument] < 0).sum())
+            if lacking:
+                raise InputError(f"`{argument}` is missing for {lacking:,} people; fill it in, or drop them")
+    weight = np.ones(number)
+    if asked["weights"] is not None:
+        weight = frame.numbers("weights", [asked["weights"]])[outside, 0]
+        if not ((weight >= 0) & (weight < np.inf)).all():
+            raise InputError("`weights` must be finite, not negative, and not all zero")
+    cluster = codes["clusters"] if asked["clusters"] is not None else len(people.cluster) + np.arange(number)
+    return people._replace(
+        outcome=np.concatenate([people.outcome, np.zeros(number, np.int64)]),
+        arm=np.concatenate([people.arm, np.full(number, 2)]),
+        weight=np.concatenate([people.weight, weight]),
+        cluster=np.concatenate([people.cluster, cluster]),
+        stratum=np.concatenate([people.stratum, codes["strata"]]),
+    )
+
+
 def _arms(frame: AbstractFrame, name: Hashable, arms: tuple[Hashable, Hashable]) -> Codes:
     """0 for the factual arm, 1 for the other, -1 for all others."""
     column = frame.column("arm", name)

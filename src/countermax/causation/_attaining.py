@@ -1,0 +1,76 @@
+"""Joint laws under which an answer is as small, or as large, as it can be."""
+
+import numpy as np
+
+from countermax._core.transport import transport_plan
+from countermax.causation._answering import said_by
+from countermax.causation._evidence import Evidence
+from countermax.causation._limits import CHOSEN, groups
+from countermax.causation._questions import CausalQuestion, Floats
+from countermax.causation._result import Attained
+from countermax.causation._stable import ratio_ranks, stable_pairs
+
+
+def attained(question: CausalQuestion, evidence: Evidence, people: str, side: str, kind: str) -> Attained:
+    """Couplings under which the answer is as small, or as large, as it can be.
+
+    Args:
+        question: What is asked.
+        evidence: One pair of worlds.
+        people: Who is asked about.
+        side: `lower` or `upper`.
+        kind: Over which couplings.
+    """
+    sign = 1.0 if side == "lower" else -1.0
+    costs = sign * question.worth
+    penalty = 8 * len(costs) * max(float(np.ptp(costs)), 1.0)
+    if kind == "monotone":
+        costs = np.where(question.allowed, costs, costs.max() + penalty)
+    if not evidence.has_choices:
+        assert evidence.control is not None
+        assert evidence.treated is not None
+        if kind == "stable":
+            fine = stable_pairs(ratio_ranks(evidence.control, evidence.treated))
+            costs = np.where(fine, costs, costs.max() + penalty)
+        pairs = {"everybody": (evidence.control, evidence.treated)}
+    elif not evidence.has_trial:
+        return _attained_by_choices(question, evidence, people, costs)
+    else:
+        chose_control, chose_treated = groups(evidence)
+        if float(np.asarray(evidence.elsewhere)) > 0:
+            return _attained_elsewhere(question, evidence, people, costs, penalty)
+        pairs = {"control": chose_control, "treated": chose_treated}
+    joints = {name: _plan(p, q, costs) for name, (p, q) in pairs.items()}
+    return Attained(joints, float(said_by(question, evidence, people, joints)))
+
+
+def _plan(p: Floats, q: Floats, costs: Floats) -> Floats:
+    """The cheapest plan between two masses, as large as they are."""
+    total = float(p.sum())
+    return np.zeros(costs.shape) if total <= 0 else total * transport_plan(p / total, q / q.sum(), costs).plan
+
+
+def _attained_by_choices(question: CausalQuestion, evidence: Evidence, people: str, costs: Floats) -> Attained:
+    """Without an experiment everybody may have had anything in the other arm."""
+    joints = {name: np.zeros(costs.shape) for name in ("control", "treated", "elsewhere")}
+    assert evidence.seen_control is not None
+    assert evidence.seen_treated is not None
+    every = np.arange(len(costs))
+    joints["control"][every, costs.argmin(axis=1)] = evidence.seen_control
+    joints["treated"][costs.argmin(axis=0), every] = evidence.seen_treated
+    joints["elsewhere"].flat[int(costs.argmin())] = float(np.asarray(evidence.elsewhere))
+    return Attained(joints, float(said_by(question, evidence, people, joints)))
+
+
+def _attained_elsewhere(
+    question: CausalQuestion, evidence: Evidence, people: str, costs: Floats, penalty: float
+) -> Attained:
+    """What was seen and what is left of everybody, in one plan; nobody chose both."""
+    first, second = groups(evidence)
+    size, nothing = len(costs), np.zeros_like(costs)
+    of = (question.of_control, question.of_treated, question.of_others)
+    a, b, c = (costs if counts or people != CHOSEN else nothing for counts in of)
+    whole = np.block([[nothing + costs.max() + penalty, a], [b, c]])
+    plan = _plan(np.concatenate([first[0], second[0]]), np.concatenate([second[1], first[1]]), whole)
+    joints = {"control": plan[:size, size:], "treated": plan[size:, :size], "elsewhere": plan[size:, size:]}
+    return Attained(joints, float(said_by(question, evidence, people, joints)))

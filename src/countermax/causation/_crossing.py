@@ -1,0 +1,154 @@
+"""Bounds within strata, cross-fitted: what binds is chosen on one half of the people and measured on the other.
+
+A bound is a maximum of linear pieces. Estimated in a small stratum, the largest piece is the luckiest one: with four
+people in each arm and no effect the lower bound of the benefit is .14 where 0 is right. And whatever truths one
+proposes near such estimates share that luck in every stratum, so that tests of them do not come back to the truth. A
+piece that other people chose is a fixed number, its estimate has no luck, its error is that of a mean, and it is never
+narrower than the bound; so nothing has to be known about which piece is the largest.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from countermax.bounds import Bounds, Pieces
+from countermax.causation._evidence import Evidence
+from countermax.causation._limits import (
+    CHOSEN,
+    counted_people,
+    terms_of,
+)
+from countermax.causation._missing import asked_with, whole_limits, with_missing
+from countermax.causation._questions import CausalQuestion, Flags, Floats
+from countermax.intervals import Interval
+
+
+class Crossing(NamedTuple):
+    """Estimates by stratum: of all people, of halves of them, and of people who were drawn again."""
+
+    whole: Evidence
+    halves: Evidence
+    """[halves, strata, outcomes]: each half is followed by the other one."""
+    again: Evidence
+    """[draws, strata, outcomes]."""
+    freedom: float
+    """How many independent units there are, less those that are used up."""
+
+
+def crossed_limits(
+    question: CausalQuestion, crossing: Crossing, people: str, kind: str, level: float = 0.95
+) -> tuple[Bounds | None, Interval]:
+    """Cross-fitted bounds and the interval that holds them; no bounds where nobody is asked about.
+
+    Args:
+        question: What is asked.
+        crossing: The estimates.
+        people: Who is asked about.
+        kind: Over which couplings: `any` or `monotone` ones.
+        level: Confidence of the interval.
+    """
+    whole = crossing.whole
+    least, most = float(question.worth.min()), float(question.worth.max())
+    if not _asked(question, whole, people, 1.0) > 0 or (
+        people == CHOSEN and not whole.has_choices and not question.of_everybody
+    ):
+        lower, upper = map(float, whole_limits(question, whole, people, kind))
+        return None if lower != lower else Bounds(lower, upper), Interval(least, most, level)
+    shares = whole.strata
+    assert shares is not None
+    counted = counted_people(question, whole, people)
+    overall = whole_limits(question, whole.without_strata(shares.__matmul__), people, kind)
+    # Halves are asked about as many as they measure: where all of them count, the answer is one.
+    halves = crossing.halves._replace(strata=whole.strata)
+    reach = _reach(level, crossing.freedom)
+    found, ends = [], []
+    for sign, alone in ((-1.0, overall[0]), (1.0, overall[1])):
+        asked = float(_asked(question, halves, people, sign).mean())
+        asked_again = _asked(question, crossing.again, people, sign)
+        total, totals = _measured(sign * question.worth, question, crossing, counted, kind)
+        mean = sign * total / asked
+        found.append(max(mean, float(alone)) if sign < 0 else min(mean, float(alone)))
+        ends.append(_end(sign, sign * total, asked, sign * totals, asked_again, reach))
+    upper = float(np.clip(found[1], least, most))
+    bounds = Bounds(float(np.clip(found[0], least, upper)), upper)
+    low, high = min(ends[0], bounds.lower), max(ends[1], bounds.upper)
+    low, high = (float(np.clip(each, least, most)) for each in (low, high))
+    return bounds, Interval(low, high, level)
+
+
+def _end(sign: float, total: float, asked: float, totals: Floats, asked_again: Floats, reach: float) -> float:
+    """The lower (-1) or upper (1) end of the interval of a ratio: the last within reach of its errors (Fieller).
+
+    Args:
+        sign: Which end.
+        total: The numerator.
+        asked: The denominator.
+        totals: [halves, draws] of the numerator, for the pieces that each half chose.
+        asked_again: [draws] of the denominator.
+        reach: How many standard errors the interval reaches.
+    """
+    deviations, moved = totals - totals.mean(axis=1, keepdims=True), asked_again - asked_again.mean()
+    spread = float((deviations**2).mean()), float((deviations * moved).mean()), float((moved**2).mean())
+    square = asked**2 - reach**2 * spread[2]
+    middle, rest = total * asked - reach**2 * spread[1], total**2 - reach**2 * spread[0]
+    if square <= 0:
+        return sign * np.inf
+    return float((middle + sign * np.sqrt(max(middle**2 - square * rest, 0.0))) / square)
+
+
+def _reach(level: float, freedom: float) -> float:
+    """How many standard errors an interval reaches: more than for a mean, because halves choose for each other.
+
+    Where two pieces are equally large, a half that is lucky with one of them makes the other half choose it. Let `u`
+    be the standardised difference of the two pieces in all people, and `v` that between halves: the mean over both
+    choices is `|u|` where `|u| > |v|`, else `-|v|`. Averaged over splits, that is over `v`, it passes the reach with
+    the stated probability. Where one piece is clearly the largest, that is too far by a twelfth.
+    """
+    from scipy.special import ndtr, ndtri, stdtrit
+
+    u = float(ndtri(1 - (1 - level) / 4))
+    reach = u * (2 * ndtr(u) - 1) - 2 * np.exp(-u * u / 2) / np.sqrt(2 * np.pi)
+    return float(max(reach, ndtri((1 + level) / 2)) * stdtrit(freedom, (1 + level) / 2) / ndtri((1 + level) / 2))
+
+
+def _measured(
+    worth: Floats, question: CausalQuestion, crossing: Crossing, counted: tuple[float, float, float], kind: str
+) -> tuple[float, Floats]:
+    """The largest total worth, measured by those who did not choose its pieces; and [halves, draws] of it."""
+    allowed = question.allowed if kind == "monotone" else None
+    if crossing.whole.unknown:
+        worth, allowed = with_missing(worth, allowed)
+    choosing = terms_of(worth, allowed, crossing.halves, counted)
+    measuring, again = (
+        terms_of(worth, allowed, each, counted, as_measured=True) for each in (crossing.halves, crossing.again)
+    )
+    shares, shares_again = crossing.whole.strata, crossing.again.strata
+    assert shares is not None
+    assert shares_again is not None
+    number = len(crossing.halves.strata) if crossing.halves.strata is not None else 0
+    other = np.arange(number) ^ 1
+    total, totals = np.zeros(number), np.zeros((number, len(shares_again)))
+    for choice, measure, draw in zip(choosing, measuring, again, strict=True):
+        pieces = choice.pieces if allowed is None else _proper(choice.pieces, worth)
+        best = pieces.values_of(slice(None), choice.rows, choice.columns).argmin(axis=-1)
+        here, there = (choice.weight * each[best] for each in (pieces.here, pieces.there))
+        value = (here * measure.rows[other]).sum(axis=-1) + (there * measure.columns[other]).sum(axis=-1)
+        total += value @ shares
+        for coefficients, masses in ((here, draw.rows), (there, draw.columns)):
+            flat = (shares_again[..., None] * masses).reshape(len(shares_again), -1)
+            totals += coefficients.reshape(number, -1) @ flat.T
+    return float(total.mean()), totals
+
+
+def _proper(pieces: Pieces, worth: Floats) -> Pieces:
+    """Pieces without those that only say that no allowed coupling fits: they are large, and so are their errors."""
+    limit = 2 * len(worth) * max(float(np.ptp(worth)), 1.0)
+    kept: Flags = (np.ptp(pieces.here, axis=1) < limit) & (np.ptp(pieces.there, axis=1) < limit)
+    return Pieces(pieces.here[kept], pieces.there[kept]) if kept.any() else pieces
+
+
+def _asked(question: CausalQuestion, evidence: Evidence, people: str, sign: float) -> Floats:
+    """How many are asked about, in all strata together."""
+    assert evidence.strata is not None
+    asked = asked_with(question, evidence._replace(strata=None), sign, people)
+    return np.asarray((evidence.strata * asked).sum(axis=-1))
