@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from countermax.intervals._interval import Interval, check_level, percentile_interval
+from countermax.intervals._portable import stream_of
 from countermax.intervals._sampling import AbstractSampling, Floats
 
 Ask = Callable[[Floats, Floats], Floats]
@@ -33,6 +34,7 @@ def inverted_intervals(
     num_candidates: int = NUM_CANDIDATES,
     num_draws: int = NUM_DRAWS,
     seed: int = 0,
+    draws: str = "numpy",
 ) -> Interval:
     """The interval of each answer; of each limit separately, where the answers are limits of bounds.
 
@@ -47,9 +49,10 @@ def inverted_intervals(
         num_candidates: How many truths are proposed.
         num_draws: How many times data are drawn again under each.
         seed: Seed of the proposals and the draws.
+        draws: Source of the random numbers: `numpy`, or `portable`, which other languages can draw again.
     """
     check_level(level)
-    stream = np.random.default_rng(seed)
+    stream = stream_of(draws, seed)
     p, q = sampling.candidates(num_candidates, stream)
     pooled = _pooled(sampling)
     p, q = np.concatenate([pooled, p]), np.concatenate([pooled, q])
