@@ -6,6 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import countermax
+from countermax._core.labels import Labels
+from countermax.comparison import answered
+from countermax.intervals import CountSampling, inverted_intervals
 
 Floats = NDArray[np.float64]
 
@@ -14,7 +17,7 @@ RAREST = 1e-3
 
 
 def random_questions(number: int, seed: int) -> list[dict[str, Any]]:
-    """Questions over 2 to 8 outcomes; weights, counts, impossible outcomes, equal worlds, equal ratios, equal scores."""
+    """Questions over 2 to 8 outcomes: weights and counts, impossible outcomes, equal worlds, ratios and scores."""
     stream = np.random.default_rng(seed)
     return [_question(stream) for _ in range(number)]
 
@@ -51,19 +54,23 @@ def _question(stream: np.random.Generator) -> dict[str, Any]:
 
 def library_answer(question: dict[str, Any]) -> dict[str, Any]:
     """Every number that the page shows, from the library."""
-    found = countermax.compare(
-        question["p"], question["q"], question["x"], score=question["score"], normalise=True
-    )
-    answers = {each.name: vars(each) for each in found.answers}
+    found = countermax.compare(question["p"], question["q"], question["x"], score=question["score"], normalise=True)
+    answers = {each.name: {key: value for key, value in vars(each).items() if key != "name"} for each in found.answers}
+    best = answers.pop("optimal")  # the page shows it under its other name
+    np.testing.assert_array_equal(best["joint"], answers["inverse CDF by score"]["joint"])
     answers["dial"] = _on_the_dial(found.p, found.q, question)
     for each in answers.values():
         each["correlation"] = _correlation(each["joint"], found.p, found.q, np.asarray(question["score"]))
     return {
         "answers": answers,
         "bounds": {"probabilities": found.bounds, **vars(found.score_bounds)},
-        "stable": {"probabilities": found.stable_bounds, **vars(found.stable_score_bounds)},
+        "stable": {"probabilities": found.stable_bounds, **_known(found.stable_score_bounds)},
         "win_probability": found.win_probability,
     }
+
+
+def _known(bounds: Any) -> dict[str, Any]:
+    return {key: value for key, value in vars(bounds).items() if value is not None}
 
 
 def _on_the_dial(p: Floats, q: Floats, question: dict[str, Any]) -> dict[str, Any]:
@@ -112,3 +119,68 @@ def _correlation(joint: Floats, p: Floats, q: Floats, score: Floats) -> float | 
     here, there = score - p @ score, score - q @ score
     scale = np.sqrt((p @ here**2) * (q @ there**2))
     return None if scale <= 1e-12 else float(here @ joint @ there / scale)
+
+
+def random_counts(number: int, seed: int) -> list[dict[str, Any]]:
+    """Samples of 3 to 60,000 people over 2, 4 or 8 outcomes: few sizes, since each takes seconds to compile."""
+    stream = np.random.default_rng(seed)
+    found = []
+    while len(found) < number:
+        size = int(stream.choice([2, 4, 8]))
+        people = stream.choice([3, 20, 200, 60_000], 2)
+        p, q = (stream.dirichlet(np.ones(size)) for _ in range(2))
+        q = p if stream.random() < 0.2 else q
+        counts = [stream.multinomial(number, world).astype(float) for number, world in zip(people, (p, q), strict=True)]
+        seen = int(stream.integers(size))
+        if counts[0][seen] == 0 and stream.random() < 0.8:
+            continue
+        if (counts[0] + counts[1])[seen] == people.sum():  # everybody had it: nothing is left to draw
+            continue
+        score = stream.integers(-2, 4, size).astype(float) if stream.random() < 0.5 else stream.normal(size=size)
+        level, number_seed = float(stream.choice([0.4, 0.6])), int(stream.integers(2**32))
+        found.append(
+            {
+                "p": counts[0].tolist(),
+                "q": counts[1].tolist(),
+                "x": seen,
+                "score": score.tolist(),
+                "level": level,
+                "seed": number_seed,
+            }
+        )
+    return found
+
+
+def library_intervals(question: dict[str, Any], num_candidates: int, num_draws: int) -> dict[str, Any]:
+    """Limits of every interval that the page shows, from the library, with portable draws and few of them."""
+    counts = [np.asarray(question[key]) for key in ("p", "q")]
+    score = np.asarray(question["score"])
+
+    def fewer(*args: Any, **settings: Any) -> Any:
+        small = {**settings, "num_candidates": num_candidates, "num_draws": num_draws}
+        return inverted_intervals(*args, **small, draws="portable")
+
+    with np.errstate(divide="ignore"):
+        logs = [np.log(each / each.sum()) for each in counts]
+    found = answered(
+        Labels(tuple(range(len(score)))),
+        question["x"],
+        *logs,
+        sampling=CountSampling(*counts),
+        scores=(score, score),
+        couplings=None,
+        level=question["level"],
+        seed=question["seed"],
+        method=fewer,
+    ).intervals
+    assert found is not None
+    return {
+        "answers": {name: _limits(each) for name, each in found.answers.items() if name != "optimal"},
+        "bounds": _limits(found.bounds),
+        "stable": _limits(found.stable_bounds),
+        "win_probability": found.win_probability[:2],
+    }
+
+
+def _limits(intervals: Any) -> dict[str, Any]:
+    return {name: each[:2] for name, each in vars(intervals).items() if each is not None}

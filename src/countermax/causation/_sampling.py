@@ -78,9 +78,7 @@ class SourceSampling(AbstractSampling):
         chosen = stream.permutation(np.flatnonzero(distance <= limit))[:number]
         return drawn[chosen], drawn[chosen][:, self._mirror]
 
-    def draws(
-        self, p: Floats, q: Floats, number: int, seen: int | None, stream: Stream
-    ) -> tuple[Floats, Floats]:
+    def draws(self, p: Floats, q: Floats, number: int, seen: int | None, stream: Stream) -> tuple[Floats, Floats]:
         """Multinomial draws of each sample."""
         del q, seen
         parts = []

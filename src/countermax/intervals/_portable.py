@@ -39,7 +39,7 @@ class PortableStream:
         """
         self._seed, self._used = as_seed("seed", seed), 0
 
-    def uniform(self, low: float = 0.0, high: float = 1.0, size: Any = None) -> Any:
+    def uniform(self, low: int | float = 0.0, high: int | float = 1.0, size: Any = None) -> Any:
         """Numbers between two limits, neither of which is reached from 0 to 1."""
         return low + (high - low) * self._block(() if size is None else size)
 
