@@ -134,8 +134,6 @@ def random_counts(number: int, seed: int) -> list[dict[str, Any]]:
         seen = int(stream.integers(size))
         if counts[0][seen] == 0 and stream.random() < 0.8:
             continue
-        if (counts[0] + counts[1])[seen] == people.sum():  # everybody had it: nothing is left to draw
-            continue
         score = stream.integers(-2, 4, size).astype(float) if stream.random() < 0.5 else stream.normal(size=size)
         level, number_seed = float(stream.choice([0.4, 0.6])), int(stream.integers(2**32))
         found.append(

@@ -1,7 +1,9 @@
 """The page's JavaScript gives the library's numbers."""
 
 from functools import cache, partial
+from inspect import signature
 
+import jax
 import numpy as np
 import pytest
 from questions import dial, library_answer, library_intervals, random_counts, random_questions
@@ -95,6 +97,15 @@ def test_the_dial_runs_from_independent_to_gumbel_max_with_both_margins():
     for rho in (0.1, 0.5, 0.9):
         np.testing.assert_allclose(dial(p, q, rho).sum(axis=1), p, atol=1e-15)
         np.testing.assert_allclose(dial(p, q, rho).sum(axis=0), q, atol=1e-15)
+
+
+@pytest.mark.skipif("shared" not in signature(countermax.GumbelMax).parameters, reason="the library has no dial")
+def test_the_dial_is_the_librarys():
+    for question in random_questions(50, seed=2):
+        p, q = (np.array(question[key]) / np.sum(question[key]) for key in ("p", "q"))
+        with jax.enable_x64(True), np.errstate(divide="ignore"):
+            law = np.asarray(countermax.GumbelMax(shared=question["rho"]).joint(np.log(p), np.log(q)))
+        np.testing.assert_allclose(dial(p, q, question["rho"]), law, atol=TOLERANCE)
 
 
 def test_a_broken_formula_is_noticed():

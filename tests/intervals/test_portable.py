@@ -74,3 +74,10 @@ def test_an_unknown_source_is_refused():
         stream_of("dice", 0)
     with pytest.raises(countermax.InputError, match="`draws` must be one of numpy, portable"):
         countermax.compare([1, 2], [2, 1], 0, normalise=True, draws="dice")
+
+
+@pytest.mark.parametrize("draws", ["numpy", "portable"])
+def test_samples_in_which_everybody_had_what_was_seen_have_intervals(draws):
+    sampling = CountSampling(np.array([6.0, 0.0]), np.array([7.0, 0.0]))
+    found = inverted_intervals(sampling, lambda p, q: q, seen=0, draws=draws)
+    assert 0 < found.lower[0] < 1 == found.upper[0]

@@ -9,7 +9,7 @@ from math import factorial
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
 from countermax._core.seeds import as_seed
@@ -51,7 +51,7 @@ class PortableStream:
         """Whole numbers from 0 on and below a limit."""
         return np.floor(high * self._block(() if size is None else size)).astype(np.int64)
 
-    def standard_gamma(self, shape: ArrayLike, size: Any = None) -> Floats:
+    def standard_gamma(self, shape: Any, size: Any = None) -> Floats:
         """Gamma numbers by Marsaglia and Tsang's rejection (2000); each round takes three numbers for each of them."""
         wanted = np.asarray(shape, np.float64) if size is None else np.broadcast_to(np.asarray(shape, np.float64), size)
         small = wanted.ravel() < 1
@@ -72,7 +72,7 @@ class PortableStream:
         """The values in random order."""
         return values[np.argsort(self._block(len(values)), kind="stable")]
 
-    def binomial(self, n: ArrayLike, p: ArrayLike) -> NDArray[np.int64]:
+    def binomial(self, n: Any, p: Any) -> NDArray[np.int64]:
         """Binomial numbers, each by one uniform number; from a variance of 900 on rounded normal ones, by two."""
         trials, chance = np.broadcast_arrays(np.asarray(n, np.int64), np.asarray(p, np.float64))
         first, second = self._block(trials.size), self._block(trials.size)
@@ -81,7 +81,7 @@ class PortableStream:
         counted = _binomial(trials.ravel(), rarer, first, second)
         return np.where(turned, trials.ravel() - counted, counted).reshape(trials.shape)
 
-    def multinomial(self, n: ArrayLike, pvals: ArrayLike) -> NDArray[np.int64]:
+    def multinomial(self, n: Any, pvals: Any) -> NDArray[np.int64]:
         """Multinomial counts over the last axis: one binomial number after the other."""
         probabilities = np.asarray(pvals, np.float64)
         rest = np.cumsum(probabilities[..., ::-1], axis=-1)[..., ::-1]

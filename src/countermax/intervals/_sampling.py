@@ -107,7 +107,9 @@ class CountSampling(AbstractSampling):
             return stream.multinomial(self.sizes[0], here) / self.sizes[0], other / self.sizes[1]
         at_least_once = _positive_binomial(self.sizes[0], p[:, seen, None], number, stream)
         others = np.delete(here, seen, axis=2)
-        rest = stream.multinomial(self.sizes[0] - at_least_once, others / others.sum(axis=2, keepdims=True))
+        whole = others.sum(axis=2, keepdims=True)  # nothing, where everybody in both samples had what was seen
+        shares = np.where(whole > 0, others / np.where(whole > 0, whole, 1), 1 / others.shape[2])
+        rest = stream.multinomial(self.sizes[0] - at_least_once, shares)
         return np.insert(rest, seen, at_least_once, axis=2) / self.sizes[0], other / self.sizes[1]
 
     def distance(self, estimates: Pairs, truths: Pairs) -> Any:
