@@ -18,7 +18,7 @@ test-slow: $(VENV)/.developing    ## everything, long statistical runs too, with
 	COUNTERMAX_TESTS=slow $(BIN)/python -m pytest -n auto --dist=worksteal -m 'slow or not slow'
 
 test-explorer: $(VENV)/.exploring ## the explorer in a real browser, and its JavaScript against Python
-	$(BIN)/python -m pytest -n0 tests/explorer
+	$(BIN)/python -m pytest -n 2 --dist=loadfile tests/explorer
 
 lint: $(VENV)/.developing         ## formatting, style, types, and which module may import which
 	$(BIN)/ruff format --check .

@@ -48,6 +48,13 @@ def test_binomial_numbers_follow_their_law(trials, chance):
     assert drawn.max() <= trials
 
 
+@pytest.mark.parametrize(("trials", "chance"), [(9, 0.5), (9, 0.3), (3600, 0.5)])
+def test_the_last_digit_of_a_simple_fraction_does_not_change_the_draws(trials, chance):
+    """Other languages may have it otherwise: 0.5 and the number after it are the same chance."""
+    drawn = [PortableStream(6).binomial(np.full(500, trials), np.nextafter(chance, end)) for end in (0, 1)]
+    np.testing.assert_array_equal(*drawn)
+
+
 def test_multinomial_counts_add_up_and_impossible_outcomes_have_none():
     drawn = PortableStream(1).multinomial(np.array([7, 1000]), np.array([[0.2, 0.0, 0.8], [0.0, 1.0, 0.0]]))
     np.testing.assert_array_equal(drawn.sum(axis=1), [7, 1000])

@@ -22,7 +22,10 @@ DRAWS = ("numpy", "portable")
 
 _ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
 _PARITY = 0x1BD11BDA
-_LARGE = 900.0  # variance from which on a binomial number is a rounded normal one, corrected for skewness
+# Languages differ in the last digit of a probability. Wherever a number decides how another one is drawn, simple
+# fractions are kept off the edge by this much.
+_OFF_EDGE = 1e-9
+_LARGE = 900 + 1e-6  # variance from which on a binomial number is a rounded normal one, corrected for skewness
 _LOG_FACTORIALS = np.log([float(factorial(number)) for number in range(16)])
 _NOTHING = 1e-20  # probability below which the rest of a binomial law is rounding
 
@@ -76,7 +79,7 @@ class PortableStream:
         """Binomial numbers, each by one uniform number; from a variance of 900 on rounded normal ones, by two."""
         trials, chance = np.broadcast_arrays(np.asarray(n, np.int64), np.asarray(p, np.float64))
         first, second = self._block(trials.size), self._block(trials.size)
-        turned = chance.ravel() > 0.5
+        turned = chance.ravel() > 0.5 + _OFF_EDGE
         rarer = np.where(turned, 1 - chance.ravel(), chance.ravel())
         counted = _binomial(trials.ravel(), rarer, first, second)
         return np.where(turned, trials.ravel() - counted, counted).reshape(trials.shape)
@@ -146,7 +149,7 @@ def _binomial(trials: NDArray[np.int64], chance: Floats, first: Floats, second: 
         found[large] = np.clip(np.floor(size[large] * chance[large] + spread * skewed + 0.5), 0, size[large])
     waiting = np.flatnonzero(~large & (variance > 0))
     n, p = size[waiting], chance[waiting]
-    mode, odds = np.floor((n + 1) * p), p / (1 - p)
+    mode, odds = np.floor((n + 1) * p + _OFF_EDGE), p / (1 - p)
     up, down = mode.copy(), mode.copy()
     above = np.exp(_log_choices(n, mode) + mode * np.log(p) + (n - mode) * np.log1p(-p))
     below, rest = above.copy(), first[waiting] - above
