@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 OUT    ?= countermax-demo
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow lint bench fuzz results results-pages figures examples clean
+.PHONY: demo test test-slow test-explorer lint bench fuzz results results-pages figures examples clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed          ## a bundled clinical trial, its pictures and report.html
@@ -16,6 +16,9 @@ test: $(VENV)/.developing         ## the test suite
 
 test-slow: $(VENV)/.developing    ## everything, long statistical runs too, with XLA's optimisations and fresh random examples
 	COUNTERMAX_TESTS=slow $(BIN)/python -m pytest -n auto --dist=worksteal -m 'slow or not slow'
+
+test-explorer: $(VENV)/.exploring ## the explorer in a real browser, and its JavaScript against Python
+	$(BIN)/python -m pytest -n 2 --dist=loadfile tests/explorer
 
 lint: $(VENV)/.developing         ## formatting, style, types, and which module may import which
 	$(BIN)/ruff format --check .
@@ -62,6 +65,10 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml
 $(VENV)/.developing: $(VENV)/bin/python pyproject.toml
 	$(PIP) --editable '.[dev]'
 	@touch $@ $(VENV)/.installed
+
+# Without a browser there is nothing to drive, and nothing to install for it; the tests say so.
+$(VENV)/.exploring: $(VENV)/.developing
+	@if $(BIN)/python tests/explorer/browsers.py; then $(PIP) --editable '.[explorer-tests]' && touch $@; fi
 
 clean:
 	rm -rf $(VENV) $(OUT) dist build

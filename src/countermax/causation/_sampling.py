@@ -9,7 +9,7 @@ from countermax._core.errors import InputError
 from countermax.causation._evidence import Evidence
 from countermax.causation._limits import groups
 from countermax.causation._questions import Floats
-from countermax.intervals import AbstractSampling
+from countermax.intervals import AbstractSampling, Stream
 
 _PROPOSED = 4  # truths, of which one is kept
 _SPREADS = (0.3, 1.6)  # of proposed truths, in standard errors: they must reach beyond any interval
@@ -66,7 +66,7 @@ class SourceSampling(AbstractSampling):
 
         return evidence
 
-    def candidates(self, number: int, stream: np.random.Generator) -> tuple[Floats, Floats]:
+    def candidates(self, number: int, stream: Stream) -> tuple[Floats, Floats]:
         """Dirichlet draws about the counts, narrow ones and wide ones; moved to where both sources can be right."""
         from scipy.special import chdtri
 
@@ -89,9 +89,7 @@ class SourceSampling(AbstractSampling):
         chosen = stream.permutation(np.flatnonzero(distance <= limit))[:number]
         return drawn[chosen], drawn[chosen][:, self._mirror]
 
-    def draws(
-        self, p: Floats, q: Floats, number: int, seen: int | None, stream: np.random.Generator
-    ) -> tuple[Floats, Floats]:
+    def draws(self, p: Floats, q: Floats, number: int, seen: int | None, stream: Stream) -> tuple[Floats, Floats]:
         """Multinomial draws of each sample."""
         del q, seen
         parts = []

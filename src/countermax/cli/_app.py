@@ -7,6 +7,7 @@ import typer
 from countermax._version import __version__
 from countermax.cli._ask import compare, demo
 from countermax.cli._causes import causation
+from countermax.cli._explore import explore
 from countermax.cli._faults import want_traceback
 from countermax.cli._learn import evaluate, train
 from countermax.cli._reproduce import reproduce
@@ -46,6 +47,7 @@ _COMMANDS = (
     compare,
     causation,
     demo,
+    explore,
     counterfactuals,
     transitions,
     evaluate_policy,

@@ -1,6 +1,7 @@
 """The question itself: checked, then put to every coupling in one compiled program."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -30,7 +31,7 @@ from countermax.comparison._sharing import sharing_of
 from countermax.comparison._sharing_result import SHARING_COLUMNS
 from countermax.comparison._showing import order_note
 from countermax.couplings import AbstractCoupling, as_couplings, is_same, named_couplings
-from countermax.intervals import AbstractSampling, CountSampling, Interval, check_level, inverted_intervals
+from countermax.intervals import DRAWS, AbstractSampling, CountSampling, Interval, check_level, inverted_intervals
 
 _RARE = -200.0  # log-probability of what was seen, below which it may vanish in the products of the joint law
 
@@ -48,6 +49,7 @@ def compare(
     counts: bool = False,
     level: float = 0.95,
     seed: int = 0,
+    draws: str = "numpy",
     couplings: Mapping[str, str | AbstractCoupling] | Sequence[str] | None = None,
     tolerance: int | float = 0.05,
     sharing: bool = False,
@@ -74,12 +76,15 @@ def compare(
         counts: Whether `p` and `q` count people, independent of each other, in two samples.
         level: Confidence of the intervals that counts have.
         seed: Seed of the draws behind these intervals.
+        draws: Source of these draws: `numpy`, or `portable`, which the explorer in the browser draws too.
         couplings: The couplings to ask, by name; by default the library's own.
         tolerance: How wide the bounds may be for the choice of coupling not to matter.
         sharing: Whether to ask also how much the two worlds must share for the answer to turn.
     """
     if counts and (logits or normalise):
         raise InputError("`counts` are neither `logits` nor in need of `normalise`; say what `p` and `q` are, once")
+    if draws not in DRAWS:
+        raise InputError(f"`draws` must be one of {', '.join(DRAWS)}, got {draws!r}")
     given = {"p": p, "q": q, "score": score, "counterfactual_score": counterfactual_score}
     own = {name: own_labels(value) for name, value in given.items()}
     if labels is None:
@@ -128,6 +133,7 @@ def compare(
         tolerance=tolerance,
         level=level,
         seed=seed,
+        method=partial(inverted_intervals, draws=draws),
         sharing=sharing,
     )
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from countermax.intervals._interval import Interval, check_level, percentile_interval
+from countermax.intervals._portable import stream_of
 from countermax.intervals._sampling import AbstractSampling, Floats
 
 Ask = Callable[[Floats, Floats], Floats]
@@ -35,6 +36,7 @@ def inverted_intervals(
     num_draws: int = NUM_DRAWS,
     num_searched: int = 0,
     seed: int = 0,
+    draws: str = "numpy",
 ) -> Interval:
     """The interval of each answer; of each limit separately, where the answers are limits of bounds.
 
@@ -52,9 +54,10 @@ def inverted_intervals(
             answer for how badly they fit: where an interval ends, and what random proposals miss if answers are the
             least of several that must all be large.
         seed: Seed of the proposals and the draws.
+        draws: Source of the random numbers: `numpy`, or `portable`, which other languages can draw again.
     """
     check_level(level)
-    stream = np.random.default_rng(seed)
+    stream = stream_of(draws, seed)
     p, q = sampling.candidates(num_candidates, stream)
     pooled = _pooled(sampling)
     further_p, further_q = _extreme(sampling, ask, level, num_searched, stream) if num_searched else (p[:0], q[:0])

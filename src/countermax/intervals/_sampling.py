@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
+from countermax.intervals._portable import Stream
 
 Floats = NDArray[np.float64]
 Pairs = tuple[Floats, Floats]
@@ -33,14 +34,14 @@ class AbstractSampling(ABC):
     """Share of the factual world in an estimate of both, if they were the same."""
 
     @abstractmethod
-    def candidates(self, number: int, stream: np.random.Generator) -> Pairs:
+    def candidates(self, number: int, stream: Stream) -> Pairs:
         """Truths that the data do not exclude, [number, outcomes] for each world; in some of them the worlds are equal.
 
         Every probability is positive: that nobody had an outcome does not make it impossible.
         """
 
     @abstractmethod
-    def draws(self, p: Floats, q: Floats, number: int, seen: int | None, stream: np.random.Generator) -> Pairs:
+    def draws(self, p: Floats, q: Floats, number: int, seen: int | None, stream: Stream) -> Pairs:
         """Estimates from data that were drawn again under each truth, [truths, number, outcomes] for each world.
 
         Args:
@@ -78,7 +79,7 @@ class CountSampling(AbstractSampling):
         self.p, self.q = (each / each.sum() for each in self.counts)
         self.weight = self.sizes[0] / sum(self.sizes)
 
-    def candidates(self, number: int, stream: np.random.Generator) -> Pairs:
+    def candidates(self, number: int, stream: Stream) -> Pairs:
         """Dirichlet draws about the counts, narrow ones and wide ones."""
         from scipy.special import chdtri  # a quarter of a second, which questions without counts do not take
 
@@ -98,7 +99,7 @@ class CountSampling(AbstractSampling):
         chosen = stream.permutation(np.flatnonzero(distance <= limit))[:number]
         return p[chosen], q[chosen]
 
-    def draws(self, p: Floats, q: Floats, number: int, seen: int | None, stream: np.random.Generator) -> Pairs:
+    def draws(self, p: Floats, q: Floats, number: int, seen: int | None, stream: Stream) -> Pairs:
         """Multinomial draws; in the factual world given that `seen` occurs."""
         here, there = (np.broadcast_to(each[:, None], (len(each), number, each.shape[1])) for each in (p, q))
         other = stream.multinomial(self.sizes[1], there)
@@ -106,7 +107,9 @@ class CountSampling(AbstractSampling):
             return stream.multinomial(self.sizes[0], here) / self.sizes[0], other / self.sizes[1]
         at_least_once = _positive_binomial(self.sizes[0], p[:, seen, None], number, stream)
         others = np.delete(here, seen, axis=2)
-        rest = stream.multinomial(self.sizes[0] - at_least_once, others / others.sum(axis=2, keepdims=True))
+        whole = others.sum(axis=2, keepdims=True)  # nothing, where everybody in both samples had what was seen
+        shares = np.where(whole > 0, others / np.where(whole > 0, whole, 1), 1 / others.shape[2])
+        rest = stream.multinomial(self.sizes[0] - at_least_once, shares)
         return np.insert(rest, seen, at_least_once, axis=2) / self.sizes[0], other / self.sizes[1]
 
     def distance(self, estimates: Pairs, truths: Pairs) -> Any:
@@ -146,7 +149,7 @@ class ResampledSampling(AbstractSampling):
             for estimate, resampled, floor in zip((p, q), (resampled_p, resampled_q), self._floors, strict=True)
         )
 
-    def candidates(self, number: int, stream: np.random.Generator) -> Pairs:
+    def candidates(self, number: int, stream: Stream) -> Pairs:
         """The estimates, moved by resampled errors, small ones and large ones."""
         equal = _equality(number, stream)
         spread = stream.uniform(_SMALLEST_SPREAD, _LARGEST_SPREAD, (number, 1))
@@ -159,7 +162,7 @@ class ResampledSampling(AbstractSampling):
         p, q = ((1 - equal) * each + equal * common for each in moved)
         return p, q
 
-    def draws(self, p: Floats, q: Floats, number: int, seen: int | None, stream: np.random.Generator) -> Pairs:
+    def draws(self, p: Floats, q: Floats, number: int, seen: int | None, stream: Stream) -> Pairs:
         """Truths, moved by resampled errors."""
         which = stream.integers(len(self._errors[0]), size=(len(p), number))
         here, there = (
@@ -187,14 +190,14 @@ def _checked(name: str, counts: Floats) -> Floats:
     return counts
 
 
-def _equality(number: int, stream: np.random.Generator) -> Floats:
+def _equality(number: int, stream: Stream) -> Floats:
     """How far each proposed truth is on the way to equal worlds: half of them not at all, a third of them there."""
     return np.where(
         np.arange(number) < number // 3, 1, stream.uniform(size=number) * (np.arange(number) < number // 2)
     )[:, None]
 
 
-def _positive_binomial(size: int, probability: Floats, number: int, stream: np.random.Generator) -> NDArray[np.int64]:
+def _positive_binomial(size: int, probability: Floats, number: int, stream: Stream) -> NDArray[np.int64]:
     """Binomial numbers, given that they are positive: when the first success came, and how many came after it."""
     probability = np.clip(probability, 1e-12, 1 - 1e-12)
     log_failure = np.log1p(-probability)

@@ -1,0 +1,184 @@
+"""Random questions with zeros and ties, and what the library answers to them."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import countermax
+from countermax._core.labels import Labels
+from countermax.comparison import answered
+from countermax.intervals import CountSampling, inverted_intervals
+
+Floats = NDArray[np.float64]
+
+RAREST = 1e-3
+"""Least probability of what is seen: an answer given something rarer has lost digits in double precision."""
+
+
+def random_questions(number: int, seed: int) -> list[dict[str, Any]]:
+    """Questions over 2 to 8 outcomes: weights and counts, impossible outcomes, equal worlds, ratios and scores."""
+    stream = np.random.default_rng(seed)
+    return [_question(stream) for _ in range(number)]
+
+
+def _question(stream: np.random.Generator) -> dict[str, Any]:
+    size = int(stream.integers(2, 9))
+    while True:
+        if stream.random() < 0.5:
+            p, q = (stream.integers(0, 12, size).astype(float) for _ in range(2))  # small counts: ties all over
+        else:
+            p, q = (stream.dirichlet(np.full(size, stream.choice([0.3, 1.0, 5.0]))) for _ in range(2))
+        for world in (p, q):
+            world[stream.random(size) < 0.15] = 0.0
+        if stream.random() < 0.2:  # some outcomes have one ratio
+            some = stream.random(size) < 0.5
+            q = np.where(some, p * stream.choice([0.5, 1.0, 3.0]), q)
+        if stream.random() < 0.05:
+            q = p.copy()
+        if p.sum() <= 0 or q.sum() <= 0:
+            continue
+        seen = np.flatnonzero(p / p.sum() >= RAREST)
+        if not len(seen):
+            continue
+        score = stream.normal(size=size) if stream.random() < 0.5 else stream.integers(-2, 4, size).astype(float)
+        rho = float(stream.choice([0.0, 1.0, stream.random()], p=[0.1, 0.1, 0.8]))
+        return {
+            "p": p.tolist(),
+            "q": q.tolist(),
+            "x": int(stream.choice(seen)),
+            "score": score.tolist(),
+            "rho": rho,
+        }
+
+
+def library_answer(question: dict[str, Any]) -> dict[str, Any]:
+    """Every number that the page shows, from the library."""
+    found = countermax.compare(question["p"], question["q"], question["x"], score=question["score"], normalise=True)
+    answers = {each.name: {key: value for key, value in vars(each).items() if key != "name"} for each in found.answers}
+    best = answers.pop("optimal")  # the page shows it under its other name
+    np.testing.assert_array_equal(best["joint"], answers["inverse CDF by score"]["joint"])
+    answers["dial"] = _on_the_dial(found.p, found.q, question)
+    for each in answers.values():
+        each["correlation"] = _correlation(each["joint"], found.p, found.q, np.asarray(question["score"]))
+    return {
+        "answers": answers,
+        "bounds": {"probabilities": found.bounds, **vars(found.score_bounds)},
+        "stable": {"probabilities": found.stable_bounds, **_known(found.stable_score_bounds)},
+        "win_probability": found.win_probability,
+    }
+
+
+def _known(bounds: Any) -> dict[str, Any]:
+    return {key: value for key, value in vars(bounds).items() if value is not None}
+
+
+def _on_the_dial(p: Floats, q: Floats, question: dict[str, Any]) -> dict[str, Any]:
+    joint, score, seen = dial(p, q, question["rho"]), np.asarray(question["score"]), question["x"]
+    row = joint[seen] / joint[seen].sum()
+    difference = score[None, :] - score[:, None]
+    mean = (joint * difference).sum()
+    return {
+        "probabilities": row,
+        "joint": joint,
+        "agreement": np.trace(joint),
+        "expected_score": row @ score,
+        "effect": row @ score - score[seen],
+        "effect_variance": (joint * (difference - mean) ** 2).sum(),
+        "better": joint[difference > 0].sum(),
+        "worse": joint[difference < 0].sum(),
+    }
+
+
+def dial(p: Floats, q: Floats, rho: float) -> Floats:
+    """The law with own clocks of rate 1 - rho and shared ones of rate rho: its formula, written out term by term."""
+    both = p + q
+    share = np.where(both > 0, p / np.where(both > 0, both, 1), 0.5)
+
+    def race(u: float) -> float:
+        return (1 - rho) + rho * float(np.maximum((1 - u) * p, u * q).sum())
+
+    def clock(end: float) -> float:
+        edges = sorted({0.0, end, *(float(t) for t in share if t < end)})
+        return sum((b - a) / (race(a) * race(b)) for a, b in zip(edges, edges[1:], strict=False))
+
+    whole, at = clock(1.0), [clock(float(t)) for t in share]
+    joint = np.zeros((len(p), len(p)))
+    for i in range(len(p)):
+        for j in range(len(p)):
+            if i == j:
+                stay = rho / (both[i] * race(float(share[i]))) if both[i] > 0 else 0.0
+                joint[i, j] = p[i] * q[i] * ((1 - rho) * whole + stay)
+            else:
+                terms = (1 - rho) ** 2 * whole + rho * (1 - rho) * (at[i] + whole - at[j])
+                joint[i, j] = p[i] * q[j] * (terms + rho**2 * max(0.0, at[i] - at[j]))
+    return joint
+
+
+def _correlation(joint: Floats, p: Floats, q: Floats, score: Floats) -> float | None:
+    here, there = score - p @ score, score - q @ score
+    scale = np.sqrt((p @ here**2) * (q @ there**2))
+    return None if scale <= 1e-12 else float(here @ joint @ there / scale)
+
+
+def random_counts(number: int, seed: int) -> list[dict[str, Any]]:
+    """Samples of 3 to 60,000 people over 2, 4 or 8 outcomes: each size takes seconds to compile."""
+    stream = np.random.default_rng(seed)
+    found = []
+    while len(found) < number:
+        size = int(stream.choice([2, 4, 8]))
+        people = stream.choice([3, 20, 100, 60_000], 2, p=[0.3, 0.34, 0.34, 0.02])
+        p, q = (stream.dirichlet(np.ones(size)) for _ in range(2))
+        q = p if stream.random() < 0.2 else q
+        counts = [stream.multinomial(number, world).astype(float) for number, world in zip(people, (p, q), strict=True)]
+        seen = int(stream.integers(size))
+        if counts[0][seen] == 0 and stream.random() < 0.8:
+            continue
+        score = stream.integers(-2, 4, size).astype(float) if stream.random() < 0.5 else stream.normal(size=size)
+        level, number_seed = float(stream.choice([0.4, 0.6])), int(stream.integers(2**32))
+        found.append(
+            {
+                "p": counts[0].tolist(),
+                "q": counts[1].tolist(),
+                "x": seen,
+                "score": score.tolist(),
+                "level": level,
+                "seed": number_seed,
+            }
+        )
+    return found
+
+
+def library_intervals(question: dict[str, Any], num_candidates: int, num_draws: int) -> dict[str, Any]:
+    """Limits of every interval that the page shows, from the library, with portable draws and few of them."""
+    counts = [np.asarray(question[key]) for key in ("p", "q")]
+    score = np.asarray(question["score"])
+
+    def fewer(*args: Any, **settings: Any) -> Any:
+        small = {**settings, "num_candidates": num_candidates, "num_draws": num_draws}
+        return inverted_intervals(*args, **small, draws="portable")
+
+    with np.errstate(divide="ignore"):
+        logs = [np.log(each / each.sum()) for each in counts]
+    found = answered(
+        Labels(tuple(range(len(score)))),
+        question["x"],
+        *logs,
+        sampling=CountSampling(*counts),
+        scores=(score, score),
+        couplings=None,
+        level=question["level"],
+        seed=question["seed"],
+        method=fewer,
+    ).intervals
+    assert found is not None
+    return {
+        "answers": {name: _limits(each) for name, each in found.answers.items() if name != "optimal"},
+        "bounds": _limits(found.bounds),
+        "stable": _limits(found.stable_bounds),
+        "win_probability": found.win_probability[:2],
+    }
+
+
+def _limits(intervals: Any) -> dict[str, Any]:
+    return {name: each[:2] for name, each in vars(intervals).items() if each is not None}

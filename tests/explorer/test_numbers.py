@@ -1,0 +1,118 @@
+"""The page's JavaScript gives the library's numbers."""
+
+from functools import cache
+from inspect import signature
+
+import jax
+import numpy as np
+import pytest
+from questions import dial, library_answer, library_intervals, random_counts, random_questions
+
+import countermax
+
+TOLERANCE = 1e-12
+FEW = 16, 16  # truths and draws of an interval, where many intervals are compared
+
+
+def _worst(got, want, path=""):
+    """The largest difference, and where; what the library has and the page lacks is infinitely far off."""
+    if isinstance(want, dict):
+        return max(
+            (_worst((got or {}).get(key), each, f"{path}/{key}") for key, each in want.items()), default=(0.0, path)
+        )
+    if want is None or got is None:
+        return (0.0 if want is None and got is None else np.inf), path
+    differences = np.abs(np.asarray(got, np.float64) - np.asarray(want, np.float64))
+    return float(np.nan_to_num(differences, nan=np.inf).max()), path
+
+
+@cache
+def _asked():
+    questions = random_questions(1000, seed=0)
+    return questions, [library_answer(each) for each in questions]
+
+
+def test_javascript_equals_python_on_a_thousand_questions_with_zeros_and_ties(calculate):
+    questions, want = _asked()
+    got = calculate("(each) => Countermax.solve(each)", questions)
+    assert max(map(_worst, got, want)) <= (TOLERANCE, "~")
+
+
+def test_the_questions_have_zeros_and_ties_of_every_kind():
+    questions, _ = _asked()
+    pairs = [(np.array(each["p"]), np.array(each["q"]), np.array(each["score"])) for each in questions]
+    shared = [(p > 0) & (q > 0) for p, q, _ in pairs]
+    assert sum((p == 0).any() and (q == 0).any() for p, q, _ in pairs) > 100
+    assert sum(((p == 0) & (q == 0)).any() for p, q, _ in pairs) > 50
+    assert sum(np.array_equal(p, q) for p, q, _ in pairs) > 10
+    assert sum(len(set(score)) < len(score) for _, _, score in pairs) > 100
+    ratios = [np.round(q[some] / p[some], 12) for (p, q, _), some in zip(pairs, shared, strict=True)]
+    assert sum(len(set(each)) < len(each) for each in ratios) > 100
+    assert {len(p) for p, _, _ in pairs} == set(range(2, 9))
+
+
+@cache
+def _counted():
+    questions = random_counts(1000, seed=1)
+    return questions, [library_intervals(each, *FEW) for each in questions]
+
+
+def test_intervals_in_javascript_equal_pythons_on_a_thousand_samples(calculate):
+    questions, want = _counted()
+    got = calculate(f"(each) => Intervals.solve(each, {FEW[0]}, {FEW[1]})", questions)
+    assert max(map(_worst, got, want)) <= (TOLERANCE, "~")
+
+
+def test_intervals_of_the_usual_size_are_those_of_compare(calculate):
+    question = {"p": [112, 84, 96, 108], "q": [64, 76, 108, 152], "x": 0, "score": [0, 0.35, 0.6, 1], "seed": 0}
+    found = countermax.compare(
+        question["p"], question["q"], 0, score=question["score"], counts=True, draws="portable"
+    ).intervals
+    (got,) = calculate("(each) => Intervals.solve(each)", [question])
+    for name, each in found.answers.items():
+        if name != "optimal":
+            assert (
+                _worst(got["answers"][name], {key: value and value[:2] for key, value in vars(each).items()})[0]
+                <= TOLERANCE
+            )
+    for name, each in (("bounds", found.bounds), ("stable", found.stable_bounds)):
+        assert _worst(got[name], {key: value and value[:2] for key, value in vars(each).items()})[0] <= TOLERANCE
+
+
+def test_an_outcome_that_nobody_had_has_no_answer_and_the_widest_bounds(calculate):
+    (got,) = calculate(
+        "(each) => Countermax.solve(each)", [{"p": [0, 4, 6], "q": [1, 2, 7], "x": 0, "score": [0, 1, 2]}]
+    )
+    found = countermax.compare([0, 4, 6], [1, 2, 7], 0, score=[0, 1, 2], counts=True)
+    assert got["answers"]["Gumbel-max"]["probabilities"] is None
+    assert got["bounds"]["probabilities"] == [found.bounds.lower.tolist(), found.bounds.upper.tolist()]
+    assert got["bounds"]["effect"] == list(found.score_bounds.effect)
+    assert got["answers"]["maximal"]["agreement"] == pytest.approx(found.answers[3].agreement, abs=TOLERANCE)
+
+
+def test_the_dial_runs_from_independent_to_gumbel_max_with_both_margins():
+    p, q = np.array([0.5, 0.2, 0.3, 0.0]), np.array([0.1, 0.2, 0.3, 0.4])
+    with np.errstate(divide="ignore"):
+        logs = np.log(p), np.log(q)
+    np.testing.assert_allclose(dial(p, q, 0.0), np.outer(p, q), atol=1e-15)
+    np.testing.assert_allclose(dial(p, q, 1.0), countermax.GumbelMax().joint(*logs), atol=1e-6)
+    for rho in (0.1, 0.5, 0.9):
+        np.testing.assert_allclose(dial(p, q, rho).sum(axis=1), p, atol=1e-15)
+        np.testing.assert_allclose(dial(p, q, rho).sum(axis=0), q, atol=1e-15)
+
+
+@pytest.mark.skipif("shared" not in signature(countermax.GumbelMax).parameters, reason="the library has no dial")
+def test_the_dial_is_the_librarys():
+    for question in random_questions(50, seed=2):
+        p, q = (np.array(question[key]) / np.sum(question[key]) for key in ("p", "q"))
+        with jax.enable_x64(True), np.errstate(divide="ignore"):
+            law = np.asarray(countermax.GumbelMax(shared=question["rho"]).joint(np.log(p), np.log(q)))
+        np.testing.assert_allclose(dial(p, q, question["rho"]), law, atol=TOLERANCE)
+
+
+def test_a_broken_formula_is_noticed():
+    """The comparison can fail: with one cell of one law moved by a millionth it does."""
+    _, want = _asked()
+    moved = {**want[0], "win_probability": want[0]["win_probability"] + 1e-6}
+    assert _worst(moved, want[0])[0] > TOLERANCE
+    assert _worst({}, want[0])[0] == np.inf

@@ -1,0 +1,413 @@
+"""The page as people use it: mouse, keyboard, phone, dark and light, links and exports."""
+
+import csv
+import io
+import json
+import re
+from urllib.parse import urlencode
+
+import numpy as np
+import pytest
+
+import countermax
+from countermax.explorer import page_path
+
+PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
+SCHEMES = ("light", "dark")
+
+
+def _state(page):
+    return page.evaluate("Explorer.state()")
+
+
+def _settled(page):
+    """Waits for the intervals, which are computed in slices; a policy of the page forbids waiting by text."""
+    for _ in range(600):
+        if page.evaluate("!Explorer.state().counts || Explorer.intervals() !== null"):
+            page.wait_for_timeout(50)
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError("no intervals within half a minute")
+
+
+def _painted(page):
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def test_it_is_one_small_file_that_names_no_other():
+    text = page_path().read_text()
+    assert len(text.encode()) < 200_000
+    addresses = set(re.findall(r"""(?:https?:)?//[\w.-]+\.\w+[^\s"'`<]*""", text))
+    assert addresses == {"http://www.w3.org/2000/svg"}  # a name, not a place: nothing is fetched
+    assert not re.search(r"\b(fetch|XMLHttpRequest|WebSocket|EventSource|sendBeacon|importScripts)\b\s*\(", text)
+    assert "default-src 'none'" in text
+
+
+def test_dragging_a_slider_redraws_every_picture(open_page):
+    page = open_page()
+    page.click("[data-preset=churn]")
+    _painted(page)
+    parts = ("facts", "mechanisms", "ranges", "flows", "matrix", "dial", "table", "race", "python")
+    before = {part: page.inner_html(f"#{part}") for part in parts}
+    slider = page.locator('[data-share="1,0"]')
+    box = slider.bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.1, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.7, box["y"] + box["height"] / 2, steps=4)
+    _painted(page)
+    assert [part for part in parts if page.inner_html(f"#{part}") == before[part]] == []
+    page.mouse.up()
+    q = _state(page)["q"]
+    assert 0.6 < q[0] < 0.8
+    assert sum(q) == pytest.approx(1, abs=1e-5)
+    assert q[1] / q[2] == pytest.approx(0.16 / 0.6, abs=1e-4)  # the others share what is left as they did
+
+
+def test_a_slider_of_counts_does_not_run_away_from_the_hand(open_page):
+    page = open_page()
+    slider = page.locator('[data-share="0,0"]')
+    most, box = float(slider.get_attribute("max")), slider.bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.3, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] + 20, box["y"] + box["height"] / 2, steps=12)
+    assert _state(page)["p"] == [most, 84, 96, 108]
+    page.mouse.up()
+    assert float(slider.get_attribute("max")) > most
+
+
+def test_everything_can_be_done_with_the_keyboard(open_page):
+    page = open_page()
+    page.click("[data-preset=churn]")
+    page.focus('[data-share="0,1"]')
+    before = _state(page)["p"][1]
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    assert _state(page)["p"][1] == pytest.approx(before + 0.015, abs=1e-6)
+    page.focus('[name=seen][value="0"]')
+    page.keyboard.press("ArrowDown")
+    assert _state(page)["x"] == 1
+    page.focus('[name=mechanism][value="Gumbel-max"]')
+    page.keyboard.press("ArrowDown")
+    assert _state(page)["mechanism"] == "inverse CDF"
+    page.focus("#rho")
+    page.keyboard.press("Home")
+    assert (_state(page)["rho"], _state(page)["mechanism"]) == (0, "dial")
+    page.focus("#next")
+    page.keyboard.press("Enter")
+    assert _state(page)["draw"] == 1
+    page.focus("#x")
+    page.keyboard.press("ArrowDown")
+    assert _state(page)["x"] == 2
+
+
+def test_tab_reaches_every_control_in_the_order_of_the_page(open_page):
+    page = open_page()
+    reached = []
+    for _ in range(90):
+        page.keyboard.press("Tab")
+        name = page.evaluate("(document.activeElement.id || document.activeElement.getAttribute('aria-label') || '')")
+        if name == "copy-python":
+            break
+        reached.append(name)
+    assert {"theme", "x", "y", "add", "rho", "next", "seed", "copy-link", "save-png", "save-csv"} <= set(reached)
+    assert "Count of dead under placebo" in reached
+
+
+def test_what_was_seen_can_be_clicked_in_the_flows(open_page):
+    page = open_page()
+    page.click('#flows [data-x="2"] text')
+    assert _state(page)["x"] == 2
+    assert page.locator('[name=seen][value="2"]').is_checked()
+
+
+def test_outcomes_can_be_named_added_and_removed_from_two_to_eight(open_page):
+    page = open_page()
+    page.fill('[data-name="0"]', 'lost & "found" <b>')
+    _painted(page)
+    assert 'lost & "found" <b>' in page.inner_text("#legend")
+    while page.locator("#add").is_enabled():
+        page.click("#add")
+    assert len(_state(page)["names"]) == 8
+    while page.locator("[data-remove]").first.is_enabled():
+        page.locator("[data-remove]").first.click()
+    assert len(_state(page)["names"]) == 2
+
+
+def test_a_row_of_counts_can_be_pasted(open_page):
+    page = open_page()
+    page.click("[data-preset=token]")
+    page.fill("#paste0", "12\t30;5, 7")
+    page.keyboard.press("Tab")
+    state = _state(page)
+    assert (state["counts"], state["p"], len(state["q"]), len(state["names"])) == (True, [12, 30, 5, 7], 4, 4)
+    page.fill("#paste1", "3 4 5 half")
+    page.keyboard.press("Tab")
+    assert "whole numbers" in page.inner_text("#complaint")
+    assert _state(page)["q"] == state["q"]
+
+
+@pytest.mark.parametrize("preset", ["trial", "churn", "token"])
+def test_a_link_holds_the_whole_state(open_page, preset):
+    page = open_page()
+    page.click(f"[data-preset={preset}]")
+    page.fill('[data-name="1"]', "ein & zwei = #3")
+    page.check('[name=mechanism][value="maximal"]')
+    page.fill("#seed", "7")
+    page.click("#many")
+    page.wait_for_timeout(300)
+    state, link = _state(page), page.evaluate("location.hash")
+    assert link[1:] == page.evaluate("Explorer.link()")
+    again = open_page(link)
+    other = _state(again)
+    state.pop("about")
+    other.pop("about")
+    assert other == state
+    assert again.inner_html("#facts").split("<small>")[0] == page.inner_html("#facts").split("<small>")[0]
+
+
+@pytest.mark.parametrize("fragment", ["#p=1", "#o=a&o=b&w=p&w=q&p=1+x&q=1+1&score=0+1&x=0&y=1&m=maximal", "#%ff", "#x"])
+def test_a_link_that_cannot_be_read_is_told(open_page, fragment):
+    page = open_page(fragment)
+    assert "could not be read" in page.inner_text("#complaint")
+    assert _state(page)["names"][0] == "dead"
+
+
+def _by_coupling(text):
+    return {row["coupling"]: row for row in csv.DictReader(io.StringIO(text))}
+
+
+@pytest.mark.parametrize("preset", ["trial", "churn"])
+def test_csv_and_python_lines_give_the_same_numbers(open_page, preset):
+    page = open_page()
+    page.click(f"[data-preset={preset}]")
+    _settled(page)
+    spoken = {}
+    exec(page.evaluate("Explorer.python()").replace("print(result)", ""), spoken)
+    want = spoken["result"].to_frame()
+    got = _by_coupling(page.evaluate("Explorer.csv()"))
+    assert set(want.index) - set(got) == {"optimal"}
+    for coupling, row in want.drop(index="optimal").iterrows():
+        for column, value in row.items():
+            cell = got[coupling][column]
+            assert (float(cell) if cell else np.nan) == pytest.approx(value, abs=1e-12, nan_ok=True), (coupling, column)
+
+
+def test_python_lines_name_the_dial_where_it_is_chosen(open_page):
+    page = open_page()
+    page.click("[data-preset=churn]")
+    page.fill("#rho", "0.3")
+    lines = page.inner_text("#python")
+    assert '"dial": countermax.GumbelMax(shared=0.3)' in lines
+    assert all(f'"{name}"' in lines for name in countermax.couplings.NAMES if name != "optimal")
+    compile(lines, "python", "exec")
+
+
+def test_labels_that_python_would_refuse_are_left_out_of_its_lines(open_page):
+    page = open_page()
+    page.fill('[data-name="0"]', "home")
+    _settled(page)
+    lines = page.inner_text("#python")
+    assert "labels" not in lines
+    spoken = {}
+    exec(lines.replace("print(result)", ""), spoken)
+    assert spoken["result"].observed == 0
+
+
+@pytest.mark.parametrize(("button", "name"), [("save-png", "countermax.png"), ("save-csv", "countermax.csv")])
+def test_files_are_saved(open_page, button, name, tmp_path):
+    page = open_page(accept_downloads=True)
+    with page.expect_download() as waiting:
+        page.click(f"#{button}")
+    waiting.value.save_as(tmp_path / name)
+    data = (tmp_path / name).read_bytes()
+    assert waiting.value.suggested_filename == name
+    if name.endswith("png"):
+        assert data.startswith(b"\x89PNG")
+        assert len(data) > 50_000
+        assert int.from_bytes(data[16:20], "big") == 2400
+    else:
+        assert data.decode() == page.evaluate("Explorer.csv()")
+
+
+def test_the_race_is_the_same_for_one_seed_and_tends_to_the_exact_answer(open_page):
+    page = open_page()
+    page.click("#many")
+    first = page.inner_html("#race")
+    page.click("#next")
+    assert page.inner_html("#race") != first
+    again = open_page(f"#{page.evaluate('Explorer.link()').replace('draw=1001', 'draw=1000')}")
+    assert again.inner_html("#race") == first
+    last = open_page(f"#{page.evaluate('Explorer.link()').replace('draw=1001', 'draw=19999')}")
+    words = re.search(r"far, ([\d,]+) gave .*? these, ([\d,]+) gave .*Gumbel-max: (\d\.\d+)", last.inner_text("#tally"))
+    seen, asked, exact = (float(each.replace(",", "")) for each in words.groups())
+    # Six standard errors and the rounding of what is shown: a false alarm in five hundred million.
+    assert abs(asked / seen - exact) < 6 * np.sqrt(exact * (1 - exact) / seen) + 0.005
+
+
+def test_the_next_draw_that_gives_what_was_seen_does(open_page):
+    page = open_page()
+    for _ in range(3):
+        page.click("#next-seen")
+        assert "dead under placebo" in page.inner_text("#race-caption")
+
+
+def test_every_caption_names_the_mechanism_and_what_is_left_out(open_page):
+    page = open_page()
+    for preset in ("trial", "churn"):
+        page.click(f"[data-preset={preset}]")
+        page.check('[name=mechanism][value="maximal"]')
+        _painted(page)
+        for caption in ("ranges-caption", "coupling-caption"):
+            assert "maximal" in page.inner_text(f"#{caption}")
+        for caption in ("ranges-caption", "coupling-caption", "dial-caption", "effect-caption", "leftout"):
+            assert re.search("[Ss]ampl", page.inner_text(f"#{caption}"))
+        assert "which mechanism is true" in page.inner_text("#leftout")
+        assert "says nothing of other mechanisms" in page.inner_text("#dial-caption")
+
+
+@pytest.mark.parametrize("preset", ["trial", "churn", "token"])
+def test_a_phone_needs_no_sideways_scrolling_and_has_room_for_fingers(open_page, preset):
+    page = open_page(**PHONE)
+    page.tap(f"[data-preset={preset}]")
+    _painted(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    too_wide = page.evaluate(
+        """() => Array.from(document.querySelectorAll("main svg, main input, main button, main p, main pre"))
+            .filter((each) => each.getBoundingClientRect().right > innerWidth + 1 && !each.closest(".scroll, pre"))
+            .map((each) => each.outerHTML.slice(0, 80))"""
+    )
+    assert too_wide == []
+    sizes = page.evaluate(
+        """() => Array.from(document.querySelectorAll("button, input[type=range]")).filter((each) => each.offsetParent
+            && !each.classList.contains("skip") && !each.disabled).map((each) => each.getBoundingClientRect().height)"""
+    )
+    assert min(sizes) >= 24
+
+
+_NAMELESS = """() => Array.from(document.querySelectorAll(
+    "button, input, select, textarea, svg[role=img], [tabindex='0']"))
+  .filter((each) => !each.closest("[aria-hidden=true]"))
+  .filter((each) => !((each.getAttribute("aria-label") || "").trim() || (each.labels && Array.from(each.labels)
+    .some((label) => label.textContent.trim())) || (each.tagName === "BUTTON" && each.textContent.trim())))
+  .map((each) => each.outerHTML.slice(0, 120))"""
+
+
+def test_every_control_and_picture_has_an_accessible_name(open_page):
+    page = open_page()
+    page.click("#add")
+    _painted(page)
+    assert page.evaluate(_NAMELESS) == []
+    repeated = page.evaluate(
+        """() => { const names = Array.from(document.querySelectorAll("#worlds input, #worlds button"))
+            .map((each) => each.type + (each.getAttribute("aria-label") || each.labels && each.labels[0]
+              && each.labels[0].textContent || each.textContent));
+            return names.filter((each, i) => names.indexOf(each) !== i); }"""
+    )
+    assert repeated == []
+    tree = page.locator("main").aria_snapshot()
+    assert 'slider "Count of dead under placebo"' in tree
+    assert 'radio "dead was seen under placebo"' in tree
+    assert page.evaluate("document.documentElement.lang") == "en"
+    assert page.locator("h1").count() == 1
+
+
+_CONTRASTS = """() => {
+  const numbers = (text) => (text.match(/[\\d.]+/g) || []).map(Number);
+  const parse = (text) => [...numbers(text), 1].slice(0, 4);
+  const hex = (text) => [1, 3, 5].map((i) => parseInt(text.slice(i, i + 2), 16));
+  const over = (top, under) => top.slice(0, 3).map((v, i) => v * top[3] + under[i] * (1 - top[3]));
+  const behind = (element) => {
+    const layers = [];
+    for (let each = element; each; each = each.parentElement) {
+      layers.push(parse(getComputedStyle(each).backgroundColor));
+    }
+    return layers.reverse().reduce((under, top) => over(top, under), [255, 255, 255]);
+  };
+  const linear = (v) => (v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4);
+  const light = (c) => c.map(linear)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const found = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement, style = getComputedStyle(element);
+    if (!walker.currentNode.textContent.trim() || element.closest("script, style, noscript, option, title")) continue;
+    if (!element.getClientRects().length || style.visibility === "hidden") continue;
+    const inPicture = element.closest("svg");
+    const under = element.dataset.on ? hex(element.dataset.on) : behind(inPicture ? inPicture.parentElement : element);
+    const ink = over(parse(inPicture ? style.fill : style.color), under);
+    const [a, b] = [light(ink), light(under)], ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    const large = parseFloat(style.fontSize) >= 24;
+    if (ratio < (large ? 3 : 4.5)) found.push([walker.currentNode.textContent.trim().slice(0, 40), ratio.toFixed(2)]);
+  }
+  for (const input of document.querySelectorAll("input[type=text], input[type=number], select")) {
+    const [a, b] = [light(parse(getComputedStyle(input).color).slice(0, 3)), light(behind(input))];
+    if ((Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05) < 4.5) found.push([input.outerHTML.slice(0, 60), "input"]);
+  }
+  return found;
+}"""
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("device", [{}, PHONE], ids=["desktop", "phone"])
+def test_text_has_the_contrast_that_aa_asks_for(open_page, scheme, device):
+    page = open_page(color_scheme=scheme, **device)
+    for preset in ("trial", "token"):
+        page.click(f"[data-preset={preset}]")
+        for _ in range(2):
+            page.click("#add")
+        _settled(page)
+        assert page.evaluate(_CONTRASTS) == []
+
+
+def test_dark_and_light_follow_the_system_and_the_button(open_page):
+    page = open_page(color_scheme="dark")
+
+    def paper():
+        return page.evaluate("getComputedStyle(document.body).backgroundColor")
+
+    dark = paper()
+    page.click("#theme")
+    assert paper() != dark
+    assert page.evaluate(_CONTRASTS) == []
+    page.click("#theme")
+    assert paper() == dark
+
+
+def test_impossible_outcomes_and_nobody_are_answered_in_words(open_page):
+    values = {"p": "0 3 5", "q": "2 0 4", "score": "0 1 2", "x": 0, "y": 1, "counts": 1, "m": "Gumbel-max"}
+    page = open_page(
+        "#" + urlencode([*(("o", each) for each in "abc"), ("w", "here"), ("w", "there"), *values.items()])
+    )
+    _settled(page)
+    assert "say nothing about such a person" in page.inner_text("#lead")
+    assert "NaN" not in page.inner_text("body")
+    page.click("#next-seen")
+    assert "impossible there" in page.inner_text("#tally")
+    page.check('[name=seen][value="1"]')
+    _settled(page)
+    assert "NaN" not in page.inner_text("body")
+    json.dumps(page.evaluate("Explorer.intervals()"), allow_nan=False)
+
+
+def test_a_world_cannot_be_emptied(open_page):
+    page = open_page(
+        "#"
+        + urlencode(
+            [
+                ("o", "a"),
+                ("o", "b"),
+                ("w", "here"),
+                ("w", "there"),
+                ("p", "1 0"),
+                ("q", "1 1"),
+                ("score", "0 1"),
+                ("x", 0),
+                ("y", 1),
+                ("counts", 1),
+                ("m", "maximal"),
+            ]
+        )
+    )
+    page.fill('[data-number="0,0"]', "0")
+    assert "must be possible" in page.inner_text("#complaint")
+    assert _state(page)["p"] == [1, 0]
