@@ -18,7 +18,8 @@ from countermax.intervals._sampling import AbstractSampling, Floats
 Ask = Callable[[Floats, Floats], Floats]
 """Answers to all questions for many pairs of worlds: [pairs, outcomes] twice, then [pairs, questions]."""
 
-NUM_CANDIDATES, NUM_DRAWS = 250, 200
+NUM_CANDIDATES = 250
+NUM_DRAWS = 200
 _CAUTION = 0.8  # of the error that is allowed goes to the tests; the rest is for truths that are not proposed
 _NEVER = 0.005  # p-value from which on equal worlds are excluded, whatever the test of a single answer says
 _ROUNDING = 1e-9  # answers that differ by less are the same

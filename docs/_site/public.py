@@ -1,0 +1,100 @@
+"""Which names are public, read from the source: nothing is imported, so that a page and a test can both ask.
+
+A module is public unless a part of its name begins with an underscore. It exports what it defines under a plain name and what it
+imports `as` itself (`from countermax.bounds._value import Bounds as Bounds`).
+"""
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[2] / "src"
+PACKAGE = "countermax"
+ENTRANCES = ("cli", "demo", "explorer")  # commands and pages, not rooms
+
+
+@dataclass(frozen=True)
+class Room:
+    """A public module: its own summary, and where each name that it exports is defined."""
+
+    name: str
+    summary: str
+    exports: dict[str, str]
+
+
+def _file_of(module: str) -> Path | None:
+    base = SOURCE.joinpath(*module.split("."))
+    candidates = (base / "__init__.pyi", base / "__init__.py", base.with_suffix(".py"))
+    return next((path for path in candidates if path.exists()), None)
+
+
+def _absolute(module: str, node: ast.ImportFrom, path: Path) -> str:
+    if not node.level:
+        return node.module or ""
+    package = module.split(".") if path.stem == "__init__" else module.split(".")[:-1]
+    parts = package[: len(package) - node.level + 1]
+    return ".".join([*parts, *([node.module] if node.module else [])])
+
+
+def _bindings(module: str) -> dict[str, str]:
+    """Every name at the top of a module, and where it comes from."""
+    path = _file_of(module)
+    if path is None:
+        return {}
+    found: dict[str, str] = {}
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ImportFrom):
+            source = _absolute(module, node, path)
+            found |= {alias.asname or alias.name: f"{source}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found[node.name] = f"{module}.{node.name}"
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {target.id: f"{module}.{target.id}" for target in targets if isinstance(target, ast.Name)}
+    return found
+
+
+def _exported(module: str) -> list[str]:
+    path = _file_of(module)
+    assert path is not None
+    names = []
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ImportFrom):
+            names += [alias.name for alias in node.names if alias.asname == alias.name]
+    own = [name for name, origin in _bindings(module).items() if origin == f"{module}.{name}"]
+    return [name for name in dict.fromkeys([*names, *own]) if not name.startswith("_")]
+
+
+def origin(name: str) -> str:
+    """Where a dotted name is defined, following imports."""
+    module, _, last = name.rpartition(".")
+    found = _bindings(module).get(last, name)
+    return found if found == name or _file_of(found) or not found.startswith(PACKAGE) else origin(found)
+
+
+def rooms() -> list[Room]:
+    """Every public module that exports something, in alphabetical order; the package itself comes first."""
+    found = []
+    for path in sorted((SOURCE / PACKAGE).rglob("*.py")):
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        parts = parts[:-1] if parts[-1] == "__init__" else parts
+        if any(part.startswith("_") for part in parts) or (len(parts) > 1 and parts[1] in ENTRANCES):
+            continue
+        module = ".".join(parts)
+        exports = {name: origin(f"{module}.{name}") for name in _exported(module)}
+        exports = {name: where for name, where in exports.items() if where.startswith(PACKAGE) and not _file_of(where)}
+        if exports:
+            found.append(Room(module, ast.get_docstring(ast.parse(path.read_text())) or "", exports))
+    return sorted(found, key=lambda room: room.name)
+
+
+def homes(found: list[Room]) -> dict[str, str]:
+    """For each place where something is defined, the public name that it is documented under: in the shallowest room that has it.
+
+    The top level comes last, for it repeats what rooms have.
+    """
+    chosen: dict[str, str] = {}
+    for room in sorted(found, key=lambda room: (room.name == PACKAGE, room.name.count("."), room.name)):
+        for name, where in room.exports.items():
+            chosen.setdefault(where, f"{room.name}.{name}")
+    return chosen
