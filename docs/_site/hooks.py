@@ -1,9 +1,10 @@
 """What MkDocs is told beside mkdocs.yml: pages made from the source, and links that leave the folder of documents.
 
-- One page for each public module, with an entry for each public name; the tutorials, from their notebooks; the changelog.
+- One page for each public module, with an entry for each public name; the tutorials, from their notebooks; the
+  changelog.
 - Names of public things in code spans become links to their entries.
-- Links to files outside of docs/ lead to the repository where `repo_url` names one; until then documents and examples get a page
-  of their own, pictures are copied, and folders lose their link.
+- Links to files outside of docs/ lead to the repository where `repo_url` names one; until then documents and examples
+  get a page of their own, pictures are copied, and folders lose their link.
 - Pages that the navigation does not name come at the end of the guides.
 """
 
@@ -35,7 +36,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     for page in sorted(ROOT.joinpath("docs").glob("*.md")):
         if page.name not in named:
             _section(config.nav, "Guides").append(page.name)
-    modules = [{room.name.removeprefix(f"{public.PACKAGE}."): _page_of(room.name)} for room in public.rooms()]
+    modules = [{room.name.removeprefix(f"{public.PACKAGE}."): public.page_of(room.name)} for room in public.rooms()]
     _section(config.nav, "Reference").append({"Every module": modules})
     return config
 
@@ -44,13 +45,9 @@ def _section(nav: list[Any], title: str) -> list[Any]:
     return next(entry[title] for entry in nav if title in entry)
 
 
-def _page_of(module: str) -> str:
-    return f"api/{module}.md"
-
-
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the pages that are made here, and whatever they and the others point to outside of docs/."""
-    for path, content in api_pages().items():
+    for path, content in public.api_pages().items():
         files.append(File.generated(config, path, content=content))
     for path, source in OTHERS.items():
         files.append(File.generated(config, path, content=(ROOT / source).read_text()))
@@ -122,6 +119,8 @@ def _rewritten(text: str, source: str, page: str, repository: str | None) -> str
         resolved = _resolved(source, target)
         if resolved.startswith("docs/"):
             new = resolved.removeprefix("docs/")
+            if new.endswith(".ipynb") and not page.startswith("tutorials/"):
+                new = f"{new.removesuffix('.ipynb')}.md"  # its page; the page offers the notebook itself
         elif repository and not picture and resolved not in OTHERS.values():
             return f"[{shown}]({repository.rstrip('/')}/tree/main/{resolved}{anchor or ''})"
         else:
@@ -141,7 +140,7 @@ _NAMES: dict[str, str] = {}
 def _crossed(text: str) -> str:
     """`compare(...)` as a link to the entry of `compare`, unless it is in a link or a heading already."""
     if not _NAMES:
-        _NAMES.update(entries())
+        _NAMES.update(public.entries())
 
     def replace(match: re.Match[str]) -> str:
         name = re.match(r"[\w.]+", match["code"])
@@ -153,37 +152,6 @@ def _crossed(text: str) -> str:
         plain = line.startswith("#")
         lines.append(line if plain else re.sub(r"(?<![\[`\w])`(?P<code>[^`\n]+)`(?![\]`])", replace, line))
     return "".join(lines)
-
-
-def entries() -> dict[str, str]:
-    """Names as documents write them, `compare` or `race.joint`, and the entries that they mean; ambiguous ones are left out."""
-    rooms = public.rooms()
-    homes = public.homes(rooms)
-    meant: dict[str, set[str]] = {}
-    for room in rooms:
-        for name, origin in room.exports.items():
-            inner = room.name.removeprefix(public.PACKAGE).removeprefix(".")
-            for written in {name, f"{inner}.{name}" if inner else name}:
-                meant.setdefault(written, set()).add(homes[origin])
-    top = next(room for room in rooms if room.name == public.PACKAGE)
-    clear = {written: found.copy().pop() for written, found in meant.items() if len(found) == 1}
-    return clear | {name: homes[origin] for name, origin in top.exports.items()}
-
-
-def api_pages() -> dict[str, str]:
-    """The text of each module's page: entries of the names that live there, and links to those that it only repeats."""
-    rooms = public.rooms()
-    homes = public.homes(rooms)
-    pages = {}
-    for room in rooms:
-        own = [name for name, origin in room.exports.items() if homes[origin] == f"{room.name}.{name}"]
-        repeated = {name: homes[origin] for name, origin in room.exports.items() if name not in own}
-        text = [f"# {room.name}", room.summary]
-        if repeated:
-            text.append("\n".join(f"- [`{name}`][{home}] (in `{home.rpartition('.')[0]}`)" for name, home in repeated.items()))
-        text += [f"::: {room.name}.{name}" for name in own]
-        pages[_page_of(room.name)] = "\n\n".join(text) + "\n"
-    return pages
 
 
 def on_post_build(config: MkDocsConfig) -> None:

@@ -1,6 +1,7 @@
 """Tutorials: scripts in cells, the executed notebooks made from them, and their pages.
 
-A tutorial is written as docs/tutorials/NAME.py, in cells that begin with `# %%`; those that begin with `# %% [markdown]` are text.
+A tutorial is written as docs/tutorials/NAME.py, in cells that begin with `# %%`; those that begin with
+`# %% [markdown]` are text.
 `python docs/_site/notebooks.py` (`make tutorials`) runs each one and stores it with its outputs as NAME.ipynb.
 """
 

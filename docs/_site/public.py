@@ -1,7 +1,7 @@
 """Which names are public, read from the source: nothing is imported, so that a page and a test can both ask.
 
-A module is public unless a part of its name begins with an underscore. It exports what it defines under a plain name and what it
-imports `as` itself (`from countermax.bounds._value import Bounds as Bounds`).
+A module is public unless a part of its name begins with an underscore. It exports what it defines under a plain name
+and what it imports `as` itself (`from countermax.bounds._value import Bounds as Bounds`).
 """
 
 import ast
@@ -89,12 +89,50 @@ def rooms() -> list[Room]:
 
 
 def homes(found: list[Room]) -> dict[str, str]:
-    """For each place where something is defined, the public name that it is documented under: in the shallowest room that has it.
+    """For each place where something is defined, the public name that it is documented under.
 
-    The top level comes last, for it repeats what rooms have.
+    That is its name in the shallowest room that has it. The top level comes last, for it repeats what rooms have.
     """
     chosen: dict[str, str] = {}
     for room in sorted(found, key=lambda room: (room.name == PACKAGE, room.name.count("."), room.name)):
         for name, where in room.exports.items():
             chosen.setdefault(where, f"{room.name}.{name}")
     return chosen
+
+
+def page_of(module: str) -> str:
+    """The page of a module, as a path in the folder of documents."""
+    return f"api/{module}.md"
+
+
+def entries() -> dict[str, str]:
+    """Names as documents write them, `compare` or `race.joint`, and the entries that they mean, unless ambiguous."""
+    all_rooms = rooms()
+    home_of = homes(all_rooms)
+    meant: dict[str, set[str]] = {}
+    for room in all_rooms:
+        for name, where in room.exports.items():
+            inner = room.name.removeprefix(PACKAGE).removeprefix(".")
+            for written in {name, f"{inner}.{name}" if inner else name}:
+                meant.setdefault(written, set()).add(home_of[where])
+    top = next(room for room in all_rooms if room.name == PACKAGE)
+    clear = {written: found.copy().pop() for written, found in meant.items() if len(found) == 1}
+    return clear | {name: home_of[where] for name, where in top.exports.items()}
+
+
+def api_pages() -> dict[str, str]:
+    """The text of each module's page: entries of the names that live there, and links to those that it only repeats."""
+    all_rooms = rooms()
+    home_of = homes(all_rooms)
+    pages = {}
+    for room in all_rooms:
+        own = [name for name, where in room.exports.items() if home_of[where] == f"{room.name}.{name}"]
+        repeated = {name: home_of[where] for name, where in room.exports.items() if name not in own}
+        text = [f"# {room.name}", room.summary]
+        if repeated:
+            text.append(
+                "\n".join(f"- [`{name}`][{home}] (in `{home.rpartition('.')[0]}`)" for name, home in repeated.items())
+            )
+        text += [f"::: {room.name}.{name}" for name in own]
+        pages[page_of(room.name)] = "\n\n".join(text) + "\n"
+    return pages
