@@ -21,7 +21,7 @@ print(f"{log.lengths.size} patients, {log.lengths.sum()} steps")
 # %% [markdown]
 # ## Everybody first
 #
-# `replay` computes what would have become of each logged patient, exactly: no trajectory is drawn. The couplings disagree, and the bounds say by how much any of them could.
+# `replay` computes what would have become of each logged patient, exactly: no trajectory is drawn. The bounds say how far any coupling could be from the two shown here.
 
 # %%
 for coupling in (GumbelMax(), InverseCDF()):
@@ -33,7 +33,7 @@ print(f"seen in the log {log.returns(1.0).mean():+.3f}")
 print(f"in truth, by the simulator {true_value(simulator, policy):+.3f}")
 
 # %% [markdown]
-# The truth lies well below: the model is an estimate that cannot see glucose. The bounds are over couplings; they take the model as given. That is why the story below doubts the model too.
+# On average the two couplings agree. The truth lies well below both, and below the bounds: the model is an estimate that cannot see glucose. The bounds are over couplings; they take the model as given. That is why the story below doubts the model too.
 #
 # ## Whose case is open?
 

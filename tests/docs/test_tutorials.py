@@ -5,6 +5,7 @@ import runpy
 from pathlib import Path
 
 import matplotlib
+import matplotlib.pyplot as plt
 import pytest
 
 TUTORIALS = sorted((Path(__file__).parents[2] / "docs/tutorials").glob("*.py"))
@@ -19,7 +20,7 @@ def test_the_code_of_a_tutorial_runs(path, tmp_path, monkeypatch):
     matplotlib.use("agg")
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(path))
-    matplotlib.pyplot.close("all")
+    plt.close("all")
 
 
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)

@@ -1,7 +1,7 @@
 """The one style of every picture.
 
-Figures are built without pyplot, so no window opens; a notebook shows them all the same. The palette is Okabe and Ito's, which
-colour-blind readers can tell apart, and every coupling keeps its colour wherever it appears.
+Figures are built without pyplot, so no window opens; a notebook shows them all the same. The palette is Okabe and
+Ito's, which colour-blind readers can tell apart, and every coupling keeps its colour wherever it appears.
 """
 
 import io

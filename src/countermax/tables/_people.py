@@ -68,7 +68,7 @@ def read_people(
         asked: Names of columns by argument; None where there is none.
         arms: The factual arm and the other one.
         labels: The outcomes in their order, if they were given.
-        missing: What to do about people without an outcome.
+        missing: Treatment of people without an outcome.
     """
     arm = _arms(frame, asked["arm"], arms)
     chosen = arm >= 0

@@ -96,7 +96,7 @@ def refused(subject: Subject) -> str:
 
 
 def must_refuse(name: str, question: Callable[[], Any]) -> None:
-    """Raises an error unless the question is refused in words."""
+    """Raises an error unless the question is refused with a message."""
     try:
         question()
     except InputError as refusal:
