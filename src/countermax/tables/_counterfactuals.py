@@ -77,7 +77,8 @@ def counterfactuals(
             `labels`, an array or frame [rows, outcomes], a fitted classifier, or `Predicted`.
         counterfactual: The same for the other world; for a classifier `Predicted(classifier, {"treated": True})`.
         coupling: Coupling of the two worlds: a coupling object, `gumbel-max`, `inverse-cdf` (in the order of the
-            labels), `inverse-cdf-by-score`, `maximal`, `independent`, `optimal`, or a file that `countermax.save` wrote.
+            labels), `inverse-cdf-by-score`, `maximal`, `independent`, `optimal`, or a file written by
+            `countermax.save`.
         labels: The outcomes in the order that results have; by default that of an ordered category, else of `factual`.
         score: A number for each outcome, by label or in the order of the labels.
         bounds: Couplings that the bounds are over: `any`, `stable` (counterfactually stable ones) or `none` for no such

@@ -18,7 +18,7 @@ _SMOOTH = 33
 
 
 def truthful(subject: Subject, level: float, key: PRNGKeyArray) -> str:
-    """A coupling for any number of outcomes keeps its laws for others; one for a fixed number refuses others with a message."""
+    """A coupling for any number of outcomes keeps its laws for others; one for a fixed number refuses others."""
     sampler = subject.sampler
     others = [size for size in subject.level.other_sizes if size != subject.size]
     if sampler.num_outcomes is not None:
