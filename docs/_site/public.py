@@ -124,9 +124,13 @@ def api_pages() -> dict[str, str]:
     """The text of each module's page: entries of the names that live there, and links to those that it only repeats."""
     all_rooms = rooms()
     home_of = homes(all_rooms)
+    top = set(next(room for room in all_rooms if room.name == PACKAGE).exports.values())
     pages = {}
     for room in all_rooms:
         own = [name for name, where in room.exports.items() if home_of[where] == f"{room.name}.{name}"]
+        own.sort(
+            key=lambda name: (room.exports[name] not in top, name.startswith("unchecked_"))
+        )  # what users type first
         repeated = {name: home_of[where] for name, where in room.exports.items() if name not in own}
         text = [f"# {room.name}", room.summary]
         if repeated:

@@ -53,3 +53,10 @@ def test_nobody_is_sent_to_a_host_that_loads_by_itself():
     for document in DOCUMENTS:
         assert not re.search(r"!\[[^\]]*\]\(https?://", document.read_text()), document.name
     assert "font: false" in (ROOT / "mkdocs.yml").read_text()
+
+
+def test_every_picture_is_made_by_a_command():
+    """`make figures` copies some of the demo's, `make examples` draws one for each example."""
+    figures = (ROOT / "Makefile").read_text().split("\nfigures:")[1].split("\n\n")[0]
+    made = set(re.findall(r"(\w+\.png)", figures)) | {f"{path.stem}.png" for path in (ROOT / "examples").glob("*.py")}
+    assert {path.name for path in (ROOT / "docs/images").iterdir()} == made

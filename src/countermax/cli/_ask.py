@@ -102,7 +102,7 @@ def compare(
         "labels": written(labels),
     }
     if data is None:
-        _refuse({**of_data, **further}, "needs --data beside it")
+        _refuse({**of_data, **further}, "needs --data")
         absent = [option for option, given in (("--p", p), ("--q", q)) if given is None]
         if p is None or q is None:
             raise InputError(f"--data, or --p and --q, must say what is known; {' and '.join(absent)} is missing")
@@ -124,7 +124,7 @@ def compare(
         _refuse({**refused, **flags}, "goes with --p and --q, not with --data")
         absent = [f"--{name}" for name, given in of_data.items() if given is None]
         if absent:
-            raise InputError(f"--data needs {' and '.join(absent)} beside it")
+            raise InputError(f"--data needs {' and '.join(absent)}")
         from countermax.tables import compare_arms
 
         columns: dict[str, Any] = {name: of_data[name] for name in ("outcome", "arm")}

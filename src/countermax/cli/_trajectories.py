@@ -101,7 +101,7 @@ def explain(
     if most < 1:
         raise InputError(f"--most must be at least 1, got {most}")
     if episode is None and out is not None:
-        raise InputError("--out must have an --episode beside it: a page tells one story")
+        raise InputError("--out needs --episode: a page tells one story")
     target = checked_target(plot)
     reads: list[str | Path] = [log, policy, *words(couplings)]
     check_outputs({"--plot": target, "--out": out}, reads, overwrite=overwrite, pages=["--out"])

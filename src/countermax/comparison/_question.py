@@ -75,7 +75,7 @@ def compare(
         tolerance: Largest width of the bounds at which the choice of coupling does not matter.
     """
     if counts and (logits or normalise):
-        raise InputError("`counts` are neither `logits` nor in need of `normalise`; say what `p` and `q` are, once")
+        raise InputError("`counts` excludes `logits` and `normalise`; pass one of them only")
     given = {"p": p, "q": q, "score": score, "counterfactual_score": counterfactual_score}
     own = {name: own_labels(value) for name, value in given.items()}
     if labels is None:
@@ -102,7 +102,7 @@ def compare(
         hint = "; it is possible in the other world: are p and q swapped?" if log_q[seen] > -np.inf else ""
         raise InputError(f"{names.names[seen]!r} was observed but has probability zero under p{hint}")
     if counterfactual_score is not None and score is None:
-        raise InputError("`counterfactual_score` needs a `score` beside it")
+        raise InputError("`counterfactual_score` needs `score` as well")
     scores = None
     if score is not None:
         here, there = (

@@ -127,7 +127,7 @@ def effects(
         learned = learned_coupling(reader, scores, gadget, fit_options or {}, progress, key=key)
         compared[LEARNED] = learned.coupling
     elif fit_options is not None:
-        raise InputError("`fit_options` needs learn=True beside it")
+        raise InputError("`fit_options` needs learn=True")
 
     refits = None if refitting is None else Refits(reader, refitting)
 
@@ -219,4 +219,4 @@ def _compared(
 
 
 def _refuse_name(name: str) -> NoReturn:
-    raise InputError(f"`couplings` must not call one of yours {name!r}, which is the library's own; rename it")
+    raise InputError(f"`couplings` must not reuse the name {name!r}, which is the library's own; rename yours")

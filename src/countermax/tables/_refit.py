@@ -69,7 +69,7 @@ def as_refitting(
     if not refit:
         for name, given in (("clusters", clusters), ("weights", weights), ("n_jobs", n_jobs)):
             if given is not None:
-                raise InputError(f"`{name}` needs refit=True beside it")
+                raise InputError(f"`{name}` needs refit=True")
         return None
     number = NUM_REFITS if num_resamples is None else num_resamples
     if number < 2:

@@ -113,7 +113,7 @@ def _as_texts(name: str, column: Any) -> Any:
         values = (None if value is None else _json(plain(value)) for value in column.to_pylist())
         return csv_cells(name, pa.array(values, pa.large_string()))
     except pa.ArrowInvalid as error:
-        raise InputError(f"column {name!r} holds {column.type} that is no text; write .parquet instead") from error
+        raise InputError(f"column {name!r} holds {column.type} that is not text; write .parquet instead") from error
 
 
 def _json_numbers(column: Any) -> Any:
