@@ -23,3 +23,8 @@ def public():
 def notebooks():
     assert "nbclient" not in sys.modules  # what reads notebooks does not need what runs them
     return load("notebooks")
+
+
+@pytest.fixture(scope="session")
+def links():
+    return load("links")

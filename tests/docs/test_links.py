@@ -60,3 +60,44 @@ def test_every_picture_is_made_by_a_command():
     figures = (ROOT / "Makefile").read_text().split("\nfigures:")[1].split("\n\n")[0]
     made = set(re.findall(r"(\w+\.png)", figures)) | {f"{path.stem}.png" for path in (ROOT / "examples").glob("*.py")}
     assert {path.name for path in (ROOT / "docs/images").iterdir()} == made
+
+
+@pytest.mark.parametrize(
+    ("written", "on_the_site"),
+    [
+        ("[bounds](bounds.md#a-score)", "[bounds](bounds.md#a-score)"),
+        ("![it](../results/paper/best/figures/table1.png)", "![it](repository/results/paper/best/figures/table1.png)"),
+        ("[speed](../benchmarks/results/tables.md)", "[speed](repository/benchmarks/results/tables.md)"),
+        ("[code](../examples/churn.py)", "[code](repository/examples/churn.py.md)"),
+        ("[cells](../results/paper)", "cells"),
+        ("[changes](../CHANGELOG.md)", "[changes](changelog.md)"),
+        ("[start](../README.md)", "[start](index.md)"),
+        ("[tutorial](tutorials/two_arms.ipynb)", "[tutorial](tutorials/two_arms.md)"),
+        ("[out](https://example.org/x)", "[out](https://example.org/x)"),
+        ("    [in code](../results/paper)\n", "    [in code](../results/paper)\n"),
+    ],
+)
+def test_links_that_leave_the_documents_work_on_the_site(links, written, on_the_site):
+    assert links.rewritten(written, "tables.md") == on_the_site
+
+
+def test_links_lead_to_the_repository_once_its_address_is_known(links):
+    there = "https://example.org/countermax"
+    assert (
+        links.rewritten("[cells](../results/paper)", "paper.md", there) == f"[cells]({there}/tree/main/results/paper)"
+    )
+    assert links.rewritten("[b](bounds.md)", "paper.md", there) == "[b](bounds.md)"
+    picture = "![it](../results/paper/best/figures/table1.png)"
+    assert links.rewritten(picture, "paper.md", there) == links.rewritten(picture, "paper.md")
+
+
+def test_pages_of_the_repository_keep_their_links(links):
+    assert links.rewritten("[a](docs/own_mechanism.md)", "repository/CONTRIBUTING.md") == "[a](../own_mechanism.md)"
+    assert links.rewritten("[a](docs/promises.md)", "changelog.md") == "[a](promises.md)"
+
+
+def test_code_spans_of_public_names_become_links_but_not_in_headings(links, public):
+    said = links.crossed("# The `compare`\n`compare(p, q)` and `nothing`, [`compare`](x.md)\n", public.entries())
+    assert said == (
+        "# The `compare`\n[`compare(p, q)`][countermax.comparison.compare] and `nothing`, [`compare`](x.md)\n"
+    )
