@@ -102,7 +102,7 @@ def compare(
         hint = "; it is possible in the other world: are p and q swapped?" if log_q[seen] > -np.inf else ""
         raise InputError(f"{names.names[seen]!r} was observed but has probability zero under p{hint}")
     if counterfactual_score is not None and score is None:
-        raise InputError("`counterfactual_score` needs `score` as well")
+        raise InputError("`counterfactual_score` needs a `score`")
     scores = None
     if score is not None:
         here, there = (
