@@ -6,6 +6,8 @@ import re
 import runpy
 import subprocess
 import sys
+import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -160,3 +162,14 @@ def test_the_workflow_runs_the_commands_of_a_contributor_on_every_supported_pyth
     classifiers = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', (ROOT / "pyproject.toml").read_text())
     assert re.findall(r'"(3\.\d+)"', workflow.split("python: [")[1].split("]")[0]) == classifiers
     assert "bash .ci/smoke dist/" in workflow
+
+
+def test_a_wheel_with_more_than_the_package_is_noticed(tmp_path):
+    problems = runpy.run_path(str(ROOT / ".ci/look_into_dist.py"))["problems"]
+    assert "one wheel and one sdist" in problems(tmp_path)[0]
+    with tarfile.open(tmp_path / "countermax-0.tar.gz", "w:gz") as sdist:
+        sdist.add(ROOT / "README.md", "countermax-0/README.md")
+    for name, found in {"countermax/race.py": 0, "tests/test_race.py": 1, "countermax/notes.txt": 2}.items():
+        with zipfile.ZipFile(tmp_path / "countermax-0.whl", "a") as wheel:
+            wheel.writestr(name, "")
+        assert len(problems(tmp_path)) == found
