@@ -1,7 +1,7 @@
 """What MkDocs is told beside mkdocs.yml: pages made from the source, and links that leave the folder of documents.
 
-- One page for each public module, with an entry for each public name; the tutorials, from their notebooks; the
-  changelog.
+- One page for each public module, with an entry for each public name; one of all commands; the tutorials, from their
+  notebooks; the changelog.
 - Names of public things in code spans become links to their entries; links to files outside of docs/ work.
 - Pages that the navigation does not name come at the end of the guides.
 """
@@ -17,7 +17,8 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 sys.path.insert(0, str(Path(__file__).parent))
-import links  # noqa: E402 (beside this file, which is no package)
+import commands  # noqa: E402 (beside this file, which is no package)
+import links  # noqa: E402
 import notebooks  # noqa: E402
 import public  # noqa: E402
 
@@ -32,7 +33,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         if page.name not in named:
             _section(config.nav, "Guides").append(page.name)
     modules = [{room.name.removeprefix(f"{public.PACKAGE}."): public.page_of(room.name)} for room in public.rooms()]
-    _section(config.nav, "Reference").append({"Every module": modules})
+    _section(config.nav, "Reference").extend([{"Command line": commands.PAGE}, {"Every module": modules}])
     return config
 
 
@@ -42,7 +43,7 @@ def _section(nav: list[Any], title: str) -> list[Any]:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the pages that are made here, and whatever they and the others point to outside of docs/."""
-    for path, content in public.api_pages().items():
+    for path, content in {commands.PAGE: commands.page(), **public.api_pages()}.items():
         files.append(File.generated(config, path, content=content))
     for path, source in links.ELSEWHERE.items():
         files.append(File.generated(config, path, content=(ROOT / source).read_text()))

@@ -28,3 +28,8 @@ def notebooks():
 @pytest.fixture(scope="session")
 def links():
     return load("links")
+
+
+@pytest.fixture(scope="session")
+def commands():
+    return load("commands")

@@ -5,7 +5,10 @@ import re
 from importlib import import_module
 from pathlib import Path
 
+import typer.main
+
 import countermax
+from countermax.cli import app
 
 ROOT = Path(__file__).parents[2]
 NEEDS_AN_EXTRA = ("countermax.integrations",)
@@ -55,3 +58,14 @@ def test_names_in_documents_lead_to_their_entries(public):
     assert "joint" not in entries  # race's or comonotone's
     shown = set(re.findall(r"^::: (.*)$", "\n".join(public.api_pages().values()), re.MULTILINE))
     assert set(entries.values()) <= shown
+
+
+def test_the_page_of_the_command_line_has_every_command_and_option(commands):
+    page = commands.page()
+    found = typer.main.get_command(app).commands
+    assert re.findall(r"^## countermax (.*)$", page, re.MULTILINE) == list(found)
+    for command in found.values():
+        for option in command.params:
+            if getattr(option, "help", None) and option.param_type_name == "option":
+                assert f"`{', '.join(option.opts)}`" in page
+    assert "\n    countermax explain steps.csv --policy policy.csv --episode 17 --out story.html\n" in page
