@@ -6,6 +6,7 @@ and what it imports `as` itself (`from countermax.bounds._value import Bounds as
 
 import ast
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -22,6 +23,7 @@ class Room:
     exports: dict[str, str]
 
 
+@cache
 def _file_of(module: str) -> Path | None:
     base = SOURCE.joinpath(*module.split("."))
     candidates = (base / "__init__.pyi", base / "__init__.py", base.with_suffix(".py"))
@@ -36,6 +38,7 @@ def _absolute(module: str, node: ast.ImportFrom, path: Path) -> str:
     return ".".join([*parts, *([node.module] if node.module else [])])
 
 
+@cache
 def _bindings(module: str) -> dict[str, str]:
     """Every name at the top of a module, and where it comes from."""
     path = _file_of(module)
@@ -72,6 +75,7 @@ def origin(name: str) -> str:
     return found if found == name or _file_of(found) or not found.startswith(PACKAGE) else origin(found)
 
 
+@cache
 def rooms() -> list[Room]:
     """Every public module that exports something, in alphabetical order; the package itself comes first."""
     found = []
