@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 OUT    ?= countermax-demo
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow test-explorer lint bench fuzz results results-pages figures examples clean
+.PHONY: demo test test-slow test-explorer lint bench fuzz results results-pages figures examples docs docs-serve tutorials dist clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed          ## a bundled clinical trial, its pictures and report.html
@@ -53,6 +53,21 @@ figures: $(VENV)/.installed       ## redraws the README's pictures
 examples: $(VENV)/.developing     ## runs the examples; their pictures go to docs/images
 	for each in examples/*.py; do $(BIN)/python $$each docs/images || exit 1; done
 
+docs: $(VENV)/.documenting        ## the documentation, into site/; stops at a broken link, a missing anchor or a public name without an entry
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+docs-serve: $(VENV)/.documenting  ## the same on http://127.0.0.1:8000, built again while you write
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
+
+tutorials: $(VENV)/.documenting   ## runs docs/tutorials/*.py and stores them with their outputs as notebooks
+	$(BIN)/python docs/_site/notebooks.py
+
+dist: $(VENV)/.releasing          ## wheel and sdist, into dist/, checked and looked into (docs/releasing.md)
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/python .ci/look_into_dist.py dist
+
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "countermax needs Python 3.11 or newer; try: make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
@@ -70,5 +85,13 @@ $(VENV)/.developing: $(VENV)/bin/python pyproject.toml
 $(VENV)/.exploring: $(VENV)/.developing
 	@if $(BIN)/python tests/explorer/browsers.py; then $(PIP) --editable '.[explorer-tests]' && touch $@; fi
 
+$(VENV)/.documenting: $(VENV)/bin/python pyproject.toml
+	$(PIP) --editable '.[docs]'
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.releasing: $(VENV)/bin/python pyproject.toml
+	$(PIP) --editable '.[release]'
+	@touch $@ $(VENV)/.installed
+
 clean:
-	rm -rf $(VENV) $(OUT) dist build
+	rm -rf $(VENV) $(OUT) dist build site

@@ -142,7 +142,7 @@ def test_bad_options_are_one_line(files, tmp_path, as_users_call):
     assert "cannot tell the format" in run("explain", tmp_path / "steps.txt", "--policy", policy).stderr
     page = run("explain", log, "--policy", policy, "--out", tmp_path / "page.html")
     assert page.exit_code == 2
-    assert "--out must have an --episode beside it" in page.stderr
+    assert "--out needs --episode" in page.stderr
     assert "must be in the log" in run("explain", log, "--policy", policy, "--episode", "nobody").stderr
 
 

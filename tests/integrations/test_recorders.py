@@ -152,7 +152,7 @@ def test_misuse_is_told_in_one_line():
     box = gymnasium.make("CartPole-v1")
     with pytest.raises(InputError, match="`env` must have a Discrete observation space, got Box.*; give `state_of`"):
         EpisodeRecorder(box)
-    with pytest.raises(InputError, match="`state_of` must have `num_states` beside it"):
+    with pytest.raises(InputError, match="`state_of` needs `num_states`"):
         EpisodeRecorder(box, state_of=lambda _: 0)
     with pytest.raises(InputError, match="`num_states` must be 4, as the observation space says, got 7"):
         EpisodeRecorder(Corridor(), num_states=7)

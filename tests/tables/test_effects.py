@@ -179,9 +179,9 @@ def test_columns_and_couplings_of_one_name_are_refused():
             effects(frame, **ask(p, q), score=SCORE, couplings=couplings)
     with pytest.raises(InputError, match="the column '1' would be written twice; give the scores different names"):
         effects(frame, **ask(p, q), score={1: SCORE, "1": SCORE})
-    with pytest.raises(InputError, match="must not call one of yours 'inverse CDF by score'"):
+    with pytest.raises(InputError, match="must not reuse the name 'inverse CDF by score'"):
         effects(frame, **ask(p, q), score=SCORE, couplings={"inverse CDF by score": GumbelMax()})
-    with pytest.raises(InputError, match="must not call one of yours 'learned Gadget 2'"):
+    with pytest.raises(InputError, match="must not reuse the name 'learned Gadget 2'"):
         effects(frame, **ask(p, q), score=SCORE, couplings={LEARNED: GumbelMax()}, learn=True)
     same = effects(frame, **ask(p, q), score=SCORE, couplings={"inverse CDF by score": "inverse-cdf-by-score"})
     assert list(same.variances) == ["inverse CDF by score"]

@@ -191,7 +191,7 @@ def test_parquet_keeps_its_types(tmp_path):
     assert ',"",' in (tmp_path / "out.csv").read_text()
     bad = table.set_column(table.column_names.index("raw"), "raw", pa.array([b"\xff", None]))
     pa.parquet.write_table(bad, tmp_path / "in.parquet")
-    with pytest.raises(InputError, match="column 'raw' holds binary that is no text; write .parquet instead"):
+    with pytest.raises(InputError, match="column 'raw' holds binary that is not text; write .parquet instead"):
         counterfactuals_file(tmp_path / "in.parquet", tmp_path / "out.csv", **ASK)
 
 

@@ -43,7 +43,7 @@ def pack(kind: str, header: Mapping[str, Any], arrays: list[NDArray[Any]]) -> by
 
 
 def unpack(path: str | Path, kind: str, *, remedy: str = "write it again") -> tuple[dict[str, Any], list[NDArray[Any]]]:
-    """The header and the arrays of a file that `pack` made; anything else is an error in words.
+    """The header and the arrays of a file that `pack` made; anything else is an error that says why.
 
     Args:
         path: The file.

@@ -1,4 +1,4 @@
-"""Bad input, told early and in words.
+"""Bad input, reported early and clearly.
 
 Shapes and dtypes are known when a function is traced, so they raise `InputError` there. Values that are known are
 looked at by NumPy, outside of compiled code; of traced ones the check travels with the computation
@@ -184,7 +184,7 @@ def log_probs_from(name: str, values: Numbers, *, logits: bool = False, normalis
         return normalised(array)
     if (array < 0).any():
         raise InputError(f"`{name}` must not be negative, got {array.min():g}; if these are logits, say so")
-    with np.errstate(over="ignore"):  # told below, in words
+    with np.errstate(over="ignore"):  # reported below
         total = array.sum()
     if not np.isfinite(total) or total == 0:
         raise InputError(f"`{name}` must have a positive, finite sum, got {total:g}")

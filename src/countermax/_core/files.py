@@ -32,7 +32,7 @@ _tidied: set[str] = set()
 
 
 def writable_folder(folder: str | Path) -> Path:
-    """The folder, made if need be; an error in words where nothing can be written."""
+    """The folder, made if need be; a clear error where nothing can be written."""
     path = Path(folder)
     try:
         path.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ from countermax._core.memory import check_memory, in_words
 
 
 def read_whole(path: str | Path, *, most: int | None = None) -> bytes:
-    """The bytes of a file, or an error in words.
+    """The bytes of a file, or an error that says why.
 
     A device or a pipe may never end, so only regular files are read, and no more of them than they had when they were
     opened.

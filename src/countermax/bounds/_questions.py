@@ -22,7 +22,7 @@ def outcome_bounds(p: Logits, q: Logits, x: OutcomeLike, *, stable: bool = False
     Args:
         p: Logits of the factual world.
         q: Logits of the other world.
-        x: What was seen in the factual world; must have nonzero probability there.
+        x: Outcome that was seen in the factual world; must have nonzero probability there.
         stable: Whether to allow counterfactually stable couplings only.
     """
     log_p, log_q = as_log_prob_pair(p, q)
@@ -38,7 +38,7 @@ def score_bounds(p: Logits, q: Logits, x: OutcomeLike, score: Score, *, stable: 
     Args:
         p: Logits of the factual world.
         q: Logits of the other world.
-        x: What was seen in the factual world; must have nonzero probability there.
+        x: Outcome that was seen in the factual world; must have nonzero probability there.
         score: One number for each outcome.
         stable: Whether to allow counterfactually stable couplings only.
     """
@@ -61,7 +61,7 @@ def effect_bounds(
     Args:
         p: Logits of the factual world.
         q: Logits of the other world.
-        x: What was seen in the factual world; must have nonzero probability there.
+        x: Outcome that was seen in the factual world; must have nonzero probability there.
         score: One number for each outcome.
         counterfactual_score: The score in the other world, if it is another one.
         stable: Whether to allow counterfactually stable couplings only.

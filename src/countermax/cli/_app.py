@@ -15,7 +15,7 @@ from countermax.cli._tables import counterfactuals, transitions
 from countermax.cli._trajectories import evaluate_policy, explain
 
 app = typer.Typer(
-    help="Counterfactual reasoning about categorical outcomes, exactly.",
+    help="What would have happened instead? Exact answers for categorical outcomes, under every coupling, with bounds.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

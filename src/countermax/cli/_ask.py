@@ -42,37 +42,41 @@ _DEMO = (
 
 @one_line_errors
 def compare(
-    observed: Annotated[str, typer.Option(help="What was seen: a label, or an index from 0 where there are none.")],
+    observed: Annotated[
+        str, typer.Option(help="Outcome that was seen: a label, or an index from 0 where there are no labels.")
+    ],
     data: Annotated[
-        Path | None, typer.Option(help="A trial, one row for each person: .csv, .parquet or .jsonl; needs --outcome.")
+        Path | None, typer.Option(help="Trial with one row for each person: .csv, .parquet or .jsonl; needs --outcome.")
     ] = None,
     outcome: Annotated[str | None, typer.Option(help=OUTCOME)] = None,
     arm: Annotated[str | None, typer.Option(help=ARM)] = None,
     factual: Annotated[str | None, typer.Option(help="Arm in which the person was.")] = None,
     counterfactual: Annotated[str | None, typer.Option(help="Arm that the question is about.")] = None,
     p: Annotated[
-        str | None, typer.Option(help="Instead of data: probabilities where something was seen, with commas between.")
+        str | None, typer.Option(help="Probabilities in the factual world, separated by commas; in place of --data.")
     ] = None,
     q: Annotated[str | None, typer.Option(help="Probabilities of the same outcomes in the other world.")] = None,
-    counts: Annotated[bool, typer.Option("--counts", help="P and q count people: answers get intervals.")] = False,
+    counts: Annotated[
+        bool, typer.Option("--counts", help="Take p and q as counts of people; answers then have intervals.")
+    ] = False,
     labels: Annotated[
         str | None, typer.Option(help="Outcomes in their order, separated by commas; quote a name that has one.")
     ] = None,
     score: TrialScore = None,
     counterfactual_score: Annotated[
-        str | None, typer.Option(help="The score in the other world, if different; with --p and --q.")
+        str | None, typer.Option(help="Score in the other world, if different; with --p and --q.")
     ] = None,
     weights: Weights = None,
     clusters: Clusters = None,
     strata: Annotated[str | None, typer.Option(help="Column over which both arms are standardised.")] = None,
     population: Annotated[
-        str, typer.Option(help="Whose strata count: both arms', the factual or the counterfactual one's.")
+        str, typer.Option(help="Population whose strata count: both, factual or counterfactual.")
     ] = "both",
     missing: Missing = "refuse",
     level: Level = 0.95,
     seed: DrawSeed = 0,
     logits: Annotated[
-        bool, typer.Option("--logits", help="P and q are logits (-inf allowed), not probabilities.")
+        bool, typer.Option("--logits", help="Take p and q as logits (-inf allowed), not probabilities.")
     ] = False,
     normalise: Annotated[bool, typer.Option("--normalise", help="Rescale p and q to sum to one.")] = False,
     json: Json = False,
@@ -84,7 +88,7 @@ def compare(
     plot_sharing: Annotated[Path | None, typer.Option(help="Draw that into this file; implies --sharing.")] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Ask every coupling one question: this was seen; what would have happened in the other world?
+    """Answer one question under every coupling: this was seen; what would have happened in the other world?
 
     Example: countermax compare --data trial.csv --outcome status --arm arm --factual placebo --counterfactual drug
     --observed dead --score dead=0,ill=1,well=2
@@ -111,7 +115,7 @@ def compare(
         "sharing": sharing or curve is not None,
     }
     if data is None:
-        _refuse({**of_data, **further}, "needs --data beside it")
+        _refuse({**of_data, **further}, "needs --data")
         absent = [option for option, given in (("--p", p), ("--q", q)) if given is None]
         if p is None or q is None:
             raise InputError(f"--data, or --p and --q, must say what is known; {' and '.join(absent)} is missing")
@@ -133,7 +137,7 @@ def compare(
         _refuse({**refused, **flags}, "goes with --p and --q, not with --data")
         absent = [f"--{name}" for name, given in of_data.items() if given is None]
         if absent:
-            raise InputError(f"--data needs {' and '.join(absent)} beside it")
+            raise InputError(f"--data needs {' and '.join(absent)}")
         from countermax.tables import compare_arms
 
         columns: dict[str, Any] = {name: of_data[name] for name in ("outcome", "arm")}
@@ -164,12 +168,10 @@ def _refuse(options: Mapping[str, object], why: str) -> None:
 
 @one_line_errors
 def demo(
-    out: Annotated[Path, typer.Option(help="The folder to write pictures and report.html into.")] = Path(
-        "countermax-demo"
-    ),
+    out: Annotated[Path, typer.Option(help="Folder for the pictures and report.html.")] = Path("countermax-demo"),
     overwrite: Overwrite = False,
 ) -> None:
-    """Show on a bundled clinical trial what the choice of coupling does."""
+    """Get pictures and a report of a bundled clinical trial that show what the choice of coupling does."""
     from countermax.demo import run_demo
 
     check_outputs({}, overwrite=overwrite, folder=out, names=_DEMO)

@@ -13,13 +13,13 @@ _RUN = ("coupling-*.npz", "checkpoint.npz", "run.json", "curves.png", *_EVALUATI
 
 @one_line_errors
 def train(
-    config: Annotated[Path, typer.Argument(help="A TOML file with the sections task, recipe and repeats.")],
-    out: Annotated[Path, typer.Option(help="The folder for couplings, history, evaluation and curves.")] = Path(
+    config: Annotated[Path, typer.Argument(help="TOML file with the sections task, recipe and repeats.")],
+    out: Annotated[Path, typer.Option(help="Folder for couplings, history, evaluation and curves.")] = Path(
         "countermax-run"
     ),
     overwrite: Overwrite = False,
 ) -> None:
-    """Learn a coupling as a TOML file says; call again to resume after an interruption.
+    """Train a coupling as described in a TOML file; the same command resumes after an interruption.
 
     Example: in section task, pairs = "independent" and num_outcomes = 10; in section recipe, gadget = "gadget-2".
     """
@@ -39,14 +39,14 @@ def train(
 
 @one_line_errors
 def evaluate(
-    config: Annotated[Path, typer.Argument(help="The TOML file that says on which task.")],
+    config: Annotated[Path, typer.Argument(help="TOML file that describes the task.")],
     couplings: Annotated[list[Path] | None, typer.Argument(help="Files that `countermax train` wrote.")] = None,
-    num_pairs: Annotated[int, typer.Option(min=1, help="How many held-out pairs.")] = 1000,
+    num_pairs: Annotated[int, typer.Option(min=1, help="Number of held-out pairs.")] = 1000,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a listing.")] = False,
     out: Annotated[Path | None, typer.Option(help="Also write evaluation and picture into this folder.")] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Compare stored couplings with the fixed ones and with the optimum, on the same held-out pairs."""
+    """Get the exact losses of stored couplings beside the fixed ones and the optimum, on the same held-out pairs."""
     from countermax._core.files import writable_folder
     from countermax.learning import evaluate_run, read_config, write_evaluation
 

@@ -7,7 +7,7 @@ import typer
 OUTCOME, ARM = "Column with the outcomes.", "Column with the arms, as assigned or as received."
 
 TrialScore = Annotated[
-    str | None, typer.Option(help="How good each outcome is: label=number,... or in the order of --labels.")
+    str | None, typer.Option(help="Score of each outcome: label=number,... or numbers in the order of --labels.")
 ]
 Weights = Annotated[str | None, typer.Option(help="Column with the weight of each person.")]
 Clusters = Annotated[str | None, typer.Option(help="Column that names who was sampled together.")]

@@ -24,15 +24,13 @@ def reproduce(
             "results of a release that wrote none."
         ),
     ],
-    folder: Annotated[
-        Path | None, typer.Argument(help=f"With {_PLOT} and {_SEAL}: the folder of stored results.")
-    ] = None,
+    folder: Annotated[Path | None, typer.Argument(help=f"Folder of stored results, with {_PLOT} and {_SEAL}.")] = None,
     preset: Annotated[
-        str, typer.Option(help="quick: minutes; published: the paper's settings and objective; best: ours.")
+        str, typer.Option(help="Settings: quick (minutes), published (the paper's, with its objective) or best (ours).")
     ] = "quick",
-    seeds: Annotated[int | None, typer.Option(min=1, help="How many seeds; each preset has its own number.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Where results go; by default countermax-results/PRESET.")] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="How many cells to compute at once.")] = 1,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds; each preset has its own.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for results; by default countermax-results/PRESET.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Number of cells to compute at once.")] = 1,
     train_only: Annotated[
         bool, typer.Option("--train-only", help="Train and store; measure later with the same command without this.")
     ] = False,
@@ -41,7 +39,7 @@ def reproduce(
     ] = False,
     overwrite: Overwrite = False,
 ) -> None:
-    """Compute the paper's experiments again; a second call resumes where the first one stopped.
+    """Reproduce the paper's experiments and ours: tables, figures and a page; the same command resumes a run.
 
     Examples: countermax reproduce all; countermax reproduce table1 --preset best --out results;
     countermax reproduce plot results

@@ -20,35 +20,37 @@ from countermax.cli._shared import (
     written,
 )
 
-Data = Annotated[Path, typer.Argument(help="A table: .csv, .parquet or .jsonl (a JSON object in each line).")]
-Outcome = Annotated[str, typer.Option(help="The column with the outcomes that were seen.")]
+Data = Annotated[Path, typer.Argument(help="Table: .csv, .parquet or .jsonl (a JSON object in each line).")]
+Outcome = Annotated[str, typer.Option(help="Column with the outcomes that were seen.")]
 Factual = Annotated[
     str,
     typer.Option(
-        help="Probabilities in the world that was seen: what the names of their columns begin with (p_ for p_dead, "
-        "p_ill, ...), or label=column,label=column, or columns in the order of --labels."
+        help="Probabilities in the world that was seen: the beginning of the names of their columns (p_ for p_dead, "
+        "p_ill, ...), label=column,label=column, or columns in the order of --labels."
     ),
 ]
 Counterfactual = Annotated[str, typer.Option(help="The same for the other world.")]
 Coupling = Annotated[
     str,
     typer.Option(
-        help=f"How the two worlds are coupled: {', '.join(COUPLING_WORDS)}, {SHARED_WORD}, or a FILE with a coupling."
+        help=f"Coupling of the two worlds: {', '.join(COUPLING_WORDS)}, {SHARED_WORD}, or a FILE with a coupling."
     ),
 ]
-Names = Annotated[str | None, typer.Option("--labels", help="The outcomes in their order, separated by commas.")]
+Names = Annotated[str | None, typer.Option("--labels", help="Outcomes in their order, separated by commas.")]
 Score = Annotated[
-    str | None, typer.Option(help="A number for each outcome: label=number,... or in the order of --labels.")
+    str | None, typer.Option(help="Score of each outcome: label=number,... or numbers in the order of --labels.")
 ]
 Normalise = Annotated[bool, typer.Option("--normalise", help="Rescale probabilities, e.g. counts, to sum to one.")]
 Unchanged = Annotated[
     str | None,
     typer.Option(
-        help="The column (true, false) of rows that the change leaves as they were: they keep their outcome, whatever "
-        "the coupling."
+        help="Column (true, false) that marks rows which the change leaves as they were: they keep their outcome, "
+        "whatever the coupling."
     ),
 ]
-Errors = Annotated[str, typer.Option(help="Rows that cannot be answered: raise, or leave them missing.")]
+Errors = Annotated[
+    str, typer.Option(help="Treatment of rows that cannot be answered: raise an error, or leave them missing.")
+]
 
 
 @one_line_errors
@@ -57,7 +59,7 @@ def counterfactuals(
     outcome: Outcome,
     factual: Factual,
     counterfactual: Counterfactual,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write: .csv, .parquet or .jsonl.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write: .csv, .parquet or .jsonl.")],
     coupling: Coupling = "gumbel-max",
     labels: Names = None,
     score: Score = None,
@@ -65,11 +67,13 @@ def counterfactuals(
     unchanged: Unchanged = None,
     normalise: Normalise = False,
     errors: Errors = "raise",
-    tolerance: Annotated[float, typer.Option(help="How wide bounds may be for the coupling not to matter.")] = 0.05,
-    prefix: Annotated[str, typer.Option(help="What the names of new columns begin with.")] = "counterfactual_",
+    tolerance: Annotated[
+        float, typer.Option(help="Largest width of the bounds at which the coupling does not matter.")
+    ] = 0.05,
+    prefix: Annotated[str, typer.Option(help="Beginning of the names of new columns.")] = "counterfactual_",
     overwrite: Overwrite = False,
 ) -> None:
-    """Write a table with each row's exact counterfactual probabilities, most likely outcome, bounds and a flag.
+    """Get your table back with each row's exact counterfactual probabilities, most likely outcome, bounds and a flag.
 
     Example: countermax counterfactuals trial.csv --outcome status --factual p_ --counterfactual q_ -o out.parquet
     """
@@ -111,7 +115,7 @@ def transitions(
     unchanged: Unchanged = None,
     normalise: Normalise = False,
     errors: Errors = "raise",
-    resamples: Annotated[int, typer.Option(help="How often rows are drawn again for intervals; 0 for none.")] = 1000,
+    resamples: Annotated[int, typer.Option(help="Number of resamples for the intervals; 0 for none.")] = 1000,
     level: Annotated[float, typer.Option(help="Confidence of the intervals.")] = 0.95,
     seed: Annotated[int, typer.Option(help="Seed of the resampling.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
@@ -121,7 +125,7 @@ def transitions(
     ] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Of those with each outcome, count how many would have had which: exact, with bounds over all couplings.
+    """Count who would have had which outcome instead: exact counts with intervals, and bounds over all couplings.
 
     Intervals say what other rows would give; they take each row's probabilities as known.
 

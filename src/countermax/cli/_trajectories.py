@@ -19,16 +19,16 @@ from countermax.cli._shared import (
 if TYPE_CHECKING:
     from countermax.mdp import EpisodeLog
 
-_LOG = typer.Argument(help="Steps, CSV or Parquet: episode, step, state, action, next_state, reward.")
-_POLICY = typer.Option(help="The other policy, CSV or Parquet: state, action and, unless it is certain, probability.")
+_LOG = typer.Argument(help="Logged steps, CSV or Parquet: episode, step, state, action, next_state, reward.")
+_POLICY = typer.Option(help="Other policy, CSV or Parquet: state, action and, unless it is certain, probability.")
 _COUPLINGS = typer.Option(
     help=f"Couplings, separated by commas: {', '.join(WORDS_WITHOUT_SCORE)}, {SHARED_WORD}, or files."
 )
-_HORIZON = typer.Option(help="How many steps an episode can have; by default as many as the longest.")
+_HORIZON = typer.Option(help="Largest number of steps of an episode; by default that of the longest.")
 _ABSORBING = typer.Option(
     help="States where episodes end by themselves, separated by commas; by default those that nobody was seen to leave."
 )
-_DISCOUNT = typer.Option(help="Factor by which a reward is worth less one step later; by default 1.")
+_DISCOUNT = typer.Option(help="Discount factor for each step; by default 1.")
 
 
 @one_line_errors
@@ -45,7 +45,7 @@ def evaluate_policy(
     plot: Annotated[Path | None, typer.Option(help="Draw the estimates into this file (.png, .pdf, .svg).")] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Estimate what a policy is worth from the log of another one, in every common way.
+    """Estimate what a policy is worth from the log of another: every common estimate, with intervals and bounds.
 
     Example: countermax evaluate-policy steps.csv --policy policy.csv --plot estimates.png
     """
@@ -85,9 +85,10 @@ def explain(
     censored: Annotated[
         str, typer.Option(help="Episodes that stop before their end: 'stop' there, or carry on with the 'model'.")
     ] = "stop",
-    most: Annotated[int, typer.Option(help="How many episodes of the ranking to show.")] = 20,
+    most: Annotated[int, typer.Option(help="Number of episodes of the ranking to show.")] = 20,
     resamples: Annotated[
-        int, typer.Option(help="Number of processes, redrawn from the counts, to doubt the estimate by; 0: as given.")
+        int,
+        typer.Option(help="Number of processes redrawn from the counts to doubt the model by; 0 takes it as given."),
     ] = 100,
     seed: Annotated[int, typer.Option(help="Seed of the resamples.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
@@ -98,9 +99,9 @@ def explain(
     out: Annotated[Path | None, typer.Option(help="Write the story as a self-contained page (.html).")] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Tell one episode's story under another policy; or rank all of them by what the policy would have added.
+    """Get one episode's story under another policy, or all episodes ranked by what it would have added.
 
-    The process is estimated from the log itself, and doubted: answers say what other data would have given.
+    The process is estimated from the log itself, and doubted: answers say what other data could have given.
 
     Example: countermax explain steps.csv --policy policy.csv --episode 17 --out story.html
     """
@@ -115,7 +116,7 @@ def explain(
     if most < 1:
         raise InputError(f"--most must be at least 1, got {most}")
     if episode is None and out is not None:
-        raise InputError("--out must have an --episode beside it: a page tells one story")
+        raise InputError("--out needs --episode: a page tells one story")
     target = checked_target(plot)
     reads: list[str | Path] = [log, policy, *words(couplings)]
     check_outputs({"--plot": target, "--out": out}, reads, overwrite=overwrite, pages=["--out"])

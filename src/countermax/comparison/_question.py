@@ -67,7 +67,7 @@ def compare(
     Args:
         p: Probabilities of the outcomes in the factual world, the one in which something was seen.
         q: Probabilities of the same outcomes in the other world.
-        observed: What was seen: a label where there are labels, an index where not.
+        observed: Outcome that was seen: a label where there are labels, otherwise an index.
         labels: Names of the outcomes, in their order; by default those that `p` or `q` bring along.
         score: One number for each outcome; adds expected scores and effects, and the couplings that are made for it.
         counterfactual_score: The score in the other world, if it is another one.
@@ -78,11 +78,11 @@ def compare(
         seed: Seed of the draws behind these intervals.
         draws: Source of these draws: `numpy`, or `portable`, which the explorer in the browser draws too.
         couplings: The couplings to ask, by name; by default the library's own.
-        tolerance: How wide the bounds may be for the choice of coupling not to matter.
+        tolerance: Largest width of the bounds at which the choice of coupling does not matter.
         sharing: Whether to ask also how much the two worlds must share for the answer to turn.
     """
     if counts and (logits or normalise):
-        raise InputError("`counts` are neither `logits` nor in need of `normalise`; say what `p` and `q` are, once")
+        raise InputError("`counts` excludes `logits` and `normalise`; pass one of them only")
     if draws not in DRAWS:
         raise InputError(f"`draws` must be one of {', '.join(DRAWS)}, got {draws!r}")
     given = {"p": p, "q": q, "score": score, "counterfactual_score": counterfactual_score}
@@ -111,7 +111,7 @@ def compare(
         hint = "; it is possible in the other world: are p and q swapped?" if log_q[seen] > -np.inf else ""
         raise InputError(f"{names.names[seen]!r} was observed but has probability zero under p{hint}")
     if counterfactual_score is not None and score is None:
-        raise InputError("`counterfactual_score` needs a `score` beside it")
+        raise InputError("`counterfactual_score` needs a `score`")
     scores = None
     if score is not None:
         here, there = (
@@ -164,17 +164,17 @@ def answered(
         seen: The outcome that was observed.
         log_p: Log-probabilities of the factual world.
         log_q: Log-probabilities of the other world.
-        sampling: How the worlds were estimated; None where they are known.
+        sampling: Sampling by which the worlds were estimated; None where they are known.
         scores: A number for each outcome in either world.
         couplings: The couplings to ask, by name; by default the library's own.
-        tolerance: How wide the bounds may be for the choice of coupling not to matter.
+        tolerance: Largest width of the bounds at which the choice of coupling does not matter.
         level: Confidence of the intervals.
         seed: Seed of the draws behind the intervals.
-        worlds: What the factual world and the other one are called.
-        order: Where the order of the outcomes comes from, for those couplings that it decides.
-        notes: What else the reader should know about the data.
+        worlds: Names of the factual world and of the other one.
+        order: Source of the order of the outcomes, for the couplings that depend on it.
+        notes: Further remarks about the data for the reader.
         some_unknown: Whether the last entry of both worlds is for people whose outcome is not known.
-        method: How intervals are found.
+        method: Method that finds the intervals.
         sharing: Whether to ask for all that the two worlds may share.
     """
     check_level(level)
@@ -292,10 +292,10 @@ def _with_rows(
 
     Args:
         found: Numbers, or their intervals.
-        size: How many outcomes there are.
+        size: Number of outcomes.
         score: The score in the other world.
-        span: What a range is made of.
-        unknown: What stands for an answer; a range where there is nothing.
+        span: Constructor of a range.
+        unknown: Stand-in for an answer; a range where there is nothing.
     """
     rows = span(np.zeros(size), np.ones(size))
     scores = None if score is None else span(float(score.min()), float(score.max()))

@@ -71,7 +71,7 @@ class AbstractSampler(eqx.Module):
         )
 
     def check_size(self, size: int) -> None:
-        """Raises an error unless it takes so many outcomes; hooks rely on callers to have asked."""
+        """Raises an error unless it takes that number of outcomes; hooks rely on callers to have asked."""
         if self.num_outcomes not in (None, size):
             name = type(self).__name__
             raise InputError(f"this {name} is for {self.num_outcomes} outcomes, but the logits have {size}")

@@ -85,7 +85,7 @@ def check_permutation(name: str, value: Any) -> None:
 
 
 def check_matrix(name: str, part: Any, num_rows: int, num_outcomes: int) -> None:
-    """A field with a part that yields a matrix of that shape for so many outcomes."""
+    """A field with a part that yields a matrix of that shape for that number of outcomes."""
     if not callable(part):
         raise InputError(f"`{name}` must be a part, got {_kind(part)}")
     try:

@@ -13,13 +13,14 @@ from collections.abc import Callable
 import numpy as np
 
 from countermax.intervals._interval import Interval, check_level, percentile_interval
-from countermax.intervals._portable import stream_of
+from countermax.intervals._portable import Stream, stream_of
 from countermax.intervals._sampling import AbstractSampling, Floats
 
 Ask = Callable[[Floats, Floats], Floats]
 """Answers to all questions for many pairs of worlds: [pairs, outcomes] twice, then [pairs, questions]."""
 
-NUM_CANDIDATES, NUM_DRAWS = 250, 200
+NUM_CANDIDATES = 250
+NUM_DRAWS = 200
 _CAUTION = 0.8  # of the error that is allowed goes to the tests; the rest is for truths that are not proposed
 _NEVER = 0.005  # p-value from which on equal worlds are excluded, whatever the test of a single answer says
 _ROUNDING = 1e-9  # answers that differ by less are the same
@@ -114,9 +115,7 @@ def resampled_intervals(
     return interval
 
 
-def _extreme(
-    sampling: AbstractSampling, ask: Ask, level: float, number: int, stream: np.random.Generator
-) -> tuple[Floats, Floats]:
+def _extreme(sampling: AbstractSampling, ask: Ask, level: float, number: int, stream: Stream) -> tuple[Floats, Floats]:
     """Truths with the least and the largest answers of all that fit as well: on the way to where an interval ends."""
     from scipy.special import chdtri
 

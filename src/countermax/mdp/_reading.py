@@ -23,7 +23,7 @@ _BYTES_PER_BYTE, _BYTES_PER_CELL = 8, 80  # in memory, for a byte of a CSV file 
 
 
 def read_table(path: str | Path, wanted: Sequence[str], check: Check) -> "pd.DataFrame":
-    """Some columns of a CSV or Parquet file, or an error in words. Only an empty cell is missing.
+    """Some columns of a CSV or Parquet file, or an error that says why. Only an empty cell is missing.
 
     Args:
         path: The file.

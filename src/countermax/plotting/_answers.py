@@ -36,10 +36,10 @@ def draw_answers(
 
     Args:
         answers: One probability for each outcome, by coupling.
-        labels: What the outcomes are called.
+        labels: Names of the outcomes.
         bounds: Lower and upper, over all couplings: one number for each outcome.
         stable_bounds: Lower and upper, over counterfactually stable couplings.
-        title: What the picture is about.
+        title: Title of the picture.
         intervals: Confidence interval of each probability (`lower`, `upper`), by coupling.
         bounds_intervals: Confidence intervals of the two ranges over couplings.
     """

@@ -23,8 +23,8 @@ def draw_variances(
 
     Args:
         variances: The length of each bar, by coupling.
-        title: What the picture is about.
-        label: What the bars measure.
+        title: Title of the picture.
+        label: Name of the quantity that the bars show.
         least: The least that is possible.
         intervals: Confidence interval of each (`lower`, `upper`), by coupling: thin lines without caps.
     """

@@ -15,8 +15,8 @@ def draw_distribution(returns: Floats, below: Floats, *, marks: Mapping[str, flo
         returns: Values in ascending order.
         below: The share up to and including each.
         marks: Numbers to be marked, by what they are called.
-        title: What the picture is about.
-        label: What is measured.
+        title: Title of the picture.
+        label: Name of the quantity that is shown.
     """
     room = 0.05 * max(float(returns[-1] - returns[0]), 1e-9)
     with house_style():

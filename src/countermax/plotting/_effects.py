@@ -24,9 +24,9 @@ def draw_waterfall(effects: Floats, deviations: Floats, *, title: str, label: st
 
     Args:
         effects: One number for each episode.
-        deviations: How much each varies around it.
-        title: What the picture is about.
-        label: What the bars measure.
+        deviations: Standard deviation of each.
+        title: Title of the picture.
+        label: Name of the quantity that the bars show.
     """
     order = np.argsort(-effects, kind="stable")
     values, spread = effects[order], deviations[order]
@@ -71,12 +71,12 @@ def draw_effects(
     """One line for each episode, from the top down: what each coupling says, within what any coupling could say.
 
     Args:
-        names: What the episodes are called.
+        names: Names of the episodes.
         effects: One number for each episode, by coupling.
         bounds: Lower and upper, over all couplings: one number for each episode.
-        title: What the picture is about.
-        label: What is measured.
-        kind: What the lines are, if not episodes.
+        title: Title of the picture.
+        label: Name of the quantity that is shown.
+        kind: Name of what the lines are, if not episodes.
         doubted: Lower and upper, over all couplings and other data.
     """
     palette = colours(list(effects))

@@ -35,8 +35,8 @@ def draw_estimates(
         rows: Name, kind, value, and the interval's lower and upper limit of each estimate.
         bounds: Lower and upper, over all couplings; a line of its own under the others.
         truth: The value to be estimated, where it is known.
-        title: What the picture is about.
-        label: What is measured.
+        title: Title of the picture.
+        label: Name of the quantity that is shown.
     """
     names = [row[0] for row in rows] + (["any coupling"] if bounds else [])
     with house_style():

@@ -24,7 +24,7 @@ def draw_flows(counts: Floats, labels: Sequence[str], title: str, ranges: Sequen
     Args:
         counts: Expected counts, [seen, instead].
         labels: The outcomes.
-        title: What the picture says.
+        title: Title of the picture.
         ranges: The least and the largest count over all couplings, written beside each count.
     """
     words = "in brackets: from the least to the largest count under any coupling"

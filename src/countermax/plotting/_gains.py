@@ -33,16 +33,16 @@ def draw_gains(
     """One line for each step, from the top down.
 
     Args:
-        steps: When.
-        done: What was done.
-        instead: The other decision.
+        steps: Number of each step.
+        done: Decision that was made at each step.
+        instead: Other decision at each step.
         gains: One number for each step, by coupling.
         bounds: Lower and upper for each step, over all couplings.
         doubted: Lower, upper and confidence for each step, over all couplings and other data.
-        visits: How often the log saw the other decision there.
-        few: Marks that rest on fewer visits than this are hollow.
-        label: What is measured.
-        title: What the picture is about.
+        visits: Number of times that the log saw the other decision there.
+        few: Number of visits below which marks are hollow.
+        label: Name of the quantity that is shown.
+        title: Title of the picture.
     """
     palette, first = colours(list(gains)), next(iter(gains.values()))
     kept = np.sort(np.argsort(-first, kind="stable")[:_MOST_STEPS]).tolist()

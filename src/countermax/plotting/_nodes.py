@@ -39,7 +39,7 @@ def draw_nodes(panels: Sequence[NodePanel], note: str) -> Figure:
 
     Args:
         panels: The nodes.
-        note: What the numbers leave out, for the foot of the picture.
+        note: Remark on what the numbers leave out, for the foot of the picture.
     """
     panels = [_largest(panel) for panel in panels]
     single = [panel.seen.sum() == 1 for panel in panels]

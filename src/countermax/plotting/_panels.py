@@ -14,8 +14,8 @@ def draw_panels(
 
     Args:
         panels: Mean and error of each name, by panel.
-        label: What the bars measure.
-        form: How a number beside a bar is written.
+        label: Name of the quantity that the bars show.
+        form: Format of the number beside a bar.
     """
     names = list(dict.fromkeys(name for bars in panels.values() for name in bars))
     palette = colours(names)

@@ -1,10 +1,11 @@
 """The one style of every picture.
 
-Figures are built without pyplot, so nothing global changes and no window opens. The palette is Okabe and Ito's, which
-colour-blind readers can tell apart, and every coupling keeps its colour wherever it appears.
+Figures are built without pyplot, so no window opens; a notebook shows them all the same. The palette is Okabe and
+Ito's, which colour-blind readers can tell apart, and every coupling keeps its colour wherever it appears.
 """
 
 import io
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -50,8 +51,18 @@ def house_style() -> Iterator[None]:
         "pdf.fonttype": 42,
         "svg.hashsalt": "countermax",  # else the names inside an SVG are drawn at random
     }
+    _show_in_notebooks()
     with matplotlib.rc_context(settings):
         yield
+
+
+def _show_in_notebooks() -> None:
+    """Tells a notebook how to show a figure, which otherwise only pyplot does; its own way stays if it has one."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if shell is not None:
+        formatter = shell.display_formatter.formatters["image/png"]
+        if Figure not in formatter:
+            formatter.for_type(Figure, lambda figure: picture(figure, dpi=80))
 
 
 def colours(names: Sequence[str]) -> dict[str, str]:
@@ -68,14 +79,20 @@ def checked_format(path: str | Path) -> Path:
     return target
 
 
-def picture(figure: Figure, suffix: str = ".png") -> bytes:
-    """The figure as the bytes of a file, the same bytes for the same figure."""
+def picture(figure: Figure, suffix: str = ".png", *, dpi: int = 200) -> bytes:
+    """The figure as the bytes of a file, the same bytes for the same figure.
+
+    Args:
+        figure: Any figure, of this library or not.
+        suffix: Format: `.png`, `.pdf` or `.svg`.
+        dpi: Dots per inch of a PNG.
+    """
     buffer = io.BytesIO()
     undated = {".png": {}, ".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
     with house_style(), warnings.catch_warnings():
         # A script that the font lacks shows as boxes, as everywhere else; a warning for each letter helps nobody.
         warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
-        figure.savefig(buffer, format=suffix.lstrip("."), metadata=undated[suffix])
+        figure.savefig(buffer, format=suffix.lstrip("."), metadata=undated[suffix], dpi=dpi)
     return buffer.getvalue()
 
 

@@ -51,21 +51,21 @@ def draw_trajectory(
     on the coupling of each step, with the visits behind it.
 
     Args:
-        features: What is followed over time.
-        observed: [time, feature]: what happened.
-        answers: [time, feature], by coupling.
+        features: Names of the features that are followed over time.
+        observed: Features as they were, [time, feature].
+        answers: Features as they would have been, [time, feature], by coupling.
         bounds: Lower and upper, over all couplings: [time, feature] each.
-        treatments: What actions are made of.
-        graded: Which of these come in levels.
-        given: [step, treatment]: how much of each was given.
-        wanted: [step, treatment]: how likely the other policy is to give each.
-        levels: [step, treatment]: how much of each it gives on average.
+        treatments: Names of the parts that actions are made of.
+        graded: Flags of the parts that come in levels.
+        given: Amount of each treatment that was given, [step, treatment].
+        wanted: Probability that the other policy gives each, [step, treatment].
+        levels: Amount of each that it gives on average, [step, treatment].
         step_bounds: Lower and upper of the value, over the couplings of one step: one number for each step.
-        visits: How often the log saw what the other policy does at each step; NaN where nothing rests on that.
-        few: What rests on fewer visits than this is marked.
-        measure: What the value is.
+        visits: Number of times that the log saw what the other policy does at each step; NaN where nothing rests on it.
+        few: Number of visits below which something is marked.
+        measure: Name of the value.
         decision: Step whose decision mattered most, to be marked.
-        title: What the picture is about.
+        title: Title of the picture.
     """
     palette = colours(list(answers))
     most_used = np.argsort(-((given > 0).sum(axis=0) + wanted.sum(axis=0)), kind="stable")[:_MOST_TREATMENTS]

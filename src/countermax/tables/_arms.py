@@ -54,7 +54,7 @@ def compare_arms(
     Args:
         data: A frame of pandas, polars or Arrow, or a file (CSV, JSON lines, Parquet): one row for each person.
         outcome: Column with the outcomes. An ordered category is their order, and its ranks are the default score.
-        arm: Column with the arms: as assigned or as received, that is the user's choice, and the result names it.
+        arm: Column with the arms, as assigned or as received; the result names it.
         factual: Arm in which the person was.
         counterfactual: Arm that the question is about; all other arms play no part.
         observed: Outcome that the person had.
@@ -63,14 +63,14 @@ def compare_arms(
         weights: Column with the weight of each person.
         clusters: Column that names the group in which people were sampled, or treated, together.
         strata: Column by which both arms are standardised: each stratum counts as it does in the `population`.
-        population: Whose strata count: those of `both` arms, of the `factual` or of the `counterfactual` one.
-        missing: What to do about people without an outcome: `refuse` them, let them have had the `worst` for every
+        population: Population whose strata count: `both` arms, the `factual` one or the `counterfactual` one.
+        missing: Treatment of people without an outcome: `refuse` them, let them have had the `worst` for every
             bound (any outcome, that is), or `drop` them, which takes them for people like the others.
         couplings: Couplings to ask, by name; by default the library's own.
         level: Confidence of the intervals.
         num_resamples: Number of resamples with weights, clusters or strata.
         seed: Seed of the draws behind the intervals.
-        tolerance: How wide the bounds may be for the choice of coupling not to matter.
+        tolerance: Largest width of the bounds at which the choice of coupling does not matter.
         progress: Whether to show a bar while resampling; by default if the output is a terminal.
         sharing: Whether to ask also how much the two worlds must share for the answer to turn.
     """
@@ -169,10 +169,10 @@ def resampled(
         people: Everybody in the two arms.
         totals: Weights by arm, stratum and outcome.
         estimate: Both worlds from such totals; NaN where there is none.
-        num_resamples: How often people are drawn again.
+        num_resamples: Number of resamples.
         seed: Seed of the draws.
         progress: Whether to show a bar.
-        worlds: What the arms are called.
+        worlds: Names of the arms.
     """
     if num_resamples < 50:
         raise InputError(f"`num_resamples` must be at least 50, got {num_resamples}")

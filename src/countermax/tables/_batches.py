@@ -31,9 +31,9 @@ def in_batches(function: Callable[..., jax.Array], fixed: tuple[Any, ...], array
     trial with a million patients and two arms into a handful of questions.
 
     Args:
-        function: Compiled by `equinox.filter_jit`, once for each size of batches.
-        fixed: What it takes before the rows, the same for all batches: couplings, scores, words.
-        arrays: One row each.
+        function: Function compiled by `equinox.filter_jit`, once for each size of batch.
+        fixed: Arguments before the rows, the same for all batches: couplings, scores, words.
+        arrays: Arrays with one entry for each row.
     """
     repeats = _repeats(arrays)
     if repeats is None:

@@ -39,7 +39,7 @@ def unchanged_inputs(worlds: Sequence[AbstractProbabilities], inputs: Sequence[A
 
     Args:
         worlds: The factual and the other world.
-        inputs: What their classifiers are asked, None where there is none.
+        inputs: Inputs of their classifiers; None where there is none.
         rows: The rows themselves.
     """
     factual, other = worlds

@@ -76,8 +76,9 @@ def counterfactuals(
             (`"p_"` for `p_dead`, `p_ill`, ...), a mapping from labels to columns, a list of columns in the order of
             `labels`, an array or frame [rows, outcomes], a fitted classifier, or `Predicted`.
         counterfactual: The same for the other world; for a classifier `Predicted(classifier, {"treated": True})`.
-        coupling: How the two worlds are coupled: a coupling, `gumbel-max`, `inverse-cdf` (in the order of the labels),
-            `inverse-cdf-by-score`, `maximal`, `independent`, `optimal`, or a file that `countermax.save` wrote.
+        coupling: Coupling of the two worlds: a coupling object, `gumbel-max`, `inverse-cdf` (in the order of the
+            labels), `inverse-cdf-by-score`, `maximal`, `independent`, `optimal`, or a file written by
+            `countermax.save`.
         labels: The outcomes in the order that results have; by default that of an ordered category, else of `factual`.
         score: A number for each outcome, by label or in the order of the labels.
         bounds: Couplings that the bounds are over: `any`, `stable` (counterfactually stable ones) or `none` for no such
@@ -85,13 +86,13 @@ def counterfactuals(
         unchanged: Rows that the change leaves as they were, a column or an array of booleans: whatever the coupling,
             they have the outcome that they had. `Predicted` knows its own; say it where probabilities are numbers.
         normalise: Whether to rescale columns and arrays to sum to one, for instance counts.
-        errors: What to do with rows that cannot be answered: `raise`, naming the first, or leave them `missing`.
-        tolerance: How wide the bounds over all couplings may be for the choice of coupling not to matter.
-        prefix: What the names of new columns begin with.
-        refit: Whether the classifier is fitted again (a copy by `sklearn.base.clone`) on rows that are drawn again.
-        clusters: With `refit`, a column or an array: rows with the same value are drawn together.
-        weights: With `refit`, a column or an array: how much each row counts in the fit, where the classifier allows.
-        num_resamples: With `refit`, how often the classifier is fitted again; by default 200.
+        errors: Treatment of rows that cannot be answered: `raise`, naming the first, or leave them `missing`.
+        tolerance: Largest width of the bounds over all couplings at which the choice of coupling does not matter.
+        prefix: Beginning of the names of new columns.
+        refit: Whether to fit the classifier again (a copy by `sklearn.base.clone`) on resampled rows.
+        clusters: Column or array, with `refit`: rows with the same value are resampled together.
+        weights: Column or array, with `refit`: weight of each row in the fit, where the classifier takes weights.
+        num_resamples: Number of refits, with `refit`; by default 200.
         level: Confidence of the intervals.
         seed: Seed of the resampling; the same seed gives the same intervals.
         n_jobs: Number of fits at the same time, as joblib counts them.

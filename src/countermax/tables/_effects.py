@@ -89,11 +89,11 @@ def effects(
         unchanged: Rows that the change leaves as they were, a column or an array of booleans: whatever the coupling,
             they have the outcome that they had. `Predicted` knows its own; say it where probabilities are numbers.
         normalise: Whether to rescale columns and arrays to sum to one, for instance counts.
-        errors: What to do with rows that cannot be answered: `raise`, or leave them out (`missing`).
-        refit: Whether the classifier is fitted again (a copy by `sklearn.base.clone`) on rows that are drawn again.
-        clusters: With `refit`, a column or an array: rows with the same value are drawn together.
-        weights: With `refit`, a column or an array: how much each row counts, in the fit too where it takes weights.
-        num_resamples: With `refit`, how often the classifier is fitted again; by default 200.
+        errors: Treatment of rows that cannot be answered: `raise`, or leave them out (`missing`).
+        refit: Whether to fit the classifier again (a copy by `sklearn.base.clone`) on resampled rows.
+        clusters: Column or array, with `refit`: rows with the same value are resampled together.
+        weights: Column or array, with `refit`: weight of each row, in the fit too where it takes weights.
+        num_resamples: Number of refits, with `refit`; by default 200.
         level: Confidence of the intervals.
         seed: Seed of the resampling; the same seed gives the same intervals.
         n_jobs: Number of fits at the same time, as joblib counts them.
@@ -127,7 +127,7 @@ def effects(
         learned = learned_coupling(reader, scores, gadget, fit_options or {}, progress, key=key)
         compared[LEARNED] = learned.coupling
     elif fit_options is not None:
-        raise InputError("`fit_options` needs learn=True beside it")
+        raise InputError("`fit_options` needs learn=True")
 
     refits = None if refitting is None else Refits(reader, refitting)
 
@@ -219,4 +219,4 @@ def _compared(
 
 
 def _refuse_name(name: str) -> NoReturn:
-    raise InputError(f"`couplings` must not call one of yours {name!r}, which is the library's own; rename it")
+    raise InputError(f"`couplings` must not reuse the name {name!r}, which is the library's own; rename yours")

@@ -73,7 +73,7 @@ def row_weights(frame: AbstractFrame, given: Any) -> Floats:
     """How much each row counts, from a column or an array."""
     values = frame.numbers("weights", [given])[:, 0] if isinstance(given, str) else np.asarray(given, np.float64)
     if values.shape != (frame.num_rows,):
-        raise InputError(f"`weights` must have one for each of {frame.num_rows} rows, got shape {values.shape}")
+        raise InputError(f"`weights` must have one value for each of {frame.num_rows} rows, got shape {values.shape}")
     if not ((values >= 0) & (values < np.inf)).all() or not values.sum() > 0:
         raise InputError("`weights` must be finite, not negative, and not all zero")
     return values

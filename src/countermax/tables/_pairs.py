@@ -37,7 +37,7 @@ def frame_pairs(
         counterfactual: Probabilities in the other world.
         labels: The outcomes in their order; by default that of `factual`.
         normalise: Whether to rescale columns and arrays to sum to one, for instance counts.
-        max_pairs: How many rows are drawn at most.
+        max_pairs: Largest number of rows that are drawn.
         seed: Seed of the drawing.
     """
     if max_pairs < 1:

@@ -68,7 +68,7 @@ def read_people(
         asked: Names of columns by argument; None where there is none.
         arms: The factual arm and the other one.
         labels: The outcomes in their order, if they were given.
-        missing: What to do about people without an outcome.
+        missing: Treatment of people without an outcome.
     """
     arm = _arms(frame, asked["arm"], arms)
     chosen = arm >= 0
@@ -90,7 +90,7 @@ def read_people(
         if missing == "refuse":
             raise InputError(
                 f"`outcome` is missing for {count:,} of {len(outcome):,} people; say `missing`: 'worst' widens the "
-                "bounds to cover whatever they had, 'drop' takes them for people like the others"
+                "bounds to cover whatever they had, 'drop' assumes that they are like the others"
             )
         notes.append(
             f"{count:,} of {len(outcome):,} people have no outcome: bounds over all couplings cover whatever they had; "

@@ -69,7 +69,7 @@ def as_refitting(
     if not refit:
         for name, given in (("clusters", clusters), ("weights", weights), ("n_jobs", n_jobs)):
             if given is not None:
-                raise InputError(f"`{name}` needs refit=True beside it")
+                raise InputError(f"`{name}` needs refit=True")
         return None
     number = NUM_REFITS if num_resamples is None else num_resamples
     if number < 2:
@@ -170,9 +170,9 @@ class Refitted:
 
         Args:
             reader: The rows, with the classifiers that were handed in.
-            refits: The same with others.
+            refits: The same rows with other classifiers.
             measure: Numbers of interest; [..., rows] where each row has its own.
-            settings: How often, and with which confidence.
+            settings: Number of refits, and confidence of the intervals.
             by_row: Whether each row is a question of its own.
         """
         self._level = settings.level

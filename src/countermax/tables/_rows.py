@@ -83,7 +83,7 @@ class Chunk:
 
         Args:
             numbers: Answers, [columns, rows].
-            whose: What gave them, for the message.
+            whose: Source of the answers, for the message.
         """
         wrong = ~np.isfinite(numbers).all(axis=0) & ~self.bad
         if not wrong.any():

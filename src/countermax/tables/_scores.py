@@ -113,10 +113,10 @@ def bounds_by_transport(pairs: Weighted, scores: Scores, mean: Floats, kept_squa
 
     Args:
         pairs: Pairs of worlds of rows that the change does something to.
-        scores: What outcomes are worth.
+        scores: Scores of the outcomes.
         mean: The mean effect on each score.
         kept_square: The sum of expected squared effects of all other rows: those that are left as they were.
-        total: How much all rows count together.
+        total: Sum of the weights of all rows.
     """
     log_p, log_q, weights = pairs
     least = most = np.zeros(len(log_p))

@@ -145,8 +145,8 @@ def _over_chunks(
 
     Args:
         file: The file.
-        question: What is asked of its rows.
-        use: Takes the chunks and a progress bar.
+        question: Question that its rows answer.
+        use: Function of the chunks and a progress bar.
         progress: Whether to show it.
         others: Whether columns that the question does not name are read too.
         records: Whether rows are wanted as they stand in the file.

@@ -58,17 +58,17 @@ def transitions(
         outcome: The column with the outcomes seen, or an array of them.
         factual: Probabilities in the world that was seen; see `counterfactuals`.
         counterfactual: Probabilities in the other world.
-        coupling: How the two worlds are coupled; see `counterfactuals`.
+        coupling: Coupling of the two worlds; see `counterfactuals`.
         labels: The outcomes in the order of the cells; by default that of an ordered category, else of `factual`.
         score: A number for each outcome; only couplings that are made for a score ask for it.
         unchanged: Rows that the change leaves as they were, a column or an array of booleans: whatever the coupling,
             they have the outcome that they had. `Predicted` knows its own; say it where probabilities are numbers.
         normalise: Whether to rescale columns and arrays to sum to one, for instance counts.
-        errors: What to do with rows that cannot be answered: `raise`, or leave them out and count them (`missing`).
-        refit: Whether the classifier is fitted again (a copy by `sklearn.base.clone`) on rows that are drawn again.
-        clusters: With `refit`, a column or an array: rows with the same value are drawn together.
-        weights: With `refit`, a column or an array: how much each row counts, in the fit too where it takes weights.
-        num_resamples: How often rows are drawn again, 0 for no intervals; by default 1000, and 200 with `refit`.
+        errors: Treatment of rows that cannot be answered: `raise`, or leave them out and count them (`missing`).
+        refit: Whether to fit the classifier again (a copy by `sklearn.base.clone`) on resampled rows.
+        clusters: Column or array, with `refit`: rows with the same value are resampled together.
+        weights: Column or array, with `refit`: weight of each row, in the fit too where it takes weights.
+        num_resamples: Number of resamples, 0 for no intervals; by default 1000, and 200 with `refit`.
         level: Confidence of the intervals: how much of the resamples they hold.
         seed: Seed of the resampling; the same seed gives the same intervals.
         n_jobs: Number of fits at the same time, as joblib counts them.

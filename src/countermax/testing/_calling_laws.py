@@ -70,7 +70,7 @@ def repeated(subject: Subject) -> str:
         for name, answer in once.items():
             same = jax.tree.map(lambda here, there: np.array_equal(here, there, equal_nan=True), answer, again[name])
             if not all(jax.tree.leaves(same)):
-                raise BrokenError(f"`{name}` answers otherwise when it is asked again")
+                raise BrokenError(f"`{name}` answers differently when it is asked again")
             number += 1
     return f"{number} questions asked again"
 
@@ -96,12 +96,12 @@ def refused(subject: Subject) -> str:
 
 
 def must_refuse(name: str, question: Callable[[], Any]) -> None:
-    """Raises an error unless the question is refused in words."""
+    """Raises an error unless the question is refused with a message."""
     try:
         question()
     except InputError as refusal:
         if not str(refusal):
-            raise BrokenError(f"{name} refuses without a word") from refusal
+            raise BrokenError(f"{name} refuses without a message") from refusal
     except Exception as error:  # a crash somewhere inside is no refusal
         raise BrokenError(f"{name} raises {type(error).__name__} instead of an InputError") from error
     else:

@@ -56,7 +56,7 @@ def check_coupling(
 
     - Any sampler: draws follow the law; a batch is its members one by one; the answer is the same compiled or not, and
       when asked again; what cannot be is refused; `num_outcomes` is true (where it is None other sizes keep the laws,
-      where it is a number they are refused in words).
+      where it is a number they are refused with a message).
     - `AbstractCoupling`: the joint law has both marginals; a counterfactual row is the joint's row, and defined for the
       rarest outcome or refused; an expected loss is the joint's sum; logits may be shifted by a constant; single and
       double precision agree; gradients are finite, and those of differences, or refused.
@@ -73,9 +73,9 @@ def check_coupling(
     Args:
         coupling: Anything built on the abstract classes of `countermax.couplings`.
         num_outcomes: Number of outcomes to try it with; its own, where it has one.
-        key: Consumed once; the same key gives the same verdict.
-        level: `quick` while you write a coupling, `thorough` before you rely on it: more draws, in more cases and both
-            precisions, and more numbers of outcomes.
+        key: Key of all draws, consumed once; the same key gives the same verdict.
+        level: Thoroughness: `quick` while you write a coupling, `thorough` before you rely on it: more draws, in
+            more cases and both precisions, and more numbers of outcomes.
         num_samples: Draws for each statistical law; by default 100,000 (quick) or 4,000,000 (thorough).
         false_alarm: Probability that a correct coupling fails any of the statistical laws.
         only: Part of the names of the laws to check, for a quick look while you work on one.

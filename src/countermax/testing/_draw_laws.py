@@ -84,7 +84,7 @@ def _tallies(
             seen = np.resize(facts[start : start + batch], batch)  # of one shape, so that it is compiled once
             totals += np.asarray(_count(sampler, case.p, case.q, seen, jax.random.fold_in(key, start)))
     if totals[:, -1].any():
-        raise BrokenError(f"{totals[:, -1].sum()} draws are no outcomes at all")
+        raise BrokenError(f"{totals[:, -1].sum()} draws are not outcomes at all")
     pairs, counterfactuals = totals[:, :-1].reshape(2, size, size)
     return pairs, counterfactuals
 

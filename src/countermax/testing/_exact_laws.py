@@ -57,7 +57,7 @@ def rarest(subject: Subject) -> str:
                     continue
             answered += 1
             if not (row >= 0).all() or row[q == 0].any() or abs(row.sum() - 1) > case.tolerance:
-                raise BrokenError(f"{case}: the counterfactual row of outcome {x} is no distribution")
+                raise BrokenError(f"{case}: the counterfactual row of outcome {x} is not a distribution")
     return f"{answered} answered, {refused} refused"
 
 

@@ -13,12 +13,12 @@ from countermax.testing._draw_laws import few_draws
 from countermax.testing._subject import Subject, on_each
 
 _NUM_SAMPLES = 16_384
-_MOST_FOR_DRAWS = 64  # so many outcomes have thousands of cells, of which a few draws say nothing
+_MOST_FOR_DRAWS = 64  # that many outcomes have thousands of cells, about which a few draws say nothing
 _SMOOTH = 33
 
 
 def truthful(subject: Subject, level: float, key: PRNGKeyArray) -> str:
-    """A coupling for any number of outcomes keeps its laws for others; one for so many refuses others in words."""
+    """A coupling for any number of outcomes keeps its laws for others; one for a fixed number refuses others."""
     sampler = subject.sampler
     others = [size for size in subject.level.other_sizes if size != subject.size]
     if sampler.num_outcomes is not None:

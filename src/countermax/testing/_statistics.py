@@ -37,11 +37,11 @@ def look_again(
     """Condemns with probability `level` at most where the law holds.
 
     Args:
-        test: Draws so many times and says what it found.
+        test: Function of a number of draws and a key that says what it found.
         num_samples: Draws of the first look that can acquit.
         glances: Draws of looks before it, which can only condemn.
         level: Probability of a false alarm.
-        key: Consumed once.
+        key: Key of the draws, consumed once.
     """
     draws = [each for each in glances if each < num_samples]
     draws += [num_samples * _TIMES**each for each in range(1 + _NUM_FOLLOW_UPS)]

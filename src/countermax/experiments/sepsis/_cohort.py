@@ -21,7 +21,9 @@ from countermax.mdp import (
 from countermax.mdp.policies import softened
 from countermax.mdp.processes import sepsis
 
-HORIZON, DISCOUNT, BEST_ACTION = 20, 0.99, 0.95
+HORIZON = 20
+DISCOUNT = 0.99
+BEST_ACTION = 0.95
 _ENDS = (sepsis.DEATH, sepsis.DISCHARGE)
 
 

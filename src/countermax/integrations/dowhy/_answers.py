@@ -38,14 +38,14 @@ def counterfactual_probabilities(
 
     Args:
         model: A fitted `gcm.InvertibleStructuralCausalModel`. The graph and the classifiers are taken as known.
-        interventions: What is changed, as in `gcm.counterfactual_samples`: a function of the old value for each node.
+        interventions: Changes, as in `gcm.counterfactual_samples`: a function of the old value for each node.
         observed: A DataFrame with what was seen, a column for each node. Its index is kept.
         nodes: The nodes to answer for, all of them or an error; by default those for which it is possible.
-        coupling: Another coupling than the nodes' own mechanisms, to see what it would say: any with an exact law, one
+        coupling: Coupling to ask in place of the nodes' own mechanisms: any with an exact law, one
             of `countermax.couplings.NAMES`, or a file that `countermax.save` wrote; by node where they differ.
         bounds: Couplings that the bounds are over: `any`, `stable` (counterfactually stable ones), or `none` for none.
-        tolerance: How wide the bounds over all couplings may be for the choice of coupling not to matter.
-        max_states: The most states of the nodes above that are summed over for one row.
+        tolerance: Largest width of the bounds over all couplings at which the choice of coupling does not matter.
+        max_states: Largest number of states of the nodes above that are summed over for one row.
     """
     network = Network(model, interventions, observed)
     settings = Settings(network, coupling, bounds, tolerance, max_states)
@@ -87,15 +87,15 @@ def counterfactual_table(
 
     Args:
         model: A fitted `gcm.InvertibleStructuralCausalModel`.
-        interventions: What is changed, as in `gcm.counterfactual_samples`.
+        interventions: Changes, as in `gcm.counterfactual_samples`.
         observed: A DataFrame with what was seen.
         node: The categorical node.
-        coupling: Another coupling than the nodes' own mechanisms; see `counterfactual_probabilities`.
+        coupling: Coupling to ask in place of the nodes' own mechanisms; see `counterfactual_probabilities`.
         score: A number for each class of the node, by label or in their order.
         bounds: Couplings that the bounds are over: `any`, `stable`, or `none` for no such columns.
-        tolerance: How wide the bounds over all couplings may be for the choice of coupling not to matter.
-        max_states: The most states of the nodes above that are summed over for one row.
-        prefix: What the names of new columns begin with.
+        tolerance: Largest width of the bounds over all couplings at which the choice of coupling does not matter.
+        max_states: Largest number of states of the nodes above that are summed over for one row.
+        prefix: Beginning of the names of new columns.
     """
     network = Network(model, interventions, observed)
     settings = Settings(network, coupling, bounds, tolerance, max_states, score=score, prefix=prefix)

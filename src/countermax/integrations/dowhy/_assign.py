@@ -44,7 +44,7 @@ def assign_categorical_mechanisms(
 
     Args:
         model: A DoWhy model.
-        data: What the model will be fitted to.
+        data: Data that the model will be fitted to.
         mechanism: Mechanism of all nodes, or of each by its name; by default, and for those not named, `GumbelMax()`.
         classifier: Classifier, of which each node gets a copy; by default that of the classifier node which is
             replaced, or the one that DoWhy's `gcm.auto` would choose.

@@ -53,7 +53,7 @@ class CategoricalMechanism(ClassifierFCM, InvertibleFunctionalCausalModel):
                 `countermax.couplings.AbstractMechanism` of your own.
             labels: The classes in the order that the mechanism numbers them; by default sorted. The order is all that
                 `InverseCDF` assumes. With a pandas category dtype, DoWhy's samples of this node are categories again.
-            smoothing: This much of the probability is spread evenly over the classes, so that one that was seen is
+            smoothing: Share of the probability that is spread evenly over the classes, so that one that was seen is
                 never impossible. With 0 such a row is an error. Noise for a class is found by trying, about one over
                 its probability times: some million tries a second.
             random_state: Seed or generator of its own; by default NumPy's global state, which DoWhy's seed sets. The
@@ -152,7 +152,7 @@ class CategoricalMechanism(ClassifierFCM, InvertibleFunctionalCausalModel):
         Args:
             target_samples: The classes.
             probs: Each row's probabilities, [rows, classes].
-            rows: What a message calls the rows; by default they are counted from 0.
+            rows: Names of the rows in messages; by default they are counted from 0.
         """
         values = np.asarray(target_samples).reshape(-1).tolist()
         codes = self.labels.places(values)

@@ -66,11 +66,11 @@ class Mixture:
 
         Args:
             network: The model, what was seen and what is changed.
-            couplings: That of each uncertain node on the way.
+            couplings: Coupling of each uncertain node on the way.
             target: The node.
             rows: Places of the rows in the observed frame.
             every_state: Whether to follow states that other couplings than these can reach, which bounds need.
-            max_states: The most states that one row may have.
+            max_states: Largest number of states that one row may have.
         """
         self._network, self._couplings, self._target, self._rows = network, couplings, target, rows
         self._every_state, self._max_states = every_state, max_states

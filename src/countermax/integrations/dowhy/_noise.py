@@ -51,10 +51,10 @@ def abduct(mechanism: Mechanism, probs: Floats, x: Codes, uniforms: Callable[[in
     """Draws numbers under which each row has the outcome `x`, which must be possible.
 
     Args:
-        mechanism: What responds.
+        mechanism: Mechanism that responds.
         probs: Each row's probabilities, [rows, outcomes].
         x: The outcome seen in each row.
-        uniforms: Draws so many uniform numbers in [0, 1).
+        uniforms: Function that draws a given number of uniform numbers in [0, 1).
     """
     _check_probabilities(probs)
     chance = probs[np.arange(len(x)), x]

@@ -19,7 +19,7 @@ def counterfactual_samples(model: Any, interventions: Interventions, observed: A
 
     Args:
         model: A fitted `gcm.InvertibleStructuralCausalModel`.
-        interventions: What is changed: a function of the old value for each node.
+        interventions: Changes: a function of the old value for each node.
         observed: A DataFrame with what was seen, a column for each node.
     """
     network = Network(model, interventions, observed)

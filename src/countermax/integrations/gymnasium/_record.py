@@ -130,7 +130,7 @@ def _indexed(word: str, kind: str, space: Any, own: Index | None, number: int | 
     discrete = isinstance(space, import_gymnasium().spaces.Discrete)
     if own is not None:
         if number is None:
-            raise InputError(f"`{kind}_of` must have `num_{kind}s` beside it: how many there are")
+            raise InputError(f"`{kind}_of` needs `num_{kind}s`, the number of them")
         return own, number
     if not discrete:
         raise InputError(

@@ -69,9 +69,9 @@ class EpisodeRecorder(_AbstractRecorder, _Wrapper):
             env: The environment. Discrete spaces need nothing else; their indices count from 0 in the log.
             state_of: Function from an observation to the index of its state, for spaces that are not Discrete or to
                 merge states.
-            num_states: How many states `state_of` tells apart.
+            num_states: Number of states that `state_of` distinguishes.
             action_of: The same for actions.
-            num_actions: How many actions `action_of` tells apart.
+            num_actions: Number of actions that `action_of` distinguishes.
             end_state: Whether episodes that terminate lead to one more state, the last, in place of the one observed.
                 Needed where a state ends some episodes and not others.
         """
@@ -122,9 +122,9 @@ class VectorEpisodeRecorder(_AbstractRecorder, _VectorWrapper):
         Args:
             env: The vector environment.
             state_of: Function from one environment's observation to the index of its state; see `EpisodeRecorder`.
-            num_states: How many states `state_of` tells apart.
+            num_states: Number of states that `state_of` distinguishes.
             action_of: The same for actions.
-            num_actions: How many actions `action_of` tells apart.
+            num_actions: Number of actions that `action_of` distinguishes.
             end_state: Whether episodes that terminate lead to one more state.
         """
         super().__init__(env)

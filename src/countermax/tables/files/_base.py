@@ -136,6 +136,8 @@ class AbstractTableFile(ABC):
         except self._pa.ArrowException as error:
             raise InputError(f"cannot read {self.path}: {str(error).splitlines()[0]}") from error
         except UnicodeError as error:
-            raise InputError(f"cannot read {self.path}: it holds text that is no Unicode; it may be damaged") from error
+            raise InputError(
+                f"cannot read {self.path}: it holds text that is not Unicode; it may be damaged"
+            ) from error
         except OSError as error:
             raise InputError(f"cannot read {self.path}: {(error.strerror or str(error)).lower()}") from error

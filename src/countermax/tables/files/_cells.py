@@ -42,7 +42,7 @@ def json_values(name: str, column: Any, bare: Any = None) -> Any:
     Args:
         name: The name of the column.
         column: The column.
-        bare: For each row whether a text that could be a number or a boolean is written as one.
+        bare: Flag for each row: whether a text that could be a number or a boolean is written as one.
     """
     pa = import_pyarrow()
     types, dtype = pa.types, column.type
@@ -72,8 +72,8 @@ def lines(parts: Sequence[Any], separator: str, end: bytes) -> list[Any]:
 
     Args:
         parts: Columns of texts or of bytes, or a text that is the same in all rows.
-        separator: What stands between two parts.
-        end: What ends a row.
+        separator: Text between two parts.
+        end: Text at the end of a row.
     """
     pa = import_pyarrow()
     binary = pa.large_binary()
@@ -113,7 +113,7 @@ def _as_texts(name: str, column: Any) -> Any:
         values = (None if value is None else _json(plain(value)) for value in column.to_pylist())
         return csv_cells(name, pa.array(values, pa.large_string()))
     except pa.ArrowInvalid as error:
-        raise InputError(f"column {name!r} holds {column.type} that is no text; write .parquet instead") from error
+        raise InputError(f"column {name!r} holds {column.type} that is not text; write .parquet instead") from error
 
 
 def _json_numbers(column: Any) -> Any:

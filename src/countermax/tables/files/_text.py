@@ -32,9 +32,9 @@ def blocks(path: Path, cut: Callable[[bytes, bool], tuple[int, T]], size: int) -
 
     Args:
         path: The file.
-        cut: Takes bytes that begin with a record, and whether the file ends with them; says how many of them are whole
-            records, and what else it found out.
-        size: About how many bytes a block has; a longer record makes it longer.
+        cut: Function of bytes that begin with a record, and of whether the file ends with them; says how many of
+            them are whole records, and what else it found out.
+        size: Approximate number of bytes in a block; a longer record makes it longer.
     """
     with path.open("rb") as file:
         waiting, offset, line, more = b"", 0, 1, size

@@ -15,7 +15,7 @@ def as_frame(frame: Any, first_row: int = 0) -> AbstractFrame:
 
     Args:
         frame: A frame, or a part of a longer one.
-        first_row: Where its first row is in the longer one.
+        first_row: Position of its first row in the longer one.
     """
     kinds = {(kind.__module__.partition(".")[0], kind.__name__) for kind in type(frame).__mro__}
     if ("pandas", "DataFrame") in kinds:

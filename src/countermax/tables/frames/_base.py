@@ -25,7 +25,7 @@ class AbstractFrame(ABC):
 
         Args:
             native: The frame of the library.
-            first_row: Where its first row is in the table that it is a part of; messages count from there.
+            first_row: Position of its first row in the table that it is a part of; messages count from there.
         """
         self.native = native
         self.first_row = first_row

@@ -25,7 +25,8 @@ from countermax.mdp.processes.sepsis._constants import (
     Moves,
 )
 
-DEATH, DISCHARGE = PROJECTED.count, PROJECTED.count + 1
+DEATH = PROJECTED.count
+DISCHARGE = PROJECTED.count + 1
 """The two ends, which the projected space has beside its 144 states."""
 NUM_PROJECTED = PROJECTED.count + 2
 

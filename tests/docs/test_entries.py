@@ -1,0 +1,71 @@
+"""The generated reference: every public name has one entry, and what it documents is what a user imports."""
+
+import inspect
+import re
+from importlib import import_module
+from pathlib import Path
+
+import typer.main
+
+import countermax
+from countermax.cli import app
+
+ROOT = Path(__file__).parents[2]
+NEEDS_AN_EXTRA = ("countermax.integrations",)
+
+
+def test_every_public_name_has_exactly_one_entry(public):
+    shown = re.findall(r"^::: (.*)$", "\n".join(public.api_pages().values()), re.MULTILINE)
+    assert len(shown) == len(set(shown)) > 300
+    rooms = public.rooms()
+    assert {public.origin(name) for name in shown} == {where for room in rooms for where in room.exports.values()}
+
+
+def test_names_of_the_stub_are_the_names_of_the_first_page(public):
+    first = public.api_pages()["api/countermax.md"]
+    modules = {name for name in countermax.__all__ if inspect.ismodule(getattr(countermax, name))}
+    for name in set(countermax.__all__) - modules - {"__version__"}:
+        assert re.search(rf"\[`{name}`\]|^::: countermax\.{name}$", first, re.MULTILINE), name
+
+
+def test_rooms_have_their_pages(public):
+    pages = public.api_pages()
+    for name in countermax.__all__:
+        if inspect.ismodule(getattr(countermax, name)) and name != "integrations":  # which has rooms only
+            assert f"api/countermax.{name}.md" in pages
+
+
+def test_entries_document_what_is_imported_and_say_what_it_is(public):
+    for name in public.homes(public.rooms()).values():
+        if name.startswith(NEEDS_AN_EXTRA):
+            continue
+        module, _, last = name.rpartition(".")
+        found = getattr(import_module(module), last)
+        if inspect.isfunction(found) or inspect.isclass(found):
+            assert (inspect.getdoc(found) or "").strip(), f"{name} says nothing about itself"
+
+
+def test_a_new_module_without_an_underscore_would_be_found(public):
+    names = {room.name for room in public.rooms()}
+    assert {"countermax.mdp.replays", "countermax.race", "countermax.couplings.parts"} <= names
+    assert not any(part.startswith("_") for name in names for part in name.split("."))
+
+
+def test_names_in_documents_lead_to_their_entries(public):
+    entries = public.entries()
+    assert entries["compare"] == "countermax.comparison.compare"
+    assert entries["race.joint"] == "countermax.race.joint"
+    assert "joint" not in entries  # race's or comonotone's
+    shown = set(re.findall(r"^::: (.*)$", "\n".join(public.api_pages().values()), re.MULTILINE))
+    assert set(entries.values()) <= shown
+
+
+def test_the_page_of_the_command_line_has_every_command_and_option(commands):
+    page = commands.page()
+    found = typer.main.get_command(app).commands
+    assert re.findall(r"^## countermax (.*)$", page, re.MULTILINE) == list(found)
+    for command in found.values():
+        for option in command.params:
+            if getattr(option, "help", None) and option.param_type_name == "option":
+                assert f"`{', '.join(option.opts)}`" in page
+    assert "\n    countermax explain steps.csv --policy policy.csv --episode 17 --out story.html\n" in page
