@@ -89,8 +89,8 @@ def _controlled(few: Losses, control: Losses, many: Losses) -> tuple[float, floa
     """The mean of losses known on few pairs, and its error, by a control that is known on many others as well."""
     slope = float(np.cov(few, control)[0, 1] / control.var(ddof=1))
     value = few.mean() - slope * (control.mean() - many.mean())
-    error = np.hypot(standard_error(few - slope * control), slope * standard_error(many))
-    return float(value), float(error)
+    variance = (few - slope * control).var(ddof=1) / few.size + slope**2 * many.var(ddof=1) / many.size
+    return float(value), float(np.sqrt(variance))
 
 
 def measure_learned(this: Table1Task, couplings: Sequence[Sequence[AbstractCoupling]], settings: Result) -> Result:
