@@ -89,7 +89,7 @@ def treatment_effect(
     """The exact effect over everybody: counterfactual_score(Y) - score(X) for (X, Y) from the coupling.
 
     Args:
-        coupling: How the two worlds are coupled.
+        coupling: Coupling of the two worlds.
         p: Logits of the factual world.
         q: Logits of the other world.
         score: One number for each outcome.
@@ -109,10 +109,10 @@ def individual_effect(
     """The exact effect for somebody whose factual outcome is known: counterfactual_score(Y) - score(x) given X = x.
 
     Args:
-        coupling: How the two worlds are coupled.
+        coupling: Coupling of the two worlds.
         p: Logits of the factual world.
         q: Logits of the other world.
-        x: What was seen in the factual world.
+        x: Outcome that was seen in the factual world.
         score: One number for each outcome.
         counterfactual_score: The score in the other world, if it is another one.
     """
@@ -142,8 +142,8 @@ def sampled_effect(
         q: Logits of the other world.
         score: One number for each outcome.
         counterfactual_score: The score in the other world, if it is another one.
-        num_samples: At least 2.
-        key: Consumed once.
+        num_samples: Number of draws, at least 2.
+        key: Random key; consumed once.
     """
     if not isinstance(num_samples, int) or num_samples < 2:
         raise InputError(f"`num_samples` must be a whole number of at least 2, got {num_samples}")

@@ -142,7 +142,7 @@ def rows_of_cells(
 
     Args:
         log_p: Log-probabilities of the rows in the first race.
-        log_split: How each row divides among its cells there; normalised along the second axis.
+        log_split: Log-shares of each row's cells there; normalised along the second axis.
         log_cells: Log-weights of all cells in the second race; normalised over both axes.
     """
     size = log_p.size

@@ -47,8 +47,8 @@ def unpack(path: str | Path, kind: str, *, remedy: str = "write it again") -> tu
 
     Args:
         path: The file.
-        kind: What it must hold.
-        remedy: What to do about a file that is damaged or of an older release.
+        kind: Kind of contents that the file must hold.
+        remedy: Advice for a file that is damaged or of an older release.
     """
     content = read_whole(path)
     if content[:2] != b"PK":

@@ -15,10 +15,10 @@ def as_array(name: str, value: Any, ndim: int, batches: str = "use jax.vmap for 
     """Real numbers of `ndim` dimensions: an array of JAX's as it is, everything else as NumPy's.
 
     Args:
-        name: What a message calls the argument.
-        value: What was given.
-        ndim: How many dimensions it must have: up to two.
-        batches: What to do with more.
+        name: Name of the argument in error messages.
+        value: Value that was given.
+        ndim: Number of dimensions that it must have: up to two.
+        batches: Advice for an array with more dimensions.
     """
     kind = {0: "one number", 1: "a vector", 2: "a matrix"}[ndim]
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):

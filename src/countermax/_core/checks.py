@@ -38,9 +38,9 @@ def fail_if(value: T, bad: Callable[[Any], Any], message: str) -> T:
     """Returns `value`, unless it is bad: at once where that is known, when the computation runs where it is traced.
 
     Args:
-        value: What is checked.
-        bad: Says so of the array; it may use operators and methods only, which NumPy and JAX have in common.
-        message: What must be true, what was found, and what to do.
+        value: Value to check.
+        bad: Function that says whether the array is bad; it may use only operators and methods that NumPy and JAX share.
+        message: Message that says what must be true, what was found, and what to do.
     """
     if is_traced(value):
         return eqx.error_if(value, bad(value), message)

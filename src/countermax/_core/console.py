@@ -21,9 +21,9 @@ def listing(title: str, columns: Sequence[str], *, left: int = 1) -> RichTable:
     """An empty table to be filled by `add_line`.
 
     Args:
-        title: What it is about.
+        title: Title of the table.
         columns: The headers. People's own words go in as plain text: square brackets in them are no markup.
-        left: How many columns, from the first, hold words; the others hold numbers and are aligned to the right.
+        left: Number of columns, from the first, that hold words; the others hold numbers and are aligned to the right.
     """
     table = RichTable(title=Text(title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     for place, column in enumerate(columns):

@@ -55,7 +55,7 @@ def as_explained(log_p: LogProbs, x: ArrayLike, *, uniform: bool = False) -> Out
 
     Args:
         log_p: Log-probabilities of the world that was observed.
-        x: What was seen there.
+        x: Outcome that was seen there.
         uniform: Whether the noise is one uniform number.
     """
     outcome = as_outcome(log_p, x)

@@ -18,9 +18,10 @@ def check_memory(what: str, needed: int | float, advice: str) -> None:
     """Refuses what would need more memory than there is.
 
     Args:
-        what: What takes the memory, with the numbers that were asked for: "1000000000 held-out pairs of 10 outcomes".
+        what: Description of what takes the memory, with the numbers that were asked for: "1000000000 held-out pairs of
+            10 outcomes".
         needed: Estimate in bytes; a factor of two does not matter.
-        advice: What to change, as an imperative: "lower `held_out`".
+        advice: Advice on what to change, as an imperative: "lower `held_out`".
     """
     limit = memory_limit()
     if needed > limit:

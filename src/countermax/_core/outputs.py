@@ -97,7 +97,7 @@ def check_outputs(outputs: Iterable[Output], reads: Iterable[str | Path] = (), *
     The same file is recognised through symbolic and hard links, and however its path is spelled.
 
     Args:
-        outputs: What is going to be written.
+        outputs: Outputs that are going to be written.
         reads: Files that are read; names of something else are passed over.
         overwrite: Whether the person said that files may be lost. Two outputs in one file are refused even then.
     """

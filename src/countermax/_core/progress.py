@@ -17,11 +17,11 @@ class ProgressBar:
         """Prepares the bar.
 
         Args:
-            label: What it says.
-            total: How much there is to do; None where that is not known, so that it only counts.
+            label: Text beside the bar.
+            total: Total amount of work; None where that is not known, so that the bar only counts.
             shown: Whether to show it; None means: if the output is a terminal.
-            unit: What is counted; where empty, the share that is done is shown in place of a count.
-            done: How much is done already.
+            unit: Unit of the count; where empty, the share that is done is shown in place of a count.
+            done: Amount of work that is done already.
         """
         console = Console(stderr=True)
         count = (

@@ -14,8 +14,8 @@ def as_count(name: str, value: Any, *, least: int = 1, most: int = MOST) -> int:
     """A whole number.
 
     Args:
-        name: What a message calls it: an argument in backticks, or the key of a file.
-        value: What was given; NumPy's integers will do, booleans will not.
+        name: Name in error messages: an argument in backticks, or the key of a file.
+        value: Value that was given; NumPy's integers are accepted, booleans are not.
         least: The smallest that makes sense.
         most: The largest that does.
     """
@@ -38,11 +38,11 @@ def as_amount(
     """A finite real number.
 
     Args:
-        name: What a message calls it.
-        value: What was given; booleans and texts will not do.
-        above: What it must exceed.
-        least: What it must reach.
-        most: What it must not exceed.
+        name: Name in error messages.
+        value: Value that was given; booleans and texts are not accepted.
+        above: Limit that it must exceed.
+        least: Smallest value allowed.
+        most: Largest value allowed.
     """
     try:
         amount = None if isinstance(value, bool | str | bytes) else float(value)

@@ -15,7 +15,7 @@ def as_seed(argument: str, value: Any) -> int:
 
     Args:
         argument: Name of the argument or option, for the message.
-        value: What was given.
+        value: Value that was given.
     """
     try:
         seed = operator.index(value)

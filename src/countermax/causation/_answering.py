@@ -49,9 +49,9 @@ def answers_to(
     """All answers about one pair of worlds.
 
     Args:
-        questions: What is asked.
-        evidence: What is known.
-        people: Who is asked about.
+        questions: Questions to answer.
+        evidence: Evidence to answer from.
+        people: People the question is about.
         couplings: Couplings to ask, by name.
         found: Intervals by question.
         crossed: Cross-fitted limits, which bounds over all couplings then are.

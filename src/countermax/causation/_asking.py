@@ -57,17 +57,17 @@ def probabilities_of_causation(
         control: Experiment: probabilities (or counts) of the outcomes without the treatment.
         treated: Experiment: the same with the treatment.
         event: Outcome, or list of outcomes, that is the event: adds PN, PS, PNS, disablement and enablement.
-        score: How good each outcome is, by label or in order: adds benefit, harm and tie.
+        score: Score of each outcome (larger is better), by label or in order: adds benefit, harm and tie.
         at_least: Gain of the score; adds the share of those who gain as much.
-        gain: What it is worth to treat somebody with each pair (without, with) of outcomes, as a matrix or by pair:
-            adds the mean gain and the decision whom to treat.
+        gain: Worth of treating somebody with each pair (without, with) of outcomes, as a matrix or by pair: adds the
+            mean gain and the decision whom to treat.
         observational: Numbers of people who chose, by `control`, `treated` and `elsewhere` and then by outcome, which
             together sum to one (or count people).
-        people: Who is asked about: units of the `trial`, or people who have `chosen`; by default the latter where
-            there are observations.
+        people: People the question is about: units of the `trial`, or people who have `chosen`; by default the latter
+            where there are observations.
         treated_share: Share of the treated in the trial, for disablement and enablement; counts have their own.
         labels: Names of the outcomes, in their order; by default those that the numbers bring along.
-        arms: What being without the treatment, and being with it, is called.
+        arms: Names of the arm without the treatment and of the arm with it.
         counts: Whether numbers count people: answers then have intervals.
         normalise: Whether to rescale numbers to sum to one.
         couplings: Couplings to ask, by name, or an empty list for none; by default the library's own, and none for
@@ -179,23 +179,23 @@ def answered_causes(
 
     Args:
         names: Labels of the outcomes.
-        evidence: What is known.
-        sampling: How it was estimated; None where it is known.
-        evidence_of: What pairs of worlds of the sampling say.
+        evidence: Evidence to answer from.
+        sampling: Sampling behind the evidence; None where it is known.
+        evidence_of: Function from pairs of worlds of the sampling to evidence.
         event: Places of the outcomes that are the event.
-        scores: How good each outcome is.
+        scores: Score of each outcome (larger is better).
         at_least: Gain of the score to ask about.
         gain: Worth of treating, for each pair of outcomes.
-        people: Who is asked about.
+        people: People the question is about.
         couplings: Couplings to ask.
-        arms: What being without the treatment, and being with it, is called.
+        arms: Names of the arm without the treatment and of the arm with it.
         level: Confidence of the intervals.
         seed: Seed of the draws.
-        notes: What else the reader should know.
+        notes: Further notes for the reader.
         crossing: Halves of the people and people drawn again, by stratum: bounds are then cross-fitted.
-        strata: What strata are called, and how many people are in each arm and were observed, by stratum.
+        strata: Names of the strata, and the numbers of people in each arm and observed, by stratum.
         sample: The sample in words, where the sampling does not say it.
-        method: How intervals are found.
+        method: Method that finds intervals.
     """
     check_level(level)
     seed = as_seed("seed", seed)

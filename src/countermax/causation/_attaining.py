@@ -15,11 +15,11 @@ def attained(question: CausalQuestion, evidence: Evidence, people: str, side: st
     """Couplings under which the answer is as small, or as large, as it can be.
 
     Args:
-        question: What is asked.
+        question: Question to answer.
         evidence: One pair of worlds.
-        people: Who is asked about.
+        people: People the question is about.
         side: `lower` or `upper`.
-        kind: Over which couplings.
+        kind: Couplings that the answer ranges over.
     """
     sign = 1.0 if side == "lower" else -1.0
     costs = sign * question.worth

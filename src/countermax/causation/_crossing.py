@@ -41,10 +41,10 @@ def crossed_limits(
     """Cross-fitted bounds and the interval that holds them; no bounds where nobody is asked about.
 
     Args:
-        question: What is asked.
+        question: Question to answer.
         crossing: The estimates.
-        people: Who is asked about.
-        kind: Over which couplings: `any` or `monotone` ones.
+        people: People the question is about.
+        kind: Couplings that the answer ranges over: `any` or `monotone` ones.
         level: Confidence of the interval.
     """
     whole = crossing.whole
@@ -80,12 +80,12 @@ def _end(sign: float, total: float, asked: float, totals: Floats, asked_again: F
     """The lower (-1) or upper (1) end of the interval of a ratio: the last within reach of its errors (Fieller).
 
     Args:
-        sign: Which end.
+        sign: -1 for the lower end, 1 for the upper one.
         total: The numerator.
         asked: The denominator.
         totals: [halves, draws] of the numerator, for the pieces that each half chose.
         asked_again: [draws] of the denominator.
-        reach: How many standard errors the interval reaches.
+        reach: Number of standard errors that the interval reaches.
     """
     deviations, moved = totals - totals.mean(axis=1, keepdims=True), asked_again - asked_again.mean()
     spread = float((deviations**2).mean()), float((deviations * moved).mean()), float((moved**2).mean())

@@ -52,11 +52,11 @@ def limits(
     """The least and the largest answer in each world; NaN where nobody is asked about.
 
     Args:
-        question: What is asked.
-        evidence: What is known.
-        people: Who is asked about: units of the `trial`, or people who have `chosen`.
-        kind: Over which couplings: `any`, `stable` or `monotone` ones.
-        memo: What has been found for the same evidence; it is added to.
+        question: Question to answer.
+        evidence: Evidence to answer from.
+        people: People the question is about: units of the `trial`, or people who have `chosen`.
+        kind: Couplings that the answer ranges over: `any`, `stable` or `monotone` ones.
+        memo: Memory of what has been found for the same evidence; it is added to.
     """
     if evidence.strata is not None:
         inner = evidence._replace(strata=None)
@@ -214,8 +214,8 @@ def terms_of(
     Args:
         worth: A number for each pair of outcomes.
         allowed: Pairs that somebody can have; None for all.
-        evidence: What is known.
-        counted: How much people in control, with the treatment and elsewhere count.
+        evidence: Evidence to answer from.
+        counted: Weights of people in control, with the treatment and elsewhere.
         as_measured: Whether what is left of everybody may be negative by chance, so that it is linear in estimates.
         pairs: The `groups` of this evidence, if they are known.
     """

@@ -18,10 +18,10 @@ def further_notes(
 
     Args:
         names: The outcomes.
-        evidence: What is known.
-        people: Who is asked about.
-        questions: What is asked.
-        answers: What was found.
+        evidence: Evidence to answer from.
+        people: People the question is about.
+        questions: Questions to answer.
+        answers: Answers that were found.
     """
     notes = []
     unknown = [each.name for each in answers if each.bounds is None]

@@ -68,9 +68,9 @@ def questions_about(
 
     Args:
         labels: The outcomes.
-        arms: What being without the treatment, and being with it, is called.
+        arms: Names of the arm without the treatment and of the arm with it.
         event: The outcomes that are the event.
-        scores: How good each outcome is.
+        scores: Score of each outcome (larger is better).
         at_least: A gain of the score, to ask how many gain as much.
         gain: [without, with]: what it is worth to treat such a person.
         groups: Whether people who chose either arm are asked about separately.

@@ -100,7 +100,7 @@ class Causation(AbstractResult):
         Args:
             name: The number, for instance `PN`.
             side: `lower` or `upper`.
-            kind: Over which couplings: `any`, `stable` or `monotone` ones.
+            kind: Couplings that the answer ranges over: `any`, `stable` or `monotone` ones.
         """
         if side not in ("lower", "upper") or kind not in ("any", "stable", "monotone"):
             raise InputError(f"`side` must be lower or upper and `kind` any, stable or monotone, got {side}, {kind}")

@@ -29,7 +29,8 @@ class SourceSampling(AbstractSampling):
         """Takes counts.
 
         Args:
-            control: How many had each outcome in the experiment, without the treatment; None without an experiment.
+            control: Number of people with each outcome in the experiment, without the treatment; None without an
+                experiment.
             treated: The same with the treatment.
             observed: [3, outcomes]: how many chose the control, the treatment or something else, by outcome.
         """

@@ -28,10 +28,10 @@ def check_sources(evidence: Evidence, labels: Labels, arms: tuple[str, str], str
     """Refuses sources that contradict each other, with the inequality that is violated; notes misses that chance makes.
 
     Args:
-        evidence: What is known of one pair of worlds, or of one in each stratum.
+        evidence: Evidence about one pair of worlds, or about one in each stratum.
         labels: The outcomes.
-        arms: What being without the treatment, and being with it, is called.
-        strata: Who was counted; None where probabilities are known.
+        arms: Names of the arm without the treatment and of the arm with it.
+        strata: Numbers of people counted; None where probabilities are known.
     """
     if not (evidence.has_trial and evidence.has_choices):
         return []

@@ -44,14 +44,14 @@ def causation(
     at_least: Annotated[float | None, typer.Option(help="Gain of the score: how many gain as much?")] = None,
     gain: Annotated[
         str | None,
-        typer.Option(help="What treating is worth, by outcome without and with it: ill>well=1,well>ill=-2,..."),
+        typer.Option(help="Worth of treating, by outcome without and with it: ill>well=1,well>ill=-2,..."),
     ] = None,
     labels: Annotated[str | None, typer.Option(help="Outcomes in their order, separated by commas.")] = None,
     observational: Annotated[
         Path | None, typer.Option(help="A second table with the same columns, of people who chose their arm.")
     ] = None,
     people: Annotated[
-        str | None, typer.Option(help="Who is asked about: units of the trial, or people who have chosen.")
+        str | None, typer.Option(help="People the question is about: units of the trial, or people who have chosen.")
     ] = None,
     weights: Weights = None,
     clusters: Clusters = None,

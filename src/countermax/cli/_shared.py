@@ -172,11 +172,11 @@ def deliver(
     """Writes the files, then prints the result, as JSON or for people.
 
     Args:
-        result: What was found.
+        result: Result to deliver.
         json: Whether to print JSON, and nothing else.
-        pictures: How to draw each picture; none where nobody asked for it.
-        shown: What people see; by default the result itself.
-        files: How to write each other file, likewise.
+        pictures: Function that draws each picture, by file; those without a file are left out.
+        shown: Object to show to people; by default the result itself.
+        files: Function that writes each other file, likewise.
     """
     from countermax import plotting
     from countermax._core.files import write_atomically

@@ -103,13 +103,13 @@ def limits_of(
     """Where the intervals of all answers begin and end, in trees like those of the answers.
 
     Args:
-        sampling: How the worlds were estimated.
+        sampling: Sampling behind the two worlds.
         many: Answers for many pairs of worlds, from their log-probabilities: a tree of arrays with a row for each.
         seen: The outcome that was observed.
-        num_laws: How many joint laws are computed for each pair of worlds.
+        num_laws: Number of joint laws computed for each pair of worlds.
         level: Confidence.
         seed: Seed of the draws.
-        method: How intervals are found.
+        method: Method that finds intervals.
     """
     size = sampling.p.size
     occurs = bool(sampling.p[seen] > 0)

@@ -61,16 +61,16 @@ def sharing_of(
     Args:
         labels: Names of the outcomes.
         seen: The outcome that was observed.
-        worlds: What the factual world and the other one are called.
+        worlds: Names of the factual world and of the other one.
         log_p: Log-probabilities of the factual world, without those whose outcome is not known.
         log_q: Log-probabilities of the other world, likewise.
         scores: A number for each outcome in either world.
         found: The bounds.
-        sampling: How the worlds were estimated; None where they are known.
+        sampling: Sampling behind the two worlds; None where they are known.
         some_unknown: Whether the last entry of the sampling's worlds is for people whose outcome is not known.
         level: Confidence of the intervals.
         seed: Seed of the draws behind the intervals.
-        method: How intervals are found.
+        method: Method that finds intervals.
     """
     curve: Curve = jax.tree.map(np.asarray, _one()(log_p, log_q, np.asarray(seen), scores, SHARED))
     start = None if scores is None else float(scores[0][seen])

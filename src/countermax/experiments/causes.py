@@ -122,7 +122,7 @@ def causal_coverage(
     """How often intervals hold the true range, and their mean width, for every number.
 
     Args:
-        truth: What data are drawn from.
+        truth: Truth that data are drawn from.
         num_trials: Number of samples.
         seed: Seed of the samples.
         advance: Function that is told which fraction is done.
@@ -205,8 +205,8 @@ def _people(truth: CausalTruth, number: int, laws: Floats, stream: np.random.Gen
     """People of one sample: stratum, outcome, cluster and weight.
 
     Args:
-        truth: What is true.
-        number: How many.
+        truth: Truth that people are drawn from.
+        number: Number of people.
         laws: [strata, outcomes]: what they have.
         stream: Source of randomness.
     """

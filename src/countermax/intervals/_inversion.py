@@ -49,11 +49,11 @@ def inverted_intervals(
         ask: The questions.
         seen: The outcome that the questions are about, if there is one; must occur in the factual sample.
         level: Confidence.
-        num_candidates: How many truths are proposed.
-        num_draws: How many times data are drawn again under each.
-        num_searched: Among how many more truths those are looked for, and tested, that have the least and the largest
-            answer for how badly they fit: where an interval ends, and what random proposals miss if answers are the
-            least of several that must all be large.
+        num_candidates: Number of truths proposed.
+        num_draws: Number of times that data are drawn again under each truth.
+        num_searched: Number of further truths in a search for those that have the least and the largest answer for how
+            badly they fit, which are then tested: where an interval ends, and what random proposals miss if answers are
+            the least of several that must all be large.
         seed: Seed of the proposals and the draws.
         draws: Source of the random numbers: `numpy`, or `portable`, which other languages can draw again.
     """

@@ -37,8 +37,8 @@ class Bootstrap:
         """Begins without rows.
 
         Args:
-            num_outcomes: How many outcomes there are.
-            num_resamples: How often rows are drawn again; 0 for never.
+            num_outcomes: Number of outcomes.
+            num_resamples: Number of times that rows are drawn again; 0 for never.
             seed: Seed of the resampling.
         """
         seed = as_seed("seed", seed)
@@ -63,7 +63,7 @@ class Bootstrap:
         Args:
             x: The outcomes seen.
             probs: Counterfactual probabilities, [outcomes, rows].
-            used: Which rows count at all.
+            used: [rows]: whether the row counts at all.
         """
         num_resamples, num_outcomes, _ = self._counts.shape
         for start in range(0, len(x) if num_resamples else 0, BLOCK_ROWS):

@@ -47,7 +47,7 @@ class AbstractSampling(ABC):
         Args:
             p: Truths of the factual world, [truths, outcomes].
             q: Truths of the other world.
-            number: How many estimates for each truth.
+            number: Number of estimates for each truth.
             seen: An outcome that occurs in the factual world of every estimate, because the question is about it.
             stream: Source of randomness.
         """
@@ -69,9 +69,9 @@ class CountSampling(AbstractSampling):
         """Takes the counts of both arms; outcomes in one order.
 
         Args:
-            factual: How many had each outcome in the factual arm.
-            counterfactual: How many had each outcome in the other arm.
-            arms: What the arms are called.
+            factual: Number of people with each outcome in the factual arm.
+            counterfactual: Number of people with each outcome in the other arm.
+            arms: Names of the arms.
         """
         self._arms = arms
         self.counts = tuple(_checked(name, each) for name, each in (("p", factual), ("q", counterfactual)))

@@ -30,7 +30,7 @@ def chosen_couplings(couplings: Couplings | None, *, none: bool = False) -> dict
     """The couplings asked for; by default two that are known to disagree, Gumbel-max and inverse CDF.
 
     Args:
-        couplings: What was asked for.
+        couplings: Couplings as the caller gave them.
         none: Whether it may be none at all.
     """
     if couplings is None:

@@ -88,7 +88,7 @@ def shared_names(columns: Sequence[tuple[str, "pd.Series"]]) -> Names:
     """Every label in any of the columns: numbers and what looks like one by size, then the rest by the alphabet.
 
     Args:
-        columns: What a message calls each column, and the column. All must be of one kind: where one has text and
+        columns: Name of each column in error messages, and the column. All must be of one kind: where one has text and
             another one numbers, no label of the one would ever be found in the other.
     """
     found: dict[Hashable, Hashable] = {}

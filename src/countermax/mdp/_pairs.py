@@ -26,9 +26,9 @@ def logged_pairs(mdp: FiniteMDP, log: EpisodeLog, policy: Values, *, outcomes: V
 
     Args:
         mdp: The process; must know the logged actions.
-        log: What happened.
+        log: Logged episodes.
         policy: [state, action]: what would have been done.
-        outcomes: What each state is called as an outcome; see `replay`. The gadget needs as many outcomes as labels.
+        outcomes: Label of each state as an outcome; see `replay`. The gadget needs as many outcomes as labels.
     """
     from countermax.learning import ObservedPairs  # a second, which questions about episodes do not take
 

@@ -111,11 +111,11 @@ class FiniteMDP:
             rewards: Rewards by [state, action, next state], by [state, action], or by [next state] alone.
             start: Distribution of the first state, or the one state that all episodes start in.
             action_axis: 0 where `transitions` and `rewards` have the action before the state.
-            discount: What a reward is worth one step later.
+            discount: Discount factor for each step.
             absorbing: States where episodes end, as indices or as a mask; their rows are not looked at.
             allowed: [state, action], which rows there are; the others are not looked at. By default all of them.
-            counts: How often each transition was seen, in the shape of `transitions`.
-            reward_variances: How much rewards vary, in the same shape, if they do.
+            counts: Number of times that each transition was seen, in the shape of `transitions`.
+            reward_variances: Variances of the rewards, in the same shape, if rewards vary.
             state_names: One for each state.
             action_names: One for each action.
         """
@@ -165,18 +165,18 @@ class FiniteMDP:
         An action without any entry is not allowed in that state.
 
         Args:
-            state: Where each transition starts.
-            action: What is done.
-            successor: Where it leads; each once for a state and action.
-            probs: How likely.
-            rewards: What it earns.
-            num_states: How many states there are.
-            num_actions: How many actions.
+            state: State in which each transition starts.
+            action: Action taken there.
+            successor: State that the transition leads to; each once for a state and action.
+            probs: Probability of each transition.
+            rewards: Reward of each transition.
+            num_states: Number of states.
+            num_actions: Number of actions.
             start: Distribution of the first state, or the one state that all episodes start in.
-            discount: What a reward is worth one step later.
+            discount: Discount factor for each step.
             absorbing: States where episodes end, as indices or as a mask; transitions out of them are left out.
-            counts: How often each transition was seen.
-            reward_variances: How much the reward of each transition varies, if it does.
+            counts: Number of times that each transition was seen.
+            reward_variances: Variance of the reward of each transition, if rewards vary.
             state_names: One for each state.
             action_names: One for each action.
         """

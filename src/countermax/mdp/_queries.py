@@ -42,9 +42,9 @@ def query(mdp: FiniteMDP, state: int, action: int, other_action: int) -> Query:
 
     Args:
         mdp: The process.
-        state: Where the step starts.
-        action: What was done there.
-        other_action: What might have been done.
+        state: State in which the step starts.
+        action: Action taken there.
+        other_action: Action that might have been taken.
     """
     first, second = mdp.support(state, action), mdp.support(state, other_action)
     successors = np.union1d(first[0], second[0])

@@ -28,7 +28,7 @@ def read_table(path: str | Path, wanted: Sequence[str], check: Check) -> "pd.Dat
     Args:
         path: The file.
         wanted: Columns that are read, as far as they are there.
-        check: Refuses a file by the names of its columns, before anything else of it is read.
+        check: Function that may refuse the file by the names of its columns, before anything else in it is read.
     """
     source = Path(path)
     if source.suffix.lower() not in _SUFFIXES:

@@ -28,9 +28,9 @@ def simulate(mdp: FiniteMDP, policy: Values, *, num_episodes: int, horizon: int,
     Args:
         mdp: The process; its start must not lie in absorbing states.
         policy: [state, action], rows that sum to one.
-        num_episodes: How many.
+        num_episodes: Number of episodes.
         horizon: The most steps that an episode can have.
-        key: Consumed once.
+        key: Random key; consumed once.
     """
     as_whole("num_episodes", num_episodes, least=1)
     as_horizon(horizon, least=1)

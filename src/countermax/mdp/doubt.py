@@ -80,8 +80,8 @@ class Doubt:
 
         Args:
             mdp: An estimate, with its counts.
-            outcomes: What each state is called as an outcome, if not by itself. Then no row leads to two states of one
-                name: an outcome that was never seen there is the state that the action led to elsewhere.
+            outcomes: Label of each state as an outcome, if that is not the state itself. Then no row leads to two
+                states of one label: an outcome that was never seen there is the state that the action led to elsewhere.
         """
         if mdp.counts is None:
             raise InputError(
@@ -110,10 +110,10 @@ def doubted(
 
     Args:
         mdp: The estimate.
-        doubt: How it is doubted.
-        ask: From a process to numbers.
+        doubt: Doubt about the estimate.
+        ask: Function from a process to numbers.
         progress: Whether to show a progress bar; by default if the output is a terminal.
-        outcomes: What each state is called as an outcome, if the question goes by that.
+        outcomes: Label of each state as an outcome, if the question goes by labels.
     """
     found = []
     if doubt.num_resamples:

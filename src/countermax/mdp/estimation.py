@@ -27,12 +27,12 @@ def estimate(
     nothing was seen often enough is where knowledge ends: it becomes absorbing.
 
     Args:
-        log: What was seen.
+        log: Logged episodes.
         absorbing: States where episodes end, as indices or as a mask. The log must not leave them.
         unseen: The state that actions never or too seldom seen lead to, for instance death.
-        least_visits: How often an action must have been seen in a state for its row to count. Rows from a handful of
-            visits are noise, and a policy that maximises over them picks the luckiest.
-        discount: What a reward is worth one step later.
+        least_visits: Least number of times that an action must have been seen in a state for its row to count. Rows
+            from a handful of visits are noise, and a policy that maximises over them picks the luckiest.
+        discount: Discount factor for each step.
     """
     check_sizes(log.num_states, log.num_actions)
     ends = as_mask("absorbing", absorbing, log.num_states)
@@ -102,8 +102,8 @@ def estimate_policy(log: EpisodeLog, *, pseudo_count: float = 0.0) -> Floats:
     """[state, action]: how often each action was taken in each state; uniform in states never left.
 
     Args:
-        log: What was seen.
-        pseudo_count: Added to the count of every action, so that none is impossible.
+        log: Logged episodes.
+        pseudo_count: Number added to the count of every action, so that none is impossible.
     """
     counts = visits(log) + as_number("pseudo_count", pseudo_count, 0, 1e100)
     totals = counts.sum(axis=1, keepdims=True)

@@ -79,7 +79,7 @@ def policy_from_frame(frame: "pd.DataFrame", log: EpisodeLog) -> Floats:
 
     Args:
         frame: One row for each state and action; without a probability the action is taken for certain.
-        log: Which states and actions there are, and which states need a decision.
+        log: Log that says which states and actions there are, and which states need a decision.
     """
     read = read_decisions(frame, Space(log.num_states, log.state_names), Space(log.num_actions, log.action_names))
     check_sizes(log.num_states, log.num_actions)

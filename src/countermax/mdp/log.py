@@ -97,8 +97,8 @@ class EpisodeLog:
 
         Args:
             frame: One row for each step; other columns are ignored.
-            num_states: How many states there are; by default as many as names, or as the largest index asks for.
-            num_actions: How many actions; likewise.
+            num_states: Number of states; by default the number of names, or one more than the largest index.
+            num_actions: Number of actions, with the same default.
             state_names: One for each state, numbers or text, in the order in which states are to be counted. The
                 columns then hold names, compared by value: 2 is 2.0, but the text "2" is another name. Without names
                 they hold indices.
@@ -158,9 +158,9 @@ class EpisodeLog:
         """The discounted sum of each episode's rewards.
 
         Args:
-            discount: Factor by which a reward is worth less one step later. A log has no process behind it, so the
-                default is 1, the plain return; hand in `mdp.discount` to compare with values of a process.
-            horizon: How many steps of each episode count; all of them by default.
+            discount: Discount factor for each step. A log has no process behind it, so the default is 1, the plain
+                return; hand in `mdp.discount` to compare with values of a process.
+            horizon: Number of steps of each episode that count; by default all of them.
         """
         counted = self.rewards[:, : steps_of(self, horizon)]
         return counted @ checked_discount(discount) ** np.arange(counted.shape[1])
@@ -190,7 +190,7 @@ class EpisodeLog:
 
         Args:
             new_index: The new index of each old state.
-            num_states: How many new states there are.
+            num_states: Number of new states.
             state_names: Their names.
         """
         new = as_indices("new_index", new_index, as_whole("num_states", num_states, least=1))
@@ -248,9 +248,9 @@ def steps_compared(log: EpisodeLog, absorbing: Bool[np.ndarray, " s"], horizon: 
     One that merely stops was censored: nobody knows how it went on.
 
     Args:
-        log: What happened.
+        log: Logged episodes.
         absorbing: [state]: where episodes end.
-        horizon: How many steps at most.
+        horizon: Largest number of steps.
     """
     known = absorbing[log.last_states] | (log.lengths >= horizon)
     return np.where(known, horizon, log.lengths)

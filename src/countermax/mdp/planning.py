@@ -47,8 +47,9 @@ def policy_iteration(mdp: FiniteMDP, *, actions: Values | None = None, most_roun
 
     Args:
         mdp: A process with a discount below one, or absorbing states that every policy met on the way reaches.
-        actions: Where to begin; by default the largest immediate reward, the lowest action on ties.
-        most_rounds: An error after so many; in practice ten or so suffice.
+        actions: First policy, as one action for each state; by default the action with the largest immediate reward,
+            the lowest on ties.
+        most_rounds: Largest number of rounds before an error; in practice ten or so suffice.
     """
     immediate = np.where(mdp.allowed, mdp.expected_rewards, -np.inf)
     current = immediate.argmax(axis=1) if actions is None else _as_actions(mdp, actions)
@@ -73,9 +74,8 @@ def policy_values(
     Args:
         mdp: The process.
         policy: [state, action], rows that sum to one.
-        horizon: How many steps; unlimited by default.
-        discount: Factor by which a reward is worth less one step later; by default the process's own; 1 for the plain
-            return.
+        horizon: Number of steps; by default unlimited.
+        discount: Discount factor for each step; by default the process's own; 1 for the plain return.
     """
     probs = as_policy(mdp, policy)
     factor = as_discount(mdp, discount)
@@ -114,7 +114,7 @@ def state_distributions(mdp: FiniteMDP, policy: Values, horizon: int) -> Float[n
     Args:
         mdp: The process.
         policy: [state, action], rows that sum to one.
-        horizon: How many steps.
+        horizon: Number of steps.
     """
     check_memory(
         f"distributions over {mdp.num_states} states at {as_horizon(horizon)} times",

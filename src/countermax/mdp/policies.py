@@ -27,7 +27,7 @@ def policy_rows(world: FiniteMDP | EpisodeLog, policy: Values, *, argument: str 
     Args:
         world: The process, or a log of it: which states and actions there are.
         policy: [state, action].
-        argument: What a message calls it.
+        argument: Name of the argument in error messages.
     """
     probs = as_floats(argument, policy)
     shape = (world.num_states, world.num_actions)
@@ -101,7 +101,8 @@ def softened(policy: Values, best: float, *, allowed: Bool[np.ndarray, "s a"] | 
     Args:
         policy: [state, action]; on ties the lowest action is the most likely.
         best: The most likely action's new probability.
-        allowed: Which actions can be taken where; all of them by default. Where there is no other, `best` is one.
+        allowed: [state, action]: whether the action can be taken there; by default all of them can. Where there is no
+            other, `best` is one.
     """
     probs = as_finite("policy", policy)
     if probs.ndim != 2 or probs.size == 0:

@@ -28,8 +28,8 @@ def draw_causation(lines: Sequence[CausationLine], title: str, label: str) -> Fi
 
     Args:
         lines: The numbers.
-        title: What the picture is about.
-        label: What is measured.
+        title: Title of the picture.
+        label: Quantity that is measured.
     """
     palette = colours(list(lines[0].by_coupling)) if lines else {}
     with house_style():

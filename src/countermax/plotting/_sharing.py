@@ -54,8 +54,8 @@ def draw_sharing(
         correlation: Pearson's correlation of the noises at these rates: a second scale on top.
         outcomes: The outcomes' panels; of many those that are likeliest anywhere.
         effect: The effect's panel.
-        turns: Which conclusions turn, and at which rates.
-        title: What the picture is about.
+        turns: Conclusions that turn, and the rates at which they do.
+        title: Title of the picture.
         intervals: Rates that have intervals, and their level.
     """
     if len(outcomes) > _MOST_PANELS:

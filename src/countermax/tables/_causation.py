@@ -64,18 +64,18 @@ def causation_of_arms(
         control: Arm without the treatment; may be left out where there are two arms and `treated` is given.
         treated: Arm with the treatment; both may be left out where arms are 0 and 1, or false and true.
         event: Outcome, or list of outcomes, that is the event.
-        score: How good each outcome is, by label or in the order of the labels.
+        score: Score of each outcome (larger is better), by label or in the order of the labels.
         at_least: Gain of the score; adds the share of those who gain as much.
-        gain: What it is worth to treat somebody with each pair (without, with) of outcomes.
+        gain: Worth of treating somebody with each pair (without, with) of outcomes.
         labels: Outcomes in their order; by default the categories, else all values found, sorted.
         observational: A second frame or file with the same columns, of people who chose their arm.
-        people: Who is asked about: units of the `trial`, or people who have `chosen`.
+        people: People the question is about: units of the `trial`, or people who have `chosen`.
         weights: Column with the weight of each person.
         clusters: Column that names who was sampled, or treated, together.
         strata: Column within which bounds are taken, and over which they are averaged: tighter, and cross-fitted.
-        thin: What to do about strata with fewer than 20 people in an arm: `refuse` them, or `merge` them.
-        missing: What to do about people without an outcome: `refuse` them, let them have had the `worst` for every
-            bound (any outcome, that is), or `drop` them, which takes them for people like the others.
+        thin: Treatment of strata with fewer than 20 people in an arm: `refuse` them, or `merge` them.
+        missing: Treatment of people without an outcome: `refuse` them, let them have had the `worst` for every bound
+            (any outcome, that is), or `drop` them, which takes them for people like the others.
         couplings: Couplings to ask, by name, or an empty list for none; by default the library's own.
         level: Confidence of the intervals.
         num_resamples: Number of resamples with weights or clusters.

@@ -73,20 +73,20 @@ def causation_of_rows(
         control: Each row's probabilities without the treatment: columns, an array, or `Predicted`.
         treated: The same with the treatment.
         event: Outcome, or list of outcomes, that is the event.
-        score: How good each outcome is.
+        score: Score of each outcome (larger is better).
         at_least: Gain of the score; adds the share of those who gain as much.
-        gain: What it is worth to treat somebody with each pair (without, with) of outcomes.
+        gain: Worth of treating somebody with each pair (without, with) of outcomes.
         coupling: Coupling to ask beside the bounds.
         outcome: Column with the outcomes seen; needed by `refit`.
         labels: Outcomes in their order.
-        arms: What being without the treatment, and being with it, is called.
+        arms: Names of the arm without the treatment and of the arm with it.
         unchanged: Rows that the treatment leaves as they are, a column or an array of booleans.
         normalise: Whether to rescale columns and arrays to sum to one.
-        errors: What to do with rows that cannot be answered: `raise`, or leave them out (`missing`).
+        errors: Treatment of rows that cannot be answered: `raise`, or leave them out (`missing`).
         refit: Whether the classifier is fitted again on rows that are drawn again.
-        clusters: With `refit`, a column or an array: rows with the same value are drawn together.
-        weights: With `refit`, a column or an array: how much each row counts.
-        num_resamples: With `refit`, how often the classifier is fitted again.
+        clusters: Column or array; with `refit`, rows with the same value are drawn together.
+        weights: Column or array with the weight of each row; with `refit`.
+        num_resamples: Number of times that `refit` fits the classifier again.
         level: Confidence of the intervals.
         seed: Seed of the resampling.
         n_jobs: Number of fits at the same time.

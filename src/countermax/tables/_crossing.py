@@ -143,7 +143,7 @@ def crossing_of(
         of_trial: Whether strata count as in the trial.
         unknown: Whether the last outcome is that none is known.
         plain: Whether people are independent and count the same.
-        num_draws: How often people are drawn again.
+        num_draws: Number of times that people are drawn again.
         progress: Whether to show a bar.
     """
     stream = np.random.default_rng(seed)

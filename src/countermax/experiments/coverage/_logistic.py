@@ -16,8 +16,8 @@ def fit_tables(features: Floats, counts: Floats) -> Floats:
     The penalty is scikit-learn's own: half the sum of squared coefficients, without those of the intercept.
 
     Args:
-        features: What each cell is like, [cells, features].
-        counts: How many people in each cell had each outcome, [tables, cells, outcomes].
+        features: Features of each cell, [cells, features].
+        counts: Number of people in each cell with each outcome, [tables, cells, outcomes].
     """
     design = _with_intercept(features)
     tables, _, outcomes = counts.shape

@@ -53,12 +53,12 @@ def refit_coverage(
     outcome counts in those samples that have them. As many trials run at once as joblib is told to (`parallel_config`).
 
     Args:
-        effect: How much the treatment adds to the logits.
+        effect: Amount that the treatment adds to the logits.
         num_trials: Number of samples.
         seed: Seed of the samples.
         advance: Function that is told which fraction is done.
         num_rows: Number of people in each sample.
-        num_refits: How often the classifier is fitted again.
+        num_refits: Number of times that the classifier is fitted again.
     """
     from joblib import Parallel, delayed
 

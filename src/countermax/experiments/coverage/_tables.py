@@ -29,7 +29,7 @@ def numbers(counts: Floats, p: Floats, q: Floats) -> dict[str, Range]:
     """The least and the largest of every number of each table: twice the same where the coupling is known.
 
     Args:
-        counts: How many people in each cell had each outcome, [tables, cells, outcomes].
+        counts: Number of people in each cell with each outcome, [tables, cells, outcomes].
         p: Probabilities of the outcomes in each cell.
         q: The same, if everybody was treated.
     """

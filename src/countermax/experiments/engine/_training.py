@@ -43,13 +43,13 @@ def train(
     """Trains a gadget for each score at once, or finds them trained; also tells where and how long it took.
 
     Args:
-        recipe: What to build and how to train it.
+        recipe: Recipe of the gadget and its training.
         scores: One for each gadget; they decide where it starts.
         pairs: Distribution of pairs, or one for each gadget.
         losses: The loss, or one for each gadget.
         seed: Seed of the parameters and of the training.
         context: Context of the cell; couplings and checkpoints go to its folder.
-        objective: What is trained in place of the recipe's objective.
+        objective: Objective to train, in place of the recipe's.
         num_held_out: Pairs that progress is measured on while training.
 
     Raises:

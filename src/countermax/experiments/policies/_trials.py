@@ -55,7 +55,7 @@ def interval_coverage(
     value or an interval that is refused counts as one that does not hold it.
 
     Args:
-        overlap: What was done, and what the policy would do.
+        overlap: Treatment rates of the behaviour policy and of the target policy.
         size: Number of episodes in each log.
         couplings: Couplings of the counterfactual estimates.
         num_trials: Number of logs.

@@ -41,8 +41,8 @@ def random_process(family: Family, seed: int) -> FiniteMDP:
     """One of the family: the last state ends episodes, every other one may start them.
 
     Args:
-        family: Its sizes.
-        seed: Which one.
+        family: Sizes of the process.
+        seed: Seed that picks the process.
     """
     random = np.random.default_rng([2, *family, seed])
     size = family.num_states
@@ -64,8 +64,8 @@ def robust_gains(
 
     Args:
         family: The processes.
-        num_processes: How many of them, each logged once by random actions.
-        num_resamples: How many processes are drawn to doubt an estimate.
+        num_processes: Number of processes, each logged once by random actions.
+        num_resamples: Number of processes drawn to doubt an estimate.
         advance: Function that is told which fraction is done.
     """
     counts = np.zeros(6, np.int64)
@@ -99,7 +99,7 @@ def sepsis_gains(num_episodes: int, num_resamples: int) -> Result:
 
     Args:
         num_episodes: Number of patients.
-        num_resamples: How many processes are drawn to doubt the estimate.
+        num_resamples: Number of processes drawn to doubt the estimate.
     """
     log, model, simulator = sepsis_log(as_published=False, num_episodes=num_episodes, seed=0)
     policy = policy_iteration(model).policy

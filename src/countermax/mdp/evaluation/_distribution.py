@@ -92,7 +92,7 @@ class ReturnDistribution(AbstractResult):
         The episode at the edge counts in part, so that it is a coherent measure of risk and continuous in the share.
 
         Args:
-            share: More than 0, at most 1; 1 gives the mean.
+            share: Share of the episodes, above 0 and at most 1; 1 gives the mean.
         """
         if not as_number("share", share, 0, 1) > 0:
             raise InputError("`share` must be more than 0, got 0: there is no mean of no episodes")
@@ -170,13 +170,13 @@ def return_distribution(
             are unbiased at each return, and are cut off where they would sum to more than one.
         absorbing: States where episodes end by themselves; by default those that nobody was seen to leave. Episodes
             that stop elsewhere before the horizon are censored: their return counts as far as it was seen.
-        horizon: How many steps of each episode count; by default as many as the longest has.
-        discount: Factor by which a reward is worth less one step later; 1 for the plain return.
+        horizon: Number of steps of each episode that count; by default that of the longest episode.
+        discount: Discount factor for each step; 1 for the plain return.
         shares: Shares of the worst episodes whose mean is shown.
         num_resamples: Number of resamples of episodes for intervals, drawn as `evaluate_policy` draws them; the
             behaviour policy is estimated again from each, unless it is known. By default there are no intervals.
         level: The share of resamples within an interval.
-        key: Consumed once; draws the resamples.
+        key: Random key for drawing the resamples; consumed once.
     """
     as_whole("num_resamples", num_resamples, least=0)
     check_level(level)

@@ -27,14 +27,14 @@ def doubts(
     """What makes the estimates doubtful, in words.
 
     Args:
-        log: What happened.
+        log: Logged episodes.
         process: The model.
         target: The policy that was asked about.
         policy: The same among the actions that the model knows.
         left_out: [state]: how much of the target policy the model does not know.
         ratios: Ratios up to each step, no further than the horizon.
-        steps: How many steps each episode is compared over.
-        horizon: How many steps there are.
+        steps: Number of steps over which each episode is compared.
+        horizon: Number of steps.
     """
     found = list(weight_doubts(log, target, ratios))
     counts = visits(log)
@@ -60,7 +60,7 @@ def weight_doubts(log: EpisodeLog, target: Floats, ratios: Floats) -> tuple[str,
     """What makes importance sampling doubtful.
 
     Args:
-        log: What happened.
+        log: Logged episodes.
         target: The policy that was asked about.
         ratios: Ratios up to each step, no further than the horizon.
     """
@@ -84,8 +84,8 @@ def censoring_doubts(steps: Ints, horizon: int) -> tuple[str, ...]:
     """How many episodes stop too early, if any do.
 
     Args:
-        steps: How many steps each episode is compared over.
-        horizon: How many steps there are.
+        steps: Number of steps over which each episode is compared.
+        horizon: Number of steps.
     """
     censored = int((steps < horizon).sum())
     if not censored:

@@ -64,23 +64,22 @@ def evaluate_policy(
     policy, is learned again from each resample; the target policy stays as it is.
 
     Args:
-        log: What was done and what came of it.
+        log: Logged episodes.
         target: [state, action]: the policy to be evaluated.
         couplings: Couplings for the counterfactual estimates, by name; by default Gumbel-max and inverse CDF.
-        model: How a process is learned from a log; or a process that is known and stays as it is.
+        model: Function that learns a process from a log; or a known process, which stays as it is.
         behaviour: [state, action]: what the log was made with, if known; by default frequencies.
-        outcomes: What each state is called as an outcome; see `replay`.
+        outcomes: Label of each state as an outcome; see `replay`.
         absorbing: States where episodes end by themselves, as indices or as a mask; by default the model's. An
             estimated model also calls those absorbing that nobody was seen to leave.
-        horizon: How many steps an episode can have; by default as many as the longest has. What episodes did later
+        horizon: Largest number of steps of an episode; by default that of the longest episode. What episodes did later
             counts for the model and the behaviour policy only.
-        discount: Factor by which a reward is worth less one step later, in every estimate; by default the model's own.
-            1 for the plain return.
-        censored: What becomes of episodes that stop before their end: "stop", up to there. Carrying them on with the
-            model is for `replay`: importance sampling weighs what was earned, and nobody earned what a model adds.
+        discount: Discount factor for each step, in every estimate; by default the model's own. 1 for the plain return.
+        censored: Treatment of episodes that stop before their end: "stop", up to there. Carrying them on with the model
+            is for `replay`: importance sampling weighs what was earned, and nobody earned what a model adds.
         num_resamples: Number of resamples for the intervals; 0 for none.
         level: The share of resamples within an interval.
-        key: Consumed once; draws the resamples.
+        key: Random key for drawing the resamples; consumed once.
         progress: Whether to show a progress bar; by default if the output is a terminal.
     """
     as_whole("num_resamples", num_resamples, least=0)

@@ -15,9 +15,9 @@ def resamples_of(key: PRNGKeyArray, count: int, num_resamples: int) -> Iterator[
     """Positions of the episodes of each resample, drawn with replacement.
 
     Args:
-        key: Consumed once.
-        count: How many episodes there are.
-        num_resamples: How many resamples.
+        key: Random key; consumed once.
+        count: Number of episodes.
+        num_resamples: Number of resamples.
     """
     seed = np.asarray(jax.random.bits(key, (4,)))
     for resample in range(num_resamples):
@@ -38,7 +38,7 @@ def resampled_interval(
         value: The estimate.
         resampled: The same in each resample; None where it has no value.
         level: The confidence.
-        size: How many episodes of equal weight the estimate rests on.
+        size: Number of episodes of equal weight that the estimate rests on.
     """
     drawn = np.array([each for each in resampled if each is not None])
     missing = len(resampled) - len(drawn)

@@ -104,7 +104,7 @@ class Ranking(AbstractResult):
         """The effects of the first episodes, by coupling, within their bounds.
 
         Args:
-            most: How many episodes to show.
+            most: Number of episodes to show.
         """
         first = self.order[: as_whole("most", most, least=1)]
         return plotting.draw_effects(
@@ -120,7 +120,7 @@ class Ranking(AbstractResult):
         """The first episodes on a terminal, and what is left out.
 
         Args:
-            most: How many episodes to show.
+            most: Number of episodes to show.
         """
         effects = [f"effect, {name}" for name in self.effects]
         title = f"{self._summary}; horizon {self.horizon}, discount {self.discount:g}"
@@ -174,16 +174,16 @@ def rank_episodes(
 
     Args:
         mdp: The process.
-        log: What happened.
+        log: Logged episodes.
         policy: [state, action]: what would have been done.
         couplings: Couplings by name, the one to sort by first; by default Gumbel-max and inverse CDF.
-        outcomes: What each state is called as an outcome; see `replay`.
-        horizon: How many steps, of what happened too; by default as many as the longest episode has.
-        discount: Factor by which a reward is worth less one step later; by default the process's own.
-        censored: What becomes of episodes that stop before their end; see `replay`.
-        actions: How actions are drawn; see `replay`.
+        outcomes: Label of each state as an outcome; see `replay`.
+        horizon: Number of steps, also of the logged episodes; by default that of the longest episode.
+        discount: Discount factor for each step; by default the process's own.
+        censored: Treatment of episodes that stop before their end; see `replay`.
+        actions: Way in which actions are drawn; see `replay`.
         behaviour: [state, action]: what the log was made with, for coupled actions.
-        doubt: How the process is doubted; by default an estimate is, and a process without counts is not.
+        doubt: Doubt about the process; by default an estimate is doubted, and a process without counts is not.
         progress: Whether to show progress bars; by default if the output is a terminal.
     """
     asked = chosen_couplings(couplings)

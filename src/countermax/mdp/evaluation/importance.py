@@ -77,10 +77,10 @@ def importance_estimates(
     Args:
         log: Episodes of the behaviour policy.
         ratios: Ratios of probabilities up to each step, from `importance_ratios`.
-        discount: Factor by which a reward is worth less one step later; 1 for the plain return.
-        horizon: How many steps of each episode count; all of them by default.
-        steps: How many steps each episode is compared over, from `steps_compared`; by default `horizon`, as if every
-            episode had ended by itself.
+        discount: Discount factor for each step; 1 for the plain return.
+        horizon: Number of steps of each episode that count; by default all of them.
+        steps: Number of steps over which each episode is compared, from `steps_compared`; by default `horizon`, as if
+            every episode had ended by itself.
     """
     ratios = _as_ratios(log, ratios)[:, : steps_of(log, horizon)]
     weights, returns = ratios[:, -1], log.returns(discount, horizon=horizon)
@@ -132,9 +132,9 @@ def doubly_robust(
         target: [state, action].
         ratios: Ratios of probabilities up to each step, from `importance_ratios` with the same target.
         weighted: Whether to divide ratios by their mean over the episodes that are still compared at each step.
-        horizon: How many steps an episode can have; by default as many as the longest has.
-        discount: Factor by which a reward is worth less one step later; by default the process's own.
-        steps: How many steps each episode is compared over, from `steps_compared`; by default `horizon`.
+        horizon: Largest number of steps of an episode; by default that of the longest episode.
+        discount: Discount factor for each step; by default the process's own.
+        steps: Number of steps over which each episode is compared, from `steps_compared`; by default `horizon`.
     """
     compared = as_steps(log, horizon, steps)
     weights = _as_ratios(log, ratios)
@@ -157,10 +157,10 @@ def corrected_value(
     """The model's mean value plus the surprises, by importance sampling: what `doubly_robust` is.
 
     Args:
-        model: What the model says.
+        model: Values according to the model.
         ratios: Ratios of probabilities up to each step.
-        steps: How many steps each episode is compared over.
-        discount: Factor by which a reward is worth less one step later.
+        steps: Number of steps over which each episode is compared.
+        discount: Discount factor for each step.
         weighted: Whether to divide ratios by their mean at each step.
     """
     weights = _normalised(ratios, _lasting(ratios.shape[1], steps)) if weighted else ratios
@@ -181,10 +181,10 @@ def model_values(
 
     Args:
         mdp: The process.
-        log: What happened.
+        log: Logged episodes.
         target: [state, action].
-        steps: How many steps each episode is compared over.
-        discount: Factor by which a reward is worth less one step later; by default the process's own.
+        steps: Number of steps over which each episode is compared.
+        discount: Discount factor for each step; by default the process's own.
     """
     probs, factor = as_policy(mdp, target), as_discount(mdp, discount)
     chain, gains = policy_matrix(mdp, probs), (probs * mdp.expected_rewards).sum(axis=1)

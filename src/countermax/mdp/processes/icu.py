@@ -39,7 +39,7 @@ def icu_sepsis(*, admissible_only: bool = False, discount: float = 1.0) -> ICUSe
     Args:
         admissible_only: Whether actions that were hardly ever seen are not allowed. By default they have the mean of
             the admissible rows, which is the package's own choice, and which the clinicians' policy needs.
-        discount: What a reward is worth one step later; the package has one.
+        discount: Discount factor for each step; the package has one.
     """
     folder = icu_sepsis_folder()
     try:

@@ -43,14 +43,13 @@ def trajectory_bounds(
 
     Args:
         mdp: The process.
-        log: What happened; every step must be possible under the process.
+        log: Logged episodes; every step must be possible under the process.
         policy: [state, action]: what would have been done.
         stable: Whether to allow counterfactually stable couplings only (Gumbel-max is one), over states as outcomes.
-        horizon: How many steps; by default as many as the longest episode has.
-        discount: Factor by which a reward is worth less one step later; by default the process's own; 1 for the plain
-            return.
-        censored: What becomes of episodes that stop before their end; see `replay`.
-        actions: How actions are drawn; see `replay`. Coupled ones by any coupling, too.
+        horizon: Number of steps; by default that of the longest episode.
+        discount: Discount factor for each step; by default the process's own; 1 for the plain return.
+        censored: Treatment of episodes that stop before their end; see `replay`.
+        actions: Way in which actions are drawn; see `replay`. Coupled actions may have any coupling, too.
         behaviour: [state, action]: what the log was made with, for coupled actions.
         rewards: Rewards in the shape of `mdp.rewards`, in place of its own and of those in the log; zeros to ask for
             `final` alone.

@@ -137,12 +137,12 @@ def course_of(
 
     Args:
         mdp: The process.
-        log: What happened.
+        log: Logged episodes.
         facts: The log in terms of the process.
-        choices: How actions are chosen.
-        horizon: How many steps at most; by default as many as the longest episode has.
-        discount: Factor by which a reward is worth less one step later; by default the process's own.
-        censored: What becomes of episodes that stop before their end.
+        choices: Choices of actions.
+        horizon: Largest number of steps; by default that of the longest episode.
+        discount: Discount factor for each step; by default the process's own.
+        censored: Treatment of episodes that stop before their end.
         rewards: Rewards in the shape of `mdp.rewards`, in place of its own and of those in the log.
     """
     if censored not in ("stop", "model"):

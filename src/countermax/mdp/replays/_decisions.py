@@ -117,7 +117,7 @@ class Decisions(AbstractResult):
         """The effects of the first decisions within their bounds.
 
         Args:
-            most: How many decisions to show.
+            most: Number of decisions to show.
         """
         first = self.decisions[: as_whole("most", most, least=1)]
         limits = np.array([each.doubted[:2] for each in first if each.doubted is not None])
@@ -185,11 +185,11 @@ def single_decisions(
         log: One episode.
         coupling: One with an exact law.
         otherwise: [state, action]; by default what was done most often, as far as the process has counts.
-        outcomes: What each state is called as an outcome; see `replay`.
-        horizon: How many steps, of what happened too; by default as many as the episode has.
-        discount: Factor by which a reward is worth less one step later; by default the process's own.
-        censored: What becomes of an episode that stops before its end; see `replay`.
-        doubt: How the process is doubted; by default an estimate is, and a process without counts is not.
+        outcomes: Label of each state as an outcome; see `replay`.
+        horizon: Number of steps, also of the logged episode; by default that of the episode.
+        discount: Discount factor for each step; by default the process's own.
+        censored: Treatment of an episode that stops before its end; see `replay`.
+        doubt: Doubt about the process; by default an estimate is doubted, and a process without counts is not.
         progress: Whether to show a progress bar; by default if the output is a terminal.
     """
     check_single(log)

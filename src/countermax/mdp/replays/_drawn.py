@@ -117,18 +117,17 @@ def sample_replay(
 
     Args:
         mdp: The process.
-        log: What happened; every step must be possible under the process.
+        log: Logged episodes; every step must be possible under the process.
         policy: [state, action]: what would have been done.
-        coupling: Any that can be drawn from.
+        coupling: Coupling that can be drawn from.
         num_samples: Trajectories for each episode.
-        outcomes: What each state is called as an outcome; see `replay`.
-        horizon: How many steps, of what happened too; by default as many as the longest episode has.
-        discount: Factor by which a reward is worth less one step later; by default the process's own; 1 for the plain
-            return.
-        censored: What becomes of episodes that stop before their end; see `replay`.
-        actions: How actions are drawn; see `replay`.
+        outcomes: Label of each state as an outcome; see `replay`.
+        horizon: Number of steps, also of the logged episodes; by default that of the longest episode.
+        discount: Discount factor for each step; by default the process's own; 1 for the plain return.
+        censored: Treatment of episodes that stop before their end; see `replay`.
+        actions: Way in which actions are drawn; see `replay`.
         behaviour: [state, action]: what the log was made with, for coupled actions.
-        key: Consumed once.
+        key: Random key; consumed once.
     """
     as_whole("num_samples", num_samples, least=1)
     rows = TransitionCoupling.of(mdp, coupling, outcomes)

@@ -152,22 +152,21 @@ def replay(
 
     Args:
         mdp: The process, often an estimate from the same log.
-        log: What happened; every step must be possible under the process.
+        log: Logged episodes; every step must be possible under the process.
         policy: [state, action]: what would have been done.
         coupling: One with an exact law, fixed or learned; for others there is `sample_replay`.
-        outcomes: What each state is called as an outcome. Two worlds agree where their outcomes have one label, so
-            states that differ by the action alone (a treatment flag, say) deserve a common one; couplings that go by
-            order (`InverseCDF`) take the order of the labels. By default each state is an outcome of its own.
-        horizon: How many steps, of what happened too; by default as many as the longest episode has.
-        discount: Factor by which a reward is worth less one step later; by default the process's own; 1 for the plain
-            return.
-        censored: What becomes of an episode that stops before the horizon without having come to an absorbing state:
+        outcomes: Label of each state as an outcome. Two worlds agree where their outcomes have one label, so states
+            that differ by the action alone (a treatment flag, say) deserve a common one; couplings that go by order
+            (`InverseCDF`) take the order of the labels. By default each state is an outcome of its own.
+        horizon: Number of steps, also of the logged episodes; by default that of the longest episode.
+        discount: Discount factor for each step; by default the process's own; 1 for the plain return.
+        censored: Treatment of an episode that stops before the horizon without having come to an absorbing state:
             "stop" compares both worlds up to there; "model" carries both on with the process's own rows, the factual
             one by what was usually done, the other one by the policy.
-        actions: How a policy that leaves something to chance draws its actions: "fresh", whatever was done, or
+        actions: Way in which a policy that leaves something to chance draws its actions: "fresh", whatever was done, or
             "coupled", as outcomes of the same coupling, with the noise that explains what was done.
         behaviour: [state, action]: what the log was made with, for coupled actions; by default frequencies.
-        doubt: How the process is doubted; then effects come with intervals for other data. By default not at all.
+        doubt: Doubt about the process, which gives effects intervals for other data; by default none.
         path: Whether to keep the distributions of all times, not the last one only.
         progress: Whether to show a progress bar; by default if the output is a terminal.
     """

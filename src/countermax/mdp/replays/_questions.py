@@ -73,9 +73,9 @@ class TransitionCoupling:
 
         Args:
             mdp: The process.
-            coupling: Any; one that is made for a number of outcomes is asked over all of them, others over the
+            coupling: Any coupling; one that is made for a number of outcomes is asked over all of them, others over the
                 outcomes that the two rows at hand can reach.
-            outcomes: What each state is called as an outcome; by default by its own index.
+            outcomes: Label of each state as an outcome; by default its own index.
         """
         if not isinstance(coupling, AbstractSampler):
             hint = "; make an instance of it" if isinstance(coupling, type) else ""

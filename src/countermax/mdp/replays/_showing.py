@@ -74,10 +74,10 @@ def notes(
     """What is said beside the numbers of a replay.
 
     Args:
-        censored: Which episodes stop before their end.
+        censored: [episode]: whether it stops before its end.
         carried_on: Whether the model carries them on.
-        actions: How actions are drawn, in words.
-        doubt: How the model was doubted, in words.
+        actions: Description of how actions are drawn.
+        doubt: Description of how the model was doubted.
     """
     stopped = int(censored.sum())
     told = (

@@ -35,10 +35,10 @@ def step_bounds(
         log: One episode.
         policy: [state, action]: what would have been done.
         coupling: The coupling of all the other steps.
-        outcomes: What each state is called as an outcome; see `replay`.
-        horizon: How many steps; by default as many as the episode has.
-        discount: Factor by which a reward is worth less one step later; by default the process's own.
-        censored: What becomes of an episode that stops before its end; see `replay`.
+        outcomes: Label of each state as an outcome; see `replay`.
+        horizon: Number of steps; by default that of the episode.
+        discount: Discount factor for each step; by default the process's own.
+        censored: Treatment of an episode that stops before its end; see `replay`.
     """
     check_single(log)
     facts = facts_of(mdp, log)

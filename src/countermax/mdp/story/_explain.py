@@ -40,21 +40,20 @@ def explain(
 
     Args:
         mdp: The process.
-        log: What happened.
+        log: Logged episodes.
         episode: The patient: the name of an episode, or its position where episodes have no names.
         policy: [state, action]: what would have been done.
         couplings: Couplings by name; steps are judged by the first, decisions by all. By default Gumbel-max and
             inverse CDF.
-        features: What to follow over time: a number for each state, by name; probabilities and indicators read best. By
-            default the ends that episodes come to; where the log has no end of the process, their last states.
-        outcomes: What each state is called as an outcome; see `replay`.
-        horizon: How many steps, of what happened too; by default as many as the episode has. Never more unless it came
+        features: Features to follow over time: a number for each state, by name; probabilities and indicators read
+            best. By default the ends that episodes come to; where the log has no end of the process, their last states.
+        outcomes: Label of each state as an outcome; see `replay`.
+        horizon: Number of steps, also of the logged episode; by default that of the episode. Never more unless it came
             to an end, or the model carries it on.
-        discount: Factor by which a reward is worth less one step later; by default the process's own; 1 for the plain
-            return.
-        censored: What becomes of an episode that stops before its end: "stop" tells it up to there, "model" carries
-            both worlds on with the process up to `horizon`; see `replay`.
-        doubt: How the process is doubted; by default an estimate is, and a process without counts is not.
+        discount: Discount factor for each step; by default the process's own; 1 for the plain return.
+        censored: Treatment of an episode that stops before its end: "stop" tells it up to there, "model" carries both
+            worlds on with the process up to `horizon`; see `replay`.
+        doubt: Doubt about the process; by default an estimate is doubted, and a process without counts is not.
         progress: Whether to show progress bars; by default if the output is a terminal.
     """
     position = _find_episode(log, episode)

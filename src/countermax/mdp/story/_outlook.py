@@ -75,11 +75,11 @@ def outlook_of(
         policy: [state, action]: what would have been done.
         couplings: Couplings by name.
         ends: The states whose chances are asked for.
-        outcomes: What each state is called as an outcome.
-        horizon: How many steps.
-        discount: Factor by which a reward is worth less one step later.
-        censored: What becomes of an episode that stops before its end; see `replay`.
-        doubt: How the process is doubted.
+        outcomes: Label of each state as an outcome.
+        horizon: Number of steps.
+        discount: Discount factor for each step.
+        censored: Treatment of an episode that stops before its end; see `replay`.
+        doubt: Doubt about the process.
         progress: Whether to show a progress bar.
     """
     marks = np.array([one_hot(int(end), mdp.num_states) for end in ends]).reshape(-1, mdp.num_states)

@@ -35,10 +35,10 @@ def page(
 
     Args:
         told: The sentences.
-        notes: What the numbers leave out.
+        notes: Notes on what the numbers leave out.
         pictures: The story over time and, if there are any, the decisions.
-        answers: What the episode would have earned.
-        couplings: What they are called.
+        answers: Returns that the episode would have had.
+        couplings: Names of the couplings.
         decisions: Rows of the sheet of decisions.
         numbers: Everything, as JSON.
     """

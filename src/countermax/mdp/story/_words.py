@@ -135,8 +135,8 @@ def behind(visits: int | float | None, what: str = "") -> str:
     """How many visits are behind a sentence, to be put after it.
 
     Args:
-        visits: How many; None or NaN where nothing rests on them.
-        what: What of the sentence rests on them, if not all of it.
+        visits: Number of visits; None or NaN where nothing rests on them.
+        what: Part of the sentence that rests on them, if not all of it.
     """
     if visits is None or np.isnan(visits):
         return ""

@@ -46,7 +46,7 @@ def process(
             but hardly rise; repaired by default.
         prob_diabetes: Probability of diabetes, before starts in which an episode would end at once are drawn again.
         absorbing: Whether death and discharge end an episode; the published planning did not.
-        discount: Factor by which a reward is worth less one step later.
+        discount: Discount factor for each step.
     """
     parts = []
     for diabetic, flags, action in product((False, True), range(_FLAG_CODING.count), range(ACTIONS.count)):

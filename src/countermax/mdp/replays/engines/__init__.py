@@ -31,9 +31,9 @@ def walk_all(engine: AbstractEngine, walk: Callable[[Ints], Found], *, rows: Int
     """Walks all batches, as many at once as there are processors where the code is compiled, as they are done.
 
     Args:
-        engine: Who walks.
-        walk: One of its ways, applied to a batch.
-        rows: What is still to come when the log ends, for walks backwards.
+        engine: Engine that walks.
+        walk: Function of the engine that walks one batch.
+        rows: [episode]: what is still to come when the log ends, by its number, for walks backwards.
     """
     batches = engine.batches(rows)
     if isinstance(engine, GeneralEngine) or len(batches) == 1:

@@ -19,7 +19,7 @@ def backwards(kind, rows, seen, chosen, walk, tables, factor, needed, ends, end_
     """From the end of what was logged to the first states: values under a coupling, or their bounds.
 
     Args:
-        kind: Which coupling answers, or which couplings are allowed.
+        kind: Code of the coupling that answers, or of the couplings that are allowed.
         rows: The process.
         seen: The distinct transitions of the log.
         chosen: The rows of the policy.
@@ -30,7 +30,7 @@ def backwards(kind, rows, seen, chosen, walk, tables, factor, needed, ends, end_
         ends: [end, state]: what is still to come when the log ends.
         end_of: [episode]: which of them.
         begin: The first place in the order.
-        end: One behind the last.
+        end: Position after the last.
         lower: [place]: where to write; the value where a coupling answers.
         upper: [place]: the same.
         stacks: [2, place, time, state] or empty: where to write the values of all states and times.

@@ -59,7 +59,7 @@ class AbstractEngine(ABC):
         """From the end of what was logged to the first states.
 
         Args:
-            batch: Which episodes.
+            batch: Positions of the episodes.
             to_come: [row, state]: what is still to come when the log ends.
             rows: [episode]: which row each episode has.
             keep: Whether to keep the values of all states and times.
@@ -70,8 +70,8 @@ class AbstractEngine(ABC):
         """[state]: what each state is worth one step before, given what was seen there.
 
         Args:
-            fact: What was seen.
-            earned: What it earned.
+            fact: Position of the transition that was seen.
+            earned: Reward that it earned.
             later: [state]: what the states after it are worth.
             sign: -1 for the least, 1 for the largest worth, where couplings differ.
         """

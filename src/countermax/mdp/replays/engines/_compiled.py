@@ -44,9 +44,9 @@ class CompiledEngine(AbstractEngine):
         """For one coupling, or for the bounds over all or over the stable ones.
 
         Args:
-            course: What is replayed.
+            course: Course to replay.
             law: One coupling; None for bounds.
-            stable: Which bounds.
+            stable: Whether bounds are over stable couplings only.
         """
         self._course = course
         self._kind = (_fills.STABLE if stable else _fills.ANY) if law is None else _KINDS[type(law.coupling)]

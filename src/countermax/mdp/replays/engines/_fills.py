@@ -25,8 +25,8 @@ def any_mean(p_x, q, start, size, worth, sign, place, key):
     Args:
         p_x: The probability of what was seen.
         q: Probabilities of all rows, one after the other.
-        start: Where the row starts.
-        size: How many slots it has.
+        start: First slot of the row.
+        size: Number of slots in the row.
         worth: The worth of each slot.
         sign: 1 for the largest, -1 for the least mean.
         place: Room for as many integers.
@@ -55,10 +55,10 @@ def ranked_mean(p_x, q, successor, gain, start, size, factor, later, rank, slot_
     Args:
         p_x: The probability of what was seen.
         q: Probabilities of all rows, one after the other.
-        successor: Where each slot leads.
-        gain: What it earns.
-        start: Where the row starts.
-        size: How many slots it has.
+        successor: State that each slot leads to.
+        gain: Reward of each slot.
+        start: First slot of the row.
+        size: Number of slots in the row.
         factor: Discount.
         later: [state]: what it is worth to be there.
         rank: [state]: its place in the order, the best one first.
@@ -95,10 +95,10 @@ def stable_mean(p_of, x, label, q, start_p, size_p, start, size, worth, sign, in
         x: The label seen.
         label: Labels of all rows, one after the other.
         q: Probabilities likewise.
-        start_p: Where the factual row starts.
-        size_p: How many slots it has.
-        start: Where the other row starts.
-        size: How many slots it has.
+        start_p: First slot of the factual row.
+        size_p: Number of slots in the factual row.
+        start: First slot of the other row.
+        size: Number of slots in the other row.
         worth: The worth of each slot.
         sign: 1 for the largest, -1 for the least mean.
         ints: [3, more than slots]: room.

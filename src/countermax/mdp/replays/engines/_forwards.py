@@ -15,7 +15,7 @@ def forwards(kind, rows, seen, chosen, walk, tables, factor, begin, end, moments
     """From the first states to the end of what was logged.
 
     Args:
-        kind: Which coupling answers.
+        kind: Code of the coupling that answers.
         rows: The process.
         seen: The distinct transitions of the log.
         chosen: The rows of the policy.
@@ -23,7 +23,7 @@ def forwards(kind, rows, seen, chosen, walk, tables, factor, begin, end, moments
         tables: [table, state, action]: choices.
         factor: Discount.
         begin: The first place in the order.
-        end: One behind the last.
+        end: Position after the last.
         moments: [place, state, 3]: where to write the powers 0, 1, 2 of the reward so far, where a chain is there.
         path: [place, time, state] or empty: where to write distributions.
     """
@@ -117,12 +117,12 @@ def answer_all(kind, rows, seen, chosen, begin, end):
     """What a coupling answers for every row that is chosen, whatever was seen.
 
     Args:
-        kind: Which coupling answers.
+        kind: Code of the coupling that answers.
         rows: The process.
         seen: The distinct transitions of the log.
         chosen: The rows of the policy; answers are written there.
         begin: The first transition.
-        end: One behind the last.
+        end: Position after the last.
     """
     p_of = np.zeros(rows.num_labels)
     key, place = np.zeros(rows.width), np.zeros(rows.width, np.int64)
@@ -145,8 +145,8 @@ def carry_on(start, successor, chance, steps, here):
 
     Args:
         start: [state and one]: where the row of each state starts, under the policy.
-        successor: Where each slot leads.
-        chance: How likely.
+        successor: State that each slot leads to.
+        chance: Probability of each slot.
         steps: [place]: how many steps.
         here: [place, state]: where chains are.
     """

@@ -34,9 +34,9 @@ class GeneralEngine(AbstractEngine):
         """For one coupling, or for the bounds over all or over the stable ones.
 
         Args:
-            course: What is replayed.
+            course: Course to replay.
             law: One coupling; None for bounds.
-            stable: Which bounds.
+            stable: Whether bounds are over stable couplings only.
         """
         self._course = course
         self._known = None if law is None else AnswerCache(law, course.facts)

@@ -23,14 +23,14 @@ def write_row(kind, p_of, x, label, q, start, size, answer, place, key):
     """The probabilities of the slots of one row, given that the factual row led to label `x`.
 
     Args:
-        kind: Which coupling answers.
+        kind: Code of the coupling that answers.
         p_of: The factual row, by label.
         x: The label seen.
         label: Labels of all rows, one after the other.
         q: Probabilities likewise.
-        start: Where the other row starts.
-        size: How many slots it has.
-        answer: Where to write.
+        start: First slot of the other row.
+        size: Number of slots in the other row.
+        answer: Room for the answer.
         place: Room for as many integers.
         key: Room for as many numbers.
     """
