@@ -18,7 +18,9 @@ PHRASES = re.compile(
 )
 ROOMS = (".", *sorted(path.parent.name for path in SOURCE.glob("*/__init__.py")))
 FRAGMENTS = tuple(
-    "Added|Among |At |By |Consumed|For |From |How |Of |Over |Says |What |When|Where |Which |Who |Whose |With ".split("|")
+    "Added|Among |At |By |Consumed|For |From |How |Of |Over |Says |What |When|Where |Which |Who |Whose |With ".split(
+        "|"
+    )
 )
 
 

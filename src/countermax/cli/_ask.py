@@ -43,14 +43,14 @@ _DEMO = (
 @one_line_errors
 def compare(
     observed: Annotated[
-        str, typer.Option(help="Outcome that was seen: a label, or an index from 0 where there are no labels.")
+        str, typer.Option(help="Observed outcome: a label, or an index from 0 if there are no labels.")
     ],
     data: Annotated[
         Path | None, typer.Option(help="Trial with one row for each person: .csv, .parquet or .jsonl; needs --outcome.")
     ] = None,
     outcome: Annotated[str | None, typer.Option(help=OUTCOME)] = None,
     arm: Annotated[str | None, typer.Option(help=ARM)] = None,
-    factual: Annotated[str | None, typer.Option(help="Arm in which the person was.")] = None,
+    factual: Annotated[str | None, typer.Option(help="Arm that the person was in.")] = None,
     counterfactual: Annotated[str | None, typer.Option(help="Arm that the question is about.")] = None,
     p: Annotated[
         str | None, typer.Option(help="Probabilities in the factual world, separated by commas; in place of --data.")
@@ -60,7 +60,7 @@ def compare(
         bool, typer.Option("--counts", help="Take p and q as counts of people; answers then have intervals.")
     ] = False,
     labels: Annotated[
-        str | None, typer.Option(help="Outcomes in their order, separated by commas; quote a name that has one.")
+        str | None, typer.Option(help="Outcomes in order, separated by commas; quote a name that contains one.")
     ] = None,
     score: TrialScore = None,
     counterfactual_score: Annotated[
@@ -83,12 +83,15 @@ def compare(
     plot: Annotated[Path | None, typer.Option(help="Draw the answers into this file (.png, .pdf, .svg).")] = None,
     plot_couplings: Annotated[Path | None, typer.Option(help="Draw each coupling's joint law into this file.")] = None,
     sharing: Annotated[
-        bool, typer.Option("--sharing", help="Ask also how much the two worlds must share for the answer to turn.")
+        bool, typer.Option("--sharing", help="Also show how much the two worlds must share for the answer to turn.")
     ] = False,
-    plot_sharing: Annotated[Path | None, typer.Option(help="Draw that into this file; implies --sharing.")] = None,
+    plot_sharing: Annotated[
+        Path | None,
+        typer.Option(help="Draw the answer over all that they may share into this file; implies --sharing."),
+    ] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Answer one question under every coupling: this was seen; what would have happened in the other world?
+    """Get every coupling's answer to one question: this was seen; what would have happened in the other world?
 
     Example: countermax compare --data trial.csv --outcome status --arm arm --factual placebo --counterfactual drug
     --observed dead --score dead=0,ill=1,well=2
@@ -118,7 +121,7 @@ def compare(
         _refuse({**of_data, **further}, "needs --data")
         absent = [option for option, given in (("--p", p), ("--q", q)) if given is None]
         if p is None or q is None:
-            raise InputError(f"--data, or --p and --q, must say what is known; {' and '.join(absent)} is missing")
+            raise InputError(f"--data, or both --p and --q, must be given; {' and '.join(absent)} is missing")
         from countermax.comparison import compare as ask
 
         result = ask(
@@ -171,7 +174,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the pictures and report.html.")] = Path("countermax-demo"),
     overwrite: Overwrite = False,
 ) -> None:
-    """Get pictures and a report of a bundled clinical trial that show what the choice of coupling does."""
+    """Get pictures and a report that show what the choice of coupling does in a bundled clinical trial."""
     from countermax.demo import run_demo
 
     check_outputs({}, overwrite=overwrite, folder=out, names=_DEMO)

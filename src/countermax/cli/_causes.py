@@ -32,7 +32,7 @@ from countermax.cli._shared import (
 
 @one_line_errors
 def causation(
-    data: Annotated[Path, typer.Argument(help="A trial, one row for each person: .csv, .parquet or .jsonl.")],
+    data: Annotated[Path, typer.Argument(help="Trial with one row for each person: .csv, .parquet or .jsonl.")],
     outcome: Annotated[str, typer.Option(help=OUTCOME)],
     arm: Annotated[str, typer.Option(help=ARM)],
     control: Annotated[
@@ -41,14 +41,16 @@ def causation(
     treated: Annotated[str | None, typer.Option(help="Arm with the treatment; not needed if arms are 0 and 1.")] = None,
     event: Annotated[str | None, typer.Option(help="Outcomes that are the event, separated by commas.")] = None,
     score: TrialScore = None,
-    at_least: Annotated[float | None, typer.Option(help="Gain of the score: how many gain as much?")] = None,
+    at_least: Annotated[
+        float | None, typer.Option(help="Gain of the score; adds the share of people who gain at least that.")
+    ] = None,
     gain: Annotated[
         str | None,
         typer.Option(help="Worth of treating, by outcome without and with it: ill>well=1,well>ill=-2,..."),
     ] = None,
-    labels: Annotated[str | None, typer.Option(help="Outcomes in their order, separated by commas.")] = None,
+    labels: Annotated[str | None, typer.Option(help="Outcomes in order, separated by commas.")] = None,
     observational: Annotated[
-        Path | None, typer.Option(help="A second table with the same columns, of people who chose their arm.")
+        Path | None, typer.Option(help="Second table with the same columns, about people who chose their arm.")
     ] = None,
     people: Annotated[
         str | None, typer.Option(help="People the question is about: units of the trial, or people who have chosen.")
@@ -65,7 +67,7 @@ def causation(
     page: Annotated[Path | None, typer.Option(help="Write a page (.html) with everything.")] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Ask what a treatment causes: necessity, sufficiency, benefit, harm, with bounds and intervals.
+    """Get what a treatment causes: necessity, sufficiency, benefit and harm, with bounds and intervals.
 
     Example: countermax causation trial.csv --outcome status --arm arm --treated drug --event well --plot causes.png
     """

@@ -10,9 +10,9 @@ from countermax.cli._shared import Overwrite, check_outputs, one_line_errors, sh
 
 @one_line_errors
 def explore(
-    out: Annotated[Path | None, typer.Option(help="Copy the page to this .html file and open nothing.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Copy the page to this .html file instead of opening it.")] = None,
     print_path: Annotated[
-        bool, typer.Option("--print-path", help="Print where the page lies and open nothing.")
+        bool, typer.Option("--print-path", help="Print the path of the page instead of opening it.")
     ] = False,
     overwrite: Overwrite = False,
 ) -> None:

@@ -43,14 +43,14 @@ def _in_words(error: BaseException) -> tuple[str, int]:
     if isinstance(error, OSError):
         return f"{error.filename}: {reason_of(error)}" if error.filename else reason_of(error), _BAD_INPUT
     if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in text:
-        return "out of memory; ask for less at once, or use a machine that has more (--debug shows where)", _FAULT
+        return "out of memory; ask for less at once, or use a machine with more memory (--debug shows where)", _FAULT
     if isinstance(error, RecursionError):
-        return "something in the input is nested too deeply; make it flatter (--debug shows where)", _BAD_INPUT
+        return "the input is nested too deeply; make it flatter (--debug shows where)", _BAD_INPUT
     if isinstance(error, UnicodeDecodeError):
         found = f"byte 0x{error.object[error.start]:02x} at position {error.start}"
         return f"the input must be UTF-8 text, got {found}; save it as UTF-8 (--debug shows where)", _BAD_INPUT
     if isinstance(error, UnicodeEncodeError):
-        return "a name must be valid UTF-8 here; rename the file or the label (--debug shows where)", _BAD_INPUT
+        return "names must be valid UTF-8 here; rename the file or the label (--debug shows where)", _BAD_INPUT
     what = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return f"unexpected {what}; this is a fault of countermax: run it again with --debug and report both", _FAULT
 

@@ -10,9 +10,10 @@ TrialScore = Annotated[
     str | None, typer.Option(help="Score of each outcome: label=number,... or numbers in the order of --labels.")
 ]
 Weights = Annotated[str | None, typer.Option(help="Column with the weight of each person.")]
-Clusters = Annotated[str | None, typer.Option(help="Column that names who was sampled together.")]
+Clusters = Annotated[str | None, typer.Option(help="Column that groups people who were sampled together.")]
 Missing = Annotated[
-    str, typer.Option(help="People without an outcome: refuse, worst (bounds cover whatever they had), or drop.")
+    str,
+    typer.Option(help="Treatment of people without an outcome: refuse, worst (bounds cover every outcome) or drop."),
 ]
 Level = Annotated[float, typer.Option(help="Confidence of the intervals.")]
 DrawSeed = Annotated[int, typer.Option(help="Seed of the draws behind the intervals.")]

@@ -1,4 +1,4 @@
-"""The command that computes the paper's experiments again: `reproduce` and, within it, `plot` and `seal`."""
+"""The command that reproduces the paper's experiments: `reproduce` and, within it, `plot` and `seal`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -20,8 +20,8 @@ def reproduce(
     experiment: Annotated[
         str,
         typer.Argument(
-            help=f"{', '.join(_NAMES)}; {_ALL} for the first three; {_PLOT} to draw again; {_SEAL} to add checksums to "
-            "results of a release that wrote none."
+            help=f"{', '.join(_NAMES)}; {_ALL} for the first three; {_PLOT} to redraw stored results; {_SEAL} to add "
+            "checksums to results of a release that wrote none."
         ),
     ],
     folder: Annotated[Path | None, typer.Argument(help=f"Folder of stored results, with {_PLOT} and {_SEAL}.")] = None,
@@ -32,14 +32,15 @@ def reproduce(
     out: Annotated[Path | None, typer.Option(help="Folder for results; by default countermax-results/PRESET.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Number of cells to compute at once.")] = 1,
     train_only: Annotated[
-        bool, typer.Option("--train-only", help="Train and store; measure later with the same command without this.")
+        bool,
+        typer.Option("--train-only", help="Train and store only; the same command without this option measures later."),
     ] = False,
     as_published: Annotated[
-        bool, typer.Option("--as-published", help="With sepsis: the published pipeline, flaws included.")
+        bool, typer.Option("--as-published", help="Follow the published sepsis pipeline, flaws included.")
     ] = False,
     overwrite: Overwrite = False,
 ) -> None:
-    """Reproduce the paper's experiments and ours: tables, figures and a page; the same command resumes a run.
+    """Get tables, figures and a page of the paper's experiments and ours; the same command resumes a run.
 
     Examples: countermax reproduce all; countermax reproduce table1 --preset best --out results;
     countermax reproduce plot results
@@ -50,16 +51,16 @@ def reproduce(
 
     if experiment in (_PLOT, _SEAL):
         if folder is None:
-            raise InputError(f"name the folder of results, for instance: countermax reproduce {experiment} results")
+            raise InputError(
+                f"a folder of results must be named, for instance: countermax reproduce {experiment} results"
+            )
         if experiment == _PLOT:
             _tell(redraw(folder, overwrite=overwrite), folder)
         else:
-            show(f"sealed: {len(seal(folder))} files in {folder}; all others had their checksums")
+            show(f"sealed: {len(seal(folder))} files in {folder}; all others already had checksums")
         return
     if folder is not None:
-        raise InputError(
-            f"{folder} was not expected: only {_PLOT} and {_SEAL} take a folder; use --out to say where results go"
-        )
+        raise InputError(f"only {_PLOT} and {_SEAL} take a folder, got {folder}; use --out to say where results go")
     if as_published and experiment != "sepsis":
         raise InputError(f"--as-published is for sepsis, got {experiment}")
     target = Path("countermax-results") / preset if out is None else out
@@ -82,4 +83,4 @@ def _tell(written: list[Path], folder: Path) -> None:
     if written:
         show(f"written: {len(written)} files; open {folder / 'index.html'} in a browser")
     else:
-        show("trained; the same command without --train-only measures and draws")
+        show("trained; run the same command without --train-only to measure and draw")

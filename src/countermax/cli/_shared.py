@@ -27,7 +27,7 @@ SHARED_WORD = "gumbel-max-shared-RATE (from 0, independent, to 1)"
 
 Overwrite = Annotated[
     bool,
-    typer.Option("--overwrite", help="Replace outputs even where they are read too, or are files of another kind."),
+    typer.Option("--overwrite", help="Replace outputs even if they are also inputs, or are files of another kind."),
 ]
 
 _WORD = re.compile(r'\s*+(?:"((?:[^"]|"")*)"\s*|([^",][^,]*|))(,|\Z)')
@@ -105,7 +105,7 @@ def scores(text: str | None, option: str = "--score") -> Any:
 
 
 def by_label(parts: list[str], read: Callable[[str], Any]) -> dict[str, Any]:
-    """What was said of each label, each of them once."""
+    """The value of each label; no label may be given twice."""
     from countermax._core.errors import InputError
     from countermax._core.labels import Written
 
@@ -146,8 +146,8 @@ def check_outputs(
 
     Args:
         outputs: Files to write, by option.
-        reads: Files that are read; names of couplings among them do no harm.
-        overwrite: Whether the person insists.
+        reads: Files that are read; names of couplings may be among them.
+        overwrite: Whether the user allows files to be replaced.
         pages: Options that write a page, whatever its name ends in.
         folder: The folder that `names` are written into.
         names: Names of files there, with wildcards.

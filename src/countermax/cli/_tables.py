@@ -21,12 +21,12 @@ from countermax.cli._shared import (
 )
 
 Data = Annotated[Path, typer.Argument(help="Table: .csv, .parquet or .jsonl (a JSON object in each line).")]
-Outcome = Annotated[str, typer.Option(help="Column with the outcomes that were seen.")]
+Outcome = Annotated[str, typer.Option(help="Column with the observed outcomes.")]
 Factual = Annotated[
     str,
     typer.Option(
-        help="Probabilities in the world that was seen: the beginning of the names of their columns (p_ for p_dead, "
-        "p_ill, ...), label=column,label=column, or columns in the order of --labels."
+        help="Probabilities in the factual world: the prefix of their columns (p_ for p_dead, p_ill, ...), "
+        "label=column,label=column, or columns in the order of --labels."
     ),
 ]
 Counterfactual = Annotated[str, typer.Option(help="The same for the other world.")]
@@ -36,7 +36,7 @@ Coupling = Annotated[
         help=f"Coupling of the two worlds: {', '.join(COUPLING_WORDS)}, {SHARED_WORD}, or a FILE with a coupling."
     ),
 ]
-Names = Annotated[str | None, typer.Option("--labels", help="Outcomes in their order, separated by commas.")]
+Names = Annotated[str | None, typer.Option("--labels", help="Outcomes in order, separated by commas.")]
 Score = Annotated[
     str | None, typer.Option(help="Score of each outcome: label=number,... or numbers in the order of --labels.")
 ]
@@ -44,12 +44,12 @@ Normalise = Annotated[bool, typer.Option("--normalise", help="Rescale probabilit
 Unchanged = Annotated[
     str | None,
     typer.Option(
-        help="Column (true, false) that marks rows which the change leaves as they were: they keep their outcome, "
-        "whatever the coupling."
+        help="Column (true, false) that marks rows which the change does not affect: they keep their outcome under "
+        "every coupling."
     ),
 ]
 Errors = Annotated[
-    str, typer.Option(help="Treatment of rows that cannot be answered: raise an error, or leave them missing.")
+    str, typer.Option(help="Treatment of rows without an answer: raise an error, or leave them missing.")
 ]
 
 
@@ -68,9 +68,9 @@ def counterfactuals(
     normalise: Normalise = False,
     errors: Errors = "raise",
     tolerance: Annotated[
-        float, typer.Option(help="Largest width of the bounds at which the coupling does not matter.")
+        float, typer.Option(help="Largest width of the bounds at which the coupling counts as irrelevant.")
     ] = 0.05,
-    prefix: Annotated[str, typer.Option(help="Beginning of the names of new columns.")] = "counterfactual_",
+    prefix: Annotated[str, typer.Option(help="Prefix of the names of new columns.")] = "counterfactual_",
     overwrite: Overwrite = False,
 ) -> None:
     """Get your table back with each row's exact counterfactual probabilities, most likely outcome, bounds and a flag.
@@ -127,7 +127,7 @@ def transitions(
 ) -> None:
     """Count who would have had which outcome instead: exact counts with intervals, and bounds over all couplings.
 
-    Intervals say what other rows would give; they take each row's probabilities as known.
+    Intervals show what other rows could have given; each row's probabilities are taken as known.
 
     Example: countermax transitions customers.parquet --outcome status --factual p_ --counterfactual q_ --plot flows.png
     """
@@ -160,7 +160,7 @@ def transitions(
 
 
 def _columns(text: str) -> str | list[str] | dict[str, str]:
-    """The beginning of names, names, or names by label."""
+    """A prefix of names, names, or names by label."""
     parts = words(text)
     if "=" in text and not (len(parts) == 1 and text.endswith("=")):  # names may begin with P(X=
         return by_label(parts, str)

@@ -19,12 +19,14 @@ from countermax.cli._shared import (
 if TYPE_CHECKING:
     from countermax.mdp import EpisodeLog
 
-_LOG = typer.Argument(help="Logged steps, CSV or Parquet: episode, step, state, action, next_state, reward.")
-_POLICY = typer.Option(help="Other policy, CSV or Parquet: state, action and, unless it is certain, probability.")
+_LOG = typer.Argument(help="CSV or Parquet file of logged steps: episode, step, state, action, next_state, reward.")
+_POLICY = typer.Option(
+    help="CSV or Parquet file of the other policy: state, action and, unless it is certain, probability."
+)
 _COUPLINGS = typer.Option(
     help=f"Couplings, separated by commas: {', '.join(WORDS_WITHOUT_SCORE)}, {SHARED_WORD}, or files."
 )
-_HORIZON = typer.Option(help="Largest number of steps of an episode; by default that of the longest.")
+_HORIZON = typer.Option(help="Largest number of steps in an episode; by default that of the longest one.")
 _ABSORBING = typer.Option(
     help="States where episodes end by themselves, separated by commas; by default those that nobody was seen to leave."
 )
@@ -83,12 +85,15 @@ def explain(
     discount: Annotated[float | None, _DISCOUNT] = None,
     absorbing: Annotated[str | None, _ABSORBING] = None,
     censored: Annotated[
-        str, typer.Option(help="Episodes that stop before their end: 'stop' there, or carry on with the 'model'.")
+        str,
+        typer.Option(
+            help="Treatment of episodes that stop before their end: 'stop' there, or carry on with the 'model'."
+        ),
     ] = "stop",
-    most: Annotated[int, typer.Option(help="Number of episodes of the ranking to show.")] = 20,
+    most: Annotated[int, typer.Option(help="Number of ranked episodes to show.")] = 20,
     resamples: Annotated[
         int,
-        typer.Option(help="Number of processes redrawn from the counts to doubt the model by; 0 takes it as given."),
+        typer.Option(help="Number of models redrawn from the counts to doubt the estimate; 0 takes it as given."),
     ] = 100,
     seed: Annotated[int, typer.Option(help="Seed of the resamples.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
@@ -101,7 +106,7 @@ def explain(
 ) -> None:
     """Get one episode's story under another policy, or all episodes ranked by what it would have added.
 
-    The process is estimated from the log itself, and doubted: answers say what other data could have given.
+    The process is estimated from the log. Answers come with what other data of the same kind could have given.
 
     Example: countermax explain steps.csv --policy policy.csv --episode 17 --out story.html
     """
@@ -116,7 +121,7 @@ def explain(
     if most < 1:
         raise InputError(f"--most must be at least 1, got {most}")
     if episode is None and out is not None:
-        raise InputError("--out needs --episode: a page tells one story")
+        raise InputError("--out needs --episode: a page is the story of one episode")
     target = checked_target(plot)
     reads: list[str | Path] = [log, policy, *words(couplings)]
     check_outputs({"--plot": target, "--out": out}, reads, overwrite=overwrite, pages=["--out"])
