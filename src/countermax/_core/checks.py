@@ -39,7 +39,7 @@ def fail_if(value: T, bad: Callable[[Any], Any], message: str) -> T:
 
     Args:
         value: Value to check.
-        bad: Function that says whether the array is bad; it may use only operators and methods that NumPy and JAX share.
+        bad: Function that says whether the array is bad; it may use only what NumPy and JAX share.
         message: Message that says what must be true, what was found, and what to do.
     """
     if is_traced(value):

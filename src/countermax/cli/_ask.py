@@ -87,7 +87,7 @@ def compare(
     ] = False,
     plot_sharing: Annotated[
         Path | None,
-        typer.Option(help="Draw the answer over all that they may share into this file; implies --sharing."),
+        typer.Option(help="Draw what --sharing shows into this file; implies --sharing."),
     ] = None,
     overwrite: Overwrite = False,
 ) -> None:

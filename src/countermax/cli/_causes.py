@@ -41,9 +41,7 @@ def causation(
     treated: Annotated[str | None, typer.Option(help="Arm with the treatment; not needed if arms are 0 and 1.")] = None,
     event: Annotated[str | None, typer.Option(help="Outcomes that are the event, separated by commas.")] = None,
     score: TrialScore = None,
-    at_least: Annotated[
-        float | None, typer.Option(help="Gain of the score; adds the share of people who gain at least that.")
-    ] = None,
+    at_least: Annotated[float | None, typer.Option(help="Gain of the score; adds the share who gain as much.")] = None,
     gain: Annotated[
         str | None,
         typer.Option(help="Worth of treating, by outcome without and with it: ill>well=1,well>ill=-2,..."),
@@ -67,7 +65,7 @@ def causation(
     page: Annotated[Path | None, typer.Option(help="Write a page (.html) with everything.")] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Get what a treatment causes: necessity, sufficiency, benefit and harm, with bounds and intervals.
+    """Find out what a treatment causes: necessity, sufficiency, benefit and harm, with bounds and intervals.
 
     Example: countermax causation trial.csv --outcome status --arm arm --treated drug --event well --plot causes.png
     """

@@ -19,7 +19,7 @@ def train(
     ),
     overwrite: Overwrite = False,
 ) -> None:
-    """Get a coupling trained as a TOML file describes; the same command resumes after an interruption.
+    """Train a coupling as described in a TOML file; the same command resumes after an interruption.
 
     Example: in section task, pairs = "independent" and num_outcomes = 10; in section recipe, gadget = "gadget-2".
     """

@@ -13,7 +13,7 @@ Weights = Annotated[str | None, typer.Option(help="Column with the weight of eac
 Clusters = Annotated[str | None, typer.Option(help="Column that groups people who were sampled together.")]
 Missing = Annotated[
     str,
-    typer.Option(help="Treatment of people without an outcome: refuse, worst (bounds cover every outcome) or drop."),
+    typer.Option(help="Treatment of people without an outcome: refuse, worst (bounds cover any outcome) or drop."),
 ]
 Level = Annotated[float, typer.Option(help="Confidence of the intervals.")]
 DrawSeed = Annotated[int, typer.Option(help="Seed of the draws behind the intervals.")]

@@ -33,14 +33,14 @@ def reproduce(
     jobs: Annotated[int, typer.Option(min=1, help="Number of cells to compute at once.")] = 1,
     train_only: Annotated[
         bool,
-        typer.Option("--train-only", help="Train and store only; the same command without this option measures later."),
+        typer.Option("--train-only", help="Train and store only; measure later by leaving this option out."),
     ] = False,
     as_published: Annotated[
         bool, typer.Option("--as-published", help="Follow the published sepsis pipeline, flaws included.")
     ] = False,
     overwrite: Overwrite = False,
 ) -> None:
-    """Get tables, figures and a page of the paper's experiments and ours; the same command resumes a run.
+    """Reproduce the paper's experiments and ours, with tables, figures and a page; the same command resumes a run.
 
     Examples: countermax reproduce all; countermax reproduce table1 --preset best --out results;
     countermax reproduce plot results
@@ -51,9 +51,7 @@ def reproduce(
 
     if experiment in (_PLOT, _SEAL):
         if folder is None:
-            raise InputError(
-                f"a folder of results must be named, for instance: countermax reproduce {experiment} results"
-            )
+            raise InputError(f"the folder of results must be named: countermax reproduce {experiment} results")
         if experiment == _PLOT:
             _tell(redraw(folder, overwrite=overwrite), folder)
         else:
@@ -83,4 +81,4 @@ def _tell(written: list[Path], folder: Path) -> None:
     if written:
         show(f"written: {len(written)} files; open {folder / 'index.html'} in a browser")
     else:
-        show("trained; run the same command without --train-only to measure and draw")
+        show("trained; the same command without --train-only measures and draws")

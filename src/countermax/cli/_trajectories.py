@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from countermax.mdp import EpisodeLog
 
 _LOG = typer.Argument(help="CSV or Parquet file of logged steps: episode, step, state, action, next_state, reward.")
-_POLICY = typer.Option(
-    help="CSV or Parquet file of the other policy: state, action and, unless it is certain, probability."
-)
+_POLICY = typer.Option(help="CSV or Parquet file of the other policy: state, action and, unless certain, probability.")
 _COUPLINGS = typer.Option(
     help=f"Couplings, separated by commas: {', '.join(WORDS_WITHOUT_SCORE)}, {SHARED_WORD}, or files."
 )
@@ -87,7 +85,7 @@ def explain(
     censored: Annotated[
         str,
         typer.Option(
-            help="Treatment of episodes that stop before their end: 'stop' there, or carry on with the 'model'."
+            help="Treatment of episodes that stop before their end: 'stop' there or continue with the 'model'."
         ),
     ] = "stop",
     most: Annotated[int, typer.Option(help="Number of ranked episodes to show.")] = 20,
