@@ -25,3 +25,4 @@ from countermax.couplings._named import named_couplings as named_couplings
 from countermax.couplings._optimal import Optimal as Optimal
 from countermax.couplings._storage import load as load
 from countermax.couplings._storage import save as save
+from countermax.couplings._vector_quantile import VectorQuantile as VectorQuantile

@@ -207,9 +207,17 @@ class AbstractNoiseSampler(AbstractSampler, Generic[Noise]):
             raise InputError(f"`noise` must be what `noise` or `abduct` gave, of shapes {wanted}, got {found}")
         is_uniform = self._drawn_from == "uniform"
         for leaf in leaves:
-            if has_nan(leaf) or (is_uniform and not is_traced(leaf) and not 0 <= leaf < 1):
-                raise InputError(f"`noise` must {'lie in [0, 1)' if is_uniform else 'not contain NaN'}, got {found}")
+            is_cause = self._num_causes is not None and jnp.issubdtype(jnp.result_type(leaf), jnp.integer)
+            most = self._num_causes if is_cause else 1 if is_uniform else None
+            if has_nan(leaf) or (most is not None and not is_traced(leaf) and not 0 <= leaf < most):
+                limits = "not contain NaN" if most is None else f"lie in [0, {most})"
+                raise InputError(f"`noise` must {limits}, got {found}")
         return noise
+
+    @property
+    def _num_causes(self) -> int | None:
+        """How many values the integers among its noise can have; None where there are none, or any will do."""
+        return None
 
     @abstractmethod
     def _respond(self, noise: Noise, log_p: LogProbs) -> Outcome: ...

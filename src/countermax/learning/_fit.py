@@ -23,9 +23,9 @@ from countermax.learning._loop import Loop, held_out_losses, independent_loss, r
 from countermax.learning._losses import Loss, checked_size
 from countermax.learning._objectives import AbstractObjective, Exact, as_objective
 from countermax.learning._optima import least_losses
-from countermax.learning._pairs import FixedPair, Pairs, draw_pairs, num_outcomes_of
 from countermax.learning._program import Program
 from countermax.learning._training import Training, train
+from countermax.pairs import FixedPair, Pairs, draw_pairs, num_outcomes_of
 
 _MOST_SOLVED = 1024 * 100  # held-out pairs times outcomes for which the optimum is worth solving for
 _MOST_CELLS = 5 * 10**7  # and cells of all their loss matrices

@@ -23,9 +23,9 @@ from countermax.couplings.parts import (
     ReferenceTransport,
 )
 from countermax.learning._objectives import OBJECTIVES, AbstractObjective, Relaxed, as_objective
-from countermax.learning._pairs import Pairs
 from countermax.learning._references import barycenter
 from countermax.learning._settings import check_settings
+from countermax.pairs import Pairs
 
 GADGETS = ("gadget-1", "gadget-2")
 STARTS = {

@@ -10,7 +10,7 @@ from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
 from countermax._core.quantities import as_count
 from countermax._core.transport import transport_plan
-from countermax.learning._pairs import Pairs, draw_pairs, num_outcomes_of
+from countermax.pairs import Pairs, draw_pairs, num_outcomes_of
 
 _NUM_PARTNERS = 10
 
