@@ -1,6 +1,6 @@
 """Vector quantiles: every world is transported from one reference, so that several scores are shared at once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple, final
 
 import jax
@@ -56,10 +56,10 @@ class VectorQuantile(AbstractMechanism[QuantileNoise], AbstractCoupling):
 
     def __init__(
         self,
-        points: Float[ArrayLike, "n d"],
-        scores: Float[ArrayLike, "k d"] | Float[ArrayLike, " k"],
+        points: ArrayLike | Sequence[Any],
+        scores: ArrayLike | Sequence[Any],
         *,
-        weights: Float[ArrayLike, " n"] | None = None,
+        weights: ArrayLike | Sequence[Any] | None = None,
     ):
         """Sets the reference and the scores.
 
@@ -81,7 +81,7 @@ class VectorQuantile(AbstractMechanism[QuantileNoise], AbstractCoupling):
     @classmethod
     def fit(
         cls,
-        scores: ArrayLike,
+        scores: ArrayLike | Sequence[Any],
         pairs: Pairs,
         *,
         key: PRNGKeyArray,
@@ -106,21 +106,15 @@ class VectorQuantile(AbstractMechanism[QuantileNoise], AbstractCoupling):
             num_restarts: Number of starts, the best of which is kept.
             num_rounds: Rounds of Lloyd's algorithm for each of a growing number of atoms.
         """
-        reference = fitted_reference(
-            scores,
-            pairs,
-            key=key,
-            num_atoms=num_atoms,
-            num_worlds=num_worlds,
-            num_restarts=num_restarts,
-            num_rounds=num_rounds,
-        )
+        counts = {"num_atoms": num_atoms, "num_worlds": num_worlds}
+        counts |= {"num_restarts": num_restarts, "num_rounds": num_rounds}
+        reference = fitted_reference(scores, pairs, key=key, **counts)
         dtype = jnp.zeros(()).dtype
         return cls(reference.points.astype(dtype), np.asarray(scores, dtype), weights=reference.weights)
 
     @classmethod
     def for_loss(
-        cls, loss: ArrayLike | Callable[..., Array], pairs: Pairs, *, key: PRNGKeyArray, **options: Any
+        cls, loss: ArrayLike | Sequence[Any] | Callable[..., Array], pairs: Pairs, *, key: PRNGKeyArray, **options: Any
     ) -> "VectorQuantile":
         """The same for any loss that is a squared distance in disguise; disagreement is one.
 
@@ -281,8 +275,8 @@ class VectorQuantile(AbstractMechanism[QuantileNoise], AbstractCoupling):
         return jnp.zeros_like(rows).at[self.order[:, None], atoms[None, :]].set(rows)
 
 
-def _as_vectors(name: str, value: ArrayLike) -> Float[Array, "rows d"]:
-    array = as_floats(name, value if np.ndim(value) != 1 else jnp.asarray(value)[:, None], 2)
+def _as_vectors(name: str, value: Any) -> Float[Array, "rows d"]:
+    array = as_floats(name, jnp.asarray(value)[:, None] if np.ndim(value) == 1 else value, 2)
     if array.size == 0:
         raise InputError(f"`{name}` must be one vector for each of them, got shape {array.shape}")
     return fail_if(array, not_finite, f"`{name}` must be finite")

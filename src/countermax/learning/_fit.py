@@ -52,6 +52,8 @@ def fit(
 ) -> Fit[Coupling]:
     """Trains one coupling to have a small expected loss over the pairs.
 
+    What comes back is never worse on the held-out pairs than what went in: where training ended worse, it is the start.
+
     Args:
         coupling: What to train: a gadget, or any coupling with parameters.
         pairs: Distribution of pairs.
@@ -116,7 +118,7 @@ def fit_many(
     checkpoint: str | Path | None = None,
     label: str = "training",
 ) -> list[Fit[Coupling]]:
-    """Trains couplings of one shape at once: several seeds, or several tasks.
+    """Trains couplings of one shape at once: several seeds, or several tasks; none ends worse than it started.
 
     Args:
         couplings: Couplings that differ in their parameters only.
@@ -198,7 +200,7 @@ def fit_many(
     fingerprint = program.fingerprint(numbers, steps, stretch, num_held_out)
     kept = Checkpoint(checkpoint, fingerprint)
     made = kept.read(Progress(state, [History() for _ in couplings], 0), range(stretch, steps, stretch))
-    training = Training(plan, keys, scale, held_p, held_q, optima, steps, stretch, patience, kept)
+    training = Training(plan, keys, scale, held_p, held_q, optima, steps, stretch, patience, kept, params)
     return train(training, made, progress=progress, label=label)
 
 

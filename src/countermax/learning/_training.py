@@ -33,6 +33,8 @@ class Training(NamedTuple):
     """Steps between two evaluations."""
     patience: int | None
     checkpoint: Checkpoint
+    start: Any
+    """The parameters before training: what is kept of a member that training made worse."""
 
 
 def train(
@@ -132,10 +134,16 @@ def _keep(checkpoint: Checkpoint, made: Progress, stopped: BaseException) -> Non
 
 
 def _fits(training: Training, made: Progress, ended: str) -> list[Fit[Any]]:
-    return [
-        Fit(member_of(made.state.params, training.plan.rest, index), history, ended, optimum)
-        for index, (history, optimum) in enumerate(zip(made.histories, training.optima, strict=True))
-    ]
+    """What was learned; of a member that ended worse on the held-out pairs than it had started, the start."""
+    params = made.state.params
+    before = held_out_losses(training.plan, training.start, training.held_p, training.held_q)
+    fits = []
+    for index, (history, optimum) in enumerate(zip(made.histories, training.optima, strict=True)):
+        start, found = float(before[index]), history.held_out[-1] if history.held_out else None
+        is_worse = found is not None and start < found
+        kept = member_of(training.start if is_worse else params, training.plan.rest, index)
+        fits.append(Fit(kept, history, "start" if is_worse and ended != "interrupted" else ended, optimum, start))
+    return fits
 
 
 def _what_went_wrong(training: Training, made: Progress) -> str:

@@ -29,6 +29,7 @@ from countermax.tables._scores import (
     choose,
     fixed_couplings,
     learned_coupling,
+    own_pairs,
 )
 from countermax.tables.frames import Floats, as_frame
 
@@ -117,7 +118,7 @@ def effects(
     if score is None:
         raise InputError("`score` must say what each outcome is worth, unless the outcomes are an ordered category")
     scores = as_scores(reader.labels, score, counterfactual_score)
-    compared = _compared(couplings, scores, len(reader.labels))
+    compared = _compared(couplings, scores, reader)
     learned: Fit[Gadget2] | None = None
     if learn is not False:
         key = jax.random.key(0) if key is None else key
@@ -203,19 +204,28 @@ def _intervals(refitted: Refitted | None, num_scores: int, names: Sequence[str],
 
 
 def _compared(
-    given: Mapping[str, str | Path | AbstractCoupling] | Sequence[str | Path] | None, scores: Scores, num_outcomes: int
+    given: Mapping[str, str | Path | AbstractCoupling] | Sequence[str | Path] | None, scores: Scores, reader: RowReader
 ) -> dict[str, AbstractCoupling]:
     """The couplings asked for, with the one that is best where there is one; by default the fixed ones."""
-    fixed = fixed_couplings(scores)
     if given is None:
-        return fixed
+        return fixed_couplings(scores, reader)
+    fixed = fixed_couplings(scores, reader) if scores.best is not None else {}
     with jax.enable_x64(True):
-        single = len(scores.names) == 1  # couplings that are made for a score look at one
-        both = {"score": scores.factual[:, 0], "counterfactual_score": scores.counterfactual[:, 0]} if single else {}
-        own = as_couplings(given, num_outcomes, **both)
+        both: dict[str, Any] = {"score": scores.factual, "counterfactual_score": scores.counterfactual}
+        if len(scores.names) == 1:  # couplings that are made for a score look at one
+            both = {name: each[:, 0] for name, each in both.items()}
+        elif _wants_pairs(given):
+            both["pairs"] = own_pairs(reader)
+        own = as_couplings(given, len(reader.labels), **both)
     if scores.best in own and not is_same(own[scores.best], fixed[scores.best]):
         _refuse_name(scores.best)
     return own | {name: each for name, each in fixed.items() if name == scores.best}
+
+
+def _wants_pairs(given: Mapping[str, Any] | Sequence[Any] | str | Path) -> bool:
+    """Whether something among the couplings has to be fitted."""
+    each = given.values() if isinstance(given, Mapping) else [given] if isinstance(given, str | Path) else given
+    return any(isinstance(one, str) and one in ("vector-quantile", "vector quantile") for one in each)
 
 
 def _refuse_name(name: str) -> NoReturn:
