@@ -1,4 +1,4 @@
-"""Vector quantiles: fitting a reference, a world's plan, a row with new worlds and with worlds that were asked before."""
+"""Vector quantiles: fitting a reference, and a row with new worlds or with worlds that were asked before."""
 
 import time
 from collections.abc import Iterator

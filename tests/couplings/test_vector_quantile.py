@@ -159,7 +159,7 @@ def test_fitting_beats_every_order_and_nears_the_floor():
         name: float(expected_losses(each, loss, log_p, log_q).mean()) / optimum - 1 for name, each in found.items()
     }
     assert 0 <= above["fitted"] < 0.1
-    assert min(value for name, value in above.items() if name != "fitted") > 0.25
+    assert min(value for name, value in above.items() if name != "fitted") > above["fitted"] + 0.05
 
 
 def test_a_table_of_pairs_is_fitted_to_its_own_worlds_by_weight():

@@ -198,7 +198,7 @@ def answered_causes(
             notes.append("Disablement and enablement need to know how many were treated: say `treated_share`.")
     sizes = sampling.sizes if isinstance(sampling, SourceSampling) else None
     notes += check_sources(evidence, names, arms, None if sizes is None or len(sizes) < 3 else sizes)
-    by_score = {} if scores is None else {"score": scores, "counterfactual_score": scores}
+    by_score: dict[str, Any] = {} if scores is None else {"score": scores, "counterfactual_score": scores}
     with jax.enable_x64(True):
         asked: Mapping[str, AbstractCoupling] = {}
         if couplings is not None:

@@ -40,15 +40,14 @@ class Fit(AbstractResult, Generic[Coupling]):
     optimum: float | None
     """The least loss that any coupling has on the held-out pairs, where it is known."""
     start: float | None = None
-    """The loss on the held-out pairs before training, which the coupling never exceeds."""
+    """The loss on the held-out pairs before training; a training that has ended never exceeds it."""
 
     @property
     def held_out(self) -> float | None:
         """The coupling's exact loss on the held-out pairs; None where it has no exact law, or was not evaluated."""
-        if not self.history.held_out:
+        if not self.history.held_out or self.ended == "start":
             return self.start
-        found = self.history.held_out[-1]
-        return found if self.start is None or not self.start < found else self.start
+        return self.history.held_out[-1]
 
     @property
     def above_optimum(self) -> float | None:

@@ -37,7 +37,7 @@ LEARNED = "learned Gadget 2"
 _PARTS = ("perceptron", "constant")
 _SCATTER = 3.0
 _LATENTS = 64, 256  # between which their number grows with that of the outcomes
-_SHARP_ROUNDS = 100
+_ROUNDS, _SHARP_ROUNDS = 20, 300  # of balancing; a start that is sharp needs more of them
 _constant_adam = functools.lru_cache(optax.adam)  # one object for each rate, so that its training loop compiles once
 
 
@@ -61,7 +61,7 @@ class Recipe:
     hidden: tuple[int, ...] = (256, 256)
     activation: str = field(default="gelu", metadata={"choices": tuple(ACTIVATIONS)})
     rounds: int | None = field(default=20, metadata={"least": 0})
-    """Rounds of balancing; None for as many as the number of outcomes asks for."""
+    """Rounds of balancing; None for as many as the start asks for."""
     as_published: bool = False
     """The paper's network, balancing and correction in place of this library's; and Adam at a constant rate."""
     objective: str = field(default="exact", metadata={"choices": tuple(OBJECTIVES)})
@@ -120,7 +120,7 @@ class Recipe:
             start=self._start(score, pairs, seed),
             hidden=self.hidden,
             activation=self.activation,
-            rounds=_SHARP_ROUNDS if self.rounds is None else self.rounds,
+            rounds=self._rounds(),
         )
 
     def latents(self, num_outcomes: int) -> int:
@@ -128,6 +128,10 @@ class Recipe:
         if self.num_latents is not None:
             return self.num_latents
         return int(np.clip(4 * num_outcomes, *_LATENTS))
+
+    def _rounds(self) -> int:
+        sharp = self.start == "vector-quantile"
+        return self.rounds if self.rounds is not None else _SHARP_ROUNDS if sharp else _ROUNDS
 
     def fit_options(self) -> dict[str, Any]:
         """What `fit` and `fit_many` are told."""

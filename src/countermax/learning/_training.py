@@ -140,9 +140,9 @@ def _fits(training: Training, made: Progress, ended: str) -> list[Fit[Any]]:
     fits = []
     for index, (history, optimum) in enumerate(zip(made.histories, training.optima, strict=True)):
         start, found = float(before[index]), history.held_out[-1] if history.held_out else None
-        is_worse = found is not None and start < found
+        is_worse = ended in ("finished", "patience") and found is not None and start < found
         kept = member_of(training.start if is_worse else params, training.plan.rest, index)
-        fits.append(Fit(kept, history, "start" if is_worse and ended != "interrupted" else ended, optimum, start))
+        fits.append(Fit(kept, history, "start" if is_worse else ended, optimum, start))
     return fits
 
 
