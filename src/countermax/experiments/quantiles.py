@@ -1,6 +1,7 @@
 """How near mechanisms come to the optimum at tens and hundreds of outcomes: vector quantiles beside fixed couplings."""
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any, NamedTuple, final
 
 import jax
@@ -25,6 +26,7 @@ from countermax.experiments.engine import (
     checked_preset,
     train,
 )
+from countermax.experiments.sepsis import trials_of
 from countermax.intervals import ratio_error, standard_error
 from countermax.learning import (
     AbstractPairs,
@@ -89,6 +91,8 @@ TASKS: dict[str, QuantileTask] = {
 }
 """Pairs drawn alike and independently, for which there is a floor; mirrored pairs, for which there is none; and one."""
 
+RECORDS = "ICU records, 47 features and fate, one pair each"
+"""The most frequent choices of clinicians that the best policy would not make, all outcomes that either can reach."""
 _QUICK = ("three scores, 10 outcomes", "one fixed pair, 50 outcomes")
 _RECIPES: dict[str, Recipe] = {  # what learns beside vector quantiles, from where they end
     name: Recipe("gadget-2", steps, rate, start="vector-quantile", num_latents=None, rounds=None, batch_size=batch)
@@ -123,12 +127,16 @@ class Quantiles(AbstractExperiment):
             for atoms in _ATOMS[:1] if task.kind == "fixed" or preset == "quick" else _ATOMS:
                 settings = {**common, "num_atoms": atoms, "num_seeds": number}
                 found.append(Cell(self.name, f"{name}: {_atoms(atoms)}", settings, cost=size * atoms / 50))
+        if preset != "quick" and find_spec("icu_sepsis") is not None:
+            found.append(Cell(self.name, f"{RECORDS}: fixed", {"world": "icu-features", "most_outcomes": None}))
         return found
 
     def compute(self, cell: Cell, context: CellContext) -> Result | None:
         """Losses on the held-out pairs."""
         if context.train_only:
             return None
+        if "world" in cell.settings:
+            return _measure_records()
         task = TASKS[cell.name.partition(": ")[0]]
         if "num_atoms" not in cell.settings:
             return _measure_fixed(task, cell.settings["floor_worlds"])
@@ -220,6 +228,29 @@ def _measure_fixed(task: QuantileTask, floor_worlds: int) -> Result:
     return {"rows": rows}
 
 
+def _measure_records() -> Result:
+    """Variances of effects on the records' features, added up over features and averaged over queries."""
+    trials = trials_of("icu-features", as_published=False, num_scores=1)
+    assert np.array_equal(trials.score, trials.other_score)
+    found: dict[str, list[float]] = {}
+    for log_p, log_q, scores in zip(trials.log_p, trials.log_q, trials.score, strict=True):
+        with jax.enable_x64(True):
+            pair, loss = FixedPair(log_p, log_q), SquaredDifference(scores)
+            both = pair.p[None], pair.q[None]
+            mean = (np.exp(both[1][0]) - np.exp(both[0][0])) @ scores
+            asked: dict[str, AbstractCoupling] = {"independent": Independent(), "Gumbel-max": GumbelMax()}
+            asked["VectorQuantile, its own reference"] = VectorQuantile.fit(scores, pair, key=jax.random.key(0))
+            squares = {name: float(expected_losses(each, loss, *both)[0]) for name, each in asked.items()}
+            squares["optimal"] = float(least_losses(loss, *both)[0])
+        for name, square in squares.items():
+            found.setdefault(name, []).append(square - float(mean @ mean))
+    means = {name: float(np.mean(each)) for name, each in found.items()}
+    above = {name: value / means["optimal"] - 1 for name, value in means.items()}
+    size = [int((each > -np.inf).sum()) for each in np.maximum(trials.log_p, trials.log_q)]
+    rows = {name: {"value": means[name], "above": above[name], "above_error": None} for name in means}
+    return {"rows": rows, "num_outcomes": size}
+
+
 def _measure(task: QuantileTask, couplings: list[Any]) -> Result:
     """The mean loss of couplings on the held-out pairs, beside the optimum of the same pairs."""
     log_p, log_q = _held_out(task)
@@ -253,7 +284,7 @@ def _rows(stored: Mapping[str, Result], shown: Any) -> list[tuple[str, str, Resu
 
 def _sheet(caption: str, rows: list[tuple[str, str, Result]]) -> Sheet:
     """Tasks across, couplings down."""
-    tasks = [each for each in TASKS if any(task == each for task, _, _ in rows)]
+    tasks = [each for each in (*TASKS, RECORDS) if any(task == each for task, _, _ in rows)]
     names = list(dict.fromkeys(name for _, name, _ in rows))
     by_place = {(task, name): numbers for task, name, numbers in rows}
 
