@@ -127,11 +127,8 @@ class _Kept:
             if key in self._plans:
                 self._plans.move_to_end(key)
                 return self._plans[key]
-        found = transport_shares(reference.log_weights, log_p, reference.costs)
-        found[log_p == -np.inf] = 0  # no part of what cannot be
-        outcomes, atoms = np.nonzero(found)
-        assert len(outcomes) <= sum(found.shape) - 1, "a plan of least cost must be a vertex"
-        made = (outcomes, atoms, found[outcomes, atoms])
+        made = transport_shares(reference.log_weights, log_p, reference.costs)
+        assert len(made.parts) < sum(reference.costs.shape), "a plan of least cost must be a vertex"
         with self._lock:
             if key not in self._plans:
                 self._plans[key] = made
