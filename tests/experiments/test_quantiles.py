@@ -1,19 +1,23 @@
 """The experiment on vector quantiles: what it plans, what a cell holds, and what is shown of stored cells."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from countermax.experiments import quantiles
+from countermax import InputError
+from countermax.couplings import scores_of_loss
 from countermax.experiments.engine import CellContext
-from countermax.experiments.quantiles import FLOOR, RECORDS, TASKS, LearnedQuantiles, Quantiles, QuantileTask
+from countermax.experiments.quantiles import LearnedQuantiles, Quantiles, _experiments
+from countermax.experiments.quantiles._measuring import FLOOR
+from countermax.experiments.quantiles._tasks import RECORDS, STEEP, TASKS, QuantileTask
 
 
 @pytest.fixture
 def tiny(monkeypatch):
     tasks = {"three scores, 4 outcomes": QuantileTask(4, "independent", 8), "fixed": QuantileTask(4, "fixed", 1)}
-    monkeypatch.setattr(quantiles, "TASKS", tasks)
-    monkeypatch.setattr(quantiles, "_ATOMS", (8,))
-    monkeypatch.setattr(quantiles, "find_spec", lambda _: None)
+    monkeypatch.setattr(_experiments, "TASKS", tasks)
+    monkeypatch.setattr(_experiments, "_ATOMS", (8,))
+    monkeypatch.setattr(_experiments, "find_spec", lambda _: None)
 
 
 def test_a_cell_is_measured_beside_the_optimum_of_the_same_pairs(tiny, tmp_path):
@@ -40,10 +44,18 @@ def test_learned_cells_come_one_for_each_seed_with_their_recipe():
     assert [cell.name for cell in cells][:3] == [
         f"three scores, 10 outcomes: Gadget 2, seed {seed}" for seed in range(3)
     ]
-    assert all(cell.settings["recipe"]["start"] == "vector-quantile" for cell in cells)
+    learned = [cell for cell in cells if not cell.name.endswith(": fixed")]
+    assert [cell.name for cell in cells if cell not in learned] == [f"{name}: fixed" for name in STEEP]
+    assert all(cell.settings["recipe"]["start"] == "vector-quantile" for cell in learned)
     stored = {cell.name: {"above": 0.15, "above_error": 0.01} for cell in cells[:3]}
     sheet = LearnedQuantiles().section(stored).sheets["quantiles_learned"]
     assert sheet.rows[0][1] == "15.0% ± 1.0%"
+
+
+def test_no_distance_represents_the_steep_loss():
+    (task,) = STEEP.values()
+    with pytest.raises(InputError, match="conditionally negative definite"):
+        scores_of_loss(task.loss(jnp.zeros(50), jnp.zeros(50)))
 
 
 def test_dependent_pairs_and_records_have_no_floor():

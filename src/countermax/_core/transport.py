@@ -96,7 +96,7 @@ def transport_shares(log_p: ArrayLike, log_q: ArrayLike, costs: Floats) -> Share
     plan = transport_plan(p, q, costs if possible.size == logs[1].size else costs[:, possible]).plan
     rows, columns = np.nonzero(plan)
     amounts = plan[rows, columns]
-    sums = np.bincount(columns, amounts, possible.size)
+    sums = np.bincount(columns, amounts, possible.size).astype(np.float64)
     if _is_resolved(logs[1][possible], q, sums):
         return Shares(possible[columns], rows, amounts / sums[columns])
     exact = transport_rows(logs[1][possible], logs[0], costs[:, possible].T)
