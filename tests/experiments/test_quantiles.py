@@ -10,6 +10,7 @@ from countermax.experiments.engine import CellContext
 from countermax.experiments.quantiles import LearnedQuantiles, Quantiles, _experiments
 from countermax.experiments.quantiles._measuring import FLOOR
 from countermax.experiments.quantiles._tasks import RECORDS, STEEP, TASKS, QuantileTask
+from countermax.learning import Recipe
 
 
 @pytest.fixture
@@ -50,6 +51,18 @@ def test_learned_cells_come_one_for_each_seed_with_their_recipe():
     stored = {cell.name: {"above": 0.15, "above_error": 0.01} for cell in cells[:3]}
     sheet = LearnedQuantiles().section(stored).sheets["quantiles_learned"]
     assert sheet.rows[0][1] == "15.0% ± 1.0%"
+
+
+def test_a_learned_cell_is_trained_from_a_vector_quantile_and_measured(tiny, tmp_path, monkeypatch):
+    recipe = Recipe("gadget-2", 2, 1e-3, start="vector-quantile", num_latents=4, hidden=(4,), rounds=2, batch_size=2)
+    name = "three scores, 4 outcomes"
+    monkeypatch.setattr(_experiments, "RECIPES", {name: recipe})
+    monkeypatch.setattr(_experiments, "_ALL", _experiments.TASKS)
+    (cell,) = LearnedQuantiles().cells("best", 1)
+    assert LearnedQuantiles().compute(cell, CellContext(tmp_path, train_only=True)) is None
+    result = LearnedQuantiles().compute(cell, CellContext(tmp_path))
+    assert result["above"] > 0
+    assert result["training_seconds"] > 0
 
 
 def test_no_distance_represents_the_steep_loss():

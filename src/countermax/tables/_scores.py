@@ -81,17 +81,22 @@ def _by_name(argument: str, labels: Labels, given: Any) -> tuple[tuple[str, ...]
     return ("score",), labels.scores(argument, given)[:, None]
 
 
-def fixed_couplings(scores: Scores, reader: RowReader) -> dict[str, AbstractCoupling]:
+def fixed_couplings(scores: Scores, reader: RowReader, num_times: int) -> dict[str, AbstractCoupling]:
     """The fixed couplings, with those that are made for the scores.
 
     Several scores have a vector quantile among them, fitted to the frame's own worlds, where its rows are so few that
     plans of all of them take seconds.
+
+    Args:
+        scores: What outcomes are worth.
+        reader: The frame.
+        num_times: How often its rows are gone through.
     """
     with jax.enable_x64(True):  # scores that differ in their last digits have an order too
         if len(scores.names) > 1:
             each = zip(scores.names, scores.factual.T, strict=True)
             by_one = {f"inverse CDF by {name}": InverseCDF.sorted_by(values) for name, values in each}
-            if reader.frame.num_rows * len(reader.labels) > MOST_PLANNED or not scores.are_shared:
+            if num_times * reader.frame.num_rows * len(reader.labels) > MOST_PLANNED or not scores.are_shared:
                 return named_couplings() | by_one
             return named_couplings(score=scores.factual, pairs=own_pairs(reader)) | by_one
         named = named_couplings(score=scores.factual[:, 0], counterfactual_score=scores.counterfactual[:, 0])
