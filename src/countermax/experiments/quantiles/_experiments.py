@@ -23,6 +23,7 @@ from countermax.learning import Recipe
 
 _ALL = TASKS | STEEP
 _ATOMS = (256, 1024)
+_FIT = {"num_worlds": 1500, "num_rounds": 12}
 _FLOOR_WORLDS = 600  # at most; from too few of them a floor comes out too low
 _OWN = "VectorQuantile, its own reference"
 _ORDER = ("independent", "Gumbel-max", "best projected", "VectorQuantile", "Gadget 2", "floor", "optimal")
@@ -48,7 +49,7 @@ class Quantiles(AbstractExperiment):
             floor_worlds = min(task.num_held_out, _FLOOR_WORLDS)
             found.append(Cell(self.name, f"{name}: fixed", {**common, "floor_worlds": floor_worlds}, cost=size))
             for atoms in _ATOMS[:1] if task.kind == "fixed" or preset == "quick" else _ATOMS:
-                settings = {**common, "num_atoms": atoms, "num_seeds": number}
+                settings = {**common, "num_atoms": atoms, "num_seeds": number, **_FIT}
                 found.append(Cell(self.name, f"{name}: {_atoms(atoms)}", settings, cost=size * atoms / 50))
         if preset != "quick" and find_spec("icu_sepsis") is not None:
             found.append(Cell(self.name, f"{RECORDS}: fixed", {"world": "icu-features", "most_outcomes": None}))
@@ -63,8 +64,9 @@ class Quantiles(AbstractExperiment):
         task = TASKS[cell.name.partition(": ")[0]]
         if "num_atoms" not in cell.settings:
             return measure_fixed(task, cell.settings["floor_worlds"])
+        options = {name: cell.settings[name] for name in ("num_atoms", *_FIT)}
         fitted = [
-            VectorQuantile.fit(task.scores, task.pairs, key=jax.random.key(seed), num_atoms=cell.settings["num_atoms"])
+            VectorQuantile.fit(task.scores, task.pairs, key=jax.random.key(seed), **options)
             for seed in range(cell.settings["num_seeds"])
         ]
         return measure(task, fitted)
