@@ -17,6 +17,7 @@ from countermax.learning import Recipe
 def tiny(monkeypatch):
     tasks = {"three scores, 4 outcomes": QuantileTask(4, "independent", 8), "fixed": QuantileTask(4, "fixed", 1)}
     monkeypatch.setattr(_experiments, "TASKS", tasks)
+    monkeypatch.setattr(_experiments, "_ALL", tasks)
     monkeypatch.setattr(_experiments, "_ATOMS", (8,))
     monkeypatch.setattr(_experiments, "find_spec", lambda _: None)
 
@@ -36,7 +37,7 @@ def test_a_cell_is_measured_beside_the_optimum_of_the_same_pairs(tiny, tmp_path)
     assert FLOOR in rows
     assert FLOOR not in stored["fixed: fixed"]["rows"]
     sheet = experiment.section(stored).sheets["quantiles"]
-    assert [line[0] for line in sheet.rows][-1] == "VectorQuantile, 8 atoms"
+    assert [line[0] for line in sheet.rows][3:5] == ["VectorQuantile, 8 atoms", "VectorQuantile, its own reference"]
     assert experiment.compute(plan["fixed: fixed"], CellContext(tmp_path, train_only=True)) is None
 
 
@@ -57,7 +58,6 @@ def test_a_learned_cell_is_trained_from_a_vector_quantile_and_measured(tiny, tmp
     recipe = Recipe("gadget-2", 2, 1e-3, start="vector-quantile", num_latents=4, hidden=(4,), rounds=2, batch_size=2)
     name = "three scores, 4 outcomes"
     monkeypatch.setattr(_experiments, "RECIPES", {name: recipe})
-    monkeypatch.setattr(_experiments, "_ALL", _experiments.TASKS)
     (cell,) = LearnedQuantiles().cells("best", 1)
     assert LearnedQuantiles().compute(cell, CellContext(tmp_path, train_only=True)) is None
     result = LearnedQuantiles().compute(cell, CellContext(tmp_path))
