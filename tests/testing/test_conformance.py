@@ -66,7 +66,7 @@ SLOW = {
     "InverseCDF in another order",
     *(name for name in COUPLINGS if name.startswith(("Gadget", "GumbelMax ", "VectorQuantile"))),
 }
-"""Gadgets, shared clocks and vector quantiles take minutes to compile, and the two others have the law of one that is quick."""
+"""Gadgets, shared clocks and vector quantiles compile for minutes; the two others have the law of one that is quick."""
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in COUPLINGS])

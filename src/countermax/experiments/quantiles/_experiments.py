@@ -18,7 +18,7 @@ from countermax.experiments.engine import (
     train,
 )
 from countermax.experiments.quantiles._measuring import HELD_OUT_KEY, measure, measure_fixed, measure_records
-from countermax.experiments.quantiles._tasks import QUICK, RECIPES, RECORDS, STEEP, TASKS
+from countermax.experiments.quantiles._tasks import MOST_SEEDS, QUICK, RECIPES, RECORDS, STEEP, TASKS
 from countermax.learning import Recipe
 
 _ALL = TASKS | STEEP
@@ -102,7 +102,7 @@ class LearnedQuantiles(AbstractExperiment):
             common = {**task._asdict(), "held_out_key": HELD_OUT_KEY}
             if name in STEEP:
                 found.append(Cell(self.name, f"{name}: fixed", common, cost=task.num_outcomes / 4))
-            for seed in range(number):
+            for seed in range(min(number, MOST_SEEDS.get(name, number))):
                 settings = {**common, "recipe": recipe.settings(), "seed": seed}
                 found.append(Cell(self.name, f"{name}: Gadget 2, seed {seed}", settings, cost=float(task.num_outcomes)))
         return found
