@@ -42,9 +42,11 @@ results: $(VENV)/.developing      ## trains and measures what results/ lacks (ho
 	$(BIN)/countermax reproduce policies --preset best --out results/policies
 	$(BIN)/countermax reproduce causation --preset best --out results/causation
 	$(BIN)/countermax reproduce robustness --preset best --out results/robustness
+	$(BIN)/countermax reproduce quantiles --preset best --out results/quantiles
+	$(BIN)/countermax reproduce quantiles-learned --preset best --out results/quantiles
 
 results-pages: $(VENV)/.installed ## sheets, figures and an index.html from the cells in results/; computes nothing
-	for each in paper/published paper/best sepsis trajectories coverage policies causation robustness; do $(BIN)/countermax reproduce plot results/$$each || exit 1; done
+	for each in paper/published paper/best sepsis trajectories coverage policies causation robustness quantiles; do $(BIN)/countermax reproduce plot results/$$each || exit 1; done
 
 figures: $(VENV)/.installed       ## redraws the README's pictures
 	$(BIN)/countermax demo --out $(VENV)/figures

@@ -81,6 +81,12 @@ def test_couplings_can_be_asked_by_name():
         compare(P, Q, 0, couplings=["inverse-cdf-by-score"])
 
 
+def test_a_vector_quantile_of_one_score_answers_as_the_inverse_cdf_by_score():
+    result = compare(P, Q, 0, score=SCORE, couplings=["vector-quantile", "inverse-cdf-by-score"])
+    assert [answer.name for answer in result.answers] == ["vector quantile", "inverse CDF by score"]
+    np.testing.assert_array_equal(result.answers[0].joint, result.answers[1].joint)
+
+
 def test_a_coupling_by_name_is_made_for_both_scores():
     asked = compare(P, Q, 0, score=SCORE, counterfactual_score=[2, 0, 1], couplings=["optimal"]).answers[0]
     default = compare(P, Q, 0, score=SCORE, counterfactual_score=[2, 0, 1]).answers[-1]

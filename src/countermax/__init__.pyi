@@ -10,6 +10,7 @@ from . import intervals as intervals
 from . import learning as learning
 from . import maximality as maximality
 from . import mdp as mdp
+from . import pairs as pairs
 from . import plotting as plotting
 from . import race as race
 from . import report as report
@@ -36,6 +37,7 @@ from .couplings import Independent as Independent
 from .couplings import InverseCDF as InverseCDF
 from .couplings import Maximal as Maximal
 from .couplings import Optimal as Optimal
+from .couplings import VectorQuantile as VectorQuantile
 from .couplings import load as load
 from .couplings import save as save
 from .effects import Effect as Effect

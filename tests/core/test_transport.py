@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from countermax._core.transport import transport_plan
+from countermax._core.transport import transport_plan, transport_rows, transport_shares
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -23,3 +23,18 @@ def test_the_plan_costs_what_the_linear_programme_says_and_keeps_both_marginals(
     assert (plan * costs).sum() == pytest.approx(solution.fun, abs=1e-12)
     slack = (costs - prices) - (costs - prices).min(axis=1, keepdims=True)
     assert slack[plan > 0].max() < 1e-12  # mass goes where cost minus price is least
+
+
+@pytest.mark.parametrize("rare", [0.0, -90.0])
+def test_shares_are_the_plan_seen_from_its_columns_however_rare_they_are(rare):
+    rng = np.random.default_rng(0)
+    log_p, costs = np.full(7, -np.log(7)), rng.uniform(size=(7, 5))
+    log_q = np.array([0.0, rare, -1.0, -np.inf, 1.0])
+    found = transport_shares(log_p, log_q, costs)
+    dense = np.zeros((5, 7))
+    dense[found.columns, found.rows] = found.parts
+    assert not dense[3].any()
+    assert len(found.parts) <= 7 + 4 - 1
+    expected = transport_rows(log_q, log_p, costs.T)
+    np.testing.assert_allclose(dense[[0, 1, 2, 4]], expected[[0, 1, 2, 4]], atol=1e-12)
+    np.testing.assert_allclose(dense[[0, 1, 2, 4]].sum(axis=1), 1)

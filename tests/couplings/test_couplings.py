@@ -244,7 +244,8 @@ def test_no_coupling_is_lost_however_files_are_called(tmp_path, monkeypatch, as_
 def test_couplings_are_found_by_name_in_one_place(tmp_path, as_users_call):
     score = np.array([0.0, 2.0, 1.0])
     assert list(named_couplings()) == ["Gumbel-max", "inverse CDF", "maximal", "independent"]
-    assert tuple(name.lower().replace(" ", "-") for name in named_couplings(score=score)) == NAMES
+    words = [name.lower().replace(" ", "-") for name in named_couplings(score=score)]
+    assert words == [name for name in NAMES if name != "vector-quantile"]  # which has the law of the second of them
     assert isinstance(as_coupling("gumbel-max"), GumbelMax)
     assert as_coupling("inverse-cdf-by-score", 3, score=score).order.tolist() == [0, 2, 1]
     stored = save(InverseCDF([1, 0]), tmp_path / "mine.npz")

@@ -12,7 +12,7 @@ from worlds import AWKWARD, softmax
 from countermax import Gadget1, Gadget2, GumbelMax, InputError, InverseCDF, race
 from countermax.couplings.parts import BinnedInverseCDF, Constant, Diagonal, Perceptron, ReferenceTransport
 from countermax.learning import barycenter, implicit_floor
-from countermax.learning._pairs import RandomPairs
+from countermax.pairs import RandomPairs
 
 KEY = jax.random.key(0)
 

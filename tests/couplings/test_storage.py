@@ -13,7 +13,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from countermax import Comonotone, Gadget1, Gadget2, GumbelMax, InputError, InverseCDF, Optimal, load, save
+from countermax import (
+    Comonotone,
+    Gadget1,
+    Gadget2,
+    GumbelMax,
+    InputError,
+    InverseCDF,
+    Optimal,
+    VectorQuantile,
+    load,
+    save,
+)
 from countermax._core.archive import pack, unpack
 from countermax.couplings._storage import CLASSES
 from countermax.couplings.parts import BinnedInverseCDF, Constant, Diagonal, Perceptron, ReferenceTransport, Started
@@ -27,6 +38,7 @@ COUPLINGS = {
     "InverseCDF without an order": InverseCDF(),
     "Comonotone": Comonotone([2.0, 0.0, 1.0, 3.0], [1.0, 2.0, 0.0, 4.0]),
     "Optimal": Optimal(np.abs(np.arange(4.0)[:, None] - np.arange(4.0)).astype(np.float32)),
+    "VectorQuantile": VectorQuantile(POINTS[:3], POINTS[3:], weights=[1.0, 2.0, 3.0]),
     "Gadget1": Gadget1(4, key=KEY, hidden=(8,)),
     "Gadget1 with a start": Gadget1(4, key=KEY, start=Diagonal(4), part=Constant(4, 4, key=KEY), shared=True),
     "Gadget2": Gadget2(4, 3, key=KEY, hidden=(8,), activation="tanh"),

@@ -12,7 +12,7 @@ from countermax.experiments.synthetic.table1 import _document as table1
 from countermax.experiments.synthetic.table1._measuring import FLOOR, PROJECTED
 from countermax.learning._recipe import GADGETS, LEARNED, STARTS
 
-LIBRARY = {*named_couplings(score=np.arange(2.0)), *GADGET_NAMES.values()}
+LIBRARY = {*named_couplings(score=np.arange(2.0)), "vector quantile", *GADGET_NAMES.values()}
 
 
 @pytest.mark.parametrize(

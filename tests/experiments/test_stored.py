@@ -16,7 +16,17 @@ from countermax.experiments.engine import Store, _plan
 from countermax.experiments.synthetic._tasks import opposed_pair, published_scores
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("paper/published", "paper/best", "sepsis", "trajectories", "coverage", "policies", "causation", "robustness")
+FOLDERS = (
+    "paper/published",
+    "paper/best",
+    "sepsis",
+    "trajectories",
+    "coverage",
+    "policies",
+    "causation",
+    "robustness",
+    "quantiles",
+)
 COMMANDS = [
     shlex.split(line)
     for line in re.findall(r"countermax reproduce (.* --out results/.*)", (ROOT / "Makefile").read_text())
@@ -38,6 +48,7 @@ SHOWN = {
     ],
     "docs/coverage.md": [("coverage", "coverage"), ("coverage", "coverage_widths"), ("coverage", "coverage_refit")],
     "docs/policies.md": [("policies", "policies"), ("policies", "policies_chosen")],
+    "docs/quantiles.md": [("quantiles", "quantiles")],
     "docs/causation.md": [("causation", "causation")],
     "docs/trajectories.md": [
         ("robustness", "robustness"),

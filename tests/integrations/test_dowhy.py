@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 from trial import CLASSES, DATA, TO_B, fitted, gcm
 
-from countermax import Gadget1, Gadget2, GumbelMax, Independent, InputError, InverseCDF, Maximal
+from countermax import Gadget1, Gadget2, GumbelMax, Independent, InputError, InverseCDF, Maximal, VectorQuantile
 from countermax.couplings import AbstractMechanism
 from countermax.integrations.dowhy import CategoricalMechanism, counterfactual_probabilities
 
@@ -40,9 +40,15 @@ def test_a_text_outcome_has_counterfactuals_where_dowhys_own_mechanism_has_none(
     assert (samples["drug"] == "B").all()
 
 
-@pytest.mark.parametrize("mechanism", ["Gumbel-max", "inverse CDF", "gadget"])
+@pytest.mark.parametrize("mechanism", ["Gumbel-max", "inverse CDF", "gadget", "vector quantile"])
 def test_no_intervention_returns_the_data(mechanism, gadget, model):
-    made = {"Gumbel-max": None, "inverse CDF": InverseCDF([2, 0, 3, 1]), "gadget": gadget}[mechanism]
+    vectors = np.random.default_rng(0).normal(size=(9, 2))
+    made = {
+        "Gumbel-max": None,
+        "inverse CDF": InverseCDF([2, 0, 3, 1]),
+        "gadget": gadget,
+        "vector quantile": VectorQuantile(vectors[:5], vectors[5:]),
+    }[mechanism]
     used = model if made is None else fitted(made)
     for rows in (DATA, DATA[:1], DATA[5:8]):
         samples = gcm.counterfactual_samples(used, {}, rows)

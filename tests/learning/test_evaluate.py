@@ -14,7 +14,7 @@ from rich.console import Console
 from countermax import GumbelMax, Independent, InputError, InverseCDF, Maximal, Optimal, evaluate
 from countermax.learning import Disagreement, FixedPair, MatrixLoss, RandomPairs, SquaredDifference
 from countermax.learning._optima import least_losses
-from countermax.learning._pairs import draw_pairs
+from countermax.pairs import draw_pairs
 
 KEY = jax.random.key(0)
 SCORE = np.array([2.0, 0.0, 1.0, 3.0])

@@ -10,7 +10,8 @@ import pytest
 
 from countermax import Gadget1, Gadget2, Independent, InputError, fit
 from countermax._core.archive import pack, unpack
-from countermax.couplings.parts import Constant
+from countermax.couplings import is_same
+from countermax.couplings.parts import BinnedInverseCDF, Constant
 from countermax.learning import (
     Disagreement,
     FixedPair,
@@ -310,3 +311,17 @@ def test_patience_ends_a_run_without_progress(tmp_path):
 def test_bad_input_is_refused(make, message, as_users_call):
     with pytest.raises(InputError, match=message):
         make()
+
+
+def test_what_training_made_worse_is_given_back_as_it_was():
+    start = Gadget2(4, 4, key=KEY, start=BinnedInverseCDF(4, np.arange(4.0)), hidden=(8,), rounds=5)
+    pairs, loss = RandomPairs(4), SquaredDifference(np.arange(4.0))
+    spoilt = fit(start, pairs, loss, key=KEY, steps=6, learning_rate=30.0, batch_size=4, num_held_out=32)
+    assert spoilt.ended == "start"
+    assert spoilt.history.held_out[-1] > spoilt.start
+    assert spoilt.held_out == spoilt.start
+    assert is_same(spoilt.coupling, start)
+    assert spoilt.above_optimum == spoilt.start / spoilt.optimum - 1
+    better = fit(small(), pairs, loss, key=KEY, steps=40, batch_size=16, num_held_out=32)
+    assert better.ended == "finished"
+    assert better.held_out < better.start

@@ -6,8 +6,8 @@ import pytest
 
 from countermax import Gadget1, Gadget2, InputError
 from countermax.couplings import is_same
-from countermax.couplings.parts import Constant
-from countermax.learning import Exact, RandomPairs, Recipe, Reinforce, Relaxed
+from countermax.couplings.parts import BinnedInverseCDF, Constant
+from countermax.learning import Exact, FixedPair, RandomPairs, Recipe, Reinforce, Relaxed
 from countermax.learning._recipe import STARTS
 
 SMALL = {"hidden": (4,), "num_latents": 3, "rounds": 2, "steps": 5}
@@ -19,13 +19,27 @@ VECTORS = np.random.default_rng(0).normal(size=(4, 2))
 )
 def test_every_start_gives_a_gadget_with_exact_marginals(gadget, start):
     recipe = Recipe(gadget, start=start, **SMALL)
-    score = VECTORS if start == "barycenter" else np.arange(4.0)
+    score = VECTORS if start in ("barycenter", "vector-quantile") else np.arange(4.0)
     built = recipe.build(score, RandomPairs(4), seed=0)
     assert isinstance(built, {"gadget-1": Gadget1, "gadget-2": Gadget2}[gadget])
     p, q = np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.4, 0.1, 0.4, 0.1])
     joint = np.asarray(built.joint(np.log(p), np.log(q)))
     np.testing.assert_allclose(joint.sum(axis=1), p, atol=1e-5)
     np.testing.assert_allclose(joint.sum(axis=0), q, atol=1e-5)
+
+
+def test_latents_rounds_and_blur_are_chosen_where_they_are_not_said():
+    few, many = (Recipe("gadget-2", num_latents=None).latents(size) for size in (10, 150))
+    assert (few, many, Recipe("gadget-2", num_latents=7).latents(150)) == (64, 256, 7)
+    start = {"start": "vector-quantile", "hidden": (4,), "num_latents": 3}
+    sharp = Recipe("gadget-2", rounds=None, **start).build(VECTORS, RandomPairs(4), seed=0)
+    assert sharp.rounds > 100
+    assert sharp.part.start.blur < 0.05
+    assert Recipe("gadget-2", rounds=None, hidden=(4,)).build(VECTORS, RandomPairs(4), seed=0).rounds == 20
+    for pairs in (FixedPair([0.0, 1.0, 2.0, 3.0], [3.0, 1.0, 2.0, 0.0]), RandomPairs(4)):
+        built = Recipe("gadget-2", **start).build(np.arange(4.0), pairs, seed=0)
+        assert isinstance(built.part.start, BinnedInverseCDF)
+        assert Recipe("gadget-2", **start).build(VECTORS, pairs, seed=0).part.start.points.shape == (3, 2)
 
 
 def test_settings_give_the_same_recipe_and_the_same_gadget():

@@ -131,9 +131,27 @@ def test_several_scores_are_learned_on_the_frames_own_pairs(monkeypatch):
 def test_several_scores_compare_an_order_for_each():
     frame, p, q, _ = customers(10)
     found = effects(frame, **ask(p, q), score={"income": [0.0, 1.0, 2.0], "effort": [1.0, 0.0, 1.0]})
-    fixed = ["Gumbel-max", "inverse CDF", "maximal", "independent"]
+    fixed = ["Gumbel-max", "inverse CDF", "vector quantile", "maximal", "independent"]
     assert list(found.variances) == [*fixed, "inverse CDF by income", "inverse CDF by effort"]
     assert found.variances["inverse CDF by income"] == found.variances["inverse CDF"]  # the labels' own order
+
+
+def test_several_scores_have_a_vector_quantile_that_is_fitted_to_the_frames_own_worlds(monkeypatch):
+    from countermax.tables import _scores
+
+    frame, p, q, _ = customers(8)
+    rng = np.random.default_rng(0)
+    asked = {**ask(p, q), "score": rng.normal(size=(3, 2))}
+    found = effects(frame, **asked, couplings=["vector-quantile", "gumbel-max"])
+    assert list(found.variances) == ["vector quantile", "Gumbel-max"]
+    assert found.choice == "vector quantile"
+    assert found.variances["vector quantile"] < 1.3 * found.variance_bounds.lower
+    one = effects(frame[:1], **{**asked, "factual": p[:1], "counterfactual": q[:1]}, couplings=["vector-quantile"])
+    assert one.variances["vector quantile"] == pytest.approx(one.variance_bounds.lower, rel=1e-3)
+    monkeypatch.setattr(_scores, "MOST_PLANNED", 20)
+    assert "vector quantile" not in effects(frame, **asked).variances
+    with pytest.raises(InputError, match="both worlds have the same scores"):
+        effects(frame, **asked, counterfactual_score=rng.normal(size=(3, 2)), couplings=["vector-quantile"])
 
 
 def test_scores_that_sort_differently_have_their_quantiles_matched(double):

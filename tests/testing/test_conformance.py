@@ -11,7 +11,17 @@ import pytest
 from broken import Healthy, HealthyLine, HealthyMatrix, HealthyScores
 from rich.console import Console
 
-from countermax import Gadget1, Gadget2, GumbelMax, Independent, InputError, InverseCDF, Maximal, Optimal
+from countermax import (
+    Gadget1,
+    Gadget2,
+    GumbelMax,
+    Independent,
+    InputError,
+    InverseCDF,
+    Maximal,
+    Optimal,
+    VectorQuantile,
+)
 from countermax.couplings import AbstractSampler, Comonotone
 from countermax.couplings.parts import BinnedInverseCDF
 from countermax.testing import Conformance, Law, check_coupling
@@ -38,15 +48,25 @@ COUPLINGS = {
     "InverseCDF in another order": lambda size: InverseCDF(np.random.default_rng(0).permutation(size)),
     "Maximal": lambda size: Maximal(),
     "Optimal": lambda size: Optimal(np.random.default_rng(0).normal(size=(size, size))),
+    "VectorQuantile": lambda size: VectorQuantile(*_references(size, 2)),
+    "VectorQuantile of one score": lambda size: VectorQuantile(*_references(size, 1)),
+    "VectorQuantile with ties": lambda size: VectorQuantile(
+        *(np.round(each) for each in _references(size, 3)), weights=np.arange(1.0, 8.0)
+    ),
 }
+
+
+def _references(size, dimension):
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(7, dimension)), rng.normal(size=(size, dimension))
 
 
 SLOW = {
     "Comonotone",
     "InverseCDF in another order",
-    *(name for name in COUPLINGS if name.startswith(("Gadget", "GumbelMax "))),
+    *(name for name in COUPLINGS if name.startswith(("Gadget", "GumbelMax ", "VectorQuantile"))),
 }
-"""Gadgets and clocks take minutes to compile, and the two others have the law of one that is quick."""
+"""Gadgets, shared clocks and vector quantiles compile for minutes; the two others have the law of one that is quick."""
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in COUPLINGS])

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import ArrayLike
 
 from countermax._core.arrays import shortened
-from countermax._core.checks import as_outcome, fail_if, is_traced
+from countermax._core.checks import as_outcome, fail_if, has_nan, is_traced
 from countermax._core.errors import InputError
 from countermax._core.types import LogProbs, Outcome, Probs, Scalar
 
@@ -29,6 +29,28 @@ def as_key(key: Any) -> Any:
         f"`key` must be one key of random numbers, `jax.random.key(0)` for instance, got {shortened(key)}; use "
         "jax.vmap for batches"
     )
+
+
+def as_noise(noise: T, like: Any, *, uniform: bool, num_causes: int | None) -> T:
+    """Noise that can have been drawn: anything else would yield some outcome, too.
+
+    Args:
+        noise: What was handed in.
+        like: Shapes of what is drawn.
+        uniform: Whether its floats are uniform numbers.
+        num_causes: How many values its integers can have; None where any will do.
+    """
+    wanted, leaves = [np.shape(leaf) for leaf in jax.tree.leaves(like)], jax.tree.leaves(noise)
+    found = shortened(noise)
+    if not all(map(eqx.is_array_like, leaves)) or [np.shape(leaf) for leaf in leaves] != wanted:
+        raise InputError(f"`noise` must be what `noise` or `abduct` gave, of shapes {wanted}, got {found}")
+    for leaf in leaves:
+        is_cause = num_causes is not None and jnp.issubdtype(jnp.result_type(leaf), jnp.integer)
+        most = num_causes if is_cause else 1 if uniform else None
+        if has_nan(leaf) or (most is not None and not is_traced(leaf) and not 0 <= leaf < most):
+            limits = "not contain NaN" if most is None else f"lie in [0, {most})"
+            raise InputError(f"`noise` must {limits}, got {found}")
+    return noise
 
 
 def draw_from(row: Probs, key: Any) -> Outcome:

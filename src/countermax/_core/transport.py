@@ -28,6 +28,15 @@ class Transport(NamedTuple):
     """Dual of each column: one more grain of mass in row i would go where cost minus price is least."""
 
 
+class Shares(NamedTuple):
+    """The cells of a plan that are used."""
+
+    columns: NDArray[np.intp]
+    rows: NDArray[np.intp]
+    parts: Floats
+    """Which part of the column's mass comes from the row; those of a column sum to one."""
+
+
 def transport_plan(p: ArrayLike, q: ArrayLike, costs: ArrayLike) -> Transport:
     """The plan with the least total cost, by POT's network simplex, in double precision.
 
@@ -68,6 +77,31 @@ def transport_rows(log_p: ArrayLike, log_q: ArrayLike, costs: ArrayLike) -> Floa
         plan = _exact_rows(*_whole_numbers(*logs), matrix, prices)
     sums = plan.sum(axis=1, keepdims=True)
     return np.where(sums > 0, plan, q) / np.where(sums > 0, sums, 1)
+
+
+def transport_shares(log_p: ArrayLike, log_q: ArrayLike, costs: Floats) -> Shares:
+    """Which part of each column's mass the plan with the least total cost takes from which row.
+
+    `transport_rows` seen from the other side, in sparse form: a plan has no more cells than rows and columns together.
+    The network simplex is quicker where the longer side stands in the rows.
+
+    Args:
+        log_p: Logarithms of the masses of the rows; scaled to sum to one.
+        log_q: Logarithms of the masses of the columns; scaled to sum to one.
+        costs: Cost of each cell; may be negative.
+    """
+    logs = [normalised(np.asarray(each, np.float64)) for each in (log_p, log_q)]
+    possible = np.flatnonzero(logs[1] > -np.inf)
+    p, q = np.exp(logs[0]), np.exp(logs[1][possible])
+    plan = transport_plan(p, q, costs if possible.size == logs[1].size else costs[:, possible]).plan
+    rows, columns = np.nonzero(plan)
+    amounts = plan[rows, columns]
+    sums = np.bincount(columns, amounts, possible.size).astype(np.float64)
+    if _is_resolved(logs[1][possible], q, sums):
+        return Shares(possible[columns], rows, amounts / sums[columns])
+    exact = transport_rows(logs[1][possible], logs[0], costs[:, possible].T)
+    columns, rows = np.nonzero(exact)
+    return Shares(possible[columns], rows, exact[columns, rows])
 
 
 def _power(costs: Floats) -> int:

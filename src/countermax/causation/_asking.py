@@ -216,7 +216,7 @@ def answered_causes(
     if isinstance(sampling, SourceSampling) and len(sampling.sizes) == 3:
         strata = Strata(None, sampling.sizes[None])
     notes += check_sources(evidence, names, arms, strata)
-    by_score = {} if scores is None else {"score": scores, "counterfactual_score": scores}
+    by_score: dict[str, Any] = {} if scores is None else {"score": scores, "counterfactual_score": scores}
     with jax.enable_x64(True):
         asked: Mapping[str, AbstractCoupling] = {}
         if couplings is not None:

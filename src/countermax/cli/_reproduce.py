@@ -12,7 +12,17 @@ _ALL = "all"
 _PLOT = "plot"
 _SEAL = "seal"
 _SYNTHETIC = ("maximality", "table1", "couplings")
-_NAMES = (*_SYNTHETIC, "sepsis", "trajectories", "coverage", "policies", "causation", "robustness")
+_NAMES = (
+    *_SYNTHETIC,
+    "sepsis",
+    "trajectories",
+    "coverage",
+    "policies",
+    "causation",
+    "robustness",
+    "quantiles",
+    "quantiles-learned",
+)
 
 
 @one_line_errors

@@ -21,7 +21,15 @@ if TYPE_CHECKING:
 Arguments = ParamSpec("Arguments")
 
 WORDS_WITHOUT_SCORE = ("gumbel-max", "inverse-cdf", "maximal", "independent")
-COUPLING_WORDS = ("gumbel-max", "inverse-cdf", "inverse-cdf-by-score", "maximal", "independent", "optimal")
+COUPLING_WORDS = (
+    "gumbel-max",
+    "inverse-cdf",
+    "inverse-cdf-by-score",
+    "vector-quantile",
+    "maximal",
+    "independent",
+    "optimal",
+)
 """`countermax.couplings.NAMES`, written out because help must not load JAX."""
 SHARED_WORD = "gumbel-max-shared-RATE (from 0, independent, to 1)"
 

@@ -187,7 +187,7 @@ def answered(
                 "leave it out"
             )
     with jax.enable_x64(True):
-        by_score = {} if scores is None else {"score": scores[0], "counterfactual_score": scores[1]}
+        by_score: dict[str, Any] = {} if scores is None else {"score": scores[0], "counterfactual_score": scores[1]}
         asked = named_couplings(**by_score) if couplings is None else as_couplings(couplings, len(names), **by_score)
         check_memory(
             f"the joint laws of {len(asked)} couplings of {len(names)} by {len(names)} outcomes",

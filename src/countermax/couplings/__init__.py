@@ -3,6 +3,7 @@
 What gadgets are made of is in `countermax.couplings.parts`.
 """
 
+from countermax.couplings._barycenter import lloyd as lloyd
 from countermax.couplings._base import AbstractArgmaxSampler as AbstractArgmaxSampler
 from countermax.couplings._base import AbstractCoupling as AbstractCoupling
 from countermax.couplings._base import AbstractMatrixCoupling as AbstractMatrixCoupling
@@ -25,5 +26,7 @@ from countermax.couplings._named import is_same as is_same
 from countermax.couplings._named import name_of as name_of
 from countermax.couplings._named import named_couplings as named_couplings
 from countermax.couplings._optimal import Optimal as Optimal
+from countermax.couplings._scaling import scores_of_loss as scores_of_loss
 from countermax.couplings._storage import load as load
 from countermax.couplings._storage import save as save
+from countermax.couplings._vector_quantile import VectorQuantile as VectorQuantile

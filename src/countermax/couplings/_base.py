@@ -11,10 +11,8 @@ from typing import ClassVar, Generic, TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, ArrayLike, DTypeLike, Float, PRNGKeyArray
 
-from countermax._core.arrays import shortened
 from countermax._core.checks import (
     as_answer,
     as_floats,
@@ -23,10 +21,9 @@ from countermax._core.checks import (
     as_outcome,
     fail_if,
     has_nan,
-    is_traced,
     not_finite,
 )
-from countermax._core.draws import as_drawn, as_explained, as_key, as_temperature, draw_from
+from countermax._core.draws import as_drawn, as_explained, as_key, as_noise, as_temperature, draw_from
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
 from countermax._core.types import Joint, Logits, LogProbs, Outcome, OutcomeLike, Probs, Scalar
@@ -201,15 +198,12 @@ class AbstractNoiseSampler(AbstractSampler, Generic[Noise]):
     def _as_noise(self, noise: Noise, log_p: LogProbs) -> Noise:
         """Noise of the right shapes, without NaN: anything else would yield some outcome, too."""
         like = eqx.filter_eval_shape(lambda: self.noise(log_p.size, key=jax.random.key(0), dtype=log_p.dtype))
-        wanted, leaves = [np.shape(leaf) for leaf in jax.tree.leaves(like)], jax.tree.leaves(noise)
-        found = shortened(noise)
-        if not all(map(eqx.is_array_like, leaves)) or [np.shape(leaf) for leaf in leaves] != wanted:
-            raise InputError(f"`noise` must be what `noise` or `abduct` gave, of shapes {wanted}, got {found}")
-        is_uniform = self._drawn_from == "uniform"
-        for leaf in leaves:
-            if has_nan(leaf) or (is_uniform and not is_traced(leaf) and not 0 <= leaf < 1):
-                raise InputError(f"`noise` must {'lie in [0, 1)' if is_uniform else 'not contain NaN'}, got {found}")
-        return noise
+        return as_noise(noise, like, uniform=self._drawn_from == "uniform", num_causes=self._num_causes)
+
+    @property
+    def _num_causes(self) -> int | None:
+        """How many values the integers among its noise can have; None where there are none, or any will do."""
+        return None
 
     @abstractmethod
     def _respond(self, noise: Noise, log_p: LogProbs) -> Outcome: ...

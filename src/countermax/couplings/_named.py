@@ -17,6 +17,8 @@ from countermax.couplings._independent import Independent
 from countermax.couplings._inverse_cdf import InverseCDF
 from countermax.couplings._maximal import Maximal
 from countermax.couplings._storage import load
+from countermax.couplings._vector_quantile import VectorQuantile
+from countermax.pairs import Pairs
 
 Scores = NDArray[np.floating] | None
 
@@ -30,29 +32,40 @@ _OF_SCORE: Mapping[str, Callable[[Any, Any], AbstractCoupling]] = {
     "inverse CDF by score": lambda score, _: InverseCDF.sorted_by(score),
     "optimal": lambda score, other: _least_variance(score, score if other is None else other),
 }
-_ORDER = ("Gumbel-max", "inverse CDF", "inverse CDF by score", "maximal", "independent", "optimal")
+_VECTOR = "vector quantile"
+_ORDER = ("Gumbel-max", "inverse CDF", "inverse CDF by score", _VECTOR, "maximal", "independent", "optimal")
 _NAME_OF = {name.lower().replace(" ", "-"): name for name in _ORDER}
 
 NAMES = tuple(_NAME_OF)
-"""What couplings are called in words: gumbel-max, inverse-cdf, inverse-cdf-by-score, maximal, independent, optimal."""
+"""What couplings are called in words: gumbel-max, inverse-cdf, inverse-cdf-by-score, vector-quantile and so on."""
 
 _SHARED = "gumbel-max-shared-"  # and a rate behind it
 _SHARED_SHOWN = "Gumbel-max shared"
 
 
 def named_couplings(
-    names: Iterable[str] | None = None, *, score: Scores = None, counterfactual_score: Scores = None
+    names: Iterable[str] | None = None,
+    *,
+    score: Scores = None,
+    counterfactual_score: Scores = None,
+    pairs: Pairs | None = None,
 ) -> dict[str, AbstractCoupling]:
     """Fixed couplings under the names that results and pictures show.
 
     Args:
-        names: Which ones, in words or as they are shown; by default all that the arguments allow.
-        score: One number for each outcome; the couplings that are made for a score need it.
+        names: Which ones, in words or as they are shown; by default all that the arguments allow. A vector quantile of
+            one score has the law of the inverse CDF by score, so that it is not among them.
+        score: One number for each outcome; the couplings that are made for a score need it. Or several, for a vector
+            quantile.
         counterfactual_score: The score in the other world, if it is another one.
+        pairs: Pairs of worlds that a vector quantile of several scores is fitted to.
     """
     if names is None:
-        names = _ORDER if score is not None else _ANY
-    return {_shown(name): _named(name, score, counterfactual_score) for name in names}
+        several = score is not None and not _is_one(score)
+        wanted = {*_ANY, *(_OF_SCORE if score is not None and not several else ())}
+        wanted |= {_VECTOR} if several and pairs is not None else set()
+        names = [name for name in _ORDER if name in wanted] if score is not None else _ANY
+    return {_shown(name): _named(name, score, counterfactual_score, pairs) for name in names}
 
 
 def as_coupling(
@@ -61,6 +74,7 @@ def as_coupling(
     *,
     score: Scores = None,
     counterfactual_score: Scores = None,
+    pairs: Pairs | None = None,
     argument: str = "coupling",
 ) -> AbstractCoupling:
     """A coupling with an exact law: itself, one of `NAMES`, `gumbel-max-shared-0.5`, or the file that one is stored in.
@@ -70,10 +84,11 @@ def as_coupling(
         num_outcomes: For how many outcomes it has to be; None where that is seen later.
         score: One number for each outcome, for the couplings that are made for a score.
         counterfactual_score: The score in the other world, if it is another one.
+        pairs: Pairs of worlds that a vector quantile of several scores is fitted to.
         argument: What a message calls it.
     """
     if isinstance(coupling, str | Path):
-        coupling = _named(coupling, score, counterfactual_score, argument)
+        coupling = _named(coupling, score, counterfactual_score, pairs, argument)
     if not isinstance(coupling, AbstractCoupling):
         hint = "; make an instance of it" if isinstance(coupling, type) else ""
         raise InputError(f"`{argument}` must be a coupling with an exact law, got {coupling!r}{hint}")
@@ -88,6 +103,7 @@ def as_couplings(
     *,
     score: Scores = None,
     counterfactual_score: Scores = None,
+    pairs: Pairs | None = None,
     reserved: Iterable[str] = (),
 ) -> dict[str, AbstractCoupling]:
     """Several couplings by name: from a mapping, or from words and files, which name themselves.
@@ -100,6 +116,7 @@ def as_couplings(
         num_outcomes: For how many outcomes they have to be; None where that is seen later.
         score: One number for each outcome, for the couplings that are made for a score.
         counterfactual_score: The score in the other world, if it is another one.
+        pairs: Pairs of worlds that a vector quantile of several scores is fitted to.
         reserved: Names that the caller has given to something else.
     """
     if isinstance(couplings, str | Path):
@@ -115,6 +132,7 @@ def as_couplings(
             num_outcomes,
             score=score,
             counterfactual_score=counterfactual_score,
+            pairs=pairs,
             argument=f"couplings[{name!r}]",
         )
         for name, each in given.items()
@@ -163,19 +181,26 @@ def is_same(first: AbstractSampler, second: AbstractSampler) -> bool:
 
 
 def _named(
-    name: str | Path, score: Scores, counterfactual_score: Scores, argument: str = "coupling"
+    name: str | Path,
+    score: Scores,
+    counterfactual_score: Scores,
+    pairs: Pairs | None = None,
+    argument: str = "coupling",
 ) -> AbstractCoupling:
     shown, rate = _shown(name), _rate(name)
     if rate is not None:
         return GumbelMax(shared=rate)
     if shown in _ANY:
         return _ANY[shown]()
-    if shown in _OF_SCORE:
-        if score is None:
+    if shown in _OF_SCORE or shown == _VECTOR:
+        if score is None or (shown in _OF_SCORE and not _is_one(score)):
+            several = "" if score is None else " that is one number for each outcome"
             raise InputError(
-                f"`{argument}` can be {shown!r} only with a `score` beside it; without one it must be one of "
+                f"`{argument}` can be {shown!r} only with a `score` beside it{several}; without one it must be one of "
                 f"{', '.join(name for name in NAMES if _NAME_OF[name] in _ANY)}, or a file with one"
             )
+        if shown == _VECTOR:
+            return _vector_quantile(score, counterfactual_score, pairs, argument)
         return _OF_SCORE[shown](score, counterfactual_score)
     if not Path(name).exists():
         raise InputError(
@@ -201,3 +226,25 @@ def _rate(name: str | Path) -> float | None:
     except ValueError:
         return None
     return rate if rate is not None and 0 <= rate <= 1 else None
+
+
+def _is_one(score: NDArray[np.floating]) -> bool:
+    return np.ndim(score) == 1
+
+
+def _vector_quantile(
+    score: NDArray[np.floating], other: Scores, pairs: Pairs | None, argument: str
+) -> AbstractCoupling:
+    if other is not None and not np.array_equal(score, other):
+        raise InputError(
+            f"`{argument}` can be {_VECTOR!r} only where both worlds have the same scores: a mechanism does not know "
+            "in which world it is; use 'optimal' for one score, or a learned coupling"
+        )
+    if _is_one(score):
+        return VectorQuantile(np.mean(score).reshape(1, 1), score)
+    if pairs is None:
+        raise InputError(
+            f"`{argument}` can be {_VECTOR!r} of several scores only where there are pairs of worlds to fit it to; fit "
+            "it with `VectorQuantile.fit`, and give that, or the file that `countermax.save` wrote"
+        )
+    return VectorQuantile.fit(score, pairs, key=jax.random.key(0))

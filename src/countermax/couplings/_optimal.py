@@ -1,6 +1,5 @@
 """Optimal: the coupling with the least expected loss, by exact optimal transport."""
 
-from collections.abc import Callable
 from typing import Any, final
 
 import jax
@@ -15,6 +14,7 @@ from countermax._core.transport import transport_rows
 from countermax._core.types import Joint, Logits, LogProbs, Outcome, Probs, Scalar
 from countermax.couplings._base import AbstractMatrixCoupling
 from countermax.couplings._fields import check_floats
+from countermax.couplings._host import on_host
 
 _LARGEST_ORDER = 32  # beyond, powers of ratios of distances underflow in single precision
 
@@ -85,34 +85,13 @@ class Optimal(AbstractMatrixCoupling):
 
 @jax.custom_jvp
 def _solved_rows(log_p: LogProbs, log_q: LogProbs, loss: Float[Array, "k k"]) -> Float[Array, "k k"]:
-    return _on_host(transport_rows, log_p, log_q, loss, shape=loss.shape)
+    return on_host(transport_rows, log_p, log_q, loss, shape=loss.shape)
 
 
 @_solved_rows.defjvp
 def _refuse_gradient(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Array, Array]:
     """The bits that go to the host carry no derivative, and zero would be a wrong one."""
     raise InputError("`Optimal` has no gradient; hold its answer still with jax.lax.stop_gradient on what goes into it")
-
-
-def _on_host(function: Callable[..., np.ndarray], *arrays: Array, shape: tuple[int, ...]) -> Array:
-    """Calls a NumPy function from traced code, passing the bits of its floats.
-
-    JAX runs callbacks in threads of its own, where `jax.enable_x64` may not hold and doubles would be cut to singles on
-    the way in and refused on the way out. Integers pass unharmed.
-    """
-    dtype = arrays[0].dtype
-    words = dtype.itemsize // 4
-
-    def call(*bits: ArrayLike) -> np.ndarray:
-        floats = [np.ascontiguousarray(each).view(dtype).reshape(each.shape[:-1]) for each in map(np.asarray, bits)]
-        result = np.ascontiguousarray(function(*floats), dtype)
-        return result.view(np.uint32).reshape(*shape, words)
-
-    as_bits = [jax.lax.bitcast_convert_type(each, jnp.uint32).reshape(*each.shape, words) for each in arrays]
-    result = jax.pure_callback(
-        call, jax.ShapeDtypeStruct((*shape, words), jnp.uint32), *as_bits, vmap_method="sequential"
-    )
-    return jax.lax.bitcast_convert_type(result if words > 1 else result[..., 0], dtype)
 
 
 def _as_metric(distance: Float[Array, "k k"]) -> Float[Array, "k k"]:

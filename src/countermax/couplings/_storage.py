@@ -26,8 +26,9 @@ from countermax.couplings._independent import Independent
 from countermax.couplings._inverse_cdf import InverseCDF
 from countermax.couplings._maximal import Maximal
 from countermax.couplings._optimal import Optimal
+from countermax.couplings._vector_quantile import VectorQuantile
 
-_COUPLINGS = (Comonotone, Gadget1, Gadget2, GumbelMax, Independent, InverseCDF, Maximal, Optimal)
+_COUPLINGS = (Comonotone, Gadget1, Gadget2, GumbelMax, Independent, InverseCDF, Maximal, Optimal, VectorQuantile)
 _PARTS = (
     parts.BinnedInverseCDF,
     parts.Constant,

@@ -17,6 +17,7 @@ from countermax.experiments.engine import (
     write_documents,
 )
 from countermax.experiments.policies import Policies
+from countermax.experiments.quantiles import LearnedQuantiles, Quantiles
 from countermax.experiments.robustness import Robustness
 from countermax.experiments.sepsis import Sepsis, SepsisAsPublished
 from countermax.experiments.synthetic import Couplings, Maximality, Table1
@@ -37,6 +38,8 @@ EXPERIMENTS: dict[str, AbstractExperiment] = {
         Policies(),
         CausalCoverage(),
         Robustness(),
+        Quantiles(),
+        LearnedQuantiles(),
     )
 }
 

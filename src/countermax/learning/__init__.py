@@ -21,13 +21,6 @@ from countermax.learning._objectives import Exact as Exact
 from countermax.learning._objectives import Reinforce as Reinforce
 from countermax.learning._objectives import Relaxed as Relaxed
 from countermax.learning._optima import least_losses as least_losses
-from countermax.learning._pairs import AbstractPairs as AbstractPairs
-from countermax.learning._pairs import FixedPair as FixedPair
-from countermax.learning._pairs import ObservedPairs as ObservedPairs
-from countermax.learning._pairs import Pairs as Pairs
-from countermax.learning._pairs import PerturbedPair as PerturbedPair
-from countermax.learning._pairs import RandomPairs as RandomPairs
-from countermax.learning._pairs import draw_pairs as draw_pairs
 from countermax.learning._recipe import LEARNED as LEARNED
 from countermax.learning._recipe import Recipe as Recipe
 from countermax.learning._references import barycenter as barycenter
@@ -35,3 +28,10 @@ from countermax.learning._references import implicit_floor as implicit_floor
 from countermax.learning._run import evaluate_run as evaluate_run
 from countermax.learning._run import train_run as train_run
 from countermax.learning._run import write_evaluation as write_evaluation
+from countermax.pairs import AbstractPairs as AbstractPairs
+from countermax.pairs import FixedPair as FixedPair
+from countermax.pairs import ObservedPairs as ObservedPairs
+from countermax.pairs import Pairs as Pairs
+from countermax.pairs import PerturbedPair as PerturbedPair
+from countermax.pairs import RandomPairs as RandomPairs
+from countermax.pairs import draw_pairs as draw_pairs

@@ -15,9 +15,9 @@ from countermax._core.quantities import shown
 from countermax._core.reading import read_whole
 from countermax._core.seeds import as_seed
 from countermax.learning._losses import AbstractLoss, Disagreement, MatrixLoss, SquaredDifference
-from countermax.learning._pairs import AbstractPairs, FixedPair, PerturbedPair, RandomPairs
 from countermax.learning._recipe import Recipe
 from countermax.learning._settings import check_setting, check_settings
+from countermax.pairs import AbstractPairs, FixedPair, PerturbedPair, RandomPairs
 
 _LARGEST_FILE = 10**7
 _USES = {  # which keys of a task its pairs and its loss look at; the others would be ignored, so they are refused

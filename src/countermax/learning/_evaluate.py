@@ -19,7 +19,7 @@ from countermax.couplings import AbstractCoupling, as_couplings
 from countermax.intervals import ratio_error, standard_error
 from countermax.learning._losses import Loss, expected_losses
 from countermax.learning._optima import least_losses
-from countermax.learning._pairs import Pairs, draw_pairs, num_outcomes_of
+from countermax.pairs import Pairs, draw_pairs, num_outcomes_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -23,9 +23,9 @@ from countermax.learning._loop import Loop, held_out_losses, independent_loss, r
 from countermax.learning._losses import Loss, checked_size
 from countermax.learning._objectives import AbstractObjective, Exact, as_objective
 from countermax.learning._optima import least_losses
-from countermax.learning._pairs import FixedPair, Pairs, draw_pairs, num_outcomes_of
 from countermax.learning._program import Program
 from countermax.learning._training import Training, train
+from countermax.pairs import FixedPair, Pairs, draw_pairs, num_outcomes_of
 
 _MOST_SOLVED = 1024 * 100  # held-out pairs times outcomes for which the optimum is worth solving for
 _MOST_CELLS = 5 * 10**7  # and cells of all their loss matrices
@@ -51,6 +51,8 @@ def fit(
     label: str = "training",
 ) -> Fit[Coupling]:
     """Trains one coupling to have a small expected loss over the pairs.
+
+    What comes back is never worse on the held-out pairs than what went in: where training ended worse, it is the start.
 
     Args:
         coupling: What to train: a gadget, or any coupling with parameters.
@@ -116,7 +118,7 @@ def fit_many(
     checkpoint: str | Path | None = None,
     label: str = "training",
 ) -> list[Fit[Coupling]]:
-    """Trains couplings of one shape at once: several seeds, or several tasks.
+    """Trains couplings of one shape at once: several seeds, or several tasks; none ends worse than it started.
 
     Args:
         couplings: Couplings that differ in their parameters only.
@@ -198,7 +200,7 @@ def fit_many(
     fingerprint = program.fingerprint(numbers, steps, stretch, num_held_out)
     kept = Checkpoint(checkpoint, fingerprint)
     made = kept.read(Progress(state, [History() for _ in couplings], 0), range(stretch, steps, stretch))
-    training = Training(plan, keys, scale, held_p, held_q, optima, steps, stretch, patience, kept)
+    training = Training(plan, keys, scale, held_p, held_q, optima, steps, stretch, patience, kept, params)
     return train(training, made, progress=progress, label=label)
 
 

@@ -35,16 +35,26 @@ class Fit(AbstractResult, Generic[Coupling]):
     coupling: Coupling
     history: History
     ended: str
-    """`finished` or `patience` (no more progress); in an error's `fits`, `interrupted` or `non-finite`."""
+    """`finished` or `patience` (no more progress); `start` where training ended worse on the held-out pairs than it had
+    started, so that the coupling is the one it started from; in an error's `fits`, `interrupted` or `non-finite`."""
     optimum: float | None
     """The least loss that any coupling has on the held-out pairs, where it is known."""
+    start: float | None = None
+    """The loss on the held-out pairs before training; a training that has ended never exceeds it."""
+
+    @property
+    def held_out(self) -> float | None:
+        """The coupling's exact loss on the held-out pairs; None where it has no exact law, or was not evaluated."""
+        if not self.history.held_out or self.ended == "start":
+            return self.start
+        return self.history.held_out[-1]
 
     @property
     def above_optimum(self) -> float | None:
         """How far the held-out loss is above the optimum, as a fraction of it."""
-        if self.optimum is None or not self.history.held_out or self.optimum <= 0:
+        if self.optimum is None or self.held_out is None or self.optimum <= 0:
             return None
-        return self.history.held_out[-1] / self.optimum - 1
+        return self.held_out / self.optimum - 1
 
     def to_frame(self) -> "pd.DataFrame":
         """One row for each evaluation."""
@@ -53,6 +63,7 @@ class Fit(AbstractResult, Generic[Coupling]):
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and words; the coupling itself is kept by `countermax.save`."""
         about = {"coupling": type(self.coupling).__name__, "ended": self.ended, "optimum": self.optimum}
+        about |= {"start": self.start}
         return plain({**about, "above_optimum": self.above_optimum, "history": vars(self.history)})
 
     def plot(self, title: str = "Held-out loss during training") -> "Figure":

@@ -14,7 +14,7 @@ from countermax.couplings import AbstractCoupling, Independent
 from countermax.learning._checkpoint import State
 from countermax.learning._losses import Loss, expected_losses
 from countermax.learning._objectives import AbstractObjective
-from countermax.learning._pairs import Pairs
+from countermax.pairs import Pairs
 
 
 class Loop(NamedTuple):

@@ -23,19 +23,21 @@ from countermax.couplings.parts import (
     ReferenceTransport,
 )
 from countermax.learning._objectives import OBJECTIVES, AbstractObjective, Relaxed, as_objective
-from countermax.learning._pairs import Pairs
-from countermax.learning._references import barycenter
+from countermax.learning._references import barycenter, transport_start
 from countermax.learning._settings import check_settings
+from countermax.pairs import Pairs
 
 GADGETS = ("gadget-1", "gadget-2")
 STARTS = {
     "gadget-1": ("random", "gumbel-max"),
-    "gadget-2": ("random", "scattered", "inverse-cdf", "inverse-cdf-by-score", "barycenter"),
+    "gadget-2": ("random", "scattered", "inverse-cdf", "inverse-cdf-by-score", "barycenter", "vector-quantile"),
 }
 LEARNED = "learned Gadget 2"
 """What results call a Gadget 2 that was learned beside them."""
 _PARTS = ("perceptron", "constant")
 _SCATTER = 3.0
+_LATENTS = 64, 256  # between which their number grows with that of the outcomes
+_ROUNDS, _SHARP_ROUNDS = 20, 300  # of balancing; a start that is sharp needs more of them
 _constant_adam = functools.lru_cache(optax.adam)  # one object for each rate, so that its training loop compiles once
 
 
@@ -51,13 +53,15 @@ class Recipe:
     )
     """`random`: the network alone; `scattered`: random scores besides, so that latents differ from the beginning; or
     the fixed coupling that training begins at: `gumbel-max` (Gadget 1), `inverse-cdf` (of indices),
-    `inverse-cdf-by-score` or `barycenter` (Gadget 2)."""
-    num_latents: int = field(default=20, metadata={"least": 1})
+    `inverse-cdf-by-score`, `barycenter` or `vector-quantile` (Gadget 2), which is a sharper barycenter."""
+    num_latents: int | None = field(default=20, metadata={"least": 1})
+    """Number of latent causes; None for as many as the number of outcomes asks for."""
     part: str = field(default="perceptron", metadata={"choices": _PARTS})
     """What learns: a network that sees p, or constant scores that balancing alone adapts to it."""
     hidden: tuple[int, ...] = (256, 256)
     activation: str = field(default="gelu", metadata={"choices": tuple(ACTIVATIONS)})
-    rounds: int = field(default=20, metadata={"least": 0})
+    rounds: int | None = field(default=20, metadata={"least": 0})
+    """Rounds of balancing; None for as many as the start asks for."""
     as_published: bool = False
     """The paper's network, balancing and correction in place of this library's; and Adam at a constant rate."""
     objective: str = field(default="exact", metadata={"choices": tuple(OBJECTIVES)})
@@ -106,18 +110,28 @@ class Recipe:
                 parts = {"part": first, "other_part": second}
             return Gadget1(size, key=key, start=start, hidden=self.hidden, activation=self.activation, **parts)
         if self.as_published:
-            return Gadget2.as_published(size, self.num_latents, key=key)
-        constant = Constant(self.num_latents, size, key=key, silent=silent) if self.part == "constant" else None
+            return Gadget2.as_published(size, self.latents(size), key=key)
+        constant = Constant(self.latents(size), size, key=key, silent=silent) if self.part == "constant" else None
         return Gadget2(
             size,
-            self.num_latents,
+            self.latents(size),
             key=key,
             part=constant,
             start=self._start(score, pairs, seed),
             hidden=self.hidden,
             activation=self.activation,
-            rounds=self.rounds,
+            rounds=self._rounds(),
         )
+
+    def latents(self, num_outcomes: int) -> int:
+        """Number of latent causes for so many outcomes."""
+        if self.num_latents is not None:
+            return self.num_latents
+        return int(np.clip(4 * num_outcomes, *_LATENTS))
+
+    def _rounds(self) -> int:
+        sharp = self.start == "vector-quantile"
+        return self.rounds if self.rounds is not None else _SHARP_ROUNDS if sharp else _ROUNDS
 
     def fit_options(self) -> dict[str, Any]:
         """What `fit` and `fit_many` are told."""
@@ -134,17 +148,22 @@ class Recipe:
         return Relaxed(self.temperature) if self.objective == "relaxed" else as_objective(self.objective)
 
     def _start(self, score: NDArray[np.float64], pairs: Pairs, seed: int) -> AbstractPart | None:
+        count = self.latents(len(score))
         if self.start == "scattered":
-            return Constant(self.num_latents, len(score), key=_key(2000 + seed), scale=_SCATTER)
+            return Constant(count, len(score), key=_key(2000 + seed), scale=_SCATTER)
         if self.start == "inverse-cdf":
-            return BinnedInverseCDF(self.num_latents, np.arange(len(score), dtype=float))
+            return BinnedInverseCDF(count, np.arange(len(score), dtype=float))
         if self.start == "inverse-cdf-by-score":
             if np.ndim(score) != 1:
                 raise InputError("a start at inverse-cdf-by-score needs one scalar score to put the outcomes in order")
-            return BinnedInverseCDF(self.num_latents, score)
+            return BinnedInverseCDF(count, score)
         if self.start == "barycenter":
-            points = barycenter(score, self.num_latents, pairs, key=jax.random.key(2))
+            points = barycenter(score, count, pairs, key=jax.random.key(2))
             return ReferenceTransport(points.astype(np.float32), score.astype(np.float32))
+        if self.start == "vector-quantile":
+            if np.ndim(score) == 1:
+                return BinnedInverseCDF(count, score)
+            return transport_start(score, count, pairs, key=_key(3000 + seed))
         return None
 
 

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
 from countermax._core.progress import ProgressBar
@@ -33,6 +34,8 @@ class Training(NamedTuple):
     """Steps between two evaluations."""
     patience: int | None
     checkpoint: Checkpoint
+    start: Any
+    """The parameters before training: what is kept of a member that training made worse."""
 
 
 def train(
@@ -68,6 +71,7 @@ def train(
                 except BaseException as stopped:
                     _keep(checkpoint, made, stopped)
                     raise
+            start = np.asarray(held_out_losses(training.plan, training.start, training.held_p, training.held_q))
     except KeyboardInterrupt as stopped:
         where = (
             "nothing is stored, but this exception's `fits` holds what had been learned; `checkpoint=` would store it"
@@ -76,7 +80,7 @@ def train(
         )
         message = f"training was interrupted at step {made.done} of {training.steps}; {where}"
         raise TrainingInterrupted(message, _fits(training, made, "interrupted")) from stopped
-    fits = _fits(training, made, ended)
+    fits = _fits(training, made, ended, start)
     if ended == "non-finite":
         raise TrainingError(_what_went_wrong(training, made), fits)
     return fits
@@ -131,11 +135,25 @@ def _keep(checkpoint: Checkpoint, made: Progress, stopped: BaseException) -> Non
         stopped.add_note(str(error))
 
 
-def _fits(training: Training, made: Progress, ended: str) -> list[Fit[Any]]:
-    return [
-        Fit(member_of(made.state.params, training.plan.rest, index), history, ended, optimum)
-        for index, (history, optimum) in enumerate(zip(made.histories, training.optima, strict=True))
-    ]
+def _fits(
+    training: Training, made: Progress, ended: str, start: NDArray[np.floating[Any]] | None = None
+) -> list[Fit[Any]]:
+    """What was learned; of a member that ended worse on the held-out pairs than it had started, the start.
+
+    Args:
+        training: What was done.
+        made: How far it is.
+        ended: How it ended.
+        start: Held-out losses before training; None where it was interrupted.
+    """
+    fits = []
+    for index, (history, optimum) in enumerate(zip(made.histories, training.optima, strict=True)):
+        before = None if start is None else float(start[index])
+        is_worse = before is not None and ended != "non-finite" and before < history.held_out[-1]
+        params = training.start if is_worse else made.state.params
+        kept = member_of(params, training.plan.rest, index)
+        fits.append(Fit(kept, history, "start" if is_worse else ended, optimum, before))
+    return fits
 
 
 def _what_went_wrong(training: Training, made: Progress) -> str:

@@ -26,6 +26,7 @@ _COLOURS = {
     "inverse CDF": "#E69F00",
     "inverse CDF by score": "#D55E00",
     "comonotone by score": "#D55E00",
+    "vector quantile": "#7A9A01",
     "maximal": "#009E73",
     "independent": "#999999",
     "optimal": "#5B2A86",

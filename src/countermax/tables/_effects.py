@@ -29,6 +29,7 @@ from countermax.tables._scores import (
     choose,
     fixed_couplings,
     learned_coupling,
+    own_pairs,
 )
 from countermax.tables.frames import Floats, as_frame
 
@@ -64,7 +65,8 @@ def effects(
     one's. Data fix its mean; how much it varies between people is up to the coupling. For one score the inverse CDF in
     the order of the score has the least variance of all couplings, for every row at once, and nothing has to be
     learned; where the two worlds' scores sort the outcomes differently, the coupling of their quantiles has. For
-    several scores no order is optimal; then `learn=True` trains a gadget on the frame's own pairs of worlds. Least
+    several scores no order is optimal; then a vector quantile is fitted to the frame's own worlds (by default where its
+    rows are few enough for that to take seconds, else by name), and `learn=True` trains a gadget on them. Least
     variance is a criterion of precision, not evidence that the mechanism is true.
 
     The standard error of the mean takes each row's probabilities as known. With `refit=True` the classifier is fitted
@@ -117,7 +119,8 @@ def effects(
     if score is None:
         raise InputError("`score` must say what each outcome is worth, unless the outcomes are an ordered category")
     scores = as_scores(reader.labels, score, counterfactual_score)
-    compared = _compared(couplings, scores, len(reader.labels))
+    num_times = 1 if refitting is None else 1 + refitting.num_resamples
+    compared = _compared(couplings, scores, reader, num_times)
     learned: Fit[Gadget2] | None = None
     if learn is not False:
         key = jax.random.key(0) if key is None else key
@@ -203,19 +206,31 @@ def _intervals(refitted: Refitted | None, num_scores: int, names: Sequence[str],
 
 
 def _compared(
-    given: Mapping[str, str | Path | AbstractCoupling] | Sequence[str | Path] | None, scores: Scores, num_outcomes: int
+    given: Mapping[str, str | Path | AbstractCoupling] | Sequence[str | Path] | None,
+    scores: Scores,
+    reader: RowReader,
+    num_times: int,
 ) -> dict[str, AbstractCoupling]:
     """The couplings asked for, with the one that is best where there is one; by default the fixed ones."""
-    fixed = fixed_couplings(scores)
     if given is None:
-        return fixed
+        return fixed_couplings(scores, reader, num_times)
+    fixed = fixed_couplings(scores, reader, num_times) if scores.best is not None else {}
     with jax.enable_x64(True):
-        single = len(scores.names) == 1  # couplings that are made for a score look at one
-        both = {"score": scores.factual[:, 0], "counterfactual_score": scores.counterfactual[:, 0]} if single else {}
-        own = as_couplings(given, num_outcomes, **both)
+        both: dict[str, Any] = {"score": scores.factual, "counterfactual_score": scores.counterfactual}
+        if len(scores.names) == 1:  # couplings that are made for a score look at one
+            both = {name: each[:, 0] for name, each in both.items()}
+        elif _wants_pairs(given):
+            both["pairs"] = own_pairs(reader)
+        own = as_couplings(given, len(reader.labels), **both)
     if scores.best in own and not is_same(own[scores.best], fixed[scores.best]):
         _refuse_name(scores.best)
     return own | {name: each for name, each in fixed.items() if name == scores.best}
+
+
+def _wants_pairs(given: Mapping[str, Any] | Sequence[Any] | str | Path) -> bool:
+    """Whether something among the couplings has to be fitted."""
+    each = given.values() if isinstance(given, Mapping) else [given] if isinstance(given, str | Path) else given
+    return any(isinstance(one, str) and one in ("vector-quantile", "vector quantile") for one in each)
 
 
 def _refuse_name(name: str) -> NoReturn:

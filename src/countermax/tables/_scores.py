@@ -22,6 +22,7 @@ from countermax.tables.frames import Floats, check_new_names
 _IN_ORDER, _BY_QUANTILE = "inverse CDF by score", "optimal"
 MOST_SOLVED = 100_000  # pairs times outcomes for which transport problems are worth solving
 MOST_SOLVED_IN_ALL = 2_000_000  # where classifiers are fitted again
+MOST_PLANNED = 10_000  # rows times outcomes for which a vector quantile is fitted without being asked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +45,11 @@ class Scores:
     def best(self) -> str | None:
         """The fixed coupling that has the least variance of all couplings; None where there is none, for several."""
         return None if len(self.names) > 1 else _IN_ORDER if self.one_order else _BY_QUANTILE
+
+    @property
+    def are_shared(self) -> bool:
+        """Whether both worlds have the same scores, as a mechanism needs them."""
+        return np.array_equal(self.factual, self.counterfactual)
 
     def loss(self) -> SquaredDifference:
         """The squared effect, added up over scores."""
@@ -75,12 +81,24 @@ def _by_name(argument: str, labels: Labels, given: Any) -> tuple[tuple[str, ...]
     return ("score",), labels.scores(argument, given)[:, None]
 
 
-def fixed_couplings(scores: Scores) -> dict[str, AbstractCoupling]:
-    """The fixed couplings, with those that are made for the scores."""
+def fixed_couplings(scores: Scores, reader: RowReader, num_times: int) -> dict[str, AbstractCoupling]:
+    """The fixed couplings, with those that are made for the scores.
+
+    Several scores have a vector quantile among them, fitted to the frame's own worlds, where its rows are so few that
+    plans of all of them take seconds.
+
+    Args:
+        scores: What outcomes are worth.
+        reader: The frame.
+        num_times: How often its rows are gone through.
+    """
     with jax.enable_x64(True):  # scores that differ in their last digits have an order too
         if len(scores.names) > 1:
             each = zip(scores.names, scores.factual.T, strict=True)
-            return named_couplings() | {f"inverse CDF by {name}": InverseCDF.sorted_by(values) for name, values in each}
+            by_one = {f"inverse CDF by {name}": InverseCDF.sorted_by(values) for name, values in each}
+            if num_times * reader.frame.num_rows * len(reader.labels) > MOST_PLANNED or not scores.are_shared:
+                return named_couplings() | by_one
+            return named_couplings(score=scores.factual, pairs=own_pairs(reader)) | by_one
         named = named_couplings(score=scores.factual[:, 0], counterfactual_score=scores.counterfactual[:, 0])
     # Where one order sorts both worlds' scores, matching their quantiles is the inverse CDF in that order.
     return {name: each for name, each in named.items() if not (name == _BY_QUANTILE and scores.one_order)}
@@ -102,10 +120,15 @@ def learned_coupling(
         gadget = Gadget2(size, 16, key=key_gadget, hidden=(64, 64))
     if gadget.num_outcomes != size:
         raise InputError(f"`learn` must be a gadget for {size} outcomes, got one for {gadget.num_outcomes}")
-    log_p, log_q, weights = some_pairs(reader, MOST_PAIRS)
-    pairs = ObservedPairs(jnp.asarray(log_p), jnp.asarray(log_q), weights)
+    pairs = own_pairs(reader)
     settings = {"steps": 500, "batch_size": 64, "progress": progress} | dict(options)
     return fit(gadget, pairs, scores.loss(), key=key_fit, **settings)
+
+
+def own_pairs(reader: RowReader) -> ObservedPairs:
+    """The frame's own pairs of worlds, or some of them where there are many."""
+    log_p, log_q, weights = some_pairs(reader, MOST_PAIRS)
+    return ObservedPairs(jnp.asarray(log_p), jnp.asarray(log_q), weights)
 
 
 def bounds_by_transport(pairs: Weighted, scores: Scores, mean: Floats, kept_square: float, total: float) -> Bounds:

@@ -9,3 +9,4 @@ from countermax.experiments.sepsis._cohort import simulated_cohort as simulated_
 from countermax.experiments.sepsis._experiment import Sepsis as Sepsis
 from countermax.experiments.sepsis._experiment import SepsisAsPublished as SepsisAsPublished
 from countermax.experiments.sepsis._experiment import sepsis_queries as sepsis_queries
+from countermax.experiments.sepsis._trials import trials_of as trials_of

@@ -206,5 +206,5 @@ def _describe_queries(as_published: bool) -> Result:
 def _cost(world: str, recipe: Recipe, *, generalised: bool) -> float:
     members = 6 if world.startswith("icu") else 30
     size = 60 if world.startswith("icu") else 16
-    work = size**2 * recipe.num_latents if recipe.gadget == "gadget-2" else 2 * size**3
+    work = size**2 * recipe.latents(size) if recipe.gadget == "gadget-2" else 2 * size**3
     return 10 + recipe.steps * members * (recipe.batch_size if generalised else 1) * work * 2e-8

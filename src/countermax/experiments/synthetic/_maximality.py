@@ -42,7 +42,7 @@ class Maximality(AbstractExperiment):
         plan = [Cell(self.name, "fixed", {})]
         for scale in SCALES:
             settings = {"scale": scale, "recipe": recipe.settings(), "seed": 1, "seeds": seeds}
-            cost = 1 + recipe.steps * recipe.batch_size * seeds * recipe.num_latents * 3e-7
+            cost = 1 + recipe.steps * recipe.batch_size * seeds * recipe.latents(NUM_OUTCOMES) * 3e-7
             plan.append(Cell(self.name, f"scale-{scale:g}", settings, cost=cost))
         return plan
 

@@ -26,6 +26,7 @@ _STARTS = {
     "gumbel-max": "Gumbel-max",
     "inverse-cdf": "inverse CDF",
     "inverse-cdf-by-score": "inverse CDF by score",
+    "vector-quantile": "vector quantile",
     "barycenter": "barycenter",
 }
 _SAME_START = {"inverse CDF": "inverse CDF by score"}  # it is started from only where the score is the index

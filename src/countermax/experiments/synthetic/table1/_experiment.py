@@ -13,7 +13,7 @@ from countermax.experiments.engine import (
     train,
 )
 from countermax.experiments.synthetic._recipes import table1_recipes
-from countermax.experiments.synthetic._tasks import TASKS, task
+from countermax.experiments.synthetic._tasks import NUM_OUTCOMES, TASKS, task
 from countermax.experiments.synthetic.table1._document import cell_name, compact_sheet, detailed_sheet, picture
 from countermax.experiments.synthetic.table1._measuring import measure_fixed, measure_learned
 from countermax.learning import Recipe
@@ -98,5 +98,5 @@ class Table1(AbstractExperiment):
 
 def _cost(column: str, recipe: Recipe, seeds: int) -> float:
     members = 10 * recipe.restarts if column in ("monotone", "non-monotone") else seeds * recipe.batch_size
-    width = recipe.num_latents if recipe.gadget == "gadget-2" else 40
+    width = recipe.latents(NUM_OUTCOMES) if recipe.gadget == "gadget-2" else 40
     return 1 + recipe.steps * members * width * 3e-7
