@@ -29,7 +29,7 @@ def arguments(docstring):
     """Each argument's name and description in a docstring."""
     _, _, section = docstring.partition("\nArgs:\n")
     block = section.split("\n\n")[0]
-    return re.findall(r"^ {4}(\w+): (.*)$", block, re.MULTILINE)
+    return re.findall(r"^ {4}(\*{0,2}\w+): (.*)$", block, re.MULTILINE)
 
 
 @pytest.mark.parametrize("room", ROOMS)

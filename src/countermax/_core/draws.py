@@ -35,10 +35,10 @@ def as_noise(noise: T, like: Any, *, uniform: bool, num_causes: int | None) -> T
     """Noise that can have been drawn: anything else would yield some outcome, too.
 
     Args:
-        noise: What was handed in.
+        noise: Noise that was given.
         like: Shapes of what is drawn.
         uniform: Whether its floats are uniform numbers.
-        num_causes: How many values its integers can have; None where any will do.
+        num_causes: Number of values that its integers can have; None where any will do.
     """
     wanted, leaves = [np.shape(leaf) for leaf in jax.tree.leaves(like)], jax.tree.leaves(noise)
     found = shortened(noise)

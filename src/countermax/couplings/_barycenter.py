@@ -38,8 +38,8 @@ def lloyd(scores: Floats, worlds: Floats, weights: Floats, points: Floats, num_r
     Args:
         scores: One vector for each outcome.
         worlds: Probabilities of each world.
-        weights: How much each world counts; they sum to one.
-        points: Where to start.
+        weights: Weight of each world; weights sum to one.
+        points: Points to start from.
         num_rounds: Number of rounds.
     """
     distance = np.inf
@@ -69,9 +69,9 @@ def barycenter_points(
     Args:
         scores: One vector for each outcome.
         worlds: Probabilities of each world.
-        weights: How much each world counts; they sum to one.
+        weights: Weight of each world; weights sum to one.
         num_points: Number of points.
-        rng: Consumed.
+        rng: Random generator; consumed.
         midpoints: Places to start from, besides the scores themselves.
         num_restarts: Number of starts.
         num_rounds: Rounds for each number of points.

@@ -49,7 +49,7 @@ class AbstractSampler(eqx.Module):
         Args:
             p: Logits of the factual world.
             q: Logits of the other world.
-            key: Consumed once.
+            key: Random key; consumed once.
         """
         return as_drawn(type(self).__name__, _compiled_pair(self, *self._worlds(p, q), as_key(key)))
 
@@ -59,8 +59,8 @@ class AbstractSampler(eqx.Module):
         Args:
             p: Logits of the factual world.
             q: Logits of the other world.
-            x: What was seen in the factual world; must have nonzero probability there.
-            key: Consumed once.
+            x: Outcome that was seen in the factual world; must have nonzero probability there.
+            key: Random key; consumed once.
         """
         log_p, log_q = self._worlds(p, q)
         return as_drawn(
@@ -107,7 +107,7 @@ class AbstractCoupling(AbstractSampler):
         Args:
             p: Logits of the factual world.
             q: Logits of the other world.
-            x: What was seen in the factual world; must have nonzero probability there.
+            x: Outcome that was seen in the factual world; must have nonzero probability there.
         """
         log_p, log_q = self._worlds(p, q)
         return as_answer(type(self).__name__, _compiled_row(self, log_p, log_q, as_outcome(log_p, x)))
@@ -165,7 +165,7 @@ class AbstractNoiseSampler(AbstractSampler, Generic[Noise]):
 
         Args:
             num_outcomes: The length of the logits that it will meet.
-            key: Consumed once.
+            key: Random key; consumed once.
             dtype: Its floating-point type; by default JAX's own.
         """
 
@@ -184,7 +184,7 @@ class AbstractNoiseSampler(AbstractSampler, Generic[Noise]):
         Args:
             logits: Logits of the world that was observed.
             x: The outcome seen there; must have nonzero probability.
-            key: Consumed once.
+            key: Random key; consumed once.
         """
         log_p = self._world(logits)
         return self._abduct(log_p, self._seen(log_p, x), key=as_key(key))

@@ -40,8 +40,8 @@ def check_floats(name: str, value: Any, ndim: int, *, most: float | None = None)
 
     Args:
         name: Name of the field.
-        value: What it holds.
-        ndim: How many dimensions it must have.
+        value: Value of the field.
+        ndim: Number of dimensions that it must have.
         most: The largest that its numbers may be, up to their sign.
     """
     if not eqx.is_array(value) or value.dtype not in (jnp.float32, jnp.float64):

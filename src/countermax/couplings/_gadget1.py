@@ -57,7 +57,7 @@ class Gadget1(AbstractArgmaxSampler[SquareNoise], AbstractCoupling):
 
         Args:
             num_outcomes: The length of the logits.
-            key: Consumed once.
+            key: Random key; consumed once.
             part: Part that learns, in place of a perceptron: any module that turns log-probabilities into [k, k].
             other_part: The same for the other world; needed with `part`, unless `shared`.
             shared: Whether both worlds use one set of parameters instead of one each.

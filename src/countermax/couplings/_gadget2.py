@@ -68,7 +68,7 @@ class Gadget2(AbstractArgmaxSampler[LatentNoise], AbstractMechanism[LatentNoise]
         Args:
             num_outcomes: The length of the logits.
             num_latents: Number of latent causes z.
-            key: Consumed once.
+            key: Random key; consumed once.
             part: Part that learns, in place of a perceptron: any module that turns log-probabilities into [z, k].
             start: Part that the coupling starts from, added to the perceptron's output: `BinnedInverseCDF`,
                 `ReferenceTransport`.

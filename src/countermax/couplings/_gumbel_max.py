@@ -192,8 +192,8 @@ def top_down(log_p: LogProbs, x: Outcome, *, key: PRNGKeyArray, slack: ArrayLike
     Args:
         log_p: Log-probabilities.
         x: The winner.
-        key: Consumed once.
-        slack: How large numbers are that will be taken from the Gumbels and added again.
+        key: Random key; consumed once.
+        slack: Size of the numbers that will be taken from the Gumbels and added again.
     """
     key_best, key_rest = jax.random.split(key)
     return below(log_p, x, jax.random.gumbel(key_best, (), log_p.dtype), key=key_rest, slack=slack)

@@ -17,8 +17,8 @@ def on_host(
     the way in and refused on the way out. Integers pass unharmed.
 
     Args:
-        function: What to call; it gets arrays of one dtype and returns one.
-        *arrays: What it gets, all of one floating-point type.
+        function: Function to call; it gets arrays of one dtype and returns one.
+        *arrays: Arrays that it gets, all of one floating-point type.
         shape: Shape of what it returns for one example.
         batched: Whether it takes a batch at once, with leading axes on every argument, of length one where all
             examples share it; otherwise `jax.vmap` calls it for one example after the other.

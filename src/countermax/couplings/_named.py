@@ -53,8 +53,8 @@ def named_couplings(
     """Fixed couplings under the names that results and pictures show.
 
     Args:
-        names: Which ones, in words or as they are shown; by default all that the arguments allow. A vector quantile of
-            one score has the law of the inverse CDF by score, so that it is not among them.
+        names: Names of the couplings, as words or as they are shown; by default all that the arguments allow. A vector
+            quantile of one score has the law of the inverse CDF by score, so that it is not among them.
         score: One number for each outcome; the couplings that are made for a score need it. Or several, for a vector
             quantile.
         counterfactual_score: The score in the other world, if it is another one.
@@ -80,12 +80,12 @@ def as_coupling(
     """A coupling with an exact law: itself, one of `NAMES`, `gumbel-max-shared-0.5`, or the file that one is stored in.
 
     Args:
-        coupling: What was handed in.
-        num_outcomes: For how many outcomes it has to be; None where that is seen later.
+        coupling: Coupling, name or file.
+        num_outcomes: Number of outcomes that it must be for; None where that is checked later.
         score: One number for each outcome, for the couplings that are made for a score.
         counterfactual_score: The score in the other world, if it is another one.
         pairs: Pairs of worlds that a vector quantile of several scores is fitted to.
-        argument: What a message calls it.
+        argument: Name of the argument in error messages.
     """
     if isinstance(coupling, str | Path):
         coupling = _named(coupling, score, counterfactual_score, pairs, argument)
@@ -112,8 +112,8 @@ def as_couplings(
     of another file, or reserved.
 
     Args:
-        couplings: What was handed in.
-        num_outcomes: For how many outcomes they have to be; None where that is seen later.
+        couplings: Couplings, names or files.
+        num_outcomes: Number of outcomes that they must be for; None where that is checked later.
         score: One number for each outcome, for the couplings that are made for a score.
         counterfactual_score: The score in the other world, if it is another one.
         pairs: Pairs of worlds that a vector quantile of several scores is fitted to.

@@ -100,7 +100,7 @@ class VectorQuantile(AbstractMechanism[QuantileNoise], AbstractCoupling):
         Args:
             scores: One vector for each outcome.
             pairs: Distribution of pairs (`countermax.learning`).
-            key: Consumed once; the same key gives the same reference.
+            key: Random key, consumed once; the same key gives the same reference.
             num_atoms: Number of atoms; more gain something from a hundred outcomes on, and take longer in proportion.
             num_worlds: Number of worlds to fit to.
             num_restarts: Number of starts, the best of which is kept.
@@ -122,8 +122,8 @@ class VectorQuantile(AbstractMechanism[QuantileNoise], AbstractCoupling):
             loss: `loss[i, j]` is what it costs to pair outcome i with j: a matrix, or a loss of `countermax.learning`
                 that is the same for all pairs.
             pairs: Distribution of pairs.
-            key: Consumed once.
-            **options: What `fit` takes.
+            key: Random key; consumed once.
+            **options: Further options of `fit`.
 
         Raises:
             InputError: No distance represents the loss; the message says what to use instead.

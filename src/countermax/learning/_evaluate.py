@@ -121,7 +121,7 @@ def evaluate(
         couplings: Couplings with an exact law, by name; or names of fixed ones.
         pairs: Distribution of pairs.
         loss: The loss.
-        key: Consumed once; draws the pairs.
+        key: Random key for drawing the pairs; consumed once.
         num_pairs: Number of pairs; fewer if there are not so many different ones.
         reference: The coupling that differences are taken from; by default the first.
     """

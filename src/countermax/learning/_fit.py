@@ -55,23 +55,23 @@ def fit(
     What comes back is never worse on the held-out pairs than what went in: where training ended worse, it is the start.
 
     Args:
-        coupling: What to train: a gadget, or any coupling with parameters.
+        coupling: Coupling to train: a gadget, or any coupling with parameters.
         pairs: Distribution of pairs.
         loss: The loss.
-        key: Consumed once; the same key gives the same result.
+        key: Random key, consumed once; the same key gives the same result.
         steps: Number of gradient steps.
         objective: `exact`, `relaxed`, `reinforce`, or one of `countermax.learning` with its own settings.
-        batch_size: Pairs for each step.
+        batch_size: Number of pairs in each step.
         learning_rate: Adam's rate at the start; it falls to zero along a cosine.
         clip: The largest gradient norm, once losses are in units of the independent coupling's; None for no limit.
         optimizer: Any Optax optimiser in place of that.
         evaluate_every: Steps between evaluations (and checkpoints); by default twenty evaluations in all.
-        num_held_out: Pairs to evaluate on.
+        num_held_out: Number of pairs to evaluate on.
         patience: Evaluations without a better held-out loss after which to stop.
         progress: Whether to show a progress bar; by default if the output is a terminal. Or a function to call instead
             after each evaluation, with the number of steps done and of all steps.
         checkpoint: A file to write after each evaluation and when interrupted, and to resume from where it exists.
-        label: What the progress bar says.
+        label: Text beside the progress bar.
 
     Raises:
         TrainingError: A loss or gradient was not finite; it names the step and holds the last good state.
@@ -124,20 +124,20 @@ def fit_many(
         couplings: Couplings that differ in their parameters only.
         pairs: Distribution of pairs, or one of the same kind for each coupling.
         loss: The loss, or one of the same kind for each coupling.
-        key: Consumed once; the same key gives the same result.
+        key: Random key, consumed once; the same key gives the same result.
         steps: Number of gradient steps.
         objective: `exact`, `relaxed`, `reinforce`, or one of `countermax.learning` with its own settings.
-        batch_size: Pairs for each step.
+        batch_size: Number of pairs in each step.
         learning_rate: Adam's rate at the start; it falls to zero along a cosine.
         clip: The largest gradient norm, once losses are in units of the independent coupling's; None for no limit.
         optimizer: Any Optax optimiser in place of that.
         evaluate_every: Steps between evaluations (and checkpoints); by default twenty evaluations in all.
-        num_held_out: Pairs to evaluate on.
+        num_held_out: Number of pairs to evaluate on.
         patience: Evaluations without a better held-out loss, averaged over members, after which to stop.
         progress: Whether to show a progress bar; by default if the output is a terminal. Or a function to call instead
             after each evaluation, with the number of steps done and of all steps.
         checkpoint: A file to write after each evaluation and when interrupted, and to resume from where it exists.
-        label: What the progress bar says.
+        label: Text beside the progress bar.
 
     Raises:
         TrainingError: A loss or gradient was not finite; it names the step and holds the last good states.

@@ -101,7 +101,7 @@ class GivenOutcome(AbstractLoss):
         """Sets what was seen.
 
         Args:
-            loss: What it costs to pair outcomes.
+            loss: Cost of pairing outcomes.
             outcome: The index of the outcome that was seen; by default each possible one counts alike.
         """
         self.loss = loss

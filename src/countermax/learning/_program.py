@@ -24,9 +24,9 @@ class Program:
         """Refuses to run what would not fit.
 
         Args:
-            what: What takes the memory, with the numbers that were asked for.
-            advice: What to change.
-            alive: How many arrays of the largest size there are at once; compiled gradients were seen to have 7 to 12.
+            what: Description of what takes the memory, with the numbers that were asked for.
+            advice: Advice on what to change.
+            alive: Number of arrays of the largest size at once; compiled gradients were seen to have 7 to 12.
         """
         largest = max((_size(each.aval) for inside in _inside(self._jaxpr) for each in _made(inside)), default=0)
         kept = sum(_size(each.aval) for each in (*self._jaxpr.jaxpr.invars, *self._jaxpr.jaxpr.outvars))

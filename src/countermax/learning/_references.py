@@ -31,7 +31,7 @@ def barycenter(
         scores: One vector for each outcome.
         num_points: Number of points, one for each latent.
         pairs: Distribution of pairs; its factual worlds are used.
-        key: Consumed once.
+        key: Random key; consumed once.
         num_worlds: Number of worlds to average over.
         num_rounds: Rounds of Lloyd's algorithm.
     """
@@ -45,7 +45,7 @@ def transport_start(scores: ArrayLike, num_latents: int, pairs: Pairs, *, key: P
         scores: One vector for each outcome.
         num_latents: Number of latents, one for each atom of the reference.
         pairs: Distribution of pairs.
-        key: Consumed once.
+        key: Random key; consumed once.
     """
     vectors = np.asarray(scores, np.float32)
     if isinstance(pairs, AbstractPairs) and pairs.num_distinct == 1:  # whose own reference has atoms of other weights

@@ -42,7 +42,7 @@ def train_run(config: Config, out: str | Path, *, progress: bool | None = None) 
     leaves nothing that looks finished.
 
     Args:
-        config: What to train, on what and how.
+        config: Configuration of the run: task, recipe and repeats.
         out: The folder.
         progress: Whether to show a progress bar; by default if the output is a terminal.
 

@@ -16,8 +16,8 @@ def check_settings(settings: Any, *, prefix: str = "`", suffix: str = "`") -> No
 
     Args:
         settings: The dataclass.
-        prefix: What stands before the name of a field in a message.
-        suffix: What stands after it.
+        prefix: Text before the name of a field in a message.
+        suffix: Text after it.
     """
     for field in fields(settings):
         check_setting(f"{prefix}{field.name}{suffix}", field, getattr(settings, field.name))
@@ -27,9 +27,9 @@ def check_setting(name: str, field: "Field[Any]", value: Any) -> None:
     """One value against the type of its field and its metadata: `choices`, `least`, `above`, `seed`.
 
     Args:
-        name: What a message calls it.
+        name: Name in error messages.
         field: Field of the dataclass.
-        value: What was given.
+        value: Value that was given.
     """
     kinds = get_args(field.type) if get_origin(field.type) is UnionType else (field.type,)
     if value is None and NoneType in kinds:

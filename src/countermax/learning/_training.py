@@ -44,10 +44,10 @@ def train(
     """Trains to the end from wherever a training is.
 
     Args:
-        training: What to do.
-        made: How far it is.
+        training: Training to carry out.
+        made: Progress so far.
         progress: Whether to show a bar, or a function to call after each evaluation.
-        label: What the bar says.
+        label: Text beside the progress bar.
     """
     report = progress if callable(progress) else None
     shown = False if callable(progress) else progress
@@ -141,9 +141,9 @@ def _fits(
     """What was learned; of a member that ended worse on the held-out pairs than it had started, the start.
 
     Args:
-        training: What was done.
-        made: How far it is.
-        ended: How it ended.
+        training: Training that was carried out.
+        made: Progress so far.
+        ended: Reason why training ended.
         start: Held-out losses before training; None where it was interrupted.
     """
     fits = []

@@ -88,9 +88,9 @@ def fixed_couplings(scores: Scores, reader: RowReader, num_times: int) -> dict[s
     plans of all of them take seconds.
 
     Args:
-        scores: What outcomes are worth.
+        scores: Scores of the outcomes.
         reader: The frame.
-        num_times: How often its rows are gone through.
+        num_times: Number of passes over its rows.
     """
     with jax.enable_x64(True):  # scores that differ in their last digits have an order too
         if len(scores.names) > 1:

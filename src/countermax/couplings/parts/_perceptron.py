@@ -71,7 +71,7 @@ class Perceptron(AbstractPart):
         Args:
             num_rows: Rows of the matrix.
             num_outcomes: Columns of the matrix.
-            key: Consumed once.
+            key: Random key; consumed once.
             hidden: Sizes of the hidden layers.
             activation: One of `gelu`, `relu`, `sigmoid`, `tanh`.
             features: `rich` (probabilities, their logarithms and cumulative sums) or `probabilities`.

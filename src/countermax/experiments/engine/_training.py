@@ -50,7 +50,7 @@ def train(
         seed: Seed of the parameters and of the training.
         context: Context of the cell; couplings and checkpoints go to its folder.
         objective: Objective to train, in place of the recipe's.
-        num_held_out: Pairs that progress is measured on while training.
+        num_held_out: Number of pairs that progress is measured on while training.
 
     Raises:
         KeyboardInterrupt: After Ctrl-C; the checkpoint stays, and the next call resumes from it.
