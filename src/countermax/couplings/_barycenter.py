@@ -21,7 +21,7 @@ from countermax.couplings._plans import squared_distances, with_ties_broken
 Floats = NDArray[np.float64]
 
 _FEW, _MANY = 64, 256  # points of the rounds that are cheap
-_JITTER = 0.05  # of the scores' spread, by which points are told apart that start at one place
+_JITTER = 0.05  # share of the scores' spread that separates points which start at one place
 
 
 class Found(NamedTuple):

@@ -21,7 +21,7 @@ from countermax.couplings._host import on_host
 Floats = NDArray[np.floating[Any]]
 
 TIE_BREAKING = 1e-9
-"""By how much, as a part of the largest cost, cells are told apart whose costs would let two plans be equally good.
+"""Share of the largest cost that separates cells whose costs would otherwise let two plans be equally good.
 
 With one optimum a plan moves continuously with its world; it costs no more than this much more than the least."""
 

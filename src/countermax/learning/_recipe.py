@@ -124,7 +124,7 @@ class Recipe:
         )
 
     def latents(self, num_outcomes: int) -> int:
-        """Number of latent causes for so many outcomes."""
+        """Number of latent causes for this number of outcomes."""
         if self.num_latents is not None:
             return self.num_latents
         return int(np.clip(4 * num_outcomes, *_LATENTS))
