@@ -61,7 +61,7 @@ def reproduce(
 
     if experiment in (_PLOT, _SEAL):
         if folder is None:
-            raise InputError(f"the folder of results must be named: countermax reproduce {experiment} results")
+            raise InputError(f"name the folder of results, for instance: countermax reproduce {experiment} results")
         if experiment == _PLOT:
             _tell(redraw(folder, overwrite=overwrite), folder)
         else:
