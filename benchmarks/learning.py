@@ -3,7 +3,9 @@
 import json
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -14,7 +16,8 @@ import optax
 from benchmarks.measure import Row, seconds
 from countermax import Gadget1, Gadget2, fit
 from countermax.couplings import AbstractCoupling
-from countermax.learning import RandomPairs, Relaxed, SquaredDifference
+from countermax.couplings.parts import ReferenceTransport
+from countermax.learning import RandomPairs, Recipe, Relaxed, SquaredDifference
 
 PAPER_QUALITY = 8.76 / 8.14 - 1  # Gadget 2 in the column `independent` of the paper's Table 1
 STORED_RUN = Path(__file__).parent.parent / "results/paper/published/cells/table1/independent-gadget-2.json"
@@ -25,6 +28,7 @@ def rows() -> Iterator[Row]:
     """All measurements of this file."""
     yield from _to_the_papers_quality()
     yield from _cost_of_a_step()
+    yield from _cost_at_hundreds_of_outcomes()
     yield from _exact_laws(146)
 
 
@@ -105,15 +109,32 @@ def _step_time(size: int, latents: int) -> float:
     logs = jax.nn.log_softmax(8 * jax.random.uniform(jax.random.key(1), (2, 16, size)), axis=2)
     loss = SquaredDifference(np.arange(float(size)))
 
-    @jax.jit
-    def gradient(params: AbstractCoupling) -> AbstractCoupling:
-        def objective(each: AbstractCoupling) -> jax.Array:
-            coupling = eqx.combine(each, rest)
-            return jax.vmap(lambda p, q: (coupling._joint(p, q) * loss(p, q)).sum())(logs[0], logs[1]).mean()
-
-        return jax.grad(objective)(params)
-
+    gradient = jax.jit(partial(_gradient, rest=rest, logs=logs, loss=loss))
     return seconds(gradient, params, repeat=5)
+
+
+def _cost_at_hundreds_of_outcomes() -> Iterator[Row]:
+    """Steps with the latents and rounds that a recipe chooses by itself where it starts at a vector quantile."""
+    recipe = Recipe("gadget-2", start="vector-quantile", num_latents=None, rounds=None)
+    for size in (50, 150, 700):
+        scores = np.random.default_rng(0).normal(size=(size, 3)).astype(np.float32)
+        latents = recipe.latents(size)
+        start = ReferenceTransport(np.random.default_rng(1).normal(size=(latents, 3)).astype(np.float32), scores)
+        gadget = Gadget2(size, latents, key=jax.random.key(0), start=start, rounds=300)
+        params, rest = eqx.partition(gadget, eqx.is_inexact_array)
+        logs = jax.nn.log_softmax(8 * jax.random.uniform(jax.random.key(1), (2, 1, size)), axis=2)
+        step = jax.jit(partial(_gradient, rest=rest, logs=logs, loss=SquaredDifference(scores))).lower(params).compile()
+        what = f"one training step from a vector quantile, K={size}, Z={latents}, one pair"
+        yield Row(what, seconds(step, params, repeat=3), "s")
+        yield Row(f"{what}: working memory", step.memory_analysis().temp_size_in_bytes / 2**20, "MiB")
+
+
+def _gradient(params: AbstractCoupling, rest: AbstractCoupling, logs: jax.Array, loss: SquaredDifference) -> Any:
+    def objective(each: AbstractCoupling) -> jax.Array:
+        coupling = eqx.combine(each, rest)
+        return jax.vmap(lambda p, q: (coupling._joint(p, q) * loss(p, q)).sum())(logs[0], logs[1]).mean()
+
+    return jax.grad(objective)(params)
 
 
 def _exact_laws(size: int) -> Iterator[Row]:

@@ -26,28 +26,28 @@ def test_a_cell_is_measured_beside_the_optimum_of_the_same_pairs(tiny, tmp_path)
     experiment = Quantiles()
     plan = {cell.name: cell for cell in experiment.cells("best", 2)}
     assert list(plan) == [
-        "three scores, 4 outcomes: fixed", "three scores, 4 outcomes: 8 atoms", "fixed: fixed", "fixed: 8 atoms",
+        "three scores, 4 outcomes; fixed", "three scores, 4 outcomes; 8 atoms", "fixed; fixed", "fixed; 8 atoms",
     ]  # fmt: skip
     stored = {name: experiment.compute(cell, CellContext(tmp_path)) for name, cell in plan.items()}
-    rows, fitted = stored["three scores, 4 outcomes: fixed"]["rows"], stored["three scores, 4 outcomes: 8 atoms"]
+    rows, fitted = stored["three scores, 4 outcomes; fixed"]["rows"], stored["three scores, 4 outcomes; 8 atoms"]
     assert rows["optimal"]["above"] == 0
     assert len(fitted["above_by_seed"]) == 2
     assert 0 <= fitted["above"] < rows["Gumbel-max"]["above"] < rows["independent"]["above"]
-    assert abs(stored["fixed: 8 atoms"]["above"]) < 1e-3
+    assert abs(stored["fixed; 8 atoms"]["above"]) < 1e-3
     assert FLOOR in rows
-    assert FLOOR not in stored["fixed: fixed"]["rows"]
+    assert FLOOR not in stored["fixed; fixed"]["rows"]
     sheet = experiment.section(stored).sheets["quantiles"]
     assert [line[0] for line in sheet.rows][3:5] == ["VectorQuantile, 8 atoms", "VectorQuantile, its own reference"]
-    assert experiment.compute(plan["fixed: fixed"], CellContext(tmp_path, train_only=True)) is None
+    assert experiment.compute(plan["fixed; fixed"], CellContext(tmp_path, train_only=True)) is None
 
 
 def test_learned_cells_come_one_for_each_seed_with_their_recipe():
     cells = LearnedQuantiles().cells("best", None)
     assert [cell.name for cell in cells][:3] == [
-        f"three scores, 10 outcomes: Gadget 2, seed {seed}" for seed in range(3)
+        f"three scores, 10 outcomes; Gadget 2, seed {seed}" for seed in range(3)
     ]
-    learned = [cell for cell in cells if not cell.name.endswith(": fixed")]
-    assert [cell.name for cell in cells if cell not in learned] == [f"{name}: fixed" for name in STEEP]
+    learned = [cell for cell in cells if not cell.name.endswith("; fixed")]
+    assert [cell.name for cell in cells if cell not in learned] == [f"{name}; fixed" for name in STEEP]
     assert all(cell.settings["recipe"]["start"] == "vector-quantile" for cell in learned)
     stored = {cell.name: {"above": 0.15, "above_error": 0.01} for cell in cells[:3]}
     sheet = LearnedQuantiles().section(stored).sheets["quantiles_learned"]
@@ -73,7 +73,7 @@ def test_no_distance_represents_the_steep_loss():
 
 def test_dependent_pairs_and_records_have_no_floor():
     assert {task.kind for task in TASKS.values()} == {"independent", "disagreement", "mirrored", "fixed"}
-    assert [cell.name for cell in Quantiles().cells("best", None)][-1] == f"{RECORDS}: fixed"
+    assert [cell.name for cell in Quantiles().cells("best", None)][-1] == f"{RECORDS}; fixed"
     assert not any("mirrored" in cell.name for cell in Quantiles().cells("quick", None))
     task = TASKS["disagreement, 50 outcomes"]
     np.testing.assert_allclose(((task.scores[0] - task.scores[1]) ** 2).sum(), 1)

@@ -48,7 +48,7 @@ SHOWN = {
     ],
     "docs/coverage.md": [("coverage", "coverage"), ("coverage", "coverage_widths"), ("coverage", "coverage_refit")],
     "docs/policies.md": [("policies", "policies"), ("policies", "policies_chosen")],
-    "docs/quantiles.md": [("quantiles", "quantiles")],
+    "docs/quantiles.md": [("quantiles", "quantiles"), ("quantiles", "quantiles_learned")],
     "docs/causation.md": [("causation", "causation")],
     "docs/trajectories.md": [
         ("robustness", "robustness"),

@@ -47,12 +47,12 @@ class Quantiles(AbstractExperiment):
             common = {**task._asdict(), "held_out_key": HELD_OUT_KEY}
             size = task.num_outcomes * task.num_held_out / 1000
             floor_worlds = min(task.num_held_out, _FLOOR_WORLDS)
-            found.append(Cell(self.name, f"{name}: fixed", {**common, "floor_worlds": floor_worlds}, cost=size))
+            found.append(Cell(self.name, f"{name}; fixed", {**common, "floor_worlds": floor_worlds}, cost=size))
             for atoms in _ATOMS[:1] if task.kind == "fixed" or preset == "quick" else _ATOMS:
                 settings = {**common, "num_atoms": atoms, "num_seeds": number, **_FIT}
-                found.append(Cell(self.name, f"{name}: {_atoms(atoms)}", settings, cost=size * atoms / 50))
+                found.append(Cell(self.name, f"{name}; {_atoms(atoms)}", settings, cost=size * atoms / 50))
         if preset != "quick" and find_spec("icu_sepsis") is not None:
-            found.append(Cell(self.name, f"{RECORDS}: fixed", {"world": "icu-features", "most_outcomes": None}))
+            found.append(Cell(self.name, f"{RECORDS}; fixed", {"world": "icu-features", "most_outcomes": None}))
         return found
 
     def compute(self, cell: Cell, context: CellContext) -> Result | None:
@@ -61,7 +61,7 @@ class Quantiles(AbstractExperiment):
             return None
         if "world" in cell.settings:
             return measure_records()
-        task = TASKS[cell.name.partition(": ")[0]]
+        task = TASKS[cell.name.partition("; ")[0]]
         if "num_atoms" not in cell.settings:
             return measure_fixed(task, cell.settings["floor_worlds"])
         options = {name: cell.settings[name] for name in ("num_atoms", *_FIT)}
@@ -101,15 +101,15 @@ class LearnedQuantiles(AbstractExperiment):
             task = _ALL[name]
             common = {**task._asdict(), "held_out_key": HELD_OUT_KEY}
             if name in STEEP:
-                found.append(Cell(self.name, f"{name}: fixed", common, cost=task.num_outcomes / 4))
+                found.append(Cell(self.name, f"{name}; fixed", common, cost=task.num_outcomes / 4))
             for seed in range(min(number, MOST_SEEDS.get(name, number))):
                 settings = {**common, "recipe": recipe.settings(), "seed": seed}
-                found.append(Cell(self.name, f"{name}: Gadget 2, seed {seed}", settings, cost=float(task.num_outcomes)))
+                found.append(Cell(self.name, f"{name}; Gadget 2, seed {seed}", settings, cost=float(task.num_outcomes)))
         return found
 
     def compute(self, cell: Cell, context: CellContext) -> Result | None:
         """Trains, then measures on the held-out pairs."""
-        task = _ALL[cell.name.partition(": ")[0]]
+        task = _ALL[cell.name.partition("; ")[0]]
         if "recipe" not in cell.settings:
             return None if context.train_only else measure_fixed(task, 2)
         recipe = Recipe.of(cell.settings["recipe"])
@@ -135,7 +135,7 @@ def _rows(stored: Mapping[str, Result], shown: Callable[[str, str], str]) -> lis
     """Task, coupling and numbers."""
     found = list[tuple[str, str, Result]]()
     for name, result in stored.items():
-        task, _, what = name.partition(": ")
+        task, _, what = name.partition("; ")
         if "rows" in result:
             found += [(task, each, numbers) for each, numbers in result["rows"].items()]
         else:
