@@ -30,6 +30,7 @@ from countermax.comparison._result import (
 from countermax.comparison._sharing import sharing_of
 from countermax.comparison._sharing_result import SHARING_COLUMNS
 from countermax.comparison._showing import order_note
+from countermax.comparison._unseen import with_nothing_known
 from countermax.couplings import AbstractCoupling, as_couplings, is_same, named_couplings
 from countermax.intervals import DRAWS, AbstractSampling, CountSampling, Interval, check_level, inverted_intervals
 
@@ -220,9 +221,11 @@ def answered(
     start = None if scores is None else float(scores[0][seen])
     if log_p[seen] == -np.inf:  # nobody had it, which is not to say that nobody can
         there = None if scores is None else scores[1]
-        found = _with_rows(found, len(names), there, Bounds, lambda size: np.full(size, np.nan))
+        found = with_nothing_known(found, len(names), there, Bounds, lambda size: np.full(size, np.nan))
         if doubt is not None:
-            doubt = _with_rows(doubt, len(names), there, lambda lower, upper: Interval(lower, upper, level), None)
+            doubt = with_nothing_known(
+                doubt, len(names), there, lambda lower, upper: Interval(lower, upper, level), None
+            )
     answers = tuple(_answer(name, found.answers[same[name]], joints[same[name]], start) for name in asked)
     return Comparison(
         labels=names.names,
@@ -279,27 +282,3 @@ def _intervals(
         stable_bounds=of(doubt.stable),
         win_probability=doubt.win_probability,
     )
-
-
-def _with_rows(
-    found: Found,
-    size: int,
-    score: Floats | None,
-    span: Callable[[Any, Any], Any],
-    unknown: Callable[[Any], Floats] | None,
-) -> Found:
-    """The same with nothing known about the person: ranges that are as wide as can be, and no answers.
-
-    Args:
-        found: Numbers, or their intervals.
-        size: Number of outcomes.
-        score: The score in the other world.
-        span: Constructor of a range.
-        unknown: Stand-in for an answer; a range where there is nothing.
-    """
-    rows = span(np.zeros(size), np.ones(size))
-    scores = None if score is None else span(float(score.min()), float(score.max()))
-    row, mean = (rows, scores) if unknown is None else (unknown(size), None if score is None else unknown(()))
-    answers = {name: each._replace(probabilities=row, expected_score=mean) for name, each in found.answers.items()}
-    every, stable = (each._replace(probabilities=rows, expected_score=scores) for each in (found.any, found.stable))
-    return found._replace(answers=answers, any=every, stable=stable)
