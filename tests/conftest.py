@@ -58,6 +58,7 @@ def pytest_configure(config):
     """What one process has compiled, the others take from a folder that lives as long as the session."""
     if _CACHE not in os.environ:
         os.environ[_CACHE] = tempfile.mkdtemp(prefix="countermax-compiled-")
+        os.environ["NUMBA_CACHE_DIR"] = os.path.join(os.environ[_CACHE], "numba")  # nothing of it reaches users' runs
         config.add_cleanup(lambda: shutil.rmtree(os.environ.pop(_CACHE), ignore_errors=True))
     jax.config.update("jax_compilation_cache_dir", os.environ[_CACHE])
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)

@@ -5,6 +5,7 @@ from . import comparison as comparison
 from . import couplings as couplings
 from . import effects as effects
 from . import experiments as experiments
+from . import explorer as explorer
 from . import integrations as integrations
 from . import intervals as intervals
 from . import learning as learning

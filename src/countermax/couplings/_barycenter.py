@@ -24,7 +24,7 @@ _FEW, _MANY = 64, 256  # points of the rounds that are cheap
 _JITTER = 0.05  # share of the scores' spread that separates points which start at one place
 
 
-class Found(NamedTuple):
+class Barycenter(NamedTuple):
     """Equally weighted points, and how far the worlds are from them."""
 
     points: Floats
@@ -32,7 +32,7 @@ class Found(NamedTuple):
     """Mean squared Wasserstein distance of the worlds."""
 
 
-def lloyd(scores: Floats, worlds: Floats, weights: Floats, points: Floats, num_rounds: int) -> Found:
+def lloyd(scores: Floats, worlds: Floats, weights: Floats, points: Floats, num_rounds: int) -> Barycenter:
     """Lloyd's rounds on fixed worlds.
 
     Args:
@@ -46,7 +46,7 @@ def lloyd(scores: Floats, worlds: Floats, weights: Floats, points: Floats, num_r
     for _ in range(num_rounds):
         sent, distance = _round(scores, worlds, weights, points)
         points = sent
-    return Found(points, distance)
+    return Barycenter(points, distance)
 
 
 def barycenter_points(
@@ -79,11 +79,11 @@ def barycenter_points(
     sizes = [each for each in (_FEW, _MANY) if 2 * each <= num_points] + [num_points]
     shown = worlds[_order(rng, weights)]
     tests = slice(0, max(1, min(len(worlds), 100)))
-    found = list[Found]()
+    found = list[Barycenter]()
     for restart in range(num_restarts):
         start = _start(scores, worlds, weights, midpoints if restart % 2 else None, sizes[0], rng)
         points = _rounds(scores, shown, start, num_rounds, 100)
-        found.append(Found(points, _round(scores, shown[tests], None, points)[1]))
+        found.append(Barycenter(points, _round(scores, shown[tests], None, points)[1]))
     points = min(found, key=lambda each: each.distance).points
     for size in sizes[1:]:
         points = _divided(points, size, scores, rng)

@@ -19,6 +19,10 @@ Weighted = tuple[Floats, Floats, Floats]
 """Distinct pairs of log-probabilities, and in how many rows each stands."""
 
 
+class NothingChangesError(InputError):
+    """There is no pair of worlds to look at."""
+
+
 def frame_pairs(
     frame: Any,
     *,
@@ -60,7 +64,9 @@ def some_pairs(reader: RowReader, most: int = MOST_PAIRS, seed: int = 0) -> Weig
         rows = rows[~(chunk.bad | chunk.kept)[rows]]
         found.append(np.concatenate([chunk.log_p[rows], chunk.log_q[rows]], axis=1))
     if not sum(map(len, found)):
-        raise InputError("`frame` must have at least one row that can be answered and that is changed, got none")
+        raise NothingChangesError(
+            "`frame` must have at least one row that can be answered and that is changed, got none"
+        )
     return _divided(*np.unique(np.concatenate(found), axis=0, return_counts=True))
 
 

@@ -15,7 +15,7 @@ from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, Gadget2, InverseCDF, named_couplings
 from countermax.learning import LEARNED, Fit, MatrixLoss, ObservedPairs, SquaredDifference, fit, least_losses
 from countermax.tables._notes import PRECISION
-from countermax.tables._pairs import MOST_PAIRS, Weighted, some_pairs
+from countermax.tables._pairs import MOST_PAIRS, NothingChangesError, Weighted, some_pairs
 from countermax.tables._rows import RowReader
 from countermax.tables.frames import Floats, check_new_names
 
@@ -98,7 +98,11 @@ def fixed_couplings(scores: Scores, reader: RowReader, num_times: int) -> dict[s
             by_one = {f"inverse CDF by {name}": InverseCDF.sorted_by(values) for name, values in each}
             if num_times * reader.frame.num_rows * len(reader.labels) > MOST_PLANNED or not scores.are_shared:
                 return named_couplings() | by_one
-            return named_couplings(score=scores.factual, pairs=own_pairs(reader)) | by_one
+            try:
+                pairs = own_pairs(reader)
+            except NothingChangesError:
+                return named_couplings() | by_one
+            return named_couplings(score=scores.factual, pairs=pairs) | by_one
         named = named_couplings(score=scores.factual[:, 0], counterfactual_score=scores.counterfactual[:, 0])
     # Where one order sorts both worlds' scores, matching their quantiles is the inverse CDF in that order.
     return {name: each for name, each in named.items() if not (name == _BY_QUANTILE and scores.one_order)}
