@@ -11,7 +11,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src"
 PACKAGE = "countermax"
-ENTRANCES = ("cli", "demo", "explorer")  # commands and pages, not rooms
+ENTRANCES = ("cli", "demo")  # commands, not rooms
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from countermax.experiments import EXPERIMENTS, reproduce
 from countermax.experiments.engine import Store
 from countermax.experiments.synthetic._recipes import table1_recipes
 from countermax.experiments.synthetic._tasks import Published, task
-from countermax.experiments.synthetic.table1 import _experiment
+from countermax.experiments.synthetic.table1 import _experiment, _measuring
 from countermax.experiments.synthetic.table1._document import _verdict
 from countermax.experiments.synthetic.table1._measuring import _summary
 from countermax.learning import Recipe
@@ -23,6 +23,8 @@ def test_every_column_runs_from_start_to_end(tmp_path, monkeypatch):
     monkeypatch.setattr(_experiment, "table1_recipes", lambda _: recipes)
     monkeypatch.setitem(_experiment._HELD_OUT, "quick", 40)
     monkeypatch.setitem(_experiment._FLOORS, "quick", 2)
+    monkeypatch.setitem(_experiment._REFERENCE, "quick", 400)
+    monkeypatch.setattr(_measuring, "_NUM_DIRECTIONS", 5)
     written = reproduce(["table1"], tmp_path, seeds=2)
     assert {"table1.tex", "table1_details.csv", "table1.png", "index.html"} <= {path.name for path in written}
     found = {name: record.result for name, record in Store(tmp_path).records()["table1"].items()}

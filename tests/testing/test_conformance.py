@@ -64,9 +64,10 @@ def _references(size, dimension):
 SLOW = {
     "Comonotone",
     "InverseCDF in another order",
+    "Maximal",
     *(name for name in COUPLINGS if name.startswith(("Gadget", "GumbelMax ", "VectorQuantile"))),
 }
-"""Gadgets, shared clocks and vector quantiles compile for minutes; the two others have the law of one that is quick."""
+"""Gadgets, shared clocks and vector quantiles compile for minutes; the others have simpler laws than those that stay."""
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in COUPLINGS])

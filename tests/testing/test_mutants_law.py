@@ -349,6 +349,7 @@ def test_a_mutant_of_the_exact_law_is_caught(mutant, law, as_users_call):
     assert_caught(mutant(), law)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mutant", [RowsDriftForManyOutcomes, OutcomesInSevenBits, TwoOutcomesAreSpecial, SteepForManyOutcomes]
 )

@@ -320,5 +320,6 @@ def test_noise_without_the_digits_of_double_precision_is_caught_by_the_thorough_
     assert_caught(SinglePrecisionNoiseInDoublePrecision(), FINE, quick=False)
 
 
+@pytest.mark.slow
 def test_abduction_that_is_one_percent_off_is_caught_by_the_thorough_check(as_users_call):
     assert_caught(WinnerOnePercentTooHigh(), POSTERIOR, 2, quick=False)

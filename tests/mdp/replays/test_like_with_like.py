@@ -249,6 +249,7 @@ def test_otherwise_is_what_was_done_most_often():
     assert other.value == pytest.approx(0.5 * 3)  # stays in 2 and earns one a step, with action 0 for certain
 
 
+@pytest.mark.slow
 def test_all_of_it_holds_without_the_compiled_engine(monkeypatch):
     """The same numbers from the engine that asks any coupling."""
     from countermax.mdp.replays import _bounds, _decisions, _exact, _step_bounds, engines
