@@ -67,7 +67,7 @@ SLOW = {
     "Maximal",
     *(name for name in COUPLINGS if name.startswith(("Gadget", "GumbelMax ", "VectorQuantile"))),
 }
-"""Gadgets, shared clocks and vector quantiles compile for minutes; the others have simpler laws than those that stay."""
+"""Gadgets, shared clocks and vector quantiles compile for minutes; the others have simpler laws than those left."""
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in COUPLINGS])
