@@ -14,7 +14,7 @@ from countermax.plotting._style import Floats, colours, house_style, literal
 _MOST_OUTCOMES = 12
 _INCHES = 0.62  # an outcome takes, across and down
 _LONGEST = 22  # characters of a label
-_LINE = 9  # characters of a title for each inch
+_LINE = 7  # characters of a title for each inch
 
 
 class NodePanel(NamedTuple):
@@ -80,7 +80,7 @@ def _draw_bars(axes: Axes, panel: NodePanel, colour: str, height: float) -> None
     axes.set_xlim(-0.02, 1.02)
     axes.set_xlabel("probability")
     axes.grid(axis="x", color="0.9")
-    axes.legend(loc="upper left", bbox_to_anchor=(0, -0.42 / (height - 1.3)), ncols=2, fontsize=7)
+    axes.legend(loc="upper left", bbox_to_anchor=(0, -0.42 / (height - 1.3)), fontsize=7)
 
 
 def _draw_square(axes: Axes, panel: NodePanel) -> None:
