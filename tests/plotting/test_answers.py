@@ -2,7 +2,10 @@
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.text import Text
 
+from countermax import compare
 from countermax.plotting import draw_answers
 
 
@@ -18,3 +21,11 @@ def test_answers_show_every_coupling_and_the_outcomes_that_could_be_likeliest(si
     assert ("12 of 30" in axes.get_title(loc="left")) == (size == 30)
     said = {text.get_text() for text in axes.get_legend().get_texts()}
     assert said == {"Gumbel-max", "mine", "any coupling", "any stable coupling"}
+
+
+def test_a_long_question_stays_within_a_narrow_picture():
+    labels = ["recovered with sequelae", "unchanged"]
+    figure = compare([112, 40], [30, 200], labels[0], labels=labels, counts=True).plot()
+    FigureCanvasAgg(figure).draw()
+    (question,) = (text for text in figure.findobj(Text) if text.get_text().startswith("Seen under"))
+    assert question.get_window_extent().x1 <= figure.bbox.x1

@@ -218,7 +218,7 @@ def _joints(couplings: Mapping[str, AbstractCoupling], evidence: Evidence) -> di
         return {}
     if not evidence.has_choices:
         pairs = {"everybody": (evidence.control, evidence.treated)}
-    elif float(np.max(evidence.elsewhere)) > 0:  # type: ignore[arg-type]
+    elif evidence.elsewhere is not None and float(np.max(evidence.elsewhere)) > 0:
         return {}
     else:
         first, second = groups(evidence)

@@ -88,13 +88,14 @@ def _over_fillings(question: CausalQuestion, evidence: Evidence, people: str, ki
     """
     assert evidence.control is not None
     assert evidence.treated is not None
+    arms = (evidence.control, evidence.treated)
     happens = question.worth.max(axis=0) > 0
     event, other = int(happens.argmax()), int((~happens).argmax())
-    shares = [each[..., :-1][..., happens].sum(axis=-1) for each in (evidence.control, evidence.treated)]
-    lost = [each[..., -1] for each in (evidence.control, evidence.treated)]
+    shares = [each[..., :-1][..., happens].sum(axis=-1) for each in arms]
+    lost = [each[..., -1] for each in arms]
 
     def filled(side: int, part: Any) -> Floats:
-        law = np.array((evidence.control, evidence.treated)[side][..., :-1])  # type: ignore[index]
+        law = np.array(arms[side][..., :-1])
         law[..., event] += part * lost[side]
         law[..., other] += (1 - part) * lost[side]
         return law

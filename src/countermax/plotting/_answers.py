@@ -1,6 +1,5 @@
 """What each coupling answers, beside the bounds."""
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -89,7 +88,7 @@ def draw_answers(
         axes.set_ylim(0, 1.02)
         axes.set_ylabel("probability, given what was seen")
         axes.grid(axis="y", color="0.9")
-        axes.set_title(literal("\n".join(textwrap.wrap(title, 90, replace_whitespace=False))), loc="left")
+        axes.set_title(literal(title), loc="left", wrap=True)
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8)
     return figure
 

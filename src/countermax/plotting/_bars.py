@@ -49,7 +49,7 @@ def draw_variances(
                 axes.text(max(high, variances[name]), place, words, va="center", fontsize=8)
             axes.margins(x=0.5)  # room for the words
         axes.set_xlabel(literal(label))
-        axes.set_title(literal(title), loc="left")
+        axes.set_title(literal(title), loc="left", wrap=True)
         axes.tick_params(axis="y", length=0)
         if least is not None:
             _line(axes, least, "least possible")

@@ -58,7 +58,7 @@ def draw_causation(lines: Sequence[CausationLine], title: str, label: str) -> Fi
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="x", color="0.93")
         axes.set_xlabel(literal(label))
-        axes.set_title(literal(title), loc="left")
+        axes.set_title(literal(title), loc="left", wrap=True)
         figure.legend(handles=_handles(lines, palette), loc="outside lower center", ncols=4, fontsize=8)
     return figure
 

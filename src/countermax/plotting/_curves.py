@@ -22,6 +22,6 @@ def draw_curves(
         axes.set_xlabel("step")
         axes.set_ylabel("expected loss, held-out pairs")
         axes.grid(color="0.9")
-        axes.set_title(literal(title), loc="left")
+        axes.set_title(literal(title), loc="left", wrap=True)
         axes.legend(fontsize=8)
     return figure

@@ -32,7 +32,7 @@ def draw_distribution(returns: Floats, below: Floats, *, marks: Mapping[str, flo
         axes.grid(color="0.9")
         axes.set_xlabel(literal(label))
         axes.set_ylabel("share of episodes up to here")
-        axes.set_title(literal(title), loc="left")
+        axes.set_title(literal(title), loc="left", wrap=True)
         if marks:
             axes.legend(fontsize=8)
     return figure

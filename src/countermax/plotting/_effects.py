@@ -45,7 +45,7 @@ def draw_waterfall(effects: Floats, deviations: Floats, *, title: str, label: st
         axes.set_xlabel("episodes, from the largest gain to the largest loss")
         axes.set_ylabel(literal(label))
         axes.grid(axis="y", color="0.92")
-        axes.set_title(literal(title), loc="left")
+        axes.set_title(literal(title), loc="left", wrap=True)
         same = len(values) - int(better.sum()) - int(worse.sum())
         handles = [
             Patch(color=_BETTER, label=f"better on average: {int(better.sum())}"),
@@ -101,7 +101,7 @@ def draw_effects(
         axes.set_ylabel(literal(kind))
         axes.set_xlabel(literal(label))
         axes.grid(axis="x", color="0.92")
-        axes.set_title(literal(title), loc="left")
+        axes.set_title(literal(title), loc="left", wrap=True)
         handles = [
             *(Line2D([], [], linestyle="none", label=literal(name), **look) for name, look in looks.items()),
             Line2D([], [], color="0.6", linewidth=2, label="any coupling"),

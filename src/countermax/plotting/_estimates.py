@@ -60,7 +60,7 @@ def draw_estimates(
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="x", color="0.9")
         axes.set_xlabel(literal(label))
-        axes.set_title(literal(title), loc="left")
+        axes.set_title(literal(title), loc="left", wrap=True)
         if truth is not None:
             handle = Line2D([], [], color="#D55E00", linewidth=1.2, linestyle="--", label=f"truth, {truth:.3f}")
             figure.legend(handles=[handle], loc="outside lower right", fontsize=8)

@@ -98,7 +98,7 @@ def draw_distances(
         axes.tick_params(axis="x", length=0)
         axes.set_ylabel("% above the optimum")
         axes.grid(axis="y", color="0.9")
-        axes.set_title(literal(title), loc="left")
+        axes.set_title(literal(title), loc="left", wrap=True)
         handles, names = axes.get_legend_handles_labels()
         handles.append(Line2D([], [], label="published", **_DIAMOND))
         axes.legend(handles, [*names, "published"], loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8)

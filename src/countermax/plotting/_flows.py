@@ -36,12 +36,12 @@ def draw_flows(counts: Floats, labels: Sequence[str], title: str, ranges: Sequen
             words += " (of others together: no less, no more)"
         counts, labels = merged, names
     with house_style():
-        figure = Figure(figsize=(6.4, 1.1 + 0.6 * len(labels)), layout="constrained")
+        figure = Figure(figsize=(6.4, 1.6 + 0.7 * len(labels)), layout="constrained")
         axes = figure.subplots()
         axes.set_xlim(-0.4, 1.4)
         axes.set_ylim(1.01 + _GAP * (len(labels) - 1), -0.09)
         axes.axis("off")
-        axes.set_title(literal(title), loc="left")
+        axes.set_title(literal(title), loc="left", wrap=True)
         _draw(axes, counts, labels, ranges)
         if ranges is not None:
             axes.text(0.5, -0.01, words, transform=axes.transAxes, ha="center", va="top", fontsize=7, color="0.35")

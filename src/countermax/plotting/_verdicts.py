@@ -24,5 +24,5 @@ def draw_verdicts(verdicts: Mapping[str, bool], title: str) -> Figure:
         axes.set_xticks([])
         axes.spines[["left", "bottom"]].set_visible(False)
         axes.tick_params(axis="y", length=0)
-        axes.set_title(literal(title), loc="left")
+        axes.set_title(literal(title), loc="left", wrap=True)
     return figure
