@@ -15,7 +15,7 @@ def test_flows_of_many_outcomes_keep_their_total():
 
 
 def test_nothing_may_flow_and_labels_are_no_formulas():
-    figure = draw_flows(np.zeros((2, 2)), ["a", "$b$"], "nothing flows")
+    figure = draw_flows(np.zeros((2, 2)), ["a", "$b$"], "nothing flows", "Gumbel-max")
     assert [text.get_text() for text in figure.axes[0].texts].count(r"\$b\$  0") == 2
 
 
@@ -23,9 +23,12 @@ def test_ranges_of_outcomes_drawn_as_one_stay_within_what_was_seen():
     generator = np.random.default_rng(1)
     counts = generator.dirichlet(np.ones(12), 12) * 10
     totals = counts.sum(axis=1, keepdims=True)
-    figure = draw_flows(counts, [f"outcome {index}" for index in range(12)], "flows", [0 * counts, 0 * counts + totals])
+    figure = draw_flows(
+        counts, [f"outcome {index}" for index in range(12)], "flows", "mine", [0 * counts, 0 * counts + totals]
+    )
     words = [text.get_text() for text in figure.axes[0].texts]
     (others,) = (each for each in words if each.startswith("5 others") and each.endswith("50"))
     assert others
+    assert "would have been\nunder mine" in words
     assert any("[0 to 50]" in each for each in words)
     assert not any("[0 to 250]" in each for each in words)

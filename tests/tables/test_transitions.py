@@ -144,7 +144,8 @@ def test_what_is_printed_names_coupling_and_sample_and_what_the_interval_leaves_
         assert words in text
     assert "interval" not in str(transitions(frame, **ask(p, q), num_resamples=0))
     assert picture(found.plot()).startswith(b"\x89PNG")
-    assert "inverse CDF" in found.plot().axes[0].get_title(loc="left")
+    words = {text.get_text() for text in found.plot("mine").axes[0].texts}
+    assert "would have been\nunder inverse CDF" in words
 
 
 def test_a_result_names_its_coupling(tmp_path):

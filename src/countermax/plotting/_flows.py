@@ -18,13 +18,16 @@ _BAR = 0.025
 _LEAST_LABELLED = 0.035  # of the whole height: thinner flows carry no number
 
 
-def draw_flows(counts: Floats, labels: Sequence[str], title: str, ranges: Sequence[Floats] | None = None) -> Figure:
+def draw_flows(
+    counts: Floats, labels: Sequence[str], title: str, coupling: str, ranges: Sequence[Floats] | None = None
+) -> Figure:
     """Bands from each seen outcome on the left to each other one on the right, as high as their expected counts.
 
     Args:
         counts: Expected counts, [seen, instead].
         labels: The outcomes.
         title: Title of the picture.
+        coupling: Name of the coupling that the counts come from.
         ranges: The least and the largest count over all couplings, written beside each count.
     """
     words = "in brackets: from the least to the largest count under any coupling"
@@ -39,13 +42,13 @@ def draw_flows(counts: Floats, labels: Sequence[str], title: str, ranges: Sequen
         figure = Figure(figsize=(6.4, 1.6 + 0.7 * len(labels)), layout="constrained")
         axes = figure.subplots()
         axes.set_xlim(-0.4, 1.4)
-        axes.set_ylim(1.01 + _GAP * (len(labels) - 1), -0.09)
+        axes.set_ylim(1.01 + _GAP * (len(labels) - 1), -0.1)
         axes.axis("off")
         axes.set_title(literal(title), loc="left", wrap=True)
         _draw(axes, counts, labels, ranges)
         if ranges is not None:
             axes.text(0.5, -0.01, words, transform=axes.transAxes, ha="center", va="top", fontsize=7, color="0.35")
-        for place, words in ((0.0, "seen"), (1.0, "would have been")):
+        for place, words in ((0.0, "seen"), (1.0, literal(f"would have been\nunder {coupling}"))):
             axes.text(place, -0.05, words, ha="left" if place else "right", va="center", fontsize=8, color="0.35")
     return figure
 

@@ -114,9 +114,9 @@ class Transitions(AbstractResult):
         )
 
     def plot(self, title: str | None = None) -> "Figure":
-        """The flows from what was seen to what would have been."""
-        title = f"What was seen, and what would have been under {self.coupling}" if title is None else title
-        return plotting.draw_flows(self.counts, list(map(shown, self.labels)), title, self.bounds)
+        """The flows from what was seen to what would have been; the coupling is named, whatever the title."""
+        told = "What was seen, and what would have been" if title is None else title
+        return plotting.draw_flows(self.counts, list(map(shown, self.labels)), told, self.coupling, self.bounds)
 
     def __rich__(self) -> Group:
         interval = self.counts_interval
