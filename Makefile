@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 OUT    ?= countermax-demo
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow test-explorer lint bench fuzz results results-pages figures examples docs docs-serve tutorials dist clean
+.PHONY: demo test test-slow test-explorer test-ray lint bench fuzz results results-pages figures examples docs docs-serve tutorials dist clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed          ## a bundled clinical trial, its pictures and report.html
@@ -19,6 +19,9 @@ test-slow: $(VENV)/.developing    ## everything, long statistical runs too, with
 
 test-explorer: $(VENV)/.exploring ## the explorer in a real browser, and its JavaScript against Python
 	$(BIN)/python -m pytest -n 2 --dist=loadfile tests/explorer
+
+test-ray: $(VENV)/.distributing   ## tables and cohorts on Ray, on this machine
+	$(BIN)/python -m pytest -n0 tests/ray
 
 lint: $(VENV)/.developing         ## formatting, style, types, and which module may import which
 	$(BIN)/ruff format --check .
@@ -88,6 +91,10 @@ $(VENV)/.developing: $(VENV)/bin/python pyproject.toml
 # Without a browser there is nothing to drive, and nothing to install for it; the tests say so.
 $(VENV)/.exploring: $(VENV)/.developing
 	@if $(BIN)/python tests/explorer/browsers.py; then $(PIP) --editable '.[explorer-tests]' && touch $@; fi
+
+$(VENV)/.distributing: $(VENV)/.developing
+	$(PIP) --editable '.[ray]'
+	@touch $@
 
 $(VENV)/.documenting: $(VENV)/bin/python pyproject.toml
 	$(PIP) --editable '.[docs]'

@@ -64,3 +64,13 @@ def import_dowhy() -> Any:
     except ImportError as error:
         raise ImportError("DoWhy models need dowhy: pip install 'countermax[dowhy]'") from error
     return dowhy
+
+
+def import_ray() -> Any:
+    """Ray, or an error that says how to get it."""
+    try:
+        import ray
+        import ray.data
+    except ImportError as error:
+        raise ImportError("engine='ray' and Ray Datasets need ray: pip install 'countermax[ray]'") from error
+    return ray

@@ -1,0 +1,49 @@
+"""A connection to Ray: the one that is there, a running cluster by its address, or one inside this machine."""
+
+import logging
+import socket
+from typing import Any
+
+from countermax._core.errors import InputError
+from countermax._core.extras import import_ray
+
+_WAIT = 5.0  # seconds for an address to answer; Ray itself would try for minutes
+_NAMED = ("auto", "local")
+
+
+def connect(address: str | None = None) -> Any:
+    """Ray, connected: the connection that is there already, else the cluster at the address, else one of its own.
+
+    Args:
+        address: Address of a running cluster, as `ray.init` takes it (`host:port`, `ray://host:port`, `auto`); None for
+            the connection that is there, or a new one inside this machine.
+    """
+    ray = import_ray()
+    if ray.is_initialized():
+        return ray
+    if address is not None and address not in _NAMED:
+        _check_reachable(address)
+    try:
+        ray.init(address="local" if address is None else address, logging_level=logging.ERROR, log_to_driver=False)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise InputError(
+            f"no Ray cluster can be used at {address or 'this machine'!r}: {reason}; start one (`ray start --head`) or "
+            "leave the address out"
+        ) from error
+    return ray
+
+
+def _check_reachable(address: str) -> None:
+    """Refuses an address where nobody listens."""
+    place = address.rpartition("://")[2].partition("/")[0]
+    host, _, port = place.rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 2**16:
+        raise InputError(f"`address` must be host:port, ray://host:port or auto, got {address!r}")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_WAIT).close()
+    except OSError as error:
+        raise InputError(
+            f"`address` must be that of a running Ray cluster, but nothing answers at {address!r} ({error}); start one "
+            "(`ray start --head`), or leave the address out"
+        ) from error

@@ -1,0 +1,61 @@
+"""One function of many parts: each is a task, few wait at a time, and results come in the order of the parts."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+from countermax._ray._connection import connect
+
+T = TypeVar("T")
+
+WORKER: dict[str, Any] = {
+    "num_cpus": 1,
+    "max_retries": 20,  # of workers that were killed; errors of the function itself are not tried again
+    "runtime_env": {"env_vars": {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}},
+}
+"""Options of every task: one core, one thread, and another try where a worker dies."""
+
+_WAITING = 2  # tasks for each core: one runs, one has its data at hand
+
+
+def put_once(value: Any) -> Any:
+    """A reference to a value in the object store, which each worker's machine fetches once."""
+    return connect().put(value)
+
+
+def in_parts(function: Callable[..., T], shared: Any, parts: Iterable[tuple[Any, ...]]) -> Iterator[T]:
+    """`function(shared, *part)` of each part, in order; references among a part's entries arrive as their values.
+
+    Parts are taken as they are needed, so that they may stream. What a task raises is raised here as it was.
+
+    Args:
+        function: Function that another process can import, or that can be pickled.
+        shared: Value that all parts need, or a reference to it.
+        parts: Arguments of each part.
+    """
+    ray = connect()
+    reference = shared if isinstance(shared, ray.ObjectRef) else ray.put(shared)
+    task = ray.remote(function).options(**WORKER)
+    most = max(2, _WAITING * int(ray.cluster_resources().get("CPU", 1)))
+    waiting: deque[Any] = deque()
+    try:
+        for part in parts:
+            if len(waiting) >= most:
+                yield _result(ray, waiting.popleft())
+            waiting.append(task.remote(reference, *part))
+        while waiting:
+            yield _result(ray, waiting.popleft())
+    finally:
+        for each in waiting:
+            ray.cancel(each)
+
+
+def _result(ray: Any, reference: Any) -> Any:
+    """What a task returned; what it raised, without the words that Ray puts around it."""
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RayTaskError as error:
+        cause = error.cause
+        if isinstance(cause, Exception):
+            raise cause from error
+        raise
