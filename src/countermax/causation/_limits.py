@@ -31,6 +31,8 @@ class Term(NamedTuple):
     pieces: Pieces
     rows: Floats
     columns: Floats
+    group: str = "everybody"
+    """People whose masses these are."""
 
     def least(self) -> Floats:
         """The largest worth of this part, before it is weighted."""
@@ -42,6 +44,7 @@ class Memo:
     """What several questions about the same evidence have in common."""
 
     means: dict[tuple[bytes, str, bytes], Floats] = field(default_factory=dict)
+    """Largest worths, by what they are the least of and of whom."""
     orders: Orders | None = None
     groups: tuple[tuple[Floats, Floats], tuple[Floats, Floats]] | None = None
 
@@ -191,13 +194,19 @@ def _largest(
         if memo is not None and memo.groups is None and evidence.has_trial:
             memo.groups = groups(evidence)
         terms = terms_of(worth, allowed, evidence, counted, pairs=None if memo is None else memo.groups)
-        return np.asarray(sum(each.weight * each.least() for each in terms))
+        return np.asarray(sum(each.weight * _remembered(each, memo) for each in terms))
     (term,) = terms_of(worth, allowed, evidence, (1.0, 1.0, 1.0))  # means that do not depend on whom they are asked of
-    means = {} if memo is None else memo.means
-    key = worth.tobytes(), kind, b"" if allowed is None else allowed.tobytes()
-    if key not in means:
-        means[key] = term.least()
-    return np.asarray(counted[0] * means[key])
+    return np.asarray(counted[0] * _remembered(term, memo))
+
+
+def _remembered(term: Term, memo: Memo | None) -> Floats:
+    """The largest worth of this part, which several questions may ask for."""
+    if memo is None:
+        return term.least()
+    key = term.pieces.here.tobytes(), term.group, term.pieces.there.tobytes()
+    if key not in memo.means:
+        memo.means[key] = term.least()
+    return memo.means[key]
 
 
 def terms_of(
@@ -234,8 +243,8 @@ def terms_of(
     first, second = groups(evidence, as_measured=as_measured) if pairs is None else pairs
     if (evidence.elsewhere <= 0).all():
         pieces = largest_worth(worth, allowed)
-        parts = zip(counted, (first, second), strict=False)
-        return [Term(weight, pieces, *pair) for weight, pair in parts if weight]
+        parts = zip(("control", "treated"), counted, (first, second), strict=False)
+        return [Term(weight, pieces, *pair, group) for group, weight, pair in parts if weight]
     never, size = np.zeros_like(worth), len(worth)
     blocks = np.block([[never, counted[0] * worth], [counted[1] * worth, counted[2] * worth]])
     possible = np.ones((2 * size, 2 * size), bool)
