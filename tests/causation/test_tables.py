@@ -14,8 +14,7 @@ from countermax.causation import questions_about
 from countermax.causation._crossing import crossed_limits
 from countermax.cli import app
 from countermax.couplings import GumbelMax
-from countermax.experiments import causes
-from countermax.experiments.causes import TRUTHS
+from countermax.experiments.causes import TRUTHS, sampled_causes
 from countermax.tables import Predicted, causation_of_rows
 from countermax.tables._crossing import crossing_of, merged_strata
 from countermax.tables._people import read_people
@@ -272,7 +271,7 @@ def test_an_interval_over_five_strata_reaches_a_tie_at_which_every_stratum_has_a
     truth = TRUTHS["5 strata, no effect, kinks"]
     stream = np.random.default_rng(1)
     for sample in range(14):
-        tie = causes._sampled(truth, stream, sample)["tie"]
+        tie = sampled_causes(truth, stream, sample)["tie"]
         assert tie.intervals.bounds.lower == 0
         assert tie.intervals.bounds.upper == 1
 

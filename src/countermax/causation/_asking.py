@@ -227,8 +227,9 @@ def answered_causes(
     found = None
     if crossing is not None or sampling is not None:
         found = intervals_of(
-            questions, sampling, evidence_of, people, asked, level=level, seed=seed, method=method, crossed=crossed
-        )
+            questions, sampling, evidence_of, people, asked,
+            level=level, seed=seed, method=method, crossing=crossing, crossed=crossed,
+        )  # fmt: skip
     answers = answers_to(questions, evidence, people, asked, found, crossed)
     by_name = {each.name: each for each in questions}
     notes += further_notes(names, evidence, people, questions, answers)
