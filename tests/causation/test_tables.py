@@ -294,3 +294,19 @@ def test_the_command_takes_strata_with_two_sources_and_missing_outcomes(tmp_path
     )
     found = json.loads(CliRunner().invoke(app, [*asked, "--missing", "worst"]).stdout)
     assert "cover whatever they had" in " ".join(found["notes"])
+
+
+def test_what_couplings_say_within_strata_without_effects_reaches_the_boundary():
+    """With no effect nobody changes under a maximal coupling, and every estimate says that somebody does."""
+    truth = TRUTHS["couplings, 3 strata, no effect"]
+    stream = np.random.default_rng(2)
+    for sample in range(4):
+        found = sampled_causes(truth, stream, sample)
+        for answer in found.answers:
+            assert set(answer.intervals.by_coupling) == set(answer.by_coupling)
+            for name, said in answer.by_coupling.items():
+                interval = answer.intervals.by_coupling[name]
+                assert interval.lower <= said <= interval.upper
+        assert found["tie"].by_coupling["maximal"] < 1
+        assert found["tie"].intervals.by_coupling["maximal"].upper == 1
+        assert found["harm"].intervals.by_coupling["Gumbel-max"].lower == 0

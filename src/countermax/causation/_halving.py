@@ -17,6 +17,7 @@ from countermax.causation._questions import Floats
 from countermax.intervals import Interval
 
 _LUCK_AT_KINKS = 1 / (np.sqrt(2) - 1)  # luck of all people, in what half of them have more
+_DOUBT, _MOST_DOUBT = 1 / 2, 1 / 3  # error of luck: this part of itself, at most this part of the reach
 _FEWEST_KNOWN = 0.5  # share of the draws in which somebody must be asked about
 
 
@@ -50,13 +51,14 @@ def halved_intervals(
         if value != value or len(half) < 2 or len(drawn) < _FEWEST_KNOWN * len(again[name]):
             result[name] = Interval(*ends, level)
             continue
-        luck = [0.0, _LUCK_AT_KINKS * float(half.mean() - value)]
-        luck += [value - without[name]] if without[name] == without[name] else []
         few = float(stdtrit(freedom, (1 + level) / 2) / ndtri((1 + level) / 2))
         deviation = drawn - drawn.mean()
         below, above = np.quantile(deviation, [(1 - level) / 2, (1 + level) / 2])
         reach = few * float(max(-below, above, ndtri((1 + level) / 2) * deviation.std(ddof=1)))
-        lower, upper = np.clip([value - max(luck) - reach, value - min(luck) + reach], *ends).tolist()
+        luck = _LUCK_AT_KINKS * float(half.mean() - value)
+        lucks = [0.0, luck + float(np.sign(luck)) * min(_DOUBT * abs(luck), _MOST_DOUBT * reach)]
+        lucks += [value - without[name]] if without[name] == without[name] else []
+        lower, upper = np.clip([value - max(lucks) - reach, value - min(lucks) + reach], *ends).tolist()
         result[name] = Interval(lower, upper, level)
     return result
 
