@@ -191,8 +191,6 @@ def test_missing_outcomes_widen_bounds_within_strata(trial):
         assert worst[name].bounds.upper >= dropped[name].bounds.upper - 1e-9
         assert worst[name].bounds.upper - worst[name].bounds.lower > dropped[name].bounds.width + 0.01
         assert worst[name].by_coupling["maximal"] == pytest.approx(dropped[name].by_coupling["maximal"], abs=0.02)
-    with pytest.raises(InputError, match="'worst' for a trial alone; with `observational` say 'drop'"):
-        causation_of_arms(some, **ARMS | {"couplings": None}, missing="worst", observational=trial)
 
 
 def drawn(stream, laws, number):

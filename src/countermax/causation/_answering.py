@@ -63,11 +63,12 @@ def answers_to(
     for question in questions:
         spans: dict[str, Bounds | None] = {}
         for kind in KINDS:
+            if crossed is not None and kind == "any":
+                spans[kind] = crossed[question.name, kind][0]
+                continue
             fits = has_kind(question, evidence, kind) and (kind != "monotone" or is_monotone(question, evidence))
             span = whole_limits(question, evidence, people, kind) if fits else (np.nan, np.nan)
             spans[kind] = None if np.isnan(span[0]) else Bounds(*map(float, span))
-            if crossed is not None and kind == "any":
-                spans[kind] = crossed[question.name, kind][0]
         by_coupling = {name: said_by(question, known_law, people, joint) for name, joint in joints.items()}
         known = spans["any"] is not None
         result.append(

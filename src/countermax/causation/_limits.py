@@ -101,6 +101,8 @@ def has_kind(question: CausalQuestion, evidence: Evidence, kind: str, *, many: b
             and (not many or has_pieces(question.worth))
         )
     masked = np.where(question.allowed, question.worth, -1e3)
+    if evidence.unknown and evidence.has_choices:
+        return False
     if question.allowed.all() or num_pieces(masked) > MOST_PIECES // 4:
         return False
     return not evidence.has_choices or bool((np.asarray(evidence.elsewhere) <= 0).all())
@@ -110,8 +112,9 @@ def denominator(
     question: CausalQuestion, evidence: Evidence, people: str, among: tuple[Floats, Floats] | None = None
 ) -> Floats:
     """How many the question is asked about, of everybody; `among` whom, if not among those of the question."""
+    here, there = (question.among_control, question.among_treated) if among is None else among
     if people == CHOSEN and evidence.seen_control is not None and evidence.seen_treated is not None:
-        whole = evidence.seen_control @ question.among_control + evidence.seen_treated @ question.among_treated
+        whole = evidence.seen_control @ here + evidence.seen_treated @ there
         return np.asarray(whole + question.among_others * np.asarray(evidence.elsewhere))
     if question.of_everybody:
         known = evidence.seen_control if evidence.control is None else evidence.control
@@ -120,7 +123,6 @@ def denominator(
     assert evidence.control is not None
     assert evidence.treated is not None
     shares = _shares(question, evidence)
-    here, there = (question.among_control, question.among_treated) if among is None else among
     return np.asarray(shares[0] * (evidence.control @ here) + shares[1] * (evidence.treated @ there))
 
 

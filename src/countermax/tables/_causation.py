@@ -99,11 +99,8 @@ def causation_of_arms(
         samples.append(_choosers(observational, asked, (control, treated), names.values, missing))
     unknown = any(bool((each.outcome < 0).any()) for each in samples)
     if observational is not None:
-        if unknown:
-            raise InputError(
-                "`missing` can be 'worst' for a trial alone; with `observational` say 'drop', or fill them in"
-            )
-        if plain and strata is None:
+        notes += [f"Of those who chose: {each}" for each in samples[1].notes if "no outcome" in each]
+        if plain and strata is None and not unknown:
             trial, seen = (
                 cells_of(each, np.ones(len(each.outcome)), len(names), place + 2)[:, 0]
                 for place, each in enumerate(samples)
@@ -115,8 +112,8 @@ def causation_of_arms(
             return replace(result, notes=(*notes, *result.notes))
         if couplings:
             raise InputError(
-                "`couplings` must be left out with `observational` and strata, weights or clusters: there are "
-                "bounds only"
+                "`couplings` must be left out with `observational` and strata, weights, clusters or missing outcomes: "
+                "there are bounds only"
             )
     size = len(names) + unknown
     crossing = strata is not None or observational is not None
