@@ -12,10 +12,9 @@ from countermax.experiments.causes._truths import ROWS, RowTruth
         "no effect, 2 outcomes",
         "3 strata, no effect",
         "some chose something else, 3 strata",
-        "another population, 3 strata",
         "people of the trial, two sources",
         "missing outcomes, worst, 3 strata",
-        "missing outcomes, left out",
+        "missing outcomes, worst, two sources",
         "couplings, 3 strata, no effect",
     ],
 )

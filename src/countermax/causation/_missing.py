@@ -23,8 +23,8 @@ def whole_limits(
 ) -> tuple[Floats, Floats]:
     """The least and the largest answer in each world, whatever missing outcomes were; arguments as of `limits`.
 
-    Sharp without strata, for a trial alone. With strata or both sources, and where missing outcomes decide who is asked about, both ends of the ratio are
-    taken at their worst: never too narrow.
+    Sharp, but with strata or both sources, and where missing outcomes decide who is asked about, both ends of the ratio
+    are taken at their worst: never too narrow.
     """
     if not evidence.unknown:
         return limits(question, evidence, people, kind, memo)

@@ -47,14 +47,14 @@ def known_causes(truth: CausalTruth) -> Causation:
     control, treated = (np.array(each) for each in (truth.control, truth.treated))
     strata, size = control.shape
     unknown = truth.missing == "worst"
-    if unknown:
-        control, treated = (
-            _with_lost(each, lost) for each, lost in zip((control, treated), truth.lost or (), strict=True)
-        )
     seen: list[Floats | None] = [None, None, None]
     if truth.choices is not None:
         chose = np.array(truth.choices)
         seen = [chose[:, :size], chose[:, size : 2 * size], chose[:, 2 * size :].sum(axis=1)]
+    if unknown:
+        control, treated = _with_lost(truth, control, treated)
+        if truth.choices is not None:
+            seen[:2] = _with_lost(truth, *seen[:2])
     weight = np.full(strata, 1 / strata)
     if truth.mix is not None and truth.people != "trial":
         weight = np.array(truth.mix)
@@ -76,10 +76,14 @@ def known_causes(truth: CausalTruth) -> Causation:
     )
 
 
-def _with_lost(laws: Floats, lost: tuple[float, ...]) -> Floats:
-    """Laws of outcomes, with one more for missing ones."""
-    gone = laws * np.array(lost)
-    return np.concatenate([laws - gone, gone.sum(axis=1, keepdims=True)], axis=1)
+def _with_lost(truth: CausalTruth, *arms: Floats | None) -> list[Floats | None]:
+    """Laws of outcomes in both arms, with one more for missing ones."""
+    found: list[Floats | None] = []
+    for laws, lost in zip(arms, truth.lost or (), strict=True):
+        assert laws is not None
+        gone = laws * np.array(lost)
+        found.append(np.concatenate([laws - gone, gone.sum(axis=1, keepdims=True)], axis=1))
+    return found
 
 
 def sampled_causes(truth: CausalTruth, stream: np.random.Generator, seed: int) -> Causation:
@@ -88,15 +92,13 @@ def sampled_causes(truth: CausalTruth, stream: np.random.Generator, seed: int) -
     frames = []
     for arm, worlds in enumerate((truth.control, truth.treated)):
         people = _people(truth, truth.size, np.array(worlds), None, stream)
-        if truth.lost is not None:
-            gone = stream.random(len(people["outcome"])) < np.array(truth.lost[arm])[people["outcome"]]
-            people["outcome"] = np.where(gone, np.nan, people["outcome"])
-        frames.append(people | {"arm": arm})
+        frames.append(_losing(truth, people | {"arm": np.full(len(people["outcome"]), arm)}, stream))
     pandas, seen = import_pandas(), None
     if truth.choices is not None:
         people = _people(truth, 2 * truth.size, np.array(truth.choices), truth.mix, stream)
         cells = people["outcome"]
-        seen = pandas.DataFrame(people | {"arm": cells // size, "outcome": cells % size})
+        people = _losing(truth, people | {"arm": cells // size, "outcome": cells % size}, stream)
+        seen = pandas.DataFrame(people)
     design: dict[str, Any] = {} if truth.tilt is None else {"weights": "weight", "clusters": "cluster"}
     if strata > 1:
         design |= {"strata": "stratum", "thin": "merge"}
@@ -106,6 +108,14 @@ def sampled_causes(truth: CausalTruth, stream: np.random.Generator, seed: int) -
         couplings=truth.couplings, event=list(truth.event), score=list(range(size)), people=truth.people,
         missing=truth.missing, **design,
     )  # fmt: skip
+
+
+def _losing(truth: CausalTruth, people: dict[str, Any], stream: np.random.Generator) -> dict[str, Any]:
+    """The same people, some without their outcomes."""
+    if truth.lost is None:
+        return people
+    gone = stream.random(len(people["outcome"])) < np.array(truth.lost)[people["arm"], people["outcome"]]
+    return people | {"outcome": np.where(gone, np.nan, people["outcome"])}
 
 
 def _people(

@@ -28,7 +28,7 @@ class CausalTruth(NamedTuple):
     people: str | None = None
     """Whom questions are about; by default those who chose where they were observed."""
     lost: tuple[tuple[float, ...], ...] | None = None
-    """P(outcome is missing | outcome) in each arm."""
+    """P(outcome is missing | outcome) in each arm, and among those who chose it."""
     missing: str = "refuse"
     """Treatment of missing outcomes."""
     couplings: tuple[str, ...] = ()
@@ -101,6 +101,17 @@ TRUTHS: dict[str, CausalTruth] = {
     ),
     "missing outcomes, worst, 3 strata": CausalTruth(
         (_SICK, _SHARES, _FIT), (_SICK, _FIT, _FIT), (2,), 200, lost=_LOST, missing="worst", cost=0.03
+    ),
+    "missing outcomes, worst, two sources": CausalTruth(
+        ((0.7, 0.3),),
+        ((0.4, 0.6),),
+        (1,),
+        400,
+        _CHOSE[:1],
+        lost=((0.1, 0.05), (0.05, 0.1)),
+        missing="worst",
+        cost=0.6,
+        samples=500,
     ),
     "missing outcomes, left out": CausalTruth(
         (_SICK,), (_FIT,), (2,), 150, lost=_LOST_BY_CHANCE, missing="drop", cost=0.1, samples=1000
