@@ -88,9 +88,9 @@ def _prices(data: bytes, size: int, counted: tuple[float, float, float], known: 
             rows.append(row)
             limits.append(-weight * worth[i, j])
     cost = np.frombuffer(known) * np.append(np.ones(3), -np.ones(4 * size))
-    bounds = [(None, None)] * 3 + [(0.0, _farthest(worth))] * (4 * size)
+    bounds: list[tuple[float | None, float | None]] = [(None, None)] * 3 + [(0.0, _farthest(worth))] * (4 * size)
     if not cost[2] > 0:  # nobody is elsewhere, whose price then is the least that pays
         cost[2] = 1e-12
-    found = linprog(cost, A_ub=np.array(rows), b_ub=limits, bounds=bounds, method="highs")
+    found = linprog(cost, A_ub=np.array(rows), b_ub=np.array(limits), bounds=bounds, method="highs")
     assert found.status == 0, found.message
     return np.asarray(found.x)
