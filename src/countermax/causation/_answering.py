@@ -207,7 +207,7 @@ def _halved(
         return {}
     whole, halves, again, without = (known_part(each) for each in (*crossing[:3], without_effects(crossing, level)))
     parts = [(each, _joints(couplings, each)) for each in (whole, halves._replace(strata=whole.strata), again, without)]
-    result = {}
+    result: dict[tuple[str, str], Interval] = {}
     for question in questions:
         said = [
             {name: said_by(question, evidence, people, joint) for name, joint in joints.items()}

@@ -29,7 +29,8 @@ class CausalCoverage(AbstractExperiment):
     def cells(self, preset: str, seeds: int | None) -> list[Cell]:
         """Some for each truth, each with a block of its samples; `seeds` counts the samples of a truth."""
         found = []
-        for name, truth in {**TRUTHS, **ROWS}.items():
+        truths: dict[str, CausalTruth | RowTruth] = {**TRUTHS, **ROWS}
+        for name, truth in truths.items():
             number = min(truth.samples, _MOST_SAMPLES[checked_preset(preset)]) if seeds is None else seeds
             block = next((each for each in _BLOCKS if each * truth.cost <= _SECONDS), _BLOCKS[-1])
             about = {key: value for key, value in truth._asdict().items() if key not in _UNTOLD}
@@ -88,7 +89,10 @@ def causal_coverage(
     true = spans_of(known_rows(truth) if isinstance(truth, RowTruth) else known_causes(truth), "truth")
     for count, place in enumerate(places):
         stream = np.random.default_rng([seed, place])
-        sample = (sampled_rows if isinstance(truth, RowTruth) else sampled_causes)(truth, stream, place)
+        if isinstance(truth, RowTruth):
+            sample = sampled_rows(truth, stream, place)
+        else:
+            sample = sampled_causes(truth, stream, place)
         _count(found, true, spans_of(sample, "intervals"))
         advance((count + 1) / len(places))
     return found

@@ -1,5 +1,7 @@
 """Rows of a table with a covariate, to which a classifier is fitted, and fitted again."""
 
+from typing import Any
+
 import numpy as np
 
 from countermax._core.extras import import_pandas
@@ -8,7 +10,7 @@ from countermax.experiments.causes._truths import LEVEL, RowTruth
 from countermax.experiments.coverage import AGES, LABELS, Logistic, logistic_people, logistic_truth
 from countermax.tables import Predicted, causation_of_rows
 
-_ASKED = {"event": LABELS[-1], "score": range(len(LABELS)), "coupling": "gumbel-max", "labels": LABELS}
+_ASKED: dict[str, Any] = {"event": LABELS[-1], "score": range(len(LABELS)), "coupling": "gumbel-max", "labels": LABELS}
 
 
 def known_rows(truth: RowTruth) -> Causation:

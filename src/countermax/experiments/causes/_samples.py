@@ -53,8 +53,8 @@ def known_causes(truth: CausalTruth) -> Causation:
         seen = [chose[:, :size], chose[:, size : 2 * size], chose[:, 2 * size :].sum(axis=1)]
     if unknown:
         control, treated = _with_lost(truth, control, treated)
-        if truth.choices is not None:
-            seen[:2] = _with_lost(truth, *seen[:2])
+        if seen[0] is not None and seen[1] is not None:
+            seen[:2] = _with_lost(truth, seen[0], seen[1])
     weight = np.full(strata, 1 / strata)
     if truth.mix is not None and truth.people != "trial":
         weight = np.array(truth.mix)
@@ -76,11 +76,10 @@ def known_causes(truth: CausalTruth) -> Causation:
     )
 
 
-def _with_lost(truth: CausalTruth, *arms: Floats | None) -> list[Floats | None]:
+def _with_lost(truth: CausalTruth, *arms: Floats) -> list[Floats]:
     """Laws of outcomes in both arms, with one more for missing ones."""
-    found: list[Floats | None] = []
+    found = []
     for laws, lost in zip(arms, truth.lost or (), strict=True):
-        assert laws is not None
         gone = laws * np.array(lost)
         found.append(np.concatenate([laws - gone, gone.sum(axis=1, keepdims=True)], axis=1))
     return found
