@@ -47,6 +47,8 @@ class Memo:
     """Largest worths, by what they are the least of and of whom."""
     orders: Orders | None = None
     groups: tuple[tuple[Floats, Floats], tuple[Floats, Floats]] | None = None
+    fillings: dict[bytes, list[tuple[Evidence, "Memo"]]] = field(default_factory=dict)
+    """Ways to fill in missing outcomes, by event, each with a memory of its own."""
 
 
 def limits(

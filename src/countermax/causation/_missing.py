@@ -31,7 +31,7 @@ def whole_limits(
     if people == CHOSEN and not question.of_everybody and not evidence.has_choices:
         return limits(question, known_part(evidence), people, kind)
     if evidence.strata is None and not question.of_everybody and not evidence.has_choices:
-        return _over_fillings(question, evidence, people, kind)
+        return _over_fillings(question, evidence, people, kind, Memo() if memo is None else memo)
     assert evidence.control is not None
     assert evidence.treated is not None
     counted = counted_people(question, evidence, people)
@@ -95,16 +95,36 @@ def asked_with(question: CausalQuestion, evidence: Evidence, sign: float, people
     return denominator(question, evidence, people, (among[0], among[1]))
 
 
-def _over_fillings(question: CausalQuestion, evidence: Evidence, people: str, kind: str) -> tuple[Floats, Floats]:
+def _over_fillings(
+    question: CausalQuestion, evidence: Evidence, people: str, kind: str, memo: Memo
+) -> tuple[Floats, Floats]:
     """Limits over all ways to fill in missing outcomes, for a question that depends only on whether an event happened.
 
     Limits are monotone in both shares of the event, except where these are equal or add up to one: so they are extreme
     at corners of what is possible, or where its edges meet those lines.
     """
+    happens = question.worth.max(axis=0) > 0
+    if happens.tobytes() not in memo.fillings:
+        memo.fillings[happens.tobytes()] = [(each, Memo()) for each in _fillings(evidence, happens)]
+    lower: Any = np.inf
+    upper: Any = -np.inf
+    for filled, inner in memo.fillings[happens.tobytes()]:
+        span = limits(question, filled, people, kind, inner)
+        fine = ~np.isnan(span[0])
+        if kind == "monotone":
+            assert filled.control is not None
+            assert filled.treated is not None
+            fine &= filled.treated[..., happens].sum(axis=-1) >= filled.control[..., happens].sum(axis=-1) - _FEASIBLE
+        lower = np.where(fine, np.minimum(lower, span[0]), lower)
+        upper = np.where(fine, np.maximum(upper, span[1]), upper)
+    return np.where(lower <= upper, lower, np.nan), np.where(lower <= upper, upper, np.nan)
+
+
+def _fillings(evidence: Evidence, happens: Flags) -> list[Evidence]:
+    """Corners of what missing outcomes can have been, and where its edges meet the lines."""
     assert evidence.control is not None
     assert evidence.treated is not None
     arms = (evidence.control, evidence.treated)
-    happens = question.worth.max(axis=0) > 0
     event, other = int(happens.argmax()), int((~happens).argmax())
     shares = [each[..., :-1][..., happens].sum(axis=-1) for each in arms]
     lost = [each[..., -1] for each in arms]
@@ -124,13 +144,8 @@ def _over_fillings(question: CausalQuestion, evidence: Evidence, people: str, ki
                 gap = lost[1 - side]
                 part = np.clip((wanted - shares[1 - side]) / np.where(gap > 0, gap, 1), 0, 1)
                 ways.append((zero + edge, part) if side == 0 else (part, zero + edge))
-    lower, upper = zero + np.inf, zero - np.inf
+    found = []
     for way in ways:
         control, treated = (filled(side, part) for side, part in enumerate(way))
-        span = limits(question, evidence._replace(control=control, treated=treated, unknown=False), people, kind)
-        fine = ~np.isnan(span[0])
-        if kind == "monotone":
-            fine &= treated[..., happens].sum(axis=-1) >= control[..., happens].sum(axis=-1) - _FEASIBLE
-        lower = np.where(fine, np.minimum(lower, span[0]), lower)
-        upper = np.where(fine, np.maximum(upper, span[1]), upper)
-    return np.where(lower <= upper, lower, np.nan), np.where(lower <= upper, upper, np.nan)
+        found.append(evidence._replace(control=control, treated=treated, unknown=False))
+    return found

@@ -10,7 +10,7 @@ from countermax.experiments.causes._truths import LEVEL, RowTruth
 from countermax.experiments.coverage import AGES, LABELS, Logistic, logistic_people, logistic_truth
 from countermax.tables import Predicted, causation_of_rows
 
-_ASKED: dict[str, Any] = {"event": LABELS[-1], "score": range(len(LABELS)), "coupling": "gumbel-max", "labels": LABELS}
+_ASKED: dict[str, Any] = {"event": LABELS[-1], "score": range(len(LABELS)), "labels": LABELS}
 
 
 def known_rows(truth: RowTruth) -> Causation:

@@ -46,7 +46,7 @@ class RowTruth(NamedTuple):
     """What the treatment adds to the logits of the last outcome, half as much to those of the one before it."""
     rows: int = 200
     refits: int = 200
-    cost: float = 0.7
+    cost: float = 0.45
     samples: int = 500
     seed: int = SEED
 
