@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from countermax import InputError, probabilities_of_causation
+from countermax.causation import _answering
+from countermax.couplings import named_couplings
 
 COUNTS = {"control": [30, 40, 30], "treated": [10, 30, 60]}
 LABELS = ["dead", "ill", "well"]
@@ -75,6 +77,26 @@ def test_a_result_shows_itself_and_becomes_everything_else(found, tmp_path):
     assert "sufficiency" in page
     with pytest.raises(InputError, match="the result has PN, PS"):
         found["PX"]
+
+
+def test_joint_laws_of_many_pairs_are_found_in_parts_of_one_shape(monkeypatch):
+    couplings = named_couplings(["gumbel-max", "inverse-cdf"])
+    log_p, log_q = np.log(np.random.default_rng(0).dirichlet(np.ones(3), (2, 9000)))
+    shapes, many = set(), _answering._many
+
+    def recorded(many_numbers):
+        def run(couplings, *worlds):
+            shapes.update(each.shape for each in worlds)
+            return many(many_numbers)(couplings, *worlds)
+
+        return run
+
+    monkeypatch.setattr(_answering, "_many", recorded)
+    found = _answering._laws(couplings, log_p, log_q)
+    assert len(shapes) == 1
+    for name, coupling in couplings.items():
+        for place in (0, 4096, 8999):
+            np.testing.assert_allclose(found[name][place], coupling.joint(log_p[place], log_q[place]), atol=1e-6)
 
 
 def test_decisions_are_certain_only_where_every_coupling_agrees():

@@ -11,7 +11,7 @@ from countermax._core.errors import InputError
 from countermax._core.labels import Labels
 from countermax.bounds import largest_worth
 from countermax.causation._evidence import Evidence
-from countermax.causation._limits import CHOSEN, TRIAL, has_kind, limits
+from countermax.causation._limits import CHOSEN, TRIAL, Memo, has_kind, limits
 from countermax.causation._questions import questions_about
 from countermax.causation._sources import Strata, check_sources
 from countermax.causation._stable import pieces_of_order, ratio_ranks, stable_pairs
@@ -198,6 +198,21 @@ def test_many_worlds_are_answered_as_each_alone():
             for place in range(0, 50, 7):
                 alone = limits(question, Evidence(p[place], q[place], None, None, None, 0.5), TRIAL, kind)
                 assert (lower[place], upper[place]) == pytest.approx(tuple(map(float, alone)))
+
+
+@pytest.mark.parametrize("others", [0.0, 0.2])
+def test_what_questions_have_in_common_is_found_once(others):
+    rng = np.random.default_rng(0)
+    control, treated = rng.dirichlet(np.ones(3), (2, 50))
+    chose = 0.5 * (1 - others) * np.stack([control, treated])
+    evidence = Evidence(control, treated, chose[0], chose[1], np.full(50, others), 0.5)
+    questions, memo = questions_about(Labels((0, 1, 2)), ("a", "b"), [2], np.arange(3.0), None, None, True), Memo()
+    for question in questions:
+        for people in (CHOSEN, TRIAL):
+            found = limits(question, evidence, people, "any", memo)
+            np.testing.assert_allclose(found, limits(question, evidence, people), atol=1e-12)
+    if not others:  # an event, benefit, harm and tie, least and largest, in two groups
+        assert len(memo.means) == 16
 
 
 def test_a_worth_with_too_many_pieces_is_refused():

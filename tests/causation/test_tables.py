@@ -14,8 +14,7 @@ from countermax.causation import questions_about
 from countermax.causation._crossing import crossed_limits
 from countermax.cli import app
 from countermax.couplings import GumbelMax
-from countermax.experiments import causes
-from countermax.experiments.causes import TRUTHS
+from countermax.experiments.causes import TRUTHS, sampled_causes
 from countermax.tables import Predicted, causation_of_rows
 from countermax.tables._crossing import crossing_of, merged_strata
 from countermax.tables._people import read_people
@@ -192,8 +191,6 @@ def test_missing_outcomes_widen_bounds_within_strata(trial):
         assert worst[name].bounds.upper >= dropped[name].bounds.upper - 1e-9
         assert worst[name].bounds.upper - worst[name].bounds.lower > dropped[name].bounds.width + 0.01
         assert worst[name].by_coupling["maximal"] == pytest.approx(dropped[name].by_coupling["maximal"], abs=0.02)
-    with pytest.raises(InputError, match="'worst' for a trial alone; with `observational` say 'drop'"):
-        causation_of_arms(some, **ARMS | {"couplings": None}, missing="worst", observational=trial)
 
 
 def drawn(stream, laws, number):
@@ -272,7 +269,7 @@ def test_an_interval_over_five_strata_reaches_a_tie_at_which_every_stratum_has_a
     truth = TRUTHS["5 strata, no effect, kinks"]
     stream = np.random.default_rng(1)
     for sample in range(14):
-        tie = causes._sampled(truth, stream, sample)["tie"]
+        tie = sampled_causes(truth, stream, sample)["tie"]
         assert tie.intervals.bounds.lower == 0
         assert tie.intervals.bounds.upper == 1
 
@@ -295,3 +292,19 @@ def test_the_command_takes_strata_with_two_sources_and_missing_outcomes(tmp_path
     )
     found = json.loads(CliRunner().invoke(app, [*asked, "--missing", "worst"]).stdout)
     assert "cover whatever they had" in " ".join(found["notes"])
+
+
+def test_what_couplings_say_within_strata_without_effects_reaches_the_boundary():
+    """With no effect nobody changes under a maximal coupling, and every estimate says that somebody does."""
+    truth = TRUTHS["couplings, 3 strata, no effect"]
+    stream = np.random.default_rng(2)
+    for sample in range(4):
+        found = sampled_causes(truth, stream, sample)
+        for answer in found.answers:
+            assert set(answer.intervals.by_coupling) == set(answer.by_coupling)
+            for name, said in answer.by_coupling.items():
+                interval = answer.intervals.by_coupling[name]
+                assert interval.lower <= said <= interval.upper
+        assert found["tie"].by_coupling["maximal"] < 1
+        assert found["tie"].intervals.by_coupling["maximal"].upper == 1
+        assert found["harm"].intervals.by_coupling["Gumbel-max"].lower == 0

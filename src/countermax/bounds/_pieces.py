@@ -19,7 +19,9 @@ Floats = NDArray[np.float64]
 
 MOST_PIECES = 4000
 _JITTER = 1e-7  # breaks ties between trees; potentials are those of the worth itself
-_AT_ONCE, _FEWEST_AT_ONCE = 2**17, 256  # numbers and worlds that are looked at together
+# Products of this size stay on one thread, and in a processor's own memory: larger ones are divided among all cores,
+# whose threads then wait for each other, several times as long on a busy machine.
+_AT_ONCE, _FEWEST_AT_ONCE = 2**18, 64  # multiplications, and worlds that are looked at together
 _MOST_COVERED = 12  # rows of a matrix of zeros and ones, all sets of which are tried
 
 
@@ -32,12 +34,12 @@ class Pieces(NamedTuple):
 
     def least(self, p: Floats, q: Floats) -> Floats:
         """The largest mean worth; of masses as well as of probabilities."""
-        # Pieces run first: a minimum over the last of few columns takes ten times as long. So many worlds at a time
-        # that all their pieces stay in a processor's own memory: five times as fast as all at once.
+        # Pieces run first: a minimum over the last of few columns takes ten times as long. And only so many worlds at a
+        # time: five times as fast as all at once.
         worlds = np.concatenate([each.reshape(-1, each.shape[-1]).T for each in (p, q)])
         pieces = np.concatenate([self.here, self.there], axis=1)
         found = np.empty(worlds.shape[1])
-        step = max(_FEWEST_AT_ONCE, _AT_ONCE // len(pieces))
+        step = max(_FEWEST_AT_ONCE, _AT_ONCE // pieces.size)
         for start in range(0, len(found), step):
             some = slice(start, start + step)
             np.min(pieces @ worlds[:, some], axis=0, out=found[some])

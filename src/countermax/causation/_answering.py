@@ -11,6 +11,7 @@ from countermax._core.compilation import quickly_compiled
 from countermax.bounds import Bounds, largest_worth
 from countermax.causation._crossing import Crossing, crossed_limits
 from countermax.causation._evidence import Evidence
+from countermax.causation._halving import halved_intervals, without_effects
 from countermax.causation._limits import (
     CHOSEN,
     KINDS,
@@ -34,8 +35,8 @@ Crossed = dict[tuple[str, str], tuple[Bounds | None, Interval]]
 """Cross-fitted bounds and their intervals, by question and kind of couplings."""
 
 _FEASIBLE = 1e-9
-_CANDIDATES_OF_STRATA, _DRAWS_OF_STRATA = 400, 125
 _CANDIDATES, _DRAWS, _SEARCHED = 200, 125, 4000
+_FEW_LAWS, _LAWS_AT_ONCE = 128, 4096  # pairs of worlds
 
 
 def answers_to(
@@ -62,11 +63,12 @@ def answers_to(
     for question in questions:
         spans: dict[str, Bounds | None] = {}
         for kind in KINDS:
+            if crossed is not None and kind == "any":
+                spans[kind] = crossed[question.name, kind][0]
+                continue
             fits = has_kind(question, evidence, kind) and (kind != "monotone" or is_monotone(question, evidence))
             span = whole_limits(question, evidence, people, kind) if fits else (np.nan, np.nan)
             spans[kind] = None if np.isnan(span[0]) else Bounds(*map(float, span))
-            if crossed is not None and kind == "any":
-                spans[kind] = crossed[question.name, kind][0]
         by_coupling = {name: said_by(question, known_law, people, joint) for name, joint in joints.items()}
         known = spans["any"] is not None
         result.append(
@@ -115,18 +117,20 @@ def intervals_of(
     level: float,
     seed: int,
     method: Callable[..., Interval] = inverted_intervals,
+    crossing: Crossing | None = None,
     crossed: Crossed | None = None,
 ) -> dict[str, CausalIntervals]:
     """The intervals of every number; of a range, one that holds all of it.
 
-    Where ranges are `crossed`, only what couplings say is found from the sampling.
+    They are found from the sampling, or where bounds are `crossed`, from the `crossing`.
     """
-    spans = {} if crossed is None else {key: interval for key, (_, interval) in crossed.items()}
-    said: dict[tuple[str, str], Interval] = {}
-    if sampling is not None and evidence_of is not None and (couplings or crossed is None):
-        kinds = KINDS if crossed is None else ()
-        inverted = _inverted(questions, sampling, evidence_of, people, couplings, kinds, level, seed, method)
-        spans, said = spans | inverted[0], inverted[1]
+    if crossing is not None and crossed is not None:
+        spans = {key: interval for key, (_, interval) in crossed.items()}
+        said = _halved(questions, crossing, people, couplings, level)
+    else:
+        assert sampling is not None
+        assert evidence_of is not None
+        spans, said = _inverted(questions, sampling, evidence_of, people, couplings, level, seed, method)
     result = {}
     for question in questions:
         whole, *others = (spans.get((question.name, kind)) for kind in KINDS)
@@ -151,7 +155,6 @@ def _inverted(
     evidence_of: Evidences,
     people: str,
     couplings: Mapping[str, AbstractCoupling],
-    kinds: Sequence[str],
     level: float,
     seed: int,
     method: Callable[..., Interval],
@@ -166,7 +169,7 @@ def _inverted(
         columns.clear()
         for question in questions:
             least, most = question.worth.min(), question.worth.max()
-            for kind in kinds:
+            for kind in KINDS:
                 if has_kind(question, evidence, kind, many=True):
                     lower, upper = whole_limits(question, evidence, people, kind, memo)
                     values += [np.where(np.isnan(lower), least, lower), np.where(np.isnan(upper), most, upper)]
@@ -177,11 +180,7 @@ def _inverted(
                 columns.append((question.name, f"by {name}"))
         return np.stack(values, axis=1)
 
-    # Strata have many probabilities, so that more truths have to be proposed to come near all that are possible.
-    many = evidence_of(sampling.p, sampling.q).strata is not None
     number = {"num_candidates": _CANDIDATES, "num_draws": _DRAWS, "num_searched": _SEARCHED}
-    if many:
-        number = {"num_candidates": _CANDIDATES_OF_STRATA, "num_draws": _DRAWS_OF_STRATA}
     interval = method(sampling, ask, level=level, seed=seed, **number)
     places = {column: place for place, column in enumerate(columns)}
 
@@ -194,6 +193,31 @@ def _inverted(
             high = places[name, f"{kind} upper"]
             spans[name, kind] = Interval(float(interval.lower[place]), float(interval.upper[high]), level)
     return spans, said
+
+
+def _halved(
+    questions: Sequence[CausalQuestion],
+    crossing: Crossing,
+    people: str,
+    couplings: Mapping[str, AbstractCoupling],
+    level: float,
+) -> dict[tuple[str, str], Interval]:
+    """Intervals by question and coupling, from halves of the people and people who were drawn again."""
+    if not couplings:
+        return {}
+    whole, halves, again, without = (known_part(each) for each in (*crossing[:3], without_effects(crossing, level)))
+    parts = [(each, _joints(couplings, each)) for each in (whole, halves._replace(strata=whole.strata), again, without)]
+    result: dict[tuple[str, str], Interval] = {}
+    for question in questions:
+        said = [
+            {name: said_by(question, evidence, people, joint) for name, joint in joints.items()}
+            for evidence, joints in parts
+        ]
+        ends = float(question.worth.min()), float(question.worth.max())
+        found, without_any = ({name: float(value) for name, value in each.items()} for each in (said[0], said[3]))
+        intervals = halved_intervals(found, said[1], said[2], without_any, ends, level, crossing.freedom)
+        result |= {(question.name, name): interval for name, interval in intervals.items()}
+    return result
 
 
 def said_by(question: CausalQuestion, evidence: Evidence, people: str, joints: Mapping[str, Floats]) -> Floats:
@@ -232,18 +256,30 @@ def _joints(couplings: Mapping[str, AbstractCoupling], evidence: Evidence) -> di
         with np.errstate(divide="ignore"):
             logs = [np.log(np.where(mass > 0, each, 1.0)) for each in rows]
         logs = [each - np.log(np.exp(each).sum(axis=1, keepdims=True)) for each in logs]
-        with jax.enable_x64(True):
-            laws = _many()(dict(couplings), *logs)
-        for name, joint in laws.items():
-            whole = np.asarray(joint) * mass[:, :, None]
+        for name, joint in _laws(couplings, *logs).items():
+            whole = joint * mass[:, :, None]
             found[name][group] = whole.reshape(*p.shape[:-1], *whole.shape[1:])
     return found
 
 
+def _laws(couplings: Mapping[str, AbstractCoupling], log_p: Floats, log_q: Floats) -> dict[str, Floats]:
+    """Each coupling's joint laws of pairs of worlds, in parts of one shape, so that one program is compiled."""
+    number = len(log_p)
+    step = _LAWS_AT_ONCE if number > _FEW_LAWS else number
+    rest = -number % step
+    worlds = [np.concatenate([each, np.repeat(each[-1:], rest, axis=0)]) for each in (log_p, log_q)]
+    found: dict[str, list[Floats]] = {name: [] for name in couplings}
+    with jax.enable_x64(True):
+        for start in range(0, number, step):
+            some = (each[start : start + step] for each in worlds)
+            for name, joint in _many(number > _FEW_LAWS)(dict(couplings), *some).items():
+                found[name].append(np.asarray(joint))
+    return {name: np.concatenate(each)[:number] for name, each in found.items()}
+
+
 @cache
-def _many() -> Callable[..., Any]:
-    @quickly_compiled
+def _many(many_numbers: bool) -> Callable[..., Any]:
     def run(couplings: Any, log_p: Any, log_q: Any) -> Any:
         return jax.vmap(lambda p, q: {name: each._joint(p, q) for name, each in couplings.items()})(log_p, log_q)
 
-    return run
+    return quickly_compiled(run, many_numbers=many_numbers)

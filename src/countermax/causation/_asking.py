@@ -124,6 +124,8 @@ def probabilities_of_causation(
     elif counts:
         observed = np.stack([numbers.get(f"observational[{name!r}]", np.zeros(len(names))) for name in _GROUPS])
         sources = SourceSampling(numbers.get("control"), numbers.get("treated"), observed)
+        if treated_share is None and trial is not None:
+            treated_share = float(numbers["treated"].sum() / (numbers["control"].sum() + numbers["treated"].sum()))
         sampling = sources
         evidence_of = sources.evidence_with(treated_share)
     first, second = (None, None) if trial is None else trial
@@ -227,8 +229,9 @@ def answered_causes(
     found = None
     if crossing is not None or sampling is not None:
         found = intervals_of(
-            questions, sampling, evidence_of, people, asked, level=level, seed=seed, method=method, crossed=crossed
-        )
+            questions, sampling, evidence_of, people, asked,
+            level=level, seed=seed, method=method, crossing=crossing, crossed=crossed,
+        )  # fmt: skip
     answers = answers_to(questions, evidence, people, asked, found, crossed)
     by_name = {each.name: each for each in questions}
     notes += further_notes(names, evidence, people, questions, answers)
@@ -255,6 +258,7 @@ def _overall(world: Floats | None, strata: Floats | None) -> Floats | None:
 
 
 def _seen_table(evidence: Evidence) -> Floats:
+    evidence = known_part(evidence)
     whole = evidence if evidence.strata is None else evidence.without_strata(evidence.strata.__matmul__)
     assert whole.seen_control is not None
     assert whole.seen_treated is not None

@@ -20,7 +20,10 @@ from countermax.causation._limits import (
 )
 from countermax.causation._missing import asked_with, whole_limits, with_missing
 from countermax.causation._questions import CausalQuestion, Flags, Floats
+from countermax.causation._unseen import is_unseen, unseen_pieces, unseen_term
 from countermax.intervals import Interval
+
+_NUM_CHOOSING = 10  # halves near which pieces are looked for, where they are too many to look at all
 
 
 class Crossing(NamedTuple):
@@ -116,12 +119,18 @@ def _measured(
 ) -> tuple[float, Floats]:
     """The largest total worth, measured by those who did not choose its pieces; and [halves, draws] of it."""
     allowed = question.allowed if kind == "monotone" else None
-    if crossing.whole.unknown:
-        worth, allowed = with_missing(worth, allowed)
-    choosing = terms_of(worth, allowed, crossing.halves, counted)
-    measuring, again = (
-        terms_of(worth, allowed, each, counted, as_measured=True) for each in (crossing.halves, crossing.again)
-    )
+    if is_unseen(crossing.whole):
+        some = crossing.halves.without_strata(lambda each: each[:_NUM_CHOOSING])
+        near = unseen_pieces(worth, counted, [crossing.whole, some])
+        choosing, again = ([unseen_term(near, each)] for each in (crossing.halves, crossing.again))
+        measuring = choosing
+    else:
+        if crossing.whole.unknown:
+            worth, allowed = with_missing(worth, allowed)
+        choosing = terms_of(worth, allowed, crossing.halves, counted)
+        measuring, again = (
+            terms_of(worth, allowed, each, counted, as_measured=True) for each in (crossing.halves, crossing.again)
+        )
     shares, shares_again = crossing.whole.strata, crossing.again.strata
     assert shares is not None
     assert shares_again is not None

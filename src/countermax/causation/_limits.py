@@ -31,6 +31,8 @@ class Term(NamedTuple):
     pieces: Pieces
     rows: Floats
     columns: Floats
+    group: str = "everybody"
+    """People whose masses these are."""
 
     def least(self) -> Floats:
         """The largest worth of this part, before it is weighted."""
@@ -42,8 +44,11 @@ class Memo:
     """What several questions about the same evidence have in common."""
 
     means: dict[tuple[bytes, str, bytes], Floats] = field(default_factory=dict)
+    """Largest worths, by what they are the least of and of whom."""
     orders: Orders | None = None
     groups: tuple[tuple[Floats, Floats], tuple[Floats, Floats]] | None = None
+    fillings: dict[bytes, list[tuple[Evidence, "Memo"]]] = field(default_factory=dict)
+    """Ways to fill in missing outcomes, by event, each with a memory of its own."""
 
 
 def limits(
@@ -98,6 +103,8 @@ def has_kind(question: CausalQuestion, evidence: Evidence, kind: str, *, many: b
             and (not many or has_pieces(question.worth))
         )
     masked = np.where(question.allowed, question.worth, -1e3)
+    if evidence.unknown and evidence.has_choices:
+        return False
     if question.allowed.all() or num_pieces(masked) > MOST_PIECES // 4:
         return False
     return not evidence.has_choices or bool((np.asarray(evidence.elsewhere) <= 0).all())
@@ -107,8 +114,9 @@ def denominator(
     question: CausalQuestion, evidence: Evidence, people: str, among: tuple[Floats, Floats] | None = None
 ) -> Floats:
     """How many the question is asked about, of everybody; `among` whom, if not among those of the question."""
+    here, there = (question.among_control, question.among_treated) if among is None else among
     if people == CHOSEN and evidence.seen_control is not None and evidence.seen_treated is not None:
-        whole = evidence.seen_control @ question.among_control + evidence.seen_treated @ question.among_treated
+        whole = evidence.seen_control @ here + evidence.seen_treated @ there
         return np.asarray(whole + question.among_others * np.asarray(evidence.elsewhere))
     if question.of_everybody:
         known = evidence.seen_control if evidence.control is None else evidence.control
@@ -117,7 +125,6 @@ def denominator(
     assert evidence.control is not None
     assert evidence.treated is not None
     shares = _shares(question, evidence)
-    here, there = (question.among_control, question.among_treated) if among is None else among
     return np.asarray(shares[0] * (evidence.control @ here) + shares[1] * (evidence.treated @ there))
 
 
@@ -191,13 +198,19 @@ def _largest(
         if memo is not None and memo.groups is None and evidence.has_trial:
             memo.groups = groups(evidence)
         terms = terms_of(worth, allowed, evidence, counted, pairs=None if memo is None else memo.groups)
-        return np.asarray(sum(each.weight * each.least() for each in terms))
+        return np.asarray(sum(each.weight * _remembered(each, memo) for each in terms))
     (term,) = terms_of(worth, allowed, evidence, (1.0, 1.0, 1.0))  # means that do not depend on whom they are asked of
-    means = {} if memo is None else memo.means
-    key = worth.tobytes(), kind, b"" if allowed is None else allowed.tobytes()
-    if key not in means:
-        means[key] = term.least()
-    return np.asarray(counted[0] * means[key])
+    return np.asarray(counted[0] * _remembered(term, memo))
+
+
+def _remembered(term: Term, memo: Memo | None) -> Floats:
+    """The largest worth of this part, which several questions may ask for."""
+    if memo is None:
+        return term.least()
+    key = term.pieces.here.tobytes(), term.group, term.pieces.there.tobytes()
+    if key not in memo.means:
+        memo.means[key] = term.least()
+    return memo.means[key]
 
 
 def terms_of(
@@ -234,8 +247,8 @@ def terms_of(
     first, second = groups(evidence, as_measured=as_measured) if pairs is None else pairs
     if (evidence.elsewhere <= 0).all():
         pieces = largest_worth(worth, allowed)
-        parts = zip(counted, (first, second), strict=False)
-        return [Term(weight, pieces, *pair) for weight, pair in parts if weight]
+        parts = zip(("control", "treated"), counted, (first, second), strict=False)
+        return [Term(weight, pieces, *pair, group) for group, weight, pair in parts if weight]
     never, size = np.zeros_like(worth), len(worth)
     blocks = np.block([[never, counted[0] * worth], [counted[1] * worth, counted[2] * worth]])
     possible = np.ones((2 * size, 2 * size), bool)

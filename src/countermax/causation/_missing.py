@@ -13,6 +13,7 @@ from countermax.bounds import largest_worth
 from countermax.causation._evidence import Evidence
 from countermax.causation._limits import CHOSEN, Memo, counted_people, denominator, limits
 from countermax.causation._questions import CausalQuestion, Flags, Floats
+from countermax.causation._unseen import is_unseen, unseen_pieces, unseen_term
 
 _FEASIBLE = 1e-12
 
@@ -22,23 +23,27 @@ def whole_limits(
 ) -> tuple[Floats, Floats]:
     """The least and the largest answer in each world, whatever missing outcomes were; arguments as of `limits`.
 
-    Sharp without strata. With strata, and where missing outcomes decide who is asked about, both ends of the ratio are
-    taken at their worst: never too narrow.
+    Sharp, but with strata or both sources, and where missing outcomes decide who is asked about, both ends of the ratio
+    are taken at their worst: never too narrow.
     """
     if not evidence.unknown:
         return limits(question, evidence, people, kind, memo)
-    if people == CHOSEN and not question.of_everybody:
+    if people == CHOSEN and not question.of_everybody and not evidence.has_choices:
         return limits(question, known_part(evidence), people, kind)
-    if evidence.strata is None and not question.of_everybody:
-        return _over_fillings(question, evidence, people, kind)
+    if evidence.strata is None and not question.of_everybody and not evidence.has_choices:
+        return _over_fillings(question, evidence, people, kind, Memo() if memo is None else memo)
     assert evidence.control is not None
     assert evidence.treated is not None
-    factor = counted_people(question, evidence, people)[0]
+    counted = counted_people(question, evidence, people)
     allowed = question.allowed if kind == "monotone" else None
     found = []
     for sign in (-1.0, 1.0):
-        pieces = largest_worth(*with_missing(sign * question.worth, allowed))
-        total, asked = factor * pieces.least(evidence.control, evidence.treated), asked_with(question, evidence, sign)
+        if is_unseen(evidence):
+            total = unseen_term(unseen_pieces(sign * question.worth, counted, [evidence]), evidence).least()
+        else:
+            pieces = largest_worth(*with_missing(sign * question.worth, allowed))
+            total = counted[0] * pieces.least(evidence.control, evidence.treated)
+        asked = asked_with(question, evidence._replace(strata=None), sign, people)
         if evidence.strata is not None:
             total, asked = (np.asarray((evidence.strata * each).sum(axis=-1)) for each in (total, asked))
         found.append(np.where(asked > 0, sign * total, np.nan) / np.where(asked > 0, asked, 1.0))
@@ -51,11 +56,21 @@ def known_part(evidence: Evidence) -> Evidence:
     """Outcomes of those who have one, as if the others were like them."""
     if not evidence.unknown or evidence.control is None or evidence.treated is None:
         return evidence
-    laws = []
-    for law in (evidence.control[..., :-1], evidence.treated[..., :-1]):
-        total = law.sum(axis=-1, keepdims=True)
-        laws.append(np.where(total > 0, law, 1.0) / np.where(total > 0, total, law.shape[-1]))
-    return evidence._replace(control=laws[0], treated=laws[1], unknown=False)
+    control, treated = _like_others(evidence.control), _like_others(evidence.treated)
+    found = evidence._replace(control=control, treated=treated, unknown=False)
+    if evidence.seen_control is None or evidence.seen_treated is None:
+        return found
+    return found._replace(
+        seen_control=_like_others(evidence.seen_control), seen_treated=_like_others(evidence.seen_treated)
+    )
+
+
+def _like_others(law: Floats) -> Floats:
+    """As many people, all of whom have an outcome."""
+    known = law[..., :-1]
+    total = known.sum(axis=-1, keepdims=True)
+    shares = np.where(total > 0, known, 1.0) / np.where(total > 0, total, known.shape[-1])
+    return np.asarray(shares * law.sum(axis=-1, keepdims=True))
 
 
 def with_missing(worth: Floats, allowed: Flags | None = None) -> tuple[Floats, Flags | None]:
@@ -71,7 +86,7 @@ def with_missing(worth: Floats, allowed: Flags | None = None) -> tuple[Floats, F
 
 def asked_with(question: CausalQuestion, evidence: Evidence, sign: float, people: str = "trial") -> Floats:
     """How many are asked about: as few as can be for a largest answer (1), as many as can be for a least one (-1)."""
-    if not evidence.unknown or question.of_everybody:
+    if not evidence.unknown or (question.of_everybody and not evidence.has_choices):
         return denominator(question, evidence, people)
     among = [
         np.append(each, each.min() if sign > 0 else each.max())
@@ -80,16 +95,36 @@ def asked_with(question: CausalQuestion, evidence: Evidence, sign: float, people
     return denominator(question, evidence, people, (among[0], among[1]))
 
 
-def _over_fillings(question: CausalQuestion, evidence: Evidence, people: str, kind: str) -> tuple[Floats, Floats]:
+def _over_fillings(
+    question: CausalQuestion, evidence: Evidence, people: str, kind: str, memo: Memo
+) -> tuple[Floats, Floats]:
     """Limits over all ways to fill in missing outcomes, for a question that depends only on whether an event happened.
 
     Limits are monotone in both shares of the event, except where these are equal or add up to one: so they are extreme
     at corners of what is possible, or where its edges meet those lines.
     """
+    happens = question.worth.max(axis=0) > 0
+    if happens.tobytes() not in memo.fillings:
+        memo.fillings[happens.tobytes()] = [(each, Memo()) for each in _fillings(evidence, happens)]
+    lower: Any = np.inf
+    upper: Any = -np.inf
+    for filled, inner in memo.fillings[happens.tobytes()]:
+        span = limits(question, filled, people, kind, inner)
+        fine = ~np.isnan(span[0])
+        if kind == "monotone":
+            assert filled.control is not None
+            assert filled.treated is not None
+            fine &= filled.treated[..., happens].sum(axis=-1) >= filled.control[..., happens].sum(axis=-1) - _FEASIBLE
+        lower = np.where(fine, np.minimum(lower, span[0]), lower)
+        upper = np.where(fine, np.maximum(upper, span[1]), upper)
+    return np.where(lower <= upper, lower, np.nan), np.where(lower <= upper, upper, np.nan)
+
+
+def _fillings(evidence: Evidence, happens: Flags) -> list[Evidence]:
+    """Corners of what missing outcomes can have been, and where its edges meet the lines."""
     assert evidence.control is not None
     assert evidence.treated is not None
     arms = (evidence.control, evidence.treated)
-    happens = question.worth.max(axis=0) > 0
     event, other = int(happens.argmax()), int((~happens).argmax())
     shares = [each[..., :-1][..., happens].sum(axis=-1) for each in arms]
     lost = [each[..., -1] for each in arms]
@@ -109,13 +144,8 @@ def _over_fillings(question: CausalQuestion, evidence: Evidence, people: str, ki
                 gap = lost[1 - side]
                 part = np.clip((wanted - shares[1 - side]) / np.where(gap > 0, gap, 1), 0, 1)
                 ways.append((zero + edge, part) if side == 0 else (part, zero + edge))
-    lower, upper = zero + np.inf, zero - np.inf
+    found = []
     for way in ways:
         control, treated = (filled(side, part) for side, part in enumerate(way))
-        span = limits(question, evidence._replace(control=control, treated=treated, unknown=False), people, kind)
-        fine = ~np.isnan(span[0])
-        if kind == "monotone":
-            fine &= treated[..., happens].sum(axis=-1) >= control[..., happens].sum(axis=-1) - _FEASIBLE
-        lower = np.where(fine, np.minimum(lower, span[0]), lower)
-        upper = np.where(fine, np.maximum(upper, span[1]), upper)
-    return np.where(lower <= upper, lower, np.nan), np.where(lower <= upper, upper, np.nan)
+        found.append(evidence._replace(control=control, treated=treated, unknown=False))
+    return found

@@ -52,6 +52,8 @@ def _checked(evidence: Evidence, labels: Labels, arms: tuple[str, str], sizes: F
     for place, (arm, (whole, seen)) in enumerate(zip(arms, pairs, strict=True)):
         assert whole is not None
         assert seen is not None
+        if evidence.unknown:  # whoever has no outcome in the experiment may have had this one
+            whole, seen = whole[:-1] + whole[-1], seen[:-1]
         error: Any = 0.0
         if sizes is not None:
             error = _ERRORS * np.sqrt(_variance(whole, sizes[place]) + _variance(seen, sizes[2]))

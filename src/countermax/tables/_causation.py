@@ -1,6 +1,6 @@
 """Probabilities of causation from raw data: two arms of a trial, people who chose, strata, clusters, weights."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,6 @@ from countermax._core.labels import listed
 from countermax._core.seeds import as_seed
 from countermax.causation import (
     Causation,
-    Evidence,
     Strata,
     answered_causes,
     as_event,
@@ -22,9 +21,9 @@ from countermax.causation import (
 from countermax.couplings import AbstractCoupling
 from countermax.intervals import AbstractSampling, CountSampling
 from countermax.tables._arms import MISSING_RULES, design_notes, resampled
-from countermax.tables._crossing import cells_of, crossing_of, evidence_of, merged_strata, sizes_of, whole_law
+from countermax.tables._crossing import cells_of, crossing_of, merged_strata, sizes_of, whole_law
 from countermax.tables._people import People, read_frame, read_people, with_others
-from countermax.tables.frames import AbstractFrame, Floats
+from countermax.tables.frames import AbstractFrame
 
 THIN_RULES = ("refuse", "merge")
 _NUM_RESAMPLES = 400
@@ -100,11 +99,8 @@ def causation_of_arms(
         samples.append(_choosers(observational, asked, (control, treated), names.values, missing))
     unknown = any(bool((each.outcome < 0).any()) for each in samples)
     if observational is not None:
-        if unknown:
-            raise InputError(
-                "`missing` can be 'worst' for a trial alone; with `observational` say 'drop', or fill them in"
-            )
-        if plain and strata is None:
+        notes += [f"Of those who chose: {each}" for each in samples[1].notes if "no outcome" in each]
+        if plain and strata is None and not unknown:
             trial, seen = (
                 cells_of(each, np.ones(len(each.outcome)), len(names), place + 2)[:, 0]
                 for place, each in enumerate(samples)
@@ -116,8 +112,8 @@ def causation_of_arms(
             return replace(result, notes=(*notes, *result.notes))
         if couplings:
             raise InputError(
-                "`couplings` must be left out with `observational` and strata, weights or clusters: there are "
-                "bounds only"
+                "`couplings` must be left out with `observational` and strata, weights, clusters or missing outcomes: "
+                "there are bounds only"
             )
     size = len(names) + unknown
     crossing = strata is not None or observational is not None
@@ -130,21 +126,21 @@ def causation_of_arms(
     totals = cells_of(found, np.ones(len(found.outcome)), size, 2)
     share = float(totals[1].sum() / totals.sum())
     sampling: AbstractSampling | None = None
-    if plain and observational is None:
-        sampling = CountSampling(totals[0].ravel(), totals[1].ravel(), arms)
-    elif observational is None:
-        sampling = resampled(found, totals, whole_law, num_resamples, seed, progress, arms)
+    crossed, evidences = None, of_two_arms(share, unknown=unknown)
     if not plain:
         notes += design_notes(found, asked)
-    crossed, evidences = None, of_two_arms(share, unknown=unknown)
-    whole = evidences(*whole_law(totals))
-    if crossing:
+    if not crossing:
+        whole = evidences(*whole_law(totals))
+        if plain:
+            sampling = CountSampling(totals[0].ravel(), totals[1].ravel(), arms)
+        else:
+            sampling = resampled(found, totals, whole_law, num_resamples, seed, progress, arms)
+    else:
         of_trial = observational is None or people == "trial"
         crossed = crossing_of(
             samples, size, share, seed,
             of_trial=of_trial, unknown=unknown, plain=plain, num_draws=num_resamples, progress=progress,
         )  # fmt: skip
-        evidences = _stratified(len(found.strata), size, share, unknown)
         whole = crossed.whole
     return answered_causes(
         names,
@@ -161,16 +157,6 @@ def causation_of_arms(
         sample=_sample_words(samples),
         **common,
     )
-
-
-def _stratified(num_strata: int, size: int, share: float, unknown: bool) -> Callable[[Floats, Floats], Evidence]:
-    """What laws of stratum and outcome in both arms say."""
-
-    def evidence(p: Floats, q: Floats) -> Evidence:
-        cells = (each.reshape(*each.shape[:-1], num_strata, size) for each in (p, q))
-        return evidence_of(np.stack(list(cells), axis=-3), None, share, unknown=unknown)
-
-    return evidence
 
 
 def _sample_words(samples: Sequence[People]) -> str:

@@ -117,8 +117,9 @@ def evidence_of(
     if not of_trial:
         weight = whole / whole.sum(axis=-1, keepdims=True)
     return Evidence(
-        laws[0], laws[1], chose[..., 0, :, :], chose[..., 1, :, :], chose[..., 2, :, :].sum(axis=-1), share, weight
-    )
+        laws[0], laws[1], chose[..., 0, :, :], chose[..., 1, :, :], chose[..., 2, :, :].sum(axis=-1), share, weight,
+        unknown,
+    )  # fmt: skip
 
 
 def crossing_of(
