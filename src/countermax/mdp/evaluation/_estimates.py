@@ -66,8 +66,10 @@ def evaluate_policy(
     Args:
         log: Logged episodes.
         target: [state, action]: the policy to be evaluated.
-        couplings: Couplings for the counterfactual estimates, by name; by default Gumbel-max and inverse CDF.
-        model: Function that learns a process from a log; or a known process, which stays as it is.
+        couplings: Couplings for the counterfactual estimates, by name; by default Gumbel-max and inverse CDF. Without
+            any, nothing is replayed.
+        model: Function that learns a process from a log; or a known process, which stays as it is. Every logged step
+            must be possible under it, unless nothing is replayed; then there are no `bounds` where one is not.
         behaviour: [state, action]: what the log was made with, if known; by default frequencies.
         outcomes: Label of each state as an outcome; see `replay`.
         absorbing: States where episodes end by themselves, as indices or as a mask; by default the model's. An
@@ -197,9 +199,11 @@ def _estimates(
     return found, ratios[:, : task.horizon]
 
 
-def _bounds(task: _Task, process: FiniteMDP) -> Bounds:
-    """The mean over all episodes of what any coupling could say."""
-    lower, upper = 0.0, 0.0
+def _bounds(task: _Task, process: FiniteMDP) -> Bounds | None:
+    """The mean over all episodes of what any coupling could say; None where the model calls the log impossible."""
+    logged, lower, upper = task.log.steps(), 0.0, 0.0
+    if not process.matrix[logged.state * process.num_actions + logged.action, logged.next_state].all():
+        return None  # a replay would have been refused
     for part, horizon in _alike(task.compared):
         log = task.log.select(part)
         found = trajectory_bounds(process, log, task.policy, horizon=horizon, discount=task.discount, progress=False)
