@@ -28,7 +28,7 @@ from countermax.mdp.evaluation.importance import (
 )
 from countermax.mdp.log import EpisodeLog, steps_compared, steps_of
 from countermax.mdp.policies import policy_rows, restricted
-from countermax.mdp.replays import replay, trajectory_bounds
+from countermax.mdp.replays import replayed_values, trajectory_bounds
 
 Model: TypeAlias = FiniteMDP | Callable[[EpisodeLog], FiniteMDP]
 
@@ -184,17 +184,11 @@ def _estimates(
     for name, coupling in task.couplings.items():
         total = 0.0
         for part, horizon in _alike(task.compared[distinct]):
-            replayed = replay(
-                known,
-                task.log.select(distinct[part]),
-                policy,
-                coupling,
-                outcomes=task.outcomes,
-                horizon=horizon,
-                discount=discount,
-                progress=False,
+            some = task.log.select(distinct[part])
+            values = replayed_values(
+                known, some, policy, coupling, outcomes=task.outcomes, horizon=horizon, discount=discount
             )
-            total += float(replayed.values @ times[part])
+            total += float(values @ times[part])
         found["counterfactual", f"counterfactual, {name}"] = total / len(chosen)
     return found, ratios[:, : task.horizon]
 

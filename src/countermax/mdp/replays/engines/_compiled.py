@@ -171,7 +171,7 @@ def _rows_of(course: Course, labels: Ints) -> _memory.FlatRows:
         _KNOWN[mdp] = _flattened(mdp)
     rows = _KNOWN[mdp]
     if course.gains is not mdp.rewards:
-        gain = course.gains.reshape(-1, mdp.width)[mdp.possible]
+        gain = course.gains[mdp.probs > 0]  # where it is one number for all, it takes no memory, and need not
         rows = rows._replace(gain=gain, variance=np.zeros(0), common_gain=_common_gain(mdp, rows, gain))
     if (labels != np.arange(mdp.num_states)).any():
         row, named = np.repeat(np.arange(len(rows.start) - 1), np.diff(rows.start)), labels[rows.successor]
@@ -257,8 +257,10 @@ def _common_gain(mdp: FiniteMDP, rows: _memory.FlatRows, gain: Floats) -> Floats
 def _slots(rows: _memory.FlatRows, course: Course) -> Ints:
     """Where what was seen lies among the slots of all rows."""
     facts, mdp = course.facts, course.mdp
-    successor = mdp.successors[facts.state, facts.action, facts.next_slot]
     row = facts.state * mdp.num_actions + facts.action
+    if rows.successor is mdp.matrix.indices:  # by the states' own names, slots are in the order of the process
+        return rows.start[row] + facts.next_slot
+    successor = mdp.successors[facts.state, facts.action, facts.next_slot]
     found = [
         start + int((rows.successor[start:stop] == wanted).argmax())
         for start, stop, wanted in zip(rows.start[row], rows.start[row + 1], successor, strict=True)
