@@ -55,15 +55,12 @@ class Course:
     @cached_property
     def reachable(self) -> Bool[np.ndarray, " s"]:
         """Where some chain can be at all."""
-        mdp = self.mdp
-        state, action = np.nonzero((self.choices.tables > 0).any(axis=0) | (self.choices.after > 0))
-        row, slot = np.nonzero(mdp.probs[state, action])
-        entries = np.ones(len(row), np.float32), (mdp.successors[state[row], action[row], slot], state[row])
-        back = sparse.csr_array(entries, shape=(mdp.num_states, mdp.num_states))
-        found = np.zeros(mdp.num_states, bool)
+        used = (self.choices.tables > 0).any(axis=0) | (self.choices.after > 0)
+        found = np.zeros(self.mdp.num_states, bool)
         found[self.first] = True
         while True:
-            more = found | (back @ found.astype(np.float32) > 0)
+            rows = (used & found[:, None]).ravel().astype(np.float64)
+            more = found | (rows @ self.mdp.matrix > 0)
             if (more == found).all():
                 return found
             found = more

@@ -244,6 +244,8 @@ def _common_gain(mdp: FiniteMDP, rows: _memory.FlatRows, gain: Floats) -> Floats
 
     Of rows that lead to one state only, and of those of absorbing states, nothing is asked.
     """
+    if not gain.any():
+        return np.zeros(mdp.num_states)
     sizes = np.diff(rows.start)
     counted = np.repeat((sizes > 1) & ~np.repeat(mdp.absorbing, mdp.num_actions), sizes)
     found = np.zeros(mdp.num_states)
