@@ -78,7 +78,8 @@ class Compiled:
         """As Numba compiles it for other compiled code."""
         import numba
 
-        return numba.njit(nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)(self._function)
+        options: Any = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+        return numba.njit(nogil=True, **options)(self._function)
 
     @cached_property
     def _outer(self) -> Any:
