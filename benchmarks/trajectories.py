@@ -14,10 +14,12 @@ import numpy as np
 from benchmarks.measure import Row
 from countermax import GumbelMax
 from countermax.mdp import (
+    Doubt,
     EpisodeLog,
     FiniteMDP,
     explain,
     policy_iteration,
+    rank_episodes,
     replay,
     sample_replay,
     simulate,
@@ -28,6 +30,7 @@ from countermax.mdp.processes.icu import icu_sepsis
 from countermax.mdp.replays import _exact, engines
 
 NUM_EPISODES, RECORDS, SOME, FEW, NUM_DRAWS, HORIZON = 20_000, 200, 500, 20, 200, 20
+RANKED, NUM_RESAMPLES = 1000, 20
 
 
 def rows() -> Iterator[Row]:
@@ -108,6 +111,12 @@ def _bound_sepsis() -> Callable[[], Any]:
     return lambda: trajectory_bounds(mdp, log, best, censored="model", progress=False)
 
 
+def _rank_sepsis() -> Callable[[], Any]:
+    mdp, log, best = _sepsis()
+    some, doubt = log.select(np.arange(RANKED)), Doubt(num_resamples=NUM_RESAMPLES)
+    return lambda: rank_episodes(mdp, some, best, doubt=doubt, progress=False)
+
+
 _TASKS: dict[str, Callable[[], Callable[[], Any]]] = {
     f"ICU: {RECORDS} episodes replayed exactly, optimal policy, Gumbel-max": _replay_records,
     f"ICU: {RECORDS} episodes, the experts' stochastic policy": lambda: _replay_records(experts=True),
@@ -117,6 +126,7 @@ _TASKS: dict[str, Callable[[], Callable[[], Any]]] = {
     f"sepsis: bounds over all couplings for {NUM_EPISODES} episodes": _bound_sepsis,
     f"ICU: bounds over stable couplings for {FEW} episodes": lambda: _bound_records(stable=True),
     "ICU: one patient explained": _explain,
+    f"sepsis: {RANKED} episodes ranked by two couplings, {NUM_RESAMPLES} resamples": _rank_sepsis,
 }
 
 

@@ -53,6 +53,7 @@ def test_with_good_overlap_every_interval_holds_the_truth_in_93_of_100_logs(size
     assert {name: each["coverage"] for name, each in estimates.items() if each["coverage"] < 0.93} == {}
 
 
+@pytest.mark.parametrize("logs", ["", ", new logs"])
 @pytest.mark.parametrize("size", [200, 400])
-def test_with_poor_overlap_the_result_warns(size):
-    assert stored()[f"poor overlap, {size} episodes"].result["warned"] > 0.95
+def test_with_poor_overlap_the_result_warns(size, logs):
+    assert stored()[f"poor overlap, {size} episodes{logs}"].result["warned"] > 0.95

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tracemalloc
 
 import jax
 import numpy as np
@@ -25,6 +26,7 @@ from countermax.mdp import (
 from countermax.mdp.evaluation.importance import doubly_robust, importance_ratios
 from countermax.mdp.planning import state_distributions
 from countermax.mdp.policies import deterministic
+from countermax.mdp.story._outlook import earned_at
 
 HUGE = 10**9
 FAR = EpisodeLog.from_frame(frame_of(("a", 0, 0, 0, HUGE, 0.0)))
@@ -115,3 +117,17 @@ def test_questions_about_episodes_bring_along_nothing_that_they_do_not_need():
     heavy = ["scipy.stats", "scipy.optimize", "optax", "pandas", "matplotlib", "numba"]
     found = subprocess.run([sys.executable, "-c", told, *heavy], check=True, capture_output=True, text=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_what_ends_earn_is_found_in_little_more_memory_than_two_arrays_of_the_process():
+    rows = np.random.default_rng(0).dirichlet(np.ones(120), (120, 6))
+    wide = FiniteMDP.from_dense(rows, (np.arange(120) == 119) * 1.0, start=0, absorbing=[119])
+    one = EpisodeLog.from_frame(frame_of(("a", 0, 0, 0, 119, 1.0)), num_states=120, num_actions=6)
+    tracemalloc.start()
+    try:
+        found = earned_at(wide, one, np.array([119]))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found == pytest.approx([1.0])
+    assert most < 2.8 * wide.probs.nbytes

@@ -9,7 +9,9 @@ from matplotlib.figure import Figure
 from processes import MDP, NUM_ACTIONS, NUM_STATES, POLICY, some_episodes
 
 from countermax import GumbelMax, InputError
-from countermax.mdp import estimate, estimate_policy, evaluate_policy, policy_values, replay, simulate
+from countermax.mdp import FiniteMDP, estimate, estimate_policy, evaluate_policy, policy_values, replay, simulate
+from countermax.mdp.evaluation.importance import importance_estimates, importance_ratios
+from countermax.mdp.policies import restricted
 
 LOG = some_episodes(MDP, 400, seed=3)
 
@@ -109,3 +111,41 @@ def test_no_coupling_lies_outside_the_range():
 def test_importance_sampling_cannot_weigh_what_a_model_adds():
     with pytest.raises(InputError, match='`censored` must be "stop".*nobody earned what a model adds, got .model'):
         evaluate_policy(LOG, POLICY, censored="model", key=jax.random.key(0))
+
+
+def _without(process, lost):
+    """The process without some of its transitions, the others of each row in proportion."""
+    rows = np.stack([[process.row(state, action) for action in range(NUM_ACTIONS)] for state in range(NUM_STATES)])
+    rows[lost] = 0
+    totals = rows.sum(axis=2, keepdims=True)
+    rewards = np.zeros(rows.shape)
+    np.put_along_axis(rewards, process.successors, process.rewards, axis=2)
+    return FiniteMDP.from_dense(
+        rows / np.where(totals > 0, totals, 1),
+        rewards,
+        start=process.start,
+        absorbing=process.absorbing,
+        allowed=totals[:, :, 0] > 0,
+    )
+
+
+@pytest.mark.parametrize("whole_row", [True, False])
+def test_without_couplings_a_model_may_lack_what_was_logged(whole_row):
+    steps = LOG.steps()
+    state, action = int(steps.state[0]), int(steps.action[0])
+    model = _without(MDP, (state, action) if whole_row else (state, action, int(steps.next_state[0])))
+    options = {"model": model, "num_resamples": 3, "discount": 1.0, "key": jax.random.key(0)}
+    found = evaluate_policy(LOG, POLICY, couplings=[], **options)
+    assert found.bounds is None
+    assert found["observed return"].value == pytest.approx(LOG.returns(1.0).mean())
+    policy, _ = restricted(model, POLICY)
+    ratios = importance_ratios(LOG, policy, estimate_policy(LOG))
+    expected = importance_estimates(LOG, ratios, discount=1.0, horizon=LOG.longest)
+    assert found["weighted importance sampling"].value == pytest.approx(expected.weighted)
+    assert all(np.isfinite(each.value) for each in found.estimates)
+    assert "no bounds: the model calls logged steps impossible" in str(found)
+    assert np.isnan(found.to_frame().loc["any coupling", "value_lower"])
+    assert json.loads(found.to_json())["bounds"] is None
+    assert isinstance(found.plot(), Figure)
+    with pytest.raises(InputError, match="must be possible under the process"):
+        evaluate_policy(LOG, POLICY, couplings=["gumbel-max"], **options)

@@ -24,7 +24,7 @@ from countermax.mdp import (
     single_decisions,
 )
 from countermax.mdp.policies import deterministic
-from countermax.mdp.replays import step_bounds
+from countermax.mdp.replays import replayed_values, step_bounds
 
 
 @functools.cache
@@ -236,3 +236,11 @@ def _seen(log):
     """A policy that keeps to what the log has seen."""
     model = estimate(log)
     return np.where(model.absorbing[:, None], model.allowed / model.allowed.sum(axis=1)[:, None], estimate_policy(log))
+
+
+@pytest.mark.parametrize("coupling", COUPLINGS, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("options", [{}, {"censored": "model", "horizon": 6, "discount": 0.7}, {"actions": "coupled"}])
+def test_values_alone_are_those_of_the_replay(coupling, options):
+    whole = replay(MDP, LOG, POLICY, coupling, **options)
+    found = replayed_values(MDP, LOG, POLICY, coupling, **options)
+    np.testing.assert_allclose(found, whole.values, rtol=0, atol=1e-13)

@@ -15,8 +15,6 @@ _NUM_TRIALS = {"quick": 10, "published": 400, "best": 400}
 _NUM_NEW_TRIALS = {"quick": 10, "published": 400, "best": 1000}
 _NEW = ", new logs"
 _NEW_SEED = 1
-_PROMISED = "good overlap"
-"""Where intervals are said to hold the truth, so where that is counted again."""
 _ENOUGH = 0.93
 _COST_OF_REPLAYS = 4.0
 
@@ -49,7 +47,7 @@ class Policies(AbstractExperiment):
             )
             for new in (False, True)
             for number in [seeds or (_NUM_NEW_TRIALS if new else _NUM_TRIALS)[preset]]
-            for overlap in ([_PROMISED] if new else OVERLAPS)
+            for overlap in OVERLAPS
             for size in _SIZES
             for couplings in [_COUPLINGS.get((overlap, size), ())]
         ]

@@ -28,7 +28,7 @@ from countermax.mdp.evaluation.importance import (
 )
 from countermax.mdp.log import EpisodeLog, steps_compared, steps_of
 from countermax.mdp.policies import policy_rows, restricted
-from countermax.mdp.replays import replay, trajectory_bounds
+from countermax.mdp.replays import replayed_values, trajectory_bounds
 
 Model: TypeAlias = FiniteMDP | Callable[[EpisodeLog], FiniteMDP]
 
@@ -66,8 +66,10 @@ def evaluate_policy(
     Args:
         log: Logged episodes.
         target: [state, action]: the policy to be evaluated.
-        couplings: Couplings for the counterfactual estimates, by name; by default Gumbel-max and inverse CDF.
-        model: Function that learns a process from a log; or a known process, which stays as it is.
+        couplings: Couplings for the counterfactual estimates, by name; by default Gumbel-max and inverse CDF. Without
+            any, nothing is replayed.
+        model: Function that learns a process from a log; or a known process, which stays as it is. Every logged step
+            must be possible under it, unless nothing is replayed; then there are no `bounds` where one is not.
         behaviour: [state, action]: what the log was made with, if known; by default frequencies.
         outcomes: Label of each state as an outcome; see `replay`.
         absorbing: States where episodes end by themselves, as indices or as a mask; by default the model's. An
@@ -182,24 +184,20 @@ def _estimates(
     for name, coupling in task.couplings.items():
         total = 0.0
         for part, horizon in _alike(task.compared[distinct]):
-            replayed = replay(
-                known,
-                task.log.select(distinct[part]),
-                policy,
-                coupling,
-                outcomes=task.outcomes,
-                horizon=horizon,
-                discount=discount,
-                progress=False,
+            some = task.log.select(distinct[part])
+            values = replayed_values(
+                known, some, policy, coupling, outcomes=task.outcomes, horizon=horizon, discount=discount
             )
-            total += float(replayed.values @ times[part])
+            total += float(values @ times[part])
         found["counterfactual", f"counterfactual, {name}"] = total / len(chosen)
     return found, ratios[:, : task.horizon]
 
 
-def _bounds(task: _Task, process: FiniteMDP) -> Bounds:
-    """The mean over all episodes of what any coupling could say."""
-    lower, upper = 0.0, 0.0
+def _bounds(task: _Task, process: FiniteMDP) -> Bounds | None:
+    """The mean over all episodes of what any coupling could say; None where the model calls the log impossible."""
+    logged, lower, upper = task.log.steps(), 0.0, 0.0
+    if not process.matrix[logged.state * process.num_actions + logged.action, logged.next_state].all():
+        return None  # a replay would have been refused
     for part, horizon in _alike(task.compared):
         log = task.log.select(part)
         found = trajectory_bounds(process, log, task.policy, horizon=horizon, discount=task.discount, progress=False)

@@ -20,7 +20,7 @@ from countermax.mdp._couplings import Couplings, chosen_couplings, column_names
 from countermax.mdp._process import MODEL_GIVEN, FiniteMDP
 from countermax.mdp.doubt import Doubt, doubt_of, doubted
 from countermax.mdp.log import EpisodeLog
-from countermax.mdp.replays import SMALL, replay, trajectory_bounds
+from countermax.mdp.replays import SMALL, replay, replayed_values, trajectory_bounds
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -203,10 +203,7 @@ def rank_episodes(
 
     def effects(process: FiniteMDP) -> Floats:
         """[coupling and two bounds, episode]."""
-        found = [
-            replay(process, log, policy, each, outcomes=outcomes, progress=False, **options).values
-            for each in asked.values()
-        ]
+        found = [replayed_values(process, log, policy, each, outcomes=outcomes, **options) for each in asked.values()]
         limits = trajectory_bounds(process, log, policy, progress=False, **options)
         return np.stack([*found, *limits]) - first.observed
 

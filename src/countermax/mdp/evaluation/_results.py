@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _ANY_COUPLING = "any coupling"
+_NO_BOUNDS = "no bounds: the model calls logged steps impossible"
 _NOTE = "The range over couplings takes the model as given: how well it was estimated is left out."
 
 
@@ -43,8 +44,11 @@ class PolicyEvaluation(AbstractResult):
     """All estimates, what they rest on, and what to be careful about."""
 
     estimates: tuple[Estimate, ...]
-    bounds: Bounds
-    """The counterfactual mean over these patients, whatever the coupling, if the model is right."""
+    bounds: Bounds | None
+    """The counterfactual mean over these patients, whatever the coupling, if the model is right.
+
+    None where the model calls logged steps impossible: then no coupling can say anything about them.
+    """
     target: str
     """Which policy every estimate but the observed return is of, in words."""
     policy: Float[np.ndarray, "s a"]
@@ -70,15 +74,16 @@ class PolicyEvaluation(AbstractResult):
     def to_frame(self) -> "pd.DataFrame":
         """One row for each estimate, and one for what any coupling could say: bounds in place of a value."""
         missing, intervals = float("nan"), [each.interval for each in self.estimates]
+        bounds = Bounds(missing, missing) if self.bounds is None else self.bounds
         none = [missing] * len(self.estimates)
         columns = {
             "kind": [*(each.kind for each in self.estimates), "counterfactual"],
             "value": [*(missing if each.value is None else each.value for each in self.estimates), missing],
             "value_ci_lower": [*(missing if each is None else each.lower for each in intervals), missing],
             "value_ci_upper": [*(missing if each is None else each.upper for each in intervals), missing],
-            "value_lower": [*none, self.bounds.lower],
-            "value_upper": [*none, self.bounds.upper],
-            "reason": [*(each.reason or "" for each in self.estimates), ""],
+            "value_lower": [*none, bounds.lower],
+            "value_upper": [*none, bounds.upper],
+            "reason": [*(each.reason or "" for each in self.estimates), _NO_BOUNDS if self.bounds is None else ""],
         }
         pandas = import_pandas()
         index = pandas.Index([*(each.name for each in self.estimates), _ANY_COUPLING], name="estimate")
@@ -113,11 +118,13 @@ class PolicyEvaluation(AbstractResult):
             interval = "" if each.interval is None else f"{each.interval.lower:z.4f} to {each.interval.upper:z.4f}"
             last = place == len(self.estimates) - 1
             add_line(shown, [each.name, "none" if each.value is None else f"{each.value:z.4f}", interval], last=last)
-        add_line(shown, [_ANY_COUPLING, f"{self.bounds.lower:z.4f} to {self.bounds.upper:z.4f}", ""])
+        bounds = "none" if self.bounds is None else f"{self.bounds.lower:z.4f} to {self.bounds.upper:z.4f}"
+        add_line(shown, [_ANY_COUPLING, bounds, ""])
         size = f"effective sample size of importance sampling: {self.effective_sample_size:.1f}"
         reasons = [f"{each.name}: {each.reason}" for each in self.estimates if each.reason is not None]
+        note = _NOTE if self.bounds is not None else f"{_ANY_COUPLING}: {_NO_BOUNDS}"
         return Group(
             shown,
-            *map(Text, (f"Values of {self.target}.", size, *reasons, _NOTE)),
+            *map(Text, (f"Values of {self.target}.", size, *reasons, note)),
             *(Text(f"careful: {each}", style="yellow") for each in self.warnings),
         )

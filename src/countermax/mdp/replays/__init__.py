@@ -10,5 +10,6 @@ from countermax.mdp.replays._drawn import SampledReplay as SampledReplay
 from countermax.mdp.replays._drawn import sample_replay as sample_replay
 from countermax.mdp.replays._exact import Replay as Replay
 from countermax.mdp.replays._exact import replay as replay
+from countermax.mdp.replays._exact import replayed_values as replayed_values
 from countermax.mdp.replays._questions import TransitionCoupling as TransitionCoupling
 from countermax.mdp.replays._step_bounds import step_bounds as step_bounds

@@ -55,15 +55,12 @@ class Course:
     @cached_property
     def reachable(self) -> Bool[np.ndarray, " s"]:
         """Where some chain can be at all."""
-        mdp = self.mdp
-        state, action = np.nonzero((self.choices.tables > 0).any(axis=0) | (self.choices.after > 0))
-        row, slot = np.nonzero(mdp.probs[state, action])
-        entries = np.ones(len(row), np.float32), (mdp.successors[state[row], action[row], slot], state[row])
-        back = sparse.csr_array(entries, shape=(mdp.num_states, mdp.num_states))
-        found = np.zeros(mdp.num_states, bool)
+        used = (self.choices.tables > 0).any(axis=0) | (self.choices.after > 0)
+        found = np.zeros(self.mdp.num_states, bool)
         found[self.first] = True
         while True:
-            more = found | (back @ found.astype(np.float32) > 0)
+            rows = (used & found[:, None]).ravel().astype(np.float64)
+            more = found | (rows @ self.mdp.matrix > 0)
             if (more == found).all():
                 return found
             found = more
@@ -81,13 +78,15 @@ class Course:
             worth = np.broadcast_to(0.0 if last is None else last, (len(numbers), self.mdp.num_states)).copy()
         else:
             numbers, rows, worth = rest, np.arange(len(rest)), last.copy()
+        by_state = np.ascontiguousarray(worth.T)  # [state, row], so that the chain need not be turned
         for step in range(int(numbers.max(initial=0))):
             left = numbers > step
-            before = worth[left]
-            worth[left] = now + self.discount * np.asarray(before @ self.chain.T)
-            if (worth[left] == before).all():  # and so it stays
+            before = by_state[:, left]
+            after = now[:, None] + self.discount * (self.chain @ before)
+            by_state[:, left] = after
+            if (after == before).all():  # and so it stays
                 break
-        return worth, rows
+        return np.ascontiguousarray(by_state.T), rows
 
     def squares_to_come(self) -> tuple[Floats, Floats, Ints]:
         """First and second moment of what is still to come when the log ends."""
@@ -103,16 +102,16 @@ class Course:
         row, slot = np.nonzero(weights)
         entries = weights[row, slot], (state[row], mdp.successors[state[row], action[row], slot])
         earning = sparse.csr_array(entries, shape=(mdp.num_states, mdp.num_states))
-        first, second = np.zeros((2, len(numbers), mdp.num_states))
+        first, second = np.zeros((2, mdp.num_states, len(numbers)))
         for step in range(int(numbers.max(initial=0))):
             left = numbers > step
-            one, two = first[left], second[left]
-            crossed = np.asarray(one @ earning.T)
-            first[left] = now + self.discount * np.asarray(one @ self.chain.T)
-            second[left] = its_square + 2 * self.discount * crossed + self.discount**2 * np.asarray(two @ self.chain.T)
-            if (first[left] == one).all() and (second[left] == two).all():
+            one, two = first[:, left], second[:, left]
+            later, later_square = self.discount * (self.chain @ one), self.discount**2 * (self.chain @ two)
+            first[:, left] = now[:, None] + later
+            second[:, left] = its_square[:, None] + 2 * self.discount * (earning @ one) + later_square
+            if (first[:, left] == one).all() and (second[:, left] == two).all():
                 break
-        return first, second, rows
+        return np.ascontiguousarray(first.T), np.ascontiguousarray(second.T), rows
 
     def _rewards_after(self, gains: Floats) -> Floats:
         """[state]: what a step earns on average where the log says nothing."""

@@ -40,12 +40,14 @@ def ends_of(mdp: FiniteMDP, log: EpisodeLog) -> Ints:
 
 def earned_at(mdp: FiniteMDP, one: EpisodeLog, ends: Ints) -> Float[np.ndarray, " e"] | None:
     """What each end earns, where nothing but ends earns anything; else None."""
-    state, action, slot = np.nonzero((mdp.probs > 0) & (mdp.allowed & ~mdp.absorbing[:, None])[:, :, None])
-    successor, reward = mdp.successors[state, action, slot], mdp.rewards[state, action, slot]
-    if mdp.reward_variances is not None and mdp.reward_variances[state, action, slot].any():
+    there = (mdp.probs > 0) & (mdp.allowed & ~mdp.absorbing[:, None])[:, :, None]
+    if mdp.reward_variances is not None and mdp.reward_variances[there].any():
         return None
-    if not len(ends) or reward[~np.isin(successor, ends)].any():
+    successor, reward = mdp.successors[there], mdp.rewards[there]
+    if not len(ends) or not np.isin(successor[np.flatnonzero(reward)], ends).all():
         return None
+    at_end = np.isin(np.arange(mdp.num_states), ends)[successor]
+    successor, reward = successor[at_end], reward[at_end]
     found = np.array([reward[successor == end].mean() if (successor == end).any() else 0.0 for end in ends])
     expected = np.append(found, 0.0)[np.append(ends, -1).tolist().index(_end(one, ends))]
     alike = all(np.ptp(reward[successor == end]) < 1e-9 for end in ends if (successor == end).any())

@@ -7,7 +7,7 @@ import numpy as np
 from countermax.mdp.replays.engines._compiling import compiled
 from countermax.mdp.replays.engines._fills import ANY, STABLE, any_mean, ranked_mean, stable_mean
 from countermax.mdp.replays.engines._laws import sort_by_key, write_row
-from countermax.mdp.replays.engines._memory import fill_p, scratch
+from countermax.mdp.replays.engines._memory import fill_p
 
 WIDE = 24
 """Successors from which on a look at all states in a common order, row by row, is quickest."""
@@ -15,7 +15,10 @@ WIDE = 24
 
 @compiled
 @no_type_check
-def backwards(kind, rows, seen, chosen, walk, tables, factor, needed, ends, end_of, begin, end, lower, upper, stacks):
+def backwards(
+    kind, rows, seen, chosen, walk, tables, factor, needed, ends, end_of, begin, end, low, high, room,
+    lower, upper, stacks,
+):  # fmt: skip
     """From the end of what was logged to the first states: values under a coupling, or their bounds.
 
     Args:
@@ -31,16 +34,14 @@ def backwards(kind, rows, seen, chosen, walk, tables, factor, needed, ends, end_
         end_of: [episode]: which of them.
         begin: The first place in the order.
         end: Position after the last.
+        low: [time, state]: room for the values of one episode, from its end.
+        high: The same.
+        room: Room for one row.
         lower: [place]: where to write; the value where a coupling answers.
         upper: [place]: the same.
         stacks: [2, place, time, state] or empty: where to write the values of all states and times.
     """
     num_states = len(rows.ends)
-    longest = 0
-    for at in range(begin, end):
-        longest = max(longest, walk.length[walk.order[at]])
-    low, high = np.zeros((longest + 1, num_states)), np.zeros((longest + 1, num_states))
-    room = scratch(rows, chosen)
     for at in range(begin, end):
         one = walk.order[at]
         length = walk.length[one]
@@ -157,9 +158,9 @@ def _last_worth(rows, c, b, factor, stack, back, sign):
 
 @compiled
 @no_type_check
-def pull_actions(kind, rows, seen, chosen, fact, earned, allowed, factor, stack, state, sign, found):
+def pull_actions(kind, rows, seen, chosen, fact, earned, allowed, factor, stack, state, sign, room, found):
     """What each action is worth in one state, from what the states after it are, `stack[0]`."""
-    room, ranked = scratch(rows, chosen), uses_ranks(kind, rows)
+    ranked = uses_ranks(kind, rows)
     s, a = seen.state[fact], seen.action[fact]
     if ranked:
         rank_states(rows, factor, stack, 0, sign, room)

@@ -66,7 +66,7 @@ class CompiledEngine(AbstractEngine):
         self._tables = _own(choices.tables)
         self._chosen = _chosen(course, self._rows, self._kind)
         if self._chosen.answers.size:
-            _forwards.answer_all(self._kind, self._rows, self._seen, self._chosen, 0, len(facts.state))
+            _forwards.answer_all(self._kind, self._rows, self._seen, self._chosen, 0, len(facts.state), self._room())
 
     def batches(self, rows: Ints | None = None) -> list[Ints]:
         """Neighbours in the order of what was seen, from the beginning or from the end."""
@@ -82,9 +82,10 @@ class CompiledEngine(AbstractEngine):
         walk = self._walk(batch, None)
         moments = np.zeros((len(batch), mdp.num_states, 3))
         kept = np.zeros((len(batch) if path else 0, int(course.seen[batch].max()) + 1, mdp.num_states))
+        stack = np.zeros((kept.shape[1], mdp.num_states, 3))
         _forwards.forwards(
             self._kind, self._rows, self._seen, self._chosen, walk, self._tables, course.discount, 0, len(batch),
-            moments, kept,
+            stack, self._room(), moments, kept,
         )  # fmt: skip
         return Walked(walk.order, moments, kept if path else None)
 
@@ -95,9 +96,10 @@ class CompiledEngine(AbstractEngine):
         lower, upper = np.zeros(len(batch)), np.zeros(len(batch))
         longest = int(course.seen[batch].max())
         stacks = np.zeros((2, len(batch) if keep else 0, longest + 1, mdp.num_states))
+        low, high = np.zeros((2, longest + 1, mdp.num_states))
         _backwards.backwards(
             self._kind, self._rows, self._seen, self._chosen, walk, self._tables, course.discount, self._reachable,
-            _own(to_come), _own(rows), 0, len(batch), lower, upper, stacks,
+            _own(to_come), _own(rows), 0, len(batch), low, high, self._room(), lower, upper, stacks,
         )  # fmt: skip
         return Bounded(walk.order, lower, upper, stacks if keep else None)
 
@@ -105,7 +107,7 @@ class CompiledEngine(AbstractEngine):
         """Each chain by itself, until it changes no more."""
         chain, found = self._course.chain, _own(here)
         start, successor = (_own(each.astype(np.int64)) for each in (chain.indptr, chain.indices))
-        _forwards.carry_on(start, successor, _own(chain.data), _own(steps), found)
+        _forwards.carry_on(start, successor, _own(chain.data), _own(steps), found, np.zeros(found.shape[1]))
         return found
 
     def _keys(self, batch: Ints, rows: Ints | None) -> NDArray:
@@ -116,6 +118,9 @@ class CompiledEngine(AbstractEngine):
         turned = seen[:, None] - 1 - np.arange(int(seen.max()))
         steps = np.where(turned >= 0, np.take_along_axis(self._steps[batch], np.maximum(turned, 0), axis=1), -1)
         return np.concatenate([rows[batch][:, None], steps], axis=1)
+
+    def _room(self) -> _memory.Room:
+        return _memory.scratch(self._rows, self._chosen)
 
     def _walk(self, batch: Ints, rows: Ints | None) -> _memory.Walk:
         course = self._course
@@ -128,7 +133,7 @@ class CompiledEngine(AbstractEngine):
         course, stack = self._course, np.stack([later, later])
         _backwards.pull(
             self._kind, self._rows, self._seen, self._chosen, fact, earned, self._tables, course.discount,
-            self._reachable, stack, 0, sign, _memory.scratch(self._rows, self._chosen),
+            self._reachable, stack, 0, sign, self._room(),
         )  # fmt: skip
         return stack[1]
 
@@ -138,7 +143,7 @@ class CompiledEngine(AbstractEngine):
         allowed, worth = _own(course.mdp.allowed), _own(later[None])
         _backwards.pull_actions(
             self._kind, self._rows, self._seen, self._chosen, fact, earned, allowed, course.discount, worth, state,
-            sign, found,
+            sign, self._room(), found,
         )  # fmt: skip
         return found
 
@@ -166,7 +171,7 @@ def _rows_of(course: Course, labels: Ints) -> _memory.FlatRows:
         _KNOWN[mdp] = _flattened(mdp)
     rows = _KNOWN[mdp]
     if course.gains is not mdp.rewards:
-        gain = course.gains.reshape(-1, mdp.width)[mdp.possible]
+        gain = course.gains[mdp.probs > 0]  # where it is one number for all, it takes no memory, and need not
         rows = rows._replace(gain=gain, variance=np.zeros(0), common_gain=_common_gain(mdp, rows, gain))
     if (labels != np.arange(mdp.num_states)).any():
         row, named = np.repeat(np.arange(len(rows.start) - 1), np.diff(rows.start)), labels[rows.successor]
@@ -239,6 +244,8 @@ def _common_gain(mdp: FiniteMDP, rows: _memory.FlatRows, gain: Floats) -> Floats
 
     Of rows that lead to one state only, and of those of absorbing states, nothing is asked.
     """
+    if not gain.any():
+        return np.zeros(mdp.num_states)
     sizes = np.diff(rows.start)
     counted = np.repeat((sizes > 1) & ~np.repeat(mdp.absorbing, mdp.num_actions), sizes)
     found = np.zeros(mdp.num_states)
@@ -252,8 +259,10 @@ def _common_gain(mdp: FiniteMDP, rows: _memory.FlatRows, gain: Floats) -> Floats
 def _slots(rows: _memory.FlatRows, course: Course) -> Ints:
     """Where what was seen lies among the slots of all rows."""
     facts, mdp = course.facts, course.mdp
-    successor = mdp.successors[facts.state, facts.action, facts.next_slot]
     row = facts.state * mdp.num_actions + facts.action
+    if rows.successor is mdp.matrix.indices:  # by the states' own names, slots are in the order of the process
+        return rows.start[row] + facts.next_slot
+    successor = mdp.successors[facts.state, facts.action, facts.next_slot]
     found = [
         start + int((rows.successor[start:stop] == wanted).argmax())
         for start, stop, wanted in zip(rows.start[row], rows.start[row + 1], successor, strict=True)
@@ -267,11 +276,12 @@ def _numbered(course: Course) -> NDArray[np.int32]:
     walked = np.arange(fact.shape[1]) < course.seen[:, None]
     usual = np.zeros(len(course.facts.state) + 1)  # the last one is for steps that there are not
     usual[fact] = earned
-    number = fact
-    if (usual[fact] != earned)[walked].any():  # one transition earned this and that
-        _, amount = np.unique(earned, return_inverse=True)
-        pair = fact * (int(amount.max(initial=0)) + 1) + amount.reshape(fact.shape)
-        number = np.unique(pair, return_inverse=True)[1].reshape(fact.shape)
+    number, unusual = fact, walked & (usual[fact] != earned)
+    if unusual.any():  # one transition earned this and that
+        _, amount = np.unique(earned[unusual], return_inverse=True)
+        _, pair = np.unique(fact[unusual] * (int(amount.max()) + 1) + amount, return_inverse=True)
+        number = fact.copy()
+        number[unusual] = len(course.facts.state) + pair
     return np.where(walked, number, -1).astype(np.int32)
 
 

@@ -3,69 +3,108 @@
 Numba looks at the file of a function, not at the files of what it calls, and reads what it has kept before it asks
 whether that is still right. So what is kept lies in a folder named after the source of all compiled code: another
 release has another folder, and meets nothing of this one.
+
+On Linux the object code itself is kept, and a process that finds it never imports Numba. Elsewhere, and where code does
+not lend itself to that, Numba keeps it in its own way.
 """
 
-import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from functools import cache
-from hashlib import sha256
-from pathlib import Path
+import sys
+from collections.abc import Callable
+from functools import cached_property
+from threading import RLock
 from typing import Any
 
-import numba
-from platformdirs import user_cache_path
+from countermax.mdp.replays.engines._keeping import folder_of_source, keep, kept
 
-from countermax._core.compilation import OFF
-
-_HERE = Path(__file__).parent
-_MOST_KEPT = 4  # releases
+_LOCK = RLock()  # compiling is for one thread at a time
+_DIRECTLY = sys.platform == "linux"
 
 
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+class Compiled:
+    """A function for numbers, arrays and tuples of them, compiled for each kind of arguments when first called.
+
+    It asks for no memory and gives nothing back when called from Python; results go to arrays among its arguments.
+    """
+
+    def __init__(self, function: Callable[..., None]):
+        self._function = function
+        self._known: dict[Any, Callable[[tuple[Any, ...]], None]] = {}
+        self.num_compiled = 0
+        """How often Numba was asked to compile it for Python in this process."""
+
+    def __call__(self, *arguments: Any) -> None:
+        """Calls compiled code, beside other threads."""
+        from countermax.mdp.replays.engines._machine import layout_of, plain
+
+        arguments = plain(arguments)
+        layout = layout_of(arguments)
+        call = self._known.get(layout)
+        if call is None:
+            with _LOCK:
+                call = self._known[layout] = self._known.get(layout) or self._found(arguments, layout)
+        call(arguments)
+
+    def _found(self, arguments: tuple[Any, ...], layout: Any) -> Callable[[tuple[Any, ...]], None]:
+        """Machine code, kept or compiled now; Numba where it cannot be called directly."""
+        from countermax.mdp.replays.engines import _machine
+
+        if not _DIRECTLY:
+            return self._by_numba
+        name = _machine.name_of(self._function.__name__, layout)
+        code = kept(name)
+        if code is None:
+            code = self._compiled(arguments, layout)
+            if code is None:
+                return self._by_numba
+            keep(name, code)
+        return _machine.loaded(code, layout)
+
+    def _compiled(self, arguments: tuple[Any, ...], layout: Any) -> bytes | None:
+        import numba
+
+        from countermax.mdp.replays.engines._machine import object_code
+
+        self.num_compiled += 1
+        signature = tuple(map(numba.typeof, arguments))
+        self._inner.compile(signature)
+        found = self._inner.overloads[signature]
+        return object_code(found.library.get_llvm_str(), found.fndesc.llvm_func_name, layout)
+
+    def _by_numba(self, arguments: tuple[Any, ...]) -> None:
+        self._outer(*arguments)
+
+    @cached_property
+    def _inner(self) -> Any:
+        """As Numba compiles it for other compiled code."""
+        import numba
+
+        options: Any = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+        return numba.njit(nogil=True, **options)(self._function)
+
+    @cached_property
+    def _outer(self) -> Any:
+        """As Numba compiles it for Python."""
+        import numba
+
+        self.num_compiled += 1
+        folder = folder_of_source()
+        if folder is None:
+            return numba.njit(nogil=True)(self._function)
+        settings: Any = numba.config
+        before, settings.CACHE_DIR = settings.CACHE_DIR, str(folder)
+        try:
+            return numba.njit(cache=True, nogil=True)(self._function)
+        except RuntimeError:  # there is no file with the source, or it cannot be kept there
+            return numba.njit(nogil=True)(self._function)
+        finally:
+            settings.CACHE_DIR = before
+
+    @property
+    def _numba_type_(self) -> Any:
+        """What other compiled code calls."""
+        return self._inner._numba_type_
+
+
+def compiled(function: Callable[..., Any]) -> Compiled:
     """Compiles a function when it is first called; it runs beside other threads, and is kept where that can be."""
-    folder = folder_of_source()
-    if folder is None:
-        return numba.njit(nogil=True)(function)
-    settings: Any = numba.config
-    before, settings.CACHE_DIR = settings.CACHE_DIR, str(folder)
-    try:
-        return numba.njit(cache=True, nogil=True)(function)
-    except RuntimeError:  # there is no file with the source, or it cannot be kept there
-        return numba.njit(nogil=True)(function)
-    finally:
-        settings.CACHE_DIR = before
-
-
-@cache
-def folder_of_source() -> Path | None:
-    """Where code compiled from this source is kept; None where nothing can be, or should be."""
-    if os.environ.get(OFF):
-        return None
-    source = sha256()
-    for path in sorted(_HERE.glob("*.py")):
-        source.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    for parent in _parents():
-        folder = parent / source.hexdigest()[:16]
-        with suppress(OSError):  # a folder that cannot be written to is no reason to fail
-            folder.mkdir(parents=True, exist_ok=True)
-            tempfile.TemporaryFile(dir=folder).close()
-            os.utime(folder)
-            with suppress(OSError):  # another process may have been quicker
-                _forget_the_oldest(parent)
-            return folder
-    return None
-
-
-def _parents() -> Iterator[Path]:
-    chosen = os.environ.get("NUMBA_CACHE_DIR")
-    yield Path(chosen) / "countermax" if chosen else user_cache_path("countermax") / "numba"
-    yield _HERE / "__pycache__" / "numba"
-
-
-def _forget_the_oldest(parent: Path) -> None:
-    kept = sorted(parent.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
-    for path in kept[_MOST_KEPT:]:
-        shutil.rmtree(path, ignore_errors=True)
+    return Compiled(function)

@@ -2,8 +2,6 @@
 
 from typing import no_type_check
 
-import numpy as np
-
 from countermax.mdp.replays.engines._compiling import compiled
 from countermax.mdp.replays.engines._laws import write_row
 from countermax.mdp.replays.engines._memory import fill_p
@@ -11,7 +9,7 @@ from countermax.mdp.replays.engines._memory import fill_p
 
 @compiled
 @no_type_check
-def forwards(kind, rows, seen, chosen, walk, tables, factor, begin, end, moments, path):
+def forwards(kind, rows, seen, chosen, walk, tables, factor, begin, end, stack, room, moments, path):
     """From the first states to the end of what was logged.
 
     Args:
@@ -24,16 +22,13 @@ def forwards(kind, rows, seen, chosen, walk, tables, factor, begin, end, moments
         factor: Discount.
         begin: The first place in the order.
         end: Position after the last.
+        stack: [time, state, 3]: room for the moments of one episode.
+        room: Room for one row.
         moments: [place, state, 3]: where to write the powers 0, 1, 2 of the reward so far, where a chain is there.
         path: [place, time, state] or empty: where to write distributions.
     """
     num_states = len(rows.ends)
-    longest = 0
-    for at in range(begin, end):
-        longest = max(longest, walk.length[walk.order[at]])
-    stack = np.zeros((longest + 1, num_states, 3))
-    p_of = np.zeros(rows.num_labels)
-    answer, key, place = np.zeros(rows.width), np.zeros(rows.width), np.zeros(rows.width, np.int64)
+    p_of, answer, key, place = room.p_of, room.floats[0], room.floats[1], room.ints[0]
     for at in range(begin, end):
         one = walk.order[at]
         length = walk.length[one]
@@ -113,7 +108,7 @@ def _push(kind, rows, seen, chosen, fact, earned, weight, tables, stack, step, p
 
 @compiled
 @no_type_check
-def answer_all(kind, rows, seen, chosen, begin, end):
+def answer_all(kind, rows, seen, chosen, begin, end, room):
     """What a coupling answers for every row that is chosen, whatever was seen.
 
     Args:
@@ -123,9 +118,9 @@ def answer_all(kind, rows, seen, chosen, begin, end):
         chosen: The rows of the policy; answers are written there.
         begin: The first transition.
         end: Position after the last.
+        room: Room for one row.
     """
-    p_of = np.zeros(rows.num_labels)
-    key, place = np.zeros(rows.width), np.zeros(rows.width, np.int64)
+    p_of, key, place = room.p_of, room.floats[1], room.ints[0]
     for fact in range(begin, end):
         s, a = seen.state[fact], seen.action[fact]
         fill_p(rows, s, a, p_of, 1.0)
@@ -140,7 +135,7 @@ def answer_all(kind, rows, seen, chosen, begin, end):
 
 @compiled
 @no_type_check
-def carry_on(start, successor, chance, steps, here):
+def carry_on(start, successor, chance, steps, here, after):
     """Carries chains on by plain rows, each for a number of steps of its own, in place.
 
     Args:
@@ -149,9 +144,9 @@ def carry_on(start, successor, chance, steps, here):
         chance: Probability of each slot.
         steps: [place]: how many steps.
         here: [place, state]: where chains are.
+        after: [state]: room.
     """
     num_states = here.shape[1]
-    after = np.zeros(num_states)
     for place in range(len(here)):
         for _ in range(steps[place]):
             after[:] = 0.0

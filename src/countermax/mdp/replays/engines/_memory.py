@@ -100,13 +100,9 @@ class Room(NamedTuple):
     total: Float[np.ndarray, " r"]
 
 
-@compiled
-@no_type_check
-def scratch(rows, chosen):
-    """Memory for the rows of a process, and for those that are chosen."""
+def scratch(rows: FlatRows, chosen: Chosen) -> Room:
+    """Memory for the rows of a process, and for those that are chosen; compiled code asks for none itself."""
     num_states, num_actions, width = len(rows.ends), rows.num_actions, rows.width + 2
-    reached_at = np.zeros((2, len(chosen.reached)), np.int64)
-    reached_at[0], reached_at[1] = chosen.reached, chosen.reached
     return Room(
         np.zeros(rows.num_labels),
         np.zeros(width),
@@ -120,7 +116,7 @@ def scratch(rows, chosen):
         np.zeros(num_actions),
         np.zeros(num_actions, np.int64),
         np.zeros(num_actions),
-        reached_at,
+        np.stack([chosen.reached, chosen.reached]),
         np.zeros(len(chosen.state)),
         np.zeros(len(chosen.state)),
     )
