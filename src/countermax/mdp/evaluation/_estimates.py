@@ -7,8 +7,10 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from countermax._core.errors import InputError
+from countermax._core.extras import on_ray
 from countermax._core.memory import check_memory
 from countermax._core.progress import ProgressBar
+from countermax._ray import in_prepared_parts
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling
 from countermax.intervals import check_level
@@ -52,6 +54,7 @@ def evaluate_policy(
     num_resamples: int = 100,
     level: float = 0.95,
     key: PRNGKeyArray,
+    engine: str = "local",
     progress: bool | None = None,
 ) -> PolicyEvaluation:
     """Estimates what a policy is worth from the log of another one, in every common way.
@@ -80,8 +83,10 @@ def evaluate_policy(
         num_resamples: Number of resamples for the intervals; 0 for none.
         level: The share of resamples within an interval.
         key: Random key for drawing the resamples; consumed once.
+        engine: "local", or "ray" for parts of the episodes, and resamples, on a cluster; see `replay`.
         progress: Whether to show a progress bar; by default if the output is a terminal.
     """
+    spread = on_ray(engine)
     as_whole("num_resamples", num_resamples, least=0)
     check_level(level)
     if censored != "stop":
@@ -99,13 +104,14 @@ def evaluate_policy(
     compared = steps_compared(log, ends, steps)
     task = _Task(log, policy, chosen, model, behaviour, outcomes, compared, steps, discount)
     with ProgressBar("evaluating", num_resamples + 1, progress, unit="resamples") as bar:
-        point, ratios = _estimates(task, process, np.arange(len(log)))
+        point, ratios = _estimates(task, process, np.arange(len(log)), engine=engine)
         bar.advance(1)
         drawn = []
-        for again in resamples_of(key, len(log), num_resamples):
-            drawn.append(_estimates(task, None, again)[0])
+        resamples = resamples_of(key, len(log), num_resamples)
+        for each in in_prepared_parts(_again, (task,), zip(resamples)) if spread else map(_again(task), resamples):
+            drawn.append(each)
             bar.advance(1)
-    bounds = _bounds(task, process)
+    bounds = _bounds(task, process, engine=engine)
     estimates, effective = [], effective_sample_size(ratios)
     for (kind, name), value in point.items():
         size = float(len(log)) if kind == "observed" else effective  # a model too knows little of what was seldom done
@@ -154,9 +160,16 @@ class _Task(NamedTuple):
     discount: float | None
 
 
-def _estimates(
-    task: _Task, known: FiniteMDP | None, chosen: Ints
-) -> tuple[dict[tuple[str, str], float | None], Floats]:
+_Values: TypeAlias = dict[tuple[str, str], float | None]
+"""Estimates by kind and name."""
+
+
+def _again(task: _Task) -> Callable[[Ints], _Values]:
+    """A function from the episodes of a resample to its estimates."""
+    return lambda chosen: _estimates(task, None, chosen)[0]
+
+
+def _estimates(task: _Task, known: FiniteMDP | None, chosen: Ints, *, engine: str = "local") -> tuple[_Values, Floats]:
     """Every estimate from some of the episodes, repeats allowed; the model is learned from them unless it is known."""
     log, steps = task.log.select(chosen), task.compared[chosen]
     if known is None:
@@ -168,7 +181,7 @@ def _estimates(
     sampled = importance_estimates(log, ratios, discount=discount, horizon=horizon, steps=steps)
     planned = model_values(known, log, policy, steps, discount=discount)
     robust, weighted = (corrected_value(planned, ratios, steps, discount, weighted=each) for each in (False, True))
-    found: dict[tuple[str, str], float | None] = {
+    found: _Values = {
         ("observed", "observed return"): float(log.returns(discount, horizon=horizon).mean()),
         ("importance sampling", "ordinary importance sampling"): sampled.ordinary,
         ("importance sampling", "per-decision importance sampling"): sampled.per_decision,
@@ -190,6 +203,7 @@ def _estimates(
                 outcomes=task.outcomes,
                 horizon=horizon,
                 discount=discount,
+                engine=engine,
                 progress=False,
             )
             total += float(replayed.values @ times[part])
@@ -197,12 +211,14 @@ def _estimates(
     return found, ratios[:, : task.horizon]
 
 
-def _bounds(task: _Task, process: FiniteMDP) -> Bounds:
+def _bounds(task: _Task, process: FiniteMDP, *, engine: str) -> Bounds:
     """The mean over all episodes of what any coupling could say."""
     lower, upper = 0.0, 0.0
     for part, horizon in _alike(task.compared):
         log = task.log.select(part)
-        found = trajectory_bounds(process, log, task.policy, horizon=horizon, discount=task.discount, progress=False)
+        found = trajectory_bounds(
+            process, log, task.policy, horizon=horizon, discount=task.discount, engine=engine, progress=False
+        )
         lower, upper = lower + float(found.lower.sum()), upper + float(found.upper.sum())
     return Bounds(lower / len(task.log), upper / len(task.log))
 

@@ -168,6 +168,7 @@ def rank_episodes(
     actions: str = "fresh",
     behaviour: Values | None = None,
     doubt: Doubt | None = None,
+    engine: str = "local",
     progress: bool | None = None,
 ) -> Ranking:
     """Sorts out which claims rest on the coupling and which on the data.
@@ -184,6 +185,7 @@ def rank_episodes(
         actions: Way in which actions are drawn; see `replay`.
         behaviour: [state, action]: what the log was made with, for coupled actions.
         doubt: Doubt about the process; by default an estimate is doubted, and a process without counts is not.
+        engine: "local", or "ray" for parts of the episodes, and processes of a doubt, on a cluster; see `replay`.
         progress: Whether to show progress bars; by default if the output is a terminal.
     """
     asked = chosen_couplings(couplings)
@@ -195,10 +197,10 @@ def rank_episodes(
         "behaviour": behaviour,
     }
     replays = {
-        name: replay(mdp, log, policy, each, outcomes=outcomes, progress=progress, **options)
+        name: replay(mdp, log, policy, each, outcomes=outcomes, engine=engine, progress=progress, **options)
         for name, each in asked.items()
     }
-    bounds = trajectory_bounds(mdp, log, policy, progress=progress, **options)
+    bounds = trajectory_bounds(mdp, log, policy, engine=engine, progress=progress, **options)
     first = next(iter(replays.values()))
 
     def effects(process: FiniteMDP) -> Floats:
@@ -211,7 +213,8 @@ def rank_episodes(
         return np.stack([*found, *limits]) - first.observed
 
     doubts = doubt_of(mdp, doubt)
-    found = percentile_interval(doubted(mdp, doubts, effects, progress, outcomes=outcomes), doubts.level)
+    drawn = doubted(mdp, doubts, effects, progress, outcomes=outcomes, engine=engine)
+    found = percentile_interval(drawn, doubts.level)
     return Ranking(
         episodes=first.episodes,
         observed=first.observed,

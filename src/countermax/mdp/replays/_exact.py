@@ -6,16 +6,17 @@ recursion over the chain carries three numbers for each state: the probability, 
 so far. Nothing is sampled.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from rich.console import Group
 from scipy import sparse
 
-from countermax._core.extras import import_pandas
+from countermax._core.extras import import_pandas, on_ray
 from countermax._core.progress import ProgressBar
 from countermax._core.results import AbstractResult, plain
 from countermax.couplings import AbstractCoupling, name_of
@@ -29,7 +30,7 @@ from countermax.mdp.replays._course import Course, check_path, course_of, observ
 from countermax.mdp.replays._facts import facts_of
 from countermax.mdp.replays._questions import TransitionCoupling
 from countermax.mdp.replays._showing import ByEpisode, notes
-from countermax.mdp.replays.engines import AbstractEngine, Walked, engine_for, walk_all
+from countermax.mdp.replays.engines import AbstractEngine, ToCome, Walked, engine_for, walk_all, walk_on_ray
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -142,6 +143,7 @@ def replay(
     behaviour: Values | None = None,
     doubt: Doubt | None = None,
     path: bool = False,
+    engine: str = "local",
     progress: bool | None = None,
 ) -> Replay:
     """Replays every episode under another policy, exactly.
@@ -168,21 +170,29 @@ def replay(
         behaviour: [state, action]: what the log was made with, for coupled actions; by default frequencies.
         doubt: Doubt about the process, which gives effects intervals for other data; by default none.
         path: Whether to keep the distributions of all times, not the last one only.
+        engine: "local", or "ray" to walk parts of the episodes, and the processes of a doubt, on the Ray cluster that
+            is connected, else on one inside this machine. The numbers are the same.
         progress: Whether to show a progress bar; by default if the output is a terminal.
     """
+    spread = on_ray(engine)
     law = TransitionCoupling.exact(mdp, coupling, outcomes)
     facts = facts_of(mdp, log)
     choices = choices_of(mdp, log, facts, policy, actions, behaviour, coupling)
     course = course_of(mdp, log, facts, choices, horizon=horizon, discount=discount, censored=censored)
     if path:
         check_path(course)
-    engine, count = engine_for(course, law), len(course)
+    walker, count = engine_for(course, law), len(course)
     first, second = np.zeros(count), np.zeros(count)
     paths = np.zeros((count, course.horizon + 1, mdp.num_states)) if path else None
     ends: list[tuple[Ints, sparse.csr_array]] = []
     to_come = course.squares_to_come()
+    walks = (
+        _walked_elsewhere(walker, course, to_come, paths)
+        if spread
+        else walk_all(walker, lambda batch: _walked(walker, course, batch, to_come, paths))
+    )
     with ProgressBar("replaying", count, progress, unit="episodes") as bar:
-        for episodes, one, two, last in walk_all(engine, lambda batch: _walked(engine, course, batch, to_come, paths)):
+        for episodes, one, two, last in walks:
             first[episodes], second[episodes] = one, two
             ends.append((episodes, last))
             bar.advance(len(episodes))
@@ -200,9 +210,11 @@ def replay(
         "progress": False,
     }
     asked = doubt or Doubt(num_resamples=0)
-    others = doubted(
-        mdp, asked, lambda each: replay(each, log, policy, coupling, **options).effects, progress, outcomes=outcomes
-    )
+
+    def effects(process: FiniteMDP) -> Floats:
+        return replay(process, log, policy, coupling, **options).effects
+
+    others = doubted(mdp, asked, effects, progress, outcomes=outcomes, engine=engine)
     return Replay(
         episodes=log.names,
         observed=observed,
@@ -222,17 +234,35 @@ def replay(
     )
 
 
-def _walked(
-    engine: AbstractEngine,
-    course: Course,
-    batch: Ints,
-    to_come: tuple[Floats, Floats, Ints],
-    paths: Floats | None,
-) -> tuple[Ints, Floats, Floats, sparse.csr_array]:
+class _Part(NamedTuple):
     """Some episodes: which ones, both moments of their returns, and where they are at the end."""
+
+    episodes: Ints
+    first: Floats
+    second: Floats
+    last: sparse.csr_array
+
+
+def _walked(engine: AbstractEngine, course: Course, batch: Ints, to_come: ToCome, paths: Floats | None) -> _Part:
     walked = engine.forwards(batch, path=paths is not None)
     last = _carried_on(engine, course, walked) if paths is None else _followed(course, walked, paths)
-    return walked.episodes, *_moments(course, walked, *to_come), last
+    return _Part(walked.episodes, *_moments(course, walked, *to_come), last)
+
+
+def _walked_there(
+    engine: AbstractEngine, course: Course, batch: Ints, to_come: ToCome, *, path: bool
+) -> tuple[_Part, Floats | None]:
+    paths = np.zeros((len(course), course.horizon + 1, course.mdp.num_states)) if path else None
+    return _walked(engine, course, batch, to_come, paths), paths
+
+
+def _walked_elsewhere(engine: AbstractEngine, course: Course, to_come: ToCome, paths: Floats | None) -> Iterator[_Part]:
+    """The same by workers of a cluster, with their paths brought home."""
+    walk = partial(_walked_there, path=paths is not None)
+    for batch, (part, kept) in walk_on_ray(engine, course, to_come, walk, backwards=False):
+        if paths is not None:
+            paths[batch] = kept
+        yield part._replace(episodes=batch[part.episodes])
 
 
 def _moments(course: Course, walked: Walked, first: Floats, second: Floats, rows: Ints) -> tuple[Floats, Floats]:

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from countermax.mdp._arrays import Floats, Ints
+from countermax.mdp.replays._course import Course
 
 
 class Walked(NamedTuple):
@@ -39,6 +40,14 @@ class AbstractEngine(ABC):
 
         Args:
             rows: [episode]: what is still to come when the log ends, by its number, for walks backwards.
+        """
+
+    @abstractmethod
+    def of_part(self, course: Course) -> "AbstractEngine":
+        """The same engine for some of the episodes, with all that was prepared for the whole log.
+
+        Args:
+            course: Course of a part, from `Course.of_part`.
         """
 
     @abstractmethod

@@ -1,6 +1,7 @@
 """Any coupling, asked over the union of two supports: slower, and the reference for the compiled engine."""
 
 from collections.abc import Callable
+from copy import copy
 from typing import TypeAlias, final
 
 import jax
@@ -39,14 +40,21 @@ class GeneralEngine(AbstractEngine):
             stable: Whether bounds are over stable couplings only.
         """
         self._course = course
-        self._known = None if law is None else AnswerCache(law, course.facts)
-        self._mean = (stable_mean if stable else greedy_mean)(course.mdp, course.facts)
+        facts = course.facts._replace(of_step=course.facts.of_step[:0])  # answers depend on no episode
+        self._known = None if law is None else AnswerCache(law, facts)
+        self._mean = (stable_mean if stable else greedy_mean)(course.mdp, facts)
 
     def batches(self, rows: Ints | None = None) -> list[Ints]:
         """Neighbours in the log."""
         del rows
         count, at_once = len(self._course), max(1, _CELLS_AT_ONCE // self._course.mdp.num_states)
         return [np.arange(start, min(start + at_once, count)) for start in range(0, count, at_once)]
+
+    def of_part(self, course: Course) -> "GeneralEngine":
+        """With the answers that are known."""
+        found = copy(self)
+        found._course = course
+        return found
 
     def forwards(self, batch: Ints, *, path: bool) -> Walked:
         """All episodes of the batch step by step, each step a product with a sparse matrix."""
