@@ -221,7 +221,7 @@ def _chosen(course: Course, rows: _memory.FlatRows, kind: int) -> _memory.Chosen
     mdp, tables = course.mdp, course.choices.tables
     live = (course.reachable & ~mdp.absorbing)[:, None]
     used = (tables[0] > 0) & live if len(tables) == 1 else np.zeros((mdp.num_states, mdp.num_actions), bool)
-    state, action = np.nonzero(used)
+    state, action = map(_own, np.nonzero(used))
     start = rows.start[state * mdp.num_actions + action]
     sizes = rows.start[state * mdp.num_actions + action + 1] - start
     offset = np.concatenate([[0], np.cumsum(sizes)])
