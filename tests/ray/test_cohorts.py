@@ -33,11 +33,9 @@ from countermax.mdp.replays.engines import _compiled, _general
 pytestmark = pytest.mark.usefixtures("ray")
 
 STATES, ACTIONS = 8, 3
-LOG = EpisodeLog.from_frame(
-    random_log(0, num_states=STATES, num_actions=ACTIONS, count=120, longest=6, ends=STATES - 1),
-    num_states=STATES,
-    num_actions=ACTIONS,
-)
+STEPS = random_log(0, num_states=STATES, num_actions=ACTIONS, count=120, longest=6, ends=STATES - 1)
+STEPS = STEPS[(STEPS["episode"] % 3 > 0) | (STEPS["step"] < 3)]  # some stop before their end
+LOG = EpisodeLog.from_frame(STEPS, num_states=STATES, num_actions=ACTIONS)
 MODEL = estimate(LOG)
 CERTAIN = policy_iteration(MODEL).policy
 LEFT_TO_CHANCE, _ = restricted(MODEL, np.random.default_rng(1).dirichlet(np.ones(ACTIONS), STATES))
