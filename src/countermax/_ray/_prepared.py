@@ -1,10 +1,13 @@
 """Work in parts that all need the same preparation: each worker prepares once."""
 
+import pickle
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 from uuid import uuid4
 
 import jax
+import numpy as np
+from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
 from countermax._ray._connection import connect
@@ -28,25 +31,23 @@ def in_prepared_parts(
         shared: Values that go into the object store, once.
         parts: Arguments of each part.
     """
-    connect()
+    ray = connect()
     try:
-        reference = put_once((prepare, shared))
-    except TypeError as error:
+        packed = ray.cloudpickle.dumps((prepare, shared))
+    except (TypeError, AttributeError, pickle.PicklingError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise InputError(
             f"what goes to other processes must be something that can be pickled: {reason}; use functions and classes "
             'of a module, or engine="local"'
         ) from error
-    return in_parts(_of_part, (uuid4().hex, [reference]), parts)  # in a list, it is not fetched for every part
+    name, reference = uuid4().hex, put_once(np.frombuffer(packed, np.uint8))  # bytes that no task has to unpack again
+    return in_parts(_of_part, reference, ((name, *part) for part in parts))
 
 
-def _of_part(job: tuple[str, list[Any]], *part: Any) -> Any:
-    name, (reference,) = job
+def _of_part(packed: NDArray[np.uint8], name: str, *part: Any) -> Any:
     if name not in _KEPT:
-        import ray
-
         _KEPT.clear()
         with jax.enable_x64(True):  # else doubles of a coupling would arrive as singles
-            prepare, shared = ray.get(reference)
+            prepare, shared = pickle.loads(packed.data)
         _KEPT[name] = prepare(*shared)
     return _KEPT[name](*part)

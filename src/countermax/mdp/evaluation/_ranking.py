@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -14,6 +15,7 @@ from countermax._core.console import add_line, listing
 from countermax._core.extras import import_pandas
 from countermax._core.results import AbstractResult, plain
 from countermax.bounds import Bounds
+from countermax.couplings import AbstractCoupling
 from countermax.intervals import Interval, percentile_interval
 from countermax.mdp._arrays import Floats, Values, as_whole
 from countermax.mdp._couplings import Couplings, chosen_couplings, column_names
@@ -203,16 +205,8 @@ def rank_episodes(
     bounds = trajectory_bounds(mdp, log, policy, engine=engine, progress=progress, **options)
     first = next(iter(replays.values()))
 
-    def effects(process: FiniteMDP) -> Floats:
-        """[coupling and two bounds, episode]."""
-        found = [
-            replay(process, log, policy, each, outcomes=outcomes, progress=False, **options).values
-            for each in asked.values()
-        ]
-        limits = trajectory_bounds(process, log, policy, progress=False, **options)
-        return np.stack([*found, *limits]) - first.observed
-
     doubts = doubt_of(mdp, doubt)
+    effects = partial(_effects, log, policy, asked, outcomes, options, first.observed)
     drawn = doubted(mdp, doubts, effects, progress, outcomes=outcomes, engine=engine)
     found = percentile_interval(drawn, doubts.level)
     return Ranking(
@@ -228,6 +222,24 @@ def rank_episodes(
         discount=first.discount,
         notes=(*(note for note in first.notes if note != MODEL_GIVEN), doubts.told(mdp)),
     )
+
+
+def _effects(
+    log: EpisodeLog,
+    policy: Values,
+    couplings: Mapping[str, AbstractCoupling],
+    outcomes: Values | None,
+    options: dict[str, Any],
+    observed: Floats,
+    process: FiniteMDP,
+) -> Floats:
+    """[coupling and two bounds, episode]."""
+    found = [
+        replay(process, log, policy, each, outcomes=outcomes, progress=False, **options).values
+        for each in couplings.values()
+    ]
+    limits = trajectory_bounds(process, log, policy, progress=False, **options)
+    return np.stack([*found, *limits]) - observed
 
 
 def _at(interval: Interval, place: int) -> Interval:

@@ -210,10 +210,7 @@ def replay(
         "progress": False,
     }
     asked = doubt or Doubt(num_resamples=0)
-
-    def effects(process: FiniteMDP) -> Floats:
-        return replay(process, log, policy, coupling, **options).effects
-
+    effects = partial(_effects, log=log, policy=policy, coupling=coupling, **options)
     others = doubted(mdp, asked, effects, progress, outcomes=outcomes, engine=engine)
     return Replay(
         episodes=log.names,
@@ -232,6 +229,10 @@ def replay(
         interval=percentile_interval(others, asked.level),
         doubt=asked.told(mdp),
     )
+
+
+def _effects(mdp: FiniteMDP, **options: Any) -> Floats:
+    return replay(mdp, **options).effects
 
 
 class _Part(NamedTuple):

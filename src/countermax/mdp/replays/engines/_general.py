@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from copy import copy
+from functools import partial
 from typing import TypeAlias, final
 
 import jax
@@ -193,30 +194,33 @@ class GeneralEngine(AbstractEngine):
 
 def greedy_mean(mdp: FiniteMDP, facts: Facts) -> Mean:
     """Over all couplings: fill the worst (the best) outcomes first, none beyond `q / p_x`."""
-    seen = mdp.probs[facts.state, facts.action, facts.next_slot]
+    return partial(_greedy_mean, mdp, mdp.probs[facts.state, facts.action, facts.next_slot])
 
-    def mean(fact: Ints, state: Ints, action: Ints, worth: Floats, sign: int) -> Floats:
-        room = np.minimum(mdp.probs[state, action] / seen[fact][:, None], 1)
-        order = np.argsort(-sign * worth, axis=1)
-        return filled_mean(np.take_along_axis(room, order, axis=1), np.take_along_axis(worth, order, axis=1))
 
-    return mean
+def _greedy_mean(
+    mdp: FiniteMDP, seen: Floats, fact: Ints, state: Ints, action: Ints, worth: Floats, sign: int
+) -> Floats:
+    room = np.minimum(mdp.probs[state, action] / seen[fact][:, None], 1)
+    order = np.argsort(-sign * worth, axis=1)
+    return filled_mean(np.take_along_axis(room, order, axis=1), np.take_along_axis(worth, order, axis=1))
 
 
 def stable_mean(mdp: FiniteMDP, facts: Facts) -> Mean:
     """Over counterfactually stable couplings."""
     outcomes = TransitionCoupling.of(mdp, Independent())  # any will do: only its logits are asked for
+    return partial(_stable_mean, outcomes, facts)
 
-    def mean(fact: Ints, state: Ints, action: Ints, worth: Floats, sign: int) -> Floats:
-        log_p, log_q, x, places = outcomes.logits(questions(facts, fact, state, action))
-        row, slot = np.nonzero(mdp.probs[state, action])
-        scores = np.zeros_like(log_q)
-        scores[row, places[row, slot]] = worth[row, slot]
-        with jax.enable_x64(True):
-            found = _stable(log_p, log_q, x, scores)
-        return np.asarray(found.lower if sign < 0 else found.upper)[: len(fact)]
 
-    return mean
+def _stable_mean(
+    outcomes: TransitionCoupling, facts: Facts, fact: Ints, state: Ints, action: Ints, worth: Floats, sign: int
+) -> Floats:
+    log_p, log_q, x, places = outcomes.logits(questions(facts, fact, state, action))
+    row, slot = np.nonzero(outcomes.mdp.probs[state, action])
+    scores = np.zeros_like(log_q)
+    scores[row, places[row, slot]] = worth[row, slot]
+    with jax.enable_x64(True):
+        found = _stable(log_p, log_q, x, scores)
+    return np.asarray(found.lower if sign < 0 else found.upper)[: len(fact)]
 
 
 @jax.jit

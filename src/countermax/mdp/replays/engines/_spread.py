@@ -41,7 +41,7 @@ def walk_on_ray(
         found = starmap(_walking(engine, course, walk), parts)
     else:
         nobody = course.of_part(course.part(np.zeros(0, np.int64)))
-        found = in_prepared_parts(_walking_there, (engine.of_part(nobody), nobody, walk), parts)
+        found = in_prepared_parts(_walking, (engine.of_part(nobody), nobody, walk), parts)
     return zip(batches, found, strict=True)
 
 
@@ -60,16 +60,3 @@ def _walking(engine: AbstractEngine, course: Course, walk: Walk[Found]) -> Calla
         return walk(engine.of_part(some), some, np.arange(len(some)), to_come)
 
     return walked
-
-
-def _walking_there(engine: AbstractEngine, course: Course, walk: Walk[Found]) -> Callable[[Part, ToCome], Found]:
-    """Arrays of the object store cannot be written to, and compiled code is another one for each kind of memory."""
-    vars(engine).update({name: _own(value) for name, value in vars(engine).items()})
-    return _walking(engine, course, walk)
-
-
-def _own(value: Any) -> Any:
-    """The same with copies of its arrays."""
-    if isinstance(value, tuple):
-        return type(value)._make(map(_own, value)) if hasattr(value, "_make") else tuple(map(_own, value))
-    return np.array(value, order="C") if isinstance(value, np.ndarray) else value
