@@ -60,7 +60,8 @@ def test_a_part_is_walked_as_it_is_among_all(choose, censored):
         (choose(course, law), lambda *asked: _exact._walked(*asked, None), course.squares_to_come()),
         (choose(course, None), _bounds._walked, course.to_come()),
     ):
-        part = _spread._walking(engine, course, walk)(course.part(batch), _spread._some(to_come, batch))
+        there = course.part(batch), engine.part(batch), _spread._some(to_come, batch)
+        part = _spread._walking(engine, course, walk)(*there)
         alone = walk(engine, course, batch, to_come)
         np.testing.assert_array_equal(batch[part.episodes], alone.episodes)
         for one, other in zip(part[1:3], alone[1:3], strict=True):

@@ -62,7 +62,7 @@ class CompiledEngine(AbstractEngine):
             np.zeros(0, bool) if choices.steady is None else _own(choices.steady),
         )
         self._reachable = _own(course.reachable)
-        self._take(course)
+        self._take(course, numbered(course))
         self._tables = _own(choices.tables)
         self._chosen = _chosen(course, self._rows, self._kind)
         if self._chosen.answers.size:
@@ -76,17 +76,20 @@ class CompiledEngine(AbstractEngine):
         at_once = max(1, min(_CELLS_AT_ONCE // course.mdp.num_states, part))
         return [order[start : start + at_once] for start in range(0, len(order), at_once)]
 
-    def of_part(self, course: Course) -> "CompiledEngine":
+    def part(self, episodes: Ints) -> tuple[NDArray, ...]:
+        """The numbers of their steps, which decide the order in which they are walked."""
+        return (self._steps[episodes],)
+
+    def of_part(self, course: Course, *prepared: NDArray) -> "CompiledEngine":
         """With the rows and answers that are prepared."""
         found = copy(self)
-        found._take(course)
+        found._take(course, *prepared)
         return found
 
-    def _take(self, course: Course) -> None:
+    def _take(self, course: Course, steps: NDArray) -> None:
         """The episodes that are walked."""
-        self._course = course
+        self._course, self._steps = course, steps
         self._episodes = [_own(each) for each in (course.first, course.seen, course.facts.of_step, course.earned)]
-        self._steps = numbered(course)
 
     def forwards(self, batch: Ints, *, path: bool) -> Walked:
         """Common beginnings are walked once."""

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike
+from numpy.typing import NDArray
 from scipy import sparse
 
 from countermax.bounds import Bounds, filled_mean, unchecked_score_bounds
@@ -51,8 +52,14 @@ class GeneralEngine(AbstractEngine):
         count, at_once = len(self._course), max(1, _CELLS_AT_ONCE // self._course.mdp.num_states)
         return [np.arange(start, min(start + at_once, count)) for start in range(0, count, at_once)]
 
-    def of_part(self, course: Course) -> "GeneralEngine":
+    def part(self, episodes: Ints) -> tuple[NDArray, ...]:
+        """Nothing."""
+        del episodes
+        return ()
+
+    def of_part(self, course: Course, *prepared: NDArray) -> "GeneralEngine":
         """With the answers that are known."""
+        assert not prepared
         found = copy(self)
         found._course = course
         return found

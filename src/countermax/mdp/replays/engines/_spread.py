@@ -9,6 +9,7 @@ from itertools import starmap
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from countermax._ray import connect, in_prepared_parts
 from countermax.mdp._arrays import Ints
@@ -35,13 +36,14 @@ def walk_on_ray(
     """
     connect()
     batches = engine.batches(to_come[-1] if backwards else None)
-    parts = ((course.part(batch), _some(to_come, batch)) for batch in batches)
+    parts = ((course.part(batch), engine.part(batch), _some(to_come, batch)) for batch in batches)
     found: Iterator[Found]
     if len(batches) == 1:  # quicker done than sent
         found = starmap(_walking(engine, course, walk), parts)
     else:
-        nobody = course.of_part(course.part(np.zeros(0, np.int64)))
-        found = in_prepared_parts(_walking, (engine.of_part(nobody), nobody, walk), parts)
+        none = np.zeros(0, np.int64)
+        nobody = course.of_part(course.part(none))
+        found = in_prepared_parts(_walking, (engine.of_part(nobody, *engine.part(none)), nobody, walk), parts)
     return zip(batches, found, strict=True)
 
 
@@ -52,11 +54,11 @@ def _some(to_come: ToCome, batch: Ints) -> ToCome:
     return *(table[kept] for table in tables), rows
 
 
-def _walking(engine: AbstractEngine, course: Course, walk: Walk[Found]) -> Callable[[Part, ToCome], Found]:
+def _walking(engine: AbstractEngine, course: Course, walk: Walk[Found]) -> Callable[..., Found]:
     """A function that walks a part."""
 
-    def walked(part: Part, to_come: ToCome) -> Found:
+    def walked(part: Part, prepared: tuple[NDArray, ...], to_come: ToCome) -> Found:
         some = course.of_part(part)
-        return walk(engine.of_part(some), some, np.arange(len(some)), to_come)
+        return walk(engine.of_part(some, *prepared), some, np.arange(len(some)), to_come)
 
     return walked
