@@ -11,7 +11,7 @@ from processes import LOG, MDP, POLICY
 from countermax import GumbelMax
 from countermax._core.errors import InputError
 from countermax.mdp import evaluate_policy, rank_episodes, replay, trajectory_bounds
-from countermax.mdp.replays import _bounds, _exact
+from countermax.mdp.replays import _bounds, _walks
 from countermax.mdp.replays._choices import choices_of
 from countermax.mdp.replays._course import course_of
 from countermax.mdp.replays._facts import facts_of
@@ -57,7 +57,7 @@ def test_a_part_is_walked_as_it_is_among_all(choose, censored):
     course = course_of(MDP, LOG, facts, choices, horizon=5, discount=None, censored=censored)
     law, batch = TransitionCoupling.exact(MDP, GumbelMax()), np.array([4, 1, 5])
     for engine, walk, to_come in (
-        (choose(course, law), lambda *asked: _exact._walked(*asked, None), course.squares_to_come()),
+        (choose(course, law), lambda *asked: _walks._walked(*asked, None), course.squares_to_come()),
         (choose(course, None), _bounds._walked, course.to_come()),
     ):
         there = course.part(batch), engine.part(batch), _spread._some(to_come, batch)

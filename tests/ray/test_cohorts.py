@@ -29,7 +29,7 @@ from countermax.mdp import (
     trajectory_bounds,
 )
 from countermax.mdp.policies import restricted
-from countermax.mdp.replays import _exact
+from countermax.mdp.replays import _walks
 from countermax.mdp.replays.engines import _compiled, _general
 
 pytestmark = pytest.mark.usefixtures("ray")
@@ -132,13 +132,13 @@ def test_killed_workers_are_replaced_and_the_answer_is_the_same(parts_of, monkey
         if deaths < 3:
             (tmp_path / str(os.getpid())).touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        from countermax.mdp.replays import _exact as unchanged  # in the worker it is
+        from countermax.mdp.replays import _walks as unchanged  # in the worker it is
 
         return unchanged._walked_there(*arguments, **options)
 
     whole = replay(MODEL, LOG, CERTAIN, GumbelMax())
     parts_of(15)
-    monkeypatch.setattr(_exact, "_walked_there", killed_three_times)
+    monkeypatch.setattr(_walks, "_walked_there", killed_three_times)
     assert_same(whole, replay(MODEL, LOG, CERTAIN, GumbelMax(), engine="ray"))
     assert len(list(tmp_path.iterdir())) >= 3
 

@@ -6,10 +6,10 @@ recursion over the chain carries three numbers for each state: the probability, 
 so far. Nothing is sampled.
 """
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -26,11 +26,12 @@ from countermax.mdp._process import FiniteMDP
 from countermax.mdp.doubt import Doubt, doubted
 from countermax.mdp.log import EpisodeLog
 from countermax.mdp.replays._choices import choices_of, told
-from countermax.mdp.replays._course import Course, check_path, course_of, observed_returns
+from countermax.mdp.replays._course import check_path, course_of, observed_returns
 from countermax.mdp.replays._facts import facts_of
 from countermax.mdp.replays._questions import TransitionCoupling
 from countermax.mdp.replays._showing import ByEpisode, notes
-from countermax.mdp.replays.engines import AbstractEngine, ToCome, Walked, engine_for, walk_all, walk_on_ray
+from countermax.mdp.replays._walks import replayed
+from countermax.mdp.replays.engines import engine_for
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -185,14 +186,8 @@ def replay(
     first, second = np.zeros(count), np.zeros(count)
     paths = np.zeros((count, course.horizon + 1, mdp.num_states)) if path else None
     ends: list[tuple[Ints, sparse.csr_array]] = []
-    to_come = course.squares_to_come()
-    walks = (
-        _walked_elsewhere(walker, course, to_come, paths)
-        if spread
-        else walk_all(walker, lambda batch: _walked(walker, course, batch, to_come, paths))
-    )
     with ProgressBar("replaying", count, progress, unit="episodes") as bar:
-        for episodes, one, two, last in walks:
+        for episodes, one, two, last in replayed(walker, course, paths, spread=spread):
             first[episodes], second[episodes] = one, two
             ends.append((episodes, last))
             bar.advance(len(episodes))
@@ -233,67 +228,3 @@ def replay(
 
 def _effects(mdp: FiniteMDP, **options: Any) -> Floats:
     return replay(mdp, **options).effects
-
-
-class _Part(NamedTuple):
-    """Some episodes: which ones, both moments of their returns, and where they are at the end."""
-
-    episodes: Ints
-    first: Floats
-    second: Floats
-    last: sparse.csr_array
-
-
-def _walked(engine: AbstractEngine, course: Course, batch: Ints, to_come: ToCome, paths: Floats | None) -> _Part:
-    walked = engine.forwards(batch, path=paths is not None)
-    last = _carried_on(engine, course, walked) if paths is None else _followed(course, walked, paths)
-    return _Part(walked.episodes, *_moments(course, walked, *to_come), last)
-
-
-def _walked_there(
-    engine: AbstractEngine, course: Course, batch: Ints, to_come: ToCome, *, path: bool
-) -> tuple[_Part, Floats | None]:
-    paths = np.zeros((len(course), course.horizon + 1, course.mdp.num_states)) if path else None
-    return _walked(engine, course, batch, to_come, paths), paths
-
-
-def _walked_elsewhere(engine: AbstractEngine, course: Course, to_come: ToCome, paths: Floats | None) -> Iterator[_Part]:
-    """The same by workers of a cluster, with their paths brought home."""
-    walk = partial(_walked_there, path=paths is not None)
-    for batch, (part, kept) in walk_on_ray(engine, course, to_come, walk, backwards=False):
-        if paths is not None:
-            paths[batch] = kept
-        yield part._replace(episodes=batch[part.episodes])
-
-
-def _moments(course: Course, walked: Walked, first: Floats, second: Floats, rows: Ints) -> tuple[Floats, Floats]:
-    """First and second moment of the return: of what was earned when the log ends, and of what is still to come."""
-    row = rows[walked.episodes]
-    factor = course.discount ** course.seen[walked.episodes]
-    mass, one, two = np.moveaxis(walked.moments, 2, 0)
-    later, its_square = first[row], second[row]
-    return (
-        one.sum(axis=1) + factor * (mass * later).sum(axis=1),
-        two.sum(axis=1) + 2 * factor * (one * later).sum(axis=1) + factor**2 * (mass * its_square).sum(axis=1),
-    )
-
-
-def _carried_on(engine: AbstractEngine, course: Course, walked: Walked) -> sparse.csr_array:
-    """Where chains are at the end of what is compared, on plain rows after the log's end."""
-    rest = course.steps[walked.episodes] - course.seen[walked.episodes]
-    return sparse.csr_array(engine.carry_on(walked.moments[:, :, 0], rest))
-
-
-def _followed(course: Course, walked: Walked, paths: Floats) -> sparse.csr_array:
-    """The same, with where they are at all times on the way."""
-    seen, steps = course.seen[walked.episodes], course.steps[walked.episodes]
-    here = walked.moments[:, :, 0].copy()
-    if walked.path is not None:
-        paths[walked.episodes, : walked.path.shape[1]] = walked.path
-    for step in range(int(seen.min()), course.horizon):
-        going = np.flatnonzero((seen <= step) & (step < steps))
-        if len(going):
-            here[going] = np.asarray(here[going] @ course.chain)
-        over = np.flatnonzero(seen <= step)
-        paths[walked.episodes[over], step + 1] = here[over]
-    return sparse.csr_array(here)
