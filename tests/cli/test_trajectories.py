@@ -134,12 +134,17 @@ def test_bad_options_are_one_line(files, tmp_path, as_users_call):
     for arguments, message in (
         (["--couplings", "magic"], "must be one of gumbel-max"),
         (["--plot", "out.jpeg"], "end it in .png"),
+        (["--engine", "spark"], "--engine must be local or ray, got 'spark'"),
+        (["--address", "auto"], "--address needs --engine ray"),
     ):
         result = run("evaluate-policy", log, "--policy", policy, *arguments)
         assert result.exit_code == 2
         assert message in result.stderr
     assert "no such file" in run("explain", tmp_path / "missing.csv", "--policy", policy).stderr
     assert "cannot tell the format" in run("explain", tmp_path / "steps.txt", "--policy", policy).stderr
+    story = run("explain", log, "--policy", policy, "--episode", 5, "--engine", "ray")
+    assert story.exit_code == 2
+    assert "one episode's story needs no cluster" in story.stderr
     page = run("explain", log, "--policy", policy, "--out", tmp_path / "page.html")
     assert page.exit_code == 2
     assert "--out needs --episode" in page.stderr

@@ -4,3 +4,4 @@ from countermax._ray._connection import connect as connect
 from countermax._ray._parts import WORKER as WORKER
 from countermax._ray._parts import in_parts as in_parts
 from countermax._ray._parts import put_once as put_once
+from countermax._ray._prepared import in_prepared_parts as in_prepared_parts

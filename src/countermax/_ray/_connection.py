@@ -2,6 +2,9 @@
 
 import logging
 import socket
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from countermax._core.errors import InputError
@@ -11,6 +14,15 @@ _WAIT = 5.0  # seconds for an address to answer; Ray itself would try for minute
 _NAMED = ("auto", "local")
 
 
+@contextmanager
+def _forking() -> Iterator[None]:
+    """JAX warns of forks, but those of Ray become other programs at once and wait for no lock."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"os\.fork", RuntimeWarning)
+        yield
+
+
+@_forking()
 def connect(address: str | None = None) -> Any:
     """Ray, connected: the connection that is there already, else the cluster at the address, else one of its own.
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from countermax.cli._engine import Address, Engine, prepare_engine
 from countermax.cli._shared import (
     SHARED_WORD,
     WORDS_WITHOUT_SCORE,
@@ -44,6 +45,8 @@ def evaluate_policy(
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the estimates into this file (.png, .pdf, .svg).")] = None,
     overwrite: Overwrite = False,
+    engine: Engine = "local",
+    address: Address = None,
 ) -> None:
     """Estimate what a policy is worth from the log of another: every common estimate, with intervals and bounds.
 
@@ -58,8 +61,9 @@ def evaluate_policy(
     key = jax.random.key(as_seed("--seed", seed))
     target = checked_target(plot)
     check_outputs({"--plot": target}, [log, policy, *words(couplings)], overwrite=overwrite)
-    chosen = as_couplings(words(couplings))
+    chosen = as_couplings(words(couplings)) if words(couplings) else {}
     read = mdp.read_log_and_policy(log, policy)
+    prepare_engine(engine, address)
     result = mdp.evaluate_policy(
         read.log,
         read.policy,
@@ -69,6 +73,7 @@ def evaluate_policy(
         absorbing=_states(read.log, absorbing),
         num_resamples=resamples,
         key=key,
+        engine=engine,
     )
     deliver(result, json=json, pictures={target: result.plot})
 
@@ -101,6 +106,8 @@ def explain(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the story as a self-contained page (.html).")] = None,
     overwrite: Overwrite = False,
+    engine: Engine = "local",
+    address: Address = None,
 ) -> None:
     """Get one episode's story under another policy, or all episodes ranked by what it would have added.
 
@@ -118,6 +125,8 @@ def explain(
     doubt = mdp.Doubt(num_resamples=resamples, seed=as_seed("--seed", seed))
     if most < 1:
         raise InputError(f"--most must be at least 1, got {most}")
+    if episode is not None and engine != "local":
+        raise InputError("--engine is for ranking episodes: leave out --episode; one episode's story needs no cluster")
     if episode is None and out is not None:
         raise InputError("--out needs --episode: a page is the story of one episode")
     target = checked_target(plot)
@@ -125,6 +134,7 @@ def explain(
     check_outputs({"--plot": target, "--out": out}, reads, overwrite=overwrite, pages=["--out"])
     chosen = as_couplings(words(couplings))
     read = mdp.read_log_and_policy(log, policy)
+    prepare_engine(engine, address)
     model = mdp.estimate(read.log, absorbing=_states(read.log, absorbing))
     wanted, _ = restricted(model, read.policy)
     if episode is None:
@@ -137,6 +147,7 @@ def explain(
             discount=discount,
             censored=censored,
             doubt=doubt,
+            engine=engine,
         )
         pictures = {target: lambda: ranking.plot(most)}
         deliver(ranking, json=json, pictures=pictures, shown=ranking.listing(most))

@@ -9,9 +9,11 @@ from jaxtyping import Bool, Float
 from scipy.special import gammaln
 
 from countermax._core.errors import InputError
+from countermax._core.extras import on_ray
 from countermax._core.memory import check_memory
 from countermax._core.progress import ProgressBar
 from countermax._core.seeds import as_seed
+from countermax._ray import in_prepared_parts
 from countermax.intervals import check_level
 from countermax.mdp._arrays import Floats, Ints, Values, as_number, as_whole, shortened
 from countermax.mdp._process import MODEL_GIVEN, FiniteMDP
@@ -83,14 +85,7 @@ class Doubt:
             outcomes: Label of each state as an outcome, if that is not the state itself. Then no row leads to two
                 states of one label: an outcome that was never seen there is the state that the action led to elsewhere.
         """
-        if mdp.counts is None:
-            raise InputError(
-                "`mdp` must have counts to be doubted: estimate it from a log, or hand in `counts`; "
-                "`Doubt(num_resamples=0)` takes it as given"
-            )
-        cells = _cells(mdp, self, None if outcomes is None else np.unique(outcomes, return_inverse=True)[1])
-        for resample in range(self.num_resamples):
-            yield _drawn(mdp, cells, np.random.default_rng([self.seed, resample]))
+        yield from map(_drawing(mdp, self, outcomes), range(self.num_resamples))
 
 
 def doubt_of(mdp: FiniteMDP, doubt: Doubt | None) -> Doubt:
@@ -105,6 +100,7 @@ def doubted(
     progress: bool | None,
     *,
     outcomes: Values | None = None,
+    engine: str = "local",
 ) -> Float[np.ndarray, "r ..."]:
     """One question put to every process that the log could have come from.
 
@@ -114,14 +110,37 @@ def doubted(
         ask: Function from a process to numbers.
         progress: Whether to show a progress bar; by default if the output is a terminal.
         outcomes: Label of each state as an outcome, if the question goes by labels.
+        engine: "local", or "ray" to draw and ask processes on a cluster.
     """
+    if not doubt.num_resamples:
+        return np.array([])
+    shared, parts = (mdp, doubt, ask, outcomes), ((each,) for each in range(doubt.num_resamples))
+    answers = in_prepared_parts(_asking, shared, parts) if on_ray(engine) else map(ask, doubt.processes(mdp, outcomes))
     found = []
-    if doubt.num_resamples:
-        with ProgressBar("doubting", doubt.num_resamples, progress, unit="processes") as bar:
-            for process in doubt.processes(mdp, outcomes):
-                found.append(ask(process))
-                bar.advance(1)
+    with ProgressBar("doubting", doubt.num_resamples, progress, unit="processes") as bar:
+        for each in answers:
+            found.append(each)
+            bar.advance(1)
     return np.array(found)
+
+
+def _asking(
+    mdp: FiniteMDP, doubt: Doubt, ask: Callable[[FiniteMDP], Floats], outcomes: Values | None
+) -> Callable[[int], Floats]:
+    """A function from the number of a resample to the answer."""
+    draw = _drawing(mdp, doubt, outcomes)
+    return lambda resample: ask(draw(resample))
+
+
+def _drawing(mdp: FiniteMDP, doubt: Doubt, outcomes: Values | None) -> Callable[[int], FiniteMDP]:
+    """A function from the number of a resample to its process."""
+    if mdp.counts is None:
+        raise InputError(
+            "`mdp` must have counts to be doubted: estimate it from a log, or hand in `counts`; "
+            "`Doubt(num_resamples=0)` takes it as given"
+        )
+    cells = _cells(mdp, doubt, None if outcomes is None else np.unique(outcomes, return_inverse=True)[1])
+    return lambda resample: _drawn(mdp, cells, np.random.default_rng([doubt.seed, resample]))
 
 
 class _Cells(NamedTuple):

@@ -1,14 +1,16 @@
 """What a policy would be worth, from the log of another one: every estimate that people know, side by side."""
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from countermax._core.errors import InputError
+from countermax._core.extras import on_ray
 from countermax._core.memory import check_memory
 from countermax._core.progress import ProgressBar
+from countermax._ray import in_prepared_parts
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling
 from countermax.intervals import check_level
@@ -52,6 +54,7 @@ def evaluate_policy(
     num_resamples: int = 100,
     level: float = 0.95,
     key: PRNGKeyArray,
+    engine: str = "local",
     progress: bool | None = None,
 ) -> PolicyEvaluation:
     """Estimates what a policy is worth from the log of another one, in every common way.
@@ -82,8 +85,10 @@ def evaluate_policy(
         num_resamples: Number of resamples for the intervals; 0 for none.
         level: The share of resamples within an interval.
         key: Random key for drawing the resamples; consumed once.
+        engine: "local", or "ray" for parts of the episodes, and resamples, on a cluster; see `replay`.
         progress: Whether to show a progress bar; by default if the output is a terminal.
     """
+    spread = on_ray(engine)
     as_whole("num_resamples", num_resamples, least=0)
     check_level(level)
     if censored != "stop":
@@ -101,13 +106,14 @@ def evaluate_policy(
     compared = steps_compared(log, ends, steps)
     task = _Task(log, policy, chosen, model, behaviour, outcomes, compared, steps, discount)
     with ProgressBar("evaluating", num_resamples + 1, progress, unit="resamples") as bar:
-        point, ratios = _estimates(task, process, np.arange(len(log)))
+        point, ratios = _estimates(task, process, np.arange(len(log)), engine=engine)
         bar.advance(1)
         drawn = []
-        for again in resamples_of(key, len(log), num_resamples):
-            drawn.append(_estimates(task, None, again)[0])
+        resamples = resamples_of(key, len(log), num_resamples)
+        for each in in_prepared_parts(_again, (task,), zip(resamples)) if spread else map(_again(task), resamples):
+            drawn.append(each)
             bar.advance(1)
-    bounds = _bounds(task, process)
+    bounds = _bounds(task, process, engine=engine)
     estimates, effective = [], effective_sample_size(ratios)
     for (kind, name), value in point.items():
         size = float(len(log)) if kind == "observed" else effective  # a model too knows little of what was seldom done
@@ -156,9 +162,16 @@ class _Task(NamedTuple):
     discount: float | None
 
 
-def _estimates(
-    task: _Task, known: FiniteMDP | None, chosen: Ints
-) -> tuple[dict[tuple[str, str], float | None], Floats]:
+_Values: TypeAlias = dict[tuple[str, str], float | None]
+"""Estimates by kind and name."""
+
+
+def _again(task: _Task) -> Callable[[Ints], _Values]:
+    """A function from the episodes of a resample to its estimates."""
+    return lambda chosen: _estimates(task, None, chosen)[0]
+
+
+def _estimates(task: _Task, known: FiniteMDP | None, chosen: Ints, *, engine: str = "local") -> tuple[_Values, Floats]:
     """Every estimate from some of the episodes, repeats allowed; the model is learned from them unless it is known."""
     log, steps = task.log.select(chosen), task.compared[chosen]
     if known is None:
@@ -170,7 +183,7 @@ def _estimates(
     sampled = importance_estimates(log, ratios, discount=discount, horizon=horizon, steps=steps)
     planned = model_values(known, log, policy, steps, discount=discount)
     robust, weighted = (corrected_value(planned, ratios, steps, discount, weighted=each) for each in (False, True))
-    found: dict[tuple[str, str], float | None] = {
+    found: _Values = {
         ("observed", "observed return"): float(log.returns(discount, horizon=horizon).mean()),
         ("importance sampling", "ordinary importance sampling"): sampled.ordinary,
         ("importance sampling", "per-decision importance sampling"): sampled.per_decision,
@@ -185,22 +198,23 @@ def _estimates(
         total = 0.0
         for part, horizon in _alike(task.compared[distinct]):
             some = task.log.select(distinct[part])
-            values = replayed_values(
-                known, some, policy, coupling, outcomes=task.outcomes, horizon=horizon, discount=discount
-            )
+            options: dict[str, Any] = {"outcomes": task.outcomes, "horizon": horizon, "discount": discount}
+            values = replayed_values(known, some, policy, coupling, engine=engine, **options)
             total += float(values @ times[part])
         found["counterfactual", f"counterfactual, {name}"] = total / len(chosen)
     return found, ratios[:, : task.horizon]
 
 
-def _bounds(task: _Task, process: FiniteMDP) -> Bounds | None:
+def _bounds(task: _Task, process: FiniteMDP, *, engine: str) -> Bounds | None:
     """The mean over all episodes of what any coupling could say; None where the model calls the log impossible."""
     logged, lower, upper = task.log.steps(), 0.0, 0.0
     if not process.matrix[logged.state * process.num_actions + logged.action, logged.next_state].all():
         return None  # a replay would have been refused
     for part, horizon in _alike(task.compared):
         log = task.log.select(part)
-        found = trajectory_bounds(process, log, task.policy, horizon=horizon, discount=task.discount, progress=False)
+        found = trajectory_bounds(
+            process, log, task.policy, horizon=horizon, discount=task.discount, engine=engine, progress=False
+        )
         lower, upper = lower + float(found.lower.sum()), upper + float(found.upper.sum())
     return Bounds(lower / len(task.log), upper / len(task.log))
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -14,6 +15,7 @@ from countermax._core.console import add_line, listing
 from countermax._core.extras import import_pandas
 from countermax._core.results import AbstractResult, plain
 from countermax.bounds import Bounds
+from countermax.couplings import AbstractCoupling
 from countermax.intervals import Interval, percentile_interval
 from countermax.mdp._arrays import Floats, Values, as_whole
 from countermax.mdp._couplings import Couplings, chosen_couplings, column_names
@@ -168,6 +170,7 @@ def rank_episodes(
     actions: str = "fresh",
     behaviour: Values | None = None,
     doubt: Doubt | None = None,
+    engine: str = "local",
     progress: bool | None = None,
 ) -> Ranking:
     """Sorts out which claims rest on the coupling and which on the data.
@@ -184,6 +187,7 @@ def rank_episodes(
         actions: Way in which actions are drawn; see `replay`.
         behaviour: [state, action]: what the log was made with, for coupled actions.
         doubt: Doubt about the process; by default an estimate is doubted, and a process without counts is not.
+        engine: "local", or "ray" for parts of the episodes, and processes of a doubt, on a cluster; see `replay`.
         progress: Whether to show progress bars; by default if the output is a terminal.
     """
     asked = chosen_couplings(couplings)
@@ -195,20 +199,16 @@ def rank_episodes(
         "behaviour": behaviour,
     }
     replays = {
-        name: replay(mdp, log, policy, each, outcomes=outcomes, progress=progress, **options)
+        name: replay(mdp, log, policy, each, outcomes=outcomes, engine=engine, progress=progress, **options)
         for name, each in asked.items()
     }
-    bounds = trajectory_bounds(mdp, log, policy, progress=progress, **options)
+    bounds = trajectory_bounds(mdp, log, policy, engine=engine, progress=progress, **options)
     first = next(iter(replays.values()))
 
-    def effects(process: FiniteMDP) -> Floats:
-        """[coupling and two bounds, episode]."""
-        found = [replayed_values(process, log, policy, each, outcomes=outcomes, **options) for each in asked.values()]
-        limits = trajectory_bounds(process, log, policy, progress=False, **options)
-        return np.stack([*found, *limits]) - first.observed
-
     doubts = doubt_of(mdp, doubt)
-    found = percentile_interval(doubted(mdp, doubts, effects, progress, outcomes=outcomes), doubts.level)
+    effects = partial(_effects, log, policy, asked, outcomes, options, first.observed)
+    drawn = doubted(mdp, doubts, effects, progress, outcomes=outcomes, engine=engine)
+    found = percentile_interval(drawn, doubts.level)
     return Ranking(
         episodes=first.episodes,
         observed=first.observed,
@@ -222,6 +222,21 @@ def rank_episodes(
         discount=first.discount,
         notes=(*(note for note in first.notes if note != MODEL_GIVEN), doubts.told(mdp)),
     )
+
+
+def _effects(
+    log: EpisodeLog,
+    policy: Values,
+    couplings: Mapping[str, AbstractCoupling],
+    outcomes: Values | None,
+    options: dict[str, Any],
+    observed: Floats,
+    process: FiniteMDP,
+) -> Floats:
+    """[coupling and two bounds, episode]."""
+    found = [replayed_values(process, log, policy, each, outcomes=outcomes, **options) for each in couplings.values()]
+    limits = trajectory_bounds(process, log, policy, progress=False, **options)
+    return np.stack([*found, *limits]) - observed
 
 
 def _at(interval: Interval, place: int) -> Interval:

@@ -6,19 +6,21 @@ logged action in the logged state leads to the logged successor for certain. No 
 bounds; some attain each, if they may differ from step to step.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
+from countermax._core.extras import on_ray
 from countermax._core.progress import ProgressBar
 from countermax.bounds import Bounds
-from countermax.mdp._arrays import Floats, Values
+from countermax.mdp._arrays import Floats, Ints, Values
 from countermax.mdp._process import FiniteMDP
 from countermax.mdp.log import EpisodeLog, check_single
 from countermax.mdp.replays._choices import choices_of
 from countermax.mdp.replays._course import Course, as_shape, course_of
 from countermax.mdp.replays._facts import facts_of
-from countermax.mdp.replays.engines import engine_for, walk_all
+from countermax.mdp.replays.engines import AbstractEngine, Bounded, ToCome, engine_for, walk_all, walk_on_ray
 
 
 def trajectory_bounds(
@@ -34,6 +36,7 @@ def trajectory_bounds(
     behaviour: Values | None = None,
     rewards: Values | None = None,
     final: Values | None = None,
+    engine: str = "local",
     progress: bool | None = None,
 ) -> Bounds:
     """The bounds of each episode's counterfactual value, over all couplings.
@@ -55,8 +58,10 @@ def trajectory_bounds(
             `final` alone.
         final: A score for being in each state at the end, [state] or [episode, state]. With zero rewards and an
             indicator it bounds a probability.
+        engine: "local", or "ray" for parts of the episodes on a cluster; see `replay`.
         progress: Whether to show a progress bar; by default if the output is a terminal.
     """
+    spread = on_ray(engine)
     facts = facts_of(mdp, log)
     choices = choices_of(mdp, log, facts, policy, actions, behaviour, None)
     course = course_of(
@@ -64,7 +69,7 @@ def trajectory_bounds(
     )  # fmt: skip
     shape = (len(log), mdp.num_states)
     last = None if final is None else as_shape("final", final, shape, shape[1:])
-    return _bounds(course, last, stable=stable, progress=progress)
+    return _bounds(course, last, stable=stable, spread=spread, progress=progress)
 
 
 def feature_bounds(mdp: FiniteMDP, log: EpisodeLog, policy: Values, scores: Floats, *, horizon: int) -> Bounds:
@@ -89,12 +94,30 @@ def feature_bounds(mdp: FiniteMDP, log: EpisodeLog, policy: Values, scores: Floa
     return Bounds(found.lower.reshape(-1, count), found.upper.reshape(-1, count))
 
 
-def _bounds(course: Course, last: Floats | None, *, stable: bool, progress: bool | None) -> Bounds:
-    to_come, rows = course.to_come(last)
+def _bounds(
+    course: Course, last: Floats | None, *, stable: bool, spread: bool = False, progress: bool | None
+) -> Bounds:
+    to_come = course.to_come(last)
     engine = engine_for(course, None, stable=stable)
     lower, upper = np.zeros(len(course)), np.zeros(len(course))
+    walks = (
+        _walked_elsewhere(engine, course, to_come)
+        if spread
+        else walk_all(engine, lambda batch: _walked(engine, course, batch, to_come), rows=to_come[-1])
+    )
     with ProgressBar("bounding", len(course), progress, unit="episodes") as bar:
-        for each in walk_all(engine, lambda batch: engine.backwards(batch, to_come, rows, keep=False), rows=rows):
+        for each in walks:
             lower[each.episodes], upper[each.episodes] = each.lower, each.upper
             bar.advance(len(each.episodes))
     return Bounds(lower, upper)
+
+
+def _walked(engine: AbstractEngine, course: Course, batch: Ints, to_come: ToCome) -> Bounded:
+    del course
+    return engine.backwards(batch, *to_come, keep=False)
+
+
+def _walked_elsewhere(engine: AbstractEngine, course: Course, to_come: ToCome) -> Iterator[Bounded]:
+    """The same by workers of a cluster."""
+    for batch, found in walk_on_ray(engine, course, to_come, _walked, backwards=True):
+        yield found._replace(episodes=batch[found.episodes])

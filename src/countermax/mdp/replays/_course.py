@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -17,6 +17,17 @@ from countermax.mdp.planning import policy_matrix
 from countermax.mdp.policies import usual_policy
 from countermax.mdp.replays._choices import Choices
 from countermax.mdp.replays._facts import Facts
+
+
+class Part(NamedTuple):
+    """What a course says of some episodes, one after the other."""
+
+    of_step: Int[np.ndarray, "n t"]
+    first: Int[np.ndarray, " n"]
+    seen: Int[np.ndarray, " n"]
+    steps: Int[np.ndarray, " n"]
+    censored: Bool[np.ndarray, " n"]
+    earned: Float[np.ndarray, "n t"]
 
 
 @final
@@ -64,6 +75,25 @@ class Course:
             if (more == found).all():
                 return found
             found = more
+
+    def part(self, episodes: Ints) -> Part:
+        """What there is to know of some episodes, by position."""
+        of_all = self.facts.of_step, self.first, self.seen, self.steps, self.censored, self.earned
+        return Part(*(each[episodes] for each in of_all))
+
+    def of_part(self, part: Part) -> "Course":
+        """The same for these episodes; what was ever seen, and where chains can be, stays that of the whole log."""
+        found = replace(
+            self,
+            facts=self.facts._replace(of_step=part.of_step),
+            first=part.first,
+            seen=part.seen,
+            steps=part.steps,
+            censored=part.censored,
+            earned=part.earned,
+        )
+        vars(found).update(chain=self.chain, reachable=self.reachable)  # as if computed
+        return found
 
     def to_come(self, last: Floats | None = None) -> tuple[Floats, Ints]:
         """What is still to come when the log ends: [row, state], and which row each episode has.

@@ -8,6 +8,7 @@ so far. Nothing is sampled.
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -15,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 from rich.console import Group
 from scipy import sparse
 
-from countermax._core.extras import import_pandas
+from countermax._core.extras import import_pandas, on_ray
 from countermax._core.progress import ProgressBar
 from countermax._core.results import AbstractResult, plain
 from countermax.couplings import AbstractCoupling, name_of
@@ -25,11 +26,12 @@ from countermax.mdp._process import FiniteMDP
 from countermax.mdp.doubt import Doubt, doubted
 from countermax.mdp.log import EpisodeLog
 from countermax.mdp.replays._choices import choices_of, told
-from countermax.mdp.replays._course import Course, check_path, course_of, observed_returns
+from countermax.mdp.replays._course import check_path, course_of, observed_returns
 from countermax.mdp.replays._facts import facts_of
 from countermax.mdp.replays._questions import TransitionCoupling
 from countermax.mdp.replays._showing import ByEpisode, notes
-from countermax.mdp.replays.engines import AbstractEngine, Walked, engine_for, walk_all
+from countermax.mdp.replays._walks import replayed
+from countermax.mdp.replays.engines import engine_for, walk_all
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -142,6 +144,7 @@ def replay(
     behaviour: Values | None = None,
     doubt: Doubt | None = None,
     path: bool = False,
+    engine: str = "local",
     progress: bool | None = None,
 ) -> Replay:
     """Replays every episode under another policy, exactly.
@@ -168,21 +171,23 @@ def replay(
         behaviour: [state, action]: what the log was made with, for coupled actions; by default frequencies.
         doubt: Doubt about the process, which gives effects intervals for other data; by default none.
         path: Whether to keep the distributions of all times, not the last one only.
+        engine: "local", or "ray" to walk parts of the episodes, and the processes of a doubt, on the Ray cluster that
+            is connected, else on one inside this machine. The numbers are the same.
         progress: Whether to show a progress bar; by default if the output is a terminal.
     """
+    spread = on_ray(engine)
     law = TransitionCoupling.exact(mdp, coupling, outcomes)
     facts = facts_of(mdp, log)
     choices = choices_of(mdp, log, facts, policy, actions, behaviour, coupling)
     course = course_of(mdp, log, facts, choices, horizon=horizon, discount=discount, censored=censored)
     if path:
         check_path(course)
-    engine, count = engine_for(course, law), len(course)
+    walker, count = engine_for(course, law), len(course)
     first, second = np.zeros(count), np.zeros(count)
     paths = np.zeros((count, course.horizon + 1, mdp.num_states)) if path else None
     ends: list[tuple[Ints, sparse.csr_array]] = []
-    to_come = course.squares_to_come()
     with ProgressBar("replaying", count, progress, unit="episodes") as bar:
-        for episodes, one, two, last in walk_all(engine, lambda batch: _walked(engine, course, batch, to_come, paths)):
+        for episodes, one, two, last in replayed(walker, course, paths, spread=spread):
             first[episodes], second[episodes] = one, two
             ends.append((episodes, last))
             bar.advance(len(episodes))
@@ -200,9 +205,8 @@ def replay(
         "progress": False,
     }
     asked = doubt or Doubt(num_resamples=0)
-    others = doubted(
-        mdp, asked, lambda each: replay(each, log, policy, coupling, **options).effects, progress, outcomes=outcomes
-    )
+    effects = partial(_effects, log=log, policy=policy, coupling=coupling, **options)
+    others = doubted(mdp, asked, effects, progress, outcomes=outcomes, engine=engine)
     return Replay(
         episodes=log.names,
         observed=observed,
@@ -234,62 +238,25 @@ def replayed_values(
     censored: str = "stop",
     actions: str = "fresh",
     behaviour: Values | None = None,
+    engine: str = "local",
 ) -> Floats:
     """The values of `replay` and nothing else, for those who put one question to many processes."""
+    if on_ray(engine):
+        options: dict[str, Any] = {"censored": censored, "actions": actions, "behaviour": behaviour, "engine": engine}
+        options |= {"outcomes": outcomes, "horizon": horizon, "discount": discount, "progress": False}
+        return replay(mdp, log, policy, coupling, **options).values
     law = TransitionCoupling.exact(mdp, coupling, outcomes)
     facts = facts_of(mdp, log)
     choices = choices_of(mdp, log, facts, policy, actions, behaviour, coupling)
     course = course_of(mdp, log, facts, choices, horizon=horizon, discount=discount, censored=censored)
-    engine, found = engine_for(course, law), np.zeros(len(course))
+    walker, found = engine_for(course, law), np.zeros(len(course))
     later, rows = course.to_come()
-    for walked in walk_all(engine, lambda batch: engine.forwards(batch, path=False)):
+    for walked in walk_all(walker, lambda batch: walker.forwards(batch, path=False)):
         to_come = (walked.moments[:, :, 0] * later[rows[walked.episodes]]).sum(axis=1)
         earned = walked.moments[:, :, 1].sum(axis=1)
         found[walked.episodes] = earned + course.discount ** course.seen[walked.episodes] * to_come
     return found
 
 
-def _walked(
-    engine: AbstractEngine,
-    course: Course,
-    batch: Ints,
-    to_come: tuple[Floats, Floats, Ints],
-    paths: Floats | None,
-) -> tuple[Ints, Floats, Floats, sparse.csr_array]:
-    """Some episodes: which ones, both moments of their returns, and where they are at the end."""
-    walked = engine.forwards(batch, path=paths is not None)
-    last = _carried_on(engine, course, walked) if paths is None else _followed(course, walked, paths)
-    return walked.episodes, *_moments(course, walked, *to_come), last
-
-
-def _moments(course: Course, walked: Walked, first: Floats, second: Floats, rows: Ints) -> tuple[Floats, Floats]:
-    """First and second moment of the return: of what was earned when the log ends, and of what is still to come."""
-    row = rows[walked.episodes]
-    factor = course.discount ** course.seen[walked.episodes]
-    mass, one, two = np.moveaxis(walked.moments, 2, 0)
-    later, its_square = first[row], second[row]
-    return (
-        one.sum(axis=1) + factor * (mass * later).sum(axis=1),
-        two.sum(axis=1) + 2 * factor * (one * later).sum(axis=1) + factor**2 * (mass * its_square).sum(axis=1),
-    )
-
-
-def _carried_on(engine: AbstractEngine, course: Course, walked: Walked) -> sparse.csr_array:
-    """Where chains are at the end of what is compared, on plain rows after the log's end."""
-    rest = course.steps[walked.episodes] - course.seen[walked.episodes]
-    return sparse.csr_array(engine.carry_on(walked.moments[:, :, 0], rest))
-
-
-def _followed(course: Course, walked: Walked, paths: Floats) -> sparse.csr_array:
-    """The same, with where they are at all times on the way."""
-    seen, steps = course.seen[walked.episodes], course.steps[walked.episodes]
-    here = walked.moments[:, :, 0].copy()
-    if walked.path is not None:
-        paths[walked.episodes, : walked.path.shape[1]] = walked.path
-    for step in range(int(seen.min()), course.horizon):
-        going = np.flatnonzero((seen <= step) & (step < steps))
-        if len(going):
-            here[going] = np.asarray(here[going] @ course.chain)
-        over = np.flatnonzero(seen <= step)
-        paths[walked.episodes[over], step + 1] = here[over]
-    return sparse.csr_array(here)
+def _effects(mdp: FiniteMDP, **options: Any) -> Floats:
+    return replay(mdp, **options).effects

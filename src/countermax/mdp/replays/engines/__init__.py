@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from importlib.util import find_spec
-from os import cpu_count
+from os import cpu_count, environ
 from typing import TypeVar
 
 from countermax.mdp._arrays import Ints
@@ -13,6 +13,8 @@ from countermax.mdp.replays.engines._base import AbstractEngine as AbstractEngin
 from countermax.mdp.replays.engines._base import Bounded as Bounded
 from countermax.mdp.replays.engines._base import Walked as Walked
 from countermax.mdp.replays.engines._general import GeneralEngine as GeneralEngine
+from countermax.mdp.replays.engines._spread import ToCome as ToCome
+from countermax.mdp.replays.engines._spread import walk_on_ray as walk_on_ray
 
 Found = TypeVar("Found")
 
@@ -39,7 +41,7 @@ def walk_all(engine: AbstractEngine, walk: Callable[[Ints], Found], *, rows: Int
     if isinstance(engine, GeneralEngine) or len(batches) == 1:
         yield from map(walk, batches)
         return
-    with ThreadPoolExecutor(min(cpu_count() or 1, 8)) as pool:
+    with ThreadPoolExecutor(_threads()) as pool:
         waiting = [pool.submit(walk, batch) for batch in batches]
         try:
             for each in as_completed(waiting):
@@ -47,3 +49,9 @@ def walk_all(engine: AbstractEngine, walk: Callable[[Ints], Found], *, rows: Int
         finally:
             for each in waiting:
                 each.cancel()
+
+
+def _threads() -> int:
+    """As many as processors, or as the worker of a cluster may have."""
+    allowed = environ.get("OMP_NUM_THREADS", "")
+    return min(int(allowed) if allowed.isdecimal() and int(allowed) else cpu_count() or 1, 8)

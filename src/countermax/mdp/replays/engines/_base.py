@@ -5,8 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
+from numpy.typing import NDArray
 
 from countermax.mdp._arrays import Floats, Ints
+from countermax.mdp.replays._course import Course
 
 
 class Walked(NamedTuple):
@@ -39,6 +41,19 @@ class AbstractEngine(ABC):
 
         Args:
             rows: [episode]: what is still to come when the log ends, by its number, for walks backwards.
+        """
+
+    @abstractmethod
+    def part(self, episodes: Ints) -> tuple[NDArray, ...]:
+        """What was prepared for some of the episodes, beside their part of the course."""
+
+    @abstractmethod
+    def of_part(self, course: Course, *prepared: NDArray) -> "AbstractEngine":
+        """The same engine for some of the episodes, with all that was prepared for the whole log.
+
+        Args:
+            course: Course of a part, from `Course.of_part`.
+            prepared: Arrays from `part`.
         """
 
     @abstractmethod

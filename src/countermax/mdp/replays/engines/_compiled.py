@@ -1,5 +1,6 @@
 """The couplings that have closed forms, and bounds, walked by compiled code."""
 
+from copy import copy
 from typing import final
 from weakref import WeakKeyDictionary
 
@@ -13,6 +14,7 @@ from countermax.mdp.replays._course import Course
 from countermax.mdp.replays._questions import TransitionCoupling
 from countermax.mdp.replays.engines import _backwards, _fills, _forwards, _laws, _memory
 from countermax.mdp.replays.engines._base import AbstractEngine, Bounded, Walked
+from countermax.mdp.replays.engines._order import common, numbered
 
 _CELLS_AT_ONCE = 2**19  # episodes times states whose moments are kept at once
 _PARTS = 16  # so that all processors have work and a progress bar moves
@@ -48,7 +50,6 @@ class CompiledEngine(AbstractEngine):
             law: One coupling; None for bounds.
             stable: Whether bounds are over stable couplings only.
         """
-        self._course = course
         self._kind = (_fills.STABLE if stable else _fills.ANY) if law is None else _KINDS[type(law.coupling)]
         self._rows = _rows_of(course, _labels(course, law))
         facts, choices = course.facts, course.choices
@@ -61,8 +62,7 @@ class CompiledEngine(AbstractEngine):
             np.zeros(0, bool) if choices.steady is None else _own(choices.steady),
         )
         self._reachable = _own(course.reachable)
-        self._episodes = [_own(each) for each in (course.first, course.seen, facts.of_step, course.earned)]
-        self._steps = _numbered(course)
+        self._take(course, numbered(course))
         self._tables = _own(choices.tables)
         self._chosen = _chosen(course, self._rows, self._kind)
         if self._chosen.answers.size:
@@ -71,10 +71,25 @@ class CompiledEngine(AbstractEngine):
     def batches(self, rows: Ints | None = None) -> list[Ints]:
         """Neighbours in the order of what was seen, from the beginning or from the end."""
         course = self._course
-        order, _ = _common(self._keys(np.arange(len(course)), rows), course.seen)
+        order, _ = common(self._keys(np.arange(len(course)), rows), course.seen)
         part = max(-(-len(order) // _PARTS), _LEAST_CELLS // course.mdp.num_states)
         at_once = max(1, min(_CELLS_AT_ONCE // course.mdp.num_states, part))
         return [order[start : start + at_once] for start in range(0, len(order), at_once)]
+
+    def part(self, episodes: Ints) -> tuple[NDArray, ...]:
+        """The numbers of their steps, which decide the order in which they are walked."""
+        return (self._steps[episodes],)
+
+    def of_part(self, course: Course, *prepared: NDArray) -> "CompiledEngine":
+        """With the rows and answers that are prepared."""
+        found = copy(self)
+        found._take(course, *prepared)
+        return found
+
+    def _take(self, course: Course, steps: NDArray) -> None:
+        """The episodes that are walked."""
+        self._course, self._steps = course, steps
+        self._episodes = [_own(each) for each in (course.first, course.seen, course.facts.of_step, course.earned)]
 
     def forwards(self, batch: Ints, *, path: bool) -> Walked:
         """Common beginnings are walked once."""
@@ -124,7 +139,7 @@ class CompiledEngine(AbstractEngine):
 
     def _walk(self, batch: Ints, rows: Ints | None) -> _memory.Walk:
         course = self._course
-        order, shared = _common(self._keys(batch, rows), course.seen[batch])
+        order, shared = common(self._keys(batch, rows), course.seen[batch])
         first, seen, fact, earned = self._episodes
         return _memory.Walk(batch[order], shared, first, seen, fact, earned)
 
@@ -214,7 +229,7 @@ def _chosen(course: Course, rows: _memory.FlatRows, kind: int) -> _memory.Chosen
     mdp, tables = course.mdp, course.choices.tables
     live = (course.reachable & ~mdp.absorbing)[:, None]
     used = (tables[0] > 0) & live if len(tables) == 1 else np.zeros((mdp.num_states, mdp.num_actions), bool)
-    state, action = np.nonzero(used)
+    state, action = map(_own, np.nonzero(used))
     start = rows.start[state * mdp.num_actions + action]
     sizes = rows.start[state * mdp.num_actions + action + 1] - start
     offset = np.concatenate([[0], np.cumsum(sizes)])
@@ -268,28 +283,3 @@ def _slots(rows: _memory.FlatRows, course: Course) -> Ints:
         for start, stop, wanted in zip(rows.start[row], rows.start[row + 1], successor, strict=True)
     ]
     return np.array(found, np.int64)
-
-
-def _numbered(course: Course) -> NDArray[np.int32]:
-    """[episode, step]: steps that are the same, in what was seen and in what it earned, have one number; -1 behind."""
-    fact, earned = course.facts.of_step, course.earned
-    walked = np.arange(fact.shape[1]) < course.seen[:, None]
-    usual = np.zeros(len(course.facts.state) + 1)  # the last one is for steps that there are not
-    usual[fact] = earned
-    number, unusual = fact, walked & (usual[fact] != earned)
-    if unusual.any():  # one transition earned this and that
-        _, amount = np.unique(earned[unusual], return_inverse=True)
-        _, pair = np.unique(fact[unusual] * (int(amount.max()) + 1) + amount, return_inverse=True)
-        number = fact.copy()
-        number[unusual] = len(course.facts.state) + pair
-    return np.where(walked, number, -1).astype(np.int32)
-
-
-def _common(keys: NDArray, lengths: Ints) -> tuple[Ints, Ints]:
-    """An order in which neighbours begin alike, and how many steps each has in common with the one before."""
-    rows = np.ascontiguousarray(keys + 1).astype(">u4")
-    order = np.argsort(rows.view(np.dtype((np.void, 4 * rows.shape[1]))).ravel(), kind="stable")
-    ordered, length = rows[order], lengths[order]
-    alike = np.cumprod(ordered[1:] == ordered[:-1], axis=1).sum(axis=1) - 1  # the first key is where it begins
-    shared = np.minimum(np.minimum(alike, length[1:]), length[:-1])
-    return order, np.concatenate([[0], np.maximum(shared, 0)])

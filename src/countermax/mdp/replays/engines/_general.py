@@ -1,12 +1,15 @@
 """Any coupling, asked over the union of two supports: slower, and the reference for the compiled engine."""
 
 from collections.abc import Callable
+from copy import copy
+from functools import partial
 from typing import TypeAlias, final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike
+from numpy.typing import NDArray
 from scipy import sparse
 
 from countermax.bounds import Bounds, filled_mean, unchecked_score_bounds
@@ -39,14 +42,27 @@ class GeneralEngine(AbstractEngine):
             stable: Whether bounds are over stable couplings only.
         """
         self._course = course
-        self._known = None if law is None else AnswerCache(law, course.facts)
-        self._mean = (stable_mean if stable else greedy_mean)(course.mdp, course.facts)
+        facts = course.facts._replace(of_step=course.facts.of_step[:0])  # answers depend on no episode
+        self._known = None if law is None else AnswerCache(law, facts)
+        self._mean = (stable_mean if stable else greedy_mean)(course.mdp, facts)
 
     def batches(self, rows: Ints | None = None) -> list[Ints]:
         """Neighbours in the log."""
         del rows
         count, at_once = len(self._course), max(1, _CELLS_AT_ONCE // self._course.mdp.num_states)
         return [np.arange(start, min(start + at_once, count)) for start in range(0, count, at_once)]
+
+    def part(self, episodes: Ints) -> tuple[NDArray, ...]:
+        """Nothing."""
+        del episodes
+        return ()
+
+    def of_part(self, course: Course, *prepared: NDArray) -> "GeneralEngine":
+        """With the answers that are known."""
+        assert not prepared
+        found = copy(self)
+        found._course = course
+        return found
 
     def forwards(self, batch: Ints, *, path: bool) -> Walked:
         """All episodes of the batch step by step, each step a product with a sparse matrix."""
@@ -185,30 +201,33 @@ class GeneralEngine(AbstractEngine):
 
 def greedy_mean(mdp: FiniteMDP, facts: Facts) -> Mean:
     """Over all couplings: fill the worst (the best) outcomes first, none beyond `q / p_x`."""
-    seen = mdp.probs[facts.state, facts.action, facts.next_slot]
+    return partial(_greedy_mean, mdp, mdp.probs[facts.state, facts.action, facts.next_slot])
 
-    def mean(fact: Ints, state: Ints, action: Ints, worth: Floats, sign: int) -> Floats:
-        room = np.minimum(mdp.probs[state, action] / seen[fact][:, None], 1)
-        order = np.argsort(-sign * worth, axis=1)
-        return filled_mean(np.take_along_axis(room, order, axis=1), np.take_along_axis(worth, order, axis=1))
 
-    return mean
+def _greedy_mean(
+    mdp: FiniteMDP, seen: Floats, fact: Ints, state: Ints, action: Ints, worth: Floats, sign: int
+) -> Floats:
+    room = np.minimum(mdp.probs[state, action] / seen[fact][:, None], 1)
+    order = np.argsort(-sign * worth, axis=1)
+    return filled_mean(np.take_along_axis(room, order, axis=1), np.take_along_axis(worth, order, axis=1))
 
 
 def stable_mean(mdp: FiniteMDP, facts: Facts) -> Mean:
     """Over counterfactually stable couplings."""
     outcomes = TransitionCoupling.of(mdp, Independent())  # any will do: only its logits are asked for
+    return partial(_stable_mean, outcomes, facts)
 
-    def mean(fact: Ints, state: Ints, action: Ints, worth: Floats, sign: int) -> Floats:
-        log_p, log_q, x, places = outcomes.logits(questions(facts, fact, state, action))
-        row, slot = np.nonzero(mdp.probs[state, action])
-        scores = np.zeros_like(log_q)
-        scores[row, places[row, slot]] = worth[row, slot]
-        with jax.enable_x64(True):
-            found = _stable(log_p, log_q, x, scores)
-        return np.asarray(found.lower if sign < 0 else found.upper)[: len(fact)]
 
-    return mean
+def _stable_mean(
+    outcomes: TransitionCoupling, facts: Facts, fact: Ints, state: Ints, action: Ints, worth: Floats, sign: int
+) -> Floats:
+    log_p, log_q, x, places = outcomes.logits(questions(facts, fact, state, action))
+    row, slot = np.nonzero(outcomes.mdp.probs[state, action])
+    scores = np.zeros_like(log_q)
+    scores[row, places[row, slot]] = worth[row, slot]
+    with jax.enable_x64(True):
+        found = _stable(log_p, log_q, x, scores)
+    return np.asarray(found.lower if sign < 0 else found.upper)[: len(fact)]
 
 
 @jax.jit
