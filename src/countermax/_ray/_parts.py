@@ -1,5 +1,6 @@
 """One function of many parts: each is a task, few wait at a time, and results come in the order of the parts."""
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
@@ -8,14 +9,27 @@ from countermax._ray._connection import connect
 
 T = TypeVar("T")
 
+_ONE_THREAD = "--xla_cpu_multi_thread_eigen=false"
+_FLAGS = f"{os.environ.get('XLA_FLAGS', '')} {_ONE_THREAD}".strip()
+
 WORKER: dict[str, Any] = {
     "num_cpus": 1,
     "max_retries": 20,  # of workers that were killed; errors of the function itself are not tried again
-    "runtime_env": {"env_vars": {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}},
+    "runtime_env": {"env_vars": {"XLA_FLAGS": _FLAGS}},
 }
-"""Options of every task: one core, one thread, and another try where a worker dies."""
+"""Options of every task: one core, one thread, and another try where a worker dies.
+
+Otherwise XLA compiles as it does here: with other flags the last bits of a number may differ.
+"""
 
 _WAITING = 2  # tasks for each core: one runs, one has its data at hand
+
+
+def one_thread() -> None:
+    """Keeps XLA to one thread in a worker that did not begin with the options above; before it computes anything."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    if _ONE_THREAD not in flags:
+        os.environ["XLA_FLAGS"] = f"{flags} {_ONE_THREAD}".strip()
 
 
 def put_once(value: Any) -> Any:

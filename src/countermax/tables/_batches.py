@@ -27,9 +27,9 @@ Arrays = tuple[NDArray, ...]
 def in_batches(function: Callable[..., jax.Array], fixed: tuple[Any, ...], arrays: Arrays) -> Floats:
     """`function(*fixed, *batch)` of all rows: it takes a batch of each array and returns [columns, rows].
 
-    All batches have one size, and the last one is filled up: nothing is compiled twice, and a row's numbers are the same
-    to the last bit whichever rows come with it. Rows that repeat are asked about once, which turns a
-    trial with a million patients and two arms into a handful of questions.
+    All batches have one size, and the last one is filled up: nothing is compiled twice, and a row's numbers are the
+    same to the last bit whichever rows come with it. Rows that repeat are asked about once, which turns a trial with a
+    million patients and two arms into a handful of questions.
 
     Args:
         function: Function compiled by `equinox.filter_jit`, once for each kind of question.

@@ -46,6 +46,7 @@ def effects(
     level: float = 0.95,
     seed: int = 0,
     n_jobs: int | None = None,
+    engine: str | None = None,
     progress: bool | None = None,
 ) -> TableEffects:
     """Mean and individual effects of the change, their variance under each coupling, and which one to choose.
@@ -88,6 +89,7 @@ def effects(
         level: Confidence of the intervals.
         seed: Seed of the resampling; the same seed gives the same intervals.
         n_jobs: Number of fits at the same time, as joblib counts them.
+        engine: Engine that the refits run on: `ray`, or None for joblib.
         progress: Whether to show progress bars; by default on a terminal.
     """
     refitting = as_refitting(
@@ -98,6 +100,7 @@ def effects(
         level=level,
         seed=seed,
         n_jobs=n_jobs,
+        engine=engine,
         progress=progress,
     )
     reader = RowReader(

@@ -45,6 +45,7 @@ def transitions(
     level: float = 0.95,
     seed: int = 0,
     n_jobs: int | None = None,
+    engine: str | None = None,
     progress: bool | None = None,
 ) -> Transitions:
     """Of those who churned, how many would have stayed, downgraded, or churned all the same.
@@ -74,6 +75,7 @@ def transitions(
         level: Confidence of the intervals: how much of the resamples they hold.
         seed: Seed of the resampling; the same seed gives the same intervals.
         n_jobs: Number of fits at the same time, as joblib counts them.
+        engine: Engine that the refits run on: `ray`, or None for joblib.
         progress: Whether to show a progress bar; by default on a terminal, if there are many rows or refits.
     """
     refitting = as_refitting(
@@ -84,6 +86,7 @@ def transitions(
         level=level,
         seed=seed,
         n_jobs=n_jobs,
+        engine=engine,
         progress=progress,
     )
     reader = RowReader(
