@@ -23,8 +23,8 @@ from countermax.cli._shared import (
 Data = Annotated[
     str,
     typer.Argument(
-        help="Table: .csv, .parquet or .jsonl (a JSON object in each line). With --engine ray: a Parquet file, a folder "
-        "of them, or several by wildcards in quotes, local or s3://..."
+        help="Table: .csv, .parquet or .jsonl (a JSON object in each line). With --engine ray: a Parquet file, a "
+        "folder of them, or several by wildcards in quotes, local or s3://..."
     ),
 ]
 Engine = Annotated[

@@ -144,8 +144,8 @@ def transitions_file(
     """Does what `transitions` does with a file, chunk by chunk; its frames are Arrow tables.
 
     The file ends in `.csv`, `.parquet` or `.jsonl` (a JSON object in each line). `outcome`, `factual`,
-    `counterfactual` and `unchanged` name its columns; all other options are those of `transitions`. With `engine="ray"` the
-    source is Parquet files as in `counterfactuals_file`, whose row groups are added up on Ray's workers.
+    `counterfactual` and `unchanged` name its columns; all other options are those of `transitions`. With `engine="ray"`
+    the source is Parquet files as in `counterfactuals_file`, whose row groups are added up on Ray's workers.
     """
     question = Question(outcome, factual, counterfactual, labels, normalise, errors, unchanged)
     check_engine(engine)

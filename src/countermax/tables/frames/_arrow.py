@@ -89,8 +89,8 @@ class ArrowFrame(AbstractFrame):
 
         frame = self.native.select(list(dict.fromkeys(map(str, names)))).to_pandas()
         for name, value in change.items():
-            kind = frame[name].dtype if name in frame else None
-            if hasattr(kind, "categories") and isinstance(value, str) and value not in kind.categories:
+            listed = getattr(frame[name].dtype, "categories", None) if name in frame else None
+            if listed is not None and isinstance(value, str) and value not in listed:
                 frame[name] = frame[name].cat.add_categories([value])
         return PandasFrame(frame, self.first_row, self.where)
 
