@@ -1,9 +1,10 @@
 """Tables on Ray: rows per second from Parquet to Parquet, peak memory of all processes, and what a second worker adds.
 
-    python -m benchmarks ray                    # 100 million rows: about a quarter of an hour on two quiet cores, 25 GB of disk
-    COUNTERMAX_RAY_ROWS=2000000 python -m benchmarks ray
+    python -m benchmarks ray                                # 100 million rows, on two quiet cores
+    COUNTERMAX_RAY_ROWS=2000000 python -m benchmarks ray    # a first look
 
-Not among the default benchmarks: it takes long, and Ray is an extra.
+`COUNTERMAX_RAY_FOLDER` says where its files lie meanwhile: about 30 GB. It is
+not among the default benchmarks: it takes long, and Ray is an extra.
 """
 
 import json
@@ -23,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from benchmarks.measure import Row
+from benchmarks.plan import NAMES
 
 SIZE = 4
 ROWS = int(os.environ.get("COUNTERMAX_RAY_ROWS", 100_000_000))
@@ -35,44 +37,30 @@ WORLDS = {"outcome": "outcome", "factual": "p_", "counterfactual": "q_"}
 def rows() -> Iterator[Row]:
     """All measurements of this file."""
     folder = Path(tempfile.mkdtemp(prefix="countermax-ray-", dir=os.environ.get("COUNTERMAX_RAY_FOLDER")))
+    cores = len(os.sched_getaffinity(0))
     try:
         write_lake(folder / "lake", ROWS)
         write_lake(folder / "few", LOCAL_ROWS, in_files=1)
         local = _measured("local", str(folder / "few"), str(folder / "out.parquet"))
-        yield Row(
-            f"one process, one core: {LOCAL_ROWS} rows, K={SIZE}", LOCAL_ROWS / local["seconds"], "rows per second"
-        )
-        cores = len(os.sched_getaffinity(0))
+        alone = LOCAL_ROWS / local["seconds"]
+        yield Row(NAMES["local"], alone, "rows per second", f"{LOCAL_ROWS:,} rows")
         found = _measured("ray", str(folder / "lake"), str(folder / "out"))
-        speed = ROWS / found["seconds"] / cores
-        yield Row(
-            f"Ray, {cores} cores: {ROWS} rows, K={SIZE}, from Parquet to Parquet",
-            ROWS / found["seconds"],
-            "rows per second",
-            f"in {found['seconds']:.0f} s, without the start of Ray",
-        )
-        yield Row(
-            "Ray against one process, for each core",
-            speed * local["seconds"] / LOCAL_ROWS,
-            "of it",
-            "aim: at least 0.6",
-        )
-        yield Row("peak memory of all processes", found["peak"] / 2**30, "GiB", "aim: under 4; shared pages count once")
-        yield Row("rows as they come", found["read"] / ROWS, "bytes per row")
-        yield Row("rows as they go", found["written"] / ROWS, "bytes per row")
-        yield Row("start of Ray and of its first workers", found["start"], "s")
+        speed = ROWS / found["seconds"]
+        yield Row(NAMES["ray"], speed, "rows per second", f"{ROWS:,} rows in {found['seconds']:.0f} s")
+        yield Row(NAMES["cores"], cores, "cores")
+        yield Row(NAMES["share"], speed / cores / alone, "of it", "aim: at least 0.6")
+        yield Row(NAMES["peak"], found["peak"] / 2**30, "GiB", "aim: under 4; pages that are shared count once")
+        yield Row(NAMES["read"], found["read"] / ROWS, "bytes", "Parquet, as pyarrow compresses it")
+        yield Row(NAMES["written"], found["written"] / ROWS, "bytes", "with 14 new columns")
+        yield Row(NAMES["start"], found["start"], "s", "not in the times above")
         shutil.rmtree(folder / "out")
-        counts = _measured("transitions", str(folder / "lake"), "")
-        yield Row(
-            f"transitions of {ROWS} rows with 1000 resamples, {cores} cores",
-            ROWS / counts["seconds"],
-            "rows per second",
-        )
-        yield Row("what a part of the transitions sends", counts["sent"] / 1024, "KiB", "for a million rows")
+        counts = _measured("transitions", str(folder / "lake"), str(folder / "counts"))
+        yield Row(NAMES["transitions"], ROWS / counts["seconds"], "rows per second", f"{ROWS:,} rows")
+        yield Row(NAMES["sent"], counts["sent"] / 1024, "KiB")
         shutil.rmtree(folder / "lake")
         spent = [_measured("classifier", str(workers), str(CLASSIFIED_ROWS))["seconds"] for workers in (1, 2)]
-        yield Row(f"a classifier on {CLASSIFIED_ROWS} rows, one worker", CLASSIFIED_ROWS / spent[0], "rows per second")
-        yield Row("two workers against one", spent[0] / spent[1], "times", "aim: at least 1.5")
+        yield Row(NAMES["one"], CLASSIFIED_ROWS / spent[0], "rows per second", f"{CLASSIFIED_ROWS:,} rows")
+        yield Row(NAMES["two"], spent[0] / spent[1], "times", "aim: at least 1.5; one thread each")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -155,14 +143,14 @@ def ray_here(source: str, target: str) -> None:
     print(json.dumps({"seconds": seconds, "start": start - begun, "read": read, "written": written}))
 
 
-def transitions_here(source: str, _: str) -> None:
+def transitions_here(source: str, target: str) -> None:
     """Counts with resamples."""
     import pickle
 
     from countermax.intervals import Bootstrap
     from countermax.tables import transitions_file
 
-    _warm(source, tempfile.mkdtemp())
+    _warm(source, target)
     start = time.perf_counter()
     transitions_file(source, **WORLDS, labels=range(SIZE), engine="ray", progress=False)
     seconds = time.perf_counter() - start

@@ -28,10 +28,9 @@ def counted(start, stop, step=COUNT):
     return found
 
 
-@pytest.mark.parametrize("step", [1, 4096, 5000, 65_536])
+@pytest.mark.parametrize("step", [997, 4096, 5000, 65_536])
 def test_how_rows_are_handed_over_does_not_matter(step):
-    found = counted(0, 9000, step) if step > 1 else counted(0, 9000, 997)
-    assert np.array_equal(resamples(found), resamples(counted(0, 9000)))
+    assert np.array_equal(resamples(counted(0, 9000, step)), resamples(counted(0, 9000)))
 
 
 @pytest.mark.parametrize("places", [(1,), (4096,), (10, 20, 4097, 9000), tuple(range(700, COUNT, 700))])

@@ -3,12 +3,12 @@
 import json
 import os
 import signal
-import sys
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from lake import ASK, COUNT, LABELS, cut, patients, plain, together
 from sklearn.linear_model import LogisticRegression
 
 from countermax import InputError
@@ -22,9 +22,6 @@ from countermax.tables import (
     transitions_dataset,
 )
 from countermax.tables._ray import _sums
-
-sys.path.insert(0, os.path.dirname(__file__))
-from lake import ASK, COUNT, LABELS, cut, patients, plain, together
 
 SPLITS = [(), (1, 700, 4096, 9_999), tuple(range(900, COUNT, 900))]
 SCORE = dict(zip(LABELS, (0.0, 0.37, 1.1), strict=True))

@@ -17,15 +17,13 @@ import pyarrow.dataset
 import pyarrow.fs
 import pyarrow.parquet
 import pytest
+from lake import ASK, COUNT, patients, plain
 from typer.testing import CliRunner
 
 from countermax import InputError
 from countermax.cli import app
 from countermax.tables import counterfactuals, counterfactuals_file, transitions, transitions_file
 from countermax.tables._ray import _folder, _places
-
-sys.path.insert(0, os.path.dirname(__file__))
-from lake import ASK, COUNT, patients, plain
 
 OPTIONS = ["--outcome", "status", "--factual", "p_", "--counterfactual", "q_", "--engine", "ray"]
 
