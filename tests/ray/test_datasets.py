@@ -2,11 +2,14 @@
 
 import json
 import os
+import re
 import signal
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from lake import ASK, COUNT, LABELS, cut, patients, plain, together
 from sklearn.linear_model import LogisticRegression
@@ -78,10 +81,9 @@ def test_effects_do_not_depend_on_blocks(ray, table, score, monkeypatch):
     np.testing.assert_allclose([*found.variances.values()], [*local.variances.values()], rtol=1e-12)
     np.testing.assert_allclose(found.variance_bounds, local.variance_bounds, rtol=1e-12)
     assert found.choice == local.choice
-    individual = rows_of(ray, found.individual).to_pandas().sort_values("effect_upper", ignore_index=True)
-    pd.testing.assert_frame_equal(
-        individual, local.individual.to_pandas().sort_values("effect_upper", ignore_index=True)
-    ) if score is SCORE else None
+    here, there = (each.to_pandas() for each in (rows_of(ray, found.individual), local.individual))
+    here, there = (each.sort_values(list(each.columns), ignore_index=True) for each in (here, there))
+    pd.testing.assert_frame_equal(here, there, rtol=1e-12)
 
 
 def test_a_worker_that_is_killed_changes_nothing(ray, table, tmp_path, monkeypatch):
@@ -194,3 +196,18 @@ def test_rows_without_an_answer_are_left_missing_or_named(ray, table):
         transitions_dataset(dataset, **options)
     with pytest.raises(Exception, match=r"row 50 \(counted from 0\) of a batch of 200 rows cannot be answered"):
         counterfactuals_dataset(dataset, **options).materialize()
+
+
+def test_the_examples_in_the_document_run(ray, table, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    frame, model = fitted(50)
+    for name, rows in (("lake", table.slice(0, 50)), ("people", pa.Table.from_pandas(frame, preserve_index=False))):
+        (tmp_path / name).mkdir()
+        pa.parquet.write_table(rows, tmp_path / name / "rows.parquet")
+    document = (Path(__file__).parents[2] / "docs/ray.md").read_text()
+    names = {"model": model}
+    for block in re.findall(r"^```py\n(.*?)^```", document, re.DOTALL | re.MULTILINE):
+        exec(block, names)
+    assert names["answers"].take(1)[0]["counterfactual_most_likely"] in LABELS
+    assert names["table"].num_rows == 50
+    assert pa.parquet.read_table("answers").num_rows == 50

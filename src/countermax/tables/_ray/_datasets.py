@@ -103,9 +103,9 @@ class Answering:
         """The rows with their answers; arguments are those of `Asking.reader`."""
         reader = self.asking.reader(table, first_row, where)
         found = self.columns.of(reader, extend=True)
-        return found.cast(self.schema.with_metadata(found.schema.metadata)).replace_schema_metadata(
-            self.schema.metadata
-        )
+        if not found.schema.equals(self.schema):
+            found = found.cast(self.schema)
+        return found.replace_schema_metadata(self.schema.metadata)
 
 
 def ask_dataset(question: Question, dataset: Any) -> tuple[Asking, RowReader]:

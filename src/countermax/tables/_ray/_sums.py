@@ -191,7 +191,6 @@ def _of_part(
     """What a worker computes."""
     function, value, asking = shared
     pa = import_pyarrow()
-    one_thread()
     tables = [
         (block if isinstance(block, pa.Table) else pa.Table.from_pandas(block, preserve_index=False)).slice(
             start, stop - start
