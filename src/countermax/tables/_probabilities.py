@@ -83,7 +83,7 @@ class Predicted(AbstractProbabilities):
         for name in self.change:
             if name not in list(names):
                 raise InputError(f"`change` must change what the classifier reads ({listed(names)}), got {name!r}")
-        rows = rows.for_classifiers(names, self.change)
+        rows = rows.for_classifiers(list(names), self.change)
         change = {name: self._changed(name, value, rows, start) for name, value in self.change.items()}
         return rows.features(list(names), change)
 
