@@ -15,6 +15,7 @@ def ray() -> Iterator[Any]:
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
     connected = connect()
-    connected.data.DataContext.get_current().enable_progress_bars = False
+    settings = connected.data.DataContext.get_current()
+    settings.enable_progress_bars, settings.read_op_min_num_blocks = False, 2
     yield connected
     connected.shutdown()

@@ -262,6 +262,16 @@ def test_an_object_store_is_written_like_a_folder():
         _folder.Output(folder, "another", overwrite=False)
 
 
+def test_a_folder_in_which_no_part_is_done_is_free_for_another_question(tmp_path):
+    folder = _folder.Folder.at(str(tmp_path / "out"))
+    _folder.Output(folder, "one with a mistake", overwrite=False)
+    assert _folder.Output(folder, "the corrected one", overwrite=False).done == {}
+    assert folder.read_record("_UNFINISHED")["question"] == "the corrected one"
+    folder.write_record(_folder.record_name(0), {"number": 0, "files": []})
+    with pytest.raises(InputError, match="another question"):
+        _folder.Output(folder, "a third one", overwrite=False)
+
+
 @pytest.mark.parametrize(
     ("more", "words"),
     [

@@ -93,7 +93,8 @@ class Output:
         if names and not marks:
             raise InputError(f"{folder.path} must be empty, or a folder that countermax has begun; choose another one")
         if marks and question not in marks:
-            if not overwrite:
+            begun = SUCCESS in names or any(name.startswith(f"{_RECORDS}/") for name in names)
+            if begun and not overwrite:
                 raise InputError(
                     f"{folder.path} holds the answer to another question, or to one about other rows; choose another "
                     "folder, or pass --overwrite"
