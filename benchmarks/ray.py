@@ -135,7 +135,7 @@ def ray_here(source: str, target: str) -> None:
     from countermax.tables import counterfactuals_file
 
     begun = time.perf_counter()
-    _warm(source, target)
+    counterfactuals_file(_few_files(source, target), f"{target}.warm", **WORLDS, engine="ray", progress=False)
     start = time.perf_counter()
     counterfactuals_file(source, target, **WORLDS, engine="ray", progress=False)
     seconds = time.perf_counter() - start
@@ -150,9 +150,9 @@ def transitions_here(source: str, target: str) -> None:
     from countermax.intervals import Bootstrap
     from countermax.tables import transitions_file
 
-    _warm(source, target)
+    transitions_file(_few_files(source, target), **WORLDS, engine="ray", progress=False)
     start = time.perf_counter()
-    transitions_file(source, **WORLDS, labels=range(SIZE), engine="ray", progress=False)
+    transitions_file(source, **WORLDS, engine="ray", progress=False)
     seconds = time.perf_counter() - start
     part = Bootstrap(SIZE, 1000, 0, first_row=5)
     part.add(np.zeros(8192, np.int64), np.zeros((SIZE, 8192)), np.ones(8192, bool))
@@ -186,14 +186,11 @@ def classifier_here(workers: str, count: str) -> None:
     print(json.dumps({"seconds": int(count) / speed}))
 
 
-def _warm(source: str, target: str) -> None:
-    """Starts Ray and its workers, which compile."""
-    from countermax.tables import counterfactuals_file
-
-    few = Path(f"{target}.warm")
+def _few_files(source: str, target: str) -> Path:
+    """A small table like the large one, on which workers start and compile."""
+    few = Path(f"{target}.few")
     few.mkdir()
-    warm = pa.parquet.ParquetFile(next(Path(source).iterdir())).read_row_group(0).slice(0, 20_000)
+    rows = pa.parquet.ParquetFile(next(Path(source).iterdir())).read_row_group(0).slice(0, 20_000)
     for number in range(8):
-        pa.parquet.write_table(warm, few / f"{number}.parquet")
-    counterfactuals_file(few, f"{target}.warmed", **WORLDS, engine="ray", progress=False)
-    shutil.rmtree(f"{target}.warmed")
+        pa.parquet.write_table(rows, few / f"{number}.parquet")
+    return few

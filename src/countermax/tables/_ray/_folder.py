@@ -81,7 +81,7 @@ class Output:
 
         Args:
             folder: The folder.
-            question: What identifies the question and the rows that it is asked about.
+            question: Hash of the question and of the rows that it is asked about.
             overwrite: Whether an answer to another question may be lost.
         """
         self._folder, self._question = folder, question
@@ -121,7 +121,7 @@ class Output:
         """Says that all is there, and tidies up.
 
         Args:
-            manifest: What is to be known about the whole.
+            manifest: Facts about the whole.
             files: All files with rows; others are left over from a run that was stopped.
         """
         for name in self._folder.names():

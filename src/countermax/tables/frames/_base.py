@@ -73,7 +73,7 @@ class AbstractFrame(ABC):
 
         Args:
             names: Columns that the classifier reads.
-            change: What some of them will be changed to, by name.
+            change: New values of some of them, by name.
         """
 
     @abstractmethod
