@@ -147,7 +147,7 @@ def test_refits_on_ray_are_those_of_joblib(ray):
     found, local = transitions(frame, **options, engine="ray"), transitions(frame, **options)
     assert np.array_equal(found.bounds_interval.lower, local.bounds_interval.lower)
     assert np.array_equal(found.counts_interval.upper, local.counts_interval.upper)
-    with pytest.raises(InputError, match="`n_jobs` must be left out with an `engine`"):
+    with pytest.raises(InputError, match='`n_jobs` must be left out with engine="ray"'):
         transitions(frame, **options, engine="ray", n_jobs=2)
 
 

@@ -275,7 +275,7 @@ def test_a_folder_in_which_no_part_is_done_is_free_for_another_question(tmp_path
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (["--engine", "spark"], "`engine` must be None or one of ray, got 'spark'"),
+        (["--engine", "spark"], "--engine must be local or ray, got 'spark'"),
         (["--address", "localhost:1"], "--address needs --engine ray"),
         (["--partition-by", "year"], "needs engine='ray'"),
     ],

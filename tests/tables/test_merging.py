@@ -99,7 +99,7 @@ def test_an_arrow_part_need_not_list_the_category_that_rows_are_changed_to():
 def test_an_engine_must_be_known_and_have_something_to_do():
     frame = pd.DataFrame({"x": ["a", "b"], "p_a": 0.5, "p_b": 0.5, "q_a": 0.2, "q_b": 0.8})
     ask = {"outcome": "x", "factual": "p_", "counterfactual": "q_"}
-    with pytest.raises(InputError, match="`engine` must be None or one of ray, got 'spark'"):
+    with pytest.raises(InputError, match='`engine` must be "local" or "ray", got \'spark\''):
         transitions(frame, **ask, engine="spark")
     with pytest.raises(InputError, match="`engine` needs refit=True"):
         transitions(frame, **ask, engine="ray")

@@ -4,6 +4,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from countermax._core.errors import InputError
+
 
 def import_pandas() -> Any:
     """Pandas, or an error that says how to get it."""
@@ -74,3 +76,10 @@ def import_ray() -> Any:
     except ImportError as error:
         raise ImportError("engine='ray' and Ray Datasets need ray: pip install 'countermax[ray]'") from error
     return ray
+
+
+def on_ray(engine: str) -> bool:
+    """Whether work is to be done on Ray; an engine that does not exist is refused."""
+    if engine not in ("local", "ray"):
+        raise InputError(f'`engine` must be "local" or "ray", got {engine!r:.60}')
+    return engine == "ray"

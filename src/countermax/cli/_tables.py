@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from countermax.cli._engine import Address, Engine, prepare_engine
 from countermax.cli._shared import (
     COUPLING_WORDS,
     SHARED_WORD,
@@ -26,13 +27,6 @@ Data = Annotated[
         help="Table: .csv, .parquet or .jsonl (a JSON object in each line). With --engine ray: a Parquet file, a "
         "folder of them, or several by wildcards in quotes, local or s3://..."
     ),
-]
-Engine = Annotated[
-    str | None, typer.Option(help="Engine that does the work: ray, for tables beyond one process; by default none.")
-]
-Address = Annotated[
-    str | None,
-    typer.Option(help="Address of a running Ray cluster (host:port or auto), with --engine; by default one in here."),
 ]
 Outcome = Annotated[str, typer.Option(help="Column with the observed outcomes.")]
 Factual = Annotated[
@@ -73,7 +67,7 @@ def counterfactuals(
     factual: Factual,
     counterfactual: Counterfactual,
     out: Annotated[
-        str, typer.Option("--out", "-o", help="File to write: .csv, .parquet or .jsonl. With --engine: a folder.")
+        str, typer.Option("--out", "-o", help="File to write: .csv, .parquet or .jsonl. With --engine ray: a folder.")
     ],
     coupling: Coupling = "gumbel-max",
     labels: Names = None,
@@ -86,11 +80,11 @@ def counterfactuals(
         float, typer.Option(help="Largest width of the bounds at which the coupling counts as irrelevant.")
     ] = 0.05,
     prefix: Annotated[str, typer.Option(help="Prefix of the names of new columns.")] = "counterfactual_",
-    engine: Engine = None,
+    engine: Engine = "local",
     address: Address = None,
     partition_by: Annotated[
         str | None,
-        typer.Option(help="Columns, separated by commas, that divide the output into folders; with --engine."),
+        typer.Option(help="Columns, separated by commas, that divide the output into folders; with --engine ray."),
     ] = None,
     overwrite: Overwrite = False,
 ) -> None:
@@ -102,8 +96,8 @@ def counterfactuals(
     """
     from countermax.tables import counterfactuals_file
 
-    _begin(engine, address)
-    if engine is None:
+    prepare_engine(engine, address)
+    if engine == "local":
         check_outputs({"--out": Path(out)}, [data, coupling], overwrite=overwrite)
     found = counterfactuals_file(
         data,
@@ -146,7 +140,7 @@ def transitions(
     resamples: Annotated[int, typer.Option(help="Number of resamples for the intervals; 0 for none.")] = 1000,
     level: Annotated[float, typer.Option(help="Confidence of the intervals.")] = 0.95,
     seed: Annotated[int, typer.Option(help="Seed of the resampling.")] = 0,
-    engine: Engine = None,
+    engine: Engine = "local",
     address: Address = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the flows into this file (.png, .pdf, .svg).")] = None,
@@ -166,7 +160,7 @@ def transitions(
 
     picture = checked_target(plot)
     check_outputs({"--plot": picture, "--out": out}, [data, coupling], overwrite=overwrite)
-    _begin(engine, address)
+    prepare_engine(engine, address)
     result = transitions_file(
         data,
         outcome=outcome,
@@ -189,19 +183,6 @@ def transitions(
         pictures={picture: result.plot},
         files={out: lambda path: write_table(result.to_frame(), path)},
     )
-
-
-def _begin(engine: str | None, address: str | None) -> None:
-    """Connects to the engine, if there is one."""
-    from countermax._core.errors import InputError
-
-    if engine is None:
-        if address is not None:
-            raise InputError("--address needs --engine ray")
-    elif engine == "ray":
-        from countermax._ray import connect
-
-        connect(address)
 
 
 def _columns(text: str) -> str | list[str] | dict[str, str]:

@@ -61,7 +61,7 @@ def causation_of_rows(
     level: float = 0.95,
     seed: int = 0,
     n_jobs: int | None = None,
-    engine: str | None = None,
+    engine: str = "local",
     progress: bool | None = None,
 ) -> Causation:
     """Probabilities of causation, whom to treat, and their bounds, for each row and on average over rows.
@@ -91,7 +91,7 @@ def causation_of_rows(
         level: Confidence of the intervals.
         seed: Seed of the resampling.
         n_jobs: Number of fits at the same time.
-        engine: Engine that the refits run on: `ray`, or None for joblib.
+        engine: "local", or "ray" for refits on a cluster.
         progress: Whether to show progress bars.
     """
     refitting = as_refitting(

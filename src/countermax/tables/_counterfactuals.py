@@ -47,7 +47,7 @@ def counterfactuals(
     level: float = 0.95,
     seed: int = 0,
     n_jobs: int | None = None,
-    engine: str | None = None,
+    engine: str = "local",
     progress: bool | None = None,
 ) -> Any:
     """The frame with each row's exact counterfactual probabilities, its most likely outcome, bounds and a flag.
@@ -97,7 +97,7 @@ def counterfactuals(
         level: Confidence of the intervals.
         seed: Seed of the resampling; the same seed gives the same intervals.
         n_jobs: Number of fits at the same time, as joblib counts them.
-        engine: Engine that the refits run on: `ray`, or None for joblib.
+        engine: "local", or "ray" for refits on a cluster.
         progress: Whether to show a progress bar; by default on a terminal, if there are many rows or refits.
     """
     refitting = as_refitting(

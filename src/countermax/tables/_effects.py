@@ -46,7 +46,7 @@ def effects(
     level: float = 0.95,
     seed: int = 0,
     n_jobs: int | None = None,
-    engine: str | None = None,
+    engine: str = "local",
     progress: bool | None = None,
 ) -> TableEffects:
     """Mean and individual effects of the change, their variance under each coupling, and which one to choose.
@@ -89,7 +89,7 @@ def effects(
         level: Confidence of the intervals.
         seed: Seed of the resampling; the same seed gives the same intervals.
         n_jobs: Number of fits at the same time, as joblib counts them.
-        engine: Engine that the refits run on: `ray`, or None for joblib.
+        engine: "local", or "ray" for refits on a cluster.
         progress: Whether to show progress bars; by default on a terminal.
     """
     refitting = as_refitting(

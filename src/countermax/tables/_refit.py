@@ -15,11 +15,11 @@ import numpy as np
 from scipy.special import ndtri
 
 from countermax._core.errors import InputError
+from countermax._core.extras import on_ray
 from countermax._core.memory import check_memory
 from countermax._core.progress import ProgressBar
 from countermax._core.seeds import as_seed
 from countermax.intervals import check_level
-from countermax.tables._engine import check_engine
 from countermax.tables._fits import FitData, copy_of, fit_some, members_of_clusters, row_weights, weight_argument
 from countermax.tables._probabilities import Predicted
 from countermax.tables._rows import Chunk, RowReader
@@ -43,7 +43,7 @@ class Refitting:
     level: float = 0.95
     seed: int = 0
     n_jobs: int | None = None
-    engine: str | None = None
+    engine: str = "local"
     progress: bool | None = None
 
 
@@ -63,23 +63,27 @@ def as_refitting(
     level: float,
     seed: int,
     n_jobs: int | None,
-    engine: str | None,
+    engine: str,
     progress: bool | None,
 ) -> Refitting | None:
     """The settings, checked; None where nothing is fitted again."""
-    check_engine(engine)
     check_level(level)
     seed = as_seed("seed", seed)
     if not refit:
-        for name, given in (("clusters", clusters), ("weights", weights), ("n_jobs", n_jobs), ("engine", engine)):
+        for name, given in (
+            ("clusters", clusters),
+            ("weights", weights),
+            ("n_jobs", n_jobs),
+            ("engine", engine if on_ray(engine) else None),
+        ):
             if given is not None:
                 raise InputError(f"`{name}` needs refit=True")
         return None
     number = NUM_REFITS if num_resamples is None else num_resamples
     if number < 2:
         raise InputError(f"`num_resamples` must be at least 2 with refit=True, got {number}")
-    if engine is not None and n_jobs is not None:
-        raise InputError("`n_jobs` must be left out with an `engine`, which has its own workers")
+    if on_ray(engine) and n_jobs is not None:
+        raise InputError('`n_jobs` must be left out with engine="ray", which has its own workers')
     return Refitting(clusters, weights, number, level, seed, n_jobs, engine, progress)
 
 
@@ -162,7 +166,7 @@ class Refits:
 
 def _all_fits(data: FitData, jobs: Iterable[tuple[Codes, int]], settings: Refitting) -> Iterator[list[Any]]:
     """Classifiers fitted to the rows of each job, in order."""
-    if settings.engine is not None:
+    if on_ray(settings.engine):
         from countermax._ray import in_parts
 
         return in_parts(fit_some, data, jobs)

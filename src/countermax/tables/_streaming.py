@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from countermax._core.errors import InputError
+from countermax._core.extras import on_ray
 from countermax._core.progress import ProgressBar
 from countermax.couplings import AbstractCoupling, GumbelMax
 from countermax.tables._counterfactuals import PREFIX, AnswerColumns
-from countermax.tables._engine import check_engine
 from countermax.tables._notes import metadata
 from countermax.tables._outcomes import CATEGORY
 from countermax.tables._probabilities import Columns
@@ -54,7 +54,7 @@ def counterfactuals_file(
     errors: str = "raise",
     tolerance: int | float = 0.05,
     prefix: str = "counterfactual_",
-    engine: str | None = None,
+    engine: str = "local",
     partition_by: Sequence[str] = (),
     overwrite: bool = False,
     progress: bool | None = None,
@@ -76,8 +76,7 @@ def counterfactuals_file(
     to another question to be replaced.
     """
     question = Question(outcome, factual, counterfactual, labels, normalise, errors, unchanged)
-    check_engine(engine)
-    if engine is not None:
+    if on_ray(engine):
         options = {"score": score, "bounds": bounds, "tolerance": tolerance, "prefix": prefix, "errors": errors}
         return FileAnswers(
             *answer_files(
@@ -138,7 +137,7 @@ def transitions_file(
     num_resamples: int = NUM_RESAMPLES,
     level: float = 0.95,
     seed: int = 0,
-    engine: str | None = None,
+    engine: str = "local",
     progress: bool | None = None,
 ) -> Transitions:
     """Does what `transitions` does with a file, chunk by chunk; its frames are Arrow tables.
@@ -148,9 +147,8 @@ def transitions_file(
     the source is Parquet files as in `counterfactuals_file`, whose row groups are added up on Ray's workers.
     """
     question = Question(outcome, factual, counterfactual, labels, normalise, errors, unchanged)
-    check_engine(engine)
     options = {"score": score, "num_resamples": num_resamples, "level": level, "seed": seed}
-    if engine is not None:
+    if on_ray(engine):
         return tally_files(source, question, coupling, progress=progress, **options)
 
     def add_up(chunks: Iterator[tuple[RowReader, Rows]], bar: ProgressBar) -> Transitions:

@@ -45,7 +45,7 @@ def transitions(
     level: float = 0.95,
     seed: int = 0,
     n_jobs: int | None = None,
-    engine: str | None = None,
+    engine: str = "local",
     progress: bool | None = None,
 ) -> Transitions:
     """Of those who churned, how many would have stayed, downgraded, or churned all the same.
@@ -75,7 +75,7 @@ def transitions(
         level: Confidence of the intervals: how much of the resamples they hold.
         seed: Seed of the resampling; the same seed gives the same intervals.
         n_jobs: Number of fits at the same time, as joblib counts them.
-        engine: Engine that the refits run on: `ray`, or None for joblib.
+        engine: "local", or "ray" for refits on a cluster.
         progress: Whether to show a progress bar; by default on a terminal, if there are many rows or refits.
     """
     refitting = as_refitting(
