@@ -1,6 +1,7 @@
 """The package as a whole: public names, rooms and their walls, documents that run."""
 
 import ast
+import importlib
 import json
 import re
 import runpy
@@ -136,6 +137,14 @@ def test_what_the_conformance_suite_finds_is_documented_as_it_is_on_file():
     costs = document.split("compilation included,")[1].split("\n\n")[0]
     seconds = re.findall(r"(\d+) s\b", costs)
     assert sorted(seconds) == sorted(f"{row['value']:.0f}" for row in measured if row["unit"] == "s")
+
+
+def test_the_plan_for_many_machines_is_what_follows_from_the_measurements(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT)
+    plan = importlib.import_module("benchmarks.plan")
+    measured = json.loads((ROOT / "benchmarks/results/ray.json").read_text())
+    document = plan.DOCUMENT.read_text()
+    assert plan.written_into(document, plan.plan(measured)) == document  # else: python -m benchmarks.plan
 
 
 def test_the_number_of_documented_mutants_is_that_of_the_tests():

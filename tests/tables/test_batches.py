@@ -5,9 +5,11 @@ from typing import final
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 
 from countermax.couplings import AbstractMatrixCoupling, Gadget1, Gadget2, GumbelMax, Independent
+from countermax.tables import counterfactuals
 from countermax.tables._batches import in_batches, numbers_in_row
 from countermax.tables._counterfactuals import _ask
 
@@ -73,3 +75,15 @@ def test_batches_of_any_size_give_the_same_numbers(monkeypatch):
     whole = in_batches(_ask, (Independent(), None, "any"), arrays)
     monkeypatch.setattr(_batches, "_NUMBERS_IN_BATCH", 100)  # batches of few rows, the last one filled up
     assert np.array_equal(in_batches(_ask, (Independent(), None, "any"), arrays), whole)
+
+
+@pytest.mark.parametrize(("size", "count"), [(3, 3000), (40, 60)])
+def test_a_row_has_the_same_bits_whichever_rows_come_with_it(size, count):
+    rng = np.random.default_rng(0)
+    p, q = rng.dirichlet(np.ones(size), count), rng.dirichlet(np.ones(size), count)
+    frame = pd.DataFrame({"outcome": rng.integers(0, size, count)})
+    options = {"outcome": "outcome", "bounds": "stable", "score": np.arange(size) * 1.37, "progress": False}
+    whole = counterfactuals(frame, factual=p, counterfactual=q, **options)
+    for rows in (slice(7, 8), slice(11, 50), slice(1, count - 1)):
+        some = counterfactuals(frame[rows], factual=p[rows], counterfactual=q[rows], **options)
+        pd.testing.assert_frame_equal(some, whole[rows], check_exact=True)

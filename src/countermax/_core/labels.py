@@ -149,6 +149,9 @@ class Labels:
     def __len__(self) -> int:
         return len(self.values)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.values, self.names)  # to other processes; what is kept beside them is a function
+
     @property
     def of_one_kind(self) -> bool:
         """Whether all labels are texts, or all are numbers, and so on."""

@@ -11,6 +11,7 @@ from countermax._core.errors import InputError
 from countermax._core.extras import import_ray
 
 _WAIT = 5.0  # seconds for an address to answer; Ray itself would try for minutes
+_OBJECT_STORE = 2**30  # bytes, of an embedded Ray: work streams through it, and what does not fit is spilled to disk
 _NAMED = ("auto", "local")
 
 
@@ -36,7 +37,8 @@ def connect(address: str | None = None) -> Any:
     if address is not None and address not in _NAMED:
         _check_reachable(address)
     try:
-        ray.init(address="local" if address is None else address, logging_level=logging.ERROR, log_to_driver=False)
+        own = {"include_dashboard": False, "object_store_memory": _OBJECT_STORE} if address is None else {}
+        ray.init(address=address or "local", logging_level=logging.ERROR, log_to_driver=False, **own)
     except (ConnectionError, ValueError, RuntimeError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise InputError(

@@ -1,5 +1,6 @@
 """One function of many parts: each is a task, few wait at a time, and results come in the order of the parts."""
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
@@ -11,11 +12,21 @@ T = TypeVar("T")
 WORKER: dict[str, Any] = {
     "num_cpus": 1,
     "max_retries": 20,  # of workers that were killed; errors of the function itself are not tried again
-    "runtime_env": {"env_vars": {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}},
 }
-"""Options of every task: one core, one thread, and another try where a worker dies."""
+"""Options of every task: one core, and another try where a worker dies.
 
+No environment of its own: a worker with another one would be another process, which imports and compiles again.
+"""
+
+_ONE_THREAD = "--xla_cpu_multi_thread_eigen=false"
 _WAITING = 2  # tasks for each core: one runs, one has its data at hand
+
+
+def one_thread() -> None:
+    """Keeps XLA to one thread in this worker, unless it has computed something already."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    if _ONE_THREAD not in flags:
+        os.environ["XLA_FLAGS"] = f"{flags} {_ONE_THREAD}".strip()
 
 
 def put_once(value: Any) -> Any:
@@ -35,19 +46,25 @@ def in_parts(function: Callable[..., T], shared: Any, parts: Iterable[tuple[Any,
     """
     ray = connect()
     reference = shared if isinstance(shared, ray.ObjectRef) else ray.put(shared)
-    task = ray.remote(function).options(**WORKER)
+    task = ray.remote(_called).options(name=getattr(function, "__name__", "part"), **WORKER)
     most = max(2, _WAITING * int(ray.cluster_resources().get("CPU", 1)))
     waiting: deque[Any] = deque()
     try:
         for part in parts:
             if len(waiting) >= most:
                 yield _result(ray, waiting.popleft())
-            waiting.append(task.remote(reference, *part))
+            waiting.append(task.remote(function, reference, *part))
         while waiting:
             yield _result(ray, waiting.popleft())
     finally:
         for each in waiting:
             ray.cancel(each)
+
+
+def _called(function: Callable[..., T], *args: Any) -> T:
+    """What a worker does."""
+    one_thread()
+    return function(*args)
 
 
 def _result(ray: Any, reference: Any) -> Any:

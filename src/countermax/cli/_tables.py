@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from countermax.cli._engine import Address, Engine, prepare_engine
 from countermax.cli._shared import (
     COUPLING_WORDS,
     SHARED_WORD,
@@ -20,7 +21,13 @@ from countermax.cli._shared import (
     written,
 )
 
-Data = Annotated[Path, typer.Argument(help="Table: .csv, .parquet or .jsonl (a JSON object in each line).")]
+Data = Annotated[
+    str,
+    typer.Argument(
+        help="Table: .csv, .parquet or .jsonl (a JSON object in each line). With --engine ray: a Parquet file, a "
+        "folder of them, or several by wildcards in quotes, local or s3://..."
+    ),
+]
 Outcome = Annotated[str, typer.Option(help="Column with the observed outcomes.")]
 Factual = Annotated[
     str,
@@ -59,7 +66,9 @@ def counterfactuals(
     outcome: Outcome,
     factual: Factual,
     counterfactual: Counterfactual,
-    out: Annotated[Path, typer.Option("--out", "-o", help="File to write: .csv, .parquet or .jsonl.")],
+    out: Annotated[
+        str, typer.Option("--out", "-o", help="File to write: .csv, .parquet or .jsonl. With --engine ray: a folder.")
+    ],
     coupling: Coupling = "gumbel-max",
     labels: Names = None,
     score: Score = None,
@@ -71,15 +80,25 @@ def counterfactuals(
         float, typer.Option(help="Largest width of the bounds at which the coupling counts as irrelevant.")
     ] = 0.05,
     prefix: Annotated[str, typer.Option(help="Prefix of the names of new columns.")] = "counterfactual_",
+    engine: Engine = "local",
+    address: Address = None,
+    partition_by: Annotated[
+        str | None,
+        typer.Option(help="Columns, separated by commas, that divide the output into folders; with --engine ray."),
+    ] = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Get your table back with each row's exact counterfactual probabilities, most likely outcome, bounds and a flag.
 
     Example: countermax counterfactuals trial.csv --outcome status --factual p_ --counterfactual q_ -o out.parquet
+
+    Example: countermax counterfactuals 's3://lake/trial/*.parquet' --engine ray ... -o s3://lake/answers
     """
     from countermax.tables import counterfactuals_file
 
-    check_outputs({"--out": out}, [data, coupling], overwrite=overwrite)
+    prepare_engine(engine, address)
+    if engine == "local":
+        check_outputs({"--out": Path(out)}, [data, coupling], overwrite=overwrite)
     found = counterfactuals_file(
         data,
         out,
@@ -95,6 +114,9 @@ def counterfactuals(
         errors=errors,
         tolerance=tolerance,
         prefix=prefix,
+        engine=engine,
+        partition_by=words(partition_by or ""),
+        overwrite=overwrite,
     )
     over = {"any": "; bounds are over any coupling", "stable": "; bounds are over any stable coupling"}.get(bounds, "")
     show(f"coupling: {found.coupling}{over}")
@@ -118,6 +140,8 @@ def transitions(
     resamples: Annotated[int, typer.Option(help="Number of resamples for the intervals; 0 for none.")] = 1000,
     level: Annotated[float, typer.Option(help="Confidence of the intervals.")] = 0.95,
     seed: Annotated[int, typer.Option(help="Seed of the resampling.")] = 0,
+    engine: Engine = "local",
+    address: Address = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the flows into this file (.png, .pdf, .svg).")] = None,
     out: Annotated[
@@ -136,6 +160,7 @@ def transitions(
 
     picture = checked_target(plot)
     check_outputs({"--plot": picture, "--out": out}, [data, coupling], overwrite=overwrite)
+    prepare_engine(engine, address)
     result = transitions_file(
         data,
         outcome=outcome,
@@ -150,6 +175,7 @@ def transitions(
         num_resamples=resamples,
         level=level,
         seed=as_seed("--seed", seed),
+        engine=engine,
     )
     deliver(
         result,

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from countermax._core.memory import check_memory
 from countermax.tables.frames import Floats
 
-_NUMBERS_IN_BATCH = 2**18  # of the largest array in a batch: it stays in the cache, and memory is bounded
-_LEAST_BATCH = 256
-_SHRINKAGE = 4  # between one size of batches and the next: few of them, since each is compiled
+# Of the largest array in a batch: it stays in the cache, and a single question costs milliseconds. One size for all
+# questions: another one is another program, whose last bits may differ.
+_NUMBERS_IN_BATCH = 2**15
 _PROBED_ROWS = 4096  # to see whether rows repeat
 _TRACED_ROWS = 1009  # a prime, so that an axis of this length is the axis of rows
 _ARRAYS_AT_ONCE = 4  # of the largest kind
@@ -27,11 +27,12 @@ Arrays = tuple[NDArray, ...]
 def in_batches(function: Callable[..., jax.Array], fixed: tuple[Any, ...], arrays: Arrays) -> Floats:
     """`function(*fixed, *batch)` of all rows: it takes a batch of each array and returns [columns, rows].
 
-    The last batch is filled up, so that nothing is compiled twice. Rows that repeat are asked about once, which turns a
-    trial with a million patients and two arms into a handful of questions.
+    All batches have one size, and the last one is filled up: nothing is compiled twice, and a row's numbers are the
+    same to the last bit whichever rows come with it. Rows that repeat are asked about once, which turns a trial with a
+    million patients and two arms into a handful of questions.
 
     Args:
-        function: Function compiled by `equinox.filter_jit`, once for each size of batch.
+        function: Function compiled by `equinox.filter_jit`, once for each kind of question.
         fixed: Arguments before the rows, the same for all batches: couplings, scores, words.
         arrays: Arrays with one entry for each row.
     """
@@ -50,8 +51,6 @@ def _all_rows(function: Callable[..., jax.Array], fixed: tuple[Any, ...], arrays
         outcomes = arrays[0].shape[1]
         check_memory(f"a row with {outcomes:,} outcomes", _ARRAYS_AT_ONCE * 8 * numbers, "merge rare outcomes")
         size = max(1, 2 ** int(np.log2(max(1, _NUMBERS_IN_BATCH / numbers))))
-        while size // _SHRINKAGE >= max(count, _LEAST_BATCH):
-            size //= _SHRINKAGE
         for start in range(0, count, size):
             batch = [array[start : start + size] for array in arrays]
             if (short := size - len(batch[0])) > 0:

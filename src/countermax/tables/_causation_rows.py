@@ -61,6 +61,7 @@ def causation_of_rows(
     level: float = 0.95,
     seed: int = 0,
     n_jobs: int | None = None,
+    engine: str = "local",
     progress: bool | None = None,
 ) -> Causation:
     """Probabilities of causation, whom to treat, and their bounds, for each row and on average over rows.
@@ -90,11 +91,12 @@ def causation_of_rows(
         level: Confidence of the intervals.
         seed: Seed of the resampling.
         n_jobs: Number of fits at the same time.
+        engine: "local", or "ray" for refits on a cluster.
         progress: Whether to show progress bars.
     """
     refitting = as_refitting(
         refit, clusters=clusters, weights=weights, num_resamples=num_resamples, level=level, seed=seed,
-        n_jobs=n_jobs, progress=progress,
+        n_jobs=n_jobs, engine=engine, progress=progress,
     )  # fmt: skip
     reader = RowReader(as_frame(frame), Question(outcome, control, treated, labels, normalise, errors, unchanged))
     names = reader.labels

@@ -47,6 +47,7 @@ def counterfactuals(
     level: float = 0.95,
     seed: int = 0,
     n_jobs: int | None = None,
+    engine: str = "local",
     progress: bool | None = None,
 ) -> Any:
     """The frame with each row's exact counterfactual probabilities, its most likely outcome, bounds and a flag.
@@ -96,6 +97,7 @@ def counterfactuals(
         level: Confidence of the intervals.
         seed: Seed of the resampling; the same seed gives the same intervals.
         n_jobs: Number of fits at the same time, as joblib counts them.
+        engine: "local", or "ray" for refits on a cluster.
         progress: Whether to show a progress bar; by default on a terminal, if there are many rows or refits.
     """
     refitting = as_refitting(
@@ -106,6 +108,7 @@ def counterfactuals(
         level=level,
         seed=seed,
         n_jobs=n_jobs,
+        engine=engine,
         progress=progress,
     )
     reader = RowReader(
@@ -222,7 +225,9 @@ class AnswerColumns:
         sides = [lower[:, 0], upper[:, 0]] + ([] if self._bounds == "none" else [lower[:, 1], upper[:, 2]])
         return np.stack(sides, axis=1).reshape(-1, lower.shape[-1])
 
-    def of(self, reader: RowReader, bar: ProgressBar, *, extend: bool, refitted: Refitted | None = None) -> Any:
+    def of(
+        self, reader: RowReader, bar: ProgressBar | None = None, *, extend: bool, refitted: Refitted | None = None
+    ) -> Any:
         """The new columns of the reader's rows, behind the frame's own (`extend`) or alone."""
         frame, count, size = reader.frame, reader.frame.num_rows, len(self._labels)
         numbers, slack = np.empty((size + len(self._numbers), count)), np.empty(count)

@@ -2,35 +2,24 @@
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from countermax._core.errors import InputError
 from countermax.bounds import Bounds
-from countermax.couplings import AbstractCoupling, Gadget2, as_couplings, is_same
+from countermax.couplings import AbstractCoupling, Gadget2
 from countermax.intervals import Interval
-from countermax.learning import LEARNED, Fit
+from countermax.tables._compared import Compared, compare_couplings
 from countermax.tables._effect_result import TableEffects
 from countermax.tables._moments import EffectMoments
 from countermax.tables._notes import metadata, order_notes, shown_name, what_is_known
-from countermax.tables._pairs import Weighted, all_pairs
+from countermax.tables._pairs import AbstractRows, LocalRows, Weighted, all_pairs
 from countermax.tables._probabilities import ProbabilitiesLike
 from countermax.tables._refit import Refits, Refitted, as_refitting
 from countermax.tables._rows import Chunk, Question, RowReader
-from countermax.tables._scores import (
-    MOST_SOLVED,
-    MOST_SOLVED_IN_ALL,
-    Scores,
-    as_scores,
-    bounds_by_transport,
-    choose,
-    fixed_couplings,
-    learned_coupling,
-    own_pairs,
-)
+from countermax.tables._scores import MOST_SOLVED, MOST_SOLVED_IN_ALL, Scores, bounds_by_transport, choose
 from countermax.tables.frames import Floats, as_frame
 
 
@@ -57,6 +46,7 @@ def effects(
     level: float = 0.95,
     seed: int = 0,
     n_jobs: int | None = None,
+    engine: str = "local",
     progress: bool | None = None,
 ) -> TableEffects:
     """Mean and individual effects of the change, their variance under each coupling, and which one to choose.
@@ -99,6 +89,7 @@ def effects(
         level: Confidence of the intervals.
         seed: Seed of the resampling; the same seed gives the same intervals.
         n_jobs: Number of fits at the same time, as joblib counts them.
+        engine: "local", or "ray" for refits on a cluster.
         progress: Whether to show progress bars; by default on a terminal.
     """
     refitting = as_refitting(
@@ -109,72 +100,94 @@ def effects(
         level=level,
         seed=seed,
         n_jobs=n_jobs,
+        engine=engine,
         progress=progress,
     )
     reader = RowReader(
         as_frame(frame), Question(outcome, factual, counterfactual, labels, normalise, errors, unchanged)
     )
-    if score is None:
-        score = reader.ranks
-    if score is None:
-        raise InputError("`score` must say what each outcome is worth, unless the outcomes are an ordered category")
-    scores = as_scores(reader.labels, score, counterfactual_score)
-    num_times = 1 if refitting is None else 1 + refitting.num_resamples
-    compared = _compared(couplings, scores, reader, num_times)
-    learned: Fit[Gadget2] | None = None
-    if learn is not False:
-        key = jax.random.key(0) if key is None else key
-        gadget = None if learn is True else learn
-        if LEARNED in compared:
-            _refuse_name(LEARNED)
-        learned = learned_coupling(reader, scores, gadget, fit_options or {}, progress, key=key)
-        compared[LEARNED] = learned.coupling
-    elif fit_options is not None:
-        raise InputError("`fit_options` needs learn=True")
-
+    rows = LocalRows(reader)
+    compared = compare_couplings(
+        reader,
+        rows,
+        score=score,
+        counterfactual_score=counterfactual_score,
+        couplings=couplings,
+        learn=learn,
+        key=key,
+        fit_options=fit_options,
+        num_times=1 if refitting is None else 1 + refitting.num_resamples,
+        progress=progress,
+    )
     refits = None if refitting is None else Refits(reader, refitting)
 
     def moments_of(chunks: Iterable[Chunk], individual: bool) -> EffectMoments:
-        found = EffectMoments(scores, compared, num_rows=reader.frame.num_rows, individual=individual)
+        found = compared.moments(reader.frame.num_rows if individual else None)
         for chunk in chunks:
             found.add(chunk)
         return found
 
     with reader.bar("effects", progress) as bar:
         moments = moments_of(reader.chunks(bar), outcome is not None)
-    if moments.num_rows == 0:
-        raise InputError("`frame` must have at least one row that can be answered, got none")
-    bounds = _bounds(scores, moments, lambda: all_pairs(reader.chunks(), MOST_SOLVED // len(reader.labels)))
-    choice, reason = choose(scores, moments.variances, bounds)
     refitted: Refitted | None = None
     if refitting is not None and refits is not None:
         most = MOST_SOLVED_IN_ALL // (len(reader.labels) * refitting.num_resamples)
 
         def measure(chunks: Sequence[Chunk]) -> Floats:
             found = moments_of(chunks, False)
-            limits = _bounds(scores, found, lambda: all_pairs(chunks, most)) or (np.nan, np.nan)
+            limits = _bounds(compared.scores, found, lambda: all_pairs(chunks, most)) or (np.nan, np.nan)
             return np.array([*found.mean, *found.variances.values(), *limits])
 
         refitted = Refitted(reader, refits, measure, refitting, by_row=False)
+    individual = None if moments.rows is None else reader.frame.made([(moments.names, moments.rows)], extend=False)
+    return result_of(reader, rows, compared, moments, individual, refitted, level)
+
+
+def result_of(
+    reader: RowReader,
+    rows: AbstractRows,
+    compared: Compared,
+    moments: EffectMoments,
+    individual: Any,
+    refitted: Refitted | None = None,
+    level: float = 0.95,
+) -> TableEffects:
+    """What the effects of all rows add up to.
+
+    Args:
+        reader: Reader of the rows, or of a table without rows in the same columns.
+        rows: All rows.
+        compared: The couplings.
+        moments: Effects of all rows, added up.
+        individual: Each row's own effects, if they were asked for.
+        refitted: Results of classifiers that were fitted again.
+        level: Confidence of their intervals.
+    """
+    if moments.sums.num_rows == 0:
+        raise InputError("`frame` must have at least one row that can be answered, got none")
+    scores = compared.scores
+    bounds = _bounds(scores, moments, lambda: rows.all_pairs(MOST_SOLVED // len(reader.labels)))
+    choice, reason = choose(scores, moments.variances, bounds)
+    names = ", ".join(map(shown_name, compared.couplings))
     result = TableEffects(
         scores=scores.names,
         mean=moments.mean,
-        mean_error=None if refit else moments.mean_error,
+        mean_error=moments.mean_error if refitted is None else None,
         variances=moments.variances,
         variance_bounds=bounds,
-        **_intervals(refitted, len(scores.names), list(compared), level),
-        what_is_known=what_is_known(reader, refit),
-        order_notes=tuple(order_notes(reader, compared.values())),
-        couplings=compared,
+        **_intervals(refitted, len(scores.names), list(compared.couplings), level),
+        what_is_known=what_is_known(reader, refitted is not None),
+        order_notes=tuple(order_notes(reader, compared.couplings.values())),
+        couplings=compared.couplings,
         choice=choice,
         reason=reason,
-        fit=learned,
-        individual=None if moments.rows is None else reader.frame.made([(moments.names, moments.rows)], extend=False),
-        num_rows=moments.num_rows,
-        num_unchanged=moments.num_unchanged,
-        num_left_out=reader.frame.num_rows - moments.num_rows,
+        fit=compared.learned,
+        individual=individual,
+        num_rows=moments.sums.num_rows,
+        num_unchanged=moments.sums.num_unchanged,
+        num_left_out=moments.sums.num_left_out,
         make_frame=lambda columns: reader.frame.noted(
-            reader.frame.from_columns(columns), metadata(", ".join(map(shown_name, compared)), "any", result.notes)
+            reader.frame.from_columns(columns), metadata(names, "any", result.notes)
         ),
     )
     return result
@@ -185,9 +198,9 @@ def _bounds(scores: Scores, moments: EffectMoments, pairs: Callable[[], Weighted
     if len(scores.names) == 1:
         return moments.variance_bounds
     found = pairs()
-    return (
-        None if found is None else bounds_by_transport(found, scores, moments.mean, moments.kept_square, moments.total)
-    )
+    if found is None:
+        return None
+    return bounds_by_transport(found, scores, moments.mean, moments.sums.kept_square, moments.sums.total)
 
 
 def _intervals(refitted: Refitted | None, num_scores: int, names: Sequence[str], level: float) -> dict[str, Any]:
@@ -203,35 +216,3 @@ def _intervals(refitted: Refitted | None, num_scores: int, names: Sequence[str],
         "variance_intervals": {name: Interval(low, high, level) for name, low, high in of_names},
         "variance_bounds_interval": None if unknown else Interval(float(lower[-2]), float(upper[-1]), level),
     }
-
-
-def _compared(
-    given: Mapping[str, str | Path | AbstractCoupling] | Sequence[str | Path] | None,
-    scores: Scores,
-    reader: RowReader,
-    num_times: int,
-) -> dict[str, AbstractCoupling]:
-    """The couplings asked for, with the one that is best where there is one; by default the fixed ones."""
-    if given is None:
-        return fixed_couplings(scores, reader, num_times)
-    fixed = fixed_couplings(scores, reader, num_times) if scores.best is not None else {}
-    with jax.enable_x64(True):
-        both: dict[str, Any] = {"score": scores.factual, "counterfactual_score": scores.counterfactual}
-        if len(scores.names) == 1:  # couplings that are made for a score look at one
-            both = {name: each[:, 0] for name, each in both.items()}
-        elif _wants_pairs(given):
-            both["pairs"] = own_pairs(reader)
-        own = as_couplings(given, len(reader.labels), **both)
-    if scores.best in own and not is_same(own[scores.best], fixed[scores.best]):
-        _refuse_name(scores.best)
-    return own | {name: each for name, each in fixed.items() if name == scores.best}
-
-
-def _wants_pairs(given: Mapping[str, Any] | Sequence[Any] | str | Path) -> bool:
-    """Whether something among the couplings has to be fitted."""
-    each = given.values() if isinstance(given, Mapping) else [given] if isinstance(given, str | Path) else given
-    return any(isinstance(one, str) and one in ("vector-quantile", "vector quantile") for one in each)
-
-
-def _refuse_name(name: str) -> NoReturn:
-    raise InputError(f"`couplings` must not reuse the name {name!r}, which is the library's own; rename yours")

@@ -1,7 +1,7 @@
 """A classifier that is fitted again: a copy of it, the rows it is given, and how much they count."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,12 +29,21 @@ def copy_of(classifier: Any) -> Any:
     return fresh
 
 
-def fitted(
-    classifiers: Sequence[Any], inputs: Sequence[Any], outcomes: Sequence[Any], weights: Floats | None, seed: int
-) -> list[Any]:
-    """Each classifier, fitted again; what it leaves to chance is drawn from the seed."""
+class FitData(NamedTuple):
+    """What all fits have in common: classifiers, what each of them reads, and what it is to predict."""
+
+    classifiers: Sequence[Any]
+    inputs: Sequence[Any]
+    outcomes: Sequence[Any]
+    weights: Floats | None
+
+
+def fit_some(data: FitData, rows: Codes, seed: int) -> list[Any]:
+    """Each classifier, fitted again to some rows; what it leaves to chance is drawn from the seed."""
     result = []
-    for classifier, features, outcome in zip(classifiers, inputs, outcomes, strict=True):
+    weights = None if data.weights is None else data.weights[rows]
+    for classifier, inputs, outcomes in zip(data.classifiers, data.inputs, data.outcomes, strict=True):
+        features, outcome = taken(inputs, rows), outcomes[rows]
         fresh = copy_of(classifier)
         chance = {
             name: seed for name, value in fresh.get_params().items()

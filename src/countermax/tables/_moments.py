@@ -1,6 +1,7 @@
 """Effects of many rows added up: their means, their variance under each coupling, and what any coupling allows."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import equinox as eqx
 import jax
@@ -21,6 +22,41 @@ from countermax.tables.frames import Codes, Floats, check_new_names
 ScorePair = tuple[Float[ArrayLike, "k d"], Float[ArrayLike, "k d"]]
 
 
+@dataclass(eq=False)
+class EffectSums:
+    """What the effects of some rows add up to; sums of squares are about `shift`, so that they lose no digits."""
+
+    sum: Floats
+    """Of each score's mean effect, less the shift."""
+    squares: Floats
+    within: Floats
+    """Of the rows' own variances under each coupling, and of their extremes."""
+    shift: Floats | None = None
+    """Near the mean; None before there is a row."""
+    total: float = 0.0
+    """How much all rows count."""
+    kept_square: float = 0.0
+    """The sum of expected squared effects of those who are left as they were."""
+    num_rows: int = 0
+    num_unchanged: int = 0
+    num_left_out: int = 0
+
+    def merge(self, other: "EffectSums") -> None:
+        """What the effects of other rows add up to."""
+        self.num_left_out += other.num_left_out
+        if other.shift is None:
+            return
+        self.shift = other.shift if self.shift is None else self.shift
+        gap = other.shift - self.shift
+        self.sum += other.sum + gap * other.total
+        self.squares += other.squares + 2 * gap * other.sum + gap**2 * other.total
+        self.within += other.within
+        self.total += other.total
+        self.kept_square += other.kept_square
+        self.num_rows += other.num_rows
+        self.num_unchanged += other.num_unchanged
+
+
 class EffectMoments:
     """Effects of many rows, added up chunk by chunk.
 
@@ -29,15 +65,8 @@ class EffectMoments:
 
     def __init__(self, scores: Scores, couplings: Mapping[str, AbstractCoupling], *, num_rows: int, individual: bool):
         self._scores, self._names, self._couplings = scores, list(couplings), list(couplings.values())
-        self.num_rows = self.num_unchanged = 0
-        self.total = 0.0
-        """How much all rows count."""
-        self.kept_square = 0.0
-        """The sum of expected squared effects of those who are left as they were."""
         size = len(scores.names)
-        self._shift: Floats | None = None  # near the mean, so that sums of squares lose no digits
-        self._sum, self._squares = np.zeros(size), np.zeros(size)
-        self._within = np.zeros(len(couplings) + 2)
+        self.sums = EffectSums(np.zeros(size), np.zeros(size), np.zeros(len(couplings) + 2))
         each = [f"effect_{name}_" for name in scores.names] if size > 1 else ["effect_"]
         self.names = [f"{begin}{name.replace(' ', '_')}" for name in couplings for begin in each]
         self.names += [f"{begin}{side}" for begin in each for side in ("lower", "upper")]
@@ -46,7 +75,8 @@ class EffectMoments:
 
     def add(self, chunk: Chunk) -> None:
         """Some rows."""
-        good = np.flatnonzero(~chunk.bad)
+        sums, good = self.sums, np.flatnonzero(~chunk.bad)
+        sums.num_left_out += len(chunk.x) - len(good)
         if not len(good):
             return
         worlds = (chunk.log_p[good], chunk.log_q[good])
@@ -58,15 +88,15 @@ class EffectMoments:
         self._check(chunk, good, numbers)
         size = len(self._scores.names)
         means, squares = numbers[:size], numbers[size:]
-        self._shift = means.mean(axis=1) if self._shift is None else self._shift
-        centred, weight = means - self._shift[:, None], chunk.weight[good]
-        self._sum += centred @ weight
-        self._squares += centred**2 @ weight
-        self._within += np.maximum(squares - (means**2).sum(axis=0), 0) @ weight
-        self.kept_square += float(squares[0, kept] @ weight[kept])
-        self.total += float(weight.sum())
-        self.num_rows += len(good)
-        self.num_unchanged += int(kept.sum())
+        sums.shift = means.mean(axis=1) if sums.shift is None else sums.shift
+        centred, weight = means - sums.shift[:, None], chunk.weight[good]
+        sums.sum += centred @ weight
+        sums.squares += centred**2 @ weight
+        sums.within += np.maximum(squares - (means**2).sum(axis=0), 0) @ weight
+        sums.kept_square += float(squares[0, kept] @ weight[kept])
+        sums.total += float(weight.sum())
+        sums.num_rows += len(good)
+        sums.num_unchanged += int(kept.sum())
         if self.rows is not None:
             found = in_batches(_individual, (self._couplings, scores), (*worlds, chunk.x[good]))
             same = gain[chunk.x[good][kept]].T
@@ -76,7 +106,7 @@ class EffectMoments:
 
     def _for_all(self, moments: Floats) -> Floats:
         """Means and squares [rows, scores + 1], the squares again for each coupling and for the extremes."""
-        return np.concatenate([moments[:, :-1], np.repeat(moments[:, -1:], len(self._within), axis=1)], axis=1)
+        return np.concatenate([moments[:, :-1], np.repeat(moments[:, -1:], len(self.sums.within), axis=1)], axis=1)
 
     def _check(self, chunk: Chunk, good: Codes, numbers: Floats) -> None:
         """A NaN must not pass for an effect, nor make the smallest variance."""
@@ -90,28 +120,28 @@ class EffectMoments:
     @property
     def mean(self) -> Floats:
         """The mean effect on each score."""
-        assert self._shift is not None
-        return self._shift + self._sum / self.total
+        assert self.sums.shift is not None
+        return self.sums.shift + self.sums.sum / self.sums.total
 
     @property
     def mean_error(self) -> Floats | None:
         """The standard error of the mean over rows; None for a single one."""
-        return None if self.num_rows < 2 else np.sqrt(self._between / (self.num_rows - 1))
+        return None if self.sums.num_rows < 2 else np.sqrt(self._between / (self.sums.num_rows - 1))
 
     @property
     def variances(self) -> dict[str, float]:
         """The variance over everybody under each coupling, summed over scores."""
-        total = self._within[:-2] / self.total + self._between.sum()
+        total = self.sums.within[:-2] / self.sums.total + self._between.sum()
         return dict(zip(self._names, total.tolist(), strict=True))
 
     @property
     def variance_bounds(self) -> Bounds:
         """The least and the largest variance over all couplings, for one score."""
-        return Bounds(*(self._within[-2:] / self.total + self._between.sum()).tolist())
+        return Bounds(*(self.sums.within[-2:] / self.sums.total + self._between.sum()).tolist())
 
     @property
     def _between(self) -> Floats:
-        return np.maximum(self._squares / self.total - (self._sum / self.total) ** 2, 0)
+        return np.maximum(self.sums.squares / self.sums.total - (self.sums.sum / self.sums.total) ** 2, 0)
 
 
 @eqx.filter_jit

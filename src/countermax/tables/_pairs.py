@@ -1,7 +1,8 @@
 """The pairs of worlds that a frame's rows hold: what a coupling can be trained on."""
 
-from collections.abc import Hashable, Iterable, Sequence
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import Any, final
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,12 +12,50 @@ from countermax._core.seeds import as_seed
 from countermax.learning import ObservedPairs
 from countermax.tables._probabilities import ProbabilitiesLike
 from countermax.tables._rows import Chunk, Question, RowReader
-from countermax.tables.frames import Floats, as_frame
+from countermax.tables.frames import Codes, Floats, as_frame
 
 MOST_PAIRS = 4096
 
 Weighted = tuple[Floats, Floats, Floats]
 """Distinct pairs of log-probabilities, and in how many rows each stands."""
+
+
+class AbstractRows(ABC):
+    """All rows of a table, wherever they are, for questions that look at them more than once."""
+
+    @property
+    @abstractmethod
+    def num_rows(self) -> int:
+        """How many rows there are."""
+
+    @abstractmethod
+    def some_pairs(self) -> Weighted:
+        """Distinct pairs of at most `MOST_PAIRS` rows that were drawn."""
+
+    @abstractmethod
+    def all_pairs(self, most: int) -> Weighted | None:
+        """All distinct pairs; None if there are more than `most`."""
+
+
+@final
+class LocalRows(AbstractRows):
+    """Rows of a frame."""
+
+    def __init__(self, reader: RowReader):
+        self._reader = reader
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are."""
+        return self._reader.frame.num_rows
+
+    def some_pairs(self) -> Weighted:
+        """Distinct pairs of at most `MOST_PAIRS` rows that were drawn."""
+        return some_pairs(self._reader)
+
+    def all_pairs(self, most: int) -> Weighted | None:
+        """All distinct pairs; None if there are more than `most`."""
+        return all_pairs(self._reader.chunks(), most)
 
 
 class NothingChangesError(InputError):
@@ -54,36 +93,68 @@ def frame_pairs(
 
 def some_pairs(reader: RowReader, most: int = MOST_PAIRS, seed: int = 0) -> Weighted:
     """Distinct pairs of at most `most` rows, drawn without replacement; those left as they were do not count."""
-    count = reader.frame.num_rows
-    drawn = np.arange(count)
-    if count > most:
-        drawn = np.sort(np.random.default_rng(seed).choice(count, most, replace=False))
+    return distinct([pairs_of(reader.chunks(), drawn_rows(reader.frame.num_rows, most, seed))])
+
+
+def drawn_rows(count: int, most: int = MOST_PAIRS, seed: int = 0) -> Codes:
+    """Positions of at most `most` rows of a table, in order, drawn without replacement."""
+    if count <= most:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(seed).choice(count, most, replace=False))
+
+
+def pairs_of(chunks: Iterable[Chunk], drawn: Codes, first_row: int = 0) -> Floats:
+    """Pairs side by side, in the rows that were drawn.
+
+    Args:
+        chunks: Rows.
+        drawn: Positions of the rows in the whole table.
+        first_row: Position of the first chunk there.
+    """
     found = []
-    for chunk in reader.chunks():
-        rows = drawn[(drawn >= chunk.rows.start) & (drawn < chunk.rows.stop)] - chunk.start
+    for chunk in chunks:
+        start, stop = first_row + chunk.rows.start, first_row + chunk.rows.stop
+        rows = drawn[(drawn >= start) & (drawn < stop)] - start
         rows = rows[~(chunk.bad | chunk.kept)[rows]]
         found.append(np.concatenate([chunk.log_p[rows], chunk.log_q[rows]], axis=1))
-    if not sum(map(len, found)):
+    return np.concatenate(found) if found else np.zeros((0, 0))
+
+
+def distinct(found: Iterable[Floats]) -> Weighted:
+    """Distinct pairs of all that were found, and how often each was."""
+    some = [each for each in found if len(each)]
+    if not some:
         raise NothingChangesError(
             "`frame` must have at least one row that can be answered and that is changed, got none"
         )
-    return _divided(*np.unique(np.concatenate(found), axis=0, return_counts=True))
+    return _divided(*np.unique(np.concatenate(some), axis=0, return_counts=True))
 
 
 def all_pairs(chunks: Iterable[Chunk], most: int) -> Weighted | None:
     """All distinct pairs, without rows that are left as they were; None if there are more than `most`."""
-    distinct: Floats | None = None
+
+    def of_chunks() -> Iterator[Weighted]:
+        for chunk in chunks:
+            good = ~(chunk.bad | chunk.kept)
+            yield chunk.log_p[good], chunk.log_q[good], chunk.weight[good]
+
+    return together(of_chunks(), most)
+
+
+def together(parts: Iterable[Weighted | None], most: int) -> Weighted | None:
+    """Distinct pairs among those of all parts, weights added up; None if there are more than `most`."""
+    pairs: Floats | None = None
     weights: Floats = np.zeros(0)
-    for chunk in chunks:
-        good = ~(chunk.bad | chunk.kept)
-        pairs = np.concatenate([chunk.log_p[good], chunk.log_q[good]], axis=1)
-        together = pairs if distinct is None else np.concatenate([distinct, pairs])
-        distinct, place = np.unique(together, axis=0, return_inverse=True)
-        counted = np.concatenate([weights, chunk.weight[good]])
-        weights = np.bincount(place.ravel(), counted, len(distinct)).astype(np.float64)
-        if len(distinct) > most:
+    for part in parts:
+        if part is None:
             return None
-    return None if distinct is None else _divided(distinct, weights)
+        new = np.concatenate(part[:2], axis=1)
+        pairs, place = np.unique(new if pairs is None else np.concatenate([pairs, new]), axis=0, return_inverse=True)
+        counted = np.concatenate([weights, part[2]])
+        weights = np.bincount(place.ravel(), counted, len(pairs)).astype(np.float64)
+        if len(pairs) > most:
+            return None
+    return None if pairs is None else _divided(pairs, weights)
 
 
 def _divided(pairs: Floats, weights: Any) -> Weighted:

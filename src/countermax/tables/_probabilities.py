@@ -83,6 +83,7 @@ class Predicted(AbstractProbabilities):
         for name in self.change:
             if name not in list(names):
                 raise InputError(f"`change` must change what the classifier reads ({listed(names)}), got {name!r}")
+        rows = rows.for_classifiers(list(names), self.change)
         change = {name: self._changed(name, value, rows, start) for name, value in self.change.items()}
         return rows.features(list(names), change)
 
@@ -96,9 +97,10 @@ class Predicted(AbstractProbabilities):
             probs = self.classifier.predict_proba(self.as_fitted(inputs))
         except ValueError as error:
             last = rows.first_row + rows.num_rows - 1
+            place = "" if rows.where is None else f" of {rows.where(rows.first_row)}"
             reason = str(error).partition("\n")[0]
             raise InputError(
-                f"`classifier` must predict every row, but failed in rows {rows.first_row} to {last}: {reason}"
+                f"`classifier` must predict every row, but failed in rows {rows.first_row} to {last}{place}: {reason}"
             ) from error
         return np.asarray(probs, np.float64)
 

@@ -15,11 +15,12 @@ import numpy as np
 from scipy.special import ndtri
 
 from countermax._core.errors import InputError
+from countermax._core.extras import on_ray
 from countermax._core.memory import check_memory
 from countermax._core.progress import ProgressBar
 from countermax._core.seeds import as_seed
 from countermax.intervals import check_level
-from countermax.tables._fits import copy_of, fitted, members_of_clusters, row_weights, taken, weight_argument
+from countermax.tables._fits import FitData, copy_of, fit_some, members_of_clusters, row_weights, weight_argument
 from countermax.tables._probabilities import Predicted
 from countermax.tables._rows import Chunk, RowReader
 from countermax.tables.frames import Codes, Floats
@@ -42,6 +43,7 @@ class Refitting:
     level: float = 0.95
     seed: int = 0
     n_jobs: int | None = None
+    engine: str = "local"
     progress: bool | None = None
 
 
@@ -61,20 +63,28 @@ def as_refitting(
     level: float,
     seed: int,
     n_jobs: int | None,
+    engine: str,
     progress: bool | None,
 ) -> Refitting | None:
     """The settings, checked; None where nothing is fitted again."""
     check_level(level)
     seed = as_seed("seed", seed)
     if not refit:
-        for name, given in (("clusters", clusters), ("weights", weights), ("n_jobs", n_jobs)):
+        for name, given in (
+            ("clusters", clusters),
+            ("weights", weights),
+            ("n_jobs", n_jobs),
+            ("engine", engine if on_ray(engine) else None),
+        ):
             if given is not None:
                 raise InputError(f"`{name}` needs refit=True")
         return None
     number = NUM_REFITS if num_resamples is None else num_resamples
     if number < 2:
         raise InputError(f"`num_resamples` must be at least 2 with refit=True, got {number}")
-    return Refitting(clusters, weights, number, level, seed, n_jobs, progress)
+    if on_ray(engine) and n_jobs is not None:
+        raise InputError('`n_jobs` must be left out with engine="ray", which has its own workers')
+    return Refitting(clusters, weights, number, level, seed, n_jobs, engine, progress)
 
 
 class Refits:
@@ -119,23 +129,17 @@ class Refits:
 
     def __iter__(self) -> Iterator[RowReader]:
         """One reader after the other, as the fits are done."""
-        from joblib import Parallel, delayed
-
         settings, reader = self._settings, self._reader
         multiplicities = [self._drawn(number) for number in range(settings.num_resamples)]
+        weights = None if settings.weights is None else reader.weights
+        data = FitData(self._classifiers, self._inputs, self._outcomes, weights)
         jobs = (
-            delayed(fitted)(
-                self._classifiers,
-                [taken(inputs, rows) for inputs in self._inputs],
-                [outcomes[rows] for outcomes in self._outcomes],
-                None if settings.weights is None else reader.weights[rows],
-                int(np.random.default_rng([settings.seed, number, 1]).integers(2**31)),
-            )
+            (rows, int(np.random.default_rng([settings.seed, number, 1]).integers(2**31)))
             for number, rows in enumerate(multiplicities)
         )
         total = reader.weights.sum()
         with ProgressBar("refits", settings.num_resamples, settings.progress, unit="refits") as bar:
-            found = Parallel(n_jobs=settings.n_jobs, return_as="generator")(jobs)
+            found = _all_fits(data, jobs, settings)
             for rows, classifiers in zip(multiplicities, found, strict=True):
                 again = dict(zip(map(id, self._classifiers), classifiers, strict=True))
                 worlds = [replace(world, classifier=again[id(world.classifier)]) for world in self._worlds]
@@ -158,6 +162,17 @@ class Refits:
             if len(np.unique(seen[drawn])) == len(known):
                 return drawn
         raise InputError("refit=True needs resamples with every outcome, but some outcome is too rare for that")
+
+
+def _all_fits(data: FitData, jobs: Iterable[tuple[Codes, int]], settings: Refitting) -> Iterator[list[Any]]:
+    """Classifiers fitted to the rows of each job, in order."""
+    if on_ray(settings.engine):
+        from countermax._ray import in_parts
+
+        return in_parts(fit_some, data, jobs)
+    from joblib import Parallel, delayed
+
+    return iter(Parallel(n_jobs=settings.n_jobs, return_as="generator")(delayed(fit_some)(data, *job) for job in jobs))
 
 
 class Refitted:

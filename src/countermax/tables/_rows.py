@@ -234,7 +234,7 @@ class RowReader:
         missing = np.isnan(values)
         odd = np.asarray(((values < 0) | np.isinf(values)).any(axis=1))
         good = ~(missing.any(axis=1) | odd)
-        total: Floats = np.where(good, values.sum(axis=1, where=np.isfinite(values)), 1.0)
+        total: Floats = np.where(good, _row_sums(values), 1.0)
         predicted = isinstance(world, Predicted)
         tolerance = _PREDICTED_TOLERANCE if predicted else np.inf if self.question.normalise else _SUM_TOLERANCE
         left_out = world.left_out if isinstance(world, Columns) else ()
@@ -251,3 +251,11 @@ class RowReader:
         good &= total > 0
         with np.errstate(divide="ignore"):
             return np.log(np.where(good[:, None], values, 1.0) / np.where(good, total, 1.0)[:, None])
+
+
+def _row_sums(values: Floats) -> Floats:
+    """The sum of each row's finite numbers, from left to right: the same bits however many rows there are."""
+    total: Floats = np.zeros(len(values))
+    for column in values.T:
+        total += np.where(np.isfinite(column), column, 0.0)
+    return total

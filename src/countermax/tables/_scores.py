@@ -15,8 +15,7 @@ from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, Gadget2, InverseCDF, named_couplings
 from countermax.learning import LEARNED, Fit, MatrixLoss, ObservedPairs, SquaredDifference, fit, least_losses
 from countermax.tables._notes import PRECISION
-from countermax.tables._pairs import MOST_PAIRS, NothingChangesError, Weighted, some_pairs
-from countermax.tables._rows import RowReader
+from countermax.tables._pairs import AbstractRows, NothingChangesError, Weighted
 from countermax.tables.frames import Floats, check_new_names
 
 _IN_ORDER, _BY_QUANTILE = "inverse CDF by score", "optimal"
@@ -81,7 +80,7 @@ def _by_name(argument: str, labels: Labels, given: Any) -> tuple[tuple[str, ...]
     return ("score",), labels.scores(argument, given)[:, None]
 
 
-def fixed_couplings(scores: Scores, reader: RowReader, num_times: int) -> dict[str, AbstractCoupling]:
+def fixed_couplings(scores: Scores, rows: AbstractRows, num_times: int) -> dict[str, AbstractCoupling]:
     """The fixed couplings, with those that are made for the scores.
 
     Several scores have a vector quantile among them, fitted to the frame's own worlds, where its rows are so few that
@@ -89,17 +88,17 @@ def fixed_couplings(scores: Scores, reader: RowReader, num_times: int) -> dict[s
 
     Args:
         scores: Scores of the outcomes.
-        reader: The frame.
+        rows: Rows of the table.
         num_times: Number of passes over its rows.
     """
     with jax.enable_x64(True):  # scores that differ in their last digits have an order too
         if len(scores.names) > 1:
             each = zip(scores.names, scores.factual.T, strict=True)
             by_one = {f"inverse CDF by {name}": InverseCDF.sorted_by(values) for name, values in each}
-            if num_times * reader.frame.num_rows * len(reader.labels) > MOST_PLANNED or not scores.are_shared:
+            if not scores.are_shared or num_times * rows.num_rows * len(scores.factual) > MOST_PLANNED:
                 return named_couplings() | by_one
             try:
-                pairs = own_pairs(reader)
+                pairs = own_pairs(rows)
             except NothingChangesError:
                 return named_couplings() | by_one
             return named_couplings(score=scores.factual, pairs=pairs) | by_one
@@ -109,7 +108,7 @@ def fixed_couplings(scores: Scores, reader: RowReader, num_times: int) -> dict[s
 
 
 def learned_coupling(
-    reader: RowReader,
+    rows: AbstractRows,
     scores: Scores,
     gadget: Gadget2 | None,
     options: Mapping[str, Any],
@@ -118,20 +117,20 @@ def learned_coupling(
     key: PRNGKeyArray,
 ) -> Fit[Gadget2]:
     """Trains a gadget on the frame's own pairs to let the effect vary as little as possible."""
-    size = len(reader.labels)
+    size = len(scores.factual)
     key_gadget, key_fit = jax.random.split(key)
     if gadget is None:
         gadget = Gadget2(size, 16, key=key_gadget, hidden=(64, 64))
     if gadget.num_outcomes != size:
         raise InputError(f"`learn` must be a gadget for {size} outcomes, got one for {gadget.num_outcomes}")
-    pairs = own_pairs(reader)
+    pairs = own_pairs(rows)
     settings = {"steps": 500, "batch_size": 64, "progress": progress} | dict(options)
     return fit(gadget, pairs, scores.loss(), key=key_fit, **settings)
 
 
-def own_pairs(reader: RowReader) -> ObservedPairs:
-    """The frame's own pairs of worlds, or some of them where there are many."""
-    log_p, log_q, weights = some_pairs(reader, MOST_PAIRS)
+def own_pairs(rows: AbstractRows) -> ObservedPairs:
+    """The table's own pairs of worlds, or some of them where there are many."""
+    log_p, log_q, weights = rows.some_pairs()
     return ObservedPairs(jnp.asarray(log_p), jnp.asarray(log_q), weights)
 
 

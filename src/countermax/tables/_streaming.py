@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from countermax._core.errors import InputError
+from countermax._core.extras import on_ray
 from countermax._core.progress import ProgressBar
 from countermax.couplings import AbstractCoupling, GumbelMax
 from countermax.tables._counterfactuals import PREFIX, AnswerColumns
 from countermax.tables._notes import metadata
 from countermax.tables._outcomes import CATEGORY
 from countermax.tables._probabilities import Columns
+from countermax.tables._ray import answer_files, tally_files
 from countermax.tables._rows import CHUNK_ROWS, Question, RowReader
 from countermax.tables._transition_result import Transitions
 from countermax.tables._transitions import NUM_RESAMPLES, Tally
@@ -52,6 +54,9 @@ def counterfactuals_file(
     errors: str = "raise",
     tolerance: int | float = 0.05,
     prefix: str = "counterfactual_",
+    engine: str = "local",
+    partition_by: Sequence[str] = (),
+    overwrite: bool = False,
     progress: bool | None = None,
 ) -> "FileAnswers":
     """Does what `counterfactuals` does from file to file, chunk by chunk; returns what stands in the new file.
@@ -63,8 +68,30 @@ def counterfactuals_file(
     from CSV to CSV and from JSON lines to JSON lines byte for byte, into other formats as text. The columns of a
     Parquet file keep their types. `outcome`, `factual`, `counterfactual` and `unchanged` name columns of the source;
     all other options are those of `counterfactuals`.
+
+    With `engine="ray"` the source is a Parquet file, a folder of them or several by wildcards, local or by a URI that
+    Arrow reads (`s3://...`), and the target a folder. Ray's workers read row groups and write files, which sort by name
+    as rows do, and `_SUCCESS` when all of them are there. After an interruption the same call does what is left.
+    `partition_by` names columns whose values name the folders that rows are divided into; `overwrite` allows the answer
+    to another question to be replaced.
     """
     question = Question(outcome, factual, counterfactual, labels, normalise, errors, unchanged)
+    if on_ray(engine):
+        options = {"score": score, "bounds": bounds, "tolerance": tolerance, "prefix": prefix, "errors": errors}
+        return FileAnswers(
+            *answer_files(
+                source,
+                target,
+                question,
+                coupling,
+                partition_by=partition_by,
+                overwrite=overwrite,
+                progress=progress,
+                **options,
+            )
+        )
+    if partition_by:
+        raise InputError("`partition_by` (on the command line: --partition-by) needs engine='ray'")
     file, kind = open_table(source), format_of(target)
     as_written = kind == file.kind != "parquet"
 
@@ -110,19 +137,24 @@ def transitions_file(
     num_resamples: int = NUM_RESAMPLES,
     level: float = 0.95,
     seed: int = 0,
+    engine: str = "local",
     progress: bool | None = None,
 ) -> Transitions:
     """Does what `transitions` does with a file, chunk by chunk; its frames are Arrow tables.
 
     The file ends in `.csv`, `.parquet` or `.jsonl` (a JSON object in each line). `outcome`, `factual`,
-    `counterfactual` and `unchanged` name its columns; all other options are those of `transitions`.
+    `counterfactual` and `unchanged` name its columns; all other options are those of `transitions`. With `engine="ray"`
+    the source is Parquet files as in `counterfactuals_file`, whose row groups are added up on Ray's workers.
     """
     question = Question(outcome, factual, counterfactual, labels, normalise, errors, unchanged)
+    options = {"score": score, "num_resamples": num_resamples, "level": level, "seed": seed}
+    if on_ray(engine):
+        return tally_files(source, question, coupling, progress=progress, **options)
 
     def add_up(chunks: Iterator[tuple[RowReader, Rows]], bar: ProgressBar) -> Transitions:
         tally: Tally | None = None
         for reader, _ in chunks:
-            tally = tally or Tally(reader, coupling, score=score, num_resamples=num_resamples, level=level, seed=seed)
+            tally = tally or Tally(reader, coupling, **options)
             for chunk in reader.chunks(bar):
                 tally.add(chunk)
             frame = reader.frame

@@ -1,6 +1,8 @@
 """Of those with each outcome, how many would have had which: expected counts, intervals and bounds."""
 
+import copy
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +45,7 @@ def transitions(
     level: float = 0.95,
     seed: int = 0,
     n_jobs: int | None = None,
+    engine: str = "local",
     progress: bool | None = None,
 ) -> Transitions:
     """Of those who churned, how many would have stayed, downgraded, or churned all the same.
@@ -72,6 +75,7 @@ def transitions(
         level: Confidence of the intervals: how much of the resamples they hold.
         seed: Seed of the resampling; the same seed gives the same intervals.
         n_jobs: Number of fits at the same time, as joblib counts them.
+        engine: "local", or "ray" for refits on a cluster.
         progress: Whether to show a progress bar; by default on a terminal, if there are many rows or refits.
     """
     refitting = as_refitting(
@@ -82,6 +86,7 @@ def transitions(
         level=level,
         seed=seed,
         n_jobs=n_jobs,
+        engine=engine,
         progress=progress,
     )
     reader = RowReader(
@@ -96,6 +101,26 @@ def transitions(
     if refitting is None or refits is None:
         return tally.result(reader.frame)
     return tally.result(reader.frame, Refitted(reader, refits, tally.measure, refitting, by_row=False))
+
+
+@dataclass(eq=False)
+class TallySums:
+    """What some rows of a table add up to."""
+
+    cells: Floats
+    """Counts and their bounds, [seen, 3 x outcomes]."""
+    bootstrap: Bootstrap
+    num_rows: int = 0
+    num_left_out: int = 0
+    num_unchanged: int = 0
+
+    def merge(self, other: "TallySums") -> None:
+        """What other rows of the same table add up to."""
+        self.cells += other.cells
+        self.bootstrap.merge(other.bootstrap)
+        self.num_rows += other.num_rows
+        self.num_left_out += other.num_left_out
+        self.num_unchanged += other.num_unchanged
 
 
 class Tally:
@@ -124,20 +149,30 @@ class Tally:
         with jax.enable_x64(True):  # scores that differ in their last digits have an order too
             self._coupling = as_coupling(coupling, len(labels), score=scores)
             self._name = shown_name(name_of(coupling, score=scores))
-        self._bootstrap = Bootstrap(len(labels), num_resamples, seed)
-        self._sums = np.zeros((len(labels), 3 * len(labels)))
-        self._num_rows = self._num_left_out = self._num_unchanged = 0
+        self._num_resamples, self._seed = num_resamples, seed
+        self.sums = self._empty(0)
         self._order_notes = tuple(order_notes(reader, [self._coupling]))
         self._known = what_is_known(reader, refitted=False), what_is_known(reader, refitted=True)
 
+    def beginning_at(self, row: int) -> "Tally":
+        """A tally of the same question without rows, for those of the table from this one on."""
+        other = copy.copy(self)
+        other.sums = self._empty(row)
+        return other
+
     def add(self, chunk: Chunk) -> None:
-        """Some rows; all calls but the last bring a whole chunk."""
+        """The next rows."""
         found = self._cells(chunk)
-        self._sums += _summed(found, chunk, len(self._labels))
-        self._bootstrap.add(chunk.x, found[: len(self._labels)], ~chunk.bad)
-        self._num_rows += int((~chunk.bad).sum())
-        self._num_left_out += int(chunk.bad.sum())
-        self._num_unchanged += int(chunk.kept.sum())
+        self.sums.cells += _summed(found, chunk, len(self._labels))
+        self.sums.bootstrap.add(chunk.x, found[: len(self._labels)], ~chunk.bad)
+        self.sums.num_rows += int((~chunk.bad).sum())
+        self.sums.num_left_out += int(chunk.bad.sum())
+        self.sums.num_unchanged += int(chunk.kept.sum())
+
+    def _empty(self, first_row: int) -> TallySums:
+        size = len(self._labels)
+        bootstrap = Bootstrap(size, self._num_resamples, self._seed, first_row)
+        return TallySums(np.zeros((size, 3 * size)), bootstrap)
 
     def measure(self, chunks: Sequence[Chunk]) -> Floats:
         """Counts and their bounds, then shares and theirs, of all rows: [2, seen, 3 x outcomes]."""
@@ -151,9 +186,9 @@ class Tally:
     def result(self, frame: AbstractFrame, refitted: Refitted | None = None) -> Transitions:
         """What all rows add up to."""
         size = len(self._labels)
-        counts, lower, upper = _parts(self._sums, size)
+        counts, lower, upper = _parts(self.sums.cells, size)
         if refitted is None:
-            samples = self._bootstrap.resamples(counts)
+            samples = self.sums.bootstrap.resamples(counts)
             of_counts = percentile_interval(samples, self._level)
             of_shares = percentile_interval(samples / _seen(samples), self._level)
             whole: list[Interval | None] = [None, None]
@@ -173,9 +208,9 @@ class Tally:
             share_bounds_interval=whole[1],
             what_is_known=self._known[refitted is not None],
             order_notes=self._order_notes,
-            num_rows=self._num_rows,
-            num_unchanged=self._num_unchanged,
-            num_left_out=self._num_left_out,
+            num_rows=self.sums.num_rows,
+            num_unchanged=self.sums.num_unchanged,
+            num_left_out=self.sums.num_left_out,
             make_frame=lambda columns: frame.noted(
                 frame.from_columns(columns), metadata(self._name, "any", result.notes)
             ),

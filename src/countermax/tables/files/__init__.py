@@ -11,6 +11,7 @@ from countermax.tables.files._base import AbstractTableFile as AbstractTableFile
 from countermax.tables.files._base import MoreColumnsError as MoreColumnsError
 from countermax.tables.files._base import Rows as Rows
 from countermax.tables.files._formats import format_of as format_of
+from countermax.tables.files._writers import ParquetTableWriter as ParquetTableWriter
 from countermax.tables.files._writers import open_writer as open_writer
 from countermax.tables.files._writers import write_table as write_table
 

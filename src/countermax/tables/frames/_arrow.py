@@ -31,7 +31,7 @@ class ArrowFrame(AbstractFrame):
 
     def rows(self, start: int, stop: int) -> "ArrowFrame":
         """Some of the rows."""
-        return ArrowFrame(self.native.slice(start, stop - start), self.first_row + start)
+        return ArrowFrame(self.native.slice(start, stop - start), self.first_row + start, self.where)
 
     def factorised(self, values: Any) -> tuple[Codes, list[Any]]:
         """A column as indices into its distinct values; a missing one has the index -1."""
@@ -80,9 +80,24 @@ class ArrowFrame(AbstractFrame):
             array = pa.array(labels.names)  # labels of a kind that the column cannot hold
         return array.take(pa.array(codes, mask=codes < 0))
 
+    def for_classifiers(self, names: Sequence[Hashable], change: Mapping[str, Any]) -> AbstractFrame:
+        """The columns that a classifier reads, in pandas: what it reads in place of Arrow tables.
+
+        A part of a table need not list the category that a column is changed to.
+        """
+        from countermax.tables.frames._pandas import PandasFrame
+
+        frame = self.native.select(list(dict.fromkeys(map(str, names)))).to_pandas()
+        for name, value in change.items():
+            listed = getattr(frame[name].dtype, "categories", None) if name in frame else None
+            if listed is not None and isinstance(value, str) and value not in listed:
+                frame[name] = frame[name].cat.add_categories([value])
+        return PandasFrame(frame, self.first_row, self.where)
+
     def features(self, names: Sequence[Hashable] | None, change: Mapping[str, Any]) -> Any:
-        """Classifiers do not read Arrow tables."""
-        raise InputError("a classifier must be asked with a pandas or polars DataFrame, got an Arrow table; convert it")
+        """Some of the columns as a DataFrame of pandas, with others in place of those in `change`."""
+        chosen = self.columns if names is None else names
+        return self.for_classifiers(chosen, change).features(chosen, change)
 
     def made(self, pieces: Sequence[Block | tuple[str, Any]], *, extend: bool) -> Any:
         """A table from blocks of numbers and single columns, behind this table's own or alone."""

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,18 +17,24 @@ Block = tuple[Sequence[str], Floats]
 """Names, and one row of numbers for each of them."""
 
 
+Where = Callable[[int], str]
+"""What a message says of a row's place behind its position: a file, a row group."""
+
+
 class AbstractFrame(ABC):
     """A frame, or some of its rows."""
 
-    def __init__(self, native: Any, first_row: int = 0):
+    def __init__(self, native: Any, first_row: int = 0, where: Where | None = None):
         """Wraps a frame.
 
         Args:
             native: The frame of the library.
             first_row: Position of its first row in the table that it is a part of; messages count from there.
+            where: Function that says which table that is, for a position in it; None where there is only one.
         """
         self.native = native
         self.first_row = first_row
+        self.where = where
         self._count = Counter(self.columns)
 
     @property
@@ -60,6 +66,15 @@ class AbstractFrame(ABC):
     @abstractmethod
     def labelled(self, codes: Codes, labels: Labels, like: Any) -> Any:
         """A column of labels, in the type of the column `like`; missing where the code is negative."""
+
+    @abstractmethod
+    def for_classifiers(self, names: Sequence[Hashable], change: Mapping[str, Any]) -> "AbstractFrame":
+        """These rows in a library whose frames classifiers read, with the columns `names` at least.
+
+        Args:
+            names: Columns that the classifier reads.
+            change: New values of some of them, by name.
+        """
 
     @abstractmethod
     def features(self, names: Sequence[Hashable] | None, change: Mapping[str, Any]) -> Any:
@@ -135,7 +150,8 @@ class AbstractFrame(ABC):
     def row_name(self, row: int) -> str:
         """How a message calls a row."""
         index = self._index_of(row)
-        return f"row {self.first_row + row} (counted from 0{'' if index is None else f', index {index}'})"
+        place = "" if self.where is None else f" of {self.where(self.first_row + row)}"
+        return f"row {self.first_row + row} (counted from 0{'' if index is None else f', index {index}'}){place}"
 
 
 def check_new_names(present: Collection[Hashable], names: Sequence[str], hint: str) -> None:

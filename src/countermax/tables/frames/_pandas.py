@@ -37,7 +37,7 @@ class PandasFrame(AbstractFrame):
 
     def rows(self, start: int, stop: int) -> "PandasFrame":
         """Some of the rows."""
-        return PandasFrame(self.native.iloc[start:stop], self.first_row + start)
+        return PandasFrame(self.native.iloc[start:stop], self.first_row + start, self.where)
 
     def factorised(self, values: Any) -> tuple[Codes, list[Any]]:
         """A column as indices into its distinct values; a missing one has the index -1."""
@@ -86,6 +86,10 @@ class PandasFrame(AbstractFrame):
         elif (codes < 0).any() and dtype.kind in "biu" and not isinstance(dtype, pd.api.extensions.ExtensionDtype):
             array = pd.array(values)  # the type of the same name that can be missing
         return pd.Series(array.take(codes, allow_fill=True), index=self.native.index, dtype=array.dtype)
+
+    def for_classifiers(self, names: Sequence[Hashable], change: Mapping[str, Any]) -> "PandasFrame":
+        """These rows themselves."""
+        return self
 
     def features(self, names: Sequence[Hashable] | None, change: Mapping[str, Any]) -> Any:
         """Some of the columns as a DataFrame, with others in place of those in `change`."""

@@ -30,7 +30,7 @@ class PolarsFrame(AbstractFrame):
 
     def rows(self, start: int, stop: int) -> "PolarsFrame":
         """Some of the rows."""
-        return PolarsFrame(self.native.slice(start, stop - start), self.first_row + start)
+        return PolarsFrame(self.native.slice(start, stop - start), self.first_row + start, self.where)
 
     def factorised(self, values: Any) -> tuple[Codes, list[Any]]:
         """A column as indices into its distinct values; a missing one has the index -1."""
@@ -65,6 +65,10 @@ class PolarsFrame(AbstractFrame):
             array = pl.Series(labels.names)  # labels of a kind that the column cannot hold
         places = pl.Series(codes)
         return array.gather(pl.select(pl.when(places >= 0).then(places)).to_series())
+
+    def for_classifiers(self, names: Sequence[Hashable], change: Mapping[str, Any]) -> "PolarsFrame":
+        """These rows themselves."""
+        return self
 
     def features(self, names: Sequence[Hashable] | None, change: Mapping[str, Any]) -> Any:
         """Some of the columns as a DataFrame, with others in place of those in `change`."""
