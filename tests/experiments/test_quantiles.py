@@ -36,7 +36,8 @@ def test_a_cell_is_measured_beside_the_optimum_of_the_same_pairs(tiny, tmp_path)
     assert len(fitted["above_by_seed"]) == 2
     assert 0 <= fitted["above"] < rows["Gumbel-max"]["above"] < rows["independent"]["above"]
     assert abs(stored["fixed; 8 atoms"]["above"]) < 1e-3
-    assert FLOOR in rows
+    assert rows[FLOOR]["value"] / rows["optimal"]["value"] - 1 == pytest.approx(rows[FLOOR]["above"])
+    assert rows[FLOOR]["above"] < fitted["above"] + 1e-3
     assert FLOOR not in stored["fixed; fixed"]["rows"]
     sheet = experiment.section(stored).sheets["quantiles"]
     assert [line[0] for line in sheet.rows][3:5] == ["VectorQuantile, 8 atoms", "VectorQuantile, its own reference"]
