@@ -54,7 +54,7 @@ def _floor(task: QuantileTask, held_out_key: int, num_rounds: int) -> VectorQuan
     """Transport from the barycenter of the held-out worlds themselves.
 
     On the very pairs that all else is measured on: whether these are easy or hard moves the floor as it moves the rest.
-    `implicit_floor`, which has other pairs for its optimum, differs by half a point from key to key.
+    `implicit_floor`, which has other pairs for its optimum, differs by up to a point from key to key.
     """
     log_p, log_q = _held_out(task, held_out_key)
     fitted = VectorQuantile.fit(task.scores, ObservedPairs(log_p, log_q), key=jax.random.key(0))
