@@ -28,11 +28,11 @@ class Row:
     note: str = ""
 
 
-def seconds(function: Callable[..., Any], *args: Any, repeat: int = 15, at_least: float = 0.2) -> float:
-    """The median time of a call that is already compiled."""
+def seconds(function: Callable[..., Any], *args: Any, repeat: int = 15, least: int = 3, at_least: float = 0.2) -> float:
+    """The median time of a call that is already compiled: of so many, of fewer once they have taken ten seconds."""
     jax.block_until_ready(function(*args))
     times: list[float] = []
-    while len(times) < 3 or (len(times) < repeat and sum(times) < 10) or sum(times) < at_least:
+    while len(times) < least or (len(times) < repeat and sum(times) < 10) or sum(times) < at_least:
         start = time.perf_counter()
         jax.block_until_ready(function(*args))
         times.append(time.perf_counter() - start)

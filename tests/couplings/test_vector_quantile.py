@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from countermax import InputError, InverseCDF, Optimal, VectorQuantile
-from countermax.couplings import _plans, as_coupling, named_couplings, scores_of_loss
+from countermax.couplings import _barycenter, _plans, _reference, as_coupling, named_couplings, scores_of_loss
 from countermax.learning import (
     Disagreement,
     FixedPair,
@@ -160,6 +160,22 @@ def test_fitting_beats_every_order_and_nears_the_floor():
     }
     assert 0 <= above["fitted"] < 0.1
     assert min(value for name, value in above.items() if name != "fitted") > above["fitted"] + 0.05
+
+
+def test_rounds_are_many_where_they_are_cheap_and_see_no_world_twice(monkeypatch):
+    seen = {}
+
+    def idle(scores, worlds, weights, points):
+        seen.setdefault(len(points), []).append(worlds)
+        return points, 0.0
+
+    monkeypatch.setattr(_barycenter, "_round", idle)
+    monkeypatch.setattr(_reference, "_PAIRS_FOR_STARTS", 1)
+    VectorQuantile.fit(SCORES, RandomPairs(6), key=KEY, num_atoms=1024, num_restarts=1)
+    for atoms, rounds in ((256, 24), (1024, 12)):
+        worlds = np.concatenate(seen[atoms])
+        assert worlds.shape == (rounds * 200, 6)
+        assert len(np.unique(worlds, axis=0)) == len(worlds)
 
 
 def test_a_table_of_pairs_is_fitted_to_its_own_worlds_by_weight():

@@ -74,7 +74,7 @@ def barycenter_points(
         rng: Random generator; consumed.
         midpoints: Places to start from, besides the scores themselves.
         num_restarts: Number of starts.
-        num_rounds: Rounds for each number of points.
+        num_rounds: Rounds for each number of points; twice as many where they are cheap, at up to 256 points.
     """
     sizes = [each for each in (_FEW, _MANY) if 2 * each <= num_points] + [num_points]
     shown = worlds[_order(rng, weights)]
@@ -87,7 +87,7 @@ def barycenter_points(
     points = min(found, key=lambda each: each.distance).points
     for size in sizes[1:]:
         points = _divided(points, size, scores, rng)
-        points = _rounds(scores, shown, points, num_rounds, 200)
+        points = _rounds(scores, shown, points, num_rounds if size > _MANY else 2 * num_rounds, 200)
     return points
 
 

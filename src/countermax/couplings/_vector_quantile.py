@@ -86,7 +86,7 @@ class VectorQuantile(AbstractMechanism[QuantileNoise], AbstractCoupling):
         *,
         key: PRNGKeyArray,
         num_atoms: int = 256,
-        num_worlds: int = 1500,
+        num_worlds: int = 5000,
         num_restarts: int = 3,
         num_rounds: int = 12,
     ) -> "VectorQuantile":
@@ -104,7 +104,8 @@ class VectorQuantile(AbstractMechanism[QuantileNoise], AbstractCoupling):
             num_atoms: Number of atoms; more gain something from a hundred outcomes on, and take longer in proportion.
             num_worlds: Number of worlds to fit to.
             num_restarts: Number of starts, the best of which is kept.
-            num_rounds: Rounds of Lloyd's algorithm for each of a growing number of atoms.
+            num_rounds: Rounds of Lloyd's algorithm for each of a growing number of atoms; from the second number on, up
+                to 256 atoms, there are twice as many.
         """
         counts = {"num_atoms": num_atoms, "num_worlds": num_worlds}
         counts |= {"num_restarts": num_restarts, "num_rounds": num_rounds}
