@@ -77,7 +77,7 @@ class Quantiles(AbstractExperiment):
             "with one pair, where the reference is the pair's own; ± is the standard error over pairs, and for vector "
             "quantiles three fits are averaged. The floor holds for pairs that are drawn alike and independently. "
             "It is estimated by 256 points that are fitted to the held-out worlds themselves, so that 1,024 atoms can "
-            "go below it at 150 outcomes."
+            "go below it."
         ]
         return Section(self.title, words, {"quantiles": _sheet("% above the optimum on held-out pairs", rows)})
 

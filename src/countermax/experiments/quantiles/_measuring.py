@@ -25,7 +25,8 @@ Floats = NDArray[np.float64]
 FLOOR = "floor of any mechanism (estimate)"
 _PROJECTED = "best projected inverse CDF"
 _NUM_DIRECTIONS = 100  # on which vector scores are projected, besides the axes
-_NUM_CHOOSING = 50  # pairs, none of them held out, by which the best of them is chosen
+_NUM_CHOOSING = {10: 500}  # pairs, none of them held out, by which the best of them is chosen, where they are cheap
+_LEAST_CHOOSING = 50
 
 
 def _held_out(task: QuantileTask, key: int) -> tuple[Any, Any]:
@@ -40,7 +41,8 @@ def measure_fixed(task: QuantileTask, held_out_key: int, *, floor_rounds: int | 
     if task.kind != "disagreement":
         ways = np.concatenate([np.eye(3), np.random.default_rng(1).normal(size=(_NUM_DIRECTIONS, 3))])
         orders = [InverseCDF.sorted_by(scores @ way) for way in ways]
-        others = draw_pairs(task.pairs, _NUM_CHOOSING, key=jax.random.key(0))
+        number = _NUM_CHOOSING.get(task.num_outcomes, _LEAST_CHOOSING)
+        others = draw_pairs(task.pairs, number, key=jax.random.key(0))
         fixed[_PROJECTED] = min(orders, key=lambda each: float(expected_losses(each, task.loss, *others).mean()))
     rows = {name: measure(task, held_out_key, [each]) for name, each in fixed.items()}
     optimum = least_losses(task.loss, log_p, log_q)
