@@ -8,11 +8,12 @@ from math import ceil
 from pathlib import Path
 
 from countermax._core.files import write_atomically
+from countermax.tables._ray._places import PART_ROWS
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "ray.md"
 BEGIN, END = "<!-- plan: made by python -m benchmarks.plan -->", "<!-- end of the plan -->"
-ROWS, CORES, PART_ROWS = 10_000_000_000, 1000, 2**20
+ROWS, CORES = 10_000_000_000, 1000
 
 NAMES = {
     "local": "one process on one core, from Parquet to Parquet, K=4",
@@ -24,7 +25,7 @@ NAMES = {
     "written": "a row as it goes",
     "start": "start of Ray and of its workers, compilation included",
     "transitions": "transitions with 1000 resamples, Ray on all cores",
-    "sent": "what a part of the transitions sends, for a million rows",
+    "sent": "what a part of the transitions sends",
     "one": "a classifier, one worker",
     "two": "two workers against one",
 }
@@ -47,7 +48,7 @@ def plan(results: dict) -> str:
     lines = [
         ("rows per second and core", f"{speed:,.0f}", f"measured: {found['ray']:,.0f} on {cores:.0f} cores"),
         ("work", f"{ROWS / speed / 3600:,.0f} core-hours", "rows / speed"),
-        ("parts of 1,048,576 rows", f"{parts:,}", "row groups that one task reads, answers and writes"),
+        (f"parts of {PART_ROWS:,} rows", f"{parts:,}", "row groups that one task reads, answers and writes"),
         ("time of a part; lost when a worker dies", f"{part_time:.1f} s", "rows of a part / speed"),
         ("time on 1,000 cores", f"{wall:.0f} s", f"{ceil(parts / CORES)} rounds of parts; no waiting for storage"),
         ("read", f"{read / 1e9:,.0f} GB", f"measured: {found['read']:.0f} bytes per row"),

@@ -19,12 +19,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pyarrow as pa
 import pyarrow.parquet
 
 from benchmarks.measure import Row
 from benchmarks.plan import NAMES
+from countermax._core.extras import import_ray
 
 SIZE = 4
 ROWS = int(os.environ.get("COUNTERMAX_RAY_ROWS", 100_000_000))
@@ -99,6 +99,9 @@ def _measured(what: str, *arguments: str) -> dict[str, float]:
 
 def _watch(pid: int, peak: list[float]) -> None:
     """Adds up what all processes have to themselves and their share of what they have together."""
+    import_ray()
+    import psutil  # which Ray brings with it
+
     while True:
         try:
             root = psutil.Process(pid)

@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.fs
@@ -97,6 +96,8 @@ def test_partitioned_folders_come_and_go(ray, table, tmp_path):
 
 
 def test_workers_that_are_killed_change_nothing(ray, table, lake, tmp_path, small_parts):
+    import psutil  # which Ray brings with it
+
     killed: list[int] = []
     over = threading.Event()
 

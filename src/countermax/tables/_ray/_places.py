@@ -12,7 +12,7 @@ from countermax._core.extras import import_pyarrow
 from countermax._ray import in_parts
 from countermax.tables._ray._asking import difference
 
-PART_ROWS = 2**20  # rows of a part, unless one row group has more: what is done again when a worker dies
+PART_ROWS = 2**19  # rows of a part, unless one row group has more: what is done again when a worker dies
 UNFINISHED = "_UNFINISHED"
 """Name of the file that lies in a folder while it is being written."""
 
