@@ -103,6 +103,16 @@ def test_where_machine_code_is_not_called_directly_numba_calls_and_keeps_it(rele
     assert not list(tmp_path.glob("kept/**/*.o"))
 
 
+def test_a_numba_that_nobody_has_looked_at_calls_its_own_code(release, tmp_path, monkeypatch):
+    from countermax.mdp.replays.engines import _machine
+
+    monkeypatch.setattr(_machine, "_KNOWN", (0, 1))
+    _machine.is_known.cache_clear()
+    assert release("Rows", 2).once() == 12
+    assert not list(tmp_path.glob("kept/**/*.o"))
+    _machine.is_known.cache_clear()
+
+
 def test_code_that_calls_more_than_the_c_library_is_left_to_numba(release, tmp_path):
     helper = "import numpy as np\n" + HELPER.replace("{factor} * value", BEYOND)
     assert release("Rows", 2, helper).once() == pytest.approx(12)

@@ -48,7 +48,7 @@ class Compiled:
         """Machine code, kept or compiled now; Numba where it cannot be called directly."""
         from countermax.mdp.replays.engines import _machine
 
-        if not _DIRECTLY:
+        if not (_DIRECTLY and _machine.is_known()):
             return self._by_numba
         name = _machine.name_of(self._function.__name__, layout)
         code = kept(name)

@@ -19,6 +19,8 @@ import numpy as np
 Layout: TypeAlias = tuple[Any, ...]
 """What compiled code depends on among its arguments: kinds of numbers and of arrays, nested as they are."""
 
+_KNOWN = (0, 68)
+"""The newest Numba whose calls between functions are known to be made this way; newer ones call their own code."""
 _ENTRY = "countermax_entry"
 _FINE = (0, -2)  # codes of functions that end well: with a value, with None
 _CALLED = {"memset", "memcpy", "memmove", "log", "pow"}
@@ -50,6 +52,12 @@ def plain(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         each if isinstance(each, np.ndarray | tuple) else (float if _kind(each) == "float" else int)(each)
         for each in arguments
     )
+
+
+@cache
+def is_known() -> bool:
+    """Whether code of this version of Numba can be called from here."""
+    return tuple(int(each) for each in version("numba").split(".")[:2]) <= _KNOWN
 
 
 @cache
