@@ -17,6 +17,7 @@ from countermax.learning import Recipe
 TINY = Recipe("gadget-2", 4, 1e-2, hidden=(8,), batch_size=4, rounds=5, num_latents=4)
 
 
+@pytest.mark.slow
 def test_every_column_runs_from_start_to_end(tmp_path, monkeypatch):
     one_pair = [replace(TINY, gadget="gadget-1", part="constant", restarts=2), TINY]
     recipes = {"independent": [TINY, replace(TINY, start="inverse-cdf")], "monotone": one_pair, "vector": []}

@@ -380,8 +380,11 @@ def test_frames_that_cannot_be_read_are_refused():
     with pytest.raises(InputError, match="'counterfactual_score' would be written twice"):
         counterfactuals(frame, outcome=["ill"] * 7, factual=p, counterfactual=p, labels=labels, score=[0, 1, 2])
     model = LogisticRegression().fit(frame[["id"]], frame["status"])
-    with pytest.raises(InputError, match="a pandas or polars DataFrame, got an Arrow table"):
-        counterfactuals(pa.Table.from_pandas(frame), outcome="status", factual=model, counterfactual=model)
+    worlds = {"outcome": "status", "factual": model, "counterfactual": model}
+    arrow = counterfactuals(pa.Table.from_pandas(frame), **worlds)
+    assert arrow.column("counterfactual_ill").to_pylist() == list(
+        counterfactuals(frame, **worlds)["counterfactual_ill"]
+    )
 
 
 @final

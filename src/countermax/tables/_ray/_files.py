@@ -21,8 +21,8 @@ from countermax._version import __version__
 from countermax.couplings import AbstractCoupling
 from countermax.tables._ray._asking import Asking, ask, needed_columns
 from countermax.tables._ray._datasets import Answering
-from countermax.tables._ray._folder import Folder, Output, part_name, record_name
-from countermax.tables._ray._places import NO_VALUE, Part, Source, find_source, parts_of
+from countermax.tables._ray._folder import AnswerFolder, Folder, part_name, record_name
+from countermax.tables._ray._places import NO_VALUE, RowGroups, Source, find_source, parts_of
 from countermax.tables._rows import CHUNK_ROWS, Question
 from countermax.tables._transition_result import Transitions
 from countermax.tables._transitions import Tally, TallySums
@@ -64,7 +64,7 @@ def answer_files(
             raise InputError(f"`partition_by` must name columns, got {name!r}; they are {listed(source.schema.names)}")
     folder = Folder.at(str(target))
     _check_apart(source, folder)
-    output = Output(
+    output = AnswerFolder(
         folder, _identity(source, question, coupling, options | {"by": tuple(partition_by)}), overwrite=overwrite
     )
     whole = output.manifest
@@ -127,7 +127,7 @@ class _Job:
     partition_by: tuple[str, ...]
 
 
-def _all_records(job: _Job, output: Output, progress: bool | None) -> list[dict[str, Any]]:
+def _all_records(job: _Job, output: AnswerFolder, progress: bool | None) -> list[dict[str, Any]]:
     """What was written of each part, those that were there already among them."""
     parts = parts_of(job.source)
     records = dict(output.done)
@@ -146,7 +146,7 @@ def _all_records(job: _Job, output: Output, progress: bool | None) -> list[dict[
     return [records[part.number] for part in parts]
 
 
-def _answer_part(job: _Job, part: Part) -> dict[str, Any]:
+def _answer_part(job: _Job, part: RowGroups) -> dict[str, Any]:
     """Answers a part and writes it; its record is written last."""
     columns, first_row, before = job.source.schema.names, part.starts[0], job.answering.columns.num_unchanged
     with ExitStack() as stack:  # after an error nothing appears of what was being written
@@ -161,7 +161,7 @@ def _answer_part(job: _Job, part: Part) -> dict[str, Any]:
     return record
 
 
-def _tally_part(shared: tuple[Source, Asking, Tally], part: Part) -> TallySums:
+def _tally_part(shared: tuple[Source, Asking, Tally], part: RowGroups) -> TallySums:
     source, asking, tally = shared
     own, first_row = tally.beginning_at(part.first_row), part.starts[0]
     for table in source.tables(part, asking.schema.names, CHUNK_ROWS):
@@ -174,7 +174,7 @@ def _tally_part(shared: tuple[Source, Asking, Tally], part: Part) -> TallySums:
 class _Writers:
     """The files that a part's rows go into: one, or one for each combination of values."""
 
-    def __init__(self, job: _Job, part: Part, stack: ExitStack):
+    def __init__(self, job: _Job, part: RowGroups, stack: ExitStack):
         self._job, self._part, self._stack = job, part, stack
         self._open: dict[str, ParquetTableWriter] = {}
         self._waiting: dict[str, list[Any]] = {}

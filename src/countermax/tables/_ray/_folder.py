@@ -73,7 +73,7 @@ class Folder:
             self.filesystem.delete_file(posixpath.join(self.path, name))
 
 
-class Output:
+class AnswerFolder:
     """A folder that answers one question: begun, resumed or whole."""
 
     def __init__(self, folder: Folder, question: str, *, overwrite: bool):

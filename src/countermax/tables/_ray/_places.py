@@ -34,7 +34,7 @@ class FoundFile(NamedTuple):
     """What the folders that it lies in say about its rows: `year=2024`."""
 
 
-class Part(NamedTuple):
+class RowGroups(NamedTuple):
     """Row groups of a file that follow each other."""
 
     number: int
@@ -65,7 +65,7 @@ class Source(NamedTuple):
     folder: str | None
     """The folder all of whose files are read; None where files were named."""
 
-    def tables(self, part: Part, columns: Sequence[str], rows: int) -> Iterator[Any]:
+    def tables(self, part: RowGroups, columns: Sequence[str], rows: int) -> Iterator[Any]:
         """Arrow tables of so many rows, the last one shorter.
 
         Args:
@@ -84,7 +84,7 @@ class Source(NamedTuple):
             groups = ", ".join(map(str, part.row_groups))
             raise InputError(f"cannot read {part.path}, row group {groups}: {_first_line(error)}") from error
 
-    def _whole(self, table: Any, part: Part, columns: Sequence[str]) -> Any:
+    def _whole(self, table: Any, part: RowGroups, columns: Sequence[str]) -> Any:
         """With what the names of folders say, in the order of the columns."""
         pa = import_pyarrow()
         for name, value in part.values:
@@ -116,7 +116,7 @@ def find_source(path: str | Path) -> Source:
     return Source(filesystem, files, schema, own, folder)
 
 
-def parts_of(source: Source) -> list[Part]:
+def parts_of(source: Source) -> list[RowGroups]:
     """All parts, in order; the columns of all files must be the same."""
     paths = [file.path for file in source.files]
     some = [(paths[start : start + _FILES_AT_ONCE],) for start in range(0, len(paths), _FILES_AT_ONCE)]
@@ -124,11 +124,11 @@ def parts_of(source: Source) -> list[Part]:
     for name in [name for name in schema.names if name not in source.own]:
         schema = schema.remove(schema.get_field_index(name))
     sizes = [rows for found in in_parts(_row_groups, (source.filesystem, schema, paths[0]), some) for rows in found]
-    parts: list[Part] = []
+    parts: list[RowGroups] = []
     first_row = 0
     for file, rows in zip(source.files, sizes, strict=True):
         for groups, starts, count in _cut(rows):
-            parts.append(Part(len(parts), file.path, groups, starts, count, first_row, file.values))
+            parts.append(RowGroups(len(parts), file.path, groups, starts, count, first_row, file.values))
             first_row += count
     return parts
 

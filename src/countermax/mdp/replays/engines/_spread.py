@@ -30,7 +30,7 @@ def walk_on_ray(
     Args:
         engine: Engine that walks.
         course: Course of all episodes.
-        to_come: What is still to come when the log ends.
+        to_come: Tables of what is still to come when the log ends.
         walk: Function of an engine, its course, positions in it and what is to come; other processes can import it.
         backwards: Whether it walks backwards.
     """
