@@ -252,25 +252,25 @@ def test_an_object_store_is_written_like_a_folder():
     store = pa.fs._MockFileSystem()
     store.create_dir("bucket")
     folder = _folder.Folder(store, "bucket/out")
-    output = _folder.Output(folder, "which", overwrite=False)
+    output = _folder.AnswerFolder(folder, "which", overwrite=False)
     with folder.writing("part-00000000.parquet") as file:
         file.write(b"rows")
     assert folder.names() == {"_UNFINISHED", "part-00000000.parquet"}
     output.finish({"num_rows": 4}, {"part-00000000.parquet"})
     assert folder.names() == {"_SUCCESS", "part-00000000.parquet"}
-    assert _folder.Output(folder, "which", overwrite=False).manifest == {"question": "which", "num_rows": 4}
+    assert _folder.AnswerFolder(folder, "which", overwrite=False).manifest == {"question": "which", "num_rows": 4}
     with pytest.raises(InputError, match="another question"):
-        _folder.Output(folder, "another", overwrite=False)
+        _folder.AnswerFolder(folder, "another", overwrite=False)
 
 
 def test_a_folder_in_which_no_part_is_done_is_free_for_another_question(tmp_path):
     folder = _folder.Folder.at(str(tmp_path / "out"))
-    _folder.Output(folder, "one with a mistake", overwrite=False)
-    assert _folder.Output(folder, "the corrected one", overwrite=False).done == {}
+    _folder.AnswerFolder(folder, "one with a mistake", overwrite=False)
+    assert _folder.AnswerFolder(folder, "the corrected one", overwrite=False).done == {}
     assert folder.read_record("_UNFINISHED")["question"] == "the corrected one"
     folder.write_record(_folder.record_name(0), {"number": 0, "files": []})
     with pytest.raises(InputError, match="another question"):
-        _folder.Output(folder, "a third one", overwrite=False)
+        _folder.AnswerFolder(folder, "a third one", overwrite=False)
 
 
 @pytest.mark.parametrize(
