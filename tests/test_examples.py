@@ -47,6 +47,7 @@ def test_customers_who_churned_would_have_stayed(tmp_path, capsys):
     assert f"other couplings say {found.bounds.lower[0, 2]:.0f} to {found.bounds.upper[0, 2]:.0f}" in said
 
 
+@pytest.mark.slow
 def test_the_variance_falls_with_the_right_coupling(tmp_path):
     one, both = run("choosing", tmp_path)
     assert one.mean > 0  # intensive treatment adds comfort

@@ -83,7 +83,14 @@ def test_effect_bounds_are_score_bounds_less_what_was_seen(stable):
 
 
 @pytest.mark.parametrize(
-    "coupling", [GumbelMax(), InverseCDF(), Maximal(), Independent()], ids=lambda each: type(each).__name__
+    "coupling",
+    [
+        GumbelMax(),
+        pytest.param(InverseCDF(), marks=pytest.mark.slow),
+        pytest.param(Maximal(), marks=pytest.mark.slow),
+        Independent(),
+    ],
+    ids=lambda each: type(each).__name__,
 )
 def test_every_mechanism_lies_within_the_bounds(coupling):
     @jax.jit

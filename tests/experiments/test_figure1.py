@@ -15,6 +15,7 @@ from countermax.learning import Recipe
 TINY = Recipe("gadget-2", 4, 1e-2, hidden=(8,), batch_size=4, rounds=5, num_latents=4)
 
 
+@pytest.mark.slow
 def test_learning_to_keep_the_outcome_runs_from_start_to_end(tmp_path, monkeypatch):
     monkeypatch.setattr(_maximality, "maximality_recipe", lambda _: replace(TINY, start="scattered"))
     monkeypatch.setattr(_maximality, "SCALES", (0.0, 0.1))

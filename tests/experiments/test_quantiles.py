@@ -92,6 +92,7 @@ def test_a_loss_of_another_kind_has_fixed_couplings_and_the_vector_quantile_besi
     assert all(numbers["above"] > -1e-5 for numbers in rows.values())
 
 
+@pytest.mark.slow
 def test_a_learned_cell_is_trained_from_a_vector_quantile_and_measured(tiny, tmp_path, monkeypatch):
     recipe = Recipe("gadget-2", 2, 1e-3, start="vector-quantile", num_latents=4, hidden=(4,), rounds=2, batch_size=2)
     name = "three scores, 4 outcomes"

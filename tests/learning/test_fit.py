@@ -48,6 +48,7 @@ def test_training_lowers_the_loss_towards_the_optimum():
     assert list(result.to_frame().columns) == ["step", "loss", "held_out"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", [Relaxed(0.3), Reinforce(32)], ids=["relaxed", "reinforce"])
 def test_the_other_objectives_learn_too(objective):
     p, q = np.arange(5, 0, -1) / 4, np.arange(5) / 4
