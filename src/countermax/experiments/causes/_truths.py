@@ -62,8 +62,8 @@ _ELSEWHERE = ((0.35, 0.1, 0.1, 0.3, 0.15), (0.25, 0.1, 0.15, 0.3, 0.2), (0.2, 0.
 _THREE = ((0.7, 0.3), (0.6, 0.4), (0.5, 0.5)), ((0.4, 0.6), (0.4, 0.6), (0.35, 0.65))
 _LOST, _LOST_BY_CHANCE = ((0.2, 0.1, 0.05), (0.05, 0.1, 0.1)), ((0.15, 0.15, 0.15), (0.1, 0.1, 0.1))
 TRUTHS: dict[str, CausalTruth] = {
-    "no effect, 2 outcomes": CausalTruth(((0.6, 0.4),), ((0.6, 0.4),), (1,), 50, cost=0.08, samples=500),
-    "clear effect, 4 outcomes": CausalTruth((_FALLING,), (_EVEN,), (2, 3), 50, cost=0.2, samples=500),
+    "no effect, 2 outcomes": CausalTruth(((0.6, 0.4),), ((0.6, 0.4),), (1,), 50, cost=0.08, samples=750),
+    "clear effect, 4 outcomes": CausalTruth((_FALLING,), (_EVEN,), (2, 3), 50, cost=0.2, samples=600),
     "rare event": CausalTruth(((0.99, 0.01),), ((0.96, 0.04),), (1,), 400, cost=0.08, samples=500),
     "two sources, 2 outcomes": CausalTruth(((0.7, 0.3),), ((0.4, 0.6),), (1,), 400, _CHOSE[:1], cost=0.15, samples=600),
     "3 strata, no effect": CausalTruth(
@@ -106,10 +106,10 @@ TRUTHS: dict[str, CausalTruth] = {
         *_THREE, (1,), 300, _CHOSE, mix=(0.6, 0.3, 0.1), people="trial", cost=0.03, samples=1000
     ),
     "missing outcomes, worst": CausalTruth(
-        (_SICK,), (_FIT,), (2,), 150, lost=_LOST, missing="worst", cost=0.4, samples=350
+        (_SICK,), (_FIT,), (2,), 150, lost=_LOST, missing="worst", cost=0.4, samples=500
     ),
     "missing outcomes, worst, 3 strata": CausalTruth(
-        (_SICK, _SHARES, _FIT), (_SICK, _FIT, _FIT), (2,), 200, lost=_LOST, missing="worst", cost=0.03, samples=500
+        (_SICK, _SHARES, _FIT), (_SICK, _FIT, _FIT), (2,), 200, lost=_LOST, missing="worst", cost=0.03, samples=2000
     ),
     "missing outcomes, worst, two sources": CausalTruth(
         ((0.7, 0.3),),
@@ -120,19 +120,19 @@ TRUTHS: dict[str, CausalTruth] = {
         lost=((0.1, 0.05), (0.05, 0.1)),
         missing="worst",
         cost=0.6,
-        samples=350,
+        samples=500,
     ),
     "missing outcomes, left out": CausalTruth(
         (_SICK,), (_FIT,), (2,), 150, lost=_LOST_BY_CHANCE, missing="drop", cost=0.1, samples=500
     ),
     "couplings, no effect": CausalTruth(
-        (_SHARES,), (_SHARES,), (2,), 100, couplings=ALL_COUPLINGS, cost=0.35, samples=300
+        (_SHARES,), (_SHARES,), (2,), 100, couplings=ALL_COUPLINGS, cost=0.35, samples=500
     ),
     "couplings, clear effect": CausalTruth(
-        (_SICK,), (_FIT,), (2,), 100, couplings=ALL_COUPLINGS, cost=0.35, samples=300
+        (_SICK,), (_FIT,), (2,), 100, couplings=ALL_COUPLINGS, cost=0.35, samples=500
     ),
     "couplings, two sources": CausalTruth(
-        ((0.7, 0.3),), ((0.4, 0.6),), (1,), 400, _CHOSE[:1], couplings=ALL_COUPLINGS, cost=0.35, samples=300
+        ((0.7, 0.3),), ((0.4, 0.6),), (1,), 400, _CHOSE[:1], couplings=ALL_COUPLINGS, cost=0.35, samples=500
     ),
     "couplings, 3 strata, no effect": CausalTruth(
         (_SICK, _SHARES, _FIT), (_SICK, _SHARES, _FIT), (2,), 150, couplings=ALL_COUPLINGS, cost=0.04, samples=500
@@ -142,7 +142,7 @@ TRUTHS: dict[str, CausalTruth] = {
     ),
 }
 ROWS: dict[str, RowTruth] = {
-    "rows, refit, no effect": RowTruth(0.0, samples=250),
-    "rows, refit, small effect": RowTruth(0.6, samples=250),
-    "rows, refit, clear effect": RowTruth(1.5, samples=250),
+    "rows, refit, no effect": RowTruth(0.0, samples=500),
+    "rows, refit, small effect": RowTruth(0.6, samples=500),
+    "rows, refit, clear effect": RowTruth(1.5, samples=500),
 }
