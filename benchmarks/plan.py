@@ -66,9 +66,9 @@ def plan(results: dict) -> str:
             f"measured: {found['transitions']:,.0f} rows per second on {cores:.0f} cores",
         ),
         (
-            "what their parts send to the driver",
+            "what their parts send to workers that merge sixteen of them",
             f"{parts * found['sent'] / 2**20:.1f} GiB in all",
-            f"measured: {found['sent']:.0f} KiB a part: counts, and the ragged ends of a part",
+            f"measured: {found['sent']:.0f} KiB a part: counts, and its ragged ends; the driver gets about a sixteenth",
         ),
     ]
     return "\n".join(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from countermax._core.errors import InputError
-from countermax._ray import connect, in_parts, put_once
+from countermax._ray import connect, in_parts, merged_in_parts, put_once
 
 
 def test_results_come_in_the_order_of_the_parts(ray):
@@ -45,3 +45,29 @@ def test_an_address_where_nobody_listens_is_refused_at_once(monkeypatch):
         connect("127.0.0.1:9")
     with pytest.raises(InputError, match="must be host:port"):
         connect("nowhere")
+
+
+class Kept:
+    """Results in the order in which they were merged."""
+
+    def __init__(self, part: int):
+        self.parts = [part]
+
+    def merge(self, other: "Kept") -> None:
+        self.parts += other.parts
+
+
+def test_results_are_merged_in_order_before_they_travel(ray):
+    found = list(merged_in_parts(lambda shared, part: Kept(part), None, ((part,) for part in range(40))))
+    assert [len(each.parts) for each in found] == [16, 16, 8]
+    assert [part for each in found for part in each.parts] == list(range(40))
+
+
+def test_an_error_of_a_part_that_is_merged_is_raised_as_it_was(ray):
+    def refuse(shared: None, part: int) -> Kept:
+        if part == 20:
+            raise InputError("part 20 is bad")
+        return Kept(part)
+
+    with pytest.raises(InputError, match="^part 20 is bad$"):
+        list(merged_in_parts(refuse, None, ((part,) for part in range(40))))

@@ -91,7 +91,7 @@ def counterfactuals_file(
             )
         )
     if partition_by:
-        raise InputError("`partition_by` (on the command line: --partition-by) needs engine='ray'")
+        raise InputError("`partition_by` (on the command line: --partition-by) needs engine='ray' (--engine ray)")
     file, kind = open_table(source), format_of(target)
     as_written = kind == file.kind != "parquet"
 

@@ -16,7 +16,7 @@ from countermax._core.errors import InputError
 from countermax._core.extras import import_pyarrow
 from countermax._core.labels import listed
 from countermax._core.progress import ProgressBar
-from countermax._ray import connect, in_parts
+from countermax._ray import connect, in_parts, merged_in_parts
 from countermax._version import __version__
 from countermax.couplings import AbstractCoupling
 from countermax.tables._ray._asking import Asking, ask, needed_columns
@@ -111,7 +111,7 @@ def tally_files(
     narrow = Asking(asking.question, import_pyarrow().schema([source.schema.field(name) for name in names]))
     parts = parts_of(source)
     with ProgressBar("transitions", sum(part.num_rows for part in parts), progress, unit="rows") as bar:
-        for sums in in_parts(_tally_part, (source, narrow, tally), ((part,) for part in parts)):
+        for sums in merged_in_parts(_tally_part, (source, narrow, tally), ((part,) for part in parts)):
             tally.sums.merge(sums)
             bar.advance(sums.num_rows + sums.num_left_out)
     return tally.result(reader.frame)

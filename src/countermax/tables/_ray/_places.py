@@ -191,6 +191,10 @@ def _find(path: str) -> tuple[Any, list[FoundFile], str | None]:
     try:
         here = filesystem.get_file_info(base)
         if wild is None and here.type == pyarrow.fs.FileType.File:
+            if not base.lower().endswith(_ENDINGS):
+                raise InputError(
+                    f'with engine="ray" tables are Parquet files, got {path}; leave the engine out to read it'
+                )
             return filesystem, [FoundFile(base, here.size, here.mtime_ns or 0, ())], None
         listed = filesystem.get_file_info(pyarrow.fs.FileSelector(base, recursive=True, allow_not_found=True))
     except OSError as error:

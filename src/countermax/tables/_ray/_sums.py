@@ -10,7 +10,7 @@ from jaxtyping import PRNGKeyArray
 
 from countermax._core.extras import import_pyarrow
 from countermax._core.progress import ProgressBar
-from countermax._ray import connect, in_parts, one_thread, put_once
+from countermax._ray import connect, in_parts, merged_in_parts, one_thread, put_once
 from countermax.couplings import AbstractCoupling, Gadget2, GumbelMax
 from countermax.tables._compared import Compared, CouplingsLike, compare_couplings
 from countermax.tables._effect_result import TableEffects
@@ -26,6 +26,7 @@ from countermax.tables._transitions import NUM_RESAMPLES, Tally, TallySums
 from countermax.tables.frames import Codes, Floats
 
 T = TypeVar("T")
+Sums = TypeVar("Sums", TallySums, EffectSums)
 
 _PART_ROWS = 4 * CHUNK_ROWS  # at least, of a task: smaller blocks are taken together
 
@@ -57,7 +58,7 @@ def transitions_dataset(
     rows = DatasetRows(dataset, Question(outcome, factual, counterfactual, labels, normalise, errors, unchanged))
     tally = Tally(rows.reader, coupling, score=score, num_resamples=num_resamples, level=level, seed=seed)
     with ProgressBar("transitions", None, progress, unit="rows") as bar:
-        for sums in rows.each(_tallied, tally):
+        for sums in rows.summed(_tallied, tally):
             tally.sums.merge(sums)
             bar.advance(sums.num_rows + sums.num_left_out)
     return tally.result(rows.reader.frame)
@@ -103,7 +104,7 @@ def effects_dataset(
     )
     moments, sent = compared.moments(), replace(compared, learned=None)
     with ProgressBar("effects", None, progress, unit="rows") as bar:
-        for sums in rows.each(_added_up, sent):
+        for sums in rows.summed(_added_up, sent):
             moments.sums.merge(sums)
             bar.advance(sums.num_rows + sums.num_left_out)
     individual = None
@@ -145,12 +146,21 @@ class DatasetRows(AbstractRows):
             function: Function of what is shared, the position of a part's first row, and its rows.
             shared: Value that it needs for every part.
         """
-        names = self._columns
-        schema = self.asking.schema
-        narrow = Asking(self.asking.question, import_pyarrow().schema([schema.field(name) for name in names]))
-        chosen = self._dataset if names == schema.names else self._dataset.select_columns(names)
+        chosen, narrow = self._narrow()
         with _in_order(chosen):
             yield from in_parts(_of_part, (function, shared, narrow), _parts(chosen))
+
+    def summed(self, function: Callable[[Any, int, Iterator[Chunk]], Sums], shared: Any) -> Iterator[Sums]:
+        """The same for results that can be merged: workers merge those of many parts; see `each`."""
+        chosen, narrow = self._narrow()
+        with _in_order(chosen):
+            yield from merged_in_parts(_of_part, (function, shared, narrow), _parts(chosen))
+
+    def _narrow(self) -> tuple[Any, Asking]:
+        """The columns that the question needs."""
+        names, schema = self._columns, self.asking.schema
+        narrow = Asking(self.asking.question, import_pyarrow().schema([schema.field(name) for name in names]))
+        return self._dataset if names == schema.names else self._dataset.select_columns(names), narrow
 
 
 def _parts(dataset: Any) -> Iterator[tuple[Any, ...]]:

@@ -13,6 +13,8 @@ def format_of(path: str | Path) -> str:
     """The format that a file's name says."""
     name, suffix = Path(path).name or str(path), Path(path).suffix.lower()
     if suffix not in FORMATS:
-        packed = "; compressed files are not read: unpack it first" if suffix in _COMPRESSED else ""
-        raise InputError(f"cannot tell the format from {name!r}; end it in {', '.join(FORMATS)}{packed}")
+        hint = "; compressed files are not read: unpack it first" if suffix in _COMPRESSED else ""
+        if Path(path).is_dir():
+            hint = '; a folder of Parquet files is read with engine="ray" (on the command line: --engine ray)'
+        raise InputError(f"cannot tell the format from {name!r}; end it in {', '.join(FORMATS)}{hint}")
     return FORMATS[suffix]
