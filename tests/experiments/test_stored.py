@@ -155,6 +155,20 @@ def test_learned_gadgets_are_within_one_percent_in_the_papers_columns():
     assert best["vector-gadget-2"].result["value"] < best["vector-fixed"].result["rows"]["Gumbel-max"]["value"]
 
 
+def test_learning_from_a_vector_quantile_keeps_what_it_starts_with_or_gains():
+    stored = records("quantiles")["quantiles-learned"]
+    above = {name: record.result["above"] for name, record in stored.items() if "above" in record.result}
+    for task in ("three scores, 10 outcomes", "three scores, 50 outcomes", "three scores, 150 outcomes"):
+        beside = above[f"{task}; VectorQuantile, 256 atoms"]
+        assert all(above[f"{task}; Gadget 2, seed {seed}"] <= beside + 0.01 for seed in range(3))
+    for task, gain in (("mirrored, 10 outcomes", 0.03), ("mirrored, 50 outcomes", 0.04)):
+        beside = above[f"{task}; VectorQuantile, 256 atoms"]
+        assert all(above[f"{task}; Gadget 2, seed {seed}"] <= beside - gain for seed in range(3))
+    fixed = stored["fourth power, 10 outcomes; fixed"].result["rows"]
+    least = min(row["above"] for name, row in fixed.items() if name != "optimal")
+    assert all(above[f"fourth power, 10 outcomes; Gadget 2, seed {seed}"] < least - 0.005 for seed in range(3))
+
+
 def test_published_values_lie_within_the_range_of_new_episodes():
     rows = records("trajectories")["trajectories"]["oberst-sontag"].result["rows"]
     published = {"observed": 0.3240, "weighted importance sampling": 0.6286, "model-based": 0.9164, "true": -0.4907}

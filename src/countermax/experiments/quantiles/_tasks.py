@@ -75,8 +75,7 @@ RECIPES: dict[str, Recipe] = {  # what learns beside vector quantiles, from wher
         ("three scores, 50 outcomes", 3000, 1e-3, 64),
         ("three scores, 150 outcomes", 3000, 1e-3, 32),
         ("mirrored, 10 outcomes", 3000, 3e-3, 128),
-        ("fourth power, 10 outcomes", 600, 3e-3, 32),
+        ("mirrored, 50 outcomes", 8000, 3e-3, 64),
+        ("fourth power, 10 outcomes", 3000, 3e-3, 128),
     )
 }
-MOST_SEEDS: dict[str, int] = {"three scores, 150 outcomes": 2}
-"""Where a training takes a quarter of an hour on an accelerator."""
