@@ -3,6 +3,7 @@
 import re
 import shlex
 import shutil
+from collections import defaultdict
 from functools import lru_cache
 from pathlib import Path
 
@@ -153,6 +154,19 @@ def test_learned_gadgets_are_within_one_percent_in_the_papers_columns():
     for column in ("independent", "mirrored", "monotone", "non-monotone"):
         assert best[f"{column}-gadget-2"].result["above"] < 0.01
     assert best["vector-gadget-2"].result["value"] < best["vector-fixed"].result["rows"]["Gumbel-max"]["value"]
+
+
+def test_intervals_about_causes_hold_the_truth_about_as_often_as_they_say():
+    held, trials = defaultdict(int), defaultdict(int)
+    for name, record in records("causation")["causation"].items():
+        truth = name.rsplit(", samples ", 1)[0]
+        for number, each in record.result.items():
+            held[truth, number] += each["held"]
+            trials[truth, number] += each["trials"]
+    assert set(trials.values()) == {2000}
+    low = {key for key in held if held[key] < 0.943 * trials[key]}
+    assert low == {(f"clusters, weights{rest}", "any coupling: disablement") for rest in ("", ", 3 strata")}
+    assert min(held[key] / trials[key] for key in low) > 0.93
 
 
 def test_learning_from_a_vector_quantile_keeps_what_it_starts_with_or_gains():

@@ -47,7 +47,7 @@ class RowTruth(NamedTuple):
     rows: int = 200
     refits: int = 200
     cost: float = 0.45
-    samples: int = 500
+    samples: int = 2000
     seed: int = SEED
 
 
@@ -62,16 +62,14 @@ _ELSEWHERE = ((0.35, 0.1, 0.1, 0.3, 0.15), (0.25, 0.1, 0.15, 0.3, 0.2), (0.2, 0.
 _THREE = ((0.7, 0.3), (0.6, 0.4), (0.5, 0.5)), ((0.4, 0.6), (0.4, 0.6), (0.35, 0.65))
 _LOST, _LOST_BY_CHANCE = ((0.2, 0.1, 0.05), (0.05, 0.1, 0.1)), ((0.15, 0.15, 0.15), (0.1, 0.1, 0.1))
 TRUTHS: dict[str, CausalTruth] = {
-    "no effect, 2 outcomes": CausalTruth(((0.6, 0.4),), ((0.6, 0.4),), (1,), 50, cost=0.08, samples=750),
-    "clear effect, 4 outcomes": CausalTruth((_FALLING,), (_EVEN,), (2, 3), 50, cost=0.2, samples=600),
-    "rare event": CausalTruth(((0.99, 0.01),), ((0.96, 0.04),), (1,), 400, cost=0.08, samples=500),
-    "two sources, 2 outcomes": CausalTruth(((0.7, 0.3),), ((0.4, 0.6),), (1,), 400, _CHOSE[:1], cost=0.15, samples=600),
-    "3 strata, no effect": CausalTruth(
-        (_SICK, _SHARES, _FIT), (_SICK, _SHARES, _FIT), (2,), 150, cost=0.02, samples=1000
-    ),
-    "5 strata, no effect, kinks": CausalTruth(_KINKS, _KINKS, (2,), 250, cost=0.02, samples=1000),
-    "5 strata, mixed effects": CausalTruth(_KINKS, _MIXED, (2,), 250, cost=0.02, samples=1000),
-    "3 strata, two sources": CausalTruth(*_THREE, (1,), 300, _CHOSE, cost=0.04, samples=500),
+    "no effect, 2 outcomes": CausalTruth(((0.6, 0.4),), ((0.6, 0.4),), (1,), 50, cost=0.08),
+    "clear effect, 4 outcomes": CausalTruth((_FALLING,), (_EVEN,), (2, 3), 50, cost=0.2),
+    "rare event": CausalTruth(((0.99, 0.01),), ((0.96, 0.04),), (1,), 400, cost=0.08),
+    "two sources, 2 outcomes": CausalTruth(((0.7, 0.3),), ((0.4, 0.6),), (1,), 400, _CHOSE[:1], cost=0.15),
+    "3 strata, no effect": CausalTruth((_SICK, _SHARES, _FIT), (_SICK, _SHARES, _FIT), (2,), 150, cost=0.02),
+    "5 strata, no effect, kinks": CausalTruth(_KINKS, _KINKS, (2,), 250, cost=0.02),
+    "5 strata, mixed effects": CausalTruth(_KINKS, _MIXED, (2,), 250, cost=0.02),
+    "3 strata, two sources": CausalTruth(*_THREE, (1,), 300, _CHOSE, cost=0.04),
     "clusters, weights": CausalTruth(
         ((0.4, 0.35, 0.25),),
         ((0.3, 0.3, 0.4),),
@@ -80,7 +78,6 @@ TRUTHS: dict[str, CausalTruth] = {
         cluster=10,
         tilt=(-0.15, 0.0, 0.15),
         cost=0.11,
-        samples=500,
     ),
     "clusters, weights, 3 strata": CausalTruth(
         (_SICK, _SHARES, _FIT),
@@ -90,26 +87,19 @@ TRUTHS: dict[str, CausalTruth] = {
         cluster=10,
         tilt=(-0.1, 0.0, 0.1),
         cost=0.05,
-        samples=500,
     ),
     "clusters, weights, two sources": CausalTruth(
-        ((0.7, 0.3),), ((0.4, 0.6),), (1,), 400, _CHOSE[:1], cluster=10, tilt=(-0.05, 0.05), cost=0.06, samples=500
+        ((0.7, 0.3),), ((0.4, 0.6),), (1,), 400, _CHOSE[:1], cluster=10, tilt=(-0.05, 0.05), cost=0.06
     ),
-    "some chose something else": CausalTruth(
-        ((0.7, 0.3),), ((0.4, 0.6),), (1,), 400, _ELSEWHERE[:1], cost=0.15, samples=600
-    ),
-    "some chose something else, 3 strata": CausalTruth(*_THREE, (1,), 300, _ELSEWHERE, cost=0.03, samples=1000),
-    "another population, 3 strata": CausalTruth(
-        *_THREE, (1,), 300, _CHOSE, mix=(0.6, 0.3, 0.1), cost=0.04, samples=500
-    ),
+    "some chose something else": CausalTruth(((0.7, 0.3),), ((0.4, 0.6),), (1,), 400, _ELSEWHERE[:1], cost=0.15),
+    "some chose something else, 3 strata": CausalTruth(*_THREE, (1,), 300, _ELSEWHERE, cost=0.03),
+    "another population, 3 strata": CausalTruth(*_THREE, (1,), 300, _CHOSE, mix=(0.6, 0.3, 0.1), cost=0.04),
     "people of the trial, two sources": CausalTruth(
-        *_THREE, (1,), 300, _CHOSE, mix=(0.6, 0.3, 0.1), people="trial", cost=0.03, samples=1000
+        *_THREE, (1,), 300, _CHOSE, mix=(0.6, 0.3, 0.1), people="trial", cost=0.03
     ),
-    "missing outcomes, worst": CausalTruth(
-        (_SICK,), (_FIT,), (2,), 150, lost=_LOST, missing="worst", cost=0.4, samples=500
-    ),
+    "missing outcomes, worst": CausalTruth((_SICK,), (_FIT,), (2,), 150, lost=_LOST, missing="worst", cost=0.4),
     "missing outcomes, worst, 3 strata": CausalTruth(
-        (_SICK, _SHARES, _FIT), (_SICK, _FIT, _FIT), (2,), 200, lost=_LOST, missing="worst", cost=0.03, samples=2000
+        (_SICK, _SHARES, _FIT), (_SICK, _FIT, _FIT), (2,), 200, lost=_LOST, missing="worst", cost=0.03
     ),
     "missing outcomes, worst, two sources": CausalTruth(
         ((0.7, 0.3),),
@@ -120,29 +110,22 @@ TRUTHS: dict[str, CausalTruth] = {
         lost=((0.1, 0.05), (0.05, 0.1)),
         missing="worst",
         cost=0.6,
-        samples=500,
     ),
     "missing outcomes, left out": CausalTruth(
-        (_SICK,), (_FIT,), (2,), 150, lost=_LOST_BY_CHANCE, missing="drop", cost=0.1, samples=500
+        (_SICK,), (_FIT,), (2,), 150, lost=_LOST_BY_CHANCE, missing="drop", cost=0.1
     ),
-    "couplings, no effect": CausalTruth(
-        (_SHARES,), (_SHARES,), (2,), 100, couplings=ALL_COUPLINGS, cost=0.35, samples=500
-    ),
-    "couplings, clear effect": CausalTruth(
-        (_SICK,), (_FIT,), (2,), 100, couplings=ALL_COUPLINGS, cost=0.35, samples=500
-    ),
+    "couplings, no effect": CausalTruth((_SHARES,), (_SHARES,), (2,), 100, couplings=ALL_COUPLINGS, cost=0.35),
+    "couplings, clear effect": CausalTruth((_SICK,), (_FIT,), (2,), 100, couplings=ALL_COUPLINGS, cost=0.35),
     "couplings, two sources": CausalTruth(
-        ((0.7, 0.3),), ((0.4, 0.6),), (1,), 400, _CHOSE[:1], couplings=ALL_COUPLINGS, cost=0.35, samples=500
+        ((0.7, 0.3),), ((0.4, 0.6),), (1,), 400, _CHOSE[:1], couplings=ALL_COUPLINGS, cost=0.35
     ),
     "couplings, 3 strata, no effect": CausalTruth(
-        (_SICK, _SHARES, _FIT), (_SICK, _SHARES, _FIT), (2,), 150, couplings=ALL_COUPLINGS, cost=0.04, samples=500
+        (_SICK, _SHARES, _FIT), (_SICK, _SHARES, _FIT), (2,), 150, couplings=ALL_COUPLINGS, cost=0.04
     ),
-    "couplings, 5 strata, mixed effects": CausalTruth(
-        _KINKS, _MIXED, (2,), 250, couplings=ALL_COUPLINGS, cost=0.05, samples=500
-    ),
+    "couplings, 5 strata, mixed effects": CausalTruth(_KINKS, _MIXED, (2,), 250, couplings=ALL_COUPLINGS, cost=0.05),
 }
 ROWS: dict[str, RowTruth] = {
-    "rows, refit, no effect": RowTruth(0.0, samples=500),
-    "rows, refit, small effect": RowTruth(0.6, samples=500),
-    "rows, refit, clear effect": RowTruth(1.5, samples=500),
+    "rows, refit, no effect": RowTruth(0.0),
+    "rows, refit, small effect": RowTruth(0.6),
+    "rows, refit, clear effect": RowTruth(1.5),
 }
