@@ -54,6 +54,22 @@ def test_strata_clusters_and_weights(trial):
     assert merged["PNS"].bounds.lower <= merged["PNS"].bounds.upper
 
 
+def test_the_design_can_say_how_many_were_treated(trial):
+    table = pd.crosstab(trial["arm"], trial["outcome"], normalize="index")
+    known = probabilities_of_causation(table.loc["placebo"], table.loc["drug"], event="home", treated_share=0.25)
+    plain = causation_of_arms(trial, **ARMS, treated_share=0.25)
+    weighted = trial.assign(weight=1.0 + (trial["arm"] == "drug"))
+    said = causation_of_arms(weighted, **ARMS, weights="weight", treated_share=0.25, num_resamples=60)
+    unsaid = causation_of_arms(weighted, **ARMS, weights="weight", num_resamples=60)
+    for found in (plain, said):
+        assert found["disablement"].bounds == pytest.approx(known["disablement"].bounds)
+        assert "as known" not in " ".join(found.notes)
+    assert unsaid["disablement"].bounds.upper > known["disablement"].bounds.upper + 0.01
+    assert "take 0.667, the weighted share of the treated, as known" in " ".join(unsaid.notes)
+    with pytest.raises(InputError, match="`treated_share`"):
+        causation_of_arms(trial, **ARMS, treated_share=1.5)
+
+
 def test_cross_fitting_removes_the_luck_of_small_strata():
     """Four people in each stratum and arm, no effect: the plain mean of bounds is far above 0."""
     stream = np.random.default_rng(0)

@@ -53,6 +53,9 @@ def causation(
     people: Annotated[
         str | None, typer.Option(help="People the question is about: units of the trial, or people who have chosen.")
     ] = None,
+    treated_share: Annotated[
+        float | None, typer.Option(help="Share of the treated in the trial, if its design says so.")
+    ] = None,
     weights: Weights = None,
     clusters: Clusters = None,
     strata: Annotated[str | None, typer.Option(help="Column within which bounds are taken.")] = None,
@@ -89,6 +92,7 @@ def causation(
         labels=written(labels),
         observational=observational,
         people=people,
+        treated_share=treated_share,
         weights=weights,
         clusters=clusters,
         strata=strata,

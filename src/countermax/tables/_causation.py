@@ -8,6 +8,7 @@ import numpy as np
 
 from countermax._core.errors import InputError
 from countermax._core.labels import listed
+from countermax._core.quantities import as_amount
 from countermax._core.seeds import as_seed
 from countermax.causation import (
     Causation,
@@ -43,6 +44,7 @@ def causation_of_arms(
     labels: Sequence[Hashable] | None = None,
     observational: Any = None,
     people: str | None = None,
+    treated_share: float | None = None,
     weights: Hashable | None = None,
     clusters: Hashable | None = None,
     strata: Hashable | None = None,
@@ -69,6 +71,8 @@ def causation_of_arms(
         labels: Outcomes in their order; by default the categories, else all values found, sorted.
         observational: A second frame or file with the same columns, of people who chose their arm.
         people: People the question is about: units of the `trial`, or people who have `chosen`.
+        treated_share: Share of the treated in the trial, for disablement and enablement, if its design says so; by
+            default that of its people.
         weights: Column with the weight of each person.
         clusters: Column that names who was sampled, or treated, together.
         strata: Column within which bounds are taken, and over which they are averaged: tighter, and cross-fitted.
@@ -85,6 +89,8 @@ def causation_of_arms(
         if value not in rules:
             raise InputError(f"`{name}` must be one of {', '.join(rules)}, got {value!r}")
     seed = as_seed("seed", seed)
+    if treated_share is not None:
+        treated_share = as_amount("`treated_share`", treated_share, above=0.0, most=1.0)
     asked = {"outcome": outcome, "arm": arm, "clusters": clusters, "strata": strata, "weights": weights}
     frame = read_frame(data, {name: column for name, column in asked.items() if column is not None})
     control, treated = _two_arms(frame, arm, control, treated)
@@ -107,7 +113,8 @@ def causation_of_arms(
             )
             result = probabilities_of_causation(
                 trial[0], trial[1], **about, labels=names.values, counts=True,
-                observational=dict(zip(("control", "treated", "elsewhere"), seen, strict=True)), **common,
+                observational=dict(zip(("control", "treated", "elsewhere"), seen, strict=True)),
+                treated_share=treated_share, **common,
             )  # fmt: skip
             return replace(result, notes=(*notes, *result.notes))
         if couplings:
@@ -124,11 +131,17 @@ def causation_of_arms(
         notes.append("Bounds are cross-fitted.")
     found = samples[0]
     totals = cells_of(found, np.ones(len(found.outcome)), size, 2)
-    share = float(totals[1].sum() / totals.sum())
+    share = float(totals[1].sum() / totals.sum()) if treated_share is None else treated_share
     sampling: AbstractSampling | None = None
     crossed, evidences = None, of_two_arms(share, unknown=unknown)
     if not plain:
         notes += design_notes(found, asked)
+    of_trial = people == "trial" or (people is None and observational is None)
+    if weights is not None and treated_share is None and event is not None and of_trial:
+        notes.append(
+            f"Disablement and enablement take {share:.3f}, the weighted share of the treated, as known: its own error "
+            "is not in their intervals. If the design fixed another share, say `treated_share` (--treated-share)."
+        )
     if not crossing:
         whole = evidences(*whole_law(totals))
         if plain:
@@ -136,10 +149,10 @@ def causation_of_arms(
         else:
             sampling = resampled(found, totals, whole_law, num_resamples, seed, progress, arms)
     else:
-        of_trial = observational is None or people == "trial"
         crossed = crossing_of(
             samples, size, share, seed,
-            of_trial=of_trial, unknown=unknown, plain=plain, num_draws=num_resamples, progress=progress,
+            of_trial=observational is None or people == "trial", unknown=unknown, plain=plain,
+            num_draws=num_resamples, progress=progress,
         )  # fmt: skip
         whole = crossed.whole
     return answered_causes(
