@@ -190,8 +190,8 @@ def log_probs_from(name: str, values: Numbers, *, logits: bool = False, normalis
         raise InputError(f"`{name}` must have a positive, finite sum, got {total:g}")
     if not normalise and abs(total - 1) > _SUM_TOLERANCE:
         raise InputError(
-            f"`{name}` must sum to 1, got {total:.6g}; correct the numbers, or pass normalise=True (on the command "
-            "line: --normalise) if these are counts or weights"
+            f"`{name}` must sum to 1, got {total:.6g}; pass counts=True (on the command line: --counts) if these "
+            "count people, which gives intervals, or normalise=True (--normalise) if they are weights"
         )
     with np.errstate(divide="ignore"):
         return np.log(array / total)

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 Engine = Annotated[
-    str, typer.Option(help="Engine that does the work: local, or ray for a cluster (needs the extra countermax[ray]).")
+    str, typer.Option(help="Engine that does the work: local, or ray for a cluster (needs the extra `ray`).")
 ]
 Address = Annotated[
     str | None,

@@ -77,7 +77,8 @@ def counterfactuals(
     normalise: Normalise = False,
     errors: Errors = "raise",
     tolerance: Annotated[
-        float, typer.Option(help="Largest width of the bounds at which the coupling counts as irrelevant.")
+        float,
+        typer.Option(help="Largest width of the bounds over any coupling at which the coupling counts as irrelevant."),
     ] = 0.05,
     prefix: Annotated[str, typer.Option(help="Prefix of the names of new columns.")] = "counterfactual_",
     engine: Engine = "local",

@@ -131,6 +131,8 @@ class SharingCurve(AbstractResult):
             sentences += self._turns("sign of the effect", _SIGNS.get(signs, ""))
             even = "likelier than not" if self.better_given_observed.mean() > 0.5 else "not likelier than not"
             sentences += self._turns("better off", even)
+        if self.intervals is not None:
+            sentences.append("That is said of the estimates; what other data could have shown is in the intervals.")
         return " ".join(sentences)
 
     @property

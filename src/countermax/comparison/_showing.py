@@ -37,16 +37,20 @@ def verdict(result: "Comparison") -> str:
             "nothing about such a person, and every probability may be anything from 0 to 1."
         )
     found = result.intervals
+    known = "p and q" if result.worlds == ("p", "q") else "the two arms"
     if not result.coupling_matters:
-        fixed = f"p and q alone fix every probability within {result.slack:.2g}"
-        doubt = "" if found is None else "; how well p and q are known is in the intervals"
+        fixed = f"{known} alone fix every probability within {result.slack:.2g}"
+        doubt = "" if found is None else "; how well they are known is in the intervals"
         return f"The choice of coupling hardly matters here: {fixed}{doubt}."
     widest = int(result.bounds.width.argmax())
     low, high = result.bounds.lower[widest], result.bounds.upper[widest]
     text = (
-        f"The choice of coupling matters here: p and q alone allow anything from {low:.2f} to {high:.2f} for "
-        f"{result.labels[widest]!r}, and the couplings compared differ by up to {result.disagreement:.2f}."
+        f"The choice of coupling matters here: {known} alone allow anything from {low:.2f} to {high:.2f} for "
+        f"{result.labels[widest]!r}"
     )
+    if len(result.answers) > 1:
+        text += f", and the couplings compared differ by up to {result.disagreement:.2f}"
+    text += "."
     if found is None:
         return text
     interval = found.bounds.probabilities

@@ -15,6 +15,7 @@ _PALETTE = ("#D55E00", "#E69F00", "#009E73", "#0072B2", "#CC79A7", "#56B4E9", "#
 _MOST_SHOWN = 8  # outcomes; the smaller ones are drawn as one
 _GAP = 0.08  # between two outcomes, as a part of the whole height
 _BAR = 0.025
+_FEW = 100  # people, of whom tenths are written
 _LEAST_LABELLED = 0.035  # of the whole height: thinner flows carry no number
 
 
@@ -55,6 +56,7 @@ def draw_flows(
 
 def _draw(axes: Axes, counts: Floats, labels: Sequence[str], ranges: Sequence[Floats] | None) -> None:
     total = counts.sum()
+    written = ("{:,.1f}" if total < _FEW else "{:,.0f}").format
     heights = counts / total if total > 0 else counts
     sides = (heights.sum(axis=1), heights.sum(axis=0))
     starts = [np.concatenate([[0], np.cumsum(side + _GAP)[:-1]]) for side in sides]
@@ -66,9 +68,9 @@ def _draw(axes: Axes, counts: Floats, labels: Sequence[str], ranges: Sequence[Fl
             if height > 0:
                 axes.add_patch(_band(left[row], right[column], height, colour))
             if height >= _LEAST_LABELLED:
-                share = f"{counts[row, column]:,.0f}  ({heights[row, column] / sides[0][row]:.0%})"
+                share = f"{written(counts[row, column])}  ({heights[row, column] / sides[0][row]:.0%})"
                 if ranges is not None:
-                    share += f"  [{ranges[0][row, column]:,.0f} to {ranges[1][row, column]:,.0f}]"
+                    share += f"  [{written(ranges[0][row, column])} to {written(ranges[1][row, column])}]"
                 axes.text(0.03, left[row] + height / 2, share, va="center", fontsize=7)
             left[row] += height
             right[column] += height
@@ -79,7 +81,7 @@ def _draw(axes: Axes, counts: Floats, labels: Sequence[str], ranges: Sequence[Fl
             top, height = starts[side][index], sides[side][index]
             corner = (place - _BAR if side == 0 else place, top)
             axes.add_patch(Rectangle(corner, _BAR, height, color=_PALETTE[index % len(_PALETTE)], linewidth=0))
-            words = f"{literal(label)}  {amounts[side][index]:,.0f}"
+            words = f"{literal(label)}  {written(amounts[side][index])}"
             outside = place + (-_BAR - 0.015 if side == 0 else _BAR + 0.015)
             axes.text(outside, top + height / 2, words, ha=align, va="center", fontsize=8)
 

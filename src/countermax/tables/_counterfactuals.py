@@ -67,7 +67,7 @@ def counterfactuals(
     | `counterfactual_<label>_lower`, `.._upper` | the least and the largest probability that data alone allow |
     | `.._<label>_ci_lower`, `.._ci_upper`, `.._score_ci_..` | with `refit`: what other data could have shown |
     | `.._<label>_bounds_ci_lower`, `.._bounds_ci_upper` | with `refit`: the same for the whole range of couplings |
-    | `counterfactual_coupling_matters` | whether some probability is open by more than the tolerance |
+    | `counterfactual_coupling_matters` | whether any couplings differ in some probability by more than the tolerance |
     | `counterfactual_problem` | with `errors="missing"`: why a row has no answer |
 
     Args:

@@ -131,7 +131,12 @@ class TableEffects(AbstractResult):
         table = listing(f"{self.num_rows:,} rows, mean effect: {', '.join(words)}", headers)
         for name, value in sorted(self.variances.items(), key=lambda item: item[1]):
             above = self._above_least(value)
-            cells = [shown_name(name), f"{value:.4g}", f"{np.sqrt(value):.4g}", "" if above is None else f"{above:.1%}"]
+            cells = [
+                shown_name(name),
+                f"{value:.4g}",
+                f"{np.sqrt(value):.4g}",
+                "" if above is None else f"{above:z.1%}",
+            ]
             if self.variance_intervals is not None:
                 cells.append("{:.4g} to {:.4g}".format(*self.variance_intervals[name][:2]))
             add_line(table, cells)

@@ -80,6 +80,8 @@ def check_coupling(
         false_alarm: Probability that a correct coupling fails any of the statistical laws.
         only: Part of the names of the laws to check, for a quick look while you work on one.
     """
+    if isinstance(coupling, type):
+        raise InputError(f"`coupling` must be an object, got the class {coupling.__name__}; call it first")
     if level not in LEVELS:
         raise InputError(f"`level` must be one of {', '.join(LEVELS)}, got {level!r}")
     if num_outcomes < 1:

@@ -15,6 +15,6 @@ def format_of(path: str | Path) -> str:
     if suffix not in FORMATS:
         hint = "; compressed files are not read: unpack it first" if suffix in _COMPRESSED else ""
         if Path(path).is_dir():
-            hint = '; a folder of Parquet files is read with engine="ray" (on the command line: --engine ray)'
+            hint = '; counterfactuals and transitions read a folder of Parquet files with engine="ray" (--engine ray)'
         raise InputError(f"cannot tell the format from {name!r}; end it in {', '.join(FORMATS)}{hint}")
     return FORMATS[suffix]
