@@ -84,7 +84,10 @@ def test_labels_are_the_exact_texts_of_a_file_and_the_values_of_a_schema(suffix,
 COUNTS, NORMALISE = ["transitions", "counts.csv", *ASK], "pass normalise=True (on the command line: --normalise)"
 TO_NAME = {
     "sum of a table": (COUNTS, NORMALISE),
-    "sum of a question": (["compare", "--p", "3,7", "--q", "1,1", "--observed", "0"], NORMALISE),
+    "sum of a question": (
+        ["compare", "--p", "3,7", "--q", "1,1", "--observed", "0"],
+        "counts=True (on the command line: --counts)",
+    ),
     "seed": ([*COUNTS, "--normalise", "--seed", "-1"], "must be a whole number from 0 to 4294967295, got -1"),
     "resamples": ([*COUNTS, "--normalise", "--resamples", "1000000000"], "(on the command line: --resamples)"),
     "one resample": ([*COUNTS, "--normalise", "--resamples", "1"], "(on the command line: --resamples) must be at"),

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from countermax._core.compilation import quickly_compiled
-from countermax.bounds import Bounds, largest_worth
+from countermax.bounds import Bounds, largest_worth, num_pieces
 from countermax.causation._crossing import Crossing, crossed_limits
 from countermax.causation._evidence import Evidence
 from countermax.causation._halving import halved_intervals, without_effects
@@ -26,7 +26,7 @@ from countermax.causation._missing import known_part, whole_limits, with_missing
 from countermax.causation._questions import CausalQuestion, Floats
 from countermax.causation._result import CausalAnswer, CausalIntervals
 from countermax.couplings import AbstractCoupling
-from countermax.intervals import AbstractSampling, Interval, inverted_intervals
+from countermax.intervals import AbstractSampling, Interval, inverted_intervals, reaching, resampled_intervals
 
 Evidences = Callable[[Floats, Floats], Evidence]
 """What pairs of worlds of a sampling say."""
@@ -36,6 +36,7 @@ Crossed = dict[tuple[str, str], tuple[Bounds | None, Interval]]
 
 _FEASIBLE = 1e-9
 _CANDIDATES, _DRAWS, _SEARCHED = 200, 125, 4000
+_FEWEST_TIED, _MOST_TIED = 4, 16  # pieces of a limit whose errors are taken together; fewer are searched for
 _FEW_LAWS, _LAWS_AT_ONCE = 128, 4096  # pairs of worlds
 
 
@@ -192,6 +193,14 @@ def _inverted(
             kind = column.removesuffix(" lower")
             high = places[name, f"{kind} upper"]
             spans[name, kind] = Interval(float(interval.lower[place]), float(interval.upper[high]), level)
+    evidence = evidence_of(sampling.p, sampling.q)
+    if method is not resampled_intervals and not (evidence.has_choices or evidence.unknown):
+        for question in questions:  # of everybody in the trial, whose limits are linear pieces
+            if question.of_everybody and num_pieces(question.worth) <= _MOST_TIED:
+                pieces = largest_worth(-question.worth), largest_worth(question.worth)
+                spans[question.name, "any"] = reaching(
+                    spans[question.name, "any"], sampling, *pieces, fewest=_FEWEST_TIED
+                )
     return spans, said
 
 

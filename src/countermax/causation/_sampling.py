@@ -9,7 +9,7 @@ from countermax._core.errors import InputError
 from countermax.causation._evidence import Evidence
 from countermax.causation._limits import groups
 from countermax.causation._questions import Floats
-from countermax.intervals import AbstractSampling, Stream
+from countermax.intervals import AbstractSampling, Stream, errors_when_drawn
 
 _PROPOSED = 4  # truths, of which one is kept
 _SPREADS = (0.3, 1.6)  # of proposed truths, in standard errors: they must reach beyond any interval
@@ -112,6 +112,10 @@ class SourceSampling(AbstractSampling):
                 ratio = np.log(np.where(some, estimate, 1)) - np.log(np.where(some, truth, 1))
             total = total + 2 * size * np.where(some, estimate * ratio, 0).sum(axis=-1)
         return total
+
+    def errors_of(self, here: Floats, there: Floats) -> Floats:
+        """Those of estimates that are drawn again."""
+        return errors_when_drawn(self, here, there)
 
     def words(self) -> str:
         """How many people in each sample."""

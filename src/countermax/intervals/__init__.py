@@ -9,9 +9,11 @@ from countermax.intervals._inversion import NUM_CANDIDATES as NUM_CANDIDATES
 from countermax.intervals._inversion import NUM_DRAWS as NUM_DRAWS
 from countermax.intervals._inversion import inverted_intervals as inverted_intervals
 from countermax.intervals._inversion import resampled_intervals as resampled_intervals
+from countermax.intervals._pieces import reaching as reaching
 from countermax.intervals._portable import DRAWS as DRAWS
 from countermax.intervals._portable import Stream as Stream
 from countermax.intervals._resampling import Bootstrap as Bootstrap
 from countermax.intervals._sampling import AbstractSampling as AbstractSampling
 from countermax.intervals._sampling import CountSampling as CountSampling
 from countermax.intervals._sampling import ResampledSampling as ResampledSampling
+from countermax.intervals._sampling import errors_when_drawn as errors_when_drawn

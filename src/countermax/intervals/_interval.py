@@ -45,10 +45,12 @@ def percentile_interval(samples: NDArray[np.floating], level: float) -> Interval
     return Interval(limits[0], limits[1], level)
 
 
-def check_level(level: int | float) -> None:
-    """Refuses a confidence that is none."""
+def check_level(level: int | float, most: float = 1.0) -> None:
+    """Refuses a confidence that is none, or more than a method can give."""
     if not isinstance(level, Real) or not 0 < level < 1:
         raise InputError(f"`level` must lie between 0 and 1, got {shown(level)}")
+    if level > most:
+        raise InputError(f"`level` (on the command line: --level) must be at most {most:g} here, got {shown(level)}")
 
 
 def standard_error(sample: NDArray[np.floating]) -> float | None:

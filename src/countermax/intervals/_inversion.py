@@ -5,7 +5,7 @@ equal they have kinks, stable bounds even jump, and what resampling shows about 
 about the truth. So truths are proposed, and each is tested: would data under it have given an answer as large as the
 one that was found, and one as small? The interval spans the answers of those truths that pass. Each truth is tested on
 its own, so the shape of the answer does not matter; what is taken on trust is that truths which were not proposed
-answer like their neighbours.
+answer like their neighbours. Where that fails, because many limits are equally good at once, see `_pieces.py`.
 """
 
 from collections.abc import Callable
@@ -21,6 +21,7 @@ Ask = Callable[[Floats, Floats], Floats]
 
 NUM_CANDIDATES = 250
 NUM_DRAWS = 200
+MOST_CONFIDENCE = 0.99
 _CAUTION = 0.8  # of the error that is allowed goes to the tests; the rest is for truths that are not proposed
 _NEVER = 0.005  # p-value from which on equal worlds are excluded, whatever the test of a single answer says
 _ROUNDING = 1e-9  # answers that differ by less are the same
@@ -41,23 +42,24 @@ def inverted_intervals(
 ) -> Interval:
     """The interval of each answer; of each limit separately, where the answers are limits of bounds.
 
-    Each side errs with probability `(1 - level) / 2` at most. So the lower side of a lower bound and the upper side of
-    an upper bound together span the whole range of couplings with confidence `level`.
+    Each side is meant to err with probability `(1 - level) / 2`; how often it does is measured (`docs/coverage.md`). So
+    the lower side of a lower bound and the upper side of an upper bound together span the whole range of couplings.
 
     Args:
         sampling: The estimates and their errors.
         ask: The questions.
         seen: The outcome that the questions are about, if there is one; must occur in the factual sample.
-        level: Confidence.
+        level: Confidence, at most 0.99: truths further away than that are not proposed.
         num_candidates: Number of truths proposed.
-        num_draws: Number of times that data are drawn again under each truth.
+        num_draws: Number of times that data are drawn again under each truth, at levels up to 0.95; more above.
         num_searched: Number of further truths in a search for those that have the least and the largest answer for how
             badly they fit, which are then tested: where an interval ends, and what random proposals miss if answers are
             the least of several that must all be large.
         seed: Seed of the proposals and the draws.
         draws: Source of the random numbers: `numpy`, or `portable`, which other languages can draw again.
     """
-    check_level(level)
+    check_level(level, most=MOST_CONFIDENCE)
+    num_draws = int(np.ceil(num_draws * max(1.0, 0.05 / (1 - level))))
     stream = stream_of(draws, seed)
     p, q = sampling.candidates(num_candidates, stream)
     pooled = _pooled(sampling)

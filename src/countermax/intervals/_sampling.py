@@ -22,6 +22,7 @@ _SMALLEST_SPREAD, _LARGEST_SPREAD = (
     1.6,
 )  # of the proposed truths, in standard errors: they must reach beyond any interval
 _LARGEST_PRIOR = 1.2  # added to counts when truths are proposed, so that what was never seen may be possible
+_NUM_ERRORS = 1000  # draws, of which standard errors are taken
 _IMPLAUSIBLE = 0.005  # truths that a test of all probabilities together rejects at this level are not proposed
 
 
@@ -55,6 +56,10 @@ class AbstractSampling(ABC):
     @abstractmethod
     def distance(self, estimates: Pairs, truths: Pairs) -> Any:
         """How badly estimates fit truths, over the last axis: comparable between estimates of one truth."""
+
+    @abstractmethod
+    def errors_of(self, here: Floats, there: Floats) -> Floats:
+        """Standard errors of `here @ p + there @ q`, [pieces, outcomes] twice; what nobody had is not without error."""
 
     @abstractmethod
     def words(self) -> str:
@@ -117,6 +122,14 @@ class CountSampling(AbstractSampling):
         here, there = (_divergence(*each) for each in zip(estimates, truths, strict=True))
         return 2 * (self.sizes[0] * here + self.sizes[1] * there)
 
+    def errors_of(self, here: Floats, there: Floats) -> Floats:
+        """Those of independent people, with half a person more for each outcome."""
+        total = np.zeros(len(here))
+        for weights, counts, size in zip((here, there), self.counts, self.sizes, strict=True):
+            smoothed = _normalised(counts + 0.5)
+            total += (weights**2 @ smoothed - (weights @ smoothed) ** 2) / size
+        return np.sqrt(np.maximum(total, 0))
+
     def words(self) -> str:
         """How many people in each arm."""
         return f"{self.sizes[0]:,} people in {self._arms[0]} and {self.sizes[1]:,} in {self._arms[1]}"
@@ -176,9 +189,19 @@ class ResampledSampling(AbstractSampling):
         here, there = (_divergence(*each) for each in zip(estimates, truths, strict=True))
         return here / self._floors[0] + there / self._floors[1]
 
+    def errors_of(self, here: Floats, there: Floats) -> Floats:
+        """Those of estimates that are drawn again."""
+        return errors_when_drawn(self, here, there)
+
     def words(self) -> str:
         """As its maker described it."""
         return self._sample
+
+
+def errors_when_drawn(sampling: AbstractSampling, here: Floats, there: Floats) -> Floats:
+    """Standard errors of linear combinations, from draws under the estimates."""
+    p, q = sampling.draws(sampling.p[None], sampling.q[None], _NUM_ERRORS, None, np.random.default_rng(0))
+    return np.asarray((p[0] @ here.T + q[0] @ there.T).std(axis=0))
 
 
 def _checked(name: str, counts: Floats) -> Floats:

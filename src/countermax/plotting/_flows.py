@@ -56,7 +56,8 @@ def draw_flows(
 
 def _draw(axes: Axes, counts: Floats, labels: Sequence[str], ranges: Sequence[Floats] | None) -> None:
     total = counts.sum()
-    written = ("{:,.1f}" if total < _FEW else "{:,.0f}").format
+    is_whole = total >= _FEW or (counts == counts.round()).all()
+    written = ("{:,.0f}" if is_whole else "{:,.1f}").format
     heights = counts / total if total > 0 else counts
     sides = (heights.sum(axis=1), heights.sum(axis=0))
     starts = [np.concatenate([[0], np.cumsum(side + _GAP)[:-1]]) for side in sides]

@@ -41,16 +41,19 @@ class Coverage(AbstractExperiment):
         return [*self._of_arms(number), *self._of_tables(_NUM_REFIT_TRIALS[preset] if seeds is None else seeds)]
 
     def _of_arms(self, number: int) -> list[Cell]:
-        return [
-            Cell(
-                self.name,
-                f"{truth}, {size} an arm",
-                {**TRUTHS[truth]._asdict(), "size": size, "num_trials": number, "level": LEVEL, "couplings": COUPLINGS},
-                cost=float(len(TRUTHS[truth].p) * number),
-            )
-            for truth in TRUTHS
-            for size in SIZES
-        ]
+        found = []
+        for name, truth in TRUTHS.items():
+            trials = min(number, truth.num_trials)
+            for size in SIZES:
+                settings = {
+                    **truth._asdict(),
+                    "size": size,
+                    "num_trials": trials,
+                    "level": LEVEL,
+                    "couplings": COUPLINGS,
+                }
+                found.append(Cell(self.name, f"{name}, {size} an arm", settings, cost=float(len(truth.p) * trials)))
+        return found
 
     def _of_tables(self, number: int) -> list[Cell]:
         return [
