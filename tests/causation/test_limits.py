@@ -11,7 +11,8 @@ from countermax._core.errors import InputError
 from countermax._core.labels import Labels
 from countermax.bounds import largest_worth
 from countermax.causation._evidence import Evidence
-from countermax.causation._limits import CHOSEN, TRIAL, Memo, has_kind, limits
+from countermax.causation._kinds import has_kind
+from countermax.causation._limits import CHOSEN, TRIAL, Memo, limits
 from countermax.causation._questions import questions_about
 from countermax.causation._sources import Strata, check_sources
 from countermax.causation._stable import pieces_of_order, ratio_ranks, stable_pairs
@@ -255,4 +256,4 @@ def test_stable_bounds_have_intervals_up_to_six_outcomes_and_a_note_beyond():
         ].stable_bounds
     )
     many = probabilities_of_causation(np.full(7, 1 / 7), np.full(7, 1 / 7), event=4, couplings=[])
-    assert "at most 6 outcomes, and these are 7: merge outcomes" in " ".join(many.notes)
+    assert "up to 6 outcomes, not 7; merge some" in " ".join(many.notes)

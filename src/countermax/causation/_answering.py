@@ -12,16 +12,8 @@ from countermax.bounds import Bounds, largest_worth
 from countermax.causation._crossing import Crossing, crossed_limits
 from countermax.causation._evidence import Evidence
 from countermax.causation._halving import halved_intervals, without_effects
-from countermax.causation._limits import (
-    CHOSEN,
-    KINDS,
-    Memo,
-    averaged,
-    counted_people,
-    denominator,
-    groups,
-    has_kind,
-)
+from countermax.causation._kinds import KINDS, has_kind
+from countermax.causation._limits import CHOSEN, Memo, averaged, counted_people, denominator, groups
 from countermax.causation._missing import known_part, whole_limits, with_missing
 from countermax.causation._questions import CausalQuestion, Floats
 from countermax.causation._result import CausalAnswer, CausalIntervals
@@ -75,6 +67,7 @@ def answers_to(
             CausalAnswer(
                 name=question.name,
                 meaning=question.meaning,
+                monotonicity=None if question.monotonicity is None else question.monotonicity.holds,
                 bounds=spans["any"],
                 stable_bounds=spans["stable"],
                 monotone_bounds=spans["monotone"],
@@ -86,7 +79,7 @@ def answers_to(
 
 
 def is_monotone(question: CausalQuestion, evidence: Evidence) -> bool:
-    """Whether the treatment can have done harm to nobody: some coupling has no other pairs."""
+    """Whether the data leave room for monotonicity: some coupling has none of the pairs that it excludes."""
     if not evidence.has_trial:
         return True
     assert evidence.control is not None

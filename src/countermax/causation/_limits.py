@@ -12,14 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from countermax.bounds import MOST_PIECES, Pieces, largest_worth, num_pieces
+from countermax.bounds import Pieces, largest_worth
 from countermax.causation._evidence import Evidence
 from countermax.causation._questions import CausalQuestion, Flags, Floats
-from countermax.causation._stable import MOST_ORDERED, Orders, has_pieces, largest_stable
+from countermax.causation._stable import Orders, largest_stable
 
 TRIAL, CHOSEN = "trial", "chosen"
 PEOPLE = (TRIAL, CHOSEN)
-KINDS = ("any", "stable", "monotone")
 
 _SAME = 1e-12
 
@@ -87,27 +86,6 @@ def averaged(values: Floats, weight: Floats) -> Floats:
     total = weight.sum(axis=-1)
     known = np.where(weight > 0, values * weight, 0).sum(axis=-1)
     return np.asarray(np.where(total > 0, known, np.nan) / np.where(total > 0, total, 1.0))
-
-
-def has_kind(question: CausalQuestion, evidence: Evidence, kind: str, *, many: bool = False) -> bool:
-    """Whether these bounds are there for a question; and for `many` worlds in a time that a person would wait."""
-    size = len(question.worth)
-    if kind == "any":
-        return True
-    if kind == "stable":
-        return (
-            not evidence.has_choices
-            and not evidence.unknown
-            and evidence.strata is None
-            and size <= MOST_ORDERED
-            and (not many or has_pieces(question.worth))
-        )
-    masked = np.where(question.allowed, question.worth, -1e3)
-    if evidence.unknown and evidence.has_choices:
-        return False
-    if question.allowed.all() or num_pieces(masked) > MOST_PIECES // 4:
-        return False
-    return not evidence.has_choices or bool((np.asarray(evidence.elsewhere) <= 0).all())
 
 
 def denominator(

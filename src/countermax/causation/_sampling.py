@@ -5,7 +5,6 @@ from typing import Any, final
 
 import numpy as np
 
-from countermax._core.errors import InputError
 from countermax.causation._evidence import Evidence
 from countermax.causation._limits import groups
 from countermax.causation._questions import Floats
@@ -38,9 +37,6 @@ class SourceSampling(AbstractSampling):
         seen = np.concatenate([observed[0], observed[1], [observed[2].sum()]])
         self._size = size
         self._blocks = [seen] if control is None or treated is None else [control, treated, seen]
-        for counts in self._blocks:
-            if (counts != np.round(counts)).any() or (counts < 0).any() or not counts.sum() > 0:
-                raise InputError("`counts` must hold whole numbers from 0 on, with at least one person in each sample")
         self.sizes = np.array([counts.sum() for counts in self._blocks])
         self._ends = np.cumsum([len(counts) for counts in self._blocks])[:-1]
         mirror = np.concatenate([np.arange(size, 2 * size), np.arange(size), [2 * size]])
