@@ -17,7 +17,7 @@ Spans = dict[str, tuple[float, float]]
 """Least and largest, by kind and name of a number."""
 
 _ONE = "one coupling"
-_FIELDS = {"any coupling": "bounds", "stable": "stable_bounds", "harms nobody": "monotone_bounds"}
+_FIELDS = {"any coupling": "bounds", "stable": "stable_bounds", "monotone": "monotone_bounds"}
 KINDS = (*_FIELDS, _ONE)
 """Of numbers: ranges over couplings, and answers of single ones."""
 
