@@ -12,7 +12,7 @@ from countermax._core.quantities import as_amount
 from countermax._core.types import Labelled, Numbers
 from countermax.causation._answering import Evidences
 from countermax.causation._causes import Couplings, answered_causes
-from countermax.causation._evidence import Evidence
+from countermax.causation._evidence import Arms, Choices, Evidence
 from countermax.causation._questions import Floats, as_event, as_gain
 from countermax.causation._result import Causation
 from countermax.causation._sampling import SourceSampling
@@ -20,6 +20,7 @@ from countermax.comparison import in_order, own_labels
 from countermax.intervals import AbstractSampling, CountSampling
 
 _GROUPS = ("control", "treated", "elsewhere")
+_MOST_COUNTED = 2**50  # people with one outcome; a few such numbers are added up without rounding
 
 
 def probabilities_of_causation(
@@ -126,41 +127,39 @@ def causes_of_numbers(
         asked: Further arguments of `answered_causes`.
     """
     rescaled = normalise or counts
-    control, treated = (numbers.get(name) for name in _GROUPS[:2])
+    given = Arms(numbers["control"], numbers["treated"]) if "control" in numbers else None
     observed = None
     if any(name not in _GROUPS for name in numbers):
         observed = np.stack([numbers.get(source_name(name), np.zeros(len(names))) for name in _GROUPS])
-    trial: list[Floats | None] = [None, None]
-    if control is not None and treated is not None:
-        trial = [np.exp(log_probs_from(name, numbers[name], normalise=rescaled)) for name in _GROUPS[:2]]
-    chose: list[Floats | None] = [None, None, None]
+    trial = choices = None
+    if given is not None:
+        laws = [np.exp(log_probs_from(name, numbers[name], normalise=rescaled)) for name in _GROUPS[:2]]
+        trial = Arms(laws[0], laws[1])
     if observed is not None:
         seen = np.exp(log_probs_from("observational", observed.ravel(), normalise=rescaled)).reshape(observed.shape)
         for name, share in zip(_GROUPS[:2], seen.sum(axis=1), strict=False):
             if share <= 0:
                 raise InputError(f"`observational` must have people who chose {name!r}, got none")
-        chose = [seen[0], seen[1], np.asarray(seen[2].sum())]
+        choices = Choices(seen[0], seen[1], np.asarray(seen[2].sum()))
     if treated_share is not None:
         treated_share = as_amount("`treated_share`", treated_share, above=0.0, most=1.0)
     sampling: AbstractSampling | None = None
     evidence_of: Evidences | None = None
     if counts:
         for name, each in numbers.items():
-            wrong = each[each != np.round(each)]
+            wrong = each[(each != np.round(each)) | (each >= _MOST_COUNTED)]
             if len(wrong):
                 raise InputError(f"`{name}` must hold counts, whole numbers from 0 on, got {wrong[0]:g}")
-        if treated_share is None and control is not None and treated is not None:
-            treated_share = float(treated.sum() / (control.sum() + treated.sum()))
-        if observed is None:
-            assert control is not None
-            assert treated is not None
-            sampling, evidence_of = CountSampling(control, treated, arms), of_two_arms(treated_share)
-        else:
-            sampling = SourceSampling(control, treated, observed)
+        if treated_share is None and given is not None:
+            treated_share = float(given.treated.sum() / (given.control.sum() + given.treated.sum()))
+        if observed is not None:
+            sampling = SourceSampling(given, observed)
             evidence_of = sampling.evidence_with(treated_share)
+        elif given is not None:
+            sampling, evidence_of = CountSampling(*given, arms), of_two_arms(treated_share)
     return answered_causes(
         names,
-        Evidence(trial[0], trial[1], chose[0], chose[1], chose[2], treated_share),
+        Evidence(trial, choices, treated_share),
         sampling=sampling,
         evidence_of=evidence_of,
         event=None if event is None else as_event(names, event),
@@ -180,6 +179,6 @@ def of_two_arms(share: float | None, *, unknown: bool = False) -> Evidences:
     """What pairs of worlds say that are the two arms of a trial, of whom a share was treated."""
 
     def evidence(p: Floats, q: Floats) -> Evidence:
-        return Evidence(p, q, None, None, None, share, unknown=unknown)
+        return Evidence(Arms(p, q), None, share, unknown=unknown)
 
     return evidence

@@ -12,7 +12,7 @@ from countermax._core.seeds import as_seed
 from countermax.causation._answering import Evidences, answers_to, crossed_by, intervals_of
 from countermax.causation._attaining import attained
 from countermax.causation._crossing import Crossing
-from countermax.causation._evidence import Evidence
+from countermax.causation._evidence import Choices, Evidence
 from countermax.causation._limits import CHOSEN, PEOPLE, TRIAL
 from countermax.causation._missing import known_part
 from countermax.causation._noting import further_notes
@@ -74,14 +74,15 @@ def answered_causes(
     """
     check_level(level)
     seed = as_seed("seed", seed)
-    people = (CHOSEN if evidence.has_choices else TRIAL) if people is None else people
+    people = (TRIAL if evidence.choices is None else CHOSEN) if people is None else people
     if people not in PEOPLE:
         raise InputError(f"`people` must be one of {', '.join(PEOPLE)}, got {people!r}")
-    if people == TRIAL and not evidence.has_trial:
+    if people == TRIAL and evidence.trial is None:
         raise InputError("`people` can be 'trial' only with an experiment: give `control` and `treated`")
     if event is not None:
         _check_event(names, evidence, event)
-    questions = questions_about(names, arms, event, scores, at_least, gain, evidence.has_choices and people == CHOSEN)
+    groups = evidence.choices is not None and people == CHOSEN
+    questions = questions_about(names, arms, event, scores, at_least, gain, groups)
     notes = [*notes]
     if people == TRIAL and evidence.share is None:
         left = [each.name for each in questions if each.name in ("disablement", "enablement")]
@@ -96,7 +97,7 @@ def answered_causes(
         asked: Mapping[str, AbstractCoupling] = {}
         if couplings is not None:
             asked = as_couplings(couplings, len(names), **by_score) if len(couplings) else {}
-        elif people == TRIAL and not evidence.has_choices:
+        elif people == TRIAL and evidence.choices is None:
             asked = named_couplings(["gumbel-max", "inverse-cdf", "maximal", "independent"])
     crossed = None if crossing is None else crossed_by(questions, crossing, people, level)
     found = None
@@ -107,15 +108,18 @@ def answered_causes(
         )  # fmt: skip
     answers = answers_to(questions, evidence, people, asked, found, crossed)
     by_name = {each.name: each for each in questions}
+    known = known_part(evidence)
+    if known.strata is not None:
+        known = known.without_strata(known.strata.__matmul__)
     notes += [*further_notes(names, evidence, people, questions, answers), *order_note(names, asked, order)]
     return Causation(
         labels=names.names,
         arms=arms,
         event=None if event is None else tuple(names.names[place] for place in event),
         people=people,
-        control=_overall(known_part(evidence).control, evidence.strata),
-        treated=_overall(known_part(evidence).treated, evidence.strata),
-        observational=None if not evidence.has_choices else _seen_table(evidence),
+        control=None if known.trial is None else known.trial.control,
+        treated=None if known.trial is None else known.trial.treated,
+        observational=None if known.choices is None else _seen_table(known.choices),
         answers=answers,
         level=None if found is None else level,
         sample=sample if sampling is None else sampling.words(),
@@ -126,25 +130,16 @@ def answered_causes(
     )
 
 
-def _overall(world: Floats | None, strata: Floats | None) -> Floats | None:
-    return world if world is None or strata is None else np.asarray(strata @ world)
-
-
-def _seen_table(evidence: Evidence) -> Floats:
-    evidence = known_part(evidence)
-    whole = evidence if evidence.strata is None else evidence.without_strata(evidence.strata.__matmul__)
-    assert whole.seen_control is not None
-    assert whole.seen_treated is not None
-    rest = np.zeros_like(whole.seen_control)
-    rest[0] = np.asarray(whole.elsewhere)
-    return np.stack([whole.seen_control, whole.seen_treated, rest])
+def _seen_table(choices: Choices) -> Floats:
+    """[control, treated, elsewhere; outcomes]."""
+    rest = np.zeros_like(choices.control)
+    rest[0] = np.asarray(choices.elsewhere)
+    return np.stack([choices.control, choices.treated, rest])
 
 
 def _check_event(names: Labels, evidence: Evidence, event: list[int]) -> None:
     """Refuses an event that never happens, or always."""
-    worlds = [each for each in (evidence.control, evidence.treated) if each is not None]
-    if not worlds:
-        worlds = [each / each.sum() for each in (evidence.seen_control, evidence.seen_treated) if each is not None]
+    worlds = evidence.trial or [each / each.sum() for each in evidence.chosen[:2]]
     shares = [share for each in worlds for share in np.ravel(each[..., event].sum(axis=-1))]
     for limit, word in ((0.0, "never"), (1.0, "always")):
         if all(abs(share - limit) < 1e-15 for share in shares):

@@ -22,7 +22,7 @@ def why_not(question: CausalQuestion, evidence: Evidence, kind: str) -> str | No
     if kind == "any":
         return None
     if kind == "stable":
-        if evidence.has_choices:
+        if evidence.choices is not None:
             return "they are computed for a trial alone"
         if evidence.strata is not None:
             return "they are not computed within strata"
@@ -35,10 +35,10 @@ def why_not(question: CausalQuestion, evidence: Evidence, kind: str) -> str | No
         return "monotonicity is about an `event` or a `score`, and none was given"
     if question.allowed.all():
         return "all outcomes have the same score"
-    if evidence.unknown and evidence.has_choices:
+    if evidence.unknown and evidence.choices is not None:
         return "with two sources they are computed only if every outcome is known"
     if num_pieces(np.where(question.allowed, question.worth, -1e3)) > MOST_PIECES // 4:
         return f"{len(question.worth)} outcomes are too many; merge some"
-    if evidence.has_choices and not (np.asarray(evidence.elsewhere) <= 0).all():
+    if evidence.choices is not None and not (np.asarray(evidence.chosen.elsewhere) <= 0).all():
         return "some people chose something else"
     return None

@@ -39,7 +39,7 @@ def further_notes(
         )
     if len(names) == 2 and any(each.stable_bounds is not None for each in answers):
         notes.append("With two outcomes exactly one coupling is stable: the one that changes as few as possible.")
-    if people == CHOSEN and not evidence.has_choices:
+    if people == CHOSEN and evidence.choices is None:
         notes.append(
             "These are people who chose their arm, and there are no observations of them: PN and PS may then be "
             "anything that is possible at all; observations beside the experiment would narrow them (`observational`)."

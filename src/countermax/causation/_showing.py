@@ -158,7 +158,7 @@ def left_out(result: "Causation") -> str:
         return f"{who} Takes the probabilities as known: how well they were estimated is left out."
     comparable = "whether the arms are comparable (randomised, or alike in all that matters)"
     if result.people == _ROWS:
-        comparable = "whether these are such covariates"
+        comparable = "whether these covariates suffice for that"
     if result.observational is not None:
         comparable = "whether the samples are of one population"
     return f"{who} Intervals are for the sampling of {result.sample}. Left out: {comparable}."

@@ -13,6 +13,7 @@ from countermax._core.errors import InputError
 from countermax._core.results import column_names
 from countermax.bounds import Bounds
 from countermax.causation import (
+    Arms,
     CausalAnswer,
     CausalIntervals,
     CausalQuestion,
@@ -215,7 +216,7 @@ def _of_chunk(
 ) -> tuple[Floats, Floats]:
     """Answers and how many each is asked about, [columns, rows]; whoever is left as they are has one outcome twice."""
     p, q = np.exp(chunk.log_p), np.exp(chunk.log_q)
-    evidence = Evidence(p, q, None, None, None, _SHARE)
+    evidence = Evidence(Arms(p, q), None, _SHARE)
     worths = jnp.asarray(np.stack([each.worth for each in questions]))
     said = [in_batches(_means, (each, worths), (chunk.log_p, chunk.log_q)) for each in couplings]
     values, whom = [], []
