@@ -3,12 +3,12 @@
 from typing import NamedTuple
 
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool
 
 from countermax import race
 from countermax._core.checks import as_answer, as_log_prob_pair
 from countermax._core.types import Logits, Probs, Scalar
+from countermax.bounds import ratio_tie
 
 
 class MaximalityGap(NamedTuple):
@@ -42,8 +42,7 @@ def maximality_gap(p: Logits, q: Logits) -> MaximalityGap:
     smallest = jnp.where(somewhere, log_ratio, jnp.inf).min()
     largest = jnp.where(somewhere, log_ratio, -jnp.inf).max()
     known = jnp.isfinite(log_ratio)
-    digits = 64 * (1 + jnp.abs(jnp.where(known, log_ratio, 0))) + 4 * jnp.abs(jnp.where(known, log_p, 0))
-    tie = np.finfo(log_p.dtype).eps * digits
+    tie = ratio_tie(jnp.where(known, log_ratio, 0), jnp.where(known, log_p, 0))
     extreme = (log_ratio <= smallest + tie) | (log_ratio >= largest - tie)
     shared = (log_p > -jnp.inf) & (log_q > -jnp.inf)
     kept = race.agreement_by_outcome(log_p, log_q)

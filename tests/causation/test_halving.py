@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from countermax.causation import Crossing, Evidence
+from countermax.causation import Arms, Crossing, Evidence
 from countermax.causation._halving import halved_intervals, without_effects
 
 
@@ -39,10 +39,10 @@ def test_only_strata_that_may_have_no_effect_lose_theirs():
     drawn = [each + 0.03 * stream.normal(size=(400, 2, 1)) * [1, -1] for each in (control, treated)]
     strata = np.full(2, 0.5)
     whole, again = (
-        Evidence(*pair, None, None, None, 0.25, weight)
+        Evidence(Arms(*pair), None, 0.25, weight)
         for pair, weight in (((control, treated), strata), (drawn, np.full((400, 2), 0.5)))
     )
     found = without_effects(Crossing(whole, whole, again, 100.0), 0.95)
-    np.testing.assert_allclose(found.control[0], [0.505, 0.495])
-    np.testing.assert_allclose(found.treated[0], [0.505, 0.495])
-    np.testing.assert_allclose(found.treated[1], treated[1])
+    np.testing.assert_allclose(found.arms.control[0], [0.505, 0.495])
+    np.testing.assert_allclose(found.arms.treated[0], [0.505, 0.495])
+    np.testing.assert_allclose(found.arms.treated[1], treated[1])

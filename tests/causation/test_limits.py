@@ -10,8 +10,9 @@ from countermax import probabilities_of_causation
 from countermax._core.errors import InputError
 from countermax._core.labels import Labels
 from countermax.bounds import largest_worth
-from countermax.causation._evidence import Evidence
-from countermax.causation._limits import CHOSEN, TRIAL, Memo, has_kind, limits
+from countermax.causation._evidence import Arms, Choices, Evidence
+from countermax.causation._kinds import has_kind
+from countermax.causation._limits import CHOSEN, TRIAL, Memo, limits
 from countermax.causation._questions import questions_about
 from countermax.causation._sources import Strata, check_sources
 from countermax.causation._stable import pieces_of_order, ratio_ranks, stable_pairs
@@ -57,7 +58,7 @@ def data_of(types, law, num_outcomes):
     seen = [np.bincount(own[types[:, 0] == arm], law[types[:, 0] == arm], size) for arm in (0, 1)]
     elsewhere = np.asarray(max(0.0, law[types[:, 0] > 1].sum()))
     share = seen[1].sum() / (seen[0].sum() + seen[1].sum())
-    return Evidence(*worlds, *seen, elsewhere, float(share))
+    return Evidence(Arms(*worlds), Choices(*seen, elsewhere), float(share))
 
 
 def asked_of(size, rng, groups=True):
@@ -83,16 +84,16 @@ def test_bounds_for_people_who_chose_are_those_of_all_response_types(num_arms, n
     for _ in range(4 if num_arms == 2 else 2):
         law = drawn_law(rng, types)
         whole = data_of(types, law, num_outcomes)
-        evidence = whole if source == "both" else whole._replace(control=None, treated=None)
+        evidence = whole if source == "both" else whole._replace(trial=None)
         for question in asked_of(num_outcomes, rng):
             if (num_arms, num_outcomes) == (3, 4) and question.name[:2] not in ("PN", "PS", "di", "en"):
                 continue  # thousands of pieces: seconds for each question
             lower, upper = limits(question, evidence, CHOSEN)
             low, high = programme(types, law, weights_of(question, types), trial=source == "both", choices=True)
             asked = (
-                whole.seen_control @ question.among_control
-                + whole.seen_treated @ question.among_treated
-                + question.among_others * whole.elsewhere
+                whole.chosen.control @ question.among_control
+                + whole.chosen.treated @ question.among_treated
+                + question.among_others * whole.chosen.elsewhere
             )
             if asked == 0:
                 assert np.isnan(lower)
@@ -109,7 +110,7 @@ def test_bounds_for_units_of_a_trial_are_those_of_all_response_types(num_arms, n
     for _ in range(4 if num_arms == 2 else 2):
         law = drawn_law(rng, types)
         both = data_of(types, law, num_outcomes)
-        evidence = Evidence(both.control, both.treated, None, None, None, 0.4)
+        evidence = Evidence(both.trial, None, 0.4)
         for question in asked_of(num_outcomes, rng, groups=False):
             share = {(True, True): 1.0, (True, False): 0.6, (False, True): 0.4}[
                 question.of_control, question.of_treated
@@ -117,7 +118,8 @@ def test_bounds_for_units_of_a_trial_are_those_of_all_response_types(num_arms, n
             weights = share * question.worth[types[:, 1], types[:, 2]]
             asked = 1.0
             if not question.of_everybody:
-                asked = 0.6 * both.control @ question.among_control + 0.4 * both.treated @ question.among_treated
+                control, treated = both.arms
+                asked = 0.6 * control @ question.among_control + 0.4 * treated @ question.among_treated
             low, high = programme(types, law, weights, trial=True, choices=False)
             lower, upper = limits(question, evidence, TRIAL)
             if asked > 0:
@@ -135,10 +137,10 @@ def test_bounds_under_monotonicity_and_stability_are_those_of_a_programme(kind, 
             some = law * (question.allowed[types[:, 1], types[:, 2]] if kind == "monotone" else 1)
             some = some / some.sum()
             both = data_of(types, some, num_outcomes)
-            evidence = Evidence(both.control, both.treated, None, None, None, 0.5)
+            evidence = Evidence(both.trial, None, 0.5)
             if not has_kind(question, evidence, kind):
                 continue
-            ranks = ratio_ranks(both.control, both.treated)
+            ranks = ratio_ranks(*both.arms)
             fine = question.allowed if kind == "monotone" else stable_pairs(ranks)
             weights = question.worth[types[:, 1], types[:, 2]]
             low, high = programme(
@@ -147,7 +149,7 @@ def test_bounds_under_monotonicity_and_stability_are_those_of_a_programme(kind, 
             lower, upper = limits(question, evidence, TRIAL, kind)
             asked = 1.0
             if question.name == "PN":
-                asked = both.treated @ question.among_treated
+                asked = both.arms.treated @ question.among_treated
             elif not question.of_everybody:
                 continue
             assert (lower * asked, upper * asked) == pytest.approx((low, high), abs=TOLERANCE), question.name
@@ -155,12 +157,12 @@ def test_bounds_under_monotonicity_and_stability_are_those_of_a_programme(kind, 
 
 def test_an_experiment_alone_says_nothing_of_the_cause_in_people_who_chose():
     questions = {each.name: each for each in questions_about(Labels((0, 1)), ("a", "b"), [1], None, None, None, False)}
-    evidence = Evidence(np.array([0.8, 0.2]), np.array([0.4, 0.6]), None, None, None, None)
+    evidence = Evidence(Arms(np.array([0.8, 0.2]), np.array([0.4, 0.6])), None, None)
     for name in ("PN", "PS", "disablement", "enablement"):
         assert limits(questions[name], evidence, CHOSEN) == (0, 1)
     assert limits(questions["PN"], evidence, TRIAL) == pytest.approx((2 / 3, 1))
     assert limits(questions["PNS"], evidence, CHOSEN) == pytest.approx((0.4, 0.6))
-    certain = evidence._replace(control=np.array([1.0, 0.0]))  # never without it
+    certain = evidence._replace(trial=evidence.arms._replace(control=np.array([1.0, 0.0])))  # never without it
     assert limits(questions["PN"], certain, CHOSEN) == (1, 1)
 
 
@@ -169,7 +171,7 @@ def test_two_sources_are_never_wider_than_one():
     types = response_types(3, 2)
     for _ in range(20):
         both = data_of(types, rng.dirichlet(np.full(len(types), 0.3)), 3)
-        alone = both._replace(seen_control=None, seen_treated=None, elsewhere=None)
+        alone = both._replace(choices=None)
         for question in asked_of(3, rng, groups=False):
             if question.of_everybody:
                 lower, upper = limits(question, both, CHOSEN)
@@ -178,9 +180,8 @@ def test_two_sources_are_never_wider_than_one():
 
 
 def test_sources_that_contradict_each_other_name_the_inequality():
-    evidence = Evidence(
-        np.array([0.9, 0.1]), np.array([0.5, 0.5]), np.array([0.3, 0.2]), np.array([0.2, 0.3]), np.asarray(0.0), 0.5
-    )
+    trial = Arms(np.array([0.9, 0.1]), np.array([0.5, 0.5]))
+    evidence = Evidence(trial, Choices(np.array([0.3, 0.2]), np.array([0.2, 0.3]), np.asarray(0.0)), 0.5)
     with pytest.raises(
         InputError, match=r"P\('ill' if old\) in the experiment, 0.1, must be at least P\(chose old and"
     ):
@@ -194,9 +195,9 @@ def test_many_worlds_are_answered_as_each_alone():
     p, q = rng.dirichlet(np.ones(4), 50), rng.dirichlet(np.ones(4), 50)
     for question in asked_of(4, rng, groups=False):
         for kind in ("any", "stable"):
-            lower, upper = limits(question, Evidence(p, q, None, None, None, 0.5), TRIAL, kind)
+            lower, upper = limits(question, Evidence(Arms(p, q), None, 0.5), TRIAL, kind)
             for place in range(0, 50, 7):
-                alone = limits(question, Evidence(p[place], q[place], None, None, None, 0.5), TRIAL, kind)
+                alone = limits(question, Evidence(Arms(p[place], q[place]), None, 0.5), TRIAL, kind)
                 assert (lower[place], upper[place]) == pytest.approx(tuple(map(float, alone)))
 
 
@@ -205,7 +206,7 @@ def test_what_questions_have_in_common_is_found_once(others):
     rng = np.random.default_rng(0)
     control, treated = rng.dirichlet(np.ones(3), (2, 50))
     chose = 0.5 * (1 - others) * np.stack([control, treated])
-    evidence = Evidence(control, treated, chose[0], chose[1], np.full(50, others), 0.5)
+    evidence = Evidence(Arms(control, treated), Choices(*chose, np.full(50, others)), 0.5)
     questions, memo = questions_about(Labels((0, 1, 2)), ("a", "b"), [2], np.arange(3.0), None, None, True), Memo()
     for question in questions:
         for people in (CHOSEN, TRIAL):
@@ -255,4 +256,4 @@ def test_stable_bounds_have_intervals_up_to_six_outcomes_and_a_note_beyond():
         ].stable_bounds
     )
     many = probabilities_of_causation(np.full(7, 1 / 7), np.full(7, 1 / 7), event=4, couplings=[])
-    assert "at most 6 outcomes, and these are 7: merge outcomes" in " ".join(many.notes)
+    assert "up to 6 outcomes, not 7; merge some" in " ".join(many.notes)

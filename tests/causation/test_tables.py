@@ -113,7 +113,14 @@ def test_rows_are_answered_as_each_alone():
     gain = stream.normal(size=(3, 3))
     frame = pd.DataFrame({"row": np.arange(40)})
     found = causation_of_rows(
-        frame, control=p, treated=q, event=2, score=range(3), gain=gain, coupling=GumbelMax(), labels=range(3)
+        frame,
+        control=p,
+        treated=q,
+        event=2,
+        score=range(3),
+        gain=gain,
+        couplings={"Gumbel-max": GumbelMax()},
+        labels=range(3),
     )
     for place in range(0, 40, 9):
         alone = probabilities_of_causation(p[place], q[place], event=2, score=range(3), gain=gain, treated_share=0.5)

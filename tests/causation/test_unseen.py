@@ -9,7 +9,7 @@ from scipy.optimize import linprog
 
 from countermax import InputError, causation_of_arms, probabilities_of_causation
 from countermax._core.labels import Labels
-from countermax.causation._evidence import Evidence
+from countermax.causation._evidence import Arms, Choices, Evidence
 from countermax.causation._limits import limits
 from countermax.causation._missing import whole_limits
 from countermax.causation._questions import questions_about
@@ -30,7 +30,11 @@ def population(stream, size, *, elsewhere):
 
 def evidence_of(shown, lost, others):
     laws = [np.append(each - gone, gone.sum()) for each, gone in zip(shown, lost, strict=True)]
-    return Evidence(*laws, np.asarray(others), 0.4, unknown=True)
+    return of_laws(laws, others)._replace(unknown=True)
+
+
+def of_laws(laws, others):
+    return Evidence(Arms(*laws[:2]), Choices(*laws[2:], np.asarray(others)), 0.4)
 
 
 def largest(worth, weights, evidence):
@@ -40,17 +44,17 @@ def largest(worth, weights, evidence):
     rows, least = [], []
     for i in range(size):
         for mask, number in (
-            (np.s_[:, i, :], evidence.control[i]),
-            (np.s_[:, :, i], evidence.treated[i]),
-            (np.s_[0, i, :], evidence.seen_control[i]),
-            (np.s_[1, :, i], evidence.seen_treated[i]),
+            (np.s_[:, i, :], evidence.arms.control[i]),
+            (np.s_[:, :, i], evidence.arms.treated[i]),
+            (np.s_[0, i, :], evidence.chosen.control[i]),
+            (np.s_[1, :, i], evidence.chosen.treated[i]),
         ):
             row = np.zeros(shape)
             row[mask] = 1
             rows.append(row.ravel())
             least.append(number)
     groups = np.repeat(np.eye(3), size * size, axis=1)
-    totals = [evidence.seen_control.sum(), evidence.seen_treated.sum(), float(evidence.elsewhere)]
+    totals = [evidence.chosen.control.sum(), evidence.chosen.treated.sum(), float(evidence.chosen.elsewhere)]
     cost = -(np.array(weights)[:, None, None] * worth).ravel()
     found = linprog(cost, A_ub=-np.array(rows), b_ub=-np.array(least), A_eq=groups, b_eq=totals)
     assert found.status == 0
@@ -66,7 +70,7 @@ def test_limits_are_sharp_for_questions_about_everybody_and_hold_the_truth_for_a
     for _ in range(3):
         joint, shown, lost = population(stream, size, elsewhere=elsewhere)
         evidence = evidence_of(shown, lost, joint[2].sum())
-        full = Evidence(*shown, np.asarray(joint[2].sum()), 0.4)
+        full = of_laws(shown, joint[2].sum())
         for question in questions:
             lower, upper = whole_limits(question, evidence, "chosen")
             inner = limits(question, full, "chosen")
@@ -81,7 +85,7 @@ def test_nothing_missing_gives_the_limits_of_both_sources():
     stream = np.random.default_rng(0)
     joint, shown, _ = population(stream, 3, elsewhere=True)
     nothing = [np.zeros(3)] * 4
-    evidence, full = evidence_of(shown, nothing, joint[2].sum()), Evidence(*shown, np.asarray(joint[2].sum()), 0.4)
+    evidence, full = evidence_of(shown, nothing, joint[2].sum()), of_laws(shown, joint[2].sum())
     for question in questions_about(Labels((0, 1, 2)), ("a", "b"), [1], np.arange(3.0), None, None, True):
         for people in ("chosen", "trial"):
             np.testing.assert_allclose(

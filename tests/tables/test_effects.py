@@ -1,5 +1,7 @@
 """Effects in tables: exact means and variances, what any coupling allows, and which coupling to choose."""
 
+from dataclasses import replace
+
 import equinox as eqx
 import jax
 import numpy as np
@@ -10,6 +12,7 @@ from numpy.testing import assert_allclose
 
 from countermax import Bounds, Gadget2, GumbelMax, Independent, InputError, InverseCDF, Optimal, individual_effect
 from countermax.effects import effect_from_joint
+from countermax.intervals import Interval
 from countermax.learning import LEARNED
 from countermax.tables import counterfactuals, effects
 
@@ -97,6 +100,14 @@ def test_the_result_names_couplings_bounds_and_sample(scored):
     for words in ("60 rows", "Any coupling has a variance between", "probabilities as known", *found.variances):
         assert words in " ".join(str(found).split())
     assert found.plot().axes
+
+
+def test_the_picture_shows_intervals_where_the_result_has_them(scored):
+    *_, found = scored
+    spans = {name: Interval(0.9 * value, 1.1 * value, 0.95) for name, value in found.variances.items()}
+    words = " ".join(each.get_text() for each in replace(found, variance_intervals=spans).plot().axes[0].texts)
+    for span in spans.values():
+        assert f"({span.lower:.3g} to {span.upper:.3g})" in words
 
 
 def test_several_scores_are_learned_on_the_frames_own_pairs(monkeypatch):

@@ -6,7 +6,7 @@ person is a result, and a result is one of these.
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,6 +42,20 @@ class AbstractResult(ABC):
 
     def __str__(self) -> str:
         return as_text(self.__rich__())
+
+
+def column_names(prefix: str, names: Iterable[str], taken: Iterable[str]) -> list[str]:
+    """Names of columns for couplings, none of them taken, and no two alike: `effect_Gumbel-max`, `effect_lower_2`."""
+    used, found = set(taken), []
+    for name in names:
+        column = wanted = f"{prefix}{name.replace(' ', '_')}"
+        number = 1
+        while column in used:
+            number += 1
+            column = f"{wanted}_{number}"
+        used.add(column)
+        found.append(column)
+    return found
 
 
 def plain(value: Any) -> Any:

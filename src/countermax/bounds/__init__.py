@@ -13,4 +13,5 @@ from countermax.bounds._questions import outcome_bounds as outcome_bounds
 from countermax.bounds._questions import score_bounds as score_bounds
 from countermax.bounds._questions import unchecked_outcome_bounds as unchecked_outcome_bounds
 from countermax.bounds._questions import unchecked_score_bounds as unchecked_score_bounds
+from countermax.bounds._ties import ratio_tie as ratio_tie
 from countermax.bounds._value import Bounds as Bounds

@@ -23,6 +23,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from countermax._core.types import LogProbs, Outcome, Probs, Scalar
+from countermax.bounds._ties import ratio_tie
 
 
 class _Rows(NamedTuple):
@@ -138,12 +139,10 @@ def _rows(log_p: LogProbs, log_q: LogProbs, x: Outcome) -> _Rows:
     log_ratio, log_p, log_q = log_ratio[order], log_p[order], log_q[order]
     position = jnp.argmax(order == x)
 
-    # Ratios that differ by rounding only are equal: 0.1 / 0.2 and 0.3 / 0.6 must not let mass move.
     finite = jnp.where(jnp.isfinite(log_ratio), log_ratio, 0)
-    eps = np.finfo(log_p.dtype).eps
-    digits = 64 * (1 + jnp.abs(finite)) + 4 * jnp.abs(jnp.where(jnp.isfinite(log_ratio), log_p, 0))
-    tie = eps * jnp.maximum(digits[1:], digits[:-1])
-    starts = jnp.concatenate([jnp.ones(1, bool), log_ratio[1:] - log_ratio[:-1] > tie])
+    tie = ratio_tie(finite, jnp.where(jnp.isfinite(log_ratio), log_p, 0))
+    apart = log_ratio[1:] - log_ratio[:-1] > jnp.maximum(tie[1:], tie[:-1])
+    starts = jnp.concatenate([jnp.ones(1, bool), apart])
     positions = jnp.arange(size)
     first = jax.lax.cummax(jnp.where(starts, positions, 0))
     ends = jnp.concatenate([starts[1:], jnp.ones(1, bool)])

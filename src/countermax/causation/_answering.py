@@ -12,16 +12,8 @@ from countermax.bounds import Bounds, largest_worth, num_pieces
 from countermax.causation._crossing import Crossing, crossed_limits
 from countermax.causation._evidence import Evidence
 from countermax.causation._halving import halved_intervals, without_effects
-from countermax.causation._limits import (
-    CHOSEN,
-    KINDS,
-    Memo,
-    averaged,
-    counted_people,
-    denominator,
-    groups,
-    has_kind,
-)
+from countermax.causation._kinds import KINDS, has_kind
+from countermax.causation._limits import CHOSEN, Memo, averaged, counted_people, denominator, groups
 from countermax.causation._missing import known_part, whole_limits, with_missing
 from countermax.causation._questions import CausalQuestion, Floats
 from countermax.causation._result import CausalAnswer, CausalIntervals
@@ -76,6 +68,7 @@ def answers_to(
             CausalAnswer(
                 name=question.name,
                 meaning=question.meaning,
+                monotonicity=None if question.monotonicity is None else question.monotonicity.holds,
                 bounds=spans["any"],
                 stable_bounds=spans["stable"],
                 monotone_bounds=spans["monotone"],
@@ -87,12 +80,10 @@ def answers_to(
 
 
 def is_monotone(question: CausalQuestion, evidence: Evidence) -> bool:
-    """Whether the treatment can have done harm to nobody: some coupling has no other pairs."""
-    if not evidence.has_trial:
+    """Whether the data leave room for monotonicity: some coupling has none of the pairs that it excludes."""
+    if evidence.trial is None:
         return True
-    assert evidence.control is not None
-    assert evidence.treated is not None
-    pairs = list(groups(evidence)) if evidence.has_choices else [(evidence.control, evidence.treated)]
+    pairs = list(groups(evidence)) if evidence.choices is not None else [evidence.trial]
     allowed = question.allowed.astype(np.float64)
     pieces = largest_worth(with_missing(allowed)[0] if evidence.unknown else allowed)
     return all(bool((pieces.least(*pair) >= np.sum(pair[0], axis=-1) - _FEASIBLE).all()) for pair in pairs)
@@ -237,7 +228,7 @@ def said_by(question: CausalQuestion, evidence: Evidence, people: str, joints: M
         return averaged(said_by(question, inner, people, joints), weight)
     of = {"control": question.of_control, "treated": question.of_treated, "elsewhere": question.of_others}
     asked = denominator(question, evidence, people)
-    if people == CHOSEN and evidence.has_choices:
+    if people == CHOSEN and evidence.choices is not None:
         total: Any = sum(np.einsum("...ij,ij", joint, question.worth) for name, joint in joints.items() if of[name])
     else:
         factor = counted_people(question, evidence, people)[0]
@@ -247,19 +238,17 @@ def said_by(question: CausalQuestion, evidence: Evidence, people: str, joints: M
 
 def _joints(couplings: Mapping[str, AbstractCoupling], evidence: Evidence) -> dict[str, dict[str, Floats]]:
     """Each coupling's joint law in each group; none where a group's outcomes are not known."""
-    if not couplings or not evidence.has_trial:
+    if not couplings or evidence.trial is None:
         return {}
-    if not evidence.has_choices:
-        pairs = {"everybody": (evidence.control, evidence.treated)}
-    elif evidence.elsewhere is not None and float(np.max(evidence.elsewhere)) > 0:
+    if evidence.choices is None:
+        pairs: dict[str, tuple[Floats, Floats]] = {"everybody": evidence.trial}
+    elif float(np.max(evidence.chosen.elsewhere)) > 0:
         return {}
     else:
         first, second = groups(evidence)
         pairs = {"control": first, "treated": second}
     found: dict[str, dict[str, Floats]] = {name: {} for name in couplings}
     for group, (p, q) in pairs.items():
-        assert p is not None
-        assert q is not None
         rows = [each.reshape(-1, each.shape[-1]) for each in (p, q)]
         mass = rows[0].sum(axis=1, keepdims=True)
         with np.errstate(divide="ignore"):

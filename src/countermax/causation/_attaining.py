@@ -26,18 +26,16 @@ def attained(question: CausalQuestion, evidence: Evidence, people: str, side: st
     penalty = 8 * len(costs) * max(float(np.ptp(costs)), 1.0)
     if kind == "monotone":
         costs = np.where(question.allowed, costs, costs.max() + penalty)
-    if not evidence.has_choices:
-        assert evidence.control is not None
-        assert evidence.treated is not None
+    if evidence.choices is None:
         if kind == "stable":
-            fine = stable_pairs(ratio_ranks(evidence.control, evidence.treated))
+            fine = stable_pairs(ratio_ranks(*evidence.arms))
             costs = np.where(fine, costs, costs.max() + penalty)
-        pairs = {"everybody": (evidence.control, evidence.treated)}
-    elif not evidence.has_trial:
+        pairs: dict[str, tuple[Floats, Floats]] = {"everybody": evidence.arms}
+    elif evidence.trial is None:
         return _attained_by_choices(question, evidence, people, costs)
     else:
         chose_control, chose_treated = groups(evidence)
-        if float(np.asarray(evidence.elsewhere)) > 0:
+        if float(np.asarray(evidence.chosen.elsewhere)) > 0:
             return _attained_elsewhere(question, evidence, people, costs, penalty)
         pairs = {"control": chose_control, "treated": chose_treated}
     joints = {name: _plan(p, q, costs) for name, (p, q) in pairs.items()}
@@ -53,12 +51,10 @@ def _plan(p: Floats, q: Floats, costs: Floats) -> Floats:
 def _attained_by_choices(question: CausalQuestion, evidence: Evidence, people: str, costs: Floats) -> Attained:
     """Without an experiment everybody may have had anything in the other arm."""
     joints = {name: np.zeros(costs.shape) for name in ("control", "treated", "elsewhere")}
-    assert evidence.seen_control is not None
-    assert evidence.seen_treated is not None
     every = np.arange(len(costs))
-    joints["control"][every, costs.argmin(axis=1)] = evidence.seen_control
-    joints["treated"][costs.argmin(axis=0), every] = evidence.seen_treated
-    joints["elsewhere"].flat[int(costs.argmin())] = float(np.asarray(evidence.elsewhere))
+    joints["control"][every, costs.argmin(axis=1)] = evidence.chosen.control
+    joints["treated"][costs.argmin(axis=0), every] = evidence.chosen.treated
+    joints["elsewhere"].flat[int(costs.argmin())] = float(np.asarray(evidence.chosen.elsewhere))
     return Attained(joints, float(said_by(question, evidence, people, joints)))
 
 

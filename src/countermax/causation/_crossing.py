@@ -53,7 +53,7 @@ def crossed_limits(
     whole = crossing.whole
     least, most = float(question.worth.min()), float(question.worth.max())
     if not _asked(question, whole, people, 1.0) > 0 or (
-        people == CHOSEN and not whole.has_choices and not question.of_everybody
+        people == CHOSEN and whole.choices is None and not question.of_everybody
     ):
         lower, upper = map(float, whole_limits(question, whole, people, kind))
         return None if lower != lower else Bounds(lower, upper), Interval(least, most, level)

@@ -8,40 +8,52 @@ import numpy as np
 from countermax.causation._questions import Floats
 
 
-class Evidence(NamedTuple):
-    """What is known; arrays run over worlds, then outcomes. None where a source is missing."""
+class Arms(NamedTuple):
+    """An experiment: P(outcome) without the treatment and with it; arrays run over worlds, then outcomes."""
 
-    control: Floats | None
-    """P(outcome without the treatment) in an experiment."""
-    treated: Floats | None
-    seen_control: Floats | None
+    control: Floats
+    treated: Floats
+
+
+class Choices(NamedTuple):
+    """People who chose."""
+
+    control: Floats
     """P(chose to be without the treatment, and had the outcome)."""
-    seen_treated: Floats | None
-    elsewhere: Floats | None
+    treated: Floats
+    """P(chose the treatment, and had the outcome)."""
+    elsewhere: Floats
     """P(chose something else)."""
+
+
+class Evidence(NamedTuple):
+    """What is known; None where a source is missing."""
+
+    trial: Arms | None
+    choices: Choices | None
     share: float | None
     """P(with the treatment) among units of the trial."""
     strata: Floats | None = None
-    """[worlds, strata]: how many are in each stratum; all arrays above then have strata before outcomes."""
+    """[worlds, strata]: how many are in each stratum; arrays of the sources then have strata before outcomes."""
     unknown: bool = False
     """Whether the last outcome of an experiment is that none is known."""
 
+    @property
+    def arms(self) -> Arms:
+        """The experiment, where there is one."""
+        assert self.trial is not None
+        return self.trial
+
+    @property
+    def chosen(self) -> Choices:
+        """The people who chose, where they were observed."""
+        assert self.choices is not None
+        return self.choices
+
     def without_strata(self, one: Callable[[Floats], Floats]) -> "Evidence":
         """What `one` makes of the strata of each array."""
-        control, treated, chose_control, chose_treated, elsewhere = (
-            None if each is None else np.asarray(one(each)) for each in self[:5]
-        )
         return self._replace(
-            control=control, treated=treated, seen_control=chose_control, seen_treated=chose_treated,
-            elsewhere=elsewhere, strata=None,
-        )  # fmt: skip
-
-    @property
-    def has_trial(self) -> bool:
-        """Whether there was an experiment."""
-        return self.control is not None
-
-    @property
-    def has_choices(self) -> bool:
-        """Whether people who chose were observed."""
-        return self.seen_control is not None
+            trial=None if self.trial is None else Arms(*(np.asarray(one(each)) for each in self.trial)),
+            choices=None if self.choices is None else Choices(*(np.asarray(one(each)) for each in self.choices)),
+            strata=None,
+        )

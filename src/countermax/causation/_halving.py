@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from countermax.causation._crossing import Crossing
-from countermax.causation._evidence import Evidence
+from countermax.causation._evidence import Arms, Evidence
 from countermax.causation._questions import Floats
 from countermax.intervals import Interval
 
@@ -73,14 +73,9 @@ def without_effects(crossing: Crossing, level: float) -> Evidence:
     from scipy.special import ndtri
 
     whole, again = crossing.whole, crossing.again
-    assert whole.control is not None
-    assert whole.treated is not None
-    assert again.control is not None
-    assert again.treated is not None
-    gap, drawn = whole.treated - whole.control, again.treated - again.control
+    gap, drawn = whole.arms.treated - whole.arms.control, again.arms.treated - again.arms.control
     reach = -ndtri((1 - level) / 4 / gap.size)
     same = (np.abs(gap) <= reach * drawn.std(axis=0, ddof=1) + 1e-12).all(axis=-1, keepdims=True)
     share = 0.5 if whole.share is None else whole.share
-    common = (1 - share) * whole.control + share * whole.treated
-    control, treated = (np.where(same, common, each) for each in (whole.control, whole.treated))
-    return whole._replace(control=control, treated=treated)
+    common = (1 - share) * whole.arms.control + share * whole.arms.treated
+    return whole._replace(trial=Arms(*(np.where(same, common, each) for each in whole.arms)))

@@ -12,14 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from countermax.bounds import MOST_PIECES, Pieces, largest_worth, num_pieces
+from countermax.bounds import Pieces, largest_worth
 from countermax.causation._evidence import Evidence
 from countermax.causation._questions import CausalQuestion, Flags, Floats
-from countermax.causation._stable import MOST_ORDERED, Orders, has_pieces, largest_stable
+from countermax.causation._stable import Orders, largest_stable
 
 TRIAL, CHOSEN = "trial", "chosen"
 PEOPLE = (TRIAL, CHOSEN)
-KINDS = ("any", "stable", "monotone")
 
 _SAME = 1e-12
 
@@ -68,7 +67,7 @@ def limits(
         spans = limits(question, inner, people, kind, memo)
         weight = evidence.strata * denominator(question, inner, people)
         return averaged(spans[0], weight), averaged(spans[1], weight)
-    if people == CHOSEN and not evidence.has_choices and not question.of_everybody:
+    if people == CHOSEN and evidence.choices is None and not question.of_everybody:
         return _nothing_known(question, evidence)
     asked = denominator(question, evidence, people)
     known = asked > 0
@@ -89,43 +88,20 @@ def averaged(values: Floats, weight: Floats) -> Floats:
     return np.asarray(np.where(total > 0, known, np.nan) / np.where(total > 0, total, 1.0))
 
 
-def has_kind(question: CausalQuestion, evidence: Evidence, kind: str, *, many: bool = False) -> bool:
-    """Whether these bounds are there for a question; and for `many` worlds in a time that a person would wait."""
-    size = len(question.worth)
-    if kind == "any":
-        return True
-    if kind == "stable":
-        return (
-            not evidence.has_choices
-            and not evidence.unknown
-            and evidence.strata is None
-            and size <= MOST_ORDERED
-            and (not many or has_pieces(question.worth))
-        )
-    masked = np.where(question.allowed, question.worth, -1e3)
-    if evidence.unknown and evidence.has_choices:
-        return False
-    if question.allowed.all() or num_pieces(masked) > MOST_PIECES // 4:
-        return False
-    return not evidence.has_choices or bool((np.asarray(evidence.elsewhere) <= 0).all())
-
-
 def denominator(
     question: CausalQuestion, evidence: Evidence, people: str, among: tuple[Floats, Floats] | None = None
 ) -> Floats:
     """How many the question is asked about, of everybody; `among` whom, if not among those of the question."""
     here, there = (question.among_control, question.among_treated) if among is None else among
-    if people == CHOSEN and evidence.seen_control is not None and evidence.seen_treated is not None:
-        whole = evidence.seen_control @ here + evidence.seen_treated @ there
-        return np.asarray(whole + question.among_others * np.asarray(evidence.elsewhere))
+    if people == CHOSEN and evidence.choices is not None:
+        whole = evidence.choices.control @ here + evidence.choices.treated @ there
+        return np.asarray(whole + question.among_others * np.asarray(evidence.choices.elsewhere))
     if question.of_everybody:
-        known = evidence.seen_control if evidence.control is None else evidence.control
-        assert known is not None
-        return np.ones(known.shape[:-1])
-    assert evidence.control is not None
-    assert evidence.treated is not None
+        known = evidence.chosen if evidence.trial is None else evidence.trial
+        return np.ones(known.control.shape[:-1])
     shares = _shares(question, evidence)
-    return np.asarray(shares[0] * (evidence.control @ here) + shares[1] * (evidence.treated @ there))
+    control, treated = evidence.arms
+    return np.asarray(shares[0] * (control @ here) + shares[1] * (treated @ there))
 
 
 def groups(evidence: Evidence, *, as_measured: bool = False) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
@@ -134,16 +110,10 @@ def groups(evidence: Evidence, *, as_measured: bool = False) -> tuple[tuple[Floa
     Estimates of two sources may miss each other by chance; what would be negative is then taken as nothing, unless the
     masses are wanted `as_measured`.
     """
-    assert evidence.control is not None
-    assert evidence.treated is not None
-    assert evidence.seen_control is not None
-    assert evidence.seen_treated is not None
-    if as_measured:
-        left_control, left_treated = evidence.control - evidence.seen_control, evidence.treated - evidence.seen_treated
-    else:
-        left_control = _left(evidence.control, evidence.seen_control)
-        left_treated = _left(evidence.treated, evidence.seen_treated)
-    return (evidence.seen_control, left_treated), (left_control, evidence.seen_treated)
+    chose_control, chose_treated, _ = evidence.chosen
+    left = np.subtract if as_measured else _left
+    left_control, left_treated = left(evidence.arms.control, chose_control), left(evidence.arms.treated, chose_treated)
+    return (chose_control, left_treated), (left_control, chose_treated)
 
 
 def _left(whole: Floats, seen: Floats) -> Floats:
@@ -163,7 +133,7 @@ def _shares(question: CausalQuestion, evidence: Evidence) -> tuple[float, float]
 
 def counted_people(question: CausalQuestion, evidence: Evidence, people: str) -> tuple[float, float, float]:
     """How much people in control, with the treatment and elsewhere count."""
-    if people == CHOSEN and evidence.has_choices:
+    if people == CHOSEN and evidence.choices is not None:
         return float(question.of_control), float(question.of_treated), float(question.of_others)
     if question.of_everybody:
         return 1.0, 1.0, 1.0
@@ -181,11 +151,9 @@ def _largest(
 ) -> Floats:
     """The largest total worth of those who count."""
     if kind == "stable":
-        assert evidence.control is not None
-        assert evidence.treated is not None
         orders = None if memo is None else memo.orders
         if orders is None:
-            orders = Orders(evidence.control, evidence.treated, exact=memo is None)
+            orders = Orders(*evidence.arms, exact=memo is None)
         if memo is not None:
             memo.orders = orders
         found: dict[tuple[bytes, str, bytes], Floats] = {} if memo is None else memo.means
@@ -194,8 +162,8 @@ def _largest(
             found[key] = largest_stable(worth, orders)
         return np.asarray(counted[0] * found[key])
     allowed = question.allowed if kind == "monotone" else None
-    if evidence.has_choices:
-        if memo is not None and memo.groups is None and evidence.has_trial:
+    if evidence.choices is not None:
+        if memo is not None and memo.groups is None and evidence.trial is not None:
             memo.groups = groups(evidence)
         terms = terms_of(worth, allowed, evidence, counted, pairs=None if memo is None else memo.groups)
         return np.asarray(sum(each.weight * _remembered(each, memo) for each in terms))
@@ -232,20 +200,15 @@ def terms_of(
         as_measured: Whether what is left of everybody may be negative by chance, so that it is linear in estimates.
         pairs: The `groups` of this evidence, if they are known.
     """
-    if not evidence.has_choices:
-        assert evidence.control is not None
-        assert evidence.treated is not None
-        return [Term(counted[0], largest_worth(worth, allowed), evidence.control, evidence.treated)]
-    assert evidence.seen_control is not None
-    assert evidence.seen_treated is not None
-    assert evidence.elsewhere is not None
-    if not evidence.has_trial:
+    if evidence.choices is None:
+        return [Term(counted[0], largest_worth(worth, allowed), *evidence.arms)]
+    if evidence.trial is None:
         open_to = worth if allowed is None else np.where(allowed, worth, -np.inf)
         here = np.append(counted[0] * open_to.max(axis=1), counted[2] * open_to.max())
-        rows = np.concatenate([evidence.seen_control, np.asarray(evidence.elsewhere)[..., None]], axis=-1)
-        return [Term(1.0, Pieces(here[None], counted[1] * open_to.max(axis=0)[None]), rows, evidence.seen_treated)]
+        rows = np.concatenate([evidence.chosen.control, np.asarray(evidence.chosen.elsewhere)[..., None]], axis=-1)
+        return [Term(1.0, Pieces(here[None], counted[1] * open_to.max(axis=0)[None]), rows, evidence.chosen.treated)]
     first, second = groups(evidence, as_measured=as_measured) if pairs is None else pairs
-    if (evidence.elsewhere <= 0).all():
+    if (evidence.chosen.elsewhere <= 0).all():
         pieces = largest_worth(worth, allowed)
         parts = zip(("control", "treated"), counted, (first, second), strict=False)
         return [Term(weight, pieces, *pair, group) for group, weight, pair in parts if weight]
@@ -262,8 +225,6 @@ def _nothing_known(question: CausalQuestion, evidence: Evidence) -> tuple[Floats
 
     If anybody can be asked about and count, then those who chose may all be like that; and the same for not counting.
     """
-    assert evidence.control is not None
-    assert evidence.treated is not None
     asked = np.zeros(question.worth.shape, bool)
     counts, not_counts = asked.copy(), asked.copy()
     for own, among, of in (
@@ -273,7 +234,7 @@ def _nothing_known(question: CausalQuestion, evidence: Evidence) -> tuple[Floats
         inside = np.broadcast_to((among > 0)[:, None] if own == 0 else (among > 0)[None, :], asked.shape)
         counts |= inside & (question.worth > 0) & of
         not_counts |= inside & ~((question.worth > 0) & of)
-    pair = (evidence.control, evidence.treated)
+    pair = evidence.arms
     possible, impossible = (
         largest_worth(each.astype(np.float64)).least(*pair) > _SAME for each in (counts, not_counts)
     )

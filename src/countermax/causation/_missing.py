@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from countermax.bounds import largest_worth
-from countermax.causation._evidence import Evidence
+from countermax.causation._evidence import Arms, Choices, Evidence
 from countermax.causation._limits import CHOSEN, Memo, counted_people, denominator, limits
 from countermax.causation._questions import CausalQuestion, Flags, Floats
 from countermax.causation._unseen import is_unseen, unseen_pieces, unseen_term
@@ -28,12 +28,10 @@ def whole_limits(
     """
     if not evidence.unknown:
         return limits(question, evidence, people, kind, memo)
-    if people == CHOSEN and not question.of_everybody and not evidence.has_choices:
+    if people == CHOSEN and not question.of_everybody and evidence.choices is None:
         return limits(question, known_part(evidence), people, kind)
-    if evidence.strata is None and not question.of_everybody and not evidence.has_choices:
+    if evidence.strata is None and not question.of_everybody and evidence.choices is None:
         return _over_fillings(question, evidence, people, kind, Memo() if memo is None else memo)
-    assert evidence.control is not None
-    assert evidence.treated is not None
     counted = counted_people(question, evidence, people)
     allowed = question.allowed if kind == "monotone" else None
     found = []
@@ -42,7 +40,7 @@ def whole_limits(
             total = unseen_term(unseen_pieces(sign * question.worth, counted, [evidence]), evidence).least()
         else:
             pieces = largest_worth(*with_missing(sign * question.worth, allowed))
-            total = counted[0] * pieces.least(evidence.control, evidence.treated)
+            total = counted[0] * pieces.least(*evidence.arms)
         asked = asked_with(question, evidence._replace(strata=None), sign, people)
         if evidence.strata is not None:
             total, asked = (np.asarray((evidence.strata * each).sum(axis=-1)) for each in (total, asked))
@@ -54,15 +52,12 @@ def whole_limits(
 
 def known_part(evidence: Evidence) -> Evidence:
     """Outcomes of those who have one, as if the others were like them."""
-    if not evidence.unknown or evidence.control is None or evidence.treated is None:
+    if not evidence.unknown or evidence.trial is None:
         return evidence
-    control, treated = _like_others(evidence.control), _like_others(evidence.treated)
-    found = evidence._replace(control=control, treated=treated, unknown=False)
-    if evidence.seen_control is None or evidence.seen_treated is None:
-        return found
-    return found._replace(
-        seen_control=_like_others(evidence.seen_control), seen_treated=_like_others(evidence.seen_treated)
-    )
+    trial, choices = Arms(*map(_like_others, evidence.trial)), evidence.choices
+    if choices is not None:
+        choices = Choices(_like_others(choices.control), _like_others(choices.treated), choices.elsewhere)
+    return evidence._replace(trial=trial, choices=choices, unknown=False)
 
 
 def _like_others(law: Floats) -> Floats:
@@ -86,7 +81,7 @@ def with_missing(worth: Floats, allowed: Flags | None = None) -> tuple[Floats, F
 
 def asked_with(question: CausalQuestion, evidence: Evidence, sign: float, people: str = "trial") -> Floats:
     """How many are asked about: as few as can be for a largest answer (1), as many as can be for a least one (-1)."""
-    if not evidence.unknown or (question.of_everybody and not evidence.has_choices):
+    if not evidence.unknown or (question.of_everybody and evidence.choices is None):
         return denominator(question, evidence, people)
     among = [
         np.append(each, each.min() if sign > 0 else each.max())
@@ -112,9 +107,8 @@ def _over_fillings(
         span = limits(question, filled, people, kind, inner)
         fine = ~np.isnan(span[0])
         if kind == "monotone":
-            assert filled.control is not None
-            assert filled.treated is not None
-            fine &= filled.treated[..., happens].sum(axis=-1) >= filled.control[..., happens].sum(axis=-1) - _FEASIBLE
+            control, treated = (each[..., happens].sum(axis=-1) for each in filled.arms)
+            fine &= treated >= control - _FEASIBLE
         lower = np.where(fine, np.minimum(lower, span[0]), lower)
         upper = np.where(fine, np.maximum(upper, span[1]), upper)
     return np.where(lower <= upper, lower, np.nan), np.where(lower <= upper, upper, np.nan)
@@ -122,9 +116,7 @@ def _over_fillings(
 
 def _fillings(evidence: Evidence, happens: Flags) -> list[Evidence]:
     """Corners of what missing outcomes can have been, and where its edges meet the lines."""
-    assert evidence.control is not None
-    assert evidence.treated is not None
-    arms = (evidence.control, evidence.treated)
+    arms = evidence.arms
     event, other = int(happens.argmax()), int((~happens).argmax())
     shares = [each[..., :-1][..., happens].sum(axis=-1) for each in arms]
     lost = [each[..., -1] for each in arms]
@@ -146,6 +138,6 @@ def _fillings(evidence: Evidence, happens: Flags) -> list[Evidence]:
                 ways.append((zero + edge, part) if side == 0 else (part, zero + edge))
     found = []
     for way in ways:
-        control, treated = (filled(side, part) for side, part in enumerate(way))
-        found.append(evidence._replace(control=control, treated=treated, unknown=False))
+        laws = Arms(*(filled(side, part) for side, part in enumerate(way)))
+        found.append(evidence._replace(trial=laws, unknown=False))
     return found

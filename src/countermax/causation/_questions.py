@@ -6,7 +6,7 @@ outcomes, divided by how many it is asked about.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,17 @@ Flags = NDArray[np.bool_]
 EVENT_NAMES = ("PN", "PS", "PNS", "disablement", "enablement")
 SCORE_NAMES = ("benefit", "harm", "tie")
 GAIN = "gain"
+
+
+class Monotonicity(NamedTuple):
+    """The assumption that the treatment does something to nobody."""
+
+    excluded: Flags
+    """[without, with]: pairs of outcomes that nobody then has."""
+    holds: str
+    """The assumption, in words."""
+    fails: str
+    """What is true where data contradict it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,13 +52,20 @@ class CausalQuestion:
     """[without]: who is asked about, of those seen without the treatment."""
     among_treated: Floats
     among_others: float
-    allowed: Flags
-    """[without, with]: pairs that somebody can have to whom the treatment does no harm (monotonicity)."""
+    monotonicity: Monotonicity | None
+    """None where nothing says what it would be."""
 
     @property
     def is_probability(self) -> bool:
         """Whether the number lies between 0 and 1."""
         return self.name != GAIN
+
+    @property
+    def allowed(self) -> Flags:
+        """[without, with]: pairs that somebody can have under monotonicity."""
+        if self.monotonicity is None:
+            return np.ones(self.worth.shape, bool)
+        return ~self.monotonicity.excluded
 
     @property
     def of_everybody(self) -> bool:
@@ -75,42 +93,52 @@ def questions_about(
         gain: [without, with]: what it is worth to treat such a person.
         groups: Whether people who chose either arm are asked about separately.
     """
+    if at_least is not None and scores is None:
+        raise InputError(
+            "`at_least` is a gain of the score and needs a `score` (--score), or outcomes that are an ordered category"
+        )
     control, treated = arms
     size = len(labels)
     every, nobody = np.ones(size), np.zeros(size)
     found = []
 
-    def add(name: str, meaning: str, worth: Any, allowed: Flags, **whom: Any) -> None:
+    def add(name: str, meaning: str, worth: Any, rule: Monotonicity | None, **whom: Any) -> None:
         fields: dict[str, Any] = dict(of_control=True, of_treated=True, of_others=True)
         fields |= dict(among_control=every, among_treated=every, among_others=1.0)
         if whom:
             fields = dict(of_control=False, of_treated=False, of_others=False)
             fields |= dict(among_control=nobody, among_treated=nobody, among_others=0.0) | whom
-        found.append(CausalQuestion(name, meaning, np.asarray(worth, np.float64), allowed=allowed, **fields))
+        found.append(CausalQuestion(name, meaning, np.asarray(worth, np.float64), monotonicity=rule, **fields))
 
+    rule = None
     if event is not None:
         happens = np.isin(np.arange(size), event).astype(np.float64)
-        worth, allowed = np.outer(1 - happens, happens), np.outer(happens, 1 - happens) == 0
+        worth = np.outer(1 - happens, happens)
         what = listed_names(labels, event)
+        rule = Monotonicity(
+            worth.T > 0, f"{treated} prevents {what} in nobody", f"{treated} must prevent {what} in some"
+        )
         add(
-            "PN", f"necessity: had {what} with {treated}; would not have had it with {control}", worth, allowed,
+            "PN", f"necessity: had {what} with {treated}; would not have had it with {control}", worth, rule,
             of_treated=True, among_treated=happens,
         )  # fmt: skip
         add(
-            "PS", f"sufficiency: did not have {what} with {control}; would have had it with {treated}", worth, allowed,
+            "PS", f"sufficiency: did not have {what} with {control}; would have had it with {treated}", worth, rule,
             of_control=True, among_control=1 - happens,
         )  # fmt: skip
-        add("PNS", f"would have {what} with {treated} and not with {control}", worth, allowed)
+        add("PNS", f"would have {what} with {treated} and not with {control}", worth, rule)
         add(
-            "disablement", f"had {what} in either arm; would not have had it with {control}", worth, allowed,
+            "disablement", f"had {what} in either arm; would not have had it with {control}", worth, rule,
             of_treated=True, among_treated=happens, among_control=happens,
         )  # fmt: skip
         add(
-            "enablement", f"did not have {what} in either arm; would have had it with {treated}", worth, allowed,
+            "enablement", f"did not have {what} in either arm; would have had it with {treated}", worth, rule,
             of_control=True, among_treated=1 - happens, among_control=1 - happens,
         )  # fmt: skip
     if scores is not None:
         gains = scores[None, :] - scores[:, None]
+        lowered = f"a lower score with {treated} than with {control}"
+        rule = Monotonicity(gains < 0, f"nobody has {lowered}", f"some must have {lowered}")
         kinds = [("benefit", f"would do better with {treated} than with {control}", gains > 0)]
         kinds += [("harm", f"would do worse with {treated} than with {control}", gains < 0)]
         if num_pieces((gains == 0).astype(np.float64)) <= MOST_PIECES:
@@ -125,12 +153,9 @@ def questions_about(
         for suffix, choice in whom:
             for name, meaning, counted in kinds:
                 words = f"chose{suffix[1:]}; {meaning}" if suffix else meaning
-                add(name + suffix, words, counted, gains >= 0, **choice)
+                add(name + suffix, words, counted, rule, **choice)
     if gain is not None:
-        spared = np.ones((size, size), bool) if scores is None else scores[None, :] >= scores[:, None]
-        if event is not None and scores is None:
-            spared = np.outer(happens, 1 - happens) == 0
-        add(GAIN, f"mean gain of {treated} over {control}", gain, spared)
+        add(GAIN, f"mean gain of {treated} over {control}", gain, rule)
     if not found:
         raise InputError("say what is asked about: an `event`, a `score` or a `gain`")
     return found

@@ -5,24 +5,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-from rich.console import Group, RenderableType
-from rich.text import Text
+from rich.console import Group
 
-from countermax import plotting, report
-from countermax._core.console import add_line, listing
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
 from countermax._core.results import AbstractResult, plain
 from countermax.bounds import Bounds
-from countermax.causation._deciding import TreatmentDecision, decide, decision_words
+from countermax.causation import _showing
+from countermax.causation._deciding import TreatmentDecision, decide
 from countermax.causation._questions import GAIN, Floats
 from countermax.intervals import Interval
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
-
-_FAMILIES = {"": "bounds", "stable_": "stable_bounds", "monotone_": "monotone_bounds"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +42,9 @@ class CausalAnswer:
     stable_bounds: Bounds | None
     """Over counterfactually stable couplings, where they are known."""
     monotone_bounds: Bounds | None
-    """If the treatment does harm to nobody; None where the data contradict that, or where it adds nothing."""
+    """Under monotonicity; None where the data contradict that, or where it adds nothing."""
+    monotonicity: str | None
+    """What that assumes about this number, in words."""
     by_coupling: Mapping[str, float]
     intervals: CausalIntervals | None
 
@@ -71,7 +69,7 @@ class Causation(AbstractResult):
     """What being without the treatment, and being with it, is called."""
     event: tuple[str, ...] | None
     people: str
-    """Who is asked about: units of the `trial`, or people who have `chosen` their arm."""
+    """Who is asked about: units of the `trial`, people who have `chosen` their arm, or the `rows` of a table."""
     control: Floats | None
     """P(outcome without the treatment) in the experiment; None without one."""
     treated: Floats | None
@@ -125,37 +123,16 @@ class Causation(AbstractResult):
     @property
     def left_out(self) -> str:
         """What the numbers take as given."""
-        who = (
-            "Units of the trial are asked about: people whose arm was drawn by lot. Of people who chose, an experiment "
-            "alone bounds neither PN nor PS."
-            if self.people == "trial"
-            else "People who chose their arm are asked about."
-        )
-        if self.level is None:
-            return f"{who} Takes the probabilities as known: how well they were estimated is left out."
-        comparable = "whether the arms are comparable (randomised, or alike in all that matters)"
-        if self.observational is not None:
-            comparable = "whether the samples are of one population"
-        return f"{who} Intervals are for the sampling of {self.sample}. Left out: {comparable}."
+        return _showing.left_out(self)
 
     def columns(self) -> dict[str, list[Any]]:
-        """One entry for each number."""
-        columns: dict[str, list[Any]] = {"name": [each.name for each in self.answers]}
-        for prefix, field in _FAMILIES.items():
-            for side in ("lower", "upper"):
-                limits = [getattr(each, field) for each in self.answers]
-                columns[prefix + side] = [None if each is None else getattr(each, side) for each in limits]
-        for name in dict.fromkeys(name for each in self.answers for name in each.by_coupling):
-            columns[name] = [each.by_coupling.get(name) for each in self.answers]
-        if self.level is not None:
-            for prefix, field in _FAMILIES.items():
-                for side in ("lower", "upper"):
-                    found = [
-                        None if each.intervals is None else getattr(each.intervals, field) for each in self.answers
-                    ]
-                    columns[f"{prefix}ci_{side}"] = [None if each is None else getattr(each, side) for each in found]
-        columns["meaning"] = [each.meaning for each in self.answers]
-        return columns
+        """One entry for each number.
+
+        `lower` and `upper` are the bounds over all couplings (`stable_` and `monotone_` over some), `bounds_ci_lower`
+        and `bounds_ci_upper` the interval of the whole range. Each coupling has a column for its own answer, and
+        with `_ci_lower` and `_ci_upper` behind its name, for the interval of that.
+        """
+        return _showing.columns(self)
 
     def to_frame(self) -> "pd.DataFrame":
         """One row for each number."""
@@ -186,38 +163,12 @@ class Causation(AbstractResult):
         )
 
     def plot(self) -> "Figure":
-        """Ranges, one line for each number, with their intervals as bands."""
-        lines = [
-            plotting.CausationLine(
-                each.name,
-                each.bounds,
-                each.stable_bounds,
-                each.monotone_bounds,
-                None if each.intervals is None else each.intervals.bounds[:2],
-                each.by_coupling,
-            )
-            for each in self.answers
-        ]
-        return plotting.draw_causation(lines, self.title, "probability" if self.decision is None else "value")
+        """Ranges and answers of couplings, one block for each number, with their intervals."""
+        return _showing.drawn(self)
 
     def write_report(self, path: str | Path) -> Path:
         """A self-contained page: the picture, every number with its meaning, and what is left out."""
-        families = [field.replace("_", " ") for field in _FAMILIES.values()]
-        rows = []
-        for each in self.answers:
-            found = each.intervals
-            cells = [
-                _cell(getattr(each, field), None if found is None else getattr(found, field))
-                for field in _FAMILIES.values()
-            ]
-            rows.append([each.name, *(cell.replace("\n", " ") for cell in cells), each.meaning])
-        blocks: list[report.Block] = [
-            report.Picture(plotting.picture(self.plot()), self.title),
-            report.Grid(("number", *families, "meaning"), rows),
-            *(report.Paragraph(words) for words in self.sentences()),
-            report.Preformatted("All numbers", self.to_json()),
-        ]
-        return report.write_report(Path(path), self.title, blocks)
+        return _showing.write_page(self, path)
 
     @property
     def title(self) -> str:
@@ -227,41 +178,8 @@ class Causation(AbstractResult):
         return f"{' or '.join(self.event)}: is {self.arms[1]} rather than {self.arms[0]} the cause?"
 
     def __rich__(self) -> Group:
-        table = listing(self.title, ["number", "any coupling", "stable", "harms nobody", "meaning"], left=1)
-        table.columns[-1].justify, table.columns[-1].no_wrap = "left", False
-        for each in self.answers:
-            found = each.intervals
-            cells = []
-            for field in _FAMILIES.values():
-                interval = None if found is None else getattr(found, field)
-                cells.append(_cell(getattr(each, field), interval))
-            add_line(table, [each.name, *cells, each.meaning])
-        parts: list[RenderableType] = [table]
-        names = list(dict.fromkeys(name for each in self.answers for name in each.by_coupling))
-        if names:
-            said = listing("What single couplings say", ["number", *names])
-            for each in self.answers:
-                if each.by_coupling:
-                    add_line(said, [each.name, *(f"{each.by_coupling[name]:z.3f}" for name in names)])
-            parts.append(said)
-        return Group(*parts, *(Text(words) for words in self.sentences()))
+        return _showing.shown(self)
 
     def sentences(self) -> list[str]:
         """What stands below the numbers."""
-        words = []
-        if self.level is not None:
-            words.append(
-                f"In parentheses: {self.level:.0%} intervals of the whole range, what other data could have shown. Any "
-                "coupling: from the least to the largest number that the data allow."
-            )
-        if self.decision is not None:
-            words.append(decision_words(self.decision, self.arms))
-        return [*words, *self.notes, self.left_out]
-
-
-def _cell(bounds: Bounds | None, interval: Interval | None) -> str:
-    if bounds is None:
-        return ""
-    low, high = bounds
-    text = f"{low:z.3f}" if high - low < 5e-4 else f"{low:z.3f} to {high:z.3f}"
-    return text if interval is None else f"{text}\n({interval.lower:z.3f} to {interval.upper:z.3f})"
+        return _showing.sentences(self)

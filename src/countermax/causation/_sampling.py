@@ -5,8 +5,7 @@ from typing import Any, final
 
 import numpy as np
 
-from countermax._core.errors import InputError
-from countermax.causation._evidence import Evidence
+from countermax.causation._evidence import Arms, Choices, Evidence
 from countermax.causation._limits import groups
 from countermax.causation._questions import Floats
 from countermax.intervals import AbstractSampling, Stream, errors_when_drawn
@@ -25,22 +24,17 @@ class SourceSampling(AbstractSampling):
     that the two are equal where the treatment does nothing and nobody prefers it.
     """
 
-    def __init__(self, control: Floats | None, treated: Floats | None, observed: Floats):
+    def __init__(self, trial: Arms | None, observed: Floats):
         """Takes counts.
 
         Args:
-            control: Number of people with each outcome in the experiment, without the treatment; None without an
-                experiment.
-            treated: The same with the treatment.
+            trial: Number of people with each outcome in the two arms of the experiment; None without one.
             observed: [3, outcomes]: how many chose the control, the treatment or something else, by outcome.
         """
         size = observed.shape[1]
         seen = np.concatenate([observed[0], observed[1], [observed[2].sum()]])
         self._size = size
-        self._blocks = [seen] if control is None or treated is None else [control, treated, seen]
-        for counts in self._blocks:
-            if (counts != np.round(counts)).any() or (counts < 0).any() or not counts.sum() > 0:
-                raise InputError("`counts` must hold whole numbers from 0 on, with at least one person in each sample")
+        self._blocks = [seen] if trial is None else [*trial, seen]
         self.sizes = np.array([counts.sum() for counts in self._blocks])
         self._ends = np.cumsum([len(counts) for counts in self._blocks])[:-1]
         mirror = np.concatenate([np.arange(size, 2 * size), np.arange(size), [2 * size]])
@@ -54,9 +48,8 @@ class SourceSampling(AbstractSampling):
         """What worlds say, [..., cells]."""
         parts = [each / each.sum(axis=-1, keepdims=True) for each in np.split(worlds, self._ends, axis=-1)]
         size, seen = self._size, parts[-1]
-        control, treated = (parts[0], parts[1]) if len(parts) > 1 else (None, None)
-        choices = seen[..., :size], seen[..., size : 2 * size], seen[..., -1]
-        return Evidence(control, treated, *choices, None)
+        trial = Arms(parts[0], parts[1]) if len(parts) > 1 else None
+        return Evidence(trial, Choices(seen[..., :size], seen[..., size : 2 * size], seen[..., -1]), None)
 
     def evidence_with(self, share: float | None) -> Callable[[Floats, Floats], Evidence]:
         """What pairs of worlds say, if a share of the trial was treated; the other world is the same one mirrored."""

@@ -33,7 +33,7 @@ def check_sources(evidence: Evidence, labels: Labels, arms: tuple[str, str], str
         arms: Names of the arm without the treatment and of the arm with it.
         strata: Numbers of people counted; None where probabilities are known.
     """
-    if not (evidence.has_trial and evidence.has_choices):
+    if evidence.trial is None or evidence.choices is None:
         return []
     if evidence.strata is None:
         return _checked(evidence, labels, arms, None if strata is None else strata.sizes[0], "")
@@ -48,10 +48,7 @@ def check_sources(evidence: Evidence, labels: Labels, arms: tuple[str, str], str
 def _checked(evidence: Evidence, labels: Labels, arms: tuple[str, str], sizes: Floats | None, where: str) -> list[str]:
     """The same in one stratum."""
     notes = []
-    pairs = ((evidence.control, evidence.seen_control), (evidence.treated, evidence.seen_treated))
-    for place, (arm, (whole, seen)) in enumerate(zip(arms, pairs, strict=True)):
-        assert whole is not None
-        assert seen is not None
+    for place, (arm, whole, seen) in enumerate(zip(arms, evidence.arms, evidence.chosen[:2], strict=True)):
         if evidence.unknown:  # whoever has no outcome in the experiment may have had this one
             whole, seen = whole[:-1] + whole[-1], seen[:-1]
         error: Any = 0.0

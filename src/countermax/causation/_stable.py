@@ -6,14 +6,13 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from countermax.bounds import Pieces, largest_worth
+from countermax.bounds import Pieces, largest_worth, ratio_tie
 from countermax.causation._questions import Flags, Floats
 
 MOST_ORDERED = 6
 """Outcomes whose orders are looked at one by one."""
 
 _FEW = 4  # outcomes for which pieces of all orders are found in no time, whatever the worth
-_SAME = 1e-12
 _FAR = 100  # below every price
 
 
@@ -106,11 +105,14 @@ def _prices(size: int) -> NDArray[np.int8]:
 def ratio_ranks(control: Floats, treated: Floats) -> NDArray[np.int64]:
     """Places of the outcomes by how much the treatment favours them; equal ones have one place."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(control > 0, treated / control, np.where(treated > 0, np.inf, 1.0))
-    order = np.argsort(ratio, axis=-1, kind="stable")
-    ordered = np.take_along_axis(ratio, order, axis=-1)
-    with np.errstate(invalid="ignore"):
-        higher = ordered[..., 1:] > ordered[..., :-1] * (1 + _SAME)
+        logs = np.log(control)
+        nowhere = (control <= 0) & (treated <= 0)
+        ratio = np.where(nowhere, 0.0, np.log(treated) - logs)
+        finite = np.isfinite(ratio)
+        tie = ratio_tie(np.where(finite, ratio, 0.0), np.where(finite & ~nowhere, logs, 0.0))
+        order = np.argsort(ratio, axis=-1, kind="stable")
+        ordered, tie = (np.take_along_axis(each, order, axis=-1) for each in (ratio, tie))
+        higher = ordered[..., 1:] - ordered[..., :-1] > np.maximum(tie[..., 1:], tie[..., :-1])
     ranks = np.concatenate([np.zeros((*ratio.shape[:-1], 1), np.int64), np.cumsum(higher, axis=-1)], axis=-1)
     result = np.empty(ratio.shape, np.int64)
     np.put_along_axis(result, order, ranks, axis=-1)

@@ -21,7 +21,7 @@ _DIGITS = 9
 
 def is_unseen(evidence: Evidence) -> bool:
     """Whether there are both sources, and outcomes are missing."""
-    return evidence.unknown and evidence.has_choices
+    return evidence.unknown and evidence.choices is not None
 
 
 def unseen_pieces(worth: Floats, counted: tuple[float, float, float], data: list[Evidence]) -> Pieces:
@@ -47,23 +47,15 @@ def unseen_pieces(worth: Floats, counted: tuple[float, float, float], data: list
 
 def unseen_term(pieces: Pieces, evidence: Evidence) -> Term:
     """The masses that such pieces count."""
-    assert evidence.control is not None
-    assert evidence.treated is not None
-    assert evidence.seen_control is not None
-    assert evidence.seen_treated is not None
-    others = np.asarray(evidence.elsewhere)[..., None]
-    rows = np.concatenate([evidence.seen_control, evidence.control, others], axis=-1)
-    return Term(1.0, pieces, rows, np.concatenate([evidence.seen_treated, evidence.treated], axis=-1))
+    others = np.asarray(evidence.chosen.elsewhere)[..., None]
+    rows = np.concatenate([evidence.chosen.control, evidence.arms.control, others], axis=-1)
+    return Term(1.0, pieces, rows, np.concatenate([evidence.chosen.treated, evidence.arms.treated], axis=-1))
 
 
 def _known(evidence: Evidence) -> Floats:
     """How many chose what, and had which outcome at least."""
-    assert evidence.control is not None
-    assert evidence.treated is not None
-    assert evidence.seen_control is not None
-    assert evidence.seen_treated is not None
-    laws = evidence.seen_control, evidence.seen_treated, evidence.control, evidence.treated
-    groups = [*(each.sum(axis=-1) for each in laws[:2]), np.asarray(evidence.elsewhere)]
+    laws = evidence.chosen.control, evidence.chosen.treated, evidence.arms.control, evidence.arms.treated
+    groups = [*(each.sum(axis=-1) for each in laws[:2]), np.asarray(evidence.chosen.elsewhere)]
     return np.concatenate([np.stack(groups, axis=-1), *(each[..., :-1] for each in laws)], axis=-1)
 
 

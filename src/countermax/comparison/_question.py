@@ -29,7 +29,7 @@ from countermax.comparison._result import (
 )
 from countermax.comparison._sharing import sharing_of
 from countermax.comparison._sharing_result import SHARING_COLUMNS
-from countermax.comparison._showing import order_note
+from countermax.comparison._showing import GIVEN_ORDER, order_note
 from countermax.comparison._unseen import with_nothing_known
 from countermax.couplings import AbstractCoupling, as_couplings, is_same, named_couplings
 from countermax.intervals import DRAWS, AbstractSampling, CountSampling, Interval, check_level, inverted_intervals
@@ -152,7 +152,7 @@ def answered(
     level: float = 0.95,
     seed: int = 0,
     worlds: tuple[str, str] = ("p", "q"),
-    order: str = "as they were given",
+    order: str = GIVEN_ORDER,
     notes: tuple[str, ...] = (),
     some_unknown: bool = False,
     method: Callable[..., Interval] = inverted_intervals,

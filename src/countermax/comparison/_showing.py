@@ -13,6 +13,9 @@ from countermax.couplings import AbstractCoupling, InverseCDF, is_same
 if TYPE_CHECKING:
     from countermax.comparison._result import Comparison
 
+GIVEN_ORDER = "as they were given"
+"""Source of the order of the outcomes, where a person gave them."""
+
 _MOST_ACROSS = 8  # outcomes in the columns of a listing; with intervals, half as many: more are turned into rows
 _MOST_DOWN = 60  # outcomes in its rows; dataframes and JSON have them all
 _COUPLINGS_ACROSS = 4

@@ -12,20 +12,6 @@ Couplings: TypeAlias = Mapping[str, str | Path | AbstractCoupling] | Iterable[st
 """Couplings by name, or a list of words and files, which name themselves."""
 
 
-def column_names(prefix: str, names: Iterable[str], taken: Iterable[str]) -> list[str]:
-    """Names of columns for couplings, none of them taken, and no two alike: `effect_Gumbel-max`, `effect_lower_2`."""
-    used, found = set(taken), []
-    for name in names:
-        column = plain = f"{prefix}{name.replace(' ', '_')}"
-        number = 1
-        while column in used:
-            number += 1
-            column = f"{plain}_{number}"
-        used.add(column)
-        found.append(column)
-    return found
-
-
 def chosen_couplings(couplings: Couplings | None, *, none: bool = False) -> dict[str, AbstractCoupling]:
     """The couplings asked for; by default two that are known to disagree, Gumbel-max and inverse CDF.
 

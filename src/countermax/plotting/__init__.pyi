@@ -1,6 +1,7 @@
 from ._answers import draw_answers as draw_answers
 from ._bars import draw_losses as draw_losses
 from ._bars import draw_variances as draw_variances
+from ._causation import CausalSpan as CausalSpan
 from ._causation import CausationLine as CausationLine
 from ._causation import draw_causation as draw_causation
 from ._couplings import draw_couplings as draw_couplings

@@ -1,7 +1,6 @@
 """Probabilities of causation from raw data: two arms of a trial, people who chose, strata, clusters, weights."""
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +15,9 @@ from countermax.causation import (
     answered_causes,
     as_event,
     as_gain,
+    causes_of_numbers,
     of_two_arms,
-    probabilities_of_causation,
+    source_name,
 )
 from countermax.couplings import AbstractCoupling
 from countermax.intervals import AbstractSampling, CountSampling
@@ -28,6 +28,7 @@ from countermax.tables.frames import AbstractFrame
 
 THIN_RULES = ("refuse", "merge")
 _NUM_RESAMPLES = 400
+_CALLED = ("control", "treated")
 
 
 def causation_of_arms(
@@ -94,11 +95,12 @@ def causation_of_arms(
     asked = {"outcome": outcome, "arm": arm, "clusters": clusters, "strata": strata, "weights": weights}
     frame = read_frame(data, {name: column for name, column in asked.items() if column is not None})
     control, treated = _two_arms(frame, arm, control, treated)
-    found = read_people(frame, asked, (control, treated), labels, missing)
+    found = read_people(frame, asked, (control, treated), labels, missing, _CALLED)
     names, arms = found.labels, (str(control), str(treated))
     if score is None and found.is_ordered:
         score = np.arange(len(names))
     common: dict[str, Any] = {"people": people, "couplings": couplings, "arms": arms, "level": level, "seed": seed}
+    common |= {"order": found.order}
     about: dict[str, Any] = {"event": event, "score": score, "at_least": at_least, "gain": gain}
     plain, notes, samples = weights is None and clusters is None, list(found.notes), [found]
     if observational is not None:
@@ -111,12 +113,12 @@ def causation_of_arms(
                 cells_of(each, np.ones(len(each.outcome)), len(names), place + 2)[:, 0]
                 for place, each in enumerate(samples)
             )
-            result = probabilities_of_causation(
-                trial[0], trial[1], **about, labels=names.values, counts=True,
-                observational=dict(zip(("control", "treated", "elsewhere"), seen, strict=True)),
-                treated_share=treated_share, **common,
+            numbers = dict(zip(("control", "treated"), trial, strict=False))
+            numbers |= zip(map(source_name, ("control", "treated", "elsewhere")), seen, strict=True)
+            return causes_of_numbers(
+                names, numbers, counts=True, normalise=False, treated_share=treated_share, notes=notes,
+                **about, **common,
             )  # fmt: skip
-            return replace(result, notes=(*notes, *result.notes))
         if couplings:
             raise InputError(
                 "`couplings` must be left out with `observational` and strata, weights, clusters or missing outcomes: "
@@ -203,4 +205,4 @@ def _choosers(
 ) -> People:
     """People who chose: the control, the treatment, or something else."""
     frame = read_frame(data, {name: column for name, column in asked.items() if column is not None})
-    return with_others(frame, asked, arms, read_people(frame, asked, arms, labels, missing))
+    return with_others(frame, asked, arms, read_people(frame, asked, arms, labels, missing, _CALLED))

@@ -1,7 +1,6 @@
 """Probabilities of causation of every row of a table, whose two worlds are columns, arrays or a classifier's."""
 
-from collections.abc import Hashable, Sequence
-from pathlib import Path
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -11,8 +10,10 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
 from countermax._core.errors import InputError
+from countermax._core.results import column_names
 from countermax.bounds import Bounds
 from countermax.causation import (
+    Arms,
     CausalAnswer,
     CausalIntervals,
     CausalQuestion,
@@ -23,14 +24,14 @@ from countermax.causation import (
     limits,
     questions_about,
 )
-from countermax.couplings import AbstractCoupling, as_coupling, name_of
+from countermax.couplings import AbstractCoupling, as_couplings
 from countermax.intervals import Interval
 from countermax.tables._batches import in_batches
-from countermax.tables._notes import left_out_notes, unchanged_notes, what_is_known
+from countermax.tables._notes import left_out_notes, order_notes, unchanged_notes, what_is_known
 from countermax.tables._probabilities import ProbabilitiesLike
 from countermax.tables._refit import Refits, Refitted, as_refitting
 from countermax.tables._rows import Chunk, Question, RowReader
-from countermax.tables.frames import Floats, as_frame, check_new_names
+from countermax.tables.frames import Floats, as_frame
 
 _SHARE = 0.5  # of the treated; questions that it decides are not asked of rows
 _NOT_OF_ROWS = ("disablement", "enablement")
@@ -47,7 +48,7 @@ def causation_of_rows(
     score: Any = None,
     at_least: int | float | None = None,
     gain: Any = None,
-    coupling: str | Path | AbstractCoupling | None = None,
+    couplings: Mapping[str, str | AbstractCoupling] | Sequence[str] | None = None,
     outcome: Any = None,
     labels: Sequence[Hashable] | None = None,
     arms: tuple[str, str] = ("control", "treated"),
@@ -77,7 +78,8 @@ def causation_of_rows(
         score: Score of each outcome (larger is better).
         at_least: Gain of the score; adds the share of those who gain as much.
         gain: Worth of treating somebody with each pair (without, with) of outcomes.
-        coupling: Coupling to ask beside the bounds.
+        couplings: Couplings to ask beside the bounds, by name; by default none, because each adds a column for every
+            number.
         outcome: Column with the outcomes seen; needed by `refit`.
         labels: Outcomes in their order.
         arms: Names of the arm without the treatment and of the arm with it.
@@ -116,16 +118,18 @@ def causation_of_rows(
         if each.name not in _NOT_OF_ROWS
     ]
     with jax.enable_x64(True):
-        chosen = None if coupling is None else as_coupling(coupling, len(names), score=scores)
+        by_score: dict[str, Any] = {} if scores is None else {"score": scores, "counterfactual_score": scores}
+        chosen = as_couplings(couplings, len(names), **by_score) if couplings else {}
     refits = None if refitting is None else Refits(reader, refitting)
-    sides = [*_LIMITS] + ([] if chosen is None else [name_of(chosen, score=scores)])
-    columns = [f"{each.name}_{side}".replace(" ", "_") for each in questions for side in sides]
-    check_new_names((), columns, "rename columns")
+    sides = [*_LIMITS, *chosen]
+    columns: list[str] = []
+    for each in questions:
+        columns += column_names(f"{each.name}_".replace(" ", "_"), sides, columns)
     rows = np.full((len(columns), reader.frame.num_rows), np.nan)
     total, kept, used = np.zeros((2, len(columns))), 0, 0
     with reader.bar("causation", progress) as bar:
         for chunk in reader.chunks(bar):
-            values, asked = _of_chunk(questions, chunk, chosen)
+            values, asked = _of_chunk(questions, chunk, chosen.values())
             good = ~chunk.bad
             chunk.check(np.where(asked > 0, values, 0), "a coupling")
             rows[:, chunk.rows] = np.where(good, values, np.nan)
@@ -138,7 +142,8 @@ def causation_of_rows(
 
         def measure(chunks: Sequence[Chunk]) -> Floats:
             parts = [
-                _sums(*_of_chunk(questions, chunk, chosen), np.where(chunk.bad, 0.0, chunk.weight)) for chunk in chunks
+                _sums(*_of_chunk(questions, chunk, chosen.values()), np.where(chunk.bad, 0.0, chunk.weight))
+                for chunk in chunks
             ]
             whole = np.sum(parts, axis=0)
             return np.asarray(whole[0] / np.where(whole[1] > 0, whole[1], np.nan))
@@ -154,7 +159,7 @@ def causation_of_rows(
         known = lower == lower
         answers.append(
             CausalAnswer(
-                each.name, each.meaning, Bounds(lower, upper) if known else None, None, None,
+                each.name, each.meaning, Bounds(lower, upper) if known else None, None, None, None,
                 dict(zip(sides[2:], said, strict=True)) if known else {}, None if found is None else found[each.name],
             )
         )  # fmt: skip
@@ -162,7 +167,7 @@ def causation_of_rows(
         labels=names.names,
         arms=arms,
         event=None if event is None else tuple(names.names[place] for place in as_event(names, event)),
-        people="trial",
+        people="rows",
         control=None,
         treated=None,
         observational=None,
@@ -170,13 +175,24 @@ def causation_of_rows(
         level=None if found is None else level,
         sample=None if found is None else f"{used:,} rows",
         notes=(
-            f"Means over {used:,} rows; each row's own numbers are in `individual`. {what_is_known(reader, refit)}",
+            f"{_averages(questions, used)} {what_is_known(reader, refit)}",
+            "There are neither stable nor monotone bounds of rows.",
+            *order_notes(reader, chosen.values()),
             *unchanged_notes(kept),
             *left_out_notes(reader.frame.num_rows - used),
         ),
         attain=None,
         individual=_individual(reader, columns, rows, "gain" if gain is not None else None),
     )
+
+
+def _averages(questions: Sequence[CausalQuestion], number: int) -> str:
+    """What the averages are, and where each row's own numbers are."""
+    ratios = [each.name for each in questions if not each.of_everybody]
+    words = f"Means over {number:,} rows"
+    if ratios:
+        words += f"; {' and '.join(ratios)} are shares of all who are asked about, not means of the rows' own shares"
+    return f"{words}. Each row's own numbers are in `individual`."
 
 
 def _individual(reader: RowReader, columns: list[str], rows: Floats, gain: str | None) -> Any:
@@ -196,15 +212,13 @@ def _individual(reader: RowReader, columns: list[str], rows: Floats, gain: str |
 
 
 def _of_chunk(
-    questions: Sequence[CausalQuestion], chunk: Chunk, coupling: AbstractCoupling | None
+    questions: Sequence[CausalQuestion], chunk: Chunk, couplings: Iterable[AbstractCoupling]
 ) -> tuple[Floats, Floats]:
     """Answers and how many each is asked about, [columns, rows]; whoever is left as they are has one outcome twice."""
     p, q = np.exp(chunk.log_p), np.exp(chunk.log_q)
-    evidence = Evidence(p, q, None, None, None, _SHARE)
-    said = None
-    if coupling is not None:
-        worths = jnp.asarray(np.stack([each.worth for each in questions]))
-        said = in_batches(_means, (coupling, worths), (chunk.log_p, chunk.log_q))
+    evidence = Evidence(Arms(p, q), None, _SHARE)
+    worths = jnp.asarray(np.stack([each.worth for each in questions]))
+    said = [in_batches(_means, (each, worths), (chunk.log_p, chunk.log_q)) for each in couplings]
     values, whom = [], []
     for place, question in enumerate(questions):
         lower, upper = limits(question, evidence, "trial")
@@ -215,8 +229,7 @@ def _of_chunk(
             same = (p @ np.diag(question.worth)) / np.where(among > 0, among, 1)
             lower, upper = np.where(chunk.kept, same, lower), np.where(chunk.kept, same, upper)
         both = [lower, upper]
-        if said is not None:
-            both.append(np.where(chunk.kept, lower, said[place] / np.where(among > 0, among, 1)))
+        both += [np.where(chunk.kept, lower, each[place] / np.where(among > 0, among, 1)) for each in said]
         values += [np.where(among > 0, each, 0.0) for each in both]
         whom += [among] * len(both)
     return np.stack(values), np.stack(whom)

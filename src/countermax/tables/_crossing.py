@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from countermax._core.errors import InputError
 from countermax._core.labels import listed
 from countermax._core.progress import ProgressBar
-from countermax.causation import Crossing, Evidence
+from countermax.causation import Arms, Choices, Crossing, Evidence
 from countermax.tables._arms import cluster_groups
 from countermax.tables._people import People
 from countermax.tables.frames import Codes, Floats
@@ -110,16 +110,15 @@ def evidence_of(
         laws.append(np.where(total > 0, mass, 1 / mass.shape[-1]) / np.where(total > 0, total, 1))
     strata = [each / each.sum(axis=-1, keepdims=True) for each in people]
     weight = (1 - share) * strata[0] + share * strata[1]
+    trial_law = Arms(laws[0], laws[1])
     if seen is None:
-        return Evidence(laws[0], laws[1], None, None, None, share, weight, unknown)
+        return Evidence(trial_law, None, share, weight, unknown)
     whole = seen.sum(axis=(-3, -1))
     chose = seen / np.where(whole > 0, whole, 1)[..., None, :, None]
     if not of_trial:
         weight = whole / whole.sum(axis=-1, keepdims=True)
-    return Evidence(
-        laws[0], laws[1], chose[..., 0, :, :], chose[..., 1, :, :], chose[..., 2, :, :].sum(axis=-1), share, weight,
-        unknown,
-    )  # fmt: skip
+    choices = Choices(chose[..., 0, :, :], chose[..., 1, :, :], chose[..., 2, :, :].sum(axis=-1))
+    return Evidence(trial_law, choices, share, weight, unknown)
 
 
 def crossing_of(

@@ -113,7 +113,9 @@ class TableEffects(AbstractResult):
         if self.variance_bounds is not None:
             label += "; any coupling: {:.3g} to {:.3g}".format(*self.variance_bounds)
         shown = {shown_name(name): value for name, value in self.variances.items()}
-        return plotting.draw_variances(shown, title, label, least)
+        found = self.variance_intervals
+        intervals = None if found is None else {shown_name(name): interval for name, interval in found.items()}
+        return plotting.draw_variances(shown, title, label, least, intervals=intervals)
 
     def __rich__(self) -> Group:
         words = [f"{name} {mean:+.4g}" for name, mean in zip(self.scores, self.mean, strict=True)]

@@ -10,6 +10,9 @@ from countermax._core.errors import InputError
 from countermax._core.labels import Labels, listed, reader
 from countermax.tables.frames import AbstractFrame, Codes, Floats, as_frame
 
+FACTUAL_ARMS = ("factual", "counterfactual")
+"""Arguments that name two arms, unless they are called otherwise."""
+
 
 class People(NamedTuple):
     """Everybody in the two arms; arrays run over people."""
@@ -60,6 +63,7 @@ def read_people(
     arms: tuple[Hashable, Hashable],
     labels: Sequence[Hashable] | None,
     missing: str,
+    called: tuple[str, str] = FACTUAL_ARMS,
 ) -> People:
     """Everybody in the two arms.
 
@@ -69,8 +73,9 @@ def read_people(
         arms: The factual arm and the other one.
         labels: The outcomes in their order, if they were given.
         missing: Treatment of people without an outcome.
+        called: Arguments that name the two arms, for messages.
     """
-    arm = _arms(frame, asked["arm"], arms)
+    arm = _arms(frame, asked["arm"], arms, called)
     chosen = arm >= 0
     column = frame.column("outcome", asked["outcome"])
     codes, values = frame.factorised(column)
@@ -165,7 +170,9 @@ def with_others(
     )
 
 
-def _arms(frame: AbstractFrame, name: Hashable, arms: tuple[Hashable, Hashable]) -> Codes:
+def _arms(
+    frame: AbstractFrame, name: Hashable, arms: tuple[Hashable, Hashable], called: tuple[str, str] = FACTUAL_ARMS
+) -> Codes:
     """0 for the factual arm, 1 for the other, -1 for all others."""
     column = frame.column("arm", name)
     codes, values = frame.factorised(column)
@@ -174,11 +181,11 @@ def _arms(frame: AbstractFrame, name: Hashable, arms: tuple[Hashable, Hashable])
     present = Labels(tuple(values))
     read = reader(values, frame.kind_of(column))
     places = [present.places([read(each)])[0] for each in arms]
-    for argument, place, each in zip(("factual", "counterfactual"), places, arms, strict=True):
+    for argument, place, each in zip(called, places, arms, strict=True):
         if place < 0:
             raise InputError(f"`{argument}` must be an arm of column {name!r}, {listed(values)}, got {each!r}")
     if places[0] == places[1]:
-        raise InputError(f"`factual` and `counterfactual` must be two arms, got {arms[0]!r} twice")
+        raise InputError(f"`{called[0]}` and `{called[1]}` must be two arms, got {arms[0]!r} twice")
     result = np.full(len(values), -1)
     result[places] = (0, 1)
     return result[codes]

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from countermax._core.extras import import_pandas
 from countermax._core.labels import Labels
-from countermax.causation import Causation, Evidence, answered_causes
+from countermax.causation import Arms, Causation, Choices, Evidence, answered_causes
 from countermax.experiments.causes._truths import LEVEL, CausalTruth
 from countermax.tables import causation_of_arms
 
@@ -17,7 +17,7 @@ Spans = dict[str, tuple[float, float]]
 """Least and largest, by kind and name of a number."""
 
 _ONE = "one coupling"
-_FIELDS = {"any coupling": "bounds", "stable": "stable_bounds", "harms nobody": "monotone_bounds"}
+_FIELDS = {"any coupling": "bounds", "stable": "stable_bounds", "monotone": "monotone_bounds"}
 KINDS = (*_FIELDS, _ONE)
 """Of numbers: ranges over couplings, and answers of single ones."""
 
@@ -47,18 +47,19 @@ def known_causes(truth: CausalTruth) -> Causation:
     control, treated = (np.array(each) for each in (truth.control, truth.treated))
     strata, size = control.shape
     unknown = truth.missing == "worst"
-    seen: list[Floats | None] = [None, None, None]
+    choices = None
     if truth.choices is not None:
         chose = np.array(truth.choices)
-        seen = [chose[:, :size], chose[:, size : 2 * size], chose[:, 2 * size :].sum(axis=1)]
+        choices = Choices(chose[:, :size], chose[:, size : 2 * size], chose[:, 2 * size :].sum(axis=1))
     if unknown:
         control, treated = _with_lost(truth, control, treated)
-        if seen[0] is not None and seen[1] is not None:
-            seen[:2] = _with_lost(truth, seen[0], seen[1])
+        if choices is not None:
+            chose_control, chose_treated = _with_lost(truth, *choices[:2])
+            choices = Choices(chose_control, chose_treated, choices.elsewhere)
     weight = np.full(strata, 1 / strata)
     if truth.mix is not None and truth.people != "trial":
         weight = np.array(truth.mix)
-    evidence = Evidence(control, treated, seen[0], seen[1], seen[2], 0.5, weight, unknown)
+    evidence = Evidence(Arms(control, treated), choices, 0.5, weight, unknown)
     if strata == 1:
         evidence = evidence.without_strata(itemgetter(0))
     return answered_causes(

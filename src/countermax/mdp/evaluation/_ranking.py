@@ -13,12 +13,12 @@ from rich.text import Text
 from countermax import plotting
 from countermax._core.console import add_line, listing
 from countermax._core.extras import import_pandas
-from countermax._core.results import AbstractResult, plain
+from countermax._core.results import AbstractResult, column_names, plain
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling
 from countermax.intervals import Interval, percentile_interval
 from countermax.mdp._arrays import Floats, Values, as_whole
-from countermax.mdp._couplings import Couplings, chosen_couplings, column_names
+from countermax.mdp._couplings import Couplings, chosen_couplings
 from countermax.mdp._process import MODEL_GIVEN, FiniteMDP
 from countermax.mdp.doubt import Doubt, doubt_of, doubted
 from countermax.mdp.log import EpisodeLog

@@ -13,10 +13,9 @@ from rich.text import Text
 from countermax import plotting, report
 from countermax._core.console import add_line, listing
 from countermax._core.extras import import_pandas
-from countermax._core.results import AbstractResult, plain
+from countermax._core.results import AbstractResult, column_names, plain
 from countermax.bounds import Bounds
 from countermax.intervals import Interval
-from countermax.mdp._couplings import column_names
 from countermax.mdp.replays import SMALL, Decision, Decisions
 from countermax.mdp.story import _words
 from countermax.mdp.story._page import page
