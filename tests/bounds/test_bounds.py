@@ -1,6 +1,7 @@
 """Bounds against a linear programme over all couplings, and over the counterfactually stable ones."""
 
 from functools import partial
+from itertools import product
 
 import jax
 import numpy as np
@@ -126,6 +127,54 @@ def test_equal_ratios_are_equal_despite_rounding():
     p, q = np.array([0.1, 0.3, 0.6]), np.array([0.2, 0.6, 0.2])
     upper = outcome_bounds(*logs(p, q), 0, stable=True).upper
     assert float(upper[1]) == 0
+
+
+def stable_range(worlds, i, j):
+    """The least and the largest P(i in the first world, j in the second) that is stable for every two of the worlds.
+
+    A linear programme over what one value of the noise can yield in each world.
+    """
+    responses = [()]
+    for here, world in enumerate(worlds):
+        changes = [world - other for other in worlds[:here]]
+        responses = [
+            (*each, y)
+            for each in responses
+            for y in range(len(world))
+            if all(x == y or change[y] - change[x] > 1e-9 for x, change in zip(each, changes, strict=True))
+        ]
+    table = np.array(responses)
+    sums = np.concatenate([(table == outcome).T for outcome in range(len(worlds[0]))]).astype(float)
+    probs = np.exp(worlds) / np.exp(worlds).sum(axis=1, keepdims=True)
+    counted = ((table[:, 0] == i) & (table[:, 1] == j)).astype(float)
+    return [sign * linprog(sign * counted, A_eq=sums, b_eq=probs.T.ravel()).fun for sign in (1, -1)]
+
+
+def test_a_third_world_leaves_of_three_outcomes_stable_couplings_only_gumbel_max():
+    """It is the first world, with the outcome that gains most raised by what it gains on the second."""
+    pairs = [np.log([[0.3, 0.4, 0.3], [0.1, 0.3, 0.6]]), *np.random.default_rng(0).normal(size=(5, 2, 3))]
+    assert stable_range(pairs[0], 0, 2) == pytest.approx([0, 0.2])
+    for p, q in pairs:
+        _, second, most = np.argsort(q - p)
+        third = p + ((q - p)[most] - (q - p)[second]) * np.eye(3)[most]
+        joint = np.asarray(GumbelMax().joint(p, q))
+        for i, j in np.ndindex(3, 3):
+            assert stable_range([p, q, third], i, j) == pytest.approx([joint[i, j]] * 2, abs=1e-8)
+    assert GumbelMax().joint(*pairs[0])[0, 2] == pytest.approx(1 / 6)
+
+
+def test_stable_ranges_of_four_outcomes_narrow_around_gumbel_max_as_worlds_are_added():
+    p, q = np.log([0.4, 0.3, 0.2, 0.1]), np.log([0.1, 0.2, 0.3, 0.4])
+    gain = q - p
+    third = p + (gain[3] - gain[2]) * np.array([0, 0, 0, 1])
+    fourth = third + (gain[2] - gain[1]) * np.array([0, 0, 1, 1])
+    halves = [p + (gain - gain[3]) * (*each, 0) for each in product((0, 0.5, 1), repeat=3) if 0 < sum(each) < 3]
+    families = [[p, q], [p, q, third, fourth], [p, q, third, fourth, *halves]]
+    ranges = [stable_range(worlds, 0, 2) for worlds in families]
+    assert ranges[0] == pytest.approx([0, 0.3])
+    assert ranges[1] == pytest.approx([3 / 70, 9 / 70])
+    assert ranges[2] == pytest.approx([0.0741196, 0.1272928], abs=1e-6)
+    assert all(low < GumbelMax().joint(p, q)[0, 2] < high for low, high in ranges)
 
 
 def test_single_precision_keeps_four_digits():

@@ -57,6 +57,29 @@ def test_limits_from_observations_are_attained(elsewhere, trial):
                 np.testing.assert_allclose(total.sum(axis=0), worlds["treated"], atol=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("control", "treated"),
+    [([0.8, 0.2], [0.8, 0.2]), ([0.8, 0.2], [0.4, 0.6]), ([1.0, 0.0], [0.4, 0.6]), ([0.5, 0.2, 0.3], [0.3, 0.2, 0.5])],
+)
+def test_limits_for_people_who_chose_unseen_are_attained_by_what_they_chose(control, treated):
+    last = len(control) - 1
+    found = probabilities_of_causation(control, treated, event=last, people="chosen", couplings=[])
+    for name in ("PN", "PS", "disablement", "enablement"):
+        answer = found[name]
+        spans = {"any": answer.bounds, "stable": answer.stable_bounds, "monotone": answer.monotone_bounds}
+        for kind, bounds in spans.items():
+            for side in ("lower", "upper"):
+                attained = found.attaining(name, side, kind)
+                assert attained.value == pytest.approx(getattr(bounds, side), abs=1e-9)
+                total = sum(attained.joints.values())
+                np.testing.assert_allclose(total.sum(axis=1), control, atol=1e-12)
+                np.testing.assert_allclose(total.sum(axis=0), treated, atol=1e-12)
+                assert min(each.min() for each in attained.joints.values()) >= 0
+                assert kind != "monotone" or np.allclose(total[last, :last], 0)
+    if control == treated:  # no effect, and nobody is harmed: nobody is helped
+        assert found["PN"].monotone_bounds == found["PN"].stable_bounds == (0, 0)
+
+
 def test_intervals_hold_bounds_and_answers(found):
     for answer in found.answers:
         interval = answer.intervals.bounds

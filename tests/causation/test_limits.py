@@ -13,6 +13,7 @@ from countermax.bounds import largest_worth
 from countermax.causation._evidence import Arms, Choices, Evidence
 from countermax.causation._kinds import has_kind
 from countermax.causation._limits import CHOSEN, TRIAL, Memo, limits
+from countermax.causation._missing import known_part, whole_limits
 from countermax.causation._questions import questions_about
 from countermax.causation._sources import Strata, check_sources
 from countermax.causation._stable import pieces_of_order, ratio_ranks, stable_pairs
@@ -164,6 +165,59 @@ def test_an_experiment_alone_says_nothing_of_the_cause_in_people_who_chose():
     assert limits(questions["PNS"], evidence, CHOSEN) == pytest.approx((0.4, 0.6))
     certain = evidence._replace(trial=evidence.arms._replace(control=np.array([1.0, 0.0])))  # never without it
     assert limits(questions["PN"], certain, CHOSEN) == (1, 1)
+
+
+def programme_of_choices(question, control, treated, fine):
+    """The least and the largest answer over whatever people choose, one arm, the other, or something else."""
+    size = len(control)
+    types = np.array(list(itertools.product(range(3), range(size), range(size))))
+    chose, without, with_it = types.T
+    asked = np.select([chose == 0, chose == 1], [question.among_control[without], question.among_treated[with_it]], 0.0)
+    sums = [(types[:, 1 + arm] == outcome) for arm in (0, 1) for outcome in range(size)]
+    margins = np.column_stack([np.array(sums, float), -np.concatenate([control, treated])])  # of people times a scale
+    equalities, values = np.vstack([margins, np.append(asked, 0)]), np.append(np.zeros(2 * size), 1.0)
+    limit = [(0, None if each else 0) for each in fine[without, with_it]] + [(0, None)]
+    weights = np.append(weights_of(question, types), 0)
+    solved = [linprog(sign * weights, A_eq=equalities, b_eq=values, bounds=limit) for sign in (1, -1)]
+    return [sign * each.fun if each.status == 0 else np.nan for sign, each in zip((1, -1), solved, strict=True)]
+
+
+@pytest.mark.parametrize("kind", ["any", "stable", "monotone"])
+@pytest.mark.parametrize("num_outcomes", [2, 3])
+def test_of_people_who_chose_unseen_all_may_be_whatever_a_coupling_of_the_kind_allows(kind, num_outcomes):
+    rng = np.random.default_rng(num_outcomes)
+    types = response_types(num_outcomes, 2)
+    seen = set()
+    for number in range(12):
+        law = drawn_law(rng, types)
+        for question in asked_of(num_outcomes, rng, groups=False):
+            if question.of_everybody:
+                continue
+            some = law * (question.allowed[types[:, 1], types[:, 2]] if kind == "monotone" else 1)
+            worlds = data_of(types, some / some.sum(), num_outcomes)[:2]
+            control, treated = worlds if number % 3 else (worlds[0], worlds[0])  # no effect
+            fine = {"any": np.ones_like(question.allowed), "monotone": question.allowed}.get(kind)
+            fine = stable_pairs(ratio_ranks(control, treated)) if fine is None else fine
+            found = limits(question, Evidence(Arms(control, treated), None, 0.5), CHOSEN, kind)
+            expected = programme_of_choices(question, control, treated, fine)
+            assert found == pytest.approx(expected, abs=1e-7, nan_ok=True), question.name
+            seen.add(tuple(map(float, found)))
+    assert kind == "any" or (0.0, 0.0) in seen
+
+
+def test_all_who_chose_unseen_may_be_of_one_stratum_and_have_had_a_missing_outcome():
+    question = questions_about(Labels((0, 1)), ("a", "b"), [1], None, None, None, False)[0]
+    control, treated = np.array([[1.0, 0.0], [0.5, 0.5]]), np.array([[0.6, 0.4], [0.5, 0.5]])
+    strata = Evidence(Arms(control, treated), None, None, strata=np.array([0.5, 0.5]))
+    for kind, expected in (("any", (0, 1)), ("monotone", (0, 1))):
+        assert limits(question, strata, CHOSEN, kind) == expected
+    assert limits(question, strata._replace(strata=np.array([1.0, 0.0])), CHOSEN) == (1, 1)
+    assert limits(question, strata._replace(strata=np.array([0.0, 1.0])), CHOSEN, "monotone") == (0, 0)
+    lost = Evidence(Arms(np.array([0.8, 0.0, 0.2]), np.array([0.6, 0.4, 0.0])), None, None, unknown=True)
+    assert limits(question, known_part(lost), CHOSEN) == (1, 1)
+    assert whole_limits(question, lost, CHOSEN) == (0, 1)
+    both = lost._replace(control=lost.control[None], treated=lost.treated[None], strata=np.array([1.0]))
+    assert whole_limits(question, both, CHOSEN, "monotone") == (0, 1)
 
 
 def test_two_sources_are_never_wider_than_one():

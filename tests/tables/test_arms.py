@@ -130,7 +130,8 @@ def test_strata_are_standardised_over_both_arms_unless_told_otherwise():
         found = compare_arms(frame, **ASKED, strata="sex", population=population, num_resamples=60)
         np.testing.assert_allclose(found.p[0], first * 8 / 16 + second * 1 / 4)
         np.testing.assert_allclose(found.q[0], first * 1 / 5 + second * 3 / 15)
-        assert any("Standardised over column 'sex'" in note for note in found.notes)
+        (note,) = (each for each in found.notes if "Standardised over column 'sex'" in each)
+        assert "those within strata can differ, and bounds there are narrower (`causation_of_arms`)" in note
     with pytest.raises(InputError, match="must have people in both arms, but 'b' has only one"):
         compare_arms(frame[~((frame.arm == "drug") & (frame.sex == "b"))], **ASKED, strata="sex")
 

@@ -185,7 +185,7 @@ def _inverted(
             high = places[name, f"{kind} upper"]
             spans[name, kind] = Interval(float(interval.lower[place]), float(interval.upper[high]), level)
     evidence = evidence_of(sampling.p, sampling.q)
-    if method is not resampled_intervals and not (evidence.has_choices or evidence.unknown):
+    if method is not resampled_intervals and evidence.choices is None and not evidence.unknown:
         for question in questions:  # of everybody in the trial, whose limits are linear pieces
             if question.of_everybody and num_pieces(question.worth) <= _MOST_TIED:
                 pieces = largest_worth(-question.worth), largest_worth(question.worth)

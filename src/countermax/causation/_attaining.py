@@ -4,11 +4,13 @@ import numpy as np
 
 from countermax._core.transport import transport_plan
 from countermax.causation._answering import said_by
-from countermax.causation._evidence import Evidence
-from countermax.causation._limits import CHOSEN, groups
-from countermax.causation._questions import CausalQuestion, Floats
+from countermax.causation._evidence import Choices, Evidence
+from countermax.causation._limits import CHOSEN, asked_pairs, chose_unseen, groups
+from countermax.causation._questions import CausalQuestion, Flags, Floats
 from countermax.causation._result import Attained
 from countermax.causation._stable import ratio_ranks, stable_pairs
+
+_SAME = 1e-12
 
 
 def attained(question: CausalQuestion, evidence: Evidence, people: str, side: str, kind: str) -> Attained:
@@ -21,6 +23,8 @@ def attained(question: CausalQuestion, evidence: Evidence, people: str, side: st
         side: `lower` or `upper`.
         kind: Couplings that the answer ranges over.
     """
+    if chose_unseen(question, evidence, people):
+        return _attained_unseen(question, evidence, side, kind)
     sign = 1.0 if side == "lower" else -1.0
     costs = sign * question.worth
     penalty = 8 * len(costs) * max(float(np.ptp(costs)), 1.0)
@@ -28,8 +32,7 @@ def attained(question: CausalQuestion, evidence: Evidence, people: str, side: st
         costs = np.where(question.allowed, costs, costs.max() + penalty)
     if evidence.choices is None:
         if kind == "stable":
-            fine = stable_pairs(ratio_ranks(*evidence.arms))
-            costs = np.where(fine, costs, costs.max() + penalty)
+            costs = np.where(_fine(question, evidence, kind), costs, costs.max() + penalty)
         pairs: dict[str, tuple[Floats, Floats]] = {"everybody": evidence.arms}
     elif evidence.trial is None:
         return _attained_by_choices(question, evidence, people, costs)
@@ -40,6 +43,29 @@ def attained(question: CausalQuestion, evidence: Evidence, people: str, side: st
         pairs = {"control": chose_control, "treated": chose_treated}
     joints = {name: _plan(p, q, costs) for name, (p, q) in pairs.items()}
     return Attained(joints, float(said_by(question, evidence, people, joints)))
+
+
+def _fine(question: CausalQuestion, evidence: Evidence, kind: str) -> Flags:
+    """Pairs that a coupling of this kind may have."""
+    if kind == "monotone":
+        return question.allowed
+    stable = stable_pairs(ratio_ranks(*evidence.arms))
+    return stable if kind == "stable" else np.ones_like(stable)
+
+
+def _attained_unseen(question: CausalQuestion, evidence: Evidence, side: str, kind: str) -> Attained:
+    """As many as can be of those who count, or of those who do not: they chose an arm, and nobody else did."""
+    counts, not_counts = asked_pairs(question)
+    fine = _fine(question, evidence, kind)
+    for wanted in (not_counts, counts) if side == "lower" else (counts, not_counts):
+        costs = np.where(fine, -1.0 * wanted.any(axis=0), 8.0 * len(fine))
+        plan = _plan(*evidence.arms, costs)
+        treated, control = plan * wanted[1], plan * (wanted[0] & ~wanted[1])
+        if max(treated.sum(), control.sum()) > _SAME:
+            break
+    joints = {"control": control, "treated": treated, "elsewhere": plan - control - treated}
+    choices = Choices(control.sum(axis=1), treated.sum(axis=0), joints["elsewhere"].sum())
+    return Attained(joints, float(said_by(question, evidence._replace(choices=choices), CHOSEN, joints)))
 
 
 def _plan(p: Floats, q: Floats, costs: Floats) -> Floats:

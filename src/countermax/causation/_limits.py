@@ -65,10 +65,12 @@ def limits(
     if evidence.strata is not None:
         inner = evidence._replace(strata=None)
         spans = limits(question, inner, people, kind, memo)
+        if chose_unseen(question, evidence, people):
+            return widest(spans, evidence.strata)
         weight = evidence.strata * denominator(question, inner, people)
         return averaged(spans[0], weight), averaged(spans[1], weight)
-    if people == CHOSEN and evidence.choices is None and not question.of_everybody:
-        return _nothing_known(question, evidence)
+    if chose_unseen(question, evidence, people):
+        return _nothing_known(question, evidence, kind, memo)
     asked = denominator(question, evidence, people)
     known = asked > 0
     span = np.where(known, asked, 1.0)
@@ -220,23 +222,37 @@ def terms_of(
     return [Term(1.0, largest_worth(blocks, possible), rows, columns)]
 
 
-def _nothing_known(question: CausalQuestion, evidence: Evidence) -> tuple[Floats, Floats]:
+def chose_unseen(question: CausalQuestion, evidence: Evidence, people: str) -> bool:
+    """Whether some of those who chose are asked about, and nobody observed who chose what."""
+    return people == CHOSEN and evidence.choices is None and not question.of_everybody
+
+
+def widest(spans: tuple[Floats, Floats], strata: Floats) -> tuple[Floats, Floats]:
+    """Limits over strata in any of which all who chose may be; NaN where there is nobody."""
+    fine = (strata > 0) & ~np.isnan(spans[0])
+    lower, upper = np.where(fine, spans[0], np.inf).min(axis=-1), np.where(fine, spans[1], -np.inf).max(axis=-1)
+    known = fine.any(axis=-1)
+    return np.where(known, lower, np.nan), np.where(known, upper, np.nan)
+
+
+def asked_pairs(question: CausalQuestion) -> tuple[Flags, Flags]:
+    """[arm, without, with]: whether somebody who chose the arm is asked about and counts, or does not count."""
+    shape = question.worth.shape
+    asked = (question.among_control > 0)[:, None], (question.among_treated > 0)[None, :]
+    among = np.stack([np.broadcast_to(each, shape) for each in asked])
+    counted = (question.worth > 0) & np.array([question.of_control, question.of_treated])[:, None, None]
+    return among & counted, among & ~counted
+
+
+def _nothing_known(question: CausalQuestion, evidence: Evidence, kind: str, memo: Memo | None) -> tuple[Floats, Floats]:
     """For people who chose, with an experiment alone: everything that somebody can be, all of them may be.
 
-    If anybody can be asked about and count, then those who chose may all be like that; and the same for not counting.
+    If under some coupling of the kind anybody is asked about and counts, then those who chose may all be like that, and
+    the others have chosen something else; and the same for not counting.
     """
-    asked = np.zeros(question.worth.shape, bool)
-    counts, not_counts = asked.copy(), asked.copy()
-    for own, among, of in (
-        (0, question.among_control, question.of_control),
-        (1, question.among_treated, question.of_treated),
-    ):
-        inside = np.broadcast_to((among > 0)[:, None] if own == 0 else (among > 0)[None, :], asked.shape)
-        counts |= inside & (question.worth > 0) & of
-        not_counts |= inside & ~((question.worth > 0) & of)
-    pair = evidence.arms
     possible, impossible = (
-        largest_worth(each.astype(np.float64)).least(*pair) > _SAME for each in (counts, not_counts)
+        _largest(np.asarray(each.any(axis=0), np.float64), question, evidence, (1.0, 1.0, 1.0), kind, memo) > _SAME
+        for each in asked_pairs(question)
     )
     known = possible | impossible
     return np.where(known, np.where(impossible, 0.0, 1.0), np.nan), np.where(known, possible * 1.0, np.nan)

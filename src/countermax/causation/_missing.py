@@ -11,7 +11,7 @@ import numpy as np
 
 from countermax.bounds import largest_worth
 from countermax.causation._evidence import Arms, Choices, Evidence
-from countermax.causation._limits import CHOSEN, Memo, counted_people, denominator, limits
+from countermax.causation._limits import Memo, chose_unseen, counted_people, denominator, limits, widest
 from countermax.causation._questions import CausalQuestion, Flags, Floats
 from countermax.causation._unseen import is_unseen, unseen_pieces, unseen_term
 
@@ -28,8 +28,8 @@ def whole_limits(
     """
     if not evidence.unknown:
         return limits(question, evidence, people, kind, memo)
-    if people == CHOSEN and not question.of_everybody and evidence.choices is None:
-        return limits(question, known_part(evidence), people, kind)
+    if chose_unseen(question, evidence, people) and evidence.strata is not None:
+        return widest(whole_limits(question, evidence._replace(strata=None), people, kind), evidence.strata)
     if evidence.strata is None and not question.of_everybody and evidence.choices is None:
         return _over_fillings(question, evidence, people, kind, Memo() if memo is None else memo)
     counted = counted_people(question, evidence, people)

@@ -16,7 +16,7 @@ def explore(
     ] = False,
     overwrite: Overwrite = False,
 ) -> None:
-    """Open the explorer in a browser: two worlds, what was seen, and every mechanism's answer as you drag."""
+    """Open the explorer in a browser: two worlds, what was seen, and every coupling's answer as you drag."""
     import webbrowser
 
     from countermax._core.errors import InputError

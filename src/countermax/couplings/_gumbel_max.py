@@ -38,7 +38,8 @@ class GumbelMax(AbstractArgmaxSampler[GumbelNoise], AbstractCoupling):
     """The Gumbel-max mechanism of Oberst and Sontag (2019), with its exact law; and a dial from there to independence.
 
     It is counterfactually stable: an outcome changes only to one that the change of worlds favours more,
-    `q_j / p_j > q_i / p_i`. It keeps the outcome at least half as often as any coupling can, but not always as often
+    `q_j / p_j > q_i / p_i`. It is the only mechanism that is stable for all worlds, although two given worlds have
+    other stable couplings. It keeps the outcome at least half as often as any coupling can, but not always as often
     (`countermax.maximality_gap`), and it knows nothing of scores.
 
     Gumbel-max is a race of exponential clocks, one for each outcome. With `shared`, each outcome has a clock of that

@@ -15,8 +15,8 @@ class Maximal(AbstractMatrixCoupling):
     """Keeps the outcome as often as any coupling can: `P(X=Y=i) = min(p_i, q_i)`.
 
     What cannot be kept is drawn independently of what was seen: off the diagonal stands the product of the two
-    residuals `(p - q)+` and `(q - p)+`. No mechanism has this law for all pairs at once (Proposition 2 of Lorberbom et
-    al. 2021).
+    residuals `(p - q)+` and `(q - p)+`. With three outcomes or more, no mechanism has this law for all pairs at once
+    (Proposition 2 of Lorberbom et al. 2021).
     """
 
     @property

@@ -101,7 +101,11 @@ def compare_arms(
         )
         if strata is not None:
             whose = {"both": "both arms", "factual": "the factual arm", "counterfactual": "the other arm"}[population]
-            notes.append(f"Standardised over column {strata!r} to the people of {whose}.")
+            notes.append(
+                f"Standardised over column {strata!r} to the people of {whose}. Couplings and bounds are of the "
+                "standardised arms; those within strata can differ, and bounds there are narrower "
+                "(`causation_of_arms`)."
+            )
         notes += design_notes(people, asked)
     with np.errstate(divide="ignore"):
         log_p, log_q = np.log(sampling.p), np.log(sampling.q)

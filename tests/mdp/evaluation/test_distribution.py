@@ -97,7 +97,7 @@ def test_intervals_are_those_that_evaluate_policy_gives_for_the_same_resamples(f
     assert set(doubted.intervals) == set(doubted.numbers)
     for name, value in doubted.numbers.items():
         assert doubted.intervals[name].lower <= value <= doubted.intervals[name].upper
-    assert "Intervals: 95% of 12 resamples" in str(doubted)
+    assert "95% intervals, from 12 resamples" in str(doubted)
     assert json.loads(doubted.to_json())["intervals"]["mean"]["lower"] == doubted.intervals["mean"].lower
 
 

@@ -103,3 +103,16 @@ def test_bad_input_is_named(as_users_call):
         importance_ratios(LOG, POLICY, 2 * POLICY)
     with pytest.raises(InputError, match=r"`discount` must lie in \[0, 1\], got 1.5"):
         importance_estimates(LOG, importance_ratios(LOG, POLICY, estimate_policy(LOG)), discount=1.5)
+
+
+@pytest.mark.parametrize(("known", "expected"), [(True, 1.0), (False, 0.75)])
+def test_importance_sampling_is_unbiased_with_a_known_behaviour_and_not_with_frequencies(known, expected):
+    """Two episodes of one step that earns 1 whatever is done: all four logs, each as likely as the others."""
+    behaviour, target = np.full((1, 2), 0.5), np.array([[0.2, 0.8]])
+    found = []
+    for actions in np.ndindex(2, 2):
+        done = {"actions": np.array(actions)[:, None], "rewards": np.ones((2, 1)), "lengths": np.ones(2, int)}
+        log = EpisodeLog(states=np.zeros((2, 2), int), **done, num_states=1, num_actions=2)
+        ratios = importance_ratios(log, target, behaviour if known else estimate_policy(log))
+        found.append(importance_estimates(log, ratios, discount=1.0)[:2])
+    assert np.mean(found, axis=0) == pytest.approx([expected, expected])

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _SHARES = (0.05, 0.1, 0.25, 0.5)
 _NOTE = "Sampling uncertainty is left out: other episodes would give another distribution."
-_RESAMPLED = "Intervals: {level:.0%} of {count} resamples of episodes, the behaviour policy estimated again in each."
+_RESAMPLED = "{level:.0%} intervals, from {count} resamples of episodes, the behaviour policy estimated again in each."
 
 
 @final
@@ -165,9 +165,10 @@ def return_distribution(
     Args:
         log: Episodes of the behaviour policy.
         target: [state, action]: the policy to be evaluated.
-        behaviour: [state, action]: what the log was made with, if known; by default frequencies.
+        behaviour: [state, action]: what the log was made with, if known; by default frequencies, which are consistent
+            but make importance sampling biased in small logs.
         weighted: Whether to divide ratios by their mean (self-normalised), so that probabilities sum to one. Else they
-            are unbiased at each return, and are cut off where they would sum to more than one.
+            are unbiased at each return if the behaviour is known, and cut off where they would sum to more than one.
         absorbing: States where episodes end by themselves; by default those that nobody was seen to leave. Episodes
             that stop elsewhere before the horizon are censored: their return counts as far as it was seen.
         horizon: Number of steps of each episode that count; by default that of the longest episode.
@@ -175,7 +176,7 @@ def return_distribution(
         shares: Shares of the worst episodes whose mean is shown.
         num_resamples: Number of resamples of episodes for intervals, drawn as `evaluate_policy` draws them; the
             behaviour policy is estimated again from each, unless it is known. By default there are no intervals.
-        level: The share of resamples within an interval.
+        level: Confidence of the intervals, which reach at least as far as this share of the resamples.
         key: Random key for drawing the resamples; consumed once.
     """
     as_whole("num_resamples", num_resamples, least=0)

@@ -73,7 +73,8 @@ def evaluate_policy(
             any, nothing is replayed.
         model: Function that learns a process from a log; or a known process, which stays as it is. Every logged step
             must be possible under it, unless nothing is replayed; then there are no `bounds` where one is not.
-        behaviour: [state, action]: what the log was made with, if known; by default frequencies.
+        behaviour: [state, action]: what the log was made with, if known; by default frequencies, which are consistent
+            but make importance sampling biased in small logs.
         outcomes: Label of each state as an outcome; see `replay`.
         absorbing: States where episodes end by themselves, as indices or as a mask; by default the model's. An
             estimated model also calls those absorbing that nobody was seen to leave.
@@ -83,7 +84,7 @@ def evaluate_policy(
         censored: Treatment of episodes that stop before their end: "stop", up to there. Carrying them on with the model
             is for `replay`: importance sampling weighs what was earned, and nobody earned what a model adds.
         num_resamples: Number of resamples for the intervals; 0 for none.
-        level: The share of resamples within an interval.
+        level: Confidence of the intervals, which reach at least as far as this share of the resamples.
         key: Random key for drawing the resamples; consumed once.
         engine: "local", or "ray" for parts of the episodes, and resamples, on a cluster; see `replay`.
         progress: Whether to show a progress bar; by default if the output is a terminal.

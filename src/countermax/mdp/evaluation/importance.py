@@ -18,7 +18,11 @@ _LEAST_RATIO = 1e-300  # smaller ones are zero, so that none is lost half-way
 
 
 class ImportanceEstimates(NamedTuple):
-    """Four weightings of the same rewards; None where no episode has any weight."""
+    """Four weightings of the same rewards; None where no episode has any weight.
+
+    Unbiased means: if the behaviour policy is known. With one that was estimated from the same episodes, all of them
+    are consistent, but biased in small logs.
+    """
 
     ordinary: float
     """Unbiased; every episode counts by the ratio of its probabilities."""
