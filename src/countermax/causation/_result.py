@@ -12,6 +12,7 @@ from countermax import plotting, report
 from countermax._core.console import add_line, listing
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
+from countermax._core.labels import told_apart
 from countermax._core.results import AbstractResult, plain
 from countermax.bounds import Bounds
 from countermax.causation._deciding import TreatmentDecision, decide, decision_words
@@ -224,7 +225,9 @@ class Causation(AbstractResult):
         """The question."""
         if self.event is None:
             return f"What {self.arms[1]} changes, rather than {self.arms[0]}"
-        return f"{' or '.join(self.event)}: is {self.arms[1]} rather than {self.arms[0]} the cause?"
+        texts = zip(self.labels, told_apart(self.labels), strict=True)
+        event = [text for label, text in texts if label in self.event]
+        return f"{' or '.join(event)}: is {self.arms[1]} rather than {self.arms[0]} the cause?"
 
     def __rich__(self) -> Group:
         table = listing(self.title, ["number", "any coupling", "stable", "harms nobody", "meaning"], left=1)

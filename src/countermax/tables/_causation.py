@@ -168,6 +168,7 @@ def causation_of_arms(
         crossing=crossed,
         strata=Strata(found.strata, sizes_of(samples)),
         sample=_sample_words(samples),
+        order=found.order,
         **common,
     )
 

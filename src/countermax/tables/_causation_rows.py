@@ -26,7 +26,7 @@ from countermax.causation import (
 from countermax.couplings import AbstractCoupling, as_coupling, name_of
 from countermax.intervals import Interval
 from countermax.tables._batches import in_batches
-from countermax.tables._notes import left_out_notes, unchanged_notes, what_is_known
+from countermax.tables._notes import label_notes, left_out_notes, unchanged_notes, what_is_known
 from countermax.tables._probabilities import ProbabilitiesLike
 from countermax.tables._refit import Refits, Refitted, as_refitting
 from countermax.tables._rows import Chunk, Question, RowReader
@@ -171,6 +171,7 @@ def causation_of_rows(
         sample=None if found is None else f"{used:,} rows",
         notes=(
             f"Means over {used:,} rows; each row's own numbers are in `individual`. {what_is_known(reader, refit)}",
+            *label_notes(names, reader.order, [] if chosen is None else [chosen]),
             *unchanged_notes(kept),
             *left_out_notes(reader.frame.num_rows - used),
         ),

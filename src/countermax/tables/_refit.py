@@ -107,6 +107,8 @@ class Refits:
         self._rows = np.flatnonzero(reader.seen >= 0)  # those whose outcome is known
         if settings.weights is not None:
             reader.weights = row_weights(reader.frame, settings.weights)
+            without = [type(each).__name__ for each in self._classifiers if weight_argument(each) is None]
+            reader.unweighted = list(dict.fromkeys(without))
         self._clusters = (
             None if settings.clusters is None else members_of_clusters(frame, settings.clusters, reader.seen >= 0)
         )
@@ -119,13 +121,6 @@ class Refits:
             np.asarray(each.classifier.classes_)[place[np.maximum(reader.seen, 0)]]
             for each, place in zip(sources, places, strict=True)
         ]
-
-    @property
-    def unweighted(self) -> list[str]:
-        """Names of classifiers that cannot be told that rows count differently."""
-        if self._settings.weights is None:
-            return []
-        return [type(each).__name__ for each in self._classifiers if weight_argument(each) is None]
 
     def __iter__(self) -> Iterator[RowReader]:
         """One reader after the other, as the fits are done."""
