@@ -308,7 +308,7 @@ def test_what_cannot_be_fitted_again_is_refused_in_one_line():
         ({"clusters": "town"}, "`clusters` needs refit=True"),
         ({"weights": "weight"}, "`weights` needs refit=True"),
         ({"n_jobs": 2}, "`n_jobs` needs refit=True"),
-        (REFIT | {"num_resamples": 1}, "at least 2 with refit=True"),
+        (REFIT | {"num_resamples": 1}, "with refit=True, `num_resamples` must be at least 2, got 1"),
         (REFIT | {"weights": -np.ones(60)}, "finite, not negative"),
         (REFIT | {"clusters": np.zeros(60)}, "at least two clusters"),
         (REFIT | {"seed": -1}, "`seed` must be a whole number"),

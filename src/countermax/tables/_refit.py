@@ -18,6 +18,7 @@ from countermax._core.errors import InputError
 from countermax._core.extras import on_ray
 from countermax._core.memory import check_memory
 from countermax._core.progress import ProgressBar
+from countermax._core.quantities import as_count
 from countermax._core.seeds import as_seed
 from countermax.intervals import check_level
 from countermax.tables._fits import FitData, copy_of, fit_some, members_of_clusters, row_weights, weight_argument
@@ -79,9 +80,9 @@ def as_refitting(
             if given is not None:
                 raise InputError(f"`{name}` needs refit=True")
         return None
-    number = NUM_REFITS if num_resamples is None else num_resamples
-    if number < 2:
-        raise InputError(f"`num_resamples` must be at least 2 with refit=True, got {number}")
+    number = (
+        NUM_REFITS if num_resamples is None else as_count("with refit=True, `num_resamples`", num_resamples, least=2)
+    )
     if on_ray(engine) and n_jobs is not None:
         raise InputError('`n_jobs` must be left out with engine="ray", which has its own workers')
     return Refitting(clusters, weights, number, level, seed, n_jobs, engine, progress)

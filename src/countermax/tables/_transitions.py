@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from countermax._core.memory import check_memory
+from countermax._core.quantities import as_count
 from countermax._core.seeds import as_seed
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, GumbelMax, as_coupling, name_of
@@ -140,6 +141,7 @@ class Tally:
         check_level(level)
         seed = as_seed("seed", seed)
         labels = reader.labels
+        num_resamples = as_count("`num_resamples` (on the command line: --resamples)", num_resamples, least=0)
         check_memory(
             f"{num_resamples:,} resamples of {len(labels)} outcomes",
             num_resamples * (4 * 8 * len(labels) ** 2 + _BYTES_OF_WEIGHTS),
