@@ -41,8 +41,8 @@ def counterfactual_probabilities(
     Args:
         model: A fitted `gcm.InvertibleStructuralCausalModel`. The graph and the classifiers are taken as known.
         interventions: Changes, as in `gcm.counterfactual_samples`: a function of the old value for each node.
-        observed: A DataFrame with what was seen, a column for each node that an answer needs: those that are changed, the
-            nodes asked about, those between, and their parents. Its index is kept.
+        observed: A DataFrame with what was seen, a column for each node that an answer needs: what is changed,
+            what is asked about, what lies between, and their parents. Its index is kept.
         nodes: The nodes to answer for, all of them or an error; by default those for which it is possible.
         coupling: Coupling to ask in place of the nodes' own mechanisms: any with an exact law, one
             of `countermax.couplings.NAMES`, or a file that `countermax.save` wrote; by node where they differ.
@@ -129,11 +129,8 @@ def _asked(network: Network, nodes: Sequence[Hashable] | None) -> tuple[list[Has
             raise InputError(f"`nodes` must be nodes of the model ({listed(network.nodes)}), got {node!r}")
         why = network.obstacles.get(node)
         if node not in candidates:
-            why = (
-                why
-                or (_NUMERIC if node in open_ones else None)
-                or "the change does not reach it, or sets it, or it is not a CategoricalMechanism"
-            )
+            other = "the change does not reach it, or sets it, or it is not a CategoricalMechanism"
+            why = why or (_NUMERIC if node in open_ones else other)
         if why is not None:
             raise InputError(f"node {node!r} cannot be answered for exactly: {why}; draw samples instead")
     return asked, {}

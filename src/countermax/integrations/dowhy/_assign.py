@@ -93,7 +93,7 @@ def assign_categorical_mechanisms(
     if others:
         without = [node for node in every if model.graph.nodes[node].get(_MECHANISM) is None]
         dowhy.gcm.auto.assign_causal_mechanisms(model, data)
-        done |= {node: f"{done[node]}; {model.causal_mechanism(node)}, as `gcm.auto` chooses" for node in without}
+        done |= {node: f"{done[node]}; `gcm.auto` gave it {model.causal_mechanism(node)}" for node in without}
     if kept:
         node, old = next(iter(kept.items()))
         warnings.warn(
@@ -141,14 +141,18 @@ def _category(column: Any) -> str | None:
     values = column.dropna().unique().tolist()
     if values and dowhy.gcm.util.general.is_categorical(np.array(values, object)):
         return "booleans" if isinstance(values[0], bool) else "text"
-    whole = all(isinstance(value, int) or (isinstance(value, float) and value.is_integer()) for value in values)
+    whole = _are_whole(values)
     return "two whole numbers" if whole and len(values) == 2 else None
+
+
+def _are_whole(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, int) or (isinstance(value, float) and value.is_integer()) for value in values)
 
 
 def _hint(column: Any) -> str:
     """For numbers that may be classes: what to do if they are."""
     values = column.dropna().unique().tolist()
-    whole = all(float(value).is_integer() for value in values)
+    whole = _are_whole(values)
     return " (name it in `nodes` if its numbers are classes)" if whole and len(values) <= _MOST_CLASSES else ""
 
 
