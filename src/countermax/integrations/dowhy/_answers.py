@@ -122,8 +122,11 @@ def _asked(network: Network, nodes: Sequence[Hashable] | None) -> tuple[list[Has
         left_out = {node: _NUMERIC for node in open_ones if node not in candidates}
         left_out |= {node: why for node, why in network.obstacles.items() if node in open_ones}
         left_out = {node: left_out[node] for node in open_ones if node in left_out}
-        return [node for node in candidates if node not in left_out], left_out
-    asked: list[Hashable] = [nodes] if isinstance(nodes, str) else list(nodes)
+        asked = [node for node in candidates if node not in left_out]
+        for node in asked:
+            network.needed_for(node)
+        return asked, left_out
+    asked = [nodes] if isinstance(nodes, str) else list(nodes)
     for node in asked:
         if node not in network.nodes:
             raise InputError(f"`nodes` must be nodes of the model ({listed(network.nodes)}), got {node!r}")
@@ -133,6 +136,7 @@ def _asked(network: Network, nodes: Sequence[Hashable] | None) -> tuple[list[Has
             why = why or (_NUMERIC if node in open_ones else other)
         if why is not None:
             raise InputError(f"node {node!r} cannot be answered for exactly: {why}; draw samples instead")
+        network.needed_for(node)
     return asked, {}
 
 
