@@ -103,7 +103,7 @@ def test_standard_errors_are_honest():
 
 
 def test_bad_input_is_refused(as_users_call):
-    with pytest.raises(InputError, match="`num_samples` must be a whole number of at least 2, got 1"):
+    with pytest.raises(InputError, match="`num_samples` must be at least 2, got 1"):
         sampled_effect(GumbelMax(), P, Q, SCORE, num_samples=1, key=jax.random.key(0))
     with pytest.raises(InputError, match="`joint` must be square"):
         effect_from_joint(np.ones((2, 3)) / 6, np.zeros(2))
@@ -120,3 +120,10 @@ def test_bad_input_is_refused(as_users_call):
 def test_what_is_no_joint_law_is_refused(joint, message, as_users_call):
     with pytest.raises(InputError, match=message):
         effect_from_joint(joint, np.zeros(2))
+
+
+def test_numpys_whole_numbers_are_counts_and_fractions_are_not(as_users_call):
+    few = sampled_effect(GumbelMax(), P, Q, SCORE, num_samples=np.int64(10), key=jax.random.key(0))
+    assert few.num_samples == 10
+    with pytest.raises(InputError, match="`num_samples` must be a whole number, got 10.5"):
+        sampled_effect(GumbelMax(), P, Q, SCORE, num_samples=10.5, key=jax.random.key(0))

@@ -21,6 +21,7 @@ from countermax._core.checks import (
 from countermax._core.draws import as_key
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
+from countermax._core.quantities import as_count
 from countermax._core.types import Logits, OutcomeLike, Scalar, Score
 from countermax.couplings import AbstractCoupling, AbstractSampler
 
@@ -145,8 +146,7 @@ def sampled_effect(
         num_samples: Number of draws, at least 2.
         key: Random key; consumed once.
     """
-    if not isinstance(num_samples, int) or num_samples < 2:
-        raise InputError(f"`num_samples` must be a whole number of at least 2, got {num_samples}")
+    num_samples = as_count("`num_samples`", num_samples, least=2)
     log_p, log_q = as_log_prob_pair(p, q)
     coupling.check_size(log_p.size)
     check_memory(

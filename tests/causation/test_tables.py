@@ -331,3 +331,11 @@ def test_what_couplings_say_within_strata_without_effects_reaches_the_boundary()
         assert found["tie"].by_coupling["maximal"] < 1
         assert found["tie"].intervals.by_coupling["maximal"].upper == 1
         assert found["harm"].intervals.by_coupling["Gumbel-max"].lower == 0
+
+
+@pytest.mark.parametrize(
+    ("number", "words"), [(0, "at least 50, got 0"), (1, "at least 50, got 1"), (60.5, "a whole number, got 60.5")]
+)
+def test_resamples_are_a_whole_number_that_suffices(trial, as_users_call, number, words):
+    with pytest.raises(InputError, match=f"`num_resamples` must be {words}"):
+        causation_of_arms(trial, **ARMS, strata="severity", num_resamples=number)

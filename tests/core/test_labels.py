@@ -13,7 +13,19 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from countermax import InputError, compare
-from countermax._core.labels import MISSING, UNKNOWN, Labels, Written, is_missing, listed, reader
+from countermax._core.labels import (
+    MISSING,
+    UNKNOWN,
+    Labels,
+    Written,
+    is_missing,
+    listed,
+    look_alikes,
+    missing_words,
+    reader,
+    sorted_labels,
+    told_apart,
+)
 from countermax.tables import counterfactuals
 
 P, Q = np.array([0.3, 0.4, 0.3]), np.array([0.1, 0.3, 0.6])
@@ -169,3 +181,37 @@ def test_a_long_label_does_not_fill_the_screen():
         Labels(("a" * 200_000, "b")).place_of("observed", "c" * 200_000)
     assert len(str(caught.value)) < 400
     assert "0x" in listed([10**5000])
+
+
+def test_labels_that_differ_only_in_how_they_are_written_are_found_together():
+    words = ["Well", "ill", "well", "well ", "caf\u00e9", "cafe\u0301", "1", "1.0", "10", "dead"]
+    assert look_alikes(words) == [("Well", "well", "well "), ("caf\u00e9", "cafe\u0301"), ("1", "1.0")]
+    assert look_alikes([1, 1.0, True, None, "a", "b"]) == []
+
+
+def test_texts_by_which_other_programs_mean_missing_are_found():
+    words = ["NA", "N/A", "NaN", "nan", "None", "NULL", "null", ".", "?", "-", "", " ", " NA "]
+    assert missing_words(words) == words
+    assert missing_words(["dead", "no", "none", "Nan", 0, None, math.nan, "0", "--x"]) == []
+
+
+def test_labels_that_would_print_alike_are_quoted_and_no_others():
+    assert told_apart(["Well", "well", "well ", 3]) == ["Well", "'well'", "'well '", "3"]
+    composed, combining = told_apart(["caf\u00e9", "cafe\u0301"])
+    assert composed != combining
+    assert composed.isascii()
+    assert told_apart(["dead", "ill"]) == ["dead", "ill"]
+
+
+@given(st.lists(st.integers(-1000, 1000), unique=True), st.randoms())
+def test_numbers_sort_by_size_whether_they_are_texts_or_not(numbers, random):
+    random.shuffle(numbers)
+    assert sorted_labels(numbers) == sorted(numbers)
+    assert sorted_labels(map(str, numbers)) == list(map(str, sorted(numbers)))
+
+
+def test_what_is_no_number_sorts_behind_the_numbers_by_the_alphabet():
+    assert sorted_labels(["lost", "10", "2", "1.5", "dead"]) == ["1.5", "2", "10", "dead", "lost"]
+    days = [datetime.date(2020, 1, 2), datetime.date(2020, 1, 1)]
+    assert sorted_labels(days) == days[::-1]
+    assert sorted_labels([True, False]) == [False, True]

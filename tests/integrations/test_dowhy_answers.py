@@ -42,7 +42,7 @@ def test_an_outcome_of_zeros_and_ones_stays_one_where_dowhys_own_mechanism_inven
 
     model = gcm.InvertibleStructuralCausalModel(nx.DiGraph(edges))
     found = assign_categorical_mechanisms(model, data, classifier=LogisticRegression())
-    assert set(found) == {"angina", "sick"}
+    assert set(found) == {"rate", "angina", "sick"}
     assert "two whole numbers" in found["angina"]
     gcm.fit(model, data)
     samples = gcm.counterfactual_samples(model, raised, data)
@@ -110,10 +110,12 @@ def test_what_cannot_be_answered_is_named_with_the_reason(model, as_users_call):
     ):
         with pytest.raises(InputError, match=words):
             counterfactual_probabilities(model, change, DATA)
-    with pytest.raises(InputError, match="a column for each node, got none for 'home'"):
+    with pytest.raises(
+        InputError, match="a column for each node that the answer for 'home' needs, got none for 'home'"
+    ):
         counterfactual_probabilities(model, TO_B, DATA.drop(columns="home"))
     for options, words in (
-        ({"nodes": ["cost"]}, "'cost' cannot be answered for exactly: the change does not reach it, or sets it"),
+        ({"nodes": ["age"]}, "'age' cannot be answered for exactly: the change does not reach it, or sets it"),
         ({"nodes": ["state"]}, "`nodes` must be nodes of the model .*got 'state'"),
         ({"bounds": "wide"}, "`bounds` must be one of any, stable, none, got 'wide'"),
         ({"tolerance": -1}, "`tolerance` must not be negative"),
@@ -154,12 +156,43 @@ def test_nodes_below_one_that_cannot_be_explained_do_not_vanish_silently(model):
     gcm.fit(both, data)
     found = counterfactual_probabilities(both, TO_B, data, bounds="none")
     assert list(found) == ["ward"]
-    assert set(found.left_out) == {"status", "home"}
+    assert set(found.left_out) == {"status", "home", "cost"}
     assert "home" not in found
     with pytest.raises(KeyError, match="of its parent 'status': the mechanism of 'status' is DoWhy's own"):
         found["home"]
     assert "No answer for home: of its parent 'status'" in " ".join(str(found).split())
-    assert set(found.to_dict()["left_out"]) == {"status", "home"}
+    assert set(found.to_dict()["left_out"]) == {"status", "home", "cost"}
+
+
+def test_numbers_that_the_change_reaches_are_named_as_unanswered(model):
+    found = counterfactual_probabilities(model, TO_B, DATA)
+    assert found.left_out == {"cost": "it holds numbers, and only classes have probabilities here"}
+    assert "No answer for cost: it holds numbers" in " ".join(str(found).split())
+    with pytest.raises(InputError, match="'cost' cannot be answered for exactly: it holds numbers"):
+        counterfactual_probabilities(model, TO_B, DATA, nodes=["cost"])
+
+
+def test_only_columns_that_an_answer_needs_are_demanded(model):
+    whole = counterfactual_probabilities(model, TO_B, DATA, nodes=["status"])
+    rows = DATA.drop(columns=["home", "cost"])
+    found = counterfactual_probabilities(model, TO_B, rows, nodes=["status"])
+    pd.testing.assert_frame_equal(found["status"].probabilities, whole["status"].probabilities)
+    assert list(counterfactual_probabilities(model, TO_B, DATA.drop(columns="cost"))) == ["status", "home"]
+    assert len(counterfactual_table(model, TO_B, rows, "status")) == len(rows)
+    for gone, words in (("age", "that the answer for 'status' needs, got none for 'age'"), ("drug", "that is changed")):
+        with pytest.raises(InputError, match=f"`observed` must have a column for each node {words}"):
+            counterfactual_probabilities(model, TO_B, DATA.drop(columns=gone), nodes=["status"])
+
+
+def test_every_node_is_in_the_report_of_what_was_assigned():
+    data = DATA.assign(grade=np.arange(len(DATA)) % 5)
+    model = gcm.InvertibleStructuralCausalModel(nx.DiGraph([*GRAPH, ("status", "grade")]))
+    model.set_causal_mechanism("cost", gcm.AdditiveNoiseModel(gcm.ml.create_linear_regressor()))
+    found = assign_categorical_mechanisms(model, data, classifier=LogisticRegression(max_iter=300), others=False)
+    assert set(found) == set(model.graph.nodes)
+    assert found["age"] == "left as it is: numeric"
+    assert found["cost"].startswith("left as it is: numeric; keeps AdditiveNoiseModel")
+    assert found["grade"] == "left as it is: numeric (name it in `nodes` if its numbers are classes)"
 
 
 def test_results_name_their_couplings_and_what_they_take_as_given(model):

@@ -91,7 +91,8 @@ def test_named_nodes_are_added_to_those_that_are_found():
     for named in ({"nodes": ["grade"]}, {"nodes": "grade"}, {"mechanism": {"grade": InverseCDF()}}):
         model = gcm.InvertibleStructuralCausalModel(nx.DiGraph(edges))
         found = assign_categorical_mechanisms(model, data, **named, **OPTIONS)
-        assert set(found) == {"group", "grade", "passed"}
+        assert set(found) == {"group", "x", "grade", "passed"}
+        assert found["x"].startswith("left as it is: numeric; ")
         assert found["grade"].startswith("named; ")
         assert isinstance(model.causal_mechanism("passed").mechanism, GumbelMax)
     assert isinstance(model.causal_mechanism("grade").mechanism, InverseCDF)

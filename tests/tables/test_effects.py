@@ -222,3 +222,20 @@ def test_a_score_by_label_is_never_taken_for_several_scores():
     assert effects(numbers, **asked, score={1.0: 0, 2: 1}).scores == ("score",)
     with pytest.raises(InputError, match="one number for each of 1, 2, got '1', '2'; 1 is a label, but a number never"):
         effects(numbers, **asked, score={"1": 0, "2": 1})
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_constant_added_to_one_worlds_scores_moves_the_mean_and_no_variance(several):
+    frame, p, q, x = customers(20)
+    score = np.stack([SCORE, SCORE[::-1]], axis=1) if several else SCORE
+    asked = {**ask(p, q), "couplings": ["independent", "gumbel-max"]}
+    plain = effects(frame, **asked, score=score, counterfactual_score=score)
+    shifted = effects(
+        frame, **asked, score=score, counterfactual_score=score + 2.0**27
+    )  # of which floats lose no digit
+    assert_allclose(shifted.mean - 2.0**27, plain.mean, rtol=1e-6)
+    assert_allclose(shifted.mean_error, plain.mean_error, rtol=1e-9)
+    for name, variance in plain.variances.items():
+        assert shifted.variances[name] == pytest.approx(variance, rel=1e-9)
+    assert shifted.variance_bounds == pytest.approx(plain.variance_bounds, rel=1e-9)
+    assert_allclose(shifted.individual - 2.0**27, plain.individual, atol=1e-6)

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -308,7 +309,7 @@ def test_what_cannot_be_fitted_again_is_refused_in_one_line():
         ({"clusters": "town"}, "`clusters` needs refit=True"),
         ({"weights": "weight"}, "`weights` needs refit=True"),
         ({"n_jobs": 2}, "`n_jobs` needs refit=True"),
-        (REFIT | {"num_resamples": 1}, "at least 2 with refit=True"),
+        (REFIT | {"num_resamples": 1}, "with refit=True, `num_resamples` must be at least 2, got 1"),
         (REFIT | {"weights": -np.ones(60)}, "finite, not negative"),
         (REFIT | {"clusters": np.zeros(60)}, "at least two clusters"),
         (REFIT | {"seed": -1}, "`seed` must be a whole number"),
@@ -317,3 +318,14 @@ def test_what_cannot_be_fitted_again_is_refused_in_one_line():
             transitions(frame, **asked, **settings)
     with pytest.raises(InputError, match="needs `outcome`"):
         effects(frame, **(asked | {"outcome": None}), score=[0, 1, 2], **REFIT)
+
+
+def test_a_classifier_that_takes_no_weights_is_named():
+    frame = people(60)
+    settings = REFIT | {"num_resamples": 2, "weights": "weight"}
+    words = "KNeighborsClassifier takes no weights: it was fitted to rows that all count the same."
+    asked = question(frame, KNeighborsClassifier(30))
+    assert words in " ".join(transitions(frame, **asked, **settings).notes)
+    assert words in " ".join(effects(frame, **asked, score=[0, 1, 2], couplings=["independent"], **settings).notes)
+    assert words in " ".join(counterfactuals(frame, **asked, **settings).attrs["countermax"]["notes"])
+    assert words not in " ".join(transitions(frame, **question(frame), **settings).notes)

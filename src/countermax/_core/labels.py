@@ -6,8 +6,6 @@ has no type of its own; it is `Written`, and is read as the type of what it is c
 NaT and pandas' NA, never the texts "None", "nan" or "NA".
 """
 
-import re
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,14 +17,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
+from countermax._core.spelling import (
+    as_boolean,
+    as_number,
+    looks,
+    name_of,
+    quoted,
+    shortened,
+)
+from countermax._core.spelling import look_alikes as look_alikes
+from countermax._core.spelling import missing_words as missing_words
+from countermax._core.spelling import shown as shown
+from countermax._core.spelling import spelling_notes as spelling_notes
+from countermax._core.spelling import told_apart as told_apart
 
 MISSING, UNKNOWN = -1, -2  # in place of an outcome's index
 
 TEXT, NUMBER, BOOLEAN, OTHER = "text", "number", "boolean", "date or other value"
 
 _MOST_NAMED = 10  # labels in an error message
-_MOST_CHARACTERS = 80  # of each of them
-_NUMERAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 class Written(str):
@@ -73,21 +82,37 @@ def text_of(value: object) -> str:
 
 def listed(values: Iterable[object]) -> str:
     """Some of the values, for a message: those that look the same are written so that they do not."""
-    plain = [value.item() if isinstance(value, np.generic) else value for value in values]
-    shown, more = plain[:_MOST_NAMED], len(plain) - _MOST_NAMED
-    printed = [_printed(value) for value in shown]
-    looks = [unicodedata.normalize("NFKC", each) for each in printed]
-    texts = [
-        _shortened(ascii(value) if looks.count(look) > 1 else text)
-        for value, text, look in zip(shown, printed, looks, strict=True)
-    ]
-    return ", ".join(texts) + (f" and {more} more" if more > 0 else "")
+    plain = list(values)
+    more = len(plain) - _MOST_NAMED
+    return ", ".join(quoted(plain[:_MOST_NAMED])) + (f" and {more} more" if more > 0 else "")
 
 
-def shown(label: object) -> str:
-    """A label in one line, for a listing: long ones are cut, and what breaks a line is written as in Python."""
-    text = _name(label)
-    return _shortened(text if text.isprintable() else repr(text)[1:-1])
+def sorted_labels(values: Iterable[Any]) -> list[Any]:
+    """Labels in an order that nobody gave: numbers, written as texts too, by size, then the rest by the alphabet.
+
+    Dates, and whatever else has an order of its own, keep to that.
+    """
+    found = list(values)
+    if not {identity(value)[0] for value in found} & {TEXT, NUMBER}:
+        try:
+            return sorted(found)
+        except TypeError:
+            return sorted(found, key=str)
+
+    def key(value: Any) -> tuple[bool, Any, str, str]:
+        kind = identity(value)[0]
+        number = as_number(str(value)) if kind == TEXT else value if kind == NUMBER else None
+        known = number is not None and not isinstance(number, complex)
+        return not known, number if known else 0, name_of(value), kind
+
+    return sorted(found, key=key)
+
+
+def are_numbers(values: Iterable[Any]) -> bool:
+    """Whether every label is a number, or a text that writes one out."""
+    return all(
+        kind == NUMBER or (kind == TEXT and as_number(str(value)) is not None) for kind, value in map(identity, values)
+    )
 
 
 def reader(like: Sequence[object], kind: str | None = None) -> Callable[[Any], Hashable]:
@@ -109,7 +134,7 @@ def reader(like: Sequence[object], kind: str | None = None) -> Callable[[Any], H
         text = str(value)
         if (TEXT, text) in known or not kinds - {TEXT}:
             return text
-        for each, found in ((NUMBER, _number(text)), (BOOLEAN, _boolean(text)), (OTHER, others.get(text))):
+        for each, found in ((NUMBER, as_number(text)), (BOOLEAN, as_boolean(text)), (OTHER, others.get(text))):
             if found is not None and each in kinds and (len(kinds) == 1 or identity(found) in known):
                 return found
         return text
@@ -132,7 +157,7 @@ class Labels:
             raise InputError(f"`labels` must not be missing, got {listed(self.values)}")
         values = tuple(str(value) if isinstance(value, Written) else value for value in self.values)
         object.__setattr__(self, "values", values)
-        object.__setattr__(self, "names", self.names or tuple(map(_name, values)))
+        object.__setattr__(self, "names", self.names or tuple(map(name_of, values)))
         identities = [_identity_or_refusal(value) for value in values]
         for same, rule in ((identities, "differ from each other"), (self.names, "have different names")):
             twice, times = Counter(same).most_common(1)[0]
@@ -144,7 +169,7 @@ class Labels:
     def read(cls, values: Iterable[Any], like: Sequence[object], kind: str | None = None) -> "Labels":
         """Labels of which some may be `Written`: they are read as `reader` says, and keep the names they came with."""
         read, given = reader(like, kind), tuple(values)
-        return cls(tuple(read(each) for each in given), tuple(map(_name, given)))
+        return cls(tuple(read(each) for each in given), tuple(map(name_of, given)))
 
     def __len__(self) -> int:
         return len(self.values)
@@ -206,11 +231,11 @@ class Labels:
         try:
             array = np.asarray(given, np.float64)
         except (TypeError, ValueError) as error:
-            raise InputError(f"`{name}` must hold numbers, got {_shortened(repr(given))}") from error
+            raise InputError(f"`{name}` must hold numbers, got {shortened(repr(given))}") from error
         if array.shape != (len(self),):
             raise InputError(f"`{name}` must have one number for each of {len(self)} labels, got shape {array.shape}")
         if not (np.abs(array) <= 1e100).all():
-            raise InputError(f"`{name}` must hold finite numbers within 1e100, got {_shortened(str(array.tolist()))}")
+            raise InputError(f"`{name}` must hold finite numbers within 1e100, got {shortened(str(array.tolist()))}")
         return array
 
     def resemblance(self, value: object) -> str:
@@ -219,7 +244,7 @@ class Labels:
             return ""
         kind = _identity_or_refusal(value)[0]
         for label in self.values:
-            if _looks(label) != _looks(value):
+            if looks(label) != looks(value):
                 continue
             own = identity(label)[0]
             if own != kind:
@@ -250,42 +275,3 @@ def _identity_or_refusal(value: object) -> tuple[str, Hashable]:
         return identity(value)
     except TypeError as error:
         raise InputError(f"a label must be a text, a number or another plain value, got {listed([value])}") from error
-
-
-def _name(value: object) -> str:
-    if isinstance(value, np.generic):
-        value = value.item()
-    return str.__str__(value) if isinstance(value, str) else _printed(value, str)
-
-
-def _printed(value: object, how: Callable[[object], str] = repr) -> str:
-    try:
-        return how(value)
-    except ValueError:  # thousands of digits, which Python does not print
-        return f"{hex(value)}" if isinstance(value, int) else object.__repr__(value)
-
-
-def _number(text: str) -> int | float | None:
-    if not _NUMERAL.fullmatch(text):
-        return None
-    try:
-        return int(text)
-    except ValueError:  # has a fraction, or thousands of digits
-        number = float(text)
-    return number if np.isfinite(number) else None
-
-
-def _boolean(text: str) -> bool | None:
-    return {"true": True, "false": False}.get(text.lower())
-
-
-def _looks(value: object) -> str:
-    """What is left of a label when case, spaces, signs that nobody sees and the spelling of numbers are forgotten."""
-    folded = unicodedata.normalize("NFKC", _name(value)).casefold()
-    bare = "".join(each for each in folded if unicodedata.category(each)[0] not in "ZC")
-    number = _number(bare)
-    return repr(float(number)) if isinstance(number, float) or (number is not None and abs(number) < 2**53) else bare
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 3]}..."

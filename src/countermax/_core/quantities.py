@@ -9,6 +9,9 @@ from countermax._core.errors import InputError
 MOST = 2**31 - 1
 """Counts are steps, sizes and indices in compiled code, which has 32 bits for them."""
 
+FEWEST_RESAMPLES = 50
+"""Of people who are drawn again: fewer say too little about how far an estimate may be off."""
+
 
 def as_count(name: str, value: Any, *, least: int = 1, most: int = MOST) -> int:
     """A whole number.

@@ -9,6 +9,7 @@ from rich.console import Group
 
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
+from countermax._core.labels import told_apart
 from countermax._core.results import AbstractResult, plain
 from countermax.bounds import Bounds
 from countermax.causation import _showing
@@ -175,7 +176,9 @@ class Causation(AbstractResult):
         """The question."""
         if self.event is None:
             return f"What {self.arms[1]} changes, rather than {self.arms[0]}"
-        return f"{' or '.join(self.event)}: is {self.arms[1]} rather than {self.arms[0]} the cause?"
+        texts = zip(self.labels, told_apart(self.labels), strict=True)
+        event = [text for label, text in texts if label in self.event]
+        return f"{' or '.join(event)}: is {self.arms[1]} rather than {self.arms[0]} the cause?"
 
     def __rich__(self) -> Group:
         return _showing.shown(self)

@@ -10,6 +10,7 @@ from rich.console import Group
 
 from countermax import plotting
 from countermax._core.extras import import_pandas
+from countermax._core.labels import told_apart
 from countermax._core.results import AbstractResult, plain
 from countermax.bounds import Bounds
 from countermax.comparison import _showing
@@ -187,7 +188,7 @@ class Comparison(AbstractResult):
         found = self.intervals
         return plotting.draw_answers(
             {answer.name: answer.probabilities for answer in self.answers},
-            self.labels,
+            told_apart(self.labels),
             self.bounds,
             self.stable_bounds,
             _showing.title(self),
@@ -201,7 +202,7 @@ class Comparison(AbstractResult):
             {answer.name: answer.joint for answer in self.answers},
             self.p,
             self.q,
-            self.labels,
+            told_apart(self.labels),
             "P(row seen, column in the other world)",
         )
 

@@ -12,6 +12,7 @@ from rich.text import Text
 from countermax import plotting
 from countermax._core.console import add_line, listing
 from countermax._core.extras import import_pandas
+from countermax._core.labels import told_apart
 from countermax._core.results import AbstractResult, plain
 from countermax.bounds import Bounds
 from countermax.intervals import Interval
@@ -176,7 +177,7 @@ class SharingCurve(AbstractResult):
 
     def plot(self) -> "Figure":
         """A panel for each outcome, and for the effect: the curve, the bounds as bands, and where conclusions turn."""
-        found = self.intervals
+        found, labels = self.intervals, told_apart(self.labels)
         panels = [
             plotting.SharingPanel(
                 f"P({label})",
@@ -185,7 +186,7 @@ class SharingCurve(AbstractResult):
                 (self.stable_bounds.lower[place], self.stable_bounds.upper[place]),
                 None if found is None else (found.probabilities.lower[:, place], found.probabilities.upper[:, place]),
             )
-            for place, label in enumerate(self.labels)
+            for place, label in enumerate(labels)
         ]
         effect = None
         if self.effect is not None and self.effect_bounds is not None and self.stable_effect_bounds is not None:
@@ -201,8 +202,8 @@ class SharingCurve(AbstractResult):
             panels,
             effect,
             [(each.what, each.shared) for each in self.turning_points],
-            f"Seen under {here}: {self.labels[self.observed]}. What would have happened under {there}, by how much the "
-            "two worlds share",
+            f"Seen under {here}: {labels[self.observed]}. What would have happened under {there}, by how much the two "
+            "worlds share",
             None if found is None else (found.shared, found.level),
         )
 
@@ -211,8 +212,10 @@ class SharingCurve(AbstractResult):
         numbers = {name: (values, interval) for name, values, interval in self._columns()}
         scored = () if self.effect is None else ("effect", "better_given_observed", "score_correlation")
         columns = [*(self.labels[place] for place in shown), *scored]
+        labels = told_apart(self.labels)
+        headers = [*(labels[place] for place in shown), *(name.replace("_", " ") for name in scored)]
         title = "By how much the two worlds share: from independent (0) to Gumbel-max (1)"
-        table = listing(title, ["shared", "noise correlation", *(name.replace("_", " ") for name in columns)], left=0)
+        table = listing(title, ["shared", "noise correlation", *headers], left=0)
         for place in range(0, len(self.shared), _SHOWN):
             cells = [_cell(*numbers[name], place, self.intervals, self.shared) for name in columns]
             add_line(table, [f"{self.shared[place]:.1f}", f"{self.noise_correlation[place]:.3f}", *cells])

@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from countermax._core.console import add_line, listing
-from countermax._core.labels import Labels
+from countermax._core.labels import Labels, told_apart
 from countermax.couplings import AbstractCoupling, InverseCDF, is_same
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _CRITERION = (
 def title(result: "Comparison") -> str:
     """The question."""
     here, there = result.worlds
-    return f"Seen under {here}: {result.labels[result.observed]}. What would have happened under {there}?"
+    return f"Seen under {here}: {told_apart(result.labels)[result.observed]}. What would have happened under {there}?"
 
 
 def verdict(result: "Comparison") -> str:
@@ -117,9 +117,9 @@ def _outcomes(
     cell: Callable[[int], Callable[[tuple[str, Any, Any, Any]], str]],
 ) -> list[RenderableType]:
     """Couplings down and outcomes across, or turned where outcomes are many."""
-    size, heading = len(result.labels), title(result)
+    labels, size, heading = told_apart(result.labels), len(result.labels), title(result)
     if size <= (_MOST_ACROSS if result.intervals is None else _MOST_ACROSS // 2):
-        table = listing(heading, ["coupling", *result.labels])
+        table = listing(heading, ["coupling", *labels])
         for place, column in enumerate(columns):
             cells = [cell(index)(column) for index in range(size)]
             add_line(table, [column[0], *cells], last=place == len(result.answers) - 1)
@@ -132,7 +132,7 @@ def _outcomes(
     for group in _groups(columns, len(result.answers)):
         table = listing(heading, ["outcome", *(column[0] for column in group)])
         for index in shown:
-            add_line(table, [result.labels[index], *(cell(index)(column) for column in group)])
+            add_line(table, [labels[index], *(cell(index)(column) for column in group)])
         parts.append(table)
         heading = ""
     if len(shown) < size:
@@ -205,7 +205,7 @@ def order_note(names: Labels, asked: Mapping[str, AbstractCoupling], order: str)
     plain = next((name for name, each in asked.items() if is_same(each, InverseCDF())), None)
     if plain is None or len(names) < 3:
         return ()
-    return (f"{plain[0].upper()}{plain[1:]} runs through the outcomes {order}: {_listed(names.names)}.",)
+    return (f"{plain[0].upper()}{plain[1:]} runs through the outcomes {order}: {_listed(told_apart(names.names))}.",)
 
 
 def _listed(labels: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 from countermax._core.errors import InputError
 from countermax._core.files import writable_folder
 from countermax._core.memory import check_memory
+from countermax._core.quantities import as_count
 from countermax.experiments.causes import CausalCoverage
 from countermax.experiments.coverage import Coverage
 from countermax.experiments.engine import (
@@ -70,8 +71,7 @@ def reproduce(
     unknown = [name for name in names if name not in EXPERIMENTS]
     if unknown or not names:
         raise InputError(f"unknown experiment {', '.join(unknown) or 'name'}; known are {', '.join(EXPERIMENTS)}")
-    if seeds is not None and seeds < 1:
-        raise InputError(f"`seeds` must be at least 1, got {seeds}")
+    seeds = None if seeds is None else as_count("`seeds`", seeds)
     check_memory(f"{seeds} seeds", (seeds or 0) * _SEED_BYTES, "lower `seeds`")
     store = Store(writable_folder(out))
     check_page(store, overwrite=overwrite or train_only)

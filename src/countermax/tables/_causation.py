@@ -7,7 +7,7 @@ import numpy as np
 
 from countermax._core.errors import InputError
 from countermax._core.labels import listed
-from countermax._core.quantities import as_amount
+from countermax._core.quantities import FEWEST_RESAMPLES, as_amount, as_count
 from countermax._core.seeds import as_seed
 from countermax.causation import (
     Causation,
@@ -90,6 +90,7 @@ def causation_of_arms(
         if value not in rules:
             raise InputError(f"`{name}` must be one of {', '.join(rules)}, got {value!r}")
     seed = as_seed("seed", seed)
+    num_resamples = as_count("`num_resamples`", num_resamples, least=FEWEST_RESAMPLES)
     if treated_share is not None:
         treated_share = as_amount("`treated_share`", treated_share, above=0.0, most=1.0)
     asked = {"outcome": outcome, "arm": arm, "clusters": clusters, "strata": strata, "weights": weights}

@@ -27,7 +27,7 @@ from countermax.causation import (
 from countermax.couplings import AbstractCoupling, as_couplings
 from countermax.intervals import Interval
 from countermax.tables._batches import in_batches
-from countermax.tables._notes import left_out_notes, order_notes, unchanged_notes, what_is_known
+from countermax.tables._notes import label_notes, left_out_notes, unchanged_notes, what_is_known
 from countermax.tables._probabilities import ProbabilitiesLike
 from countermax.tables._refit import Refits, Refitted, as_refitting
 from countermax.tables._rows import Chunk, Question, RowReader
@@ -177,7 +177,7 @@ def causation_of_rows(
         notes=(
             f"{_averages(questions, used)} {what_is_known(reader, refit)}",
             "There are neither stable nor monotone bounds of rows.",
-            *order_notes(reader, chosen.values()),
+            *label_notes(names, reader.order, chosen.values()),
             *unchanged_notes(kept),
             *left_out_notes(reader.frame.num_rows - used),
         ),

@@ -15,7 +15,7 @@ from countermax._core.progress import ProgressBar
 from countermax.bounds import unchecked_outcome_bounds, unchecked_score_bounds
 from countermax.couplings import AbstractCoupling, GumbelMax, as_coupling, name_of
 from countermax.tables._batches import in_batches
-from countermax.tables._notes import metadata, order_notes, shown_name, unchanged_notes, what_is_known
+from countermax.tables._notes import label_notes, metadata, shown_name, unchanged_notes, what_is_known
 from countermax.tables._probabilities import ProbabilitiesLike
 from countermax.tables._refit import Refits, Refitted, as_refitting
 from countermax.tables._rows import Chunk, Question, RowReader
@@ -114,6 +114,7 @@ def counterfactuals(
     reader = RowReader(
         as_frame(frame), Question(outcome, factual, counterfactual, labels, normalise, errors, unchanged)
     )
+    refits = None if refitting is None else Refits(reader, refitting)
     answers = AnswerColumns(
         reader,
         coupling,
@@ -126,8 +127,8 @@ def counterfactuals(
     )
     check_new_names(reader.frame.columns, answers.names, PREFIX)
     refitted = None
-    if refitting is not None:
-        refitted = Refitted(reader, Refits(reader, refitting), answers.measure, refitting, by_row=True)
+    if refitting is not None and refits is not None:
+        refitted = Refitted(reader, refits, answers.measure, refitting, by_row=True)
     with reader.bar("counterfactuals", progress) as bar:
         found = answers.of(reader, bar, extend=True, refitted=refitted)
     notes = metadata(answers.coupling, bounds, [*answers.notes, *unchanged_notes(answers.num_unchanged)])
@@ -185,7 +186,7 @@ class AnswerColumns:
         with jax.enable_x64(True):  # scores that differ in their last digits have an order too
             self._coupling = as_coupling(coupling, len(labels), score=scores)
             self.coupling = shown_name(name_of(coupling, score=scores))
-        self.notes = [what_is_known(reader, intervals), *order_notes(reader, [self._coupling])]
+        self.notes = [what_is_known(reader, intervals), *label_notes(labels, reader.order, [self._coupling])]
         self.num_unchanged = 0
         sides = () if bounds == "none" else ("_lower", "_upper")
         self._probabilities = [f"{prefix}{name}" for name in labels.names]

@@ -44,8 +44,8 @@ class TableEffects(AbstractResult):
     """Holds the whole range of `variance_bounds`; only where the classifier was fitted again."""
     what_is_known: str
     """What errors and intervals leave out, in words."""
-    order_notes: tuple[str, ...]
-    """That an order of the outcomes decides which nobody gave, where that is so."""
+    label_notes: tuple[str, ...]
+    """That an order of the outcomes decides which nobody gave, and which labels look alike, where that is so."""
     couplings: Mapping[str, AbstractCoupling]
     choice: str
     """The name of the coupling to choose for this score."""
@@ -162,7 +162,7 @@ class TableEffects(AbstractResult):
                     f"; other data could have shown {low:.4g} to {high:.4g} ({100 * level:g} % interval of that range)"
                 )
             notes.append(f"{words}.")
-        notes += [*self.order_notes, *unchanged_notes(self.num_unchanged), *left_out_notes(self.num_left_out)]
+        notes += [*self.label_notes, *unchanged_notes(self.num_unchanged), *left_out_notes(self.num_left_out)]
         return tuple(notes)
 
     def _above_least(self, variance: float) -> float | None:

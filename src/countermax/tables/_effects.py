@@ -14,7 +14,7 @@ from countermax.intervals import Interval
 from countermax.tables._compared import Compared, compare_couplings
 from countermax.tables._effect_result import TableEffects
 from countermax.tables._moments import EffectMoments
-from countermax.tables._notes import metadata, order_notes, shown_name, what_is_known
+from countermax.tables._notes import label_notes, metadata, shown_name, what_is_known
 from countermax.tables._pairs import AbstractRows, LocalRows, Weighted, all_pairs
 from countermax.tables._probabilities import ProbabilitiesLike
 from countermax.tables._refit import Refits, Refitted, as_refitting
@@ -177,7 +177,7 @@ def result_of(
         variance_bounds=bounds,
         **_intervals(refitted, len(scores.names), list(compared.couplings), level),
         what_is_known=what_is_known(reader, refitted is not None),
-        order_notes=tuple(order_notes(reader, compared.couplings.values())),
+        label_notes=tuple(label_notes(reader.labels, reader.order, compared.couplings.values())),
         couplings=compared.couplings,
         choice=choice,
         reason=reason,

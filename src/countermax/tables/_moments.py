@@ -24,7 +24,7 @@ ScorePair = tuple[Float[ArrayLike, "k d"], Float[ArrayLike, "k d"]]
 
 @dataclass(eq=False)
 class EffectSums:
-    """What the effects of some rows add up to; sums of squares are about `shift`, so that they lose no digits."""
+    """What effects on the centred scores add up to; sums of squares are about `shift`, so that they lose no digits."""
 
     sum: Floats
     """Of each score's mean effect, less the shift."""
@@ -64,7 +64,8 @@ class EffectMoments:
     """
 
     def __init__(self, scores: Scores, couplings: Mapping[str, AbstractCoupling], *, num_rows: int, individual: bool):
-        self._scores, self._names, self._couplings = scores, list(couplings), list(couplings.values())
+        self._scores, self._offset = scores.centred, scores.offset
+        self._names, self._couplings = list(couplings), list(couplings.values())
         size = len(scores.names)
         self.sums = EffectSums(np.zeros(size), np.zeros(size), np.zeros(len(couplings) + 2))
         each = [f"effect_{name}_" for name in scores.names] if size > 1 else ["effect_"]
@@ -102,7 +103,8 @@ class EffectMoments:
             same = gain[chunk.x[good][kept]].T
             found[:, kept] = np.concatenate([*[same] * len(self._couplings), np.repeat(same, 2, axis=0)])
             self._check(chunk, good, found)
-            self.rows[:, chunk.start + good] = found
+            offsets = np.concatenate([np.tile(self._offset, len(self._couplings)), np.repeat(self._offset, 2)])
+            self.rows[:, chunk.start + good] = found + offsets[:, None]
 
     def _for_all(self, moments: Floats) -> Floats:
         """Means and squares [rows, scores + 1], the squares again for each coupling and for the extremes."""
@@ -121,7 +123,7 @@ class EffectMoments:
     def mean(self) -> Floats:
         """The mean effect on each score."""
         assert self.sums.shift is not None
-        return self.sums.shift + self.sums.sum / self.sums.total
+        return self._offset + self.sums.shift + self.sums.sum / self.sums.total
 
     @property
     def mean_error(self) -> Floats | None:

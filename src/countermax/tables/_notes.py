@@ -3,14 +3,16 @@
 from collections.abc import Iterable
 from typing import Any
 
-from countermax._core.labels import listed
+from countermax._core.labels import Labels, listed, spelling_notes
 from countermax.couplings import AbstractCoupling, InverseCDF
 from countermax.tables._outcomes import NOBODY
 from countermax.tables._probabilities import Predicted
 from countermax.tables._rows import RowReader
+from countermax.tables.frames import Codes
 
 PRECISION = "Least variance is a criterion of precision, not evidence that the mechanism is true."
 
+_EMPTIED = "empty these cells and say errors='missing' (on the command line: --errors missing)"
 _MADE_FOR = {"optimal": "optimal for the variance of the effect"}
 
 
@@ -22,23 +24,37 @@ def shown_name(name: str) -> str:
 def what_is_known(reader: RowReader, refitted: bool) -> str:
     """What intervals leave out, or that the classifier was fitted again."""
     if refitted:
+        unweighted = "".join(
+            f" {name} takes no weights: it was fitted to rows that all count the same." for name in reader.unweighted
+        )
         return (
             "The classifier was fitted again on rows that were drawn again: intervals are for the population that the "
-            "rows came from, and leave out whether this kind of classifier is right for it."
+            f"rows came from, and leave out whether this kind of classifier is right for it.{unweighted}"
         )
     if any(isinstance(world, Predicted) for world in reader.worlds):
         return "The classifier is taken as known: how well it was fitted is left out (refit=True fits it again)."
     return "Takes each row's probabilities as known: how well they were estimated is left out."
 
 
-def order_notes(reader: RowReader, couplings: Iterable[AbstractCoupling]) -> list[str]:
-    """That an order decides which nobody gave, where that is so."""
+def label_notes(
+    labels: Labels, order: str, couplings: Iterable[AbstractCoupling], cells: Codes | None = None
+) -> list[str]:
+    """That an order decides which nobody gave, and which labels look alike or like missing values.
+
+    Args:
+        labels: The outcomes.
+        order: Who said in which order they are.
+        couplings: Couplings that are asked.
+        cells: Number of rows with each of them, where that is known.
+    """
+    notes = spelling_notes(labels.values, "outcomes", cells, _EMPTIED)
     decides = any(isinstance(each, InverseCDF) and each.order is None for each in couplings)
-    if not decides or reader.order != NOBODY or len(reader.labels) < 3:
-        return []
+    if not decides or order != NOBODY or len(labels) < 3:
+        return notes
     return [
-        f"Inverse CDF goes by the order of the outcomes; none was given, so it is {listed(reader.labels.values)} as "
-        "they were found (say another one with `labels`, or make the outcome an ordered category)."
+        f"Inverse CDF goes by the order of the outcomes; none was given, so it is {listed(labels.values)} as "
+        "they were found (say another one with `labels`, or make the outcome an ordered category).",
+        *notes,
     ]
 
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from countermax._core.errors import InputError
-from countermax._core.labels import NUMBER, Labels, Written, identity, is_missing
+from countermax._core.labels import NUMBER, Labels, Written, are_numbers, identity, is_missing, sorted_labels
 from countermax.tables._probabilities import AbstractProbabilities
 from countermax.tables.frames import AbstractFrame, Codes
 
@@ -71,9 +71,7 @@ def find_labels(
         order = [place for place in places.tolist() if place >= 0]
         values, names = (tuple(each[place] for place in order) for each in (found.values, found.names))
         return FoundLabels(Labels(values, names), CATEGORY, found)
-    sorted_numbers = all(identity(value)[0] == NUMBER for value in found.values) and bool(
-        (np.diff(np.array(found.values, float)) > 0).all()
-    )
+    sorted_numbers = are_numbers(found.values) and sorted_labels(found.values) == list(found.values)
     return FoundLabels(found, NUMBERS if sorted_numbers else NOBODY, found)
 
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from countermax._core.errors import InputError
+from countermax._core.quantities import as_count
 from countermax._core.seeds import as_seed
 from countermax.learning import ObservedPairs
 from countermax.tables._probabilities import ProbabilitiesLike
@@ -83,8 +84,7 @@ def frame_pairs(
         max_pairs: Largest number of rows that are drawn.
         seed: Seed of the drawing.
     """
-    if max_pairs < 1:
-        raise InputError(f"`max_pairs` must be at least 1, got {max_pairs}")
+    max_pairs = as_count("`max_pairs`", max_pairs)
     seed = as_seed("seed", seed)
     reader = RowReader(as_frame(frame), Question(None, factual, counterfactual, labels, normalise, "raise"))
     log_p, log_q, weights = some_pairs(reader, max_pairs, seed)

@@ -5,13 +5,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
-from countermax._core.labels import Labels, listed, reader
+from countermax._core.labels import Labels, are_numbers, listed, reader, sorted_labels, spelling_notes
 from countermax.tables.frames import AbstractFrame, Codes, Floats, as_frame
 
 FACTUAL_ARMS = ("factual", "counterfactual")
 """Arguments that name two arms, unless they are called otherwise."""
+
+_WEIGHTS = "`weights` must be finite, not negative, and not all zero"
 
 
 class People(NamedTuple):
@@ -84,11 +87,18 @@ def read_people(
     outcome = places[codes[chosen]]
     if (outcome < -1).any():
         unknown = [value for value, place in zip(values, places, strict=False) if place < -1]
-        raise InputError(f"`outcome` must hold labels {listed(names.values)} only, got {listed(unknown)}")
+        raise InputError(
+            f"`outcome` must hold labels {listed(names.values)} only, got {listed(unknown)}"
+            f"{names.resemblance(unknown[0])}"
+        )
     notes = [f"Arms are those of column {asked['arm']!r}: assigned or received, whichever that column holds."]
+    in_arms, every_arm = frame.factorised(frame.column("arm", asked["arm"]))
+    notes += _spelling(every_arm, "arms", in_arms)
     outside = int((~chosen).sum())
     if outside:
         notes.append(f"{outside:,} people in other arms play no part.")
+    cells = np.bincount(outcome[outcome >= 0], minlength=len(names))
+    notes += spelling_notes(names.values, "outcomes", cells, "empty these cells and say `missing` (--missing)")
     lost = outcome < 0
     if lost.any():
         count = int(lost.sum())
@@ -104,27 +114,29 @@ def read_people(
             else f"{count:,} of {len(outcome):,} people have no outcome and were left out, as if they were like others."
         )
     kept = ~lost if missing == "drop" else np.ones(len(outcome), bool)
-
-    def groups(argument: str) -> tuple[Codes, tuple[str, ...]]:
-        if asked[argument] is None:
-            return np.zeros(int(kept.sum()), np.int64), ("",)
-        places, found = frame.factorised(frame.column(argument, asked[argument]))
-        places = places[chosen][kept]
-        if (places < 0).any():
-            raise InputError(
-                f"`{argument}` is missing for {int((places < 0).sum()):,} people; fill it in, or drop them"
-            )
-        return places, tuple(map(str, found))
-
-    weight = np.ones(int(kept.sum()))
-    if asked["weights"] is not None:
-        weight = frame.numbers("weights", [asked["weights"]])[chosen, 0][kept]
-        if not ((weight >= 0) & (weight < np.inf)).all() or not weight.sum() > 0:
-            raise InputError("`weights` must be finite, not negative, and not all zero")
-    cluster, _ = groups("clusters") if asked["clusters"] is not None else (np.arange(int(kept.sum())), ())
-    stratum, strata = groups("strata")
+    rows = chosen.copy()
+    rows[chosen] = kept
+    weight = _weights(frame, asked["weights"], rows)
+    if not weight.sum() > 0:
+        raise InputError(_WEIGHTS)
+    cluster, stratum, strata = np.arange(len(weight)), np.zeros(len(weight), np.int64), [""]
+    if asked["clusters"] is not None:
+        cluster, clusters = _groups(frame, "clusters", asked["clusters"], rows)
+        notes += _spelling(clusters, "clusters", cluster)
+    if asked["strata"] is not None:
+        stratum, strata = _groups(frame, "strata", asked["strata"], rows)
+        notes += _spelling(strata, "strata", stratum)
     people = People(
-        names, is_ordered, order, outcome[kept], arm[chosen][kept], weight, cluster, stratum, strata, tuple(notes)
+        labels=names,
+        is_ordered=is_ordered,
+        order=order,
+        outcome=outcome[kept],
+        arm=arm[rows],
+        weight=weight,
+        cluster=cluster,
+        stratum=stratum,
+        strata=tuple(map(str, strata)),
+        notes=tuple(notes),
     )
     for side, label in enumerate(arms):
         if not (people.outcome[people.arm == side] >= 0).any():
@@ -147,27 +159,44 @@ def with_others(
     number = int(outside.sum())
     if not number:
         return people
-    codes = {}
-    for argument in ("clusters", "strata"):
-        codes[argument] = np.zeros(number, np.int64)
-        if asked[argument] is not None:
-            codes[argument] = frame.factorised(frame.column(argument, asked[argument]))[0][outside]
-            lacking = int((codes[argument] < 0).sum())
-            if lacking:
-                raise InputError(f"`{argument}` is missing for {lacking:,} people; fill it in, or drop them")
-    weight = np.ones(number)
-    if asked["weights"] is not None:
-        weight = frame.numbers("weights", [asked["weights"]])[outside, 0]
-        if not ((weight >= 0) & (weight < np.inf)).all():
-            raise InputError("`weights` must be finite, not negative, and not all zero")
-    cluster = codes["clusters"] if asked["clusters"] is not None else len(people.cluster) + np.arange(number)
+    cluster, stratum = len(people.cluster) + np.arange(number), np.zeros(number, np.int64)
+    if asked["clusters"] is not None:
+        cluster, _ = _groups(frame, "clusters", asked["clusters"], outside)
+    if asked["strata"] is not None:
+        stratum, _ = _groups(frame, "strata", asked["strata"], outside)
     return people._replace(
         outcome=np.concatenate([people.outcome, np.zeros(number, np.int64)]),
         arm=np.concatenate([people.arm, np.full(number, 2)]),
-        weight=np.concatenate([people.weight, weight]),
+        weight=np.concatenate([people.weight, _weights(frame, asked["weights"], outside)]),
         cluster=np.concatenate([people.cluster, cluster]),
-        stratum=np.concatenate([people.stratum, codes["strata"]]),
+        stratum=np.concatenate([people.stratum, stratum]),
     )
+
+
+def _weights(frame: AbstractFrame, name: Hashable | None, rows: NDArray[np.bool_]) -> Floats:
+    """The weights of some rows; ones where no column has them."""
+    if name is None:
+        return np.ones(int(rows.sum()))
+    weight = frame.numbers("weights", [name])[rows, 0]
+    if not ((weight >= 0) & (weight < np.inf)).all():
+        raise InputError(_WEIGHTS)
+    return weight
+
+
+def _groups(frame: AbstractFrame, argument: str, name: Hashable, rows: NDArray[np.bool_]) -> tuple[Codes, list[Any]]:
+    """Which of the groups of a column each of some rows is in, and the groups."""
+    codes, found = frame.factorised(frame.column(argument, name))
+    lacking = int((codes[rows] < 0).sum())
+    if lacking:
+        raise InputError(f"`{argument}` is missing for {lacking:,} people; fill it in, or drop them")
+    return codes[rows], found
+
+
+def _spelling(values: list[Any], what: str, codes: Codes) -> list[str]:
+    """What to say about how the values that occur are written."""
+    count = np.bincount(codes, minlength=len(values))
+    present = np.flatnonzero(count)
+    return spelling_notes([values[place] for place in present], what, count[present])
 
 
 def _arms(
@@ -202,8 +231,5 @@ def _outcomes(
         where = "in the order of the category" if is_ordered else "as the category lists them, which is no order"
         return Labels(tuple(categories)), is_ordered, where
     present = [values[place] for place in np.unique(codes[codes >= 0])]
-    try:
-        present = sorted(present)
-    except TypeError:
-        present = sorted(present, key=str)
-    return Labels(tuple(present)), False, "sorted, because no order was given (say one with `labels`)"
+    how = "sorted as numbers" if are_numbers(present) else "sorted"
+    return Labels(tuple(sorted_labels(present))), False, f"{how}, because no order was given (say one with `labels`)"

@@ -18,6 +18,7 @@ from countermax._core.errors import InputError
 from countermax._core.extras import on_ray
 from countermax._core.memory import check_memory
 from countermax._core.progress import ProgressBar
+from countermax._core.quantities import as_count
 from countermax._core.seeds import as_seed
 from countermax.intervals import check_level
 from countermax.tables._fits import FitData, copy_of, fit_some, members_of_clusters, row_weights, weight_argument
@@ -79,9 +80,9 @@ def as_refitting(
             if given is not None:
                 raise InputError(f"`{name}` needs refit=True")
         return None
-    number = NUM_REFITS if num_resamples is None else num_resamples
-    if number < 2:
-        raise InputError(f"`num_resamples` must be at least 2 with refit=True, got {number}")
+    number = (
+        NUM_REFITS if num_resamples is None else as_count("with refit=True, `num_resamples`", num_resamples, least=2)
+    )
     if on_ray(engine) and n_jobs is not None:
         raise InputError('`n_jobs` must be left out with engine="ray", which has its own workers')
     return Refitting(clusters, weights, number, level, seed, n_jobs, engine, progress)
@@ -107,6 +108,8 @@ class Refits:
         self._rows = np.flatnonzero(reader.seen >= 0)  # those whose outcome is known
         if settings.weights is not None:
             reader.weights = row_weights(reader.frame, settings.weights)
+            without = [type(each).__name__ for each in self._classifiers if weight_argument(each) is None]
+            reader.unweighted = list(dict.fromkeys(without))
         self._clusters = (
             None if settings.clusters is None else members_of_clusters(frame, settings.clusters, reader.seen >= 0)
         )
@@ -119,13 +122,6 @@ class Refits:
             np.asarray(each.classifier.classes_)[place[np.maximum(reader.seen, 0)]]
             for each, place in zip(sources, places, strict=True)
         ]
-
-    @property
-    def unweighted(self) -> list[str]:
-        """Names of classifiers that cannot be told that rows count differently."""
-        if self._settings.weights is None:
-            return []
-        return [type(each).__name__ for each in self._classifiers if weight_argument(each) is None]
 
     def __iter__(self) -> Iterator[RowReader]:
         """One reader after the other, as the fits are done."""

@@ -131,6 +131,8 @@ class RowReader:
         self.orders = [order_in(name, found, each) for name, each in zip(_WORLDS, self.worlds, strict=True)]
         self._unchanged = None if question.unchanged is None else as_unchanged(frame, question.unchanged)
         self.weights = np.ones(frame.num_rows)
+        self.unweighted: list[str] = []
+        """Names of classifiers that are fitted again without these weights, which they do not take."""
         self.remembered: dict[tuple[int, int], _Asked] | None = None
         """What is the same for other classifiers, by first and last row; kept where some will be asked."""
         self._words: dict[int, str] = {}

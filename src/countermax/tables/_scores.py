@@ -50,6 +50,16 @@ class Scores:
         """Whether both worlds have the same scores, as a mechanism needs them."""
         return np.array_equal(self.factual, self.counterfactual)
 
+    @property
+    def centred(self) -> "Scores":
+        """The scores less that of the first outcome in each world: large ones would cost variances their digits."""
+        return Scores(self.names, self.factual - self.factual[0], self.counterfactual - self.counterfactual[0])
+
+    @property
+    def offset(self) -> Floats:
+        """What an effect on each of the scores is more than that on the centred ones."""
+        return self.counterfactual[0] - self.factual[0]
+
     def loss(self) -> SquaredDifference:
         """The squared effect, added up over scores."""
         return SquaredDifference(jnp.asarray(self.factual), jnp.asarray(self.counterfactual))
@@ -141,7 +151,8 @@ def bounds_by_transport(pairs: Weighted, scores: Scores, mean: Floats, kept_squa
         pairs: Pairs of worlds of rows that the change does something to.
         scores: Scores of the outcomes.
         mean: The mean effect on each score.
-        kept_square: The sum of expected squared effects of all other rows: those that are left as they were.
+        kept_square: The sum of expected squared effects, on centred scores, of all other rows: those that are left as
+            they were.
         total: Sum of the weights of all rows.
     """
     log_p, log_q, weights = pairs
@@ -149,11 +160,11 @@ def bounds_by_transport(pairs: Weighted, scores: Scores, mean: Floats, kept_squa
     if len(log_p):
         with jax.enable_x64(True):
             first, second = jnp.asarray(log_p), jnp.asarray(log_q)
-            loss = scores.loss()
+            loss = scores.centred.loss()
             opposite = MatrixLoss(-loss(first[0], second[0]))
             least, most = least_losses(loss, first, second), -least_losses(opposite, first, second)
     squares = [(float(np.asarray(each) @ weights) + kept_square) / total for each in (least, most)]
-    lower, upper = (max(square - float((mean**2).sum()), 0.0) for square in squares)
+    lower, upper = (max(square - float(((mean - scores.offset) ** 2).sum()), 0.0) for square in squares)
     return Bounds(lower, upper)
 
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from countermax import plotting
 from countermax._core.console import add_line, listing
-from countermax._core.labels import Labels, shown
+from countermax._core.labels import Labels, told_apart
 from countermax._core.results import AbstractResult, plain
 from countermax.bounds import Bounds
 from countermax.intervals import Interval
@@ -43,8 +43,8 @@ class Transitions(AbstractResult):
     """The same for `share_bounds`."""
     what_is_known: str
     """What the intervals leave out, in words."""
-    order_notes: tuple[str, ...]
-    """That an order of the outcomes decides which nobody gave, where that is so."""
+    label_notes: tuple[str, ...]
+    """That an order of the outcomes decides which nobody gave, and which labels look alike, where that is so."""
     num_rows: int
     num_unchanged: int
     """Rows that the change leaves as they were."""
@@ -116,7 +116,7 @@ class Transitions(AbstractResult):
     def plot(self, title: str | None = None) -> "Figure":
         """The flows from what was seen to what would have been; the coupling is named, whatever the title."""
         told = "What was seen, and what would have been" if title is None else title
-        return plotting.draw_flows(self.counts, list(map(shown, self.labels)), told, self.coupling, self.bounds)
+        return plotting.draw_flows(self.counts, told_apart(self.labels), told, self.coupling, self.bounds)
 
     def __rich__(self) -> Group:
         interval = self.counts_interval
@@ -130,11 +130,12 @@ class Transitions(AbstractResult):
             ranges.append(self.bounds_interval)
         table = listing(title, headers, left=2)
         form = "{:,.0f}" if self.num_rows >= 1000 else "{:,.1f}"
-        for row, label in enumerate(self.labels):
-            for column, other in enumerate(self.labels):
+        labels = told_apart(self.labels)
+        for row, label in enumerate(labels):
+            for column, other in enumerate(labels):
                 share = "" if self.seen[row] == 0 else f" ({100 * self.shares[row, column]:.0f} %)"
                 count = f"{form.format(self.counts[row, column])}{share}"
-                cells = [shown(label) if column == 0 else "", shown(other), count]
+                cells = [label if column == 0 else "", other, count]
                 for each in ranges:
                     cells.append(" to ".join(form.format(limit[row, column]) for limit in (each.lower, each.upper)))
                 add_line(table, cells, last=column == len(self.labels) - 1)
@@ -152,7 +153,7 @@ class Transitions(AbstractResult):
             if self.bounds_interval is not None:
                 notes.append("The interval of any coupling holds that whole range.")
             notes.append(self.what_is_known)
-        notes += [*self.order_notes, *unchanged_notes(self.num_unchanged), *left_out_notes(self.num_left_out)]
+        notes += [*self.label_notes, *unchanged_notes(self.num_unchanged), *left_out_notes(self.num_left_out)]
         return tuple(notes)
 
 

@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,13 @@ import jax
 import numpy as np
 
 from countermax._core.memory import check_memory
+from countermax._core.quantities import as_count
 from countermax._core.seeds import as_seed
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, GumbelMax, as_coupling, name_of
 from countermax.intervals import Bootstrap, Interval, check_level, percentile_interval
 from countermax.tables._counterfactuals import answer_rows
-from countermax.tables._notes import metadata, order_notes, shown_name, what_is_known
+from countermax.tables._notes import label_notes, metadata, shown_name, what_is_known
 from countermax.tables._probabilities import ProbabilitiesLike
 from countermax.tables._refit import Refits, Refitted, as_refitting
 from countermax.tables._rows import Chunk, Question, RowReader
@@ -93,8 +95,8 @@ def transitions(
         as_frame(frame), Question(outcome, factual, counterfactual, labels, normalise, errors, unchanged)
     )
     plain = NUM_RESAMPLES if num_resamples is None else num_resamples
-    tally = Tally(reader, coupling, score=score, num_resamples=0 if refit else plain, level=level, seed=seed)
     refits = None if refitting is None else Refits(reader, refitting)
+    tally = Tally(reader, coupling, score=score, num_resamples=0 if refit else plain, level=level, seed=seed)
     with reader.bar("transitions", progress) as bar:
         for chunk in reader.chunks(bar):
             tally.add(chunk)
@@ -139,6 +141,7 @@ class Tally:
         check_level(level)
         seed = as_seed("seed", seed)
         labels = reader.labels
+        num_resamples = as_count("`num_resamples` (on the command line: --resamples)", num_resamples, least=0)
         check_memory(
             f"{num_resamples:,} resamples of {len(labels)} outcomes",
             num_resamples * (4 * 8 * len(labels) ** 2 + _BYTES_OF_WEIGHTS),
@@ -151,7 +154,8 @@ class Tally:
             self._name = shown_name(name_of(coupling, score=scores))
         self._num_resamples, self._seed = num_resamples, seed
         self.sums = self._empty(0)
-        self._order_notes = tuple(order_notes(reader, [self._coupling]))
+        coupled = [self._coupling]
+        self._label_notes = partial(label_notes, reader.labels, reader.order, coupled)
         self._known = what_is_known(reader, refitted=False), what_is_known(reader, refitted=True)
 
     def beginning_at(self, row: int) -> "Tally":
@@ -207,7 +211,7 @@ class Tally:
             bounds_interval=whole[0],
             share_bounds_interval=whole[1],
             what_is_known=self._known[refitted is not None],
-            order_notes=self._order_notes,
+            label_notes=tuple(self._label_notes(np.rint(counts.sum(axis=1)).astype(np.int64))),
             num_rows=self.sums.num_rows,
             num_unchanged=self.sums.num_unchanged,
             num_left_out=self.sums.num_left_out,

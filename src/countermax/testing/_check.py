@@ -9,6 +9,7 @@ from jaxtyping import PRNGKeyArray
 
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
+from countermax._core.quantities import as_count
 from countermax.couplings import (
     AbstractArgmaxSampler,
     AbstractCoupling,
@@ -84,10 +85,8 @@ def check_coupling(
         raise InputError(f"`coupling` must be an object, got the class {coupling.__name__}; call it first")
     if level not in LEVELS:
         raise InputError(f"`level` must be one of {', '.join(LEVELS)}, got {level!r}")
-    if num_outcomes < 1:
-        raise InputError(f"`num_outcomes` must be at least 1, got {num_outcomes}")
-    if num_samples is not None and num_samples < 1:
-        raise InputError(f"`num_samples` must be at least 1, got {num_samples}")
+    num_outcomes = as_count("`num_outcomes`", num_outcomes)
+    num_samples = None if num_samples is None else as_count("`num_samples`", num_samples)
     if not 0 < false_alarm < 1:
         raise InputError(f"`false_alarm` must lie between 0 and 1, got {false_alarm}")
     if coupling.num_outcomes not in (None, num_outcomes):

@@ -17,6 +17,7 @@ from countermax._core.errors import InputError
 from countermax._core.files import remove_left_over, remove_unfinished
 from countermax._core.memory import check_memory
 from countermax._core.progress import ProgressBar
+from countermax._core.quantities import as_count
 from countermax.experiments.engine._base import AbstractExperiment, Cell, CellContext, provenance
 from countermax.experiments.engine._store import DamagedError, Store
 
@@ -53,8 +54,7 @@ def run_plan(
     Raises:
         Interrupted: By Ctrl-C.
     """
-    if jobs < 1:
-        raise InputError(f"`jobs` must be at least 1, got {jobs}")
+    jobs = as_count("`jobs`", jobs)
     remove_left_over(store.folder)
     pending = [cell for cell in cells if not _is_done(cell, store)]  # finds every mismatch before any work is done
     jobs = min(jobs, max(len(pending), 1))

@@ -13,6 +13,8 @@ from countermax.integrations.dowhy._settings import Settings
 
 pd = import_pandas()
 
+_NUMERIC = "it holds numbers, and only classes have probabilities here"
+
 
 def counterfactual_probabilities(
     model: Any,
@@ -39,7 +41,8 @@ def counterfactual_probabilities(
     Args:
         model: A fitted `gcm.InvertibleStructuralCausalModel`. The graph and the classifiers are taken as known.
         interventions: Changes, as in `gcm.counterfactual_samples`: a function of the old value for each node.
-        observed: A DataFrame with what was seen, a column for each node. Its index is kept.
+        observed: A DataFrame with what was seen, a column for each node that an answer needs: what is changed,
+            what is asked about, what lies between, and their parents. Its index is kept.
         nodes: The nodes to answer for, all of them or an error; by default those for which it is possible.
         coupling: Coupling to ask in place of the nodes' own mechanisms: any with an exact law, one
             of `countermax.couplings.NAMES`, or a file that `countermax.save` wrote; by node where they differ.
@@ -112,24 +115,28 @@ def counterfactual_table(
 
 
 def _asked(network: Network, nodes: Sequence[Hashable] | None) -> tuple[list[Hashable], dict[Hashable, str]]:
-    """The nodes to answer for, and the categorical ones that cannot be answered for, with the reason."""
-    candidates = [
-        node
-        for node in network.nodes
-        if node in network.reached and node not in network.fixed and network.is_categorical(node)
-    ]
+    """The nodes to answer for, and those that the change reaches and that cannot be answered for, with the reason."""
+    open_ones = [node for node in network.nodes if node in network.reached and node not in network.fixed]
+    candidates = [node for node in open_ones if network.is_categorical(node)]
     if nodes is None:
-        left_out = {node: network.obstacles[node] for node in candidates if node in network.obstacles}
-        return [node for node in candidates if node not in left_out], left_out
-    asked: list[Hashable] = [nodes] if isinstance(nodes, str) else list(nodes)
+        left_out = {node: _NUMERIC for node in open_ones if node not in candidates}
+        left_out |= {node: why for node, why in network.obstacles.items() if node in open_ones}
+        left_out = {node: left_out[node] for node in open_ones if node in left_out}
+        asked = [node for node in candidates if node not in left_out]
+        for node in asked:
+            network.needed_for(node)
+        return asked, left_out
+    asked = [nodes] if isinstance(nodes, str) else list(nodes)
     for node in asked:
         if node not in network.nodes:
             raise InputError(f"`nodes` must be nodes of the model ({listed(network.nodes)}), got {node!r}")
         why = network.obstacles.get(node)
         if node not in candidates:
-            why = why or "the change does not reach it, or sets it, or it is not a CategoricalMechanism"
+            other = "the change does not reach it, or sets it, or it is not a CategoricalMechanism"
+            why = why or (_NUMERIC if node in open_ones else other)
         if why is not None:
             raise InputError(f"node {node!r} cannot be answered for exactly: {why}; draw samples instead")
+        network.needed_for(node)
     return asked, {}
 
 

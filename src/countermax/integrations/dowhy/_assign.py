@@ -18,6 +18,7 @@ dowhy, pd = import_dowhy(), import_pandas()
 
 FITTED = dowhy.gcm.causal_models.PARENTS_DURING_FIT
 """Where DoWhy notes that a node's mechanism is fitted, and to which parents."""
+_MOST_CLASSES = 20  # distinct whole numbers that may well be classes
 _MECHANISM = dowhy.gcm.causal_models.CAUSAL_MECHANISM
 
 
@@ -55,7 +56,7 @@ def assign_categorical_mechanisms(
         others: Whether to give all other nodes without a mechanism what `gcm.auto` would.
 
     Returns:
-        For each categorical node, what it is and what was done: a mechanism assigned or kept.
+        For each node, what it is and what was done: a mechanism assigned or kept; numeric nodes are left as they are.
     """
     every = list(model.graph.nodes)
     by_node = dict(mechanism) if isinstance(mechanism, Mapping) else {}
@@ -71,9 +72,10 @@ def assign_categorical_mechanisms(
         if node not in data.columns:
             raise InputError(f"`data` must have a column for each node, got none for {node!r}")
         kind = _category(data[node]) or ("named" if node in named else None)
-        if kind is None:
-            continue
         old = model.graph.nodes[node].get(_MECHANISM)
+        if kind is None:
+            done[node] = f"left as it is: numeric{_hint(data[node])}" + ("" if old is None else f"; keeps {old}")
+            continue
         is_root = dowhy.graph.is_root_node(model.graph, node)
         if old is not None and (is_root or node not in replaced):
             why = None if is_root else _objection(old, wanted.get(node))
@@ -89,7 +91,9 @@ def assign_categorical_mechanisms(
             model.graph.nodes[node].pop(FITTED, None)  # so that DoWhy asks for the model to be fitted
             done[node] = f"{kind}; {made}" + ("" if old is None else f" in place of {old}")
     if others:
+        without = [node for node in every if model.graph.nodes[node].get(_MECHANISM) is None]
         dowhy.gcm.auto.assign_causal_mechanisms(model, data)
+        done |= {node: f"{done[node]}; `gcm.auto` gave it {model.causal_mechanism(node)}" for node in without}
     if kept:
         node, old = next(iter(kept.items()))
         warnings.warn(
@@ -137,8 +141,19 @@ def _category(column: Any) -> str | None:
     values = column.dropna().unique().tolist()
     if values and dowhy.gcm.util.general.is_categorical(np.array(values, object)):
         return "booleans" if isinstance(values[0], bool) else "text"
-    whole = all(isinstance(value, int) or (isinstance(value, float) and value.is_integer()) for value in values)
+    whole = _are_whole(values)
     return "two whole numbers" if whole and len(values) == 2 else None
+
+
+def _are_whole(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, int) or (isinstance(value, float) and value.is_integer()) for value in values)
+
+
+def _hint(column: Any) -> str:
+    """For numbers that may be classes: what to do if they are."""
+    values = column.dropna().unique().tolist()
+    whole = _are_whole(values)
+    return " (name it in `nodes` if its numbers are classes)" if whole and len(values) <= _MOST_CLASSES else ""
 
 
 def _as_text(column: Any) -> NDArray[Any]:

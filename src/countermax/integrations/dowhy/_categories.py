@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
-from countermax._core.labels import Labels, listed
+from countermax._core.labels import Labels, listed, sorted_labels
 
 pd = import_pandas()
 
@@ -61,7 +61,7 @@ def levels_of(values: NDArray[Any]) -> Labels | None:
     distinct = [value for value in pd.unique(np.asarray(values, object).reshape(-1)).tolist() if not pd.isna(value)]
     if not distinct or not all(isinstance(value, str | bool | np.bool_) for value in distinct):
         return None
-    return Labels(tuple(sorted((each.item() if isinstance(each, np.generic) else each for each in distinct), key=str)))
+    return Labels(tuple(sorted_labels(each.item() if isinstance(each, np.generic) else each for each in distinct)))
 
 
 def unknown_level(levels: Labels, values: Sequence[Any] | NDArray[Any]) -> tuple[int, Hashable] | None:

@@ -1,6 +1,6 @@
 """A fitted model, what was seen and what is changed: read once, checked, and cut into what each node needs."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
@@ -39,10 +39,12 @@ class Network:
             node: dowhy.graph.get_ordered_predecessors(model.graph, node) for node in self.nodes
         }
         self._check_names()
+        present = [node for node in self.nodes if node in observed]
         self.seen: dict[Hashable, Objects] = {
-            node: observed[node].astype(object).to_numpy(dtype=object) for node in self.nodes
+            node: observed[node].astype(object).to_numpy(dtype=object) for node in present
         }
-        self.levels = {node: self._levels(node) for node in self.nodes}
+        """What was seen of the nodes that have a column."""
+        self.levels = {node: self._levels(node) for node in present}
         self._check_levels()
         self.fixed: dict[Hashable, Objects] = {
             node: self.changed(node, self.seen[node])
@@ -99,7 +101,9 @@ class Network:
     def needed_for(self, target: Hashable) -> list[Hashable]:
         """The nodes whose observed values matter to the target; a class that is missing there is refused."""
         way = self.way_to(target)
-        needed = [node for node in self.nodes if node in way or any(node in self.parents[each] for each in way)]
+        matters = set(way).union(*(self.parents[node] for node in way if node not in self.fixed))
+        needed = [node for node in self.nodes if node in matters]
+        self.check_columns(needed, f" that the answer for {target!r} needs")
         for node in needed:
             for row in np.flatnonzero(pd.isna(self.seen[node]) & (self.levels[node] is not None)):
                 raise InputError(
@@ -107,6 +111,17 @@ class Network:
                     f"{row} (counted from 0); leave such rows out"
                 )
         return needed
+
+    def check_columns(self, nodes: Iterable[Hashable], which: str = "") -> None:
+        """Refuses rows without a column for one of the nodes.
+
+        Args:
+            nodes: Nodes that are needed.
+            which: Words that say what for.
+        """
+        for node in nodes:
+            if node not in self.observed:
+                raise InputError(f"`observed` must have a column for each node{which}, got none for {node!r}")
 
     def changed(self, node: Hashable, values: Objects) -> Objects:
         """The values after the intervention on the node, if there is one."""
@@ -134,9 +149,8 @@ class Network:
                 raise InputError(f"`interventions` must be functions of the old value, got {change!r} for {node!r}")
             if node not in self.nodes:
                 raise InputError(f"`interventions` must change nodes of the model ({listed(self.nodes)}), got {node!r}")
+        self.check_columns(self.interventions, " that is changed")
         for node in self.nodes:
-            if node not in self.observed:
-                raise InputError(f"`observed` must have a column for each node, got none for {node!r}")
             if self.model.graph.nodes[node].get(FITTED) != self.parents[node]:
                 raise InputError(f"`model` must be fitted, but node {node!r} is not; call `gcm.fit(model, data)` first")
 

@@ -27,7 +27,7 @@ class NodeAnswers(AbstractResult, Mapping[Hashable, NodeAnswer]):
 
     answers: Mapping[Hashable, NodeAnswer]
     left_out: Mapping[Hashable, str]
-    """Categorical nodes that the change reaches and that have no answer, and why."""
+    """Nodes that the change reaches and that have no answer, and why; those that hold numbers are among them."""
 
     def __getitem__(self, node: Hashable) -> NodeAnswer:
         if node in self.answers:

@@ -23,6 +23,7 @@ def counterfactual_samples(model: Any, interventions: Interventions, observed: A
         observed: A DataFrame with what was seen, a column for each node.
     """
     network = Network(model, interventions, observed)
+    network.check_columns(network.nodes)
     checked = {node: _checked(network, node) for node in interventions}
     samples = dowhy.gcm.counterfactual_samples(model, checked, observed[network.nodes]).set_index(observed.index)
     for node in network.nodes:
