@@ -84,6 +84,15 @@ def listed(values: Iterable[object]) -> str:
     return ", ".join(texts) + (f" and {more} more" if more > 0 else "")
 
 
+def look_alikes(values: Iterable[Any]) -> list[tuple[Any, ...]]:
+    """Groups of texts that differ in case, blanks, Unicode form or the spelling of a number, and in nothing else."""
+    groups: dict[str, list[Any]] = {}
+    for value in values:
+        if isinstance(value, str):
+            groups.setdefault(_looks(value), []).append(value)
+    return [tuple(group) for group in groups.values() if len(set(group)) > 1]
+
+
 def shown(label: object) -> str:
     """A label in one line, for a listing: long ones are cut, and what breaks a line is written as in Python."""
     text = _name(label)

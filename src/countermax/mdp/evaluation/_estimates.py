@@ -102,7 +102,7 @@ def evaluate_policy(
     _check_sizes(log, steps, 8 + len(chosen), num_resamples)
     process = model if isinstance(model, FiniteMDP) else model(log)
     policy, left_out = restricted(process, wanted)
-    ends = process.absorbing if absorbing is None else as_mask("absorbing", absorbing, log.num_states)
+    ends = process.ends if absorbing is None else as_mask("absorbing", absorbing, log.num_states)
     compared = steps_compared(log, ends, steps)
     task = _Task(log, policy, chosen, model, behaviour, outcomes, compared, steps, discount)
     with ProgressBar("evaluating", num_resamples + 1, progress, unit="resamples") as bar:

@@ -177,7 +177,7 @@ def course_of(
     if censored not in ("stop", "model"):
         raise InputError(f'`censored` must be "stop" or "model", got {shortened(censored)}')
     most = steps_of(log, horizon)
-    known = steps_compared(log, mdp.absorbing, most)
+    known = steps_compared(log, mdp.ends, most)
     gains, spreads, earned = mdp.rewards, mdp.reward_variances, log.rewards
     if rewards is not None:
         gains, spreads = as_shape("rewards", rewards, mdp.rewards.shape), None

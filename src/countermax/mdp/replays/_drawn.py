@@ -183,7 +183,7 @@ def sample_replay(
         returns=returns.reshape(shape),
         coupling=name_of(coupling),
         discount=factor,
-        notes=notes(course.censored, censored == "model", told(actions, choices.after)),
+        notes=notes(course.censored, censored == "model", told(mdp, actions, choices.after)),
     )
 
 

@@ -220,7 +220,7 @@ def replay(
         steps=course.steps,
         censored=course.censored,
         carried_on=censored == "model",
-        actions=told(actions, choices.after),
+        actions=told(mdp, actions, choices.after),
         interval=percentile_interval(others, asked.level),
         doubt=asked.told(mdp),
     )
