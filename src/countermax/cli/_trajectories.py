@@ -1,5 +1,6 @@
 """Commands about logged episodes: `evaluate-policy` and `explain`."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -120,6 +121,7 @@ def explain(
     from countermax._core.labels import Written
     from countermax._core.seeds import as_seed
     from countermax.couplings import as_couplings
+    from countermax.mdp.cautions import told_of_restriction
     from countermax.mdp.policies import restricted
 
     doubt = mdp.Doubt(num_resamples=resamples, seed=as_seed("--seed", seed))
@@ -137,6 +139,7 @@ def explain(
     prepare_engine(engine, address)
     model = mdp.estimate(read.log, absorbing=_states(read.log, absorbing))
     wanted, _ = restricted(model, read.policy)
+    told = told_of_restriction(model, read.log, read.policy)
     if episode is None:
         ranking = mdp.rank_episodes(
             model,
@@ -149,6 +152,7 @@ def explain(
             doubt=doubt,
             engine=engine,
         )
+        ranking = replace(ranking, notes=(*told, *ranking.notes))
         pictures = {target: lambda: ranking.plot(most)}
         deliver(ranking, json=json, pictures=pictures, shown=ranking.listing(most))
         if target is not None:
@@ -166,6 +170,7 @@ def explain(
         censored=censored,
         doubt=doubt,
     )
+    story = replace(story, notes=(*told, *story.notes))
     deliver(
         story,
         json=json,

@@ -24,8 +24,8 @@ def estimate(
     Where rewards of one transition vary, their variances are kept.
 
     Actions seen too seldom in a state are not allowed there, unless `unseen` says where they lead. A state in which
-    nothing was seen often enough is where knowledge ends: it becomes absorbing. Without `absorbing` it counts as an end;
-    beside ends that were named it does not, and an episode that stops there is censored.
+    nothing was seen often enough is where knowledge ends: it becomes absorbing. Without `absorbing` it counts as an
+    end; beside ends that were named it does not, and an episode that stops there is censored.
 
     Args:
         log: Logged episodes.

@@ -18,6 +18,8 @@ from countermax.mdp.policies import usual_policy
 from countermax.mdp.replays._choices import Choices
 from countermax.mdp.replays._facts import Facts
 
+_FAR = 1e3  # times the range of rewards: from there on they are moved to zero before they are squared
+
 
 class Part(NamedTuple):
     """What a course says of some episodes, one after the other."""
@@ -197,6 +199,25 @@ def course_of(
         gains=gains,
         spreads=spreads,
     )
+
+
+def centred(course: Course) -> tuple[Course, Floats]:
+    """The same with rewards about zero, where all of them lie far from it, and what that takes from each return.
+
+    Squares of large numbers swallow how little they differ. One number less at every step is the same sum less for
+    every chain of an episode, if it is also less after an end: so ends become states that lead to themselves.
+    """
+    mdp, there = course.mdp, course.mdp.probs > 0
+    logged = np.arange(course.earned.shape[1]) < course.seen[:, None]
+    rewards = np.concatenate([course.gains[there & ~mdp.absorbing[:, None, None]], course.earned[logged]])
+    middle = float(rewards.min() / 2 + rewards.max() / 2)
+    if abs(middle) <= _FAR * float(np.ptp(rewards)):
+        return course, np.zeros(len(course))
+    nowhere = np.zeros(mdp.num_states, bool)
+    moved = replace(mdp, rewards=np.where(there, course.gains - middle, 0), absorbing=nowhere, never_left=None)
+    sums = np.concatenate([[0], np.cumsum(course.discount ** np.arange(course.horizon))])
+    found = replace(course, mdp=moved, gains=moved.rewards, earned=course.earned - middle)
+    return found, middle * sums[course.steps]
 
 
 def observed_returns(course: Course, log: EpisodeLog) -> Floats:

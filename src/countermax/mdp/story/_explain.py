@@ -12,6 +12,7 @@ from countermax.mdp._arrays import MOST_REWARD, Floats, Values, as_floats, one_h
 from countermax.mdp._couplings import Couplings, chosen_couplings
 from countermax.mdp._labels import spoken
 from countermax.mdp._process import MODEL_GIVEN, FiniteMDP, as_discount
+from countermax.mdp.cautions import told_of_log
 from countermax.mdp.doubt import Doubt, doubt_of
 from countermax.mdp.log import EpisodeLog, steps_compared, steps_of
 from countermax.mdp.policies import as_policy
@@ -71,6 +72,7 @@ def explain(
         mdp, one, probs, asked, ends, outcomes=outcomes, horizon=steps, discount=factor, censored=censored,
         doubt=doubts, progress=progress,
     )  # fmt: skip
+    told = next(iter(outlook.replays.values()))
     paths = {name: _path(each) for name, each in outlook.replays.items()}
     path = next(iter(paths.values()))
     first = next(iter(asked.values()))
@@ -87,7 +89,7 @@ def explain(
         counterfactual={name: path @ scores for name, path in paths.items()},
         bounds=feature_bounds(mdp, one, probs, scores, horizon=steps),
         discount=factor,
-        observed_return=float(next(iter(outlook.replays.values())).observed[0]),
+        observed_return=float(told.observed[0]),
         values={name: float(each.values[0]) for name, each in outlook.replays.items()},
         standard_deviations={name: float(np.sqrt(each.variances[0])) for name, each in outlook.replays.items()},
         value_bounds=Bounds(float(least[0]), float(most[0])),
@@ -130,7 +132,8 @@ def explain(
         action_labels=tuple(spoken("action", action, mdp.action_names) for action in actions.tolist()),
         action_names=tuple(spoken("action", action, mdp.action_names) for action in range(mdp.num_actions)),
         notes=(
-            *(note for note in next(iter(outlook.replays.values())).notes if note != MODEL_GIVEN),
+            *told_of_log(mdp, log),
+            *(note for note in told.notes if note not in (MODEL_GIVEN, *told.of_log)),
             doubts.told(mdp),
         ),
     )
