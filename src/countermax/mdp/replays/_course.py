@@ -68,15 +68,20 @@ class Course:
     @cached_property
     def reachable(self) -> Bool[np.ndarray, " s"]:
         """Where some chain can be at all."""
+        return self.within(self.mdp.num_states)
+
+    def within(self, steps: int) -> Bool[np.ndarray, " s"]:
+        """Where some chain can be after at most so many steps."""
         used = (self.choices.tables > 0).any(axis=0) | (self.choices.after > 0)
         found = np.zeros(self.mdp.num_states, bool)
         found[self.first] = True
-        while True:
+        for _ in range(steps):
             rows = (used & found[:, None]).ravel().astype(np.float64)
             more = found | (rows @ self.mdp.matrix > 0)
             if (more == found).all():
-                return found
+                break
             found = more
+        return found
 
     def part(self, episodes: Ints) -> Part:
         """What there is to know of some episodes, by position."""
@@ -205,16 +210,17 @@ def centred(course: Course) -> tuple[Course, Floats]:
     """The same with rewards about zero, where all of them lie far from it, and what that takes from each return.
 
     Squares of large numbers swallow how little they differ. One number less at every step is the same sum less for
-    every chain of an episode, if it is also less after an end: so ends become states that lead to themselves.
+    every chain of an episode, if none ends before its last step. If some do, how many steps they earn for varies too,
+    and by more than is swallowed.
     """
-    mdp, there = course.mdp, course.mdp.probs > 0
+    mdp, counted = course.mdp, (course.mdp.probs > 0) & ~course.mdp.absorbing[:, None, None]
     logged = np.arange(course.earned.shape[1]) < course.seen[:, None]
-    rewards = np.concatenate([course.gains[there & ~mdp.absorbing[:, None, None]], course.earned[logged]])
+    rewards = np.concatenate([course.gains[counted], course.earned[logged]])
     middle = float(rewards.min() / 2 + rewards.max() / 2)
-    if abs(middle) <= _FAR * float(np.ptp(rewards)):
+    before_the_last = int(course.steps.max()) - 1
+    if abs(middle) <= _FAR * float(np.ptp(rewards)) or (course.within(before_the_last) & mdp.absorbing).any():
         return course, np.zeros(len(course))
-    nowhere = np.zeros(mdp.num_states, bool)
-    moved = replace(mdp, rewards=np.where(there, course.gains - middle, 0), absorbing=nowhere, never_left=None)
+    moved = replace(mdp, rewards=np.where(counted, course.gains - middle, 0))
     sums = np.concatenate([[0], np.cumsum(course.discount ** np.arange(course.horizon))])
     found = replace(course, mdp=moved, gains=moved.rewards, earned=course.earned - middle)
     return found, middle * sums[course.steps]

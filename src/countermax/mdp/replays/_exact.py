@@ -183,12 +183,12 @@ def replay(
     spread = on_ray(engine)
     law = TransitionCoupling.exact(mdp, coupling, outcomes)
     facts = facts_of(mdp, log)
-    choices = choices_of(mdp, log, facts, policy, actions, behaviour, law.coupling)
+    choices = choices_of(mdp, log, facts, policy, actions, behaviour, law.answering)
     course = course_of(mdp, log, facts, choices, horizon=horizon, discount=discount, censored=censored)
     if path:
         check_path(course)
     walked, taken = centred(course)
-    law = law if walked is course else TransitionCoupling.exact(walked.mdp, law.coupling, outcomes)
+    law = law if walked is course else TransitionCoupling.exact(walked.mdp, law.answering, outcomes)
     walker, count = engine_for(walked, law), len(course)
     first, second = np.zeros(count), np.zeros(count)
     paths = np.zeros((count, course.horizon + 1, mdp.num_states)) if path else None
@@ -212,7 +212,7 @@ def replay(
         "progress": False,
     }
     asked = doubt or Doubt(num_resamples=0)
-    effects = partial(_effects, log=log, policy=policy, coupling=law.coupling, **options)
+    effects = partial(_effects, log=log, policy=policy, coupling=law.answering, **options)
     others = doubted(mdp, asked, effects, progress, outcomes=outcomes, engine=engine)
     return Replay(
         episodes=log.names,
@@ -221,7 +221,7 @@ def replay(
         variances=np.maximum(second - first**2, 0),
         last=last[order],
         path=paths,
-        coupling=name_of(law.coupling),
+        coupling=name_of(law.answering),
         horizon=course.horizon,
         discount=course.discount,
         steps=course.steps,
@@ -255,7 +255,7 @@ def replayed_values(
         return replay(mdp, log, policy, coupling, **options).values
     law = TransitionCoupling.exact(mdp, coupling, outcomes)
     facts = facts_of(mdp, log)
-    choices = choices_of(mdp, log, facts, policy, actions, behaviour, law.coupling)
+    choices = choices_of(mdp, log, facts, policy, actions, behaviour, law.answering)
     course = course_of(mdp, log, facts, choices, horizon=horizon, discount=discount, censored=censored)
     walker, found = engine_for(course, law), np.zeros(len(course))
     later, rows = course.to_come()

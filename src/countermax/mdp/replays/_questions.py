@@ -104,16 +104,22 @@ class TransitionCoupling:
             raise InputError(f"`coupling` must have an exact law, but {name} can only draw; use `sample_replay`")
         return cls.of(mdp, coupling, outcomes)
 
+    @property
+    def answering(self) -> AbstractCoupling:
+        """The coupling, where it has exact answers."""
+        assert isinstance(self.coupling, AbstractCoupling)  # `exact` has seen to it
+        return self.coupling
+
     def answers(self, questions: Questions) -> Float[np.ndarray, "n w"]:
         """The exact answers: probabilities of the slots of the rows (other_state, other_action)."""
-        assert isinstance(self.coupling, AbstractCoupling)  # `exact` has seen to it
+        coupling = self.answering
         count = len(questions.state)
         answers = np.zeros((count, self.mdp.width))
         with jax.enable_x64(True):
             for part in _parts(count):
                 log_p, log_q, x, places = self.logits(Questions(*(each[part] for each in questions)))
-                self.coupling.check_size(log_p.shape[1])
-                found = np.asarray(_exact(self.coupling, log_p, log_q, x))[: len(places)]
+                coupling.check_size(log_p.shape[1])
+                found = np.asarray(_exact(coupling, log_p, log_q, x))[: len(places)]
                 answers[part] = np.take_along_axis(found, places, axis=1)
         answers *= self.mdp.probs[questions.other_state, questions.other_action] > 0
         totals = answers.sum(axis=1, keepdims=True)
