@@ -15,6 +15,7 @@ from countermax.mdp import (
     evaluate_policy,
     explain,
     rank_episodes,
+    read_log_and_policy,
     replay,
     return_distribution,
     sample_replay,
@@ -142,6 +143,14 @@ def test_what_nobody_did_is_named_with_the_state_and_where_it_occurs_at_all():
     (told,) = told_of_restriction(model, log, half)
     assert told.endswith("Where it would do something else as well, it is taken to do only that.")
     assert told_of_restriction(model, log, restricted(model, wanted)[0]) == ()
+
+
+def test_a_state_that_a_policy_writes_another_way_is_named_beside_the_one_it_lacks(tmp_path):
+    _frame().to_csv(tmp_path / "log.csv", index=False)
+    decisions = pd.DataFrame({"state": ["Ill", "worse"], "action": ["wait", "wait"]})
+    decisions.to_csv(tmp_path / "policy.csv", index=False)
+    with pytest.raises(InputError, match="which the log leaves; .*; 'Ill', 'ill' differ in how they are written"):
+        read_log_and_policy(tmp_path / "log.csv", tmp_path / "policy.csv")
 
 
 def test_many_are_counted_instead_of_named():

@@ -28,7 +28,8 @@ _COUPLINGS = typer.Option(
 )
 _HORIZON = typer.Option(help="Largest number of steps in an episode; by default that of the longest one.")
 _ABSORBING = typer.Option(
-    help="States where episodes end by themselves, separated by commas; by default those that nobody was seen to leave."
+    help="States where episodes end by themselves, separated by commas; episodes that stop elsewhere are censored. By "
+    "default those that nobody was seen to leave."
 )
 _DISCOUNT = typer.Option(help="Discount factor for each step; by default 1.")
 
