@@ -104,11 +104,7 @@ def judge_explanation(case: Case, outcome: Outcome) -> Failure | None:
             raise UnsureError("an episode that is not there, or written another way")
         model = estimates.estimated(log)
         within = estimates.restricted(log, model, policy)
-        alone = episode is not None and "--horizon" not in line.options
-        lasting = [
-            min(each, len(steps)) if alone else each
-            for each, steps in zip(estimates.compared(log, model, horizon), log.episodes.values(), strict=True)
-        ]
+        lasting = estimates.compared(log, model, horizon)
         if episode is not None and not any(model.ends(steps[-1].successor) for steps in log.episodes.values()):
             raise UnsureError("no episode comes to an end")
         if "--json" not in line.flags:

@@ -70,6 +70,20 @@ def test_explain_tells_one_story_or_ranks_all(files, tmp_path):
     assert listed == [str(row["episode"]) for row in ranked[:3]]
 
 
+def test_a_policy_that_does_what_nobody_did_is_told_so_by_name(files):
+    log, policy = files
+    decisions = pd.read_csv(policy)
+    decisions["action"] = decisions["action"].replace("treat", "Treat")
+    decisions.to_csv(policy, index=False)
+    for command in (["evaluate-policy"], ["explain"], ["explain", "--episode", 5]):
+        result = run(command[0], log, *command[1:], "--policy", policy, "--resamples", 0, "--couplings", "maximal")
+        assert result.exit_code == 0, result.output
+        told = " ".join(result.stdout.split())
+        assert "Treat in ill, Treat in worse (Treat occurs nowhere in the log)" in told
+        assert "are 2 actions: labels are compared letter by letter" in told
+        assert "Taken as ends, because nobody was seen to leave them: home" in told
+
+
 def test_explain_doubts_the_model_as_often_as_asked(files):
     log, policy = files
     asked = ["explain", log, "--policy", policy, "--json", "--couplings", "maximal"]

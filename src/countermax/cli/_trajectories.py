@@ -1,5 +1,6 @@
 """Commands about logged episodes: `evaluate-policy` and `explain`."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,7 +28,8 @@ _COUPLINGS = typer.Option(
 )
 _HORIZON = typer.Option(help="Largest number of steps in an episode; by default that of the longest one.")
 _ABSORBING = typer.Option(
-    help="States where episodes end by themselves, separated by commas; by default those that nobody was seen to leave."
+    help="States where episodes end by themselves, separated by commas; episodes that stop elsewhere are censored. By "
+    "default those that nobody was seen to leave."
 )
 _DISCOUNT = typer.Option(help="Discount factor for each step; by default 1.")
 
@@ -120,6 +122,7 @@ def explain(
     from countermax._core.labels import Written
     from countermax._core.seeds import as_seed
     from countermax.couplings import as_couplings
+    from countermax.mdp.cautions import told_of_restriction
     from countermax.mdp.policies import restricted
 
     doubt = mdp.Doubt(num_resamples=resamples, seed=as_seed("--seed", seed))
@@ -137,6 +140,7 @@ def explain(
     prepare_engine(engine, address)
     model = mdp.estimate(read.log, absorbing=_states(read.log, absorbing))
     wanted, _ = restricted(model, read.policy)
+    told = told_of_restriction(model, read.log, read.policy)
     if episode is None:
         ranking = mdp.rank_episodes(
             model,
@@ -149,6 +153,7 @@ def explain(
             doubt=doubt,
             engine=engine,
         )
+        ranking = replace(ranking, notes=(*told, *ranking.notes))
         pictures = {target: lambda: ranking.plot(most)}
         deliver(ranking, json=json, pictures=pictures, shown=ranking.listing(most))
         if target is not None:
@@ -166,6 +171,7 @@ def explain(
         censored=censored,
         doubt=doubt,
     )
+    story = replace(story, notes=(*told, *story.notes))
     deliver(
         story,
         json=json,

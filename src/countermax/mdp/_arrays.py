@@ -195,3 +195,12 @@ def plainly(name: object) -> str:
     text = str(name)
     readable = text.isprintable() and text == text.strip() and 0 < len(text) <= _MOST_SHOWN
     return text if readable else shortened(text)
+
+
+def frozen(values: NDArray) -> NDArray:
+    """An array that nobody else can write to: a copy, unless it is one of ours already."""
+    if not values.flags.writeable and values.flags.owndata:
+        return values
+    copied = np.array(values)
+    copied.setflags(write=False)
+    return copied

@@ -21,6 +21,7 @@ def check_process(mdp: Any) -> None:
         "start": (num_states,),
         "absorbing": (num_states,),
         "allowed": (num_states, num_actions),
+        "never_left": (num_states,),
     }
     for name, shape in shapes.items():
         value = getattr(mdp, name)
@@ -37,6 +38,9 @@ def check_process(mdp: Any) -> None:
         mdp.allowed,
         lambda state, action: f"{mdp.name_of_state(state)}, {mdp.name_of_action(action)}",
     )
+    if mdp.never_left is not None and (mdp.never_left & ~mdp.absorbing).any():
+        state = int((mdp.never_left & ~mdp.absorbing).argmax())
+        raise InputError(f"`never_left` must be among the absorbing states, but {mdp.name_of_state(state)} is not")
     stuck = ~mdp.allowed.any(axis=1)
     if stuck.any():
         raise InputError(

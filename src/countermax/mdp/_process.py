@@ -29,6 +29,7 @@ from countermax.mdp._arrays import (
     as_whole,
     check_sizes,
     checked_discount,
+    frozen,
 )
 from countermax.mdp._checking import check_process
 from countermax.mdp._labels import Names, as_names, named
@@ -46,8 +47,9 @@ _CHECKS: dict[str, Callable[[str, Values], NDArray]] = {
     "allowed": as_booleans,
     "counts": lambda _, values: as_counts(values),
     "reward_variances": as_floats,
+    "never_left": as_booleans,
 }
-_OPTIONAL = ("counts", "reward_variances")
+_OPTIONAL = ("counts", "reward_variances", "never_left")
 
 
 @final
@@ -80,12 +82,14 @@ class FiniteMDP:
     state_names: Names | None = None
     """Numbers or text; only for readers."""
     action_names: Names | None = None
+    never_left: Bool[np.ndarray, " s"] | None = None
+    """Which absorbing states nobody named: the log behind an estimate reaches them, but never leaves them."""
 
     def __post_init__(self) -> None:
         for name, check in _CHECKS.items():
             value = getattr(self, name)
             if value is not None or name not in _OPTIONAL:
-                object.__setattr__(self, name, _frozen(check(name, value)))
+                object.__setattr__(self, name, frozen(check(name, value)))
         check_process(self)
 
     @classmethod
@@ -159,6 +163,7 @@ class FiniteMDP:
         reward_variances: Values | None = None,
         state_names: Sequence[Hashable] | None = None,
         action_names: Sequence[Hashable] | None = None,
+        never_left: Bool[np.ndarray, " s"] | None = None,
     ) -> "FiniteMDP":
         """Packs a list of transitions, one entry for each (state, action, successor) that is possible.
 
@@ -179,6 +184,7 @@ class FiniteMDP:
             reward_variances: Variance of the reward of each transition, if rewards vary.
             state_names: One for each state.
             action_names: One for each action.
+            never_left: [state]: which of the absorbing states nobody named, in an estimate.
         """
         check_sizes(as_whole("num_states", num_states, least=1), as_whole("num_actions", num_actions, least=1))
         ends = as_mask("absorbing", absorbing, num_states)
@@ -206,6 +212,7 @@ class FiniteMDP:
             allowed=rows.probs.sum(axis=2) > 0,
             state_names=as_names("state_names", state_names, num_states),
             action_names=as_names("action_names", action_names, num_actions),
+            never_left=never_left,
         )
 
     @property
@@ -217,6 +224,12 @@ class FiniteMDP:
     def num_actions(self) -> int:
         """How many actions."""
         return self.probs.shape[1]
+
+    @property
+    def ends(self) -> Bool[np.ndarray, " s"]:
+        """The absorbing states that somebody named, or all if nobody did; who stops in others is censored."""
+        named = self.absorbing if self.never_left is None else self.absorbing & ~self.never_left
+        return named if named.any() else self.absorbing
 
     @property
     def width(self) -> int:
@@ -279,15 +292,6 @@ class FiniteMDP:
             raise InputError(
                 f"{self.name_of_action(action)} is not allowed in {self.name_of_state(state)}: it has no transition row"
             )
-
-
-def _frozen(values: NDArray) -> NDArray:
-    """An array that nobody else can write to: a copy, unless it is one of ours already."""
-    if not values.flags.writeable and values.flags.owndata:
-        return values
-    copied = np.array(values)
-    copied.setflags(write=False)
-    return copied
 
 
 def as_discount(mdp: FiniteMDP, discount: float | None) -> float:

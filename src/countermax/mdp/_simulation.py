@@ -75,18 +75,18 @@ def _walk(mdp: FiniteMDP, policy: Floats, start: Singles, later: Singles) -> tup
     horizon, _, num_episodes = later.shape
     states = np.empty((num_episodes, horizon + 1), np.int64)
     actions, slots = np.empty((2, num_episodes, horizon), np.int64)
-    states[:, 0] = np.searchsorted(_edges(mdp.start), start, side="right")
-    edges = _edges(policy)
+    states[:, 0] = np.searchsorted(edges_of(mdp.start), start, side="right")
+    edges = edges_of(policy)
     for step, (for_action, for_state) in enumerate(later):
         state = states[:, step]
-        action = _pick(edges[state], for_action)
-        slot = _pick(_edges(mdp.probs[state, action]), for_state)
+        action = pick(edges[state], for_action)
+        slot = pick(edges_of(mdp.probs[state, action]), for_state)
         actions[:, step], slots[:, step] = action, slot
         states[:, step + 1] = mdp.successors[state, action, slot]
     return states, actions, slots
 
 
-def _edges(probs: Floats) -> Singles:
+def edges_of(probs: Floats) -> Singles:
     """Upper edges of the outcomes' parts of [0, 1), the last possible one's at infinity.
 
     So rounding never lets a uniform number fall behind it, onto an impossible outcome.
@@ -97,5 +97,6 @@ def _edges(probs: Floats) -> Singles:
     return np.where(behind, np.inf, probs.cumsum(axis=-1)).astype(np.float32)
 
 
-def _pick(edges: Singles, uniform: Singles) -> Ints:
+def pick(edges: Singles, uniform: Singles) -> Ints:
+    """An entry of each row, by a uniform number and the edges of its parts."""
     return (uniform[:, None] >= edges).sum(axis=1)

@@ -279,6 +279,7 @@ def _drawn(mdp: FiniteMDP, cells: _Cells, random: np.random.Generator) -> Finite
         reward_variances=variance if variance.any() else None,
         state_names=mdp.state_names,
         action_names=mdp.action_names,
+        never_left=mdp.never_left,
     )
 
 

@@ -24,11 +24,13 @@ def estimate(
     Where rewards of one transition vary, their variances are kept.
 
     Actions seen too seldom in a state are not allowed there, unless `unseen` says where they lead. A state in which
-    nothing was seen often enough is where knowledge ends: it becomes absorbing.
+    nothing was seen often enough is where knowledge ends: it becomes absorbing. Without `absorbing` it counts as an
+    end; beside ends that were named it does not, and an episode that stops there is censored.
 
     Args:
         log: Logged episodes.
-        absorbing: States where episodes end, as indices or as a mask. The log must not leave them.
+        absorbing: States where episodes end, as indices or as a mask; by default those that nobody was seen to leave.
+            The log must not leave them.
         unseen: The state that actions never or too seldom seen lead to, for instance death.
         least_visits: Least number of times that an action must have been seen in a state for its row to count. Rows
             from a handful of visits are noise, and a policy that maximises over them picks the luckiest.
@@ -61,11 +63,13 @@ def estimate(
     state, action, successor = (each[kept] for each in (state, action, successor))
     counts, rewards, variances = counts[kept], rewards[kept], variances[kept]
     probs = counts / totals[state, action]
+    given = ends.copy()
     if unseen is None:
         ends |= ~known.any(axis=1)
     else:
         as_index("unseen", unseen, log.num_states)
         ends[unseen] |= not known[unseen].any()
+        given[unseen] |= ends[unseen] and absorbing is not None
         more_state, more_action = np.nonzero(~known & ~ends[:, None])
         nothing = np.zeros(len(more_state))
         state, action = np.append(state, more_state), np.append(action, more_action)
@@ -87,6 +91,7 @@ def estimate(
         reward_variances=variances if variances.any() else None,
         state_names=log.state_names,
         action_names=log.action_names,
+        never_left=ends & ~given,
     )
 
 

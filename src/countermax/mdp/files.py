@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from countermax._core.errors import InputError
+from countermax._core.labels import listed, look_alikes
 from countermax.mdp._arrays import Floats, check_sizes
 from countermax.mdp._frames import (
     LOG_COLUMNS,
@@ -98,10 +99,18 @@ def policy_from_frame(frame: "pd.DataFrame", log: EpisodeLog) -> Floats:
         state = int((silent & needed).argmax())
         raise InputError(
             f"the policy must say what to do in {named('state', state, log.state_names)}, which the log leaves; "
-            f"{int((silent & needed).sum())} such state(s) in all"
+            f"{int((silent & needed).sum())} such state(s) in all{_resemblance(state, log.state_names)}"
         )
     policy[silent] = 1 / log.num_actions  # never left in the log: nothing is decided there
     return policy_rows(log, policy)
+
+
+def _resemblance(state: int, names: Names | None) -> str:
+    """For a state that a policy lacks: which other one looks like it."""
+    for group in look_alikes(names or ()):
+        if names is not None and names[state] in group:
+            return f"; {listed(group)} differ in how they are written"
+    return ""
 
 
 def _check_log(names: list[str]) -> None:

@@ -26,6 +26,16 @@ def test_drawn_trajectories_follow_the_exact_law(coupling):
     assert (np.abs(shares - exact.path) <= 5.7 * spread + 1e-12).all()
 
 
+def test_a_key_means_the_same_trajectories_whatever_the_default_precision():
+    asked = {"num_samples": 50, "key": jax.random.key(6)}
+    found = []
+    for wide in (False, True):
+        with jax.enable_x64(wide):
+            found.append(sample_replay(MDP, LOG, POLICY, GumbelMax(), **asked))
+    np.testing.assert_array_equal(found[0].states, found[1].states)
+    np.testing.assert_array_equal(found[0].actions, found[1].actions)
+
+
 def test_drawn_trajectories_show_themselves_in_every_form():
     drawn = sample_replay(MDP, LOG, POLICY, GumbelMax(), num_samples=5, key=jax.random.key(0))
     frame = drawn.to_frame()

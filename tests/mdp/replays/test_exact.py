@@ -244,3 +244,62 @@ def test_values_alone_are_those_of_the_replay(coupling, options):
     whole = replay(MDP, LOG, POLICY, coupling, **options)
     found = replayed_values(MDP, LOG, POLICY, coupling, **options)
     np.testing.assert_allclose(found, whole.values, rtol=0, atol=1e-13)
+
+
+def _far(seed, offset, *, vary):
+    """Four states without an end; rewards of every transition, all of them moved by one number."""
+    rng = np.random.default_rng(seed)
+    transitions, rewards = rng.dirichlet(np.ones(4), (4, 2)), rng.normal(size=(4, 2, 4)) + offset
+    spreads = rng.uniform(size=transitions.shape) if vary else None
+    return FiniteMDP.from_dense(transitions, rewards, start=[0.5, 0.5, 0, 0], discount=0.9, reward_variances=spreads)
+
+
+@pytest.mark.parametrize("coupling", ["gumbel-max", "gumbel-max-shared-0.5"])
+@pytest.mark.parametrize("vary", [False, True])
+def test_a_constant_added_to_all_rewards_changes_no_variance(coupling, vary):
+    found = []
+    for offset in (0.0, 1e8):
+        mdp = _far(2, offset, vary=vary)
+        log = simulate(mdp, np.full((4, 2), 0.5), num_episodes=3, horizon=3, key=jax.random.key(1))
+        found.append(replay(mdp, log, POLICY, coupling, horizon=5, censored="model", path=True))
+    plain, far = found
+    assert plain.variances.min() > 0.1
+    np.testing.assert_allclose(far.variances, plain.variances, rtol=1e-6)
+    np.testing.assert_allclose(far.values, plain.values + 1e8 * (0.9 ** np.arange(5)).sum(), rtol=1e-12)
+    np.testing.assert_allclose(far.effects, plain.effects, atol=1e-5)
+    np.testing.assert_allclose(far.path, plain.path, atol=1e-12)
+
+
+def test_a_constant_changes_no_variance_where_every_episode_ends_after_as_many_steps():
+    rng = np.random.default_rng(3)
+    transitions = np.zeros((5, 2, 5))
+    for before, after in (((0, 1), [2, 3]), ((2, 3), [4])):
+        for state in before:
+            transitions[state][:, after] = rng.dirichlet(np.ones(len(after)), 2)
+    rewards, found = rng.normal(size=transitions.shape), []
+    for offset in (0.0, 1e8):
+        mdp = FiniteMDP.from_dense(transitions, rewards + offset, start=[0.5, 0.5, 0, 0, 0], absorbing=[4])
+        log = simulate(mdp, np.full((5, 2), 0.5), num_episodes=6, horizon=2, key=jax.random.key(1))
+        found.append(replay(mdp, log, np.full((5, 2), 0.5), GumbelMax()))
+    plain, far = found
+    assert plain.variances.min() > 0.01
+    np.testing.assert_allclose(far.variances, plain.variances, rtol=1e-6)
+    np.testing.assert_allclose(far.values, plain.values + 2e8, rtol=1e-12)
+
+
+def test_couplings_are_taken_by_name():
+    one = LOG.select([0])
+    np.testing.assert_array_equal(
+        replay(MDP, LOG, POLICY, "inverse-cdf").values, replay(MDP, LOG, POLICY, InverseCDF()).values
+    )
+    assert replay(MDP, LOG, POLICY, "gumbel-max", actions="coupled").coupling == "Gumbel-max"
+    np.testing.assert_array_equal(
+        replayed_values(MDP, LOG, POLICY, "maximal"), replayed_values(MDP, LOG, POLICY, Maximal())
+    )
+    by_name, by_itself = (single_decisions(MDP, one, each) for each in ("gumbel-max", GumbelMax()))
+    assert by_name.to_dict() == by_itself.to_dict()
+    np.testing.assert_array_equal(step_bounds(MDP, one, POLICY, "maximal"), step_bounds(MDP, one, POLICY, Maximal()))
+    drawn = sample_replay(MDP, one, POLICY, "gumbel-max", num_samples=2, key=jax.random.key(0))
+    assert drawn.coupling == "Gumbel-max"
+    with pytest.raises(InputError, match="`coupling` must be .*gumbel-max.* got 'gumbel'"):
+        replay(MDP, LOG, POLICY, "gumbel")

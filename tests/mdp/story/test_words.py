@@ -9,7 +9,7 @@ from processes import frame_of
 from countermax import GumbelMax
 from countermax.bounds import Bounds
 from countermax.intervals import Interval
-from countermax.mdp import Doubt, EpisodeLog, FiniteMDP, estimate, explain, rank_episodes, replay
+from countermax.mdp import Doubt, EpisodeLog, FiniteMDP, estimate, explain, rank_episodes, replay, trajectory_bounds
 from countermax.mdp.doubt import UNDOUBTED
 from countermax.mdp.policies import restricted
 from countermax.mdp.story._treatments import treatments_of
@@ -134,7 +134,7 @@ def test_numbers_in_words():
 
 
 def test_values_are_doubted_as_in_the_ranking(story):
-    ranking = rank_episodes(MODEL, LOG.select([0]), TREAT, doubt=QUICK, progress=False)
+    ranking = rank_episodes(MODEL, LOG, TREAT, doubt=QUICK, progress=False)
     earned = story.observed_return
     assert story.doubted.lower - earned == pytest.approx(ranking.doubted.lower[0])
     assert story.doubted.upper - earned == pytest.approx(ranking.doubted.upper[0])
@@ -160,7 +160,7 @@ def test_an_estimate_is_doubted_unless_it_is_taken_as_given(story):
 
 
 def test_ends_are_told_by_their_names_and_chances(story):
-    last = replay(MODEL, LOG.select([0]), TREAT, GumbelMax()).last.toarray()[0]
+    last = replay(MODEL, LOG, TREAT, GumbelMax()).last.toarray()[0]
     places = [STATES.index(end) for end in story.ends]
     np.testing.assert_allclose(story.chances["Gumbel-max"], last[places], atol=1e-12)
     assert story.chance_bounds.contains(story.chances["inverse CDF"], 1e-9).all()
@@ -172,6 +172,51 @@ def test_ends_are_told_by_their_names_and_chances(story):
     assert f"survival {last[3]:.0%}" in story.told.instead[0]
     assert not any("earned" in each for each in story.findings)
     assert "raised the chance of survival by" in story.told.instead[-1]
+
+
+def test_a_story_says_what_the_ranking_says_of_an_episode_that_ended_early(story):
+    assert LOG.lengths[0] < LOG.longest == story.num_steps
+    ranking = rank_episodes(MODEL, LOG, TREAT, doubt=Doubt(num_resamples=0), progress=False)
+    for name, value in story.values.items():
+        assert value - story.observed_return == pytest.approx(ranking.effects[name][0])
+    assert story.value_bounds.lower - story.observed_return == pytest.approx(ranking.bounds.lower[0])
+    assert story.value_bounds.upper - story.observed_return == pytest.approx(ranking.bounds.upper[0])
+
+
+def test_what_comes_to_no_end_is_told_beside_the_ends(story):
+    last = replay(MODEL, LOG, TREAT, GumbelMax()).last.toarray()[0]
+    left = story.unfinished["Gumbel-max"]
+    assert left == pytest.approx(last[:2].sum())
+    assert left + story.chances["Gumbel-max"].sum() == pytest.approx(1)
+    assert left > 0.05
+    assert f"no end within 4 steps {left:.0%} by Gumbel-max" in story.told.instead[0]
+    lower, upper = story.unfinished_bounds
+    assert lower <= left <= upper
+    assert f"no end within 4 steps {lower:.0%} to {upper:.0%}" in story.told.sure[1]
+    assert f"would not have ended by then with a chance of {left:.0%} by Gumbel-max" in story.told.changes[-1]
+    assert story.to_dict()["unfinished"]["Gumbel-max"] == left
+
+
+def test_an_episode_carried_on_is_said_to_be():
+    open_ended = next(place for place in range(len(LOG)) if LOG.last_states[place] < 2)
+    nothing = Doubt(num_resamples=0)
+    told = explain(MODEL, LOG, open_ended, TREAT, couplings=["maximal"], doubt=nothing, horizon=9, censored="model")
+    recorded = LOG.lengths[open_ended]
+    assert told.told.changes[-1].endswith(
+        f"9 steps are compared in both worlds. The record stops after {recorded} without an end; from there the model "
+        "carries both worlds on."
+    )
+
+
+def test_features_of_a_far_horizon_are_those_of_every_time_alone(story):
+    far = explain(MODEL, LOG, 0, TREAT, couplings=["maximal"], doubt=Doubt(num_resamples=0), horizon=30)
+    for time in (1, 3, 30):
+        mark = np.eye(4)[[STATES.index(far.features[0])]]
+        found = trajectory_bounds(
+            MODEL, LOG.select([0]), TREAT, horizon=time, discount=1.0, rewards=0.0, final=mark, progress=False
+        )
+        np.testing.assert_allclose(far.bounds.lower[time, 0], found.lower[0], atol=1e-12)
+        np.testing.assert_allclose(far.bounds.upper[time, 0], found.upper[0], atol=1e-12)
 
 
 def test_every_sentence_that_rests_on_the_model_says_on_how_many_visits(story, starved):

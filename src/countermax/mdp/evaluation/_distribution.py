@@ -16,6 +16,7 @@ from countermax._core.extras import import_pandas
 from countermax._core.results import AbstractResult, plain
 from countermax.intervals import Interval, check_level
 from countermax.mdp._arrays import Floats, Values, as_finite, as_mask, as_number, as_whole
+from countermax.mdp.cautions import told_of_ends, told_of_labels
 from countermax.mdp.estimation import estimate_policy, visits
 from countermax.mdp.evaluation._doubts import censoring_doubts, weight_doubts
 from countermax.mdp.evaluation._intervals import resampled_interval, resamples_of
@@ -55,6 +56,8 @@ class ReturnDistribution(AbstractResult):
     """The confidence of the intervals."""
     intervals: Mapping[str, Interval]
     """What other episodes would give, by the names in `numbers`; without those that resamples cannot tell."""
+    notes: tuple[str, ...]
+    """What was taken as an end, in words, if nobody named the ends."""
     warnings: tuple[str, ...]
 
     @property
@@ -141,9 +144,8 @@ class ReturnDistribution(AbstractResult):
         kind = "weighted (self-normalised)" if self.weighted else "ordinary"
         size = f"by {kind} importance sampling; effective sample size {self.effective_sample_size:.1f}"
         note = _RESAMPLED.format(level=self.level, count=self.num_resamples) if other else _NOTE
-        return Group(
-            shown, Text(size), Text(note), *(Text(f"careful: {each}", style="yellow") for each in self.warnings)
-        )
+        careful = (Text(f"careful: {each}", style="yellow") for each in self.warnings)
+        return Group(shown, *map(Text, (size, note, *self.notes)), *careful)
 
 
 def return_distribution(
@@ -210,7 +212,12 @@ def return_distribution(
         num_resamples=num_resamples,
         level=level,
         intervals={},
-        warnings=(*weight_doubts(log, wanted, ratios), *censoring_doubts(compared, steps)),
+        notes=told_of_ends(log, ends, ends if absorbing is None else None),
+        warnings=(
+            *told_of_labels(log),
+            *weight_doubts(log, wanted, ratios),
+            *censoring_doubts(compared, steps),
+        ),
     )
     if key is None or not num_resamples:
         return found

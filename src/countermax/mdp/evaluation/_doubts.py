@@ -2,6 +2,7 @@
 
 from countermax.mdp._arrays import Floats, Ints
 from countermax.mdp._process import FiniteMDP
+from countermax.mdp.cautions import told_of_labels, told_of_undone
 from countermax.mdp.estimation import visits
 from countermax.mdp.evaluation.importance import effective_sample_size, visit_shares
 from countermax.mdp.log import EpisodeLog
@@ -9,7 +10,6 @@ from countermax.mdp.planning import state_distributions
 
 _FEW_EPISODES = 30
 _THIN_VISITS = 10
-_LARGE_SHARE = 0.01
 _LARGE_THIN_SHARE = 0.1
 _SMALL_SHARE = 1e-9  # rounding
 
@@ -36,7 +36,7 @@ def doubts(
         steps: Number of steps over which each episode is compared.
         horizon: Number of steps.
     """
-    found = list(weight_doubts(log, target, ratios))
+    found = [*told_of_labels(log), *weight_doubts(log, target, ratios)]
     counts = visits(log)
     occupancy = state_distributions(process, policy, horizon)[:-1].sum(axis=0) * ~process.absorbing
     occupancy /= max(occupancy.sum(), 1e-300)
@@ -73,9 +73,10 @@ def weight_doubts(log: EpisodeLog, target: Floats, ratios: Floats) -> tuple[str,
             "its estimates and their intervals are not to be trusted"
         )
     unseen = float(visit_shares(log) @ (target * (visits(log) == 0)).sum(axis=1))
-    if unseen > _LARGE_SHARE:
+    if unseen > _SMALL_SHARE:
         found.append(
-            f"in {unseen:.1%} of the logged steps the target policy would do what nobody ever did in that state"
+            f"in {100 * unseen:.2g}% of the logged steps the target policy would do what nobody ever did in that "
+            f"state: {told_of_undone(log, target)}"
         )
     return tuple(found)
 

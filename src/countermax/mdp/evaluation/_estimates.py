@@ -17,6 +17,7 @@ from countermax.intervals import check_level
 from countermax.mdp._arrays import Floats, Ints, Values, as_mask, as_whole, check_sizes, shortened
 from countermax.mdp._couplings import Couplings, chosen_couplings
 from countermax.mdp._process import FiniteMDP, as_discount
+from countermax.mdp.cautions import told_of_ends
 from countermax.mdp.estimation import estimate, estimate_policy
 from countermax.mdp.evaluation._doubts import doubts
 from countermax.mdp.evaluation._intervals import resampled_interval, resamples_of
@@ -103,7 +104,8 @@ def evaluate_policy(
     _check_sizes(log, steps, 8 + len(chosen), num_resamples)
     process = model if isinstance(model, FiniteMDP) else model(log)
     policy, left_out = restricted(process, wanted)
-    ends = process.absorbing if absorbing is None else as_mask("absorbing", absorbing, log.num_states)
+    ends = process.ends if absorbing is None else as_mask("absorbing", absorbing, log.num_states)
+    never_left = process.never_left if absorbing is None else process.absorbing & ~ends
     compared = steps_compared(log, ends, steps)
     task = _Task(log, policy, chosen, model, behaviour, outcomes, compared, steps, discount)
     with ProgressBar("evaluating", num_resamples + 1, progress, unit="resamples") as bar:
@@ -133,6 +135,7 @@ def evaluate_policy(
         level=level,
         horizon=steps,
         discount=as_discount(process, discount),
+        notes=told_of_ends(log, ends, never_left),
         warnings=warned,
     )
 

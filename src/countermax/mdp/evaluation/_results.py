@@ -62,6 +62,8 @@ class PolicyEvaluation(AbstractResult):
     level: float
     horizon: int
     discount: float
+    notes: tuple[str, ...]
+    """What was taken as an end, in words, if nobody named the ends."""
     warnings: tuple[str, ...]
 
     def __getitem__(self, name: str) -> Estimate:
@@ -125,6 +127,6 @@ class PolicyEvaluation(AbstractResult):
         note = _NOTE if self.bounds is not None else f"{_ANY_COUPLING}: {_NO_BOUNDS}"
         return Group(
             shown,
-            *map(Text, (f"Values of {self.target}.", size, *reasons, note)),
+            *map(Text, (f"Values of {self.target}.", size, *reasons, note, *self.notes)),
             *(Text(f"careful: {each}", style="yellow") for each in self.warnings),
         )

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from countermax._core.extras import on_ray
+from countermax._core.memory import check_memory
 from countermax._core.progress import ProgressBar
 from countermax.bounds import Bounds
 from countermax.mdp._arrays import Floats, Ints, Values
@@ -69,7 +70,7 @@ def trajectory_bounds(
     )  # fmt: skip
     shape = (len(log), mdp.num_states)
     last = None if final is None else as_shape("final", final, shape, shape[1:])
-    return _bounds(course, last, stable=stable, spread=spread, progress=progress)
+    return _bounds(course, course.to_come(last), stable=stable, spread=spread, progress=progress)
 
 
 def feature_bounds(mdp: FiniteMDP, log: EpisodeLog, policy: Values, scores: Floats, *, horizon: int) -> Bounds:
@@ -84,20 +85,32 @@ def feature_bounds(mdp: FiniteMDP, log: EpisodeLog, policy: Values, scores: Floa
     """
     check_single(log)
     count = scores.shape[1]
+    check_memory(
+        f"{count} features of {mdp.num_states} states over {horizon} steps",
+        24 * count * mdp.num_states * (horizon + 1),
+        "lower `horizon`, or follow fewer features",
+    )
     times = np.repeat(np.arange(horizon + 1), count)
     copies = log.select(np.zeros(len(times), np.int64))
     facts = facts_of(mdp, copies)
     choices = choices_of(mdp, copies, facts, policy, "fresh", None, None)
     course = course_of(mdp, copies, facts, choices, horizon=horizon, discount=1.0, censored="model", rewards=0.0)
     timed = replace(course, seen=np.minimum(course.seen, times), steps=times)
-    found = _bounds(timed, np.tile(scores.T, (horizon + 1, 1)), stable=False, progress=False)
+    found = _bounds(timed, _carried_back(timed, scores), stable=False, progress=False)
     return Bounds(found.lower.reshape(-1, count), found.upper.reshape(-1, count))
 
 
-def _bounds(
-    course: Course, last: Floats | None, *, stable: bool, spread: bool = False, progress: bool | None
-) -> Bounds:
-    to_come = course.to_come(last)
+def _carried_back(course: Course, scores: Floats) -> ToCome:
+    """What is still to come of every feature when the log ends, for the times in their order: one walk for all."""
+    rest, count = course.steps - course.seen, scores.shape[1]
+    worth = [scores]
+    for _ in range(int(rest.max())):
+        worth.append(np.asarray(course.chain @ worth[-1]))
+    rows = rest * count + np.arange(len(rest)) % count
+    return np.ascontiguousarray(np.stack(worth).transpose(0, 2, 1)).reshape(-1, len(scores)), rows
+
+
+def _bounds(course: Course, to_come: ToCome, *, stable: bool, spread: bool = False, progress: bool | None) -> Bounds:
     engine = engine_for(course, None, stable=stable)
     lower, upper = np.zeros(len(course)), np.zeros(len(course))
     walks = (

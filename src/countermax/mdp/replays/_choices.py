@@ -126,6 +126,7 @@ def choices_of(
     return any_coupled(facts, probs, done) if coupling is None else coupled(coupling, facts, probs, done)
 
 
-def told(actions: str, policy: Floats) -> str:
-    """What is said about actions that are left to chance; nothing where none is."""
+def told(mdp: FiniteMDP, actions: str, policy: Floats) -> str:
+    """What is said about actions that are left to chance; nothing where none is before an episode's end."""
+    policy = policy[~mdp.absorbing]
     return _DRAWN[actions] if ((policy > 0) & (policy < 1)).any() else ""

@@ -18,6 +18,8 @@ from countermax.mdp.policies import usual_policy
 from countermax.mdp.replays._choices import Choices
 from countermax.mdp.replays._facts import Facts
 
+_FAR = 1e3  # times the range of rewards: from there on they are moved to zero before they are squared
+
 
 class Part(NamedTuple):
     """What a course says of some episodes, one after the other."""
@@ -66,15 +68,20 @@ class Course:
     @cached_property
     def reachable(self) -> Bool[np.ndarray, " s"]:
         """Where some chain can be at all."""
+        return self.within(self.mdp.num_states)
+
+    def within(self, steps: int) -> Bool[np.ndarray, " s"]:
+        """Where some chain can be after at most so many steps."""
         used = (self.choices.tables > 0).any(axis=0) | (self.choices.after > 0)
         found = np.zeros(self.mdp.num_states, bool)
         found[self.first] = True
-        while True:
+        for _ in range(steps):
             rows = (used & found[:, None]).ravel().astype(np.float64)
             more = found | (rows @ self.mdp.matrix > 0)
             if (more == found).all():
-                return found
+                break
             found = more
+        return found
 
     def part(self, episodes: Ints) -> Part:
         """What there is to know of some episodes, by position."""
@@ -177,7 +184,7 @@ def course_of(
     if censored not in ("stop", "model"):
         raise InputError(f'`censored` must be "stop" or "model", got {shortened(censored)}')
     most = steps_of(log, horizon)
-    known = steps_compared(log, mdp.absorbing, most)
+    known = steps_compared(log, mdp.ends, most)
     gains, spreads, earned = mdp.rewards, mdp.reward_variances, log.rewards
     if rewards is not None:
         gains, spreads = as_shape("rewards", rewards, mdp.rewards.shape), None
@@ -197,6 +204,26 @@ def course_of(
         gains=gains,
         spreads=spreads,
     )
+
+
+def centred(course: Course) -> tuple[Course, Floats]:
+    """The same with rewards about zero, where all of them lie far from it, and what that takes from each return.
+
+    Squares of large numbers swallow how little they differ. One number less at every step is the same sum less for
+    every chain of an episode, if none ends before its last step. If some do, how many steps they earn for varies too,
+    and by more than is swallowed.
+    """
+    mdp, counted = course.mdp, (course.mdp.probs > 0) & ~course.mdp.absorbing[:, None, None]
+    logged = np.arange(course.earned.shape[1]) < course.seen[:, None]
+    rewards = np.concatenate([course.gains[counted], course.earned[logged]])
+    middle = float(rewards.min() / 2 + rewards.max() / 2)
+    before_the_last = int(course.steps.max()) - 1
+    if abs(middle) <= _FAR * float(np.ptp(rewards)) or (course.within(before_the_last) & mdp.absorbing).any():
+        return course, np.zeros(len(course))
+    moved = replace(mdp, rewards=np.where(counted, course.gains - middle, 0))
+    sums = np.concatenate([[0], np.cumsum(course.discount ** np.arange(course.horizon))])
+    found = replace(course, mdp=moved, gains=moved.rewards, earned=course.earned - middle)
+    return found, middle * sums[course.steps]
 
 
 def observed_returns(course: Course, log: EpisodeLog) -> Floats:

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
@@ -165,7 +166,7 @@ class Decisions(AbstractResult):
 def single_decisions(
     mdp: FiniteMDP,
     log: EpisodeLog,
-    coupling: AbstractCoupling,
+    coupling: str | Path | AbstractCoupling,
     *,
     otherwise: Values | None = None,
     outcomes: Values | None = None,
@@ -183,7 +184,7 @@ def single_decisions(
     Args:
         mdp: The process.
         log: One episode.
-        coupling: One with an exact law.
+        coupling: One with an exact law, or its name or file.
         otherwise: [state, action]; by default what was done most often, as far as the process has counts.
         outcomes: Label of each state as an outcome; see `replay`.
         horizon: Number of steps, also of the logged episode; by default that of the episode.
@@ -193,6 +194,7 @@ def single_decisions(
         progress: Whether to show a progress bar; by default if the output is a terminal.
     """
     check_single(log)
+    chosen = TransitionCoupling.exact(mdp, coupling, outcomes).coupling
     usual = deterministic(usual_policy(mdp).argmax(axis=1), mdp.num_actions)
     rest = usual if otherwise is None else as_policy(mdp, otherwise)
 
@@ -200,7 +202,7 @@ def single_decisions(
         facts = facts_of(process, log)
         choices = as_logged(process, facts, rest)
         course = course_of(process, log, facts, choices, horizon=horizon, discount=discount, censored=censored)
-        law = engine_for(course, TransitionCoupling.exact(process, coupling, outcomes))
+        law = engine_for(course, TransitionCoupling.exact(process, chosen, outcomes))
         every = engine_for(course, None)
         return course, _worth_of_actions(course, log, ((law, 1), (every, -1), (every, 1)))
 
@@ -233,7 +235,7 @@ def single_decisions(
         decisions=tuple(sorted(decisions, key=lambda each: (-each.effect, each.step))),
         episode=log.name_of(0),
         observed=observed,
-        coupling=name_of(coupling),
+        coupling=name_of(chosen),
         horizon=course.horizon,
         discount=course.discount,
         action_names=tuple(spoken("action", action, mdp.action_names) for action in range(mdp.num_actions)),

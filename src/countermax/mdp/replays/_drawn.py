@@ -2,9 +2,11 @@
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int, PRNGKeyArray
 from rich.console import Group
@@ -14,8 +16,10 @@ from countermax._core.extras import import_pandas
 from countermax._core.memory import check_memory
 from countermax._core.results import AbstractResult, plain
 from countermax.couplings import AbstractCoupling, AbstractSampler, name_of
-from countermax.mdp._arrays import Floats, Ints, Values, as_whole
+from countermax.mdp._arrays import Values, as_whole
 from countermax.mdp._process import FiniteMDP
+from countermax.mdp._simulation import edges_of, pick
+from countermax.mdp.cautions import told_of_log
 from countermax.mdp.log import EpisodeLog
 from countermax.mdp.replays._choices import choices_of, told
 from countermax.mdp.replays._course import course_of, observed_returns
@@ -99,7 +103,7 @@ def sample_replay(
     mdp: FiniteMDP,
     log: EpisodeLog,
     policy: Values,
-    coupling: AbstractSampler,
+    coupling: str | Path | AbstractSampler,
     *,
     num_samples: int,
     outcomes: Values | None = None,
@@ -113,13 +117,13 @@ def sample_replay(
     """Draws trajectories of every episode under another policy; `replay` is their exact law.
 
     For couplings that can only be drawn from, and for looking at single stories. Rewards are the process's means, or
-    what the log earned where nothing is changed.
+    what the log earned where nothing is changed. A key means the same trajectories whatever JAX's default precision is.
 
     Args:
         mdp: The process.
         log: Logged episodes; every step must be possible under the process.
         policy: [state, action]: what would have been done.
-        coupling: Coupling that can be drawn from.
+        coupling: Coupling that can be drawn from, or its name or file.
         num_samples: Trajectories for each episode.
         outcomes: Label of each state as an outcome; see `replay`.
         horizon: Number of steps, also of the logged episodes; by default that of the longest episode.
@@ -131,12 +135,12 @@ def sample_replay(
     """
     as_whole("num_samples", num_samples, least=1)
     rows = TransitionCoupling.of(mdp, coupling, outcomes)
-    facts = facts_of(mdp, log)
-    if actions == "coupled" and not isinstance(coupling, AbstractCoupling):
+    facts, drawn_from = facts_of(mdp, log), rows.coupling
+    if actions == "coupled" and not isinstance(drawn_from, AbstractCoupling):
         raise InputError(
-            f"`coupling` must have an exact law for coupled actions, but {name_of(coupling)} can only draw"
+            f"`coupling` must have an exact law for coupled actions, but {name_of(drawn_from)} can only draw"
         )
-    law = coupling if isinstance(coupling, AbstractCoupling) else None
+    law = drawn_from if isinstance(drawn_from, AbstractCoupling) else None
     choices = choices_of(mdp, log, facts, policy, actions, behaviour, law)
     course = course_of(mdp, log, facts, choices, horizon=horizon, discount=discount, censored=censored)
     steps, factor = course.horizon, course.discount
@@ -153,13 +157,13 @@ def sample_replay(
     states[:, 0] = log.states[episode, 0]
     for step in range(steps):
         key_uniform, key_answers = jax.random.split(jax.random.fold_in(key, step))
-        for_action, for_state = np.asarray(jax.random.uniform(key_uniform, (2, count)), np.float64)
+        for_action, for_state = np.asarray(jax.random.uniform(key_uniform, (2, count), jnp.float32))
         state, fact = states[:, step], facts.at(episode, step)
         wanted = np.where(
             (fact >= 0)[:, None], choices.tables[choices.of_fact[np.maximum(fact, 0)], state], choices.after[state]
         )
-        action = _pick(wanted, for_action)
-        slot = _pick(mdp.probs[state, action], for_state)
+        action = pick(edges_of(wanted), for_action)
+        slot = pick(edges_of(mdp.probs[state, action]), for_state)
         seen = np.flatnonzero((fact >= 0) & ~mdp.absorbing[state])
         asked = questions(facts, fact[seen], state[seen], action[seen])
         same = (asked.state == asked.other_state) & (asked.action == asked.other_action)
@@ -181,13 +185,7 @@ def sample_replay(
         states=states.reshape(*shape, -1),
         actions=done.reshape(*shape, -1),
         returns=returns.reshape(shape),
-        coupling=name_of(coupling),
+        coupling=name_of(drawn_from),
         discount=factor,
-        notes=notes(course.censored, censored == "model", told(actions, choices.after)),
+        notes=notes(told_of_log(mdp, log), course.censored, censored == "model", told(mdp, actions, choices.after)),
     )
-
-
-def _pick(probs: Floats, uniform: Floats) -> Ints:
-    """An entry of each row, by its probability; rounding never picks one that has none."""
-    last = probs.shape[1] - 1 - (probs > 0)[:, ::-1].argmax(axis=1)
-    return np.minimum((uniform[:, None] >= probs.cumsum(axis=1)).sum(axis=1), last)

@@ -9,6 +9,7 @@ so far. Nothing is sampled.
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -23,10 +24,11 @@ from countermax.couplings import AbstractCoupling, name_of
 from countermax.intervals import Interval, percentile_interval
 from countermax.mdp._arrays import Floats, Ints, Values
 from countermax.mdp._process import FiniteMDP
+from countermax.mdp.cautions import told_of_log
 from countermax.mdp.doubt import Doubt, doubted
 from countermax.mdp.log import EpisodeLog
 from countermax.mdp.replays._choices import choices_of, told
-from countermax.mdp.replays._course import check_path, course_of, observed_returns
+from countermax.mdp.replays._course import centred, check_path, course_of, observed_returns
 from countermax.mdp.replays._facts import facts_of
 from countermax.mdp.replays._questions import TransitionCoupling
 from countermax.mdp.replays._showing import ByEpisode, notes
@@ -70,6 +72,8 @@ class Replay(AbstractResult):
     """What the effects would be with other data; None where the model is taken as given."""
     doubt: str
     """How the model was doubted, in words."""
+    of_log: tuple[str, ...]
+    """Which ends nobody named, and which labels look alike, in words."""
 
     @property
     def effects(self) -> Float[np.ndarray, " n"]:
@@ -79,7 +83,7 @@ class Replay(AbstractResult):
     @property
     def notes(self) -> tuple[str, ...]:
         """What the numbers leave out, and what was chosen, in words."""
-        return notes(self.censored, self.carried_on, self.actions, self.doubt)
+        return notes(self.of_log, self.censored, self.carried_on, self.actions, self.doubt)
 
     @property
     def mean(self) -> float:
@@ -134,7 +138,7 @@ def replay(
     mdp: FiniteMDP,
     log: EpisodeLog,
     policy: Values,
-    coupling: AbstractCoupling,
+    coupling: str | Path | AbstractCoupling,
     *,
     outcomes: Values | None = None,
     horizon: int | None = None,
@@ -157,7 +161,8 @@ def replay(
         mdp: The process, often an estimate from the same log.
         log: Logged episodes; every step must be possible under the process.
         policy: [state, action]: what would have been done.
-        coupling: One with an exact law, fixed or learned; for others there is `sample_replay`.
+        coupling: One with an exact law, fixed or learned; or its name or file, as `as_coupling` takes them. For others
+            there is `sample_replay`.
         outcomes: Label of each state as an outcome. Two worlds agree where their outcomes have one label, so states
             that differ by the action alone (a treatment flag, say) deserve a common one; couplings that go by order
             (`InverseCDF`) take the order of the labels. By default each state is an outcome of its own.
@@ -178,16 +183,18 @@ def replay(
     spread = on_ray(engine)
     law = TransitionCoupling.exact(mdp, coupling, outcomes)
     facts = facts_of(mdp, log)
-    choices = choices_of(mdp, log, facts, policy, actions, behaviour, coupling)
+    choices = choices_of(mdp, log, facts, policy, actions, behaviour, law.answering)
     course = course_of(mdp, log, facts, choices, horizon=horizon, discount=discount, censored=censored)
     if path:
         check_path(course)
-    walker, count = engine_for(course, law), len(course)
+    walked, taken = centred(course)
+    law = law if walked is course else TransitionCoupling.exact(walked.mdp, law.answering, outcomes)
+    walker, count = engine_for(walked, law), len(course)
     first, second = np.zeros(count), np.zeros(count)
     paths = np.zeros((count, course.horizon + 1, mdp.num_states)) if path else None
     ends: list[tuple[Ints, sparse.csr_array]] = []
     with ProgressBar("replaying", count, progress, unit="episodes") as bar:
-        for episodes, one, two, last in replayed(walker, course, paths, spread=spread):
+        for episodes, one, two, last in replayed(walker, walked, paths, spread=spread):
             first[episodes], second[episodes] = one, two
             ends.append((episodes, last))
             bar.advance(len(episodes))
@@ -205,24 +212,25 @@ def replay(
         "progress": False,
     }
     asked = doubt or Doubt(num_resamples=0)
-    effects = partial(_effects, log=log, policy=policy, coupling=coupling, **options)
+    effects = partial(_effects, log=log, policy=policy, coupling=law.answering, **options)
     others = doubted(mdp, asked, effects, progress, outcomes=outcomes, engine=engine)
     return Replay(
         episodes=log.names,
         observed=observed,
-        values=first,
+        values=first + taken,
         variances=np.maximum(second - first**2, 0),
         last=last[order],
         path=paths,
-        coupling=name_of(coupling),
+        coupling=name_of(law.answering),
         horizon=course.horizon,
         discount=course.discount,
         steps=course.steps,
         censored=course.censored,
         carried_on=censored == "model",
-        actions=told(actions, choices.after),
+        actions=told(mdp, actions, choices.after),
         interval=percentile_interval(others, asked.level),
         doubt=asked.told(mdp),
+        of_log=told_of_log(mdp, log),
     )
 
 
@@ -230,7 +238,7 @@ def replayed_values(
     mdp: FiniteMDP,
     log: EpisodeLog,
     policy: Values,
-    coupling: AbstractCoupling,
+    coupling: str | Path | AbstractCoupling,
     *,
     outcomes: Values | None = None,
     horizon: int | None = None,
@@ -247,7 +255,7 @@ def replayed_values(
         return replay(mdp, log, policy, coupling, **options).values
     law = TransitionCoupling.exact(mdp, coupling, outcomes)
     facts = facts_of(mdp, log)
-    choices = choices_of(mdp, log, facts, policy, actions, behaviour, coupling)
+    choices = choices_of(mdp, log, facts, policy, actions, behaviour, law.answering)
     course = course_of(mdp, log, facts, choices, horizon=horizon, discount=discount, censored=censored)
     walker, found = engine_for(course, law), np.zeros(len(course))
     later, rows = course.to_come()

@@ -7,6 +7,7 @@ reach, which are few, whatever the number of states.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple, final
 
 import equinox as eqx
@@ -16,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray
 
 from countermax._core.errors import InputError
-from countermax.couplings import AbstractCoupling, AbstractSampler
+from countermax.couplings import AbstractCoupling, AbstractSampler, as_coupling
 from countermax.mdp._arrays import Floats, Ints, Values, as_indices, shortened
 from countermax.mdp._process import FiniteMDP
 from countermax.mdp.replays._facts import Facts
@@ -68,15 +69,19 @@ class TransitionCoupling:
     num_labels: int
 
     @classmethod
-    def of(cls, mdp: FiniteMDP, coupling: AbstractSampler, outcomes: Values | None = None) -> "TransitionCoupling":
+    def of(
+        cls, mdp: FiniteMDP, coupling: str | Path | AbstractSampler, outcomes: Values | None = None
+    ) -> "TransitionCoupling":
         """Checks that the coupling fits the process.
 
         Args:
             mdp: The process.
-            coupling: Any coupling; one that is made for a number of outcomes is asked over all of them, others over the
-                outcomes that the two rows at hand can reach.
+            coupling: Any coupling, or its name or file. One that is made for a number of outcomes is asked over all of
+                them, others over the outcomes that the two rows at hand can reach.
             outcomes: Label of each state as an outcome; by default its own index.
         """
+        if isinstance(coupling, str | Path):
+            coupling = as_coupling(coupling)
         if not isinstance(coupling, AbstractSampler):
             hint = "; make an instance of it" if isinstance(coupling, type) else ""
             raise InputError(f"`coupling` must be a coupling, got {shortened(coupling)}{hint}")
@@ -90,23 +95,31 @@ class TransitionCoupling:
         return cls(mdp, coupling, labels, num_labels)
 
     @classmethod
-    def exact(cls, mdp: FiniteMDP, coupling: AbstractCoupling, outcomes: Values | None = None) -> "TransitionCoupling":
+    def exact(
+        cls, mdp: FiniteMDP, coupling: str | Path | AbstractSampler, outcomes: Values | None = None
+    ) -> "TransitionCoupling":
         """The same for a coupling that must have exact answers; one that can only be drawn from is refused."""
         if isinstance(coupling, AbstractSampler) and not isinstance(coupling, AbstractCoupling):
             name = type(coupling).__name__
             raise InputError(f"`coupling` must have an exact law, but {name} can only draw; use `sample_replay`")
         return cls.of(mdp, coupling, outcomes)
 
+    @property
+    def answering(self) -> AbstractCoupling:
+        """The coupling, where it has exact answers."""
+        assert isinstance(self.coupling, AbstractCoupling)  # `exact` has seen to it
+        return self.coupling
+
     def answers(self, questions: Questions) -> Float[np.ndarray, "n w"]:
         """The exact answers: probabilities of the slots of the rows (other_state, other_action)."""
-        assert isinstance(self.coupling, AbstractCoupling)  # `exact` has seen to it
+        coupling = self.answering
         count = len(questions.state)
         answers = np.zeros((count, self.mdp.width))
         with jax.enable_x64(True):
             for part in _parts(count):
                 log_p, log_q, x, places = self.logits(Questions(*(each[part] for each in questions)))
-                self.coupling.check_size(log_p.shape[1])
-                found = np.asarray(_exact(self.coupling, log_p, log_q, x))[: len(places)]
+                coupling.check_size(log_p.shape[1])
+                found = np.asarray(_exact(coupling, log_p, log_q, x))[: len(places)]
                 answers[part] = np.take_along_axis(found, places, axis=1)
         answers *= self.mdp.probs[questions.other_state, questions.other_action] > 0
         totals = answers.sum(axis=1, keepdims=True)

@@ -69,11 +69,16 @@ class ByEpisode(NamedTuple):
 
 
 def notes(
-    censored: Bool[np.ndarray, " n"], carried_on: bool, actions: str, doubt: str = MODEL_GIVEN
+    of_log: tuple[str, ...],
+    censored: Bool[np.ndarray, " n"],
+    carried_on: bool,
+    actions: str,
+    doubt: str = MODEL_GIVEN,
 ) -> tuple[str, ...]:
     """What is said beside the numbers of a replay.
 
     Args:
+        of_log: Sentences about the log.
         censored: [episode]: whether it stops before its end.
         carried_on: Whether the model carries them on.
         actions: Description of how actions are drawn.
@@ -86,4 +91,4 @@ def notes(
         else "compared up to where they stop"
     )
     which = f"{stopped} of {len(censored)} episodes stop before their end: {told}." if stopped else ""
-    return tuple(each for each in (which, actions, doubt) if each)
+    return tuple(each for each in (*of_log, which, actions, doubt) if each)

@@ -1,5 +1,7 @@
 """Where in an episode the choice of coupling matters: one step at a time is left open, the others are held."""
 
+from pathlib import Path
+
 import numpy as np
 
 from countermax.bounds import Bounds
@@ -19,7 +21,7 @@ def step_bounds(
     mdp: FiniteMDP,
     log: EpisodeLog,
     policy: Values,
-    coupling: AbstractCoupling,
+    coupling: str | Path | AbstractCoupling,
     *,
     outcomes: Values | None = None,
     horizon: int | None = None,
@@ -34,7 +36,7 @@ def step_bounds(
         mdp: The process.
         log: One episode.
         policy: [state, action]: what would have been done.
-        coupling: The coupling of all the other steps.
+        coupling: The coupling of all the other steps, or its name or file.
         outcomes: Label of each state as an outcome; see `replay`.
         horizon: Number of steps; by default that of the episode.
         discount: Discount factor for each step; by default the process's own.

@@ -12,6 +12,7 @@ from countermax.mdp._arrays import MOST_REWARD, Floats, Values, as_floats, one_h
 from countermax.mdp._couplings import Couplings, chosen_couplings
 from countermax.mdp._labels import spoken
 from countermax.mdp._process import MODEL_GIVEN, FiniteMDP, as_discount
+from countermax.mdp.cautions import told_of_log
 from countermax.mdp.doubt import Doubt, doubt_of
 from countermax.mdp.log import EpisodeLog, steps_compared, steps_of
 from countermax.mdp.policies import as_policy
@@ -48,8 +49,8 @@ def explain(
         features: Features to follow over time: a number for each state, by name; probabilities and indicators read
             best. By default the ends that episodes come to; where the log has no end of the process, their last states.
         outcomes: Label of each state as an outcome; see `replay`.
-        horizon: Number of steps, also of the logged episode; by default that of the episode. Never more unless it came
-            to an end, or the model carries it on.
+        horizon: Number of steps, also of the logged episode; by default that of the longest episode in the log, as in
+            `rank_episodes`. An episode that stops before its end is told up to there, unless the model carries it on.
         discount: Discount factor for each step; by default the process's own; 1 for the plain return.
         censored: Treatment of an episode that stops before its end: "stop" tells it up to there, "model" carries both
             worlds on with the process up to `horizon`; see `replay`.
@@ -62,15 +63,16 @@ def explain(
     names, scores = _as_features(mdp, log, features)
     one = log.select([position])
     factor = as_discount(mdp, discount)
-    steps = steps_of(one, horizon)
+    steps = steps_of(log, horizon)
     if censored == "stop":
-        steps = int(steps_compared(one, mdp.absorbing, steps)[0])
+        steps = int(steps_compared(one, mdp.ends, steps)[0])
     length = min(int(one.lengths[0]), steps)
     doubts, ends = doubt_of(mdp, doubt), ends_of(mdp, log)
     outlook = outlook_of(
         mdp, one, probs, asked, ends, outcomes=outcomes, horizon=steps, discount=factor, censored=censored,
         doubt=doubts, progress=progress,
     )  # fmt: skip
+    told = next(iter(outlook.replays.values()))
     paths = {name: _path(each) for name, each in outlook.replays.items()}
     path = next(iter(paths.values()))
     first = next(iter(asked.values()))
@@ -87,18 +89,21 @@ def explain(
         counterfactual={name: path @ scores for name, path in paths.items()},
         bounds=feature_bounds(mdp, one, probs, scores, horizon=steps),
         discount=factor,
-        observed_return=float(next(iter(outlook.replays.values())).observed[0]),
+        observed_return=float(told.observed[0]),
         values={name: float(each.values[0]) for name, each in outlook.replays.items()},
         standard_deviations={name: float(np.sqrt(each.variances[0])) for name, each in outlook.replays.items()},
         value_bounds=Bounds(float(least[0]), float(most[0])),
-        intervals={name: _first(each) for name, each in outlook.intervals.items()},
-        doubted=None if outlook.doubted is None else _first(outlook.doubted),
-        ended=bool(mdp.absorbing[states[-1]]),
+        intervals={name: _one(each, 0) for name, each in outlook.intervals.items()},
+        doubted=None if outlook.doubted is None else _one(outlook.doubted, 0),
+        ended=bool(mdp.ends[states[-1]]),
         ends=tuple(spoken("state", int(end), mdp.state_names) for end in ends),
         end_rewards=earned_at(mdp, one, ends),
         chances={name: path[-1, ends] for name, path in paths.items()},
-        chance_bounds=Bounds(least[1:], most[1:]),
-        chances_doubted=None if outlook.doubted is None else _others(outlook.doubted),
+        chance_bounds=Bounds(least[1:-1], most[1:-1]),
+        chances_doubted=None if outlook.doubted is None else _part(outlook.doubted, slice(1, -1)),
+        unfinished={name: float(path[-1, ~mdp.ends].sum()) for name, path in paths.items()},
+        unfinished_bounds=Bounds(float(least[-1]), float(most[-1])),
+        unfinished_doubted=None if outlook.doubted is None else _one(outlook.doubted, -1),
         step_bounds=step_bounds(
             mdp, one, probs, first, outcomes=outcomes, horizon=steps, discount=factor, censored=censored
         ),
@@ -127,7 +132,8 @@ def explain(
         action_labels=tuple(spoken("action", action, mdp.action_names) for action in actions.tolist()),
         action_names=tuple(spoken("action", action, mdp.action_names) for action in range(mdp.num_actions)),
         notes=(
-            *(note for note in next(iter(outlook.replays.values())).notes if note != MODEL_GIVEN),
+            *told_of_log(mdp, log),
+            *(note for note in told.notes if note not in (MODEL_GIVEN, *told.of_log)),
             doubts.told(mdp),
         ),
     )
@@ -153,12 +159,12 @@ def _path(replayed: Replay) -> Floats:
     return replayed.path[0]
 
 
-def _first(interval: Interval) -> Interval:
-    return Interval(float(interval.lower[0]), float(interval.upper[0]), interval.level)
+def _one(interval: Interval, place: int) -> Interval:
+    return Interval(float(interval.lower[place]), float(interval.upper[place]), interval.level)
 
 
-def _others(interval: Interval) -> Interval:
-    return Interval(interval.lower[1:], interval.upper[1:], interval.level)
+def _part(interval: Interval, places: slice) -> Interval:
+    return Interval(interval.lower[places], interval.upper[places], interval.level)
 
 
 def _as_features(

@@ -19,11 +19,11 @@ MOST_ENDS = 4
 
 
 class Outlook(NamedTuple):
-    """Numbers of one episode under the other policy: its value first, then the chance of each end."""
+    """Numbers of one episode under the other policy: its value, the chance of each end, and that of none at all."""
 
     replays: Mapping[str, Replay]
     bounds: Bounds
-    """Over all couplings: [value and ends]."""
+    """Over all couplings: [value, ends and none]."""
     intervals: Mapping[str, Interval]
     """By coupling, with other data; empty where the model is taken as given."""
     doubted: Interval | None
@@ -32,7 +32,7 @@ class Outlook(NamedTuple):
 
 def ends_of(mdp: FiniteMDP, log: EpisodeLog) -> Ints:
     """The ends that episodes come to, the most frequent ones first."""
-    ended = log.last_states[mdp.absorbing[log.last_states]]
+    ended = log.last_states[mdp.ends[log.last_states]]
     often = np.bincount(ended, minlength=mdp.num_states)
     chosen = np.argsort(-often, kind="stable")[:MOST_ENDS]
     return chosen[often[chosen] > 0]
@@ -84,7 +84,7 @@ def outlook_of(
         doubt: Doubt about the process.
         progress: Whether to show a progress bar.
     """
-    marks = np.array([one_hot(int(end), mdp.num_states) for end in ends]).reshape(-1, mdp.num_states)
+    marks = np.stack([*(one_hot(int(end), mdp.num_states) for end in ends), (~mdp.ends).astype(np.float64)])
 
     def replayed(process: FiniteMDP, coupling: AbstractCoupling, *, path: bool) -> Replay:
         return replay(
@@ -93,13 +93,11 @@ def outlook_of(
         )  # fmt: skip
 
     def limits(process: FiniteMDP) -> Floats:
-        """[lower and upper, value and ends]."""
+        """[lower and upper, value, ends and none]."""
         value = trajectory_bounds(
             process, one, policy, horizon=horizon, discount=discount, censored=censored, progress=False
         )
-        if not len(ends):
-            return np.array(value)
-        copies = one.select(np.zeros(len(ends), np.int64))
+        copies = one.select(np.zeros(len(marks), np.int64))
         chance = trajectory_bounds(
             process, copies, policy, horizon=horizon, discount=1.0, censored=censored, rewards=0.0, final=marks,
             progress=False,
@@ -107,7 +105,7 @@ def outlook_of(
         return np.concatenate([np.array(value), np.clip(np.array(chance), 0, 1)], axis=1)
 
     def numbers(process: FiniteMDP) -> Floats:
-        """[coupling and two bounds, value and ends]."""
+        """[coupling and two bounds; value, ends and none]."""
         answers = (replayed(process, each, path=False) for each in couplings.values())
         return np.concatenate([np.array([_answer(each, marks) for each in answers]), limits(process)])
 

@@ -63,6 +63,12 @@ class Story(AbstractResult):
     """The same over all couplings."""
     chances_doubted: Interval | None
     """The same with other data and any coupling."""
+    unfinished: Mapping[str, float]
+    """By coupling: how likely there would have been no end within the steps that are compared."""
+    unfinished_bounds: Bounds
+    """The same over all couplings."""
+    unfinished_doubted: Interval | None
+    """The same with other data and any coupling."""
     step_bounds: Bounds
     """The value if one step's coupling is any other, for each step; the first coupling is that of the others."""
     decisions_by_coupling: Mapping[str, Decisions]
@@ -111,6 +117,11 @@ class Story(AbstractResult):
     def depends_on(self) -> tuple[str, ...]:
         """What could turn the answer around, in words; nothing if it is robust."""
         return self.claim.depends_on
+
+    @property
+    def num_steps(self) -> int:
+        """How many steps are compared, in both worlds."""
+        return len(self.bounds.lower) - 1
 
     @property
     def findings(self) -> tuple[str, ...]:
@@ -211,7 +222,9 @@ class Story(AbstractResult):
         )
 
     def __rich__(self) -> Group:
-        title = f"Episode {self.episode}: what it would have earned; discount {self.discount:g}"
+        title = (
+            f"Episode {self.episode}: what it would have earned; horizon {self.num_steps}, discount {self.discount:g}"
+        )
         headers = ["coupling", "observed", "counterfactual", "standard deviation"]
         shown = listing(title, [*headers, "other data"] if self.doubted else headers)
         for name, observed, value, deviation, *other in self._answers():

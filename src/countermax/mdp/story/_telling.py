@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from countermax.bounds import Bounds
+from countermax.intervals import Interval
 from countermax.mdp.doubt import UNDOUBTED
 from countermax.mdp.story import _words
 from countermax.mdp.story._story import Story
@@ -39,7 +41,7 @@ def _happened(story: Story) -> Iterator[str]:
 
 def _instead(story: Story) -> Iterator[str]:
     if story.ends:
-        answers = {name: _words.chances(story.ends, each) for name, each in story.chances.items()}
+        answers = {name: _chances(story, name) for name in story.chances}
         yield f"Under the other policy: {_words.by_coupling(answers)}{_least(story)}."
     if story.end_rewards is None:
         answers = {name: f"{each:.3g}" for name, each in story.values.items()}
@@ -101,10 +103,11 @@ def _sure(story: Story) -> Iterator[str]:
 
 def _ranges(story: Story) -> str:
     least, most = story.value_bounds
-    said = [] if not story.ends else [_words.ranges(story.ends, story.chance_bounds)]
-    other = (
-        [] if story.chances_doubted is None or not story.ends else [_words.ranges(story.ends, story.chances_doubted)]
-    )
+    said, other = [], []
+    if story.ends:
+        said += [_words.ranges(story.ends, story.chance_bounds), *_open(story, story.unfinished_bounds)]
+        if story.chances_doubted is not None and story.unfinished_doubted is not None:
+            other += [_words.ranges(story.ends, story.chances_doubted), *_open(story, story.unfinished_doubted)]
     if story.end_rewards is None:
         said.append(f"earning {least:.3g} to {most:.3g}")
         if story.doubted is not None:
@@ -132,12 +135,43 @@ def _changes(story: Story) -> Iterator[str]:
             f"the {measure} would be {story.meaning.between(*story.doubted[:2])}{_least(story)}."
         )
     yield f"Something that the records do not hold. {UNDOUBTED}"
-    steps = len(story.bounds.lower) - 1
-    yield f"Another horizon: {steps} step{'' if steps == 1 else 's'} are compared in both worlds. " + (
-        "The episode came to its end, so nothing of it is left out."
-        if story.ended
-        else "The record stops there without an end; what came later in either world is not counted."
+    yield f"Another horizon: {_steps(story)} {'is' if story.num_steps == 1 else 'are'} compared in both worlds. " + (
+        _horizon(story)
     )
+
+
+def _horizon(story: Story) -> str:
+    """What the horizon leaves out."""
+    recorded = len(story.given)
+    if not story.ended and story.num_steps > recorded:
+        return f"The record stops after {recorded} without an end; from there the model carries both worlds on."
+    if not story.ended:
+        return "No end is recorded within them; what came later in either world is not counted."
+    most = max(*story.unfinished.values(), float(story.unfinished_bounds.upper))
+    if most < _SMALL:
+        return "The episode came to its end within them, and so would the other world: nothing is left out."
+    answers = {name: f"{each:.0%}" for name, each in story.unfinished.items()}
+    return (
+        "The episode came to its end, so nothing of it is left out; but the other world would not have ended by then "
+        f"with a chance of {_words.by_coupling(answers)}, and what came later there is not counted."
+    )
+
+
+def _chances(story: Story, name: str) -> str:
+    """The chance of each end and, where there is any, that of another end or of none."""
+    told, unfinished = [_words.chances(story.ends, story.chances[name])], story.unfinished[name]
+    other = 1 - float(story.chances[name].sum()) - unfinished
+    told += [f"another end {other:.0%}"] * (other >= _SMALL)
+    return ", ".join(told + [f"no end within {_steps(story)} {unfinished:.0%}"] * (unfinished >= _SMALL))
+
+
+def _open(story: Story, limits: Bounds | Interval) -> list[str]:
+    """How likely no end may be, where it may be at all."""
+    return [f"no end within {_steps(story)} {limits.lower:.0%} to {limits.upper:.0%}"] * bool(limits.upper >= _SMALL)
+
+
+def _steps(story: Story) -> str:
+    return f"{story.num_steps} step{'' if story.num_steps == 1 else 's'}"
 
 
 def _least(story: Story) -> str:

@@ -1,0 +1,133 @@
+"""What a reader is told about a log and a policy: ends that nobody named, labels that look alike, what nobody did."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from unicodedata import normalize
+
+import numpy as np
+from jaxtyping import Bool
+
+from countermax._core.labels import look_alikes
+from countermax.mdp._arrays import Floats, Ints
+from countermax.mdp._labels import Names, spoken
+from countermax.mdp._process import FiniteMDP
+from countermax.mdp.estimation import visits
+from countermax.mdp.log import EpisodeLog
+from countermax.mdp.policies import policy_rows, restricted
+
+_MOST_NAMED = 6
+_SMALL_SHARE = 1e-9  # rounding
+
+
+def told_of_log(mdp: FiniteMDP, log: EpisodeLog) -> tuple[str, ...]:
+    """What was taken as an end without being named, and which states and actions look alike."""
+    return (*told_of_ends(log, mdp.ends, mdp.never_left), *told_of_labels(log))
+
+
+def told_of_ends(
+    log: EpisodeLog, ends: Bool[np.ndarray, " s"], never_left: Bool[np.ndarray, " s"] | None
+) -> tuple[str, ...]:
+    """Which states count as ends though nobody named them, and beyond which others nothing is known.
+
+    Args:
+        log: Logged episodes.
+        ends: [state]: where episodes come to their end.
+        never_left: [state]: where nobody was seen to leave, unless it was named as an end; None if all ends were named.
+    """
+    if never_left is None:
+        return ()
+    told = []
+    if taken := _where(log, ends & never_left):
+        told.append(
+            f"Taken as ends, because nobody was seen to leave them: {taken}. If that is wrong, name the ends with "
+            "`absorbing`."
+        )
+    if unknown := _where(log, ~ends & never_left):
+        told.append(f"Nothing is known beyond {unknown}: whoever comes there, in any world, stays and earns nothing.")
+    return tuple(told)
+
+
+def told_of_labels(log: EpisodeLog) -> tuple[str, ...]:
+    """Which states, and which actions, differ in how they are written and in nothing else."""
+    reached = np.bincount(log.steps().next_state, minlength=log.num_states)
+    reached += np.bincount(log.states[:, 0], minlength=log.num_states)
+    taken = np.bincount(log.steps().action, minlength=log.num_actions)
+    return (*_alike("states", log.state_names, reached), *_alike("actions", log.action_names, taken))
+
+
+def told_of_undone(log: EpisodeLog, policy: Floats) -> str:
+    """What a policy would do that nobody did in that state: `surgery in severe (surgery occurs nowhere in the log)`.
+
+    Args:
+        log: Logged episodes.
+        policy: [state, action].
+    """
+    counts = visits(log)
+    weights = counts.sum(axis=1, keepdims=True) * policy * (counts == 0)
+    state, action = np.nonzero(weights > _SMALL_SHARE)
+    order = np.argsort(-weights[state, action], kind="stable").tolist()
+    pairs = [_pair(log, int(action[each]), int(state[each])) for each in order]
+    nowhere = [each for each in dict.fromkeys(action[order].tolist()) if not counts[:, each].any()]
+    told = [spoken("action", each, log.action_names) for each in nowhere]
+    verb = "occurs" if len(told) == 1 else "occur"
+    return _some(pairs) + (f" ({_some(told)} {verb} nowhere in the log)" if told else "")
+
+
+def told_of_restriction(mdp: FiniteMDP, log: EpisodeLog, policy: Floats) -> tuple[str, ...]:
+    """What becomes of a policy whose actions were not all seen where it would take them.
+
+    Args:
+        mdp: The estimate, which knows what was seen.
+        log: Logged episodes.
+        policy: [state, action]: what was asked for.
+    """
+    wanted, (kept, left_out) = policy_rows(mdp, policy), restricted(mdp, policy)
+    changed = (left_out > _SMALL_SHARE) & ~mdp.absorbing
+    if not changed.any():
+        return ()
+    told = f"The policy would do what nobody ever did in that state: {told_of_undone(log, wanted)}."
+    partly = changed & (left_out < 1 - _SMALL_SHARE)
+    if partly.any():
+        told += " Where it would do something else as well, it is taken to do only that."
+    usual = [_pair(log, int(kept[state].argmax()), state) for state in np.flatnonzero(changed & ~partly).tolist()]
+    if usual:
+        told += f" Where it would do nothing else, it is taken to do what was done most often: {_some(usual)}."
+    return (told,)
+
+
+def _where(log: EpisodeLog, states: Bool[np.ndarray, " s"]) -> str:
+    """In which of the states episodes stop, the most frequent ones first: `home (99 of 150 episodes), dead (37)`."""
+    often = np.bincount(log.last_states, minlength=log.num_states) * states
+    found = np.argsort(-often, kind="stable")[: int((often > 0).sum())].tolist()
+    told = [f"{spoken('state', each, log.state_names)} ({often[each]}" for each in found]
+    return _some([each + (f" of {len(log)} episodes)" if place == 0 else ")") for place, each in enumerate(told)])
+
+
+def _alike(kind: str, names: Names | None, times: Ints) -> tuple[str, ...]:
+    groups = () if names is None else _groups(names)
+    found = []
+    for group in groups[:_MOST_NAMED]:
+        assert names is not None
+        write = repr if len({normalize("NFKC", each) for each in group}) == len(group) else ascii
+        told = [f"{write(each)} ({times[names.index(each)]} in the log)" for each in group]
+        found.append(
+            f"{' and '.join(told)} are {len(group)} {kind}: labels are compared letter by letter. If they mean the "
+            "same, write them alike."
+        )
+    if len(groups) > _MOST_NAMED:
+        found.append(f"There are {len(groups) - _MOST_NAMED} more groups of {kind} that look alike.")
+    return tuple(found)
+
+
+@lru_cache(maxsize=16)
+def _groups(names: Names) -> tuple[tuple[str, ...], ...]:
+    return tuple(look_alikes(names))
+
+
+def _pair(log: EpisodeLog, action: int, state: int) -> str:
+    return f"{spoken('action', action, log.action_names)} in {spoken('state', state, log.state_names)}"
+
+
+def _some(texts: Sequence[str]) -> str:
+    more = len(texts) - _MOST_NAMED
+    return ", ".join(texts[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,163 @@
+"""What is said beside the numbers: ends that nobody named, labels that look alike, actions that nobody took."""
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+from processes import frame_of
+
+from countermax import GumbelMax, InputError
+from countermax.mdp import (
+    Doubt,
+    EpisodeLog,
+    FiniteMDP,
+    estimate,
+    evaluate_policy,
+    explain,
+    rank_episodes,
+    read_log_and_policy,
+    replay,
+    return_distribution,
+    sample_replay,
+)
+from countermax.mdp.cautions import told_of_ends, told_of_labels, told_of_restriction, told_of_undone
+from countermax.mdp.policies import deterministic, restricted
+
+STATES = ("dead", "home", "ill", "lost", "worse")
+ACTIONS = ("treat", "wait")
+KEY, GIVEN = jax.random.key(0), Doubt(num_resamples=0)
+TAKEN = (
+    "Taken as ends, because nobody was seen to leave them: home (4 of 9 episodes), dead (3), lost (2). If that is "
+    "wrong, name the ends with `absorbing`."
+)
+UNKNOWN = "Nothing is known beyond lost (2 of 9 episodes): whoever comes there, in any world, stays and earns nothing."
+
+
+def _frame():
+    rows = []
+    for episode, last in enumerate(["home"] * 4 + ["dead"] * 3 + ["lost"] * 2):
+        action = ACTIONS[episode % 2]
+        rows.append((episode, 0, "ill", action, "worse", 0.0))
+        if episode != 8:
+            rows.append((episode, 1, "worse", "wait", "ill", 0.0))
+            rows.append((episode, 2, "ill", action, last, float(last == "home")))
+        else:
+            rows.append((episode, 1, "worse", "wait", last, 0.0))
+    return frame_of(*rows)
+
+
+def _log(frame, actions=ACTIONS, states=STATES):
+    return EpisodeLog.from_frame(frame, state_names=states, action_names=actions)
+
+
+LOG = _log(_frame())
+WAIT = deterministic([1] * 5, 2)
+
+
+def _notes(model, log):
+    asked = {"couplings": ["maximal"], "doubt": GIVEN, "progress": False}
+    yield replay(model, log, WAIT, GumbelMax()).notes
+    yield sample_replay(model, log, WAIT, GumbelMax(), num_samples=1, key=KEY).notes
+    yield rank_episodes(model, log, WAIT, **asked).notes
+    yield explain(model, log, 0, WAIT, **asked).notes
+
+
+def test_every_result_says_which_states_it_took_for_ends():
+    for notes in _notes(estimate(LOG), LOG):
+        assert notes.count(TAKEN) == 1
+    evaluated = evaluate_policy(LOG, WAIT, couplings=[], num_resamples=0, key=KEY)
+    for result in (evaluated, return_distribution(LOG, WAIT)):
+        assert result.notes == (TAKEN,)
+        assert "Taken as ends" in str(result)
+        assert result.to_dict()["notes"] == [TAKEN]
+
+
+def test_episodes_that_stop_beside_the_named_ends_are_censored():
+    model = estimate(LOG, absorbing=[0, 1])
+    assert model.absorbing[3]
+    assert not model.ends[3]
+    for notes in _notes(model, LOG):
+        assert not any(note.startswith("Taken") for note in notes)
+        assert notes.count(UNKNOWN) == 1
+    replayed = replay(model, LOG, WAIT, GumbelMax(), horizon=5)
+    np.testing.assert_array_equal(replayed.censored, LOG.last_states == 3)
+    np.testing.assert_array_equal(replayed.steps, np.where(LOG.last_states == 3, LOG.lengths, 5))
+    doubted = next(Doubt(num_resamples=1).processes(model))
+    np.testing.assert_array_equal(doubted.ends, model.ends)
+    evaluated = evaluate_policy(LOG, WAIT, absorbing=[0, 1], horizon=5, couplings=[], num_resamples=0, key=KEY)
+    assert evaluated.num_censored == 2
+    assert evaluated.notes == (UNKNOWN,)
+
+
+def test_ends_of_a_process_that_was_not_estimated_are_not_spoken_of():
+    known = FiniteMDP.from_dense(np.full((2, 1, 2), 0.5), np.zeros((2, 1, 2)), start=[1, 0], absorbing=[1])
+    assert known.never_left is None
+    np.testing.assert_array_equal(known.ends, known.absorbing)
+    assert told_of_ends(LOG, known.ends, None) == ()
+    with pytest.raises(InputError, match="`never_left` must be among the absorbing states, but state 0 is not"):
+        FiniteMDP(
+            **{name: value for name, value in vars(known).items() if name != "never_left"},
+            never_left=np.array([True, False]),
+        )
+
+
+@pytest.mark.parametrize("other", ["Wait", "wait ", "w ait", "ｗait", "wait\u200b"])
+def test_actions_that_look_alike_are_named_with_how_often_they_occur(other):
+    frame = _frame()
+    frame.loc[0, "action"] = other
+    log = _log(frame, ("treat", "wait", other))
+    (told,) = told_of_labels(log)
+    assert "(17 in the log)" in told
+    assert "(1 in the log) are 2 actions: labels are compared letter by letter" in told
+    policy = deterministic([1] * 5, 3)
+    assert told in replay(estimate(log), log, policy, GumbelMax()).notes
+    assert told in evaluate_policy(log, policy, couplings=[], num_resamples=0, key=KEY).warnings
+    assert told in return_distribution(log, policy).warnings
+
+
+def test_states_that_look_alike_are_named_and_others_are_not():
+    assert told_of_labels(LOG) == ()
+    assert told_of_labels(EpisodeLog.from_frame(frame_of((0, 0, 0, 0, 1, 0.0)))) == ()
+    frame = _frame()
+    frame["next_state"] = frame["next_state"].replace("dead", "Home")
+    log = _log(frame, states=("Home", *STATES[1:]))
+    assert told_of_labels(log) == (
+        "'Home' (3 in the log) and 'home' (4 in the log) are 2 states: labels are compared letter by letter. If they "
+        "mean the same, write them alike.",
+    )
+
+
+def test_what_nobody_did_is_named_with_the_state_and_where_it_occurs_at_all():
+    log = _log(_frame(), (*ACTIONS, "surgery"))
+    wanted = deterministic([0, 0, 2, 0, 0], 3)
+    assert told_of_undone(log, wanted) == "surgery in ill, treat in worse (surgery occurs nowhere in the log)"
+    warned = evaluate_policy(log, wanted, couplings=[], num_resamples=0, key=KEY).warnings
+    assert any(told_of_undone(log, wanted) in each for each in warned)
+    model = estimate(log)
+    assert told_of_restriction(model, log, wanted) == (
+        "The policy would do what nobody ever did in that state: surgery in ill, treat in worse (surgery occurs "
+        "nowhere in the log). Where it would do nothing else, it is taken to do what was done most often: treat in "
+        "ill, wait in worse.",
+    )
+    half = (deterministic([1] * 5, 3) + wanted) / 2
+    (told,) = told_of_restriction(model, log, half)
+    assert told.endswith("Where it would do something else as well, it is taken to do only that.")
+    assert told_of_restriction(model, log, restricted(model, wanted)[0]) == ()
+
+
+def test_a_state_that_a_policy_writes_another_way_is_named_beside_the_one_it_lacks(tmp_path):
+    _frame().to_csv(tmp_path / "log.csv", index=False)
+    decisions = pd.DataFrame({"state": ["Ill", "worse"], "action": ["wait", "wait"]})
+    decisions.to_csv(tmp_path / "policy.csv", index=False)
+    with pytest.raises(InputError, match="which the log leaves; .*; 'Ill', 'ill' differ in how they are written"):
+        read_log_and_policy(tmp_path / "log.csv", tmp_path / "policy.csv")
+
+
+def test_many_are_counted_instead_of_named():
+    rows = [(each, 0, f"s{each}", "a", f"t{each}", 0.0) for each in range(9)]
+    names = [f"s{each}" for each in range(9)] + [f"t{each}" for each in range(9)]
+    log = EpisodeLog.from_frame(pd.DataFrame(frame_of(*rows)), state_names=names, action_names=["a", "b"])
+    policy = deterministic([1] * 18, 2)
+    assert "s5 and 3 more (b occurs nowhere in the log)" in told_of_undone(log, policy)
+    (told,) = told_of_ends(log, estimate(log).ends, estimate(log).never_left)
+    assert "t0 (1 of 9 episodes), t1 (1), t2 (1), t3 (1), t4 (1), t5 (1) and 3 more" in told
