@@ -5,16 +5,19 @@ from typing import Any, final
 
 import numpy as np
 
-from countermax._core.errors import InputError
 from countermax.causation._evidence import Evidence
 from countermax.causation._limits import groups
 from countermax.causation._questions import Floats
-from countermax.intervals import AbstractSampling, Stream
-
-_PROPOSED = 4  # truths, of which one is kept
-_SPREADS = (0.3, 1.6)  # of proposed truths, in standard errors: they must reach beyond any interval
-_LARGEST_PRIOR = 1.2
-_IMPLAUSIBLE = 0.005
+from countermax.intervals import (
+    PROPOSED,
+    AbstractSampling,
+    Stream,
+    as_counts,
+    divergence,
+    normalised,
+    plausible,
+    proposals,
+)
 
 
 @final
@@ -37,10 +40,10 @@ class SourceSampling(AbstractSampling):
         size = observed.shape[1]
         seen = np.concatenate([observed[0], observed[1], [observed[2].sum()]])
         self._size = size
-        self._blocks = [seen] if control is None or treated is None else [control, treated, seen]
-        for counts in self._blocks:
-            if (counts != np.round(counts)).any() or (counts < 0).any() or not counts.sum() > 0:
-                raise InputError("`counts` must hold whole numbers from 0 on, with at least one person in each sample")
+        blocks = {"`control`": control, "`treated`": treated, "`observational`": seen}
+        if control is None or treated is None:
+            blocks = {"`observational`": seen}
+        self._blocks = [as_counts(name, counts) for name, counts in blocks.items() if counts is not None]
         self.sizes = np.array([counts.sum() for counts in self._blocks])
         self._ends = np.cumsum([len(counts) for counts in self._blocks])[:-1]
         mirror = np.concatenate([np.arange(size, 2 * size), np.arange(size), [2 * size]])
@@ -52,7 +55,7 @@ class SourceSampling(AbstractSampling):
 
     def evidence(self, worlds: Floats) -> Evidence:
         """What worlds say, [..., cells]."""
-        parts = [each / each.sum(axis=-1, keepdims=True) for each in np.split(worlds, self._ends, axis=-1)]
+        parts = [normalised(each) for each in np.split(worlds, self._ends, axis=-1)]
         size, seen = self._size, parts[-1]
         control, treated = (parts[0], parts[1]) if len(parts) > 1 else (None, None)
         choices = seen[..., :size], seen[..., size : 2 * size], seen[..., -1]
@@ -69,16 +72,13 @@ class SourceSampling(AbstractSampling):
 
     def candidates(self, number: int, stream: Stream) -> tuple[Floats, Floats]:
         """Dirichlet draws about the counts, narrow ones and wide ones; moved to where both sources can be right."""
-        from scipy.special import chdtri
-
-        proposed = _PROPOSED * number
-        spread = stream.uniform(*_SPREADS, (proposed, 1)) ** 2
-        prior = stream.uniform(0, _LARGEST_PRIOR, (proposed, 1))
+        proposed = PROPOSED * number
+        propose = proposals(proposed, stream)
         equal = np.where(stream.random((proposed, 1)) < 0.5, 0, stream.random((proposed, 1)))
-        weights = [np.maximum(stream.standard_gamma((counts + prior) / spread), 1e-290) for counts in self._blocks]
+        blocks = [propose(counts) for counts in self._blocks]
         if self._blocks[-1][-1] == 0:
-            weights[-1][:, -1] = 0.0  # a table without others says that there are none
-        drawn = np.concatenate([self._normal(each) for each in weights], axis=1)
+            blocks[-1][:, -1] = 0.0  # a table without others says that there are none
+        drawn = np.concatenate([normalised(each) for each in blocks], axis=1)
         drawn = (1 - equal) * drawn + equal * (drawn + drawn[:, self._mirror]) / 2
         if len(self._blocks) > 1:
             found = self.evidence(drawn)
@@ -86,8 +86,7 @@ class SourceSampling(AbstractSampling):
             drawn = np.concatenate([first[0] + second[0], first[1] + second[1], drawn[:, 2 * self._size :]], axis=1)
         distance = self.distance((self.p, self.q), (drawn, drawn))
         freedom = sum(len(counts) - 1 for counts in self._blocks)
-        limit = max(chdtri(freedom, _IMPLAUSIBLE), np.quantile(distance, 1 / _PROPOSED))
-        chosen = stream.permutation(np.flatnonzero(distance <= limit))[:number]
+        chosen = plausible(distance, freedom, number, stream)
         return drawn[chosen], drawn[chosen][:, self._mirror]
 
     def draws(self, p: Floats, q: Floats, number: int, seen: int | None, stream: Stream) -> tuple[Floats, Floats]:
@@ -95,7 +94,7 @@ class SourceSampling(AbstractSampling):
         del q, seen
         parts = []
         for size, truth in zip(self.sizes, np.split(p, self._ends, axis=1), strict=True):
-            truth = self._normal(truth)
+            truth = normalised(truth)
             again = np.broadcast_to(truth[:, None], (len(truth), number, truth.shape[1]))
             parts.append(stream.multinomial(int(size), again) / size)
         drawn = np.concatenate(parts, axis=2)
@@ -106,11 +105,7 @@ class SourceSampling(AbstractSampling):
         total: Any = 0.0
         pairs = (np.split(each[0], self._ends, axis=-1) for each in (estimates, truths))
         for size, estimate, truth in zip(self.sizes, *pairs, strict=True):
-            estimate, truth = self._normal(estimate), self._normal(truth)
-            some = estimate > 0
-            with np.errstate(divide="ignore"):
-                ratio = np.log(np.where(some, estimate, 1)) - np.log(np.where(some, truth, 1))
-            total = total + 2 * size * np.where(some, estimate * ratio, 0).sum(axis=-1)
+            total = total + 2 * size * divergence(normalised(estimate), normalised(truth))
         return total
 
     def words(self) -> str:
@@ -119,7 +114,3 @@ class SourceSampling(AbstractSampling):
         if len(sizes) == 1:
             return f"{sizes[0]} people who chose"
         return f"{sizes[0]} and {sizes[1]} people in the two arms of the experiment and {sizes[2]} who chose"
-
-    @staticmethod
-    def _normal(weights: Floats) -> Floats:
-        return np.asarray(weights / weights.sum(axis=-1, keepdims=True))

@@ -87,7 +87,10 @@ def intervals_of(
 
     limits = limits_of(sampling, many, seen, len(couplings), level=level, seed=seed, method=method)
     found = _paired(*limits, level)
-    return found._replace(stable=Limits(*map(_within, found.stable, found.any)))
+    inside = (  # a stable coupling is a coupling
+        None if stable is None else stable.within(every) for stable, every in zip(found.stable, found.any, strict=True)
+    )
+    return found._replace(stable=Limits(*inside))
 
 
 def limits_of(
@@ -148,13 +151,6 @@ def limits_of(
         for side in (interval.lower, interval.upper)
     )
     return lower, upper
-
-
-def _within(stable: Interval | None, every: Interval | None) -> Interval | None:
-    """A stable coupling is a coupling: its interval cannot be wider than that of all."""
-    if stable is None or every is None:
-        return stable
-    return Interval(np.maximum(stable.lower, every.lower), np.minimum(stable.upper, every.upper), stable.level)
 
 
 def _paired(lower: Any, upper: Any, level: float) -> Any:
