@@ -31,7 +31,7 @@ def test_weights_of_one_give_the_intervals_of_counts(rare):
     assert found[1].lower[0] == pytest.approx(found[0].lower[0], abs=0.004)
     assert found[1].upper[0] == pytest.approx(found[0].upper[0], abs=0.01)
     assert found[1].upper[0] > 2.5 / 250
-    np.testing.assert_allclose(found[1].width[1:], found[0].width[1:], rtol=0.15)
+    np.testing.assert_allclose(found[1].width[1:], found[0].width[1:], rtol=0.3)  # of proposals at random
 
 
 def test_nobody_may_have_what_a_truth_has_little_of():

@@ -99,7 +99,9 @@ def test_resampled_errors_agree_with_counted_ones():
     stream = np.random.default_rng(0)
     resampled = [stream.multinomial(100, each / 100, 2000) / 100 for each in counts]
     known = CountSampling(*counts)
-    found = ResampledSampling(known.p, known.q, *resampled, "100 people each", people=(100.0, 100.0), units=(100.0, 100.0))
+    found = ResampledSampling(
+        known.p, known.q, *resampled, "100 people each", people=(100.0, 100.0), units=(100.0, 100.0)
+    )
     first, second = (inverted_intervals(each, better_range) for each in (known, found))
     np.testing.assert_allclose(first.lower, second.lower, atol=0.04)
     np.testing.assert_allclose(first.upper, second.upper, atol=0.04)

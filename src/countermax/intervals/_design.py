@@ -27,13 +27,14 @@ _LEAST = 1e-290
 class ResampledSampling(AbstractSampling):
     """Estimates with weights, clusters or strata, whose errors are known from estimates of resampled data.
 
-    Each outcome was had by so many effective people, independent ones who would have given as large an error. That
-    number of them, drawn again, is binomial under every truth; which outcomes are found too often together is as in the
-    resamples. So an outcome of which a truth has little may be found in nobody, and one that nobody had is possible.
+    Each outcome has an effective number of people: independent ones of equal weight, whose count would vary as much as
+    the resampled estimate does. Under every truth that count is binomial, so that an outcome which a truth makes rare
+    may be found in nobody, and one that nobody had is possible. Which outcomes err together, in either arm, is as in
+    the resamples.
 
-    A variance from few people is itself uncertain, and from nobody it is zero. So it is taken with that of one more
-    person who had the outcome, of whom the errors of all outcomes of the arm together say how much he counts; and for
-    all together in the same way, with one more cluster.
+    A variance from few people is itself uncertain, and from nobody it is zero. So one more person is taken to have had
+    each outcome, an average one of the arm: all its outcomes together say how much a person counts there, with one
+    more cluster in the same way.
     """
 
     def __init__(
@@ -140,9 +141,9 @@ def _places(known: Floats, stream: Stream) -> Floats:
 def _quantiles(number: Floats, estimate: Floats, truth: Floats, place: Floats, asked: int | None) -> Floats:
     """Estimates under truths, [truths, draws, outcomes]: quantiles of binomial laws, at places from 0 to 1.
 
-    Effective counts are not whole. The law between whole numbers is that of the incomplete beta function, and whole
-    steps are gone from the count that was found, so that a sample may give just that again: the interval of a single
-    probability is then Korn and Graubard's (1998).
+    Effective counts need not be whole. Between whole numbers the law is that of the incomplete beta function, and counts
+    are those that whole steps lead to from the one that was found, so that a sample may give just that again. For a
+    single probability the interval is then that of Korn and Graubard (1998).
 
     Args:
         number: Effective number of people, by outcome.
@@ -162,8 +163,8 @@ def _quantiles(number: Floats, estimate: Floats, truth: Floats, place: Floats, a
     expansion = number * chance + spread * score + (1 - 2 * chance) * (score**2 - 1) / 6  # Cornish and Fisher's
     counts = found + np.floor(expansion - found + 0.5)
     few = np.broadcast_to((spread**2 < _FEW) & (chance <= 0.5), place.shape)
-    laws = [np.broadcast_to(each, place.shape)[few] for each in (number, part, chance, nobody)]
-    counts[few] = _searched(*laws, place[few])
+    sizes, parts, chances, first = (np.broadcast_to(each, place.shape)[few] for each in (number, part, chance, nobody))
+    counts[few] = _searched(sizes, parts, chances, first, place[few])
     if asked is not None:
         counts[..., asked] = np.maximum(counts[..., asked], part[asked])
     return np.clip(counts, 0, number) / number
@@ -180,7 +181,8 @@ def _searched(number: Floats, part: Floats, chance: Floats, nobody: Floats, plac
         law, odds = np.exp(law + part * np.log(chance)), chance / (1 - chance)
     while True:
         going = (left > 0) & (count <= number)
-        waiting, number, law, odds, left, count = (each[going] for each in (waiting, number, law, odds, left, count))
+        waiting = waiting[going]
+        number, law, odds, left, count = (each[going] for each in (number, law, odds, left, count))
         if not waiting.size:
             return found
         found[waiting] = count

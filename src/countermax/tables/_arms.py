@@ -171,9 +171,8 @@ def _thin_notes(people: People) -> list[str]:
     """That strata have few people."""
     count = np.zeros((2, len(people.strata)), np.int64)
     np.add.at(count, (people.arm, people.stratum), 1)
-    thin = [
-        name for name, few in zip(people.strata, (count < FEWEST).any(axis=0) & count.any(axis=0), strict=True) if few
-    ]
+    few = np.asarray((count < FEWEST).any(axis=0) & count.any(axis=0))
+    thin = [people.strata[place] for place in np.flatnonzero(few)]
     if not thin:
         return []
     return [
