@@ -216,7 +216,7 @@ def test_all_who_chose_unseen_may_be_of_one_stratum_and_have_had_a_missing_outco
     lost = Evidence(Arms(np.array([0.8, 0.0, 0.2]), np.array([0.6, 0.4, 0.0])), None, None, unknown=True)
     assert limits(question, known_part(lost), CHOSEN) == (1, 1)
     assert whole_limits(question, lost, CHOSEN) == (0, 1)
-    both = lost._replace(control=lost.control[None], treated=lost.treated[None], strata=np.array([1.0]))
+    both = lost._replace(trial=Arms(*(each[None] for each in lost.arms)), strata=np.array([1.0]))
     assert whole_limits(question, both, CHOSEN, "monotone") == (0, 1)
 
 

@@ -54,6 +54,20 @@ def test_strata_clusters_and_weights(trial):
     assert merged["PNS"].bounds.lower <= merged["PNS"].bounds.upper
 
 
+def test_an_event_that_nobody_had_is_possible_with_weights_and_one_cluster_is_refused(trial):
+    without = trial[(trial["arm"] == "placebo") | (trial["outcome"] != "home")].assign(one=1.0)
+    asked = {**ARMS, "couplings": ()}
+    plain, weighted = (causation_of_arms(without, **asked, **each)["PNS"] for each in ({}, {"weights": "one"}))
+    assert weighted.bounds.upper == 0
+    assert weighted.intervals.bounds.upper == pytest.approx(plain.intervals.bounds.upper, rel=0.4)
+    alone = trial.assign(site=np.where(trial["arm"] == "drug", "none", trial["hospital"]))
+    with pytest.raises(InputError, match="two in each sample, but arm 'drug' has one in column 'site'"):
+        causation_of_arms(alone, **ARMS, clusters="site")
+    chose = trial.assign(hospital="H00")
+    with pytest.raises(InputError, match="but the sample of those who chose has one in column 'hospital'"):
+        causation_of_arms(trial, **asked, clusters="hospital", observational=chose)
+
+
 def test_the_design_can_say_how_many_were_treated(trial):
     table = pd.crosstab(trial["arm"], trial["outcome"], normalize="index")
     known = probabilities_of_causation(table.loc["placebo"], table.loc["drug"], event="home", treated_share=0.25)

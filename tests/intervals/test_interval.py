@@ -27,6 +27,14 @@ def test_resamples_without_an_answer_do_not_count_for_it():
     assert np.isnan(float(percentile_interval(samples[:, 1], 0.5).upper))
 
 
+def test_a_part_lies_within_the_whole_also_where_they_do_not_meet():
+    part = Interval(np.array([0.1, 0.3, 0.8, 0.0]), np.array([0.9, 0.4, 0.9, 0.1]), 0.9)
+    found = part.within(Interval(np.array([0.2, 0.2, 0.2, 0.2]), np.array([0.7, 0.7, 0.7, 0.7]), 0.9))
+    np.testing.assert_allclose(found.lower, [0.2, 0.3, 0.7, 0.2])
+    np.testing.assert_allclose(found.upper, [0.7, 0.4, 0.7, 0.2])
+    assert found.level == 0.9
+
+
 def test_there_is_no_interval_without_resamples_or_confidence():
     assert percentile_interval(np.zeros((0, 3)), 0.95) is None
     for level in (0.0, 1.0, float("nan")):

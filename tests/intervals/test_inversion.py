@@ -99,11 +99,23 @@ def test_resampled_errors_agree_with_counted_ones():
     stream = np.random.default_rng(0)
     resampled = [stream.multinomial(100, each / 100, 2000) / 100 for each in counts]
     known = CountSampling(*counts)
-    found = ResampledSampling(known.p, known.q, *resampled, "100 people each")
+    found = ResampledSampling(
+        known.p, known.q, *resampled, "100 people each", people=(100.0, 100.0), units=(100.0, 100.0)
+    )
     first, second = (inverted_intervals(each, better_range) for each in (known, found))
     np.testing.assert_allclose(first.lower, second.lower, atol=0.04)
     np.testing.assert_allclose(first.upper, second.upper, atol=0.04)
     assert found.words() == "100 people each"
+
+
+def test_worlds_that_the_data_tell_apart_are_not_equal_whatever_one_answer_says():
+    """Truths with equal worlds are marked; the marked sum fits the data well, the worlds do not."""
+
+    def marked_sum(p, q):
+        return p[:, :1] + q[:, :1] + 10 * (np.abs(p - q) < 1e-9).all(axis=1, keepdims=True)
+
+    assert inverted_intervals(counted([50, 50], [45, 55]), marked_sum).upper[0] > 10
+    assert inverted_intervals(counted([50, 50], [5, 95]), marked_sum).upper[0] < 1
 
 
 @pytest.mark.parametrize("counts", [[1.5, 2], [-1, 3], [0, 0]])

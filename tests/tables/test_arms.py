@@ -1,5 +1,6 @@
 """Two arms from raw data: frames and files, orders, weights, clusters, strata and missing outcomes."""
 
+import jax
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -7,6 +8,9 @@ import pyarrow as pa
 import pytest
 
 from countermax import InputError, compare, compare_arms
+from countermax.comparison._measuring import intervals_of
+from countermax.couplings import as_couplings
+from countermax.intervals import CountSampling, Interval
 
 LABELS = ["dead", "ill", "well"]
 ASKED = {
@@ -161,9 +165,82 @@ def test_people_who_come_in_clusters_tell_less():
     assert "clusters" in together.left_out
 
 
+def rarely_dead(count):
+    """130 on placebo; 200 on the drug, of whom few died."""
+    counts = {"placebo": [40, 50, 40], "drug": [count, 90, 110 - count]}
+    rows = [
+        (arm, label)
+        for arm, each in counts.items()
+        for label, number in zip(LABELS, each, strict=True)
+        for _ in range(number)
+    ]
+    frame = pd.DataFrame(rows, columns=["arm", "status"]).assign(one=1.0)
+    stream = np.random.default_rng(0)
+    return frame.assign(site=stream.integers(0, 40, len(frame)), sex=stream.choice(["f", "m"], len(frame)))
+
+
+@pytest.mark.parametrize("count", [0, 1])
+@pytest.mark.parametrize("design", [{"weights": "one"}, {"clusters": "site"}, {"strata": "sex"}])
+def test_what_hardly_anybody_had_is_as_uncertain_in_every_design(count, design):
+    """The rule of three says that nobody of 200 may be up to 0.015; nobody in any resample does not make it nothing."""
+    asked = {**ASKED, "couplings": ["independent"], "labels": LABELS}
+    plain, designed = (
+        compare_arms(rarely_dead(count), **asked, **each).intervals.answers["independent"].probabilities
+        for each in ({}, design)
+    )
+    assert plain.upper[0] > 0.01
+    assert 0.75 * plain.upper[0] < designed.upper[0] < 2 * plain.upper[0]
+    assert designed.lower[0] <= count / 200
+
+
+def test_clusters_are_counted_in_each_arm():
+    frame = people()
+    alone = frame.assign(site=np.where(frame.arm == "drug", -1, np.arange(len(frame)) % 40))
+    with pytest.raises(
+        InputError, match=r"two in each sample, but arm 'drug' has one in column 'site'.*leave `clusters`"
+    ):
+        compare_arms(alone, **ASKED, clusters="site")
+    few = frame.assign(site=np.where(frame.arm == "drug", -1 - np.arange(len(frame)) % 3, np.arange(len(frame)) % 40))
+    (note,) = [each for each in compare_arms(few, **ASKED, clusters="site").notes if "clusters of" in each]
+    assert "43 clusters of column 'site', 40 of them on placebo and 3 on drug: few, so intervals may be too" in note
+    many = frame.assign(site=np.arange(len(frame)) % 40)
+    (note,) = [each for each in compare_arms(many, **ASKED, clusters="site").notes if "clusters of" in each]
+    assert "few" not in note
+
+
+def test_thin_strata_are_named():
+    frame = people().assign(sex="f")
+    frame.loc[frame.groupby("arm").cumcount() < 5, "sex"] = "m"
+    thin = compare_arms(frame, **ASKED, strata="sex", num_resamples=60)
+    assert "Fewer than 20 people in an arm of stratum 'm': intervals may be too short; merge strata." in thin.notes
+    assert not any("Fewer than" in note for note in compare_arms(people().assign(sex="f"), **ASKED, strata="sex").notes)
+
+
+def test_intervals_of_stable_couplings_lie_within_those_of_all():
+    """Whatever the method finds: here nothing but random numbers."""
+
+    def made_up(sampling, ask, *, level, **_):
+        size = ask(sampling.p[None], sampling.q[None]).shape[1]
+        stream = np.random.default_rng(0)
+        return Interval(stream.uniform(0, 0.5, size), stream.uniform(0.5, 1, size), level)
+
+    with jax.enable_x64(True):
+        found = intervals_of(
+            CountSampling(np.array([30.0, 40, 30]), np.array([10.0, 30, 60])), as_couplings(["gumbel-max"], 3), 0,
+            (np.arange(3.0), np.arange(3.0)), some_unknown=False, level=0.95, seed=0, method=made_up,
+        )  # fmt: skip
+    for name in ("probabilities", "expected_score"):
+        stable, every = getattr(found.stable, name), getattr(found.any, name)
+        assert (stable.lower >= every.lower).all()
+        assert (stable.upper <= every.upper).all()
+    assert (found.stable.probabilities.lower == found.any.probabilities.lower).any()
+    assert found.stable.better is None
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
+        ({"weights": "one", "num_resamples": 49}, "`num_resamples` must be at least 50, got 49"),
         ({"arm": "arms"}, "`arm` must name a column, got 'arms'"),
         ({"factual": "A"}, "`factual` must be an arm of column 'arm'"),
         ({"factual": "drug"}, "must be two arms"),
@@ -178,7 +255,7 @@ def test_people_who_come_in_clusters_tell_less():
 )
 def test_questions_that_cannot_be_asked(change, words):
     with pytest.raises(InputError, match=words):
-        compare_arms(people(), **{**ASKED, **change})
+        compare_arms(people().assign(one=1.0), **{**ASKED, **change})
 
 
 def test_an_outcome_that_nobody_had_can_be_anything():

@@ -128,17 +128,11 @@ def intervals_of(
         whole, *others = (spans.get((question.name, kind)) for kind in KINDS)
         assert whole is not None
         inside = [  # a stable coupling is a coupling
-            None if each is None else _within(each, whole) for each in others
+            None if each is None else each.within(whole) for each in others
         ]
         by_name = {name: said[question.name, name] for name in couplings if (question.name, name) in said}
         result[question.name] = CausalIntervals(whole, inside[0], inside[1], by_name)
     return result
-
-
-def _within(interval: Interval, whole: Interval) -> Interval:
-    """What of an interval lies in another one; the nearest end of that one, where nothing does."""
-    lower, upper = np.clip(interval[:2], whole.lower, whole.upper).tolist()
-    return Interval(lower, upper, interval.level)
 
 
 def _inverted(

@@ -8,12 +8,16 @@ import numpy as np
 from countermax.causation._evidence import Arms, Choices, Evidence
 from countermax.causation._limits import groups
 from countermax.causation._questions import Floats
-from countermax.intervals import AbstractSampling, Stream, errors_when_drawn
-
-_PROPOSED = 4  # truths, of which one is kept
-_SPREADS = (0.3, 1.6)  # of proposed truths, in standard errors: they must reach beyond any interval
-_LARGEST_PRIOR = 1.2
-_IMPLAUSIBLE = 0.005
+from countermax.intervals import (
+    PROPOSED,
+    AbstractSampling,
+    Stream,
+    divergence,
+    errors_when_drawn,
+    normalised,
+    plausible,
+    proposals,
+)
 
 
 @final
@@ -46,7 +50,7 @@ class SourceSampling(AbstractSampling):
 
     def evidence(self, worlds: Floats) -> Evidence:
         """What worlds say, [..., cells]."""
-        parts = [each / each.sum(axis=-1, keepdims=True) for each in np.split(worlds, self._ends, axis=-1)]
+        parts = [normalised(each) for each in np.split(worlds, self._ends, axis=-1)]
         size, seen = self._size, parts[-1]
         trial = Arms(parts[0], parts[1]) if len(parts) > 1 else None
         return Evidence(trial, Choices(seen[..., :size], seen[..., size : 2 * size], seen[..., -1]), None)
@@ -62,16 +66,13 @@ class SourceSampling(AbstractSampling):
 
     def candidates(self, number: int, stream: Stream) -> tuple[Floats, Floats]:
         """Dirichlet draws about the counts, narrow ones and wide ones; moved to where both sources can be right."""
-        from scipy.special import chdtri
-
-        proposed = _PROPOSED * number
-        spread = stream.uniform(*_SPREADS, (proposed, 1)) ** 2
-        prior = stream.uniform(0, _LARGEST_PRIOR, (proposed, 1))
+        proposed = PROPOSED * number
+        propose = proposals(proposed, stream)
         equal = np.where(stream.random((proposed, 1)) < 0.5, 0, stream.random((proposed, 1)))
-        weights = [np.maximum(stream.standard_gamma((counts + prior) / spread), 1e-290) for counts in self._blocks]
+        blocks = [propose(counts) for counts in self._blocks]
         if self._blocks[-1][-1] == 0:
-            weights[-1][:, -1] = 0.0  # a table without others says that there are none
-        drawn = np.concatenate([self._normal(each) for each in weights], axis=1)
+            blocks[-1][:, -1] = 0.0  # a table without others says that there are none
+        drawn = np.concatenate([normalised(each) for each in blocks], axis=1)
         drawn = (1 - equal) * drawn + equal * (drawn + drawn[:, self._mirror]) / 2
         if len(self._blocks) > 1:
             found = self.evidence(drawn)
@@ -79,8 +80,7 @@ class SourceSampling(AbstractSampling):
             drawn = np.concatenate([first[0] + second[0], first[1] + second[1], drawn[:, 2 * self._size :]], axis=1)
         distance = self.distance((self.p, self.q), (drawn, drawn))
         freedom = sum(len(counts) - 1 for counts in self._blocks)
-        limit = max(chdtri(freedom, _IMPLAUSIBLE), np.quantile(distance, 1 / _PROPOSED))
-        chosen = stream.permutation(np.flatnonzero(distance <= limit))[:number]
+        chosen = plausible(distance, freedom, number, stream)
         return drawn[chosen], drawn[chosen][:, self._mirror]
 
     def draws(self, p: Floats, q: Floats, number: int, seen: int | None, stream: Stream) -> tuple[Floats, Floats]:
@@ -88,7 +88,7 @@ class SourceSampling(AbstractSampling):
         del q, seen
         parts = []
         for size, truth in zip(self.sizes, np.split(p, self._ends, axis=1), strict=True):
-            truth = self._normal(truth)
+            truth = normalised(truth)
             again = np.broadcast_to(truth[:, None], (len(truth), number, truth.shape[1]))
             parts.append(stream.multinomial(int(size), again) / size)
         drawn = np.concatenate(parts, axis=2)
@@ -99,11 +99,7 @@ class SourceSampling(AbstractSampling):
         total: Any = 0.0
         pairs = (np.split(each[0], self._ends, axis=-1) for each in (estimates, truths))
         for size, estimate, truth in zip(self.sizes, *pairs, strict=True):
-            estimate, truth = self._normal(estimate), self._normal(truth)
-            some = estimate > 0
-            with np.errstate(divide="ignore"):
-                ratio = np.log(np.where(some, estimate, 1)) - np.log(np.where(some, truth, 1))
-            total = total + 2 * size * np.where(some, estimate * ratio, 0).sum(axis=-1)
+            total = total + 2 * size * divergence(normalised(estimate), normalised(truth))
         return total
 
     def errors_of(self, here: Floats, there: Floats) -> Floats:
@@ -116,7 +112,3 @@ class SourceSampling(AbstractSampling):
         if len(sizes) == 1:
             return f"{sizes[0]} people who chose"
         return f"{sizes[0]} and {sizes[1]} people in the two arms of the experiment and {sizes[2]} who chose"
-
-    @staticmethod
-    def _normal(weights: Floats) -> Floats:
-        return np.asarray(weights / weights.sum(axis=-1, keepdims=True))

@@ -106,7 +106,10 @@ def intervals_of(
             for each, sign in ((found.any.better, 1), (found.any.worse, -1))
         )
         found = found._replace(any=found.any._replace(better=better, worse=worse))
-    return found._replace(stable=Limits(*map(_within, found.stable, found.any)))
+    inside = (  # a stable coupling is a coupling
+        None if stable is None else stable.within(every) for stable, every in zip(found.stable, found.any, strict=True)
+    )
+    return found._replace(stable=Limits(*inside))
 
 
 def _reaching(
@@ -180,13 +183,6 @@ def limits_of(
         for side in (interval.lower, interval.upper)
     )
     return lower, upper
-
-
-def _within(stable: Interval | None, every: Interval | None) -> Interval | None:
-    """A stable coupling is a coupling: its interval cannot be wider than that of all."""
-    if stable is None or every is None:
-        return stable
-    return Interval(np.maximum(stable.lower, every.lower), np.minimum(stable.upper, every.upper), stable.level)
 
 
 def _paired(lower: Any, upper: Any, level: float) -> Any:

@@ -27,6 +27,15 @@ class Interval(NamedTuple):
         """How far the answer may move."""
         return self.upper - self.lower
 
+    def within(self, whole: "Interval") -> "Interval":
+        """What of it lies in another one; the nearest end of that one, where nothing does.
+
+        Args:
+            whole: Interval of something of which this is a part: what holds for all couplings holds for some of them.
+        """
+        lower, upper = (np.clip(each, whole.lower, whole.upper) for each in (self.lower, self.upper))
+        return Interval(lower, upper, self.level)
+
 
 def percentile_interval(samples: NDArray[np.floating], level: float) -> Interval | None:
     """The middle `level` of resampled answers, along the first axis; None where there are none.

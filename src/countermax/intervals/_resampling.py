@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
+from countermax._core.quantities import as_count
 from countermax._core.seeds import as_seed
 
 BLOCK_ROWS = 4096  # rows that share a random stream, so that results do not depend on how rows are cut into chunks
@@ -49,10 +50,10 @@ class Bootstrap:
             first_row: Position in the table of the first row that will be added.
         """
         seed = as_seed("seed", seed)
-        if num_resamples < 0 or num_resamples == 1:
+        num_resamples = as_count("`num_resamples` (on the command line: --resamples)", num_resamples, least=0)
+        if num_resamples == 1:
             raise InputError(
-                f"`num_resamples` (on the command line: --resamples) must be at least 2, or 0 for no intervals, "
-                f"got {num_resamples}"
+                "`num_resamples` (on the command line: --resamples) must be at least 2, or 0 for no intervals, got 1"
             )
         most = _MOST_NUMBERS // num_outcomes**2
         if num_resamples > most:

@@ -5,6 +5,7 @@ would have given under each of them.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, final
 
 import numpy as np
@@ -16,11 +17,10 @@ from countermax.intervals._portable import Stream
 Floats = NDArray[np.float64]
 Pairs = tuple[Floats, Floats]
 
-_PROPOSED = 4  # truths, of which one is kept
-_SMALLEST_SPREAD, _LARGEST_SPREAD = (
-    0.3,
-    1.6,
-)  # of the proposed truths, in standard errors: they must reach beyond any interval
+PROPOSED = 4
+"""Truths that are proposed for one that is kept."""
+
+_SPREADS = (0.3, 1.6)  # of the proposed truths, in standard errors: they must reach beyond any interval
 _LARGEST_PRIOR = 1.2  # added to counts when truths are proposed, so that what was never seen may be possible
 _NUM_ERRORS = 1000  # draws, of which standard errors are taken
 _IMPLAUSIBLE = 0.005  # truths that a test of all probabilities together rejects at this level are not proposed
@@ -79,29 +79,18 @@ class CountSampling(AbstractSampling):
             arms: Names of the arms.
         """
         self._arms = arms
-        self.counts = tuple(_checked(name, each) for name, each in (("p", factual), ("q", counterfactual)))
+        self.counts = tuple(as_counts(f"`{name}`", each) for name, each in (("p", factual), ("q", counterfactual)))
         self.sizes = tuple(int(each.sum()) for each in self.counts)
         self.p, self.q = (each / each.sum() for each in self.counts)
         self.weight = self.sizes[0] / sum(self.sizes)
 
     def candidates(self, number: int, stream: Stream) -> Pairs:
         """Dirichlet draws about the counts, narrow ones and wide ones."""
-        from scipy.special import chdtri  # a quarter of a second, which questions without counts do not take
-
-        proposed = _PROPOSED * number
-        equal = _equality(proposed, stream)
-        spread = stream.uniform(_SMALLEST_SPREAD, _LARGEST_SPREAD, (proposed, 1)) ** 2
-        prior = stream.uniform(0, _LARGEST_PRIOR, (proposed, 1))
-
-        def drawn(counts: Floats) -> Floats:
-            weights = np.maximum(stream.standard_gamma((counts + prior) / spread), 1e-290)
-            return weights / weights.sum(axis=1, keepdims=True)
-
+        equal = equality(PROPOSED * number, stream)
+        drawn = proposals(PROPOSED * number, stream)
         common = drawn(self.counts[0] + self.counts[1])
         p, q = ((1 - equal) * drawn(counts) + equal * common for counts in self.counts)
-        distance = self.distance((self.p, self.q), (p, q))
-        limit = max(chdtri(2 * (p.shape[1] - 1), _IMPLAUSIBLE), np.quantile(distance, 1 / _PROPOSED))
-        chosen = stream.permutation(np.flatnonzero(distance <= limit))[:number]
+        chosen = plausible(self.distance((self.p, self.q), (p, q)), 2 * (p.shape[1] - 1), number, stream)
         return p[chosen], q[chosen]
 
     def draws(self, p: Floats, q: Floats, number: int, seen: int | None, stream: Stream) -> Pairs:
@@ -119,14 +108,14 @@ class CountSampling(AbstractSampling):
 
     def distance(self, estimates: Pairs, truths: Pairs) -> Any:
         """Twice the logarithm of the likelihood ratio."""
-        here, there = (_divergence(*each) for each in zip(estimates, truths, strict=True))
+        here, there = (divergence(*each) for each in zip(estimates, truths, strict=True))
         return 2 * (self.sizes[0] * here + self.sizes[1] * there)
 
     def errors_of(self, here: Floats, there: Floats) -> Floats:
         """Those of independent people, with half a person more for each outcome."""
         total = np.zeros(len(here))
         for weights, counts, size in zip((here, there), self.counts, self.sizes, strict=True):
-            smoothed = _normalised(counts + 0.5)
+            smoothed = normalised(counts + 0.5)
             total += (weights**2 @ smoothed - (weights @ smoothed) ** 2) / size
         return np.sqrt(np.maximum(total, 0))
 
@@ -135,89 +124,75 @@ class CountSampling(AbstractSampling):
         return f"{self.sizes[0]:,} people in {self._arms[0]} and {self.sizes[1]:,} in {self._arms[1]}"
 
 
-@final
-class ResampledSampling(AbstractSampling):
-    """Estimates with weights, clusters or strata, whose errors are known from estimates of resampled data.
-
-    Errors are taken to be the same in logarithms under every truth that is near the estimates.
-    """
-
-    def __init__(self, p: Floats, q: Floats, resampled_p: Floats, resampled_q: Floats, sample: str):
-        """Takes the estimates, and estimates from data that were resampled as they had been sampled.
-
-        Args:
-            p: Estimated probabilities of the factual world.
-            q: Those of the other world.
-            resampled_p: The estimates of each resample, [resamples, outcomes].
-            resampled_q: The same of the other world, resample by resample from the same data.
-            sample: The sample in words.
-        """
-        if len(resampled_p) < 2 or resampled_p.shape != resampled_q.shape:
-            raise InputError(f"at least 2 resamples of both worlds are needed, got {len(resampled_p)}")
-        self.p, self.q, self._sample = p, q, sample
-        self._floors = tuple(_floor(*each) for each in ((p, resampled_p), (q, resampled_q)))
-        self.weight = self._floors[1] / sum(self._floors)
-        self._errors = tuple(
-            np.log(resampled + floor) - np.log(estimate + floor)
-            for estimate, resampled, floor in zip((p, q), (resampled_p, resampled_q), self._floors, strict=True)
-        )
-
-    def candidates(self, number: int, stream: Stream) -> Pairs:
-        """The estimates, moved by resampled errors, small ones and large ones."""
-        equal = _equality(number, stream)
-        spread = stream.uniform(_SMALLEST_SPREAD, _LARGEST_SPREAD, (number, 1))
-        which = stream.integers(len(self._errors[0]), size=number)
-        moved = []
-        for estimate, floor, errors in zip((self.p, self.q), self._floors, self._errors, strict=True):
-            unseen = np.where(estimate > 0, 1, 2 * stream.standard_gamma(0.5, (number, len(estimate))) + 1e-9)
-            moved.append(_normalised((estimate + floor) * np.exp(spread * errors[which]) * unseen))
-        common = self.weight * moved[0] + (1 - self.weight) * moved[1]
-        p, q = ((1 - equal) * each + equal * common for each in moved)
-        return p, q
-
-    def draws(self, p: Floats, q: Floats, number: int, seen: int | None, stream: Stream) -> Pairs:
-        """Truths, moved by resampled errors."""
-        which = stream.integers(len(self._errors[0]), size=(len(p), number))
-        here, there = (
-            _normalised(truth[:, None] * np.exp(errors[which]))
-            for truth, errors in zip((p, q), self._errors, strict=True)
-        )
-        return here, there
-
-    def distance(self, estimates: Pairs, truths: Pairs) -> Any:
-        """The same as for independent people in samples with as large errors."""
-        here, there = (_divergence(*each) for each in zip(estimates, truths, strict=True))
-        return here / self._floors[0] + there / self._floors[1]
-
-    def errors_of(self, here: Floats, there: Floats) -> Floats:
-        """Those of estimates that are drawn again."""
-        return errors_when_drawn(self, here, there)
-
-    def words(self) -> str:
-        """As its maker described it."""
-        return self._sample
-
-
 def errors_when_drawn(sampling: AbstractSampling, here: Floats, there: Floats) -> Floats:
     """Standard errors of linear combinations, from draws under the estimates."""
     p, q = sampling.draws(sampling.p[None], sampling.q[None], _NUM_ERRORS, None, np.random.default_rng(0))
     return np.asarray((p[0] @ here.T + q[0] @ there.T).std(axis=0))
 
 
-def _checked(name: str, counts: Floats) -> Floats:
+def as_counts(name: str, counts: Floats) -> Floats:
+    """Numbers of people by outcome, at least one in all.
+
+    Args:
+        name: Name in error messages: an argument in backticks.
+        counts: Numbers that were given.
+    """
     if (counts != np.round(counts)).any() or (counts < 0).any():
         wrong = counts[(counts != np.round(counts)) | (counts < 0)][0]
-        raise InputError(f"`{name}` must hold counts, whole numbers from 0 on, got {wrong:g}")
+        raise InputError(f"{name} must hold counts, whole numbers from 0 on, got {wrong:g}")
     if not 0 < counts.sum() < 2**53:
-        raise InputError(f"`{name}` must count at least one person, got {counts.sum():g}")
+        raise InputError(f"{name} must count at least one person, got {counts.sum():g}")
     return counts
 
 
-def _equality(number: int, stream: Stream) -> Floats:
+def spreads(number: int, stream: Stream) -> tuple[Floats, Floats]:
+    """How far each proposed truth is moved, in standard errors, and what of a person is added to each of its counts."""
+    return stream.uniform(*_SPREADS, (number, 1)), stream.uniform(0, _LARGEST_PRIOR, (number, 1))
+
+
+def proposals(number: int, stream: Stream) -> Callable[[Floats], Floats]:
+    """Draws truths about counts, Dirichlet ones: as narrow and as wide for all the counts that it is given."""
+    spread, prior = spreads(number, stream)
+
+    def drawn(counts: Floats) -> Floats:
+        return normalised(np.maximum(stream.standard_gamma((counts + prior) / spread**2), 1e-290))
+
+    return drawn
+
+
+def plausible(distance: Floats, freedom: int, number: int, stream: Stream) -> NDArray[np.int64]:
+    """Which of the proposed truths are kept: those that a test of all probabilities together does not reject.
+
+    Args:
+        distance: Twice the logarithm of the likelihood ratio of each.
+        freedom: Number of free probabilities.
+        number: Number of truths to keep, at most; as many are kept if `PROPOSED` times as many were proposed.
+        stream: Source of randomness.
+    """
+    from scipy.special import chdtri  # a quarter of a second, which questions without counts do not take
+
+    limit = max(chdtri(freedom, _IMPLAUSIBLE), np.quantile(distance, 1 / PROPOSED))
+    return stream.permutation(np.flatnonzero(distance <= limit))[:number]
+
+
+def equality(number: int, stream: Stream) -> Floats:
     """How far each proposed truth is on the way to equal worlds: half of them not at all, a third of them there."""
     return np.where(
         np.arange(number) < number // 3, 1, stream.uniform(size=number) * (np.arange(number) < number // 2)
     )[:, None]
+
+
+def divergence(estimate: Floats, truth: Floats) -> Any:
+    """Kullback and Leibler's, over the last axis."""
+    some = estimate > 0
+    with np.errstate(divide="ignore"):
+        ratio = np.log(np.where(some, estimate, 1)) - np.log(np.where(some, truth, 1))
+    return np.where(some, estimate * ratio, 0).sum(axis=-1)
+
+
+def normalised(weights: Floats) -> Floats:
+    """Weights that add up to one over the last axis."""
+    return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
 
 def _positive_binomial(size: int, probability: Floats, number: int, stream: Stream) -> NDArray[np.int64]:
@@ -227,21 +202,3 @@ def _positive_binomial(size: int, probability: Floats, number: int, stream: Stre
     some = -np.expm1(size * log_failure)
     first = np.ceil(np.log1p(-some * stream.uniform(size=(len(probability), number))) / log_failure)
     return 1 + stream.binomial(size - np.clip(first, 1, size).astype(np.int64), probability)
-
-
-def _divergence(estimate: Floats, truth: Floats) -> Any:
-    """Kullback and Leibler's, over the last axis."""
-    some = estimate > 0
-    with np.errstate(divide="ignore"):
-        ratio = np.log(np.where(some, estimate, 1)) - np.log(np.where(some, truth, 1))
-    return np.where(some, estimate * ratio, 0).sum(axis=-1)
-
-
-def _floor(estimate: Floats, resampled: Floats) -> float:
-    """Half a person, in a sample of independent people with as large errors."""
-    spread = resampled.var(axis=0).sum()
-    return float(0.5 * min(max(spread / max((estimate * (1 - estimate)).sum(), 1e-12), 1e-9), 1))
-
-
-def _normalised(weights: Floats) -> Floats:
-    return weights / weights.sum(axis=-1, keepdims=True)

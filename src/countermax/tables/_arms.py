@@ -1,6 +1,6 @@
 """Two arms of a trial, from raw data: who had which outcome, how well that is known, and one question."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from countermax._core.errors import InputError
 from countermax._core.labels import listed
 from countermax._core.progress import ProgressBar
+from countermax._core.quantities import as_count
 from countermax._core.seeds import as_seed
 from countermax.comparison import Comparison, answered
 from countermax.couplings import AbstractCoupling
@@ -19,9 +20,15 @@ from countermax.tables.frames import Codes, Floats
 MISSING_RULES = ("refuse", "worst", "drop")
 POPULATIONS = ("both", "factual", "counterfactual")
 
-_FEW_CLUSTERS = 30
+FEWEST_RESAMPLES = 50
+"""Times that people are drawn again, where intervals rest on it."""
+
+FEWEST = 20
+"""People in a stratum and arm; and in a stratum, of those who chose."""
+
+_FEW_CLUSTERS, _FEW_CLUSTERS_OF_ARM = 30, 10
 _NUM_RESAMPLES = 400
-_FEWEST_RESAMPLES = 0.9  # of the resamples must have people of every stratum in both arms
+_MOST_LACKING = 0.1  # of the resamples may lack people of a stratum in an arm
 
 
 def compare_arms(
@@ -96,9 +103,8 @@ def compare_arms(
         sampling = CountSampling(totals[0, 0], totals[1, 0], worlds)
     else:
         _check_strata(people, totals, population)
-        sampling = resampled(
-            people, totals, lambda each: _standardised(each, population), num_resamples, seed, progress, worlds
-        )
+        designed = design_notes(people, asked, worlds)
+        sampling = resampled(people, totals, num_resamples, seed, progress, worlds, population=population)
         if strata is not None:
             whose = {"both": "both arms", "factual": "the factual arm", "counterfactual": "the other arm"}[population]
             notes.append(
@@ -106,7 +112,8 @@ def compare_arms(
                 "standardised arms; those within strata can differ, and bounds there are narrower "
                 "(`causation_of_arms`)."
             )
-        notes += design_notes(people, asked)
+            notes += _thin_notes(people)
+        notes += designed
     with np.errstate(divide="ignore"):
         log_p, log_q = np.log(sampling.p), np.log(sampling.q)
     return answered(
@@ -138,12 +145,18 @@ def totals_of(people: People, times: Floats, size: int) -> NDArray[np.float64]:
 
 def _standardised(totals: Floats, population: str) -> tuple[Floats, Floats]:
     """Probabilities in both arms, each stratum as frequent as in the population; NaN where an arm lacks a stratum."""
+    share = _shares(totals, population)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        within = totals / totals.sum(axis=2, keepdims=True)
+    here, there = np.where(share[None, :, None] > 0, within * share[None, :, None], 0).sum(axis=1)
+    return here, there
+
+
+def _shares(totals: Floats, population: str) -> Floats:
+    """How frequent each stratum is in the population."""
     people = totals.sum(axis=2)
     share = {"both": people.sum(axis=0), "factual": people[0], "counterfactual": people[1]}[population]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        within = totals / people[:, :, None]
-    here, there = np.where(share[None, :, None] > 0, within * share[None, :, None] / share.sum(), 0).sum(axis=1)
-    return here, there
+    return np.asarray(share / share.sum())
 
 
 def _check_strata(people: People, totals: Floats, population: str) -> None:
@@ -158,28 +171,41 @@ def _check_strata(people: People, totals: Floats, population: str) -> None:
         )
 
 
+def _thin_notes(people: People) -> list[str]:
+    """That strata have few people."""
+    count = np.zeros((2, len(people.strata)), np.int64)
+    np.add.at(count, (people.arm, people.stratum), 1)
+    few = np.asarray((count < FEWEST).any(axis=0) & count.any(axis=0))
+    thin = [people.strata[place] for place in np.flatnonzero(few)]
+    if not thin:
+        return []
+    return [
+        f"Fewer than {FEWEST} people in an arm of stratum {listed(thin)}: intervals may be too short; merge strata."
+    ]
+
+
 def resampled(
     people: People,
     totals: Floats,
-    estimate: Callable[[Floats], tuple[Floats, Floats]],
     num_resamples: int,
     seed: int,
     progress: bool | None,
     worlds: tuple[str, str],
+    *,
+    population: str = "both",
 ) -> ResampledSampling:
     """Both arms' estimates, and those of people or clusters that were drawn again.
 
     Args:
         people: Everybody in the two arms.
         totals: Weights by arm, stratum and outcome.
-        estimate: Both worlds from such totals; NaN where there is none.
         num_resamples: Number of resamples.
         seed: Seed of the draws.
         progress: Whether to show a bar.
         worlds: Names of the arms.
+        population: Population whose strata count.
     """
-    if num_resamples < 50:
-        raise InputError(f"`num_resamples` must be at least 50, got {num_resamples}")
+    num_resamples = as_count("`num_resamples`", num_resamples, least=FEWEST_RESAMPLES)
     sides, number = cluster_groups(people), int(people.cluster.max()) + 1
     stream = np.random.default_rng(seed)
     found = []
@@ -188,11 +214,11 @@ def resampled(
             times = np.zeros(number)
             for group in sides:
                 times[group] = stream.multinomial(len(group), np.full(len(group), 1 / len(group)))
-            found.append(estimate(totals_of(people, times[people.cluster], totals.shape[2])))
+            found.append(_standardised(totals_of(people, times[people.cluster], totals.shape[2]), population))
             bar.advance(1)
     here, there = (np.stack(each) for each in zip(*found, strict=True))
     whole = ~(np.isnan(here).any(axis=1) | np.isnan(there).any(axis=1))
-    if whole.mean() < _FEWEST_RESAMPLES:
+    if whole.mean() < 1 - _MOST_LACKING:
         raise InputError(
             "`strata` are too thin: in many resamples a stratum has people in one arm only; merge some of them"
         )
@@ -201,7 +227,23 @@ def resampled(
     clusters = sum(len(each) for each in sides)
     if clusters < len(people.arm):
         words += f" in {clusters:,} clusters"
-    return ResampledSampling(*estimate(totals), here[whole], there[whole], words)
+    numbers = _effective_numbers(people, totals, population)
+    return ResampledSampling(
+        *_standardised(totals, population), here[whole], there[whole], words, people=numbers[0], units=numbers[1]
+    )
+
+
+def _effective_numbers(people: People, totals: Floats, population: str) -> list[tuple[float, float]]:
+    """How many people, and how many clusters, would count as much in each arm, if all had the same weight (Kish)."""
+    mass = totals.sum(axis=2)
+    counts = np.where(mass > 0, _shares(totals, population) / np.where(mass > 0, mass, 1), 0)
+    each = people.weight * counts[people.arm, people.stratum]
+    result = []
+    for groups in (np.arange(len(each)), people.cluster):
+        parts = [np.bincount(groups[people.arm == side], each[people.arm == side]) for side in (0, 1)]
+        here, there = (float(part.sum() ** 2 / (part**2).sum()) for part in parts)
+        result.append((here, there))
+    return result
 
 
 def cluster_groups(people: People) -> list[Codes]:
@@ -214,13 +256,44 @@ def cluster_groups(people: People) -> list[Codes]:
     return [present[first[present] == side] for side in np.unique(people.arm)]
 
 
-def design_notes(people: People, asked: Mapping[str, Any]) -> list[str]:
-    """That people are weighted, or come in clusters."""
+def count_clusters(clusters: Codes, whom: str, column: Hashable) -> int:
+    """How many clusters people come in; a single one is refused.
+
+    Args:
+        clusters: The cluster of each person.
+        whom: The people in words.
+        column: Name of the column.
+    """
+    number = len(np.unique(clusters))
+    if number < 2:
+        raise InputError(
+            f"`clusters` must be at least two in each sample, but {whom} has one in column {column!r}, which does not "
+            "show how clusters differ; add clusters, or leave `clusters` (--clusters) out, but only if people of the "
+            "same cluster are no more alike than others"
+        )
+    return number
+
+
+def design_notes(people: People, asked: Mapping[str, Any], worlds: tuple[str, str]) -> list[str]:
+    """That people are weighted, or come in clusters; one cluster in an arm is refused.
+
+    Args:
+        people: Everybody in the two arms.
+        asked: Names of columns by argument.
+        worlds: Names of the arms.
+    """
     notes = []
     if asked["weights"] is not None:
         notes.append(f"People are weighted by column {asked['weights']!r}.")
     if asked["clusters"] is not None:
         number = len(np.unique(people.cluster))
-        few = ": few, so intervals may be too short" if number < _FEW_CLUSTERS else ""
-        notes.append(f"People come in {number:,} clusters of column {asked['clusters']!r}{few}.")
+        here, there = (
+            count_clusters(people.cluster[people.arm == side], f"arm {worlds[side]!r}", asked["clusters"])
+            for side in (0, 1)
+        )
+        few = number < _FEW_CLUSTERS or min(here, there) < _FEW_CLUSTERS_OF_ARM
+        notes.append(
+            f"People come in {number:,} clusters of column {asked['clusters']!r}, {here:,} of them on {worlds[0]} and "
+            f"{there:,} on {worlds[1]}{': few, so intervals may be too short' if few else ''}."
+        )
     return notes

@@ -21,7 +21,7 @@ from countermax.causation import (
 )
 from countermax.couplings import AbstractCoupling
 from countermax.intervals import AbstractSampling, CountSampling
-from countermax.tables._arms import MISSING_RULES, design_notes, resampled
+from countermax.tables._arms import MISSING_RULES, count_clusters, design_notes, resampled
 from countermax.tables._crossing import cells_of, crossing_of, merged_strata, sizes_of, whole_law
 from countermax.tables._people import People, read_frame, read_people, with_others
 from countermax.tables.frames import AbstractFrame
@@ -138,7 +138,9 @@ def causation_of_arms(
     sampling: AbstractSampling | None = None
     crossed, evidences = None, of_two_arms(share, unknown=unknown)
     if not plain:
-        notes += design_notes(found, asked)
+        notes += design_notes(found, asked, arms)
+        if clusters is not None and len(samples) > 1:
+            count_clusters(samples[1].cluster, "the sample of those who chose", clusters)
     of_trial = people == "trial" or (people is None and observational is None)
     if weights is not None and treated_share is None and event is not None and of_trial:
         notes.append(
@@ -150,7 +152,7 @@ def causation_of_arms(
         if plain:
             sampling = CountSampling(totals[0].ravel(), totals[1].ravel(), arms)
         else:
-            sampling = resampled(found, totals, whole_law, num_resamples, seed, progress, arms)
+            sampling = resampled(found, totals, num_resamples, seed, progress, arms)
     else:
         crossed = crossing_of(
             samples, size, share, seed,

@@ -9,12 +9,9 @@ from countermax._core.errors import InputError
 from countermax._core.labels import listed
 from countermax._core.progress import ProgressBar
 from countermax.causation import Arms, Choices, Crossing, Evidence
-from countermax.tables._arms import cluster_groups
+from countermax.tables._arms import FEWEST, cluster_groups
 from countermax.tables._people import People
 from countermax.tables.frames import Codes, Floats
-
-FEWEST = 20
-"""People in a stratum and arm; and in a stratum, of those who chose."""
 
 _NUM_SPLITS, _NUM_DRAWS = 20, 400
 
