@@ -23,7 +23,7 @@ from countermax.causation._questions import Floats, as_event, as_gain, listed_na
 from countermax.causation._result import Causation
 from countermax.causation._sampling import SourceSampling
 from countermax.causation._sources import Strata, check_sources
-from countermax.comparison import in_order, order_note, own_labels
+from countermax.comparison import in_order, own_labels
 from countermax.couplings import AbstractCoupling, as_couplings, named_couplings
 from countermax.intervals import AbstractSampling, CountSampling, Interval, check_level, inverted_intervals
 
@@ -175,7 +175,6 @@ def answered_causes(
     crossing: Crossing | None = None,
     strata: Strata | None = None,
     sample: str | None = None,
-    order: str | None = None,
     method: Callable[..., Interval] = inverted_intervals,
 ) -> Causation:
     """`probabilities_of_causation` for numbers that have been checked.
@@ -198,7 +197,6 @@ def answered_causes(
         crossing: Halves of the people and people drawn again, by stratum: bounds are then cross-fitted.
         strata: Names of the strata, and the numbers of people in each arm and observed, by stratum.
         sample: The sample in words, where the sampling does not say it.
-        order: Source of the order of the outcomes, where couplings that depend on it are to be spoken of.
         method: Method that finds intervals.
     """
     check_level(level)
@@ -237,7 +235,6 @@ def answered_causes(
     answers = answers_to(questions, evidence, people, asked, found, crossed)
     by_name = {each.name: each for each in questions}
     notes += further_notes(names, evidence, people, questions, answers)
-    notes += () if order is None else order_note(names, asked, order)
     return Causation(
         labels=names.names,
         arms=arms,

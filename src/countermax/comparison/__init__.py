@@ -12,4 +12,3 @@ from countermax.comparison._result import ScoreBounds as ScoreBounds
 from countermax.comparison._sharing_result import SharingCurve as SharingCurve
 from countermax.comparison._sharing_result import SharingIntervals as SharingIntervals
 from countermax.comparison._sharing_result import TurningPoint as TurningPoint
-from countermax.comparison._showing import order_note as order_note

@@ -169,7 +169,6 @@ def causation_of_arms(
         crossing=crossed,
         strata=Strata(found.strata, sizes_of(samples)),
         sample=_sample_words(samples),
-        order=found.order,
         **common,
     )
 
