@@ -114,13 +114,11 @@ def test_numbers_are_in_the_same_order_from_a_frame_and_from_a_file(tmp_path):
     assert frame.order == file.order
 
 
-def test_causation_says_which_order_decides_and_what_looks_missing(tmp_path):
+def test_causation_from_a_file_sorts_numbers_and_says_what_looks_missing(tmp_path):
     source = str(tmp_path / "trial.csv")
     a_trial([]).assign(status=np.array(["9", "10", "NA"])[np.arange(60) % 3]).to_csv(source, index=False)
     found = causation_of_arms(source, **ARMS, treated="new", event="10", couplings=["inverse-cdf"])
     assert found.labels == ("9", "10", "NA")
-    order = "sorted, because no order was given (say one with `labels`): 9, 10, NA."
-    assert any(note.endswith(f" runs through the outcomes {order}") for note in found.notes)
     assert any(note.startswith("Among the outcomes is 'NA' (20 cells)") for note in found.notes)
 
 
