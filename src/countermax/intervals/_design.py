@@ -146,9 +146,9 @@ def _places(known: Floats, stream: Stream) -> Floats:
 def _quantiles(number: Floats, estimate: Floats, truth: Floats, place: Floats, asked: int | None) -> Floats:
     """Estimates under truths, [truths, draws, outcomes]: quantiles of binomial laws, at places from 0 to 1.
 
-    Effective counts need not be whole. Between whole numbers the law is that of the incomplete beta function, and
-    counts are those that whole steps lead to from the one that was found, so that a sample may give just that again.
-    For a single probability the interval is then that of Korn and Graubard (1998).
+    Effective counts need not be whole. Between whole numbers the law is that of the incomplete beta function. Counts
+    are those that whole steps lead to from the one that was found, so that a sample may give just that again. For a
+    single probability the interval is then that of Korn and Graubard (1998).
 
     Args:
         number: Effective number of people, by outcome.
