@@ -175,7 +175,7 @@ def _findings(trial: Trial, comparison: Comparison) -> tuple[str, ...]:
     def variance(name: str) -> str:
         return _with_interval(answers[name].effect_variance, found.answers[name].effect_variance, 3)
 
-    seen, level = comparison.observed, f"{found.level:.0%}"
+    seen, level = comparison.observed, f"{100 * found.level:g}%"
     spared, surely = 1 - comparison.bounds.upper[seen], 1 - found.bounds.probabilities.upper[seen]
     return (
         f"On {trial.factual} a patient's outcome was {trial.observed!r}. On {trial.counterfactual}, would it have been "

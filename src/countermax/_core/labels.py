@@ -68,18 +68,6 @@ def identity(value: object) -> tuple[str, Hashable]:
     return kind, value
 
 
-def text_of(value: object) -> str:
-    """A value as a person would write it down: 3.0 is 3, and true is True."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, bool):
-        return str(value)
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    text = str(value)
-    return text.capitalize() if text.lower() in ("true", "false") else text
-
-
 def listed(values: Iterable[object]) -> str:
     """Some of the values, for a message: those that look the same are written so that they do not."""
     plain = list(values)

@@ -19,8 +19,6 @@ from countermax.bounds import MOST_PIECES, num_pieces
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-EVENT_NAMES = ("PN", "PS", "PNS", "disablement", "enablement")
-SCORE_NAMES = ("benefit", "harm", "tie")
 GAIN = "gain"
 
 
@@ -54,11 +52,6 @@ class CausalQuestion:
     among_others: float
     monotonicity: Monotonicity | None
     """None where nothing says what it would be."""
-
-    @property
-    def is_probability(self) -> bool:
-        """Whether the number lies between 0 and 1."""
-        return self.name != GAIN
 
     @property
     def allowed(self) -> Flags:

@@ -135,8 +135,8 @@ def sentences(result: "Causation") -> list[str]:
     found = [words]
     if result.level is not None:
         found.append(
-            f"In parentheses: {result.level:.0%} intervals, what other data could have shown; that of a range holds "
-            "the whole range."
+            f"In parentheses: {100 * result.level:g}% intervals, what other data could have shown; that of a range "
+            "holds the whole range."
         )
     if result.decision is not None:
         found.append(decision_words(result.decision, result.arms))

@@ -58,7 +58,7 @@ def verdict(result: "Comparison") -> str:
         return text
     interval = found.bounds.probabilities
     return (
-        f"{text} With {found.level:.0%} confidence, whatever the coupling and the luck of the sample, it is from "
+        f"{text} With {100 * found.level:g}% confidence, whatever the coupling and the luck of the sample, it is from "
         f"{interval.lower[widest]:.2f} to {interval.upper[widest]:.2f}."
     )
 
@@ -100,8 +100,8 @@ def shown(result: "Comparison") -> Group:
     if found is not None:
         parts.append(
             Text(
-                f"In parentheses: {found.level:.0%} intervals, what other data could have shown. Any coupling: from "
-                "the least to the largest answer, what other couplings could say; its interval holds the whole range."
+                f"In parentheses: {100 * found.level:g}% intervals, what other data could have shown. Any coupling: "
+                "from the least to the largest answer, what other couplings could say; its interval holds the whole range."
             )
         )
     parts.append(Text(verdict(result)))

@@ -99,7 +99,7 @@ class VectorQuantile(AbstractMechanism[QuantileNoise], AbstractCoupling):
 
         Args:
             scores: One vector for each outcome.
-            pairs: Distribution of pairs (`countermax.learning`).
+            pairs: Distribution of pairs (`countermax.pairs`).
             key: Random key, consumed once; the same key gives the same reference.
             num_atoms: Number of atoms; more gain something from a hundred outcomes on, and take longer in proportion.
             num_worlds: Number of worlds to fit to.

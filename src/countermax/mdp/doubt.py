@@ -73,8 +73,8 @@ class Doubt:
         if mdp.counts is None or not self.num_resamples:
             return MODEL_GIVEN
         return (
-            f"Other data: {self.num_resamples} processes that the log could have come from, {self.level:.0%} of them "
-            f"within each interval ({self.description}). {UNDOUBTED}"
+            f"Other data: {self.num_resamples} processes that the log could have come from, {100 * self.level:g}% of "
+            f"them within each interval ({self.description}). {UNDOUBTED}"
         )
 
     def processes(self, mdp: FiniteMDP, outcomes: Values | None = None) -> Iterator[FiniteMDP]:

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from countermax.plotting._labels import shortened, wrapped
-from countermax.plotting._style import Floats, colours, house_style, literal
+from countermax.plotting._style import STABLE, Floats, colours, house_style, literal
 
 _MOST_BARS = 12  # outcomes in a bar chart; more would not fit on a page
 _MOST_UPRIGHT = 6  # more have slanted labels
@@ -65,7 +65,7 @@ def draw_answers(
         for place, (limits, interval, colour, family) in enumerate(
             (
                 (bounds, whole[0], "black", "any coupling"),
-                (stable_bounds, whole[1], "#B2182B", "any stable coupling"),
+                (stable_bounds, whole[1], STABLE, "any stable coupling"),
             )
         ):
             places = centres - (0.85 - 0.75 * place) * width
@@ -74,9 +74,9 @@ def draw_answers(
                 low, high = interval.lower[shown], interval.upper[shown]
                 axes.vlines(places, low, high, color=colour, linewidth=4, alpha=0.2)
         if intervals is not None and answers:
-            level = next(iter(intervals.values())).level
-            axes.plot([], [], color=_INTERVAL, linewidth=1, label=f"{level:.0%} interval of an answer:\nother data")
-            axes.plot([], [], color="black", linewidth=4, alpha=0.2, label=f"{level:.0%} interval of a\nwhole range")
+            percent = f"{100 * next(iter(intervals.values())).level:g}%"
+            axes.plot([], [], color=_INTERVAL, linewidth=1, label=f"{percent} interval of an answer:\nother data")
+            axes.plot([], [], color="black", linewidth=4, alpha=0.2, label=f"{percent} interval of a\nwhole range")
         steep = len(labels) > _MOST_UPRIGHT
         words = [literal(label) for label in shortened(labels)] if steep else wrapped(labels, _LABEL_WIDTH)
         axes.set_xticks(centres + (slots - 3) * width / 2, words)

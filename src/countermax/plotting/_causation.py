@@ -8,13 +8,13 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from countermax.plotting._style import colours, house_style, literal
+from countermax.plotting._style import STABLE, colours, house_style, literal
 
 _BAND = "0.92"
 _VEIL = 0.7  # of an interval, in the colour of what it is of
 _RANGES: tuple[dict[str, Any], ...] = (
     {"color": "black", "linewidth": 2.2, "marker": "|", "markersize": 8},
-    {"color": "#CC3311", "linewidth": 1.6, "marker": "|", "markersize": 6},
+    {"color": STABLE, "linewidth": 1.6, "marker": "|", "markersize": 6},
     {"color": "#AA3377", "linewidth": 1.2, "marker": "D", "markersize": 3.5},
 )
 _INCHES = 0.13  # of a lane
@@ -100,7 +100,7 @@ def _draw(axes: Axes, height: float, span: CausalSpan, look: Mapping[str, Any], 
 def _handles(looks: Mapping[str, Any], dots: Mapping[str, Any], level: float | None, *, others: bool) -> list[Any]:
     handles: list[Any] = [Line2D([], [], label=literal(name), **look) for name, look in {**looks, **dots}.items()]
     if level is not None:
-        handles.append(Patch(color=_BAND, label=f"{level:.0%} interval, any coupling"))
+        handles.append(Patch(color=_BAND, label=f"{100 * level:g}% interval, any coupling"))
     if level is not None and others:
         handles.append(Line2D([], [], color="0.4", linewidth=0.9, alpha=_VEIL, label="intervals of the others"))
     return handles

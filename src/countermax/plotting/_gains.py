@@ -96,7 +96,7 @@ def _legend(
         *(Line2D([], [], label=literal(f"by {name}"), **look) for name, look in looks.items()),
         Line2D([], [], color="0.75", linewidth=4, label="whatever is assumed about luck (any coupling)"),
         *(
-            Line2D([], [], color="0.55", linewidth=1, linestyle=_DASHES, label=f"with other data too, {level:.0%}")
+            Line2D([], [], color="0.55", linewidth=1, linestyle=_DASHES, label=f"with other data too, {100 * level:g}%")
             for level in sorted(levels)
         ),
         *(

@@ -33,6 +33,9 @@ _COLOURS = {
     "Gadget 1": "#56B4E9",
     "Gadget 2": "#CC79A7",
 }
+STABLE = "#B2182B"
+"""Colour of ranges over stable couplings."""
+
 _SPARE_COLOURS = ("#F0E442", "#8C564B", "#17BECF", "#CC79A7", "#56B4E9")
 _FORMATS = (".png", ".pdf", ".svg")
 

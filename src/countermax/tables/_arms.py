@@ -223,7 +223,7 @@ def resampled(
             "`strata` are too thin: in many resamples a stratum has people in one arm only; merge some of them"
         )
     sizes = [int((people.arm == side).sum()) for side in (0, 1)]
-    words = f"{sizes[0]:,} people on {worlds[0]} and {sizes[1]:,} on {worlds[1]}"
+    words = f"{sizes[0]:,} people in {worlds[0]} and {sizes[1]:,} in {worlds[1]}"
     clusters = sum(len(each) for each in sides)
     if clusters < len(people.arm):
         words += f" in {clusters:,} clusters"

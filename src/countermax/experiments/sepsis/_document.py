@@ -61,7 +61,7 @@ def repaired_section(title: str, stored: Mapping[str, Result]) -> Section:
     panels = _panels(stored, as_published=False)
     if not _of("states", panels) or "queries" not in stored:
         return Section(title, [_TOO_EARLY])
-    words = [_about_the_data(stored["queries"], repaired=True), *_about_overlap(panels), *_reading(panels)]
+    words = [_about_the_data(stored["queries"], repaired=True), *_about_overlap(panels), *_reading()]
     sheets = {
         "sepsis": _compact(_of("states", panels), "Variance of the effect ± standard error over queries (share)"),
         "sepsis_queries": _queries(stored["queries"]),
@@ -227,7 +227,7 @@ def _about_overlap(panels: Sequence[_Panel]) -> list[str]:
     return words
 
 
-def _reading(panels: Sequence[_Panel]) -> list[str]:
+def _reading() -> list[str]:
     return [
         "Joint: the variance of the effect over everybody. Counterfactual: the variance that is left once the factual "
         "outcome is known, averaged over that outcome; gadgets are trained on exactly this. Generalised: pairs whose "

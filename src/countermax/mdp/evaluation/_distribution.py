@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _SHARES = (0.05, 0.1, 0.25, 0.5)
 _NOTE = "Sampling uncertainty is left out: other episodes would give another distribution."
-_RESAMPLED = "{level:.0%} intervals, from {count} resamples of episodes, the behaviour policy estimated again in each."
+_RESAMPLED = "{percent:g}% intervals, from {count} resamples of episodes, the behaviour policy estimated again in each."
 
 
 @final
@@ -143,7 +143,7 @@ class ReturnDistribution(AbstractResult):
             add_line(shown, [name, "none" if value is None else f"{value:z.4f}", *([told] if other else [])])
         kind = "weighted (self-normalised)" if self.weighted else "ordinary"
         size = f"by {kind} importance sampling; effective sample size {self.effective_sample_size:.1f}"
-        note = _RESAMPLED.format(level=self.level, count=self.num_resamples) if other else _NOTE
+        note = _RESAMPLED.format(percent=100 * self.level, count=self.num_resamples) if other else _NOTE
         careful = (Text(f"careful: {each}", style="yellow") for each in self.warnings)
         return Group(shown, *map(Text, (size, note, *self.notes)), *careful)
 

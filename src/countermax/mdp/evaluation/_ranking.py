@@ -154,7 +154,7 @@ class Ranking(AbstractResult):
         )
         if self.doubted is None:
             return f"{told}, if the model is right"
-        return f"{told}, and of {int(self.robust.sum())} with {self.doubted.level:.0%} confidence in the model too"
+        return f"{told}, and of {int(self.robust.sum())} with {100 * self.doubted.level:g}% confidence in the model too"
 
 
 def rank_episodes(

@@ -115,7 +115,7 @@ class PolicyEvaluation(AbstractResult):
 
     def __rich__(self) -> Group:
         title = f"{self.num_episodes} episodes, horizon {self.horizon}, discount {self.discount:g}"
-        shown = listing(title, ["estimate", "value", f"{self.level:.0%} interval"])
+        shown = listing(title, ["estimate", "value", f"{100 * self.level:g}% interval"])
         for place, each in enumerate(self.estimates):
             interval = "" if each.interval is None else f"{each.interval.lower:z.4f} to {each.interval.upper:z.4f}"
             last = place == len(self.estimates) - 1

@@ -114,7 +114,7 @@ def _ranges(story: Story) -> str:
             other.append(f"earning {story.doubted.lower:.3g} to {story.doubted.upper:.3g}")
     told = f"Whatever is assumed about luck: {', '.join(said)}"
     if story.doubted is not None:
-        told += f"; with other data too ({story.doubted.level:.0%} confidence): {', '.join(other)}"
+        told += f"; with other data too ({100 * story.doubted.level:g}% confidence): {', '.join(other)}"
     return told
 
 
@@ -131,8 +131,8 @@ def _changes(story: Story) -> Iterator[str]:
     else:
         turned = "could change the answer" if DATA in claim.depends_on else "would hardly change the answer"
         yield (
-            f"Other data {turned}: with {story.doubted.level:.0%} confidence over them, and any assumption about luck, "
-            f"the {measure} would be {story.meaning.between(*story.doubted[:2])}{_least(story)}."
+            f"Other data {turned}: with {100 * story.doubted.level:g}% confidence over them, and any assumption about "
+            f"luck, the {measure} would be {story.meaning.between(*story.doubted[:2])}{_least(story)}."
         )
     yield f"Something that the records do not hold. {UNDOUBTED}"
     yield f"Another horizon: {_steps(story)} {'is' if story.num_steps == 1 else 'are'} compared in both worlds. " + (

@@ -52,7 +52,7 @@ class Claim(NamedTuple):
             return f"depends on {' and on '.join(self.depends_on)}"
         if self.doubted is None:
             return "holds whatever is assumed about luck, if the model is right"
-        level = f"{self.doubted.level:.0%}"
+        level = f"{100 * self.doubted.level:g}%"
         return f"is robust: it holds whatever is assumed about luck, and with {level} confidence over other data"
 
 
