@@ -194,7 +194,7 @@ def test_of_people_who_chose_unseen_all_may_be_whatever_a_coupling_of_the_kind_a
             if question.of_everybody:
                 continue
             some = law * (question.allowed[types[:, 1], types[:, 2]] if kind == "monotone" else 1)
-            worlds = data_of(types, some / some.sum(), num_outcomes)[:2]
+            worlds = data_of(types, some / some.sum(), num_outcomes).arms
             control, treated = worlds if number % 3 else (worlds[0], worlds[0])  # no effect
             fine = {"any": np.ones_like(question.allowed), "monotone": question.allowed}.get(kind)
             fine = stable_pairs(ratio_ranks(control, treated)) if fine is None else fine

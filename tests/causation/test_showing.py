@@ -160,7 +160,7 @@ def test_rows_take_several_couplings_by_name():
 def test_the_order_that_inverse_cdf_runs_through_is_told():
     frame = people([30, 30, 40], [20, 30, 50])
     asked = {"outcome": "y", "arm": "arm", "treated": "B", "event": 2}
-    assert "Inverse CDF runs through the outcomes sorted, because no order was given" in words_below(
+    assert "Inverse CDF runs through the outcomes sorted as numbers, because no order was given" in words_below(
         causation_of_arms(frame, **asked)
     )
     assert "in the order of `labels`: 2, 0, 1" in words_below(causation_of_arms(frame, **asked, labels=[2, 0, 1]))
@@ -168,7 +168,7 @@ def test_the_order_that_inverse_cdf_runs_through_is_told():
     assert "Inverse CDF runs through the outcomes as they were given: Dead, Ill, Well." in words_below(counted)
     seen = people([30, 30, 40], [20, 30, 50])
     both = causation_of_arms(frame, **asked, observational=seen, couplings=["inverse-cdf"])
-    assert "sorted, because no order was given" in words_below(both)
+    assert "sorted as numbers, because no order was given" in words_below(both)
     assert "runs through" not in words_below(causation_of_arms(frame, **asked, couplings=["maximal"]))
 
 

@@ -101,7 +101,8 @@ def shown(result: "Comparison") -> Group:
         parts.append(
             Text(
                 f"In parentheses: {100 * found.level:g}% intervals, what other data could have shown. Any coupling: "
-                "from the least to the largest answer, what other couplings could say; its interval holds the whole range."
+                "from the least to the largest answer, what other couplings could say; its interval holds the "
+                "whole range."
             )
         )
     parts.append(Text(verdict(result)))
