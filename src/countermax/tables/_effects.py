@@ -200,7 +200,7 @@ def _bounds(scores: Scores, moments: EffectMoments, pairs: Callable[[], Weighted
     found = pairs()
     if found is None:
         return None
-    return bounds_by_transport(found, scores, moments.mean, moments.sums.kept_square, moments.sums.total)
+    return bounds_by_transport(found, scores, moments.centred_mean, moments.sums.kept_square, moments.sums.total)
 
 
 def _intervals(refitted: Refitted | None, num_scores: int, names: Sequence[str], level: float) -> dict[str, Any]:

@@ -122,8 +122,13 @@ class EffectMoments:
     @property
     def mean(self) -> Floats:
         """The mean effect on each score."""
+        return self._offset + self.centred_mean
+
+    @property
+    def centred_mean(self) -> Floats:
+        """The mean effect on each of the centred scores, with all its digits."""
         assert self.sums.shift is not None
-        return self._offset + self.sums.shift + self.sums.sum / self.sums.total
+        return self.sums.shift + self.sums.sum / self.sums.total
 
     @property
     def mean_error(self) -> Floats | None:

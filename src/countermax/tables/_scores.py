@@ -150,7 +150,7 @@ def bounds_by_transport(pairs: Weighted, scores: Scores, mean: Floats, kept_squa
     Args:
         pairs: Pairs of worlds of rows that the change does something to.
         scores: Scores of the outcomes.
-        mean: The mean effect on each score.
+        mean: The mean effect on each of the centred scores.
         kept_square: The sum of expected squared effects, on centred scores, of all other rows: those that are left as
             they were.
         total: Sum of the weights of all rows.
@@ -164,7 +164,7 @@ def bounds_by_transport(pairs: Weighted, scores: Scores, mean: Floats, kept_squa
             opposite = MatrixLoss(-loss(first[0], second[0]))
             least, most = least_losses(loss, first, second), -least_losses(opposite, first, second)
     squares = [(float(np.asarray(each) @ weights) + kept_square) / total for each in (least, most)]
-    lower, upper = (max(square - float(((mean - scores.offset) ** 2).sum()), 0.0) for square in squares)
+    lower, upper = (max(square - float((mean**2).sum()), 0.0) for square in squares)
     return Bounds(lower, upper)
 
 
