@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from countermax._core.errors import InputError
 from countermax._core.labels import listed
 from countermax._core.progress import ProgressBar
-from countermax._core.quantities import as_count
+from countermax._core.quantities import FEWEST_RESAMPLES, as_count
 from countermax._core.seeds import as_seed
 from countermax.comparison import Comparison, answered
 from countermax.couplings import AbstractCoupling
@@ -19,9 +19,6 @@ from countermax.tables.frames import Codes, Floats
 
 MISSING_RULES = ("refuse", "worst", "drop")
 POPULATIONS = ("both", "factual", "counterfactual")
-
-FEWEST_RESAMPLES = 50
-"""Times that people are drawn again, where intervals rest on it."""
 
 FEWEST = 20
 """People in a stratum and arm; and in a stratum, of those who chose."""
