@@ -202,9 +202,23 @@ def test_clusters_are_counted_in_each_arm():
         compare_arms(alone, **ASKED, clusters="site")
     few = frame.assign(site=np.where(frame.arm == "drug", -1 - np.arange(len(frame)) % 3, np.arange(len(frame)) % 40))
     (note,) = [each for each in compare_arms(few, **ASKED, clusters="site").notes if "clusters of" in each]
-    assert "43 clusters of column 'site', 40 of them on placebo and 3 on drug: few, so intervals may be too" in note
+    assert "43 clusters of column 'site', 40 of them in placebo and 3 in drug: few, so intervals may be too" in note
     many = frame.assign(site=np.arange(len(frame)) % 40)
     (note,) = [each for each in compare_arms(many, **ASKED, clusters="site").notes if "clusters of" in each]
+    assert "few" not in note
+
+
+def test_weights_say_how_many_people_they_count_as():
+    frame = people()
+    heavy = frame.assign(weight=np.where(frame.groupby("arm").cumcount() < 3, 100.0, 1.0))
+    (note,) = [each for each in compare_arms(heavy, **ASKED, weights="weight").notes if "weighted" in each]
+    sizes = [int((frame.arm == arm).sum()) for arm in ("placebo", "drug")]
+    counting = [(300 + size - 3) ** 2 / (3 * 100**2 + size - 3) for size in sizes]
+    assert f"they count as {counting[0]:,.0f} in placebo and {counting[1]:,.0f} in drug of equal weight: few" in note
+    (note,) = [
+        each for each in compare_arms(frame.assign(weight=2.0), **ASKED, weights="weight").notes if "weighted" in each
+    ]
+    assert f"they count as {sizes[0]} in placebo" in note
     assert "few" not in note
 
 

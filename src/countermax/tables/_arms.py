@@ -14,6 +14,7 @@ from countermax._core.seeds import as_seed
 from countermax.comparison import Comparison, answered
 from countermax.couplings import AbstractCoupling
 from countermax.intervals import AbstractSampling, CountSampling, ResampledSampling
+from countermax.tables._design import design_notes
 from countermax.tables._people import People, read_frame, read_people
 from countermax.tables.frames import Codes, Floats
 
@@ -23,7 +24,6 @@ POPULATIONS = ("both", "factual", "counterfactual")
 FEWEST = 20
 """People in a stratum and arm; and in a stratum, of those who chose."""
 
-_FEW_CLUSTERS, _FEW_CLUSTERS_OF_ARM = 30, 10
 _NUM_RESAMPLES = 400
 _MOST_LACKING = 0.1  # of the resamples may lack people of a stratum in an arm
 
@@ -251,46 +251,3 @@ def cluster_groups(people: People) -> list[Codes]:
     if not (first[people.cluster] == people.arm).all():
         return [present]
     return [present[first[present] == side] for side in np.unique(people.arm)]
-
-
-def count_clusters(clusters: Codes, whom: str, column: Hashable) -> int:
-    """How many clusters people come in; a single one is refused.
-
-    Args:
-        clusters: The cluster of each person.
-        whom: The people in words.
-        column: Name of the column.
-    """
-    number = len(np.unique(clusters))
-    if number < 2:
-        raise InputError(
-            f"`clusters` must be at least two in each sample, but {whom} has one in column {column!r}, which does not "
-            "show how clusters differ; add clusters, or leave `clusters` (--clusters) out, but only if people of the "
-            "same cluster are no more alike than others"
-        )
-    return number
-
-
-def design_notes(people: People, asked: Mapping[str, Any], worlds: tuple[str, str]) -> list[str]:
-    """That people are weighted, or come in clusters; one cluster in an arm is refused.
-
-    Args:
-        people: Everybody in the two arms.
-        asked: Names of columns by argument.
-        worlds: Names of the arms.
-    """
-    notes = []
-    if asked["weights"] is not None:
-        notes.append(f"People are weighted by column {asked['weights']!r}.")
-    if asked["clusters"] is not None:
-        number = len(np.unique(people.cluster))
-        here, there = (
-            count_clusters(people.cluster[people.arm == side], f"arm {worlds[side]!r}", asked["clusters"])
-            for side in (0, 1)
-        )
-        few = number < _FEW_CLUSTERS or min(here, there) < _FEW_CLUSTERS_OF_ARM
-        notes.append(
-            f"People come in {number:,} clusters of column {asked['clusters']!r}, {here:,} of them on {worlds[0]} and "
-            f"{there:,} on {worlds[1]}{': few, so intervals may be too short' if few else ''}."
-        )
-    return notes

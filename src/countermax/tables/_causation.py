@@ -21,8 +21,9 @@ from countermax.causation import (
 )
 from countermax.couplings import AbstractCoupling
 from countermax.intervals import AbstractSampling, CountSampling
-from countermax.tables._arms import MISSING_RULES, count_clusters, design_notes, resampled
+from countermax.tables._arms import MISSING_RULES, resampled
 from countermax.tables._crossing import cells_of, crossing_of, merged_strata, sizes_of, whole_law
+from countermax.tables._design import count_clusters, design_notes
 from countermax.tables._people import People, read_frame, read_people, with_others
 from countermax.tables.frames import AbstractFrame
 

@@ -33,9 +33,6 @@ TRUTHS: dict[str, Truth] = {
     "skewed, no effect": Truth((0.7, 0.15, 0.1, 0.05), (0.7, 0.15, 0.1, 0.05), 3),
     "rare outcome": Truth((0.01, 0.5, 0.49), (0.04, 0.46, 0.5), 0),
     "one step up, 6 outcomes": Truth((0.05, 0.15, 0.3, 0.3, 0.15, 0.05), (0.05, 0.05, 0.15, 0.3, 0.3, 0.15), 1, 500),
-    "one step up, 8 outcomes": Truth(
-        (0.05, 0.1, 0.15, 0.2, 0.2, 0.15, 0.1, 0.05), (0.05, 0.05, 0.1, 0.15, 0.2, 0.2, 0.15, 0.1), 2, 500
-    ),
 }
 """After a step up, all thresholds of the score are equally good for the upper limit of who is better off."""
 
