@@ -53,7 +53,7 @@ def test_relabelling_outcomes_relabels_the_law(pair, random):
 def test_an_outcome_changes_only_to_one_that_is_favoured_more(pair):
     p, q = map(softmax, pair)
     law = np.asarray(joint(*map(log_probs, pair)))
-    favoured = q[None, :] * p[:, None] > q[:, None] * p[None, :] * (1 + 1e-9)
+    favoured = q[None, :] * p[:, None] > q[:, None] * p[None, :] * (1 + 1e-12)
     np.testing.assert_allclose(law[~favoured & ~np.eye(p.size, dtype=bool)], 0, atol=1e-12)
 
 

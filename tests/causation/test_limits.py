@@ -10,7 +10,7 @@ from countermax import probabilities_of_causation
 from countermax._core.errors import InputError
 from countermax._core.labels import Labels
 from countermax.bounds import largest_worth
-from countermax.causation._evidence import Arms, Choices, Evidence
+from countermax.causation._evidence import Arms, Choosers, Evidence
 from countermax.causation._kinds import has_kind
 from countermax.causation._limits import CHOSEN, TRIAL, Memo, limits
 from countermax.causation._missing import known_part, whole_limits
@@ -59,7 +59,7 @@ def data_of(types, law, num_outcomes):
     seen = [np.bincount(own[types[:, 0] == arm], law[types[:, 0] == arm], size) for arm in (0, 1)]
     elsewhere = np.asarray(max(0.0, law[types[:, 0] > 1].sum()))
     share = seen[1].sum() / (seen[0].sum() + seen[1].sum())
-    return Evidence(Arms(*worlds), Choices(*seen, elsewhere), float(share))
+    return Evidence(Arms(*worlds), Choosers(*seen, elsewhere), float(share))
 
 
 def asked_of(size, rng, groups=True):
@@ -235,7 +235,7 @@ def test_two_sources_are_never_wider_than_one():
 
 def test_sources_that_contradict_each_other_name_the_inequality():
     trial = Arms(np.array([0.9, 0.1]), np.array([0.5, 0.5]))
-    evidence = Evidence(trial, Choices(np.array([0.3, 0.2]), np.array([0.2, 0.3]), np.asarray(0.0)), 0.5)
+    evidence = Evidence(trial, Choosers(np.array([0.3, 0.2]), np.array([0.2, 0.3]), np.asarray(0.0)), 0.5)
     with pytest.raises(
         InputError, match=r"P\('ill' if old\) in the experiment, 0.1, must be at least P\(chose old and"
     ):
@@ -260,7 +260,7 @@ def test_what_questions_have_in_common_is_found_once(others):
     rng = np.random.default_rng(0)
     control, treated = rng.dirichlet(np.ones(3), (2, 50))
     chose = 0.5 * (1 - others) * np.stack([control, treated])
-    evidence = Evidence(Arms(control, treated), Choices(*chose, np.full(50, others)), 0.5)
+    evidence = Evidence(Arms(control, treated), Choosers(*chose, np.full(50, others)), 0.5)
     questions, memo = questions_about(Labels((0, 1, 2)), ("a", "b"), [2], np.arange(3.0), None, None, True), Memo()
     for question in questions:
         for people in (CHOSEN, TRIAL):

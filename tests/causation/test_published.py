@@ -7,7 +7,7 @@ import pytest
 
 from countermax import probabilities_of_causation
 from countermax._core.labels import Labels
-from countermax.causation import Arms, Choices, Evidence, limits, questions_about
+from countermax.causation import Arms, Choosers, Evidence, limits, questions_about
 
 TYPES = np.array([(x, a, b) for x in (0, 1) for a in (0, 1) for b in (0, 1)])  # chosen, without, with
 
@@ -24,7 +24,7 @@ def test_bounds_from_both_sources_are_those_of_causalml():
 
     chosen, without, with_it = TYPES.T
     trial = Arms(share([without == 0], [without == 1]), share([with_it == 0], [with_it == 1]))
-    choices = Choices(
+    choices = Choosers(
         share([chosen == 0, without == 0], [chosen == 0, without == 1]),
         share([chosen == 1, with_it == 0], [chosen == 1, with_it == 1]),
         np.zeros(len(law)),

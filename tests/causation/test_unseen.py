@@ -9,7 +9,7 @@ from scipy.optimize import linprog
 
 from countermax import InputError, causation_of_arms, probabilities_of_causation
 from countermax._core.labels import Labels
-from countermax.causation._evidence import Arms, Choices, Evidence
+from countermax.causation._evidence import Arms, Choosers, Evidence
 from countermax.causation._limits import limits
 from countermax.causation._missing import whole_limits
 from countermax.causation._questions import questions_about
@@ -34,7 +34,7 @@ def evidence_of(shown, lost, others):
 
 
 def of_laws(laws, others):
-    return Evidence(Arms(*laws[:2]), Choices(*laws[2:], np.asarray(others)), 0.4)
+    return Evidence(Arms(*laws[:2]), Choosers(*laws[2:], np.asarray(others)), 0.4)
 
 
 def largest(worth, weights, evidence):

@@ -105,7 +105,7 @@ def test_counts_stand_beside_their_coupling_and_bounds():
     shown = " ".join(each.get_text() for each in found.plot().axes[0].texts)
     assert "under any coupling" in shown
     assert "would have been\nunder Gumbel-max" in shown
-    assert f"[{found.bounds.lower[0, 0]:,.0f} to {found.bounds.upper[0, 0]:,.0f}]" in shown
+    assert f"[{found.bounds.lower[0, 0]:,.1f} to {found.bounds.upper[0, 0]:,.1f}]" in shown
 
 
 def test_optimal_says_for_what_and_least_variance_is_no_evidence():

@@ -9,7 +9,7 @@ from countermax.causation._crossing import Crossing as Crossing
 from countermax.causation._deciding import TreatmentDecision as TreatmentDecision
 from countermax.causation._deciding import decide as decide
 from countermax.causation._evidence import Arms as Arms
-from countermax.causation._evidence import Choices as Choices
+from countermax.causation._evidence import Choosers as Choosers
 from countermax.causation._evidence import Evidence as Evidence
 from countermax.causation._limits import PEOPLE as PEOPLE
 from countermax.causation._limits import limits as limits

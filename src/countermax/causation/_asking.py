@@ -12,7 +12,7 @@ from countermax._core.quantities import as_amount
 from countermax._core.types import Labelled, Numbers
 from countermax.causation._answering import Evidences
 from countermax.causation._causes import Couplings, answered_causes
-from countermax.causation._evidence import Arms, Choices, Evidence
+from countermax.causation._evidence import Arms, Choosers, Evidence
 from countermax.causation._questions import Floats, as_event, as_gain
 from countermax.causation._result import Causation
 from countermax.causation._sampling import SourceSampling
@@ -140,7 +140,7 @@ def causes_of_numbers(
         for name, share in zip(_GROUPS[:2], seen.sum(axis=1), strict=False):
             if share <= 0:
                 raise InputError(f"`observational` must have people who chose {name!r}, got none")
-        choices = Choices(seen[0], seen[1], np.asarray(seen[2].sum()))
+        choices = Choosers(seen[0], seen[1], np.asarray(seen[2].sum()))
     if treated_share is not None:
         treated_share = as_amount("`treated_share`", treated_share, above=0.0, most=1.0)
     sampling: AbstractSampling | None = None

@@ -4,7 +4,7 @@ import numpy as np
 
 from countermax._core.transport import transport_plan
 from countermax.causation._answering import said_by
-from countermax.causation._evidence import Choices, Evidence
+from countermax.causation._evidence import Choosers, Evidence
 from countermax.causation._limits import CHOSEN, asked_pairs, chose_unseen, groups
 from countermax.causation._questions import CausalQuestion, Flags, Floats
 from countermax.causation._result import Attained
@@ -64,7 +64,7 @@ def _attained_unseen(question: CausalQuestion, evidence: Evidence, side: str, ki
         if max(treated.sum(), control.sum()) > _SAME:
             break
     joints = {"control": control, "treated": treated, "elsewhere": plan - control - treated}
-    choices = Choices(control.sum(axis=1), treated.sum(axis=0), joints["elsewhere"].sum())
+    choices = Choosers(control.sum(axis=1), treated.sum(axis=0), joints["elsewhere"].sum())
     return Attained(joints, float(said_by(question, evidence._replace(choices=choices), CHOSEN, joints)))
 
 

@@ -12,7 +12,7 @@ from countermax._core.seeds import as_seed
 from countermax.causation._answering import Evidences, answers_to, crossed_by, intervals_of
 from countermax.causation._attaining import attained
 from countermax.causation._crossing import Crossing
-from countermax.causation._evidence import Choices, Evidence
+from countermax.causation._evidence import Choosers, Evidence
 from countermax.causation._limits import CHOSEN, PEOPLE, TRIAL
 from countermax.causation._missing import known_part
 from countermax.causation._noting import further_notes
@@ -130,7 +130,7 @@ def answered_causes(
     )
 
 
-def _seen_table(choices: Choices) -> Floats:
+def _seen_table(choices: Choosers) -> Floats:
     """[control, treated, elsewhere; outcomes]."""
     rest = np.zeros_like(choices.control)
     rest[0] = np.asarray(choices.elsewhere)

@@ -15,7 +15,7 @@ class Arms(NamedTuple):
     treated: Floats
 
 
-class Choices(NamedTuple):
+class Choosers(NamedTuple):
     """People who chose."""
 
     control: Floats
@@ -30,7 +30,7 @@ class Evidence(NamedTuple):
     """What is known; None where a source is missing."""
 
     trial: Arms | None
-    choices: Choices | None
+    choices: Choosers | None
     share: float | None
     """P(with the treatment) among units of the trial."""
     strata: Floats | None = None
@@ -45,7 +45,7 @@ class Evidence(NamedTuple):
         return self.trial
 
     @property
-    def chosen(self) -> Choices:
+    def chosen(self) -> Choosers:
         """The people who chose, where they were observed."""
         assert self.choices is not None
         return self.choices
@@ -54,6 +54,6 @@ class Evidence(NamedTuple):
         """What `one` makes of the strata of each array."""
         return self._replace(
             trial=None if self.trial is None else Arms(*(np.asarray(one(each)) for each in self.trial)),
-            choices=None if self.choices is None else Choices(*(np.asarray(one(each)) for each in self.choices)),
+            choices=None if self.choices is None else Choosers(*(np.asarray(one(each)) for each in self.choices)),
             strata=None,
         )

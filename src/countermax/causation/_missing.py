@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from countermax.bounds import largest_worth
-from countermax.causation._evidence import Arms, Choices, Evidence
+from countermax.causation._evidence import Arms, Choosers, Evidence
 from countermax.causation._limits import Memo, chose_unseen, counted_people, denominator, limits, widest
 from countermax.causation._questions import CausalQuestion, Flags, Floats
 from countermax.causation._unseen import is_unseen, unseen_pieces, unseen_term
@@ -56,7 +56,7 @@ def known_part(evidence: Evidence) -> Evidence:
         return evidence
     trial, choices = Arms(*map(_like_others, evidence.trial)), evidence.choices
     if choices is not None:
-        choices = Choices(_like_others(choices.control), _like_others(choices.treated), choices.elsewhere)
+        choices = Choosers(_like_others(choices.control), _like_others(choices.treated), choices.elsewhere)
     return evidence._replace(trial=trial, choices=choices, unknown=False)
 
 

@@ -5,7 +5,7 @@ from typing import Any, final
 
 import numpy as np
 
-from countermax.causation._evidence import Arms, Choices, Evidence
+from countermax.causation._evidence import Arms, Choosers, Evidence
 from countermax.causation._limits import groups
 from countermax.causation._questions import Floats
 from countermax.intervals import (
@@ -53,7 +53,7 @@ class SourceSampling(AbstractSampling):
         parts = [normalised(each) for each in np.split(worlds, self._ends, axis=-1)]
         size, seen = self._size, parts[-1]
         trial = Arms(parts[0], parts[1]) if len(parts) > 1 else None
-        return Evidence(trial, Choices(seen[..., :size], seen[..., size : 2 * size], seen[..., -1]), None)
+        return Evidence(trial, Choosers(seen[..., :size], seen[..., size : 2 * size], seen[..., -1]), None)
 
     def evidence_with(self, share: float | None) -> Callable[[Floats, Floats], Evidence]:
         """What pairs of worlds say, if a share of the trial was treated; the other world is the same one mirrored."""

@@ -12,13 +12,8 @@ from jaxtyping import ArrayLike
 from numpy.typing import NDArray
 
 from countermax._core.compilation import quickly_compiled
-from countermax.bounds import (
-    Bounds,
-    largest_worth,
-    unchecked_better_bounds,
-    unchecked_outcome_bounds,
-    unchecked_score_bounds,
-)
+from countermax.bounds import Bounds, unchecked_better_bounds, unchecked_outcome_bounds, unchecked_score_bounds
+from countermax.comparison._thresholds import better_reaching
 from countermax.couplings import AbstractCoupling
 from countermax.effects import unchecked_effect
 from countermax.intervals import (
@@ -26,7 +21,6 @@ from countermax.intervals import (
     NUM_DRAWS,
     AbstractSampling,
     Interval,
-    reaching,
     resampled_intervals,
 )
 
@@ -102,7 +96,7 @@ def intervals_of(
     found = _paired(*limits, level)
     if scores is not None and method is not resampled_intervals:
         better, worse = (
-            _reaching(each, sampling, sign * scores[0], sign * scores[1], some_unknown)
+            better_reaching(each, sampling, sign * scores[0], sign * scores[1], some_unknown)
             for each, sign in ((found.any.better, 1), (found.any.worse, -1))
         )
         found = found._replace(any=found.any._replace(better=better, worse=worse))
@@ -110,19 +104,6 @@ def intervals_of(
         None if stable is None else stable.within(every) for stable, every in zip(found.stable, found.any, strict=True)
     )
     return found._replace(stable=Limits(*inside))
-
-
-def _reaching(
-    interval: Interval, sampling: AbstractSampling, here: Floats, there: Floats, some_unknown: bool
-) -> Interval:
-    """The interval of who is better off; many thresholds can be equally good."""
-    pieces = []
-    for sign, (first, second) in ((-1, (np.max, np.min)), (1, (np.min, np.max))):
-        rows, columns = here, there
-        if some_unknown:  # the last entry of both worlds may be anything, so the worst
-            rows, columns = np.append(here, first(here)), np.append(there, second(there))
-        pieces.append(largest_worth(sign * (columns[None, :] > rows[:, None]).astype(np.float64)))
-    return reaching(interval, sampling, pieces[0], pieces[1])
 
 
 def limits_of(

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from countermax._core.errors import InputError
 from countermax._core.labels import listed
 from countermax._core.progress import ProgressBar
-from countermax.causation import Arms, Choices, Crossing, Evidence
+from countermax.causation import Arms, Choosers, Crossing, Evidence
 from countermax.tables._arms import FEWEST, cluster_groups
 from countermax.tables._people import People
 from countermax.tables.frames import Codes, Floats
@@ -114,7 +114,7 @@ def evidence_of(
     chose = seen / np.where(whole > 0, whole, 1)[..., None, :, None]
     if not of_trial:
         weight = whole / whole.sum(axis=-1, keepdims=True)
-    choices = Choices(chose[..., 0, :, :], chose[..., 1, :, :], chose[..., 2, :, :].sum(axis=-1))
+    choices = Choosers(chose[..., 0, :, :], chose[..., 1, :, :], chose[..., 2, :, :].sum(axis=-1))
     return Evidence(trial_law, choices, share, weight, unknown)
 
 

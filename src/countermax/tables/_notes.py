@@ -43,7 +43,7 @@ def label_notes(
 
     Args:
         labels: The outcomes.
-        order: Who said in which order they are.
+        order: Source of their order.
         couplings: Couplings that are asked.
         cells: Number of rows with each of them, where that is known.
     """

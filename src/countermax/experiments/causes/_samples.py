@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from countermax._core.extras import import_pandas
 from countermax._core.labels import Labels
-from countermax.causation import Arms, Causation, Choices, Evidence, answered_causes
+from countermax.causation import Arms, Causation, Choosers, Evidence, answered_causes
 from countermax.experiments.causes._truths import LEVEL, CausalTruth
 from countermax.tables import causation_of_arms
 
@@ -50,12 +50,12 @@ def known_causes(truth: CausalTruth) -> Causation:
     choices = None
     if truth.choices is not None:
         chose = np.array(truth.choices)
-        choices = Choices(chose[:, :size], chose[:, size : 2 * size], chose[:, 2 * size :].sum(axis=1))
+        choices = Choosers(chose[:, :size], chose[:, size : 2 * size], chose[:, 2 * size :].sum(axis=1))
     if unknown:
         control, treated = _with_lost(truth, control, treated)
         if choices is not None:
             chose_control, chose_treated = _with_lost(truth, *choices[:2])
-            choices = Choices(chose_control, chose_treated, choices.elsewhere)
+            choices = Choosers(chose_control, chose_treated, choices.elsewhere)
     weight = np.full(strata, 1 / strata)
     if truth.mix is not None and truth.people != "trial":
         weight = np.array(truth.mix)

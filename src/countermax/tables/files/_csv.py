@@ -124,8 +124,8 @@ class CsvTable(AbstractTableFile):
                 if not _is_number(cells[place]):
                     raise InputError(
                         f"{where}: column {name!r} must hold numbers, and nothing where one is missing, got "
-                        f"{listed([cells[place]])}; name a column of numbers, or, if this one was taken for "
-                        "probabilities, the outcomes with `labels` (on the command line: --labels)"
+                        f"{listed([cells[place]])}; name a column of numbers; if this one was taken for "
+                        "probabilities, name the outcomes with `labels` (on the command line: --labels)"
                     ) from error
         raise InputError(f"cannot read {self.path}: {str(error).splitlines()[0]}") from error
 
