@@ -220,6 +220,17 @@ def test_all_who_chose_unseen_may_be_of_one_stratum_and_have_had_a_missing_outco
     assert whole_limits(question, both, CHOSEN, "monotone") == (0, 1)
 
 
+def test_a_coupling_alone_says_nothing_of_those_who_chose_unseen():
+    """It fixes how two worlds go together in everybody, not who of them chose what."""
+    found = probabilities_of_causation(
+        [80, 20], [40, 60], event=1, people="chosen", couplings=["gumbel-max"], counts=True
+    )
+    assert found["PN"].by_coupling == {}
+    assert found["PN"].intervals.by_coupling == {}
+    assert found["PNS"].by_coupling == {"Gumbel-max": pytest.approx(0.4)}
+    assert set(found["PNS"].intervals.by_coupling) == {"Gumbel-max"}
+
+
 def test_two_sources_are_never_wider_than_one():
     rng = np.random.default_rng(5)
     types = response_types(3, 2)

@@ -1,6 +1,7 @@
 """Every number of a result: bounds, what each coupling says, and the intervals of all of them."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -13,7 +14,7 @@ from countermax.causation._crossing import Crossing, crossed_limits
 from countermax.causation._evidence import Evidence
 from countermax.causation._halving import halved_intervals, without_effects
 from countermax.causation._kinds import KINDS, has_kind
-from countermax.causation._limits import CHOSEN, Memo, averaged, counted_people, denominator, groups
+from countermax.causation._limits import CHOSEN, Memo, averaged, chose_unseen, counted_people, denominator, groups
 from countermax.causation._missing import known_part, whole_limits, with_missing
 from countermax.causation._questions import CausalQuestion, Floats
 from countermax.causation._result import CausalAnswer, CausalIntervals
@@ -63,7 +64,10 @@ def answers_to(
             span = whole_limits(question, evidence, people, kind) if fits else (np.nan, np.nan)
             spans[kind] = None if np.isnan(span[0]) else Bounds(*map(float, span))
         by_coupling = {name: said_by(question, known_law, people, joint) for name, joint in joints.items()}
-        known = spans["any"] is not None
+        said = spans["any"] is not None and not chose_unseen(question, evidence, people)  # who chose is not known
+        intervals = None if found is None else found[question.name]
+        if intervals is not None and not said:
+            intervals = replace(intervals, by_coupling={})
         result.append(
             CausalAnswer(
                 name=question.name,
@@ -72,8 +76,8 @@ def answers_to(
                 bounds=spans["any"],
                 stable_bounds=spans["stable"],
                 monotone_bounds=spans["monotone"],
-                by_coupling={name: float(value) for name, value in by_coupling.items()} if known else {},
-                intervals=None if found is None else found[question.name],
+                by_coupling={name: float(value) for name, value in by_coupling.items()} if said else {},
+                intervals=intervals,
             )
         )
     return tuple(result)
