@@ -186,7 +186,7 @@ def test_a_long_label_does_not_fill_the_screen():
 def test_labels_that_differ_only_in_how_they_are_written_are_found_together():
     words = ["Well", "ill", "well", "well ", "caf\u00e9", "cafe\u0301", "1", "1.0", "10", "dead"]
     assert look_alikes(words) == [("Well", "well", "well "), ("caf\u00e9", "cafe\u0301"), ("1", "1.0")]
-    assert look_alikes([1, 1.0, True, None, "a", "b"]) == []
+    assert look_alikes([1, 1.0, True, None, "a", "b", "1 12", "11 2"]) == []
 
 
 def test_texts_by_which_other_programs_mean_missing_are_found():

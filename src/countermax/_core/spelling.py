@@ -100,11 +100,14 @@ def told_apart(labels: Sequence[object]) -> list[str]:
 
 
 def look_alikes(values: Iterable[Any]) -> list[tuple[Any, ...]]:
-    """Groups of texts that differ in case, blanks, Unicode form or the spelling of a number, and in nothing else."""
-    groups: dict[str, list[Any]] = {}
+    """Groups of texts that differ in case, blanks, Unicode form or the spelling of a number, and in nothing else.
+
+    Where words end counts: "1 12" and "11 2" do not look alike.
+    """
+    groups: dict[tuple[str, ...], list[Any]] = {}
     for value in values:
         if isinstance(value, str):
-            groups.setdefault(looks(value), []).append(value)
+            groups.setdefault(tuple(map(looks, str.__str__(value).split())), []).append(value)
     return [tuple(group) for group in groups.values() if len(set(group)) > 1]
 
 
