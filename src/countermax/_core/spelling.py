@@ -21,6 +21,8 @@ _MISSING_WORDS = frozenset(
     ("", ".", "?", "-", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NAN", "NaT", "None", "NULL", "Null", "null")
 )
 
+_BETWEEN_DIGITS = re.compile(r"(?<=\d)\s+(?=\d)")
+
 
 def name_of(value: object) -> str:
     """A label as it appears in the name of a column."""
@@ -102,12 +104,12 @@ def told_apart(labels: Sequence[object]) -> list[str]:
 def look_alikes(values: Iterable[Any]) -> list[tuple[Any, ...]]:
     """Groups of texts that differ in case, blanks, Unicode form or the spelling of a number, and in nothing else.
 
-    Where words end counts: "1 12" and "11 2" do not look alike.
+    Where numbers end counts: "1 12" and "11 2" do not look alike.
     """
-    groups: dict[tuple[str, ...], list[Any]] = {}
+    groups: dict[str, list[Any]] = {}
     for value in values:
         if isinstance(value, str):
-            groups.setdefault(tuple(map(looks, str.__str__(value).split())), []).append(value)
+            groups.setdefault(looks(_BETWEEN_DIGITS.sub("|", str.__str__(value))), []).append(value)
     return [tuple(group) for group in groups.values() if len(set(group)) > 1]
 
 
