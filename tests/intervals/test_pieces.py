@@ -6,7 +6,7 @@ from scipy.stats import binom
 
 from countermax import InputError, compare
 from countermax.bounds import better_bounds, largest_worth
-from countermax.intervals import CountSampling, Interval, errors_when_drawn, reaching
+from countermax.intervals import CountSampling, Interval, errors_when_drawn, inverted_intervals, reaching
 
 P = np.array([0.05, 0.1, 0.15, 0.2, 0.2, 0.15, 0.1, 0.05])
 Q = np.roll(P, 1)
@@ -62,22 +62,24 @@ def test_errors_are_those_of_draws():
 
 
 def test_a_comparison_reaches_as_far():
-    stream = np.random.default_rng(0)
-    counts = [stream.multinomial(100, world).astype(float) for world in (P, Q)]
-    found = compare(*counts, 2, counts=True, score=np.arange(8.0)).intervals.bounds
-    alone = pieces_alone(counts)
-    assert found.better.lower <= alone.lower
-    assert found.better.upper >= alone.upper
-    assert found.better.upper > 0.95
+    counts = [np.array([10.0, 30, 40, 20]), np.array([20.0, 10, 30, 40])]
+    worth = np.triu(np.ones((4, 4)), 1)
+    found = compare(*counts, 1, counts=True, score=np.arange(4.0), couplings=["independent"]).intervals.bounds
+    for interval, pieces in ((found.better, worth), (found.worse, worth.T)):
+        nothing = Interval(np.inf, -np.inf, 0.95)
+        alone = reaching(nothing, CountSampling(*counts), largest_worth(-pieces), largest_worth(pieces))
+        assert interval.lower <= alone.lower
+        assert interval.upper >= alone.upper
 
 
 def test_levels_that_the_draws_do_not_reach_are_refused_and_the_others_differ():
-    counts = [70.0, 30.0], [40.0, 60.0]
-    lows = [
-        float(compare(*counts, 0, counts=True, score=[0, 1], level=level).intervals.bounds.better.lower)
-        for level in (0.9, 0.95, 0.98, 0.99)
-    ]
+    sampling = CountSampling(np.array([70.0, 30.0]), np.array([40.0, 60.0]))
+
+    def ask(p, q):
+        return (q - p)[:, 1:]
+
+    lows = [float(inverted_intervals(sampling, ask, level=level).lower[0]) for level in (0.9, 0.95, 0.98, 0.99)]
     assert lows[0] > lows[1] > max(lows[2:])
     assert min(lows) > 0.05  # a z-value of 4.2: no effect is excluded at these levels, too
     with pytest.raises(InputError, match=r"`level` \(on the command line: --level\) must be at most 0.99 here"):
-        compare(*counts, 0, counts=True, score=[0, 1], level=0.995)
+        inverted_intervals(sampling, ask, level=0.995)
