@@ -198,6 +198,7 @@ def test_python_lines_name_the_dial_where_it_is_chosen(open_page):
     page = open_page()
     page.click("[data-preset=churn]")
     page.fill("#rho", "0.3")
+    _settled(page)
     lines = page.inner_text("#python")
     assert '"dial": countermax.GumbelMax(shared=0.3)' in lines
     assert all(f'"{name}"' in lines for name in countermax.couplings.NAMES if name not in SAME_LAW)
