@@ -60,6 +60,7 @@ def test_the_variance_falls_with_the_right_coupling(tmp_path):
     assert np.isfinite(both.fit.history.held_out).all()
 
 
+@pytest.mark.slow
 def test_the_patients_story_names_a_decision_and_the_couplings_part(tmp_path, capsys):
     story = run("patient", tmp_path)
     said = capsys.readouterr().out

@@ -28,6 +28,7 @@ def test_learning_to_keep_the_outcome_runs_from_start_to_end(tmp_path, monkeypat
         assert each["loss"] == pytest.approx(1 - np.trace(each["joint"]), abs=1e-6)
 
 
+@pytest.mark.slow
 def test_laws_have_the_moments_of_the_effect(tmp_path, monkeypatch):
     tiny_1 = replace(TINY, gadget="gadget-1", part="constant", restarts=2)
     monkeypatch.setattr(_couplings, "couplings_recipes", lambda _: [tiny_1, TINY])

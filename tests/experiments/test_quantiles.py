@@ -24,6 +24,7 @@ def tiny(monkeypatch):
     monkeypatch.setattr(_experiments, "find_spec", lambda _: None)
 
 
+@pytest.mark.slow
 def test_a_cell_is_measured_beside_the_optimum_of_the_same_pairs(tiny, tmp_path):
     experiment = Quantiles()
     plan = {cell.name: cell for cell in experiment.cells("best", 2)}

@@ -58,6 +58,7 @@ def test_the_other_objectives_learn_too(objective):
     assert result.history.held_out[-1] < 0.95 * before
 
 
+@pytest.mark.slow
 def test_many_at_once_are_what_they_are_alone():
     scores = [np.arange(4.0), np.array([1.0, 0.0, 3.0, 2.0])]
     couplings = [small(seed) for seed in range(2)]
@@ -252,6 +253,7 @@ def test_a_non_finite_loss_names_the_step_and_keeps_the_last_good_state(tmp_path
     assert said[0] == said[1]
 
 
+@pytest.mark.slow
 def test_an_exploding_optimiser_is_caught_too():
     with pytest.raises(TrainingError, match="non-finite at step"):
         fit(

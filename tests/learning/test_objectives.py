@@ -49,6 +49,7 @@ def test_the_exact_gradient_is_the_finite_difference():
             assert float(found[cell]) == pytest.approx(expected, abs=1e-7)
 
 
+@pytest.mark.slow
 def test_reinforce_agrees_with_exact_within_its_error():
     """In 400 random directions of the parameters; false-alarm level 1e-6 for the largest of five projections."""
     gadget = small()
@@ -76,6 +77,7 @@ def test_relaxed_approaches_exact_as_the_temperature_falls():
     assert errors[0] > 2 * errors[2]
 
 
+@pytest.mark.slow
 def test_relaxed_gradients_approach_exact_ones():
     """One latent-free table and a small temperature; agreement in direction, averaged over draws."""
     gadget = Gadget2(4, 3, key=KEY, part=Constant(3, 4, key=KEY), learn_latents=False)

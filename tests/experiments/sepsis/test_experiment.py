@@ -7,6 +7,7 @@ from countermax.experiments import EXPERIMENTS
 from countermax.experiments.engine import CellContext
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sepsis", "sepsis-as-published"])
 def test_the_experiment_without_gadgets_obeys_its_own_optima(name, tmp_path):
     """All panels on states and vital signs with what is not learned: no row beats the optimum."""

@@ -27,6 +27,7 @@ def narrowed(part, successors, size):
     return eqx.tree_at(lambda each: (each.weights, each.biases), part, (weights, (*part.biases[:-1], bias.ravel())))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("double")
 def test_training_on_what_can_be_reached_is_training_on_everything():
     """146 outcomes, of which p or q can reach nine: the same loss and the same step of Adam, again and again."""
