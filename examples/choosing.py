@@ -12,7 +12,7 @@ import pandas as pd
 from rich import print as show
 
 from countermax import Gadget2
-from countermax.plotting import picture
+from countermax._plotting import picture
 from countermax.tables import TableEffects, effects
 
 OUTCOMES = ["hospital", "home with care", "home", "rehabilitation"]

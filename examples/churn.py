@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from countermax.plotting import picture
+from countermax._plotting import picture
 from countermax.tables import Predicted, Transitions, counterfactuals, transitions
 
 STATUS = ["churned", "downgraded", "stayed"]

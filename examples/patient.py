@@ -9,10 +9,10 @@ from pathlib import Path
 
 import jax
 
+from countermax._plotting import picture
 from countermax.mdp import Doubt, Story, estimate, explain, policy_iteration, rank_episodes, simulate
 from countermax.mdp.policies import restricted, softened
 from countermax.mdp.processes import sepsis
-from countermax.plotting import picture
 
 ENDS = [sepsis.DEATH, sepsis.DISCHARGE]
 

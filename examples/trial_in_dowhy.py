@@ -13,8 +13,8 @@ from dowhy import gcm
 from sklearn.linear_model import LogisticRegression
 
 from countermax import Bounds, GumbelMax, InverseCDF
+from countermax._plotting import draw_answers, picture
 from countermax.integrations.dowhy import CategoricalMechanism, counterfactual_probabilities, counterfactual_table
-from countermax.plotting import draw_answers, picture
 
 OUTCOMES = ["died", "ill", "well"]
 

@@ -9,7 +9,8 @@ import pytest
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from countermax import GumbelMax, InputError, InverseCDF, compare, plotting
+from countermax import GumbelMax, InputError, InverseCDF, compare
+from countermax import _plotting as plotting
 from countermax.couplings import named_couplings
 
 P, Q, LABELS, SCORE = [0.3, 0.4, 0.3], [0.1, 0.3, 0.6], ["dead", "ill", "well"], [0.0, 1.0, 2.0]

@@ -78,35 +78,12 @@ def test_every_public_name_is_in_the_reference(room):
     assert [name for name in public if not re.search(rf"\b{name}\b", reference) and name != "__version__"] == []
 
 
-def _imports(path):
-    """The modules of this package that a file imports, whole or in part."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("countermax"):
-            yield from ({node.module} | {f"{node.module}.{alias.name}" for alias in node.names})
-        elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name.startswith("countermax"))
-
-
-def _is_module(name):
-    path = SOURCE.parent.joinpath(*name.split("."))
-    return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
-
-
-@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_private_modules_are_used_in_their_own_room_only(path):
-    """What begins with an underscore is for the package that it lies in; others ask the package itself."""
-    package = ".".join(path.relative_to(SOURCE.parent).parts[:-1])
-    for module in filter(_is_module, _imports(path)):
-        parts = module.split(".")
-        for place, part in enumerate(parts):
-            if part.startswith("_") and part not in ("_core", "_version"):
-                room = ".".join(parts[:place])
-                assert package == room or package.startswith(f"{room}."), f"{module} is private to {room}"
-
-
-@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_no_file_is_longer_than_a_reader_can_hold(path):
-    assert len(path.read_text().splitlines()) <= 300
+@pytest.mark.parametrize(
+    "document", [*WITH_PYTHON, *sorted((ROOT / "examples").glob("*.py"))], ids=lambda path: path.name
+)
+def test_documents_use_public_modules_only(document):
+    """What begins with an underscore is the library's own: rooms share it, users never need it."""
+    assert not re.findall(r"(?:import|from) countermax[\w.]*\._\w+", document.read_text())
 
 
 @pytest.mark.parametrize("document", WITH_PYTHON, ids=lambda path: path.name)

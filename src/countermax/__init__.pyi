@@ -12,9 +12,7 @@ from . import learning as learning
 from . import maximality as maximality
 from . import mdp as mdp
 from . import pairs as pairs
-from . import plotting as plotting
 from . import race as race
-from . import report as report
 from . import tables as tables
 from . import testing as testing
 from ._core.errors import InputError as InputError

@@ -13,15 +13,15 @@ import jax
 import numpy as np
 from matplotlib.figure import Figure
 
-from countermax import plotting
+from countermax import _plotting as plotting
 from countermax._core.files import writable_folder, write_atomically
 from countermax._core.labels import Labels
+from countermax._core.page import Grid, Heading, Paragraph, Picture, write_page
 from countermax.bounds import Bounds
 from countermax.comparison import Comparison, answered
 from countermax.couplings import Gadget2, InverseCDF, named_couplings
 from countermax.intervals import CountSampling, Interval
 from countermax.learning import LEARNED, Evaluation, PerturbedPair, SquaredDifference, evaluate, fit
-from countermax.report import Grid, Heading, Paragraph, Picture, write_report
 
 _SCORE_COLUMNS = ("expected_score", "better", "worse", "effect_variance")
 
@@ -85,7 +85,7 @@ def run_demo(out: str | Path, *, progress: bool | None = None) -> Demo:
     written = [write_atomically(folder / trial.people, _bundled(trial.people))]
     written.extend(write_atomically(folder / f"{name}.png", png) for name, png in pictures.items())
     written.append(write_atomically(folder / "comparison.json", comparison.to_json()))
-    written.append(_write_report(folder / "report.html", trial, comparison, findings, pictures))
+    written.append(_write_page(folder / "report.html", trial, comparison, findings, pictures))
     return Demo(trial, comparison, evaluation, findings, tuple(written))
 
 
@@ -196,11 +196,11 @@ def _findings(trial: Trial, comparison: Comparison) -> tuple[str, ...]:
     )
 
 
-def _write_report(
+def _write_page(
     path: Path, trial: Trial, comparison: Comparison, findings: tuple[str, ...], pictures: Mapping[str, bytes]
 ) -> Path:
     counts = [[arm, *(str(count) for count in counts)] for arm, counts in trial.counts.items()]
-    return write_report(
+    return write_page(
         path,
         trial.title,
         [

@@ -11,8 +11,8 @@ import pytest
 from countermax import InputError
 from countermax._core.archive import pack
 from countermax._core.outputs import PAGE, Output, check_outputs, kind_of, outputs_in
+from countermax._core.page import write_page
 from countermax._core.sheet import Sheet
-from countermax.report import write_report
 
 
 def output(path, option="--out"):
@@ -97,7 +97,7 @@ def test_files_of_other_kinds_are_not(name, tmp_path):
 
 
 def test_pages_are_known_by_what_they_say_and_not_by_their_name(tmp_path):
-    page = write_report(tmp_path / "story", "<meta>", [])
+    page = write_page(tmp_path / "story", "<meta>", [])
     check_outputs([Output("--out", page, PAGE)])
     page.write_text("state,action\n")
     with pytest.raises(InputError, match="which is not a page that countermax wrote"):

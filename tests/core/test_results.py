@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import countermax
-from countermax._core.results import AbstractResult, plain
+from countermax._core.results import AbstractOldResult, plain
 from countermax.bounds import Bounds
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of libraries that are imported on the way
@@ -19,7 +19,7 @@ def _results():
     for module in pkgutil.walk_packages(countermax.__path__, "countermax."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    found = [each for each in AbstractResult.__subclasses__() if each.__module__.startswith("countermax")]
+    found = [each for each in AbstractOldResult.__subclasses__() if each.__module__.startswith("countermax")]
     assert len(found) >= 10
     return found
 

@@ -6,7 +6,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
 from countermax import compare
-from countermax.plotting import draw_answers
+from countermax._plotting import draw_answers
 
 
 @pytest.mark.parametrize("size", [3, 30])

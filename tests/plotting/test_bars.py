@@ -2,8 +2,8 @@
 
 import pytest
 
+from countermax._plotting import draw_losses, draw_panels, draw_variances
 from countermax.intervals import Interval
-from countermax.plotting import draw_losses, draw_panels, draw_variances
 
 NUMBERS = {"Gumbel-max": 2.0, "maximal": 3.0, "$ mine": 1.0}
 

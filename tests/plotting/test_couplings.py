@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from countermax.plotting import draw_couplings, draw_gallery
+from countermax._plotting import draw_couplings, draw_gallery
 
 
 @pytest.mark.parametrize(("size", "written"), [(3, 9), (9, 0)])

@@ -1,6 +1,6 @@
 """Lines and marks: training curves, points of the paper, verdicts."""
 
-from countermax.plotting import draw_curves, draw_distances, draw_noise_scales, draw_verdicts
+from countermax._plotting import draw_curves, draw_distances, draw_noise_scales, draw_verdicts
 
 
 def test_curves_are_named_and_the_optimum_is_drawn_where_it_is_known():

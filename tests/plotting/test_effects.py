@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from countermax import plotting
+from countermax import _plotting as plotting
 
 
 @pytest.mark.parametrize("size", [5, 200])

@@ -1,6 +1,6 @@
 """Estimates of one number: what has to be seen is seen."""
 
-from countermax import plotting
+from countermax import _plotting as plotting
 
 
 def test_estimates_out_of_all_proportion_do_not_squash_the_others():

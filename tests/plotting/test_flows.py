@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.testing import assert_allclose
 
-from countermax.plotting import draw_flows
-from countermax.plotting._flows import _others_together
+from countermax._plotting import draw_flows
+from countermax._plotting._flows import _others_together
 
 
 def test_flows_of_many_outcomes_keep_their_total():

@@ -1,6 +1,6 @@
 import pytest
 
-from countermax.plotting._labels import shortened, wrapped
+from countermax._plotting._labels import shortened, wrapped
 
 
 def test_short_labels_stay_as_they_are():

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from matplotlib.figure import Figure
 
-from countermax import plotting
+from countermax import _plotting as plotting
 
 
 class Formatter(dict):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from countermax.plotting import draw_gains, draw_trajectory
+from countermax._plotting import draw_gains, draw_trajectory
 
 
 @pytest.mark.parametrize("decision", [None, 1])

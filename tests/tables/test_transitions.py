@@ -135,7 +135,7 @@ def test_cells_come_back_in_the_library_that_asked(library):
 
 
 def test_what_is_printed_names_coupling_and_sample_and_what_the_interval_leaves_out():
-    from countermax.plotting import picture
+    from countermax._plotting import picture
 
     frame, p, q, _ = customers(50)
     found = transitions(frame, **ask(p, q), coupling="inverse-cdf", num_resamples=20)

@@ -7,23 +7,32 @@ from rich.console import Console
 
 from countermax._core.interruption import raise_if_stopped
 
+_chosen: bool | None = None
+
+
+def show_progress(shown: bool | None) -> None:
+    """Shows progress bars from now on, or none; None, the default, shows them if the output is a terminal."""
+    global _chosen
+    _chosen = shown
+
 
 class ProgressBar:
     """A bar over work that is counted: how much is done, how fast, what was seen last, time left."""
 
     def __init__(
-        self, label: str, total: int | float | None, shown: bool | None, *, unit: str = "", done: int | float = 0
+        self, label: str, total: int | float | None, shown: bool | None = None, *, unit: str = "", done: int | float = 0
     ):
         """Prepares the bar.
 
         Args:
             label: Text beside the bar.
             total: Total amount of work; None where that is not known, so that the bar only counts.
-            shown: Whether to show it; None means: if the output is a terminal.
+            shown: Whether to show it; None means: as `show_progress` says.
             unit: Unit of the count; where empty, the share that is done is shown in place of a count.
             done: Amount of work that is done already.
         """
         console = Console(stderr=True)
+        shown = _chosen if shown is None else shown
         count = (
             rich_progress.TextColumn(f"{{task.completed:,.0f}} {unit}") if unit else rich_progress.TaskProgressColumn()
         )

@@ -1,25 +1,245 @@
-"""What every result can do: print itself, become a frame, plain numbers, JSON and a picture.
+"""The one protocol of results: rows of numbers that say what they are about, and every form that follows from them.
 
 Numbers that travel through compiled code (`Bounds`, `Effect`) are values, not results; what a question returns to a
-person is a result, and a result is one of these.
+person is a result, and a result is one of these. It supplies its rows, its words and its picture; how it prints, and
+what it becomes as a frame, JSON, a notebook's cell or a page, is written here and nowhere else.
 """
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
+from rich.text import Text
 
-from countermax._core.console import as_text
+from countermax._core import page
+from countermax._core.console import add_line, as_text, listing
+from countermax._core.errors import InputError
+from countermax._core.extras import import_pandas
+from countermax._core.words import number, span
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
+
+MOST_LINES = 24
+"""Lines of a table that are printed; frames and JSON have them all."""
+_ACROSS = 5  # columns of numbers side by side; more go into a second table
+
+
+class Row(NamedTuple):
+    """One number: what it is, whom it is about, under which coupling, and how well it is known."""
+
+    quantity: str
+    """For instance `P(home)`, `effect`, `PN`, `return`."""
+    about: str
+    """Whom it is about: `this person`, `everybody`, `episode 17`."""
+    coupling: str
+    """A coupling, or a family of them: `any coupling`, `stable couplings`; empty where none is involved."""
+    value: float | None = None
+    """The number; None where only a range is known."""
+    lower: float | None = None
+    upper: float | None = None
+    """The least and the largest value over the family of couplings."""
+    ci_lower: float | None = None
+    ci_upper: float | None = None
+    """The confidence interval: of the value, or of the whole range."""
+
+    @property
+    def shown(self) -> str:
+        """The number or range, with its interval in parentheses below."""
+        text = number(self.value) if self.lower is None else span(self.lower, self.upper)
+        return text if self.ci_lower is None or not text else f"{text}\n({span(self.ci_lower, self.ci_upper)})"
 
 
 class AbstractResult(ABC):
-    """An answer that explains itself."""
+    """An answer that explains itself: three sentences, then a table, then notes."""
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """The question."""
+
+    @property
+    @abstractmethod
+    def rows(self) -> Sequence[Row]:
+        """Every number of the answer."""
+
+    @property
+    @abstractmethod
+    def sample(self) -> str:
+        """Whose data these are, in words; empty where laws were taken as known."""
+
+    @property
+    @abstractmethod
+    def assumptions(self) -> tuple[str, ...]:
+        """What the numbers take as given."""
+
+    @property
+    @abstractmethod
+    def notes(self) -> tuple[str, ...]:
+        """What the reader should know beside that."""
+
+    @abstractmethod
+    def summary(self) -> str:
+        """The answer in at most four sentences: what was asked, what data alone say, what the coupling adds."""
+
+    @abstractmethod
+    def plot(self) -> "Figure":
+        """The picture."""
+
+    def row(self, quantity: str, coupling: str = "", about: str = "") -> Row:
+        """The one row with this quantity; where there are several, say the coupling, and whom it is about."""
+        found = [
+            each
+            for each in self.rows
+            if each.quantity == quantity and coupling in ("", each.coupling) and about in ("", each.about)
+        ]
+        if len(found) != 1:
+            like = {(each.quantity, each.coupling, each.about) for each in found or self.rows}
+            some = "; ".join(", ".join(filter(None, each)) for each in sorted(like)[:12])
+            raise InputError(f"`row` must match one row, and {len(found)} match {quantity!r}; there are: {some}")
+        return found[0]
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One line for each row of numbers: quantity, about, coupling, value, lower, upper, ci_lower, ci_upper."""
+        return import_pandas().DataFrame(list(self.rows), columns=list(Row._fields))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and words; None where there is no number."""
+        return plain(
+            {
+                "title": self.title,
+                "summary": self.summary(),
+                "sample": self.sample,
+                "assumptions": self.assumptions,
+                "notes": self.notes,
+                "rows": [each._asdict() for each in self.rows],
+                **self._details(),
+            }
+        )
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """`to_dict` as text."""
+        return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
+
+    def write_page(self, path: str | Path) -> Path:
+        """A self-contained HTML page: the summary, the picture, the table, notes, and all numbers."""
+        from countermax import _plotting
+
+        blocks: list[page.Block] = [page.Paragraph(self.summary())]
+        blocks += [page.Picture(_plotting.picture(self.plot()), self.title), *self._grids(), *self._more_blocks()]
+        blocks += [page.Paragraph(each) for each in self._remarks()]
+        return page.write_page(Path(path), self.title, [*blocks, page.Preformatted("All numbers", self.to_json())])
+
+    def __rich__(self) -> Group:
+        parts: list[RenderableType] = [Text(self.title, style="bold"), Text(self.summary())]
+        for table in self.tables():
+            shown = listing("", table.columns, left=table.left)
+            for line in table.lines:
+                add_line(shown, line)
+            parts.append(shown)
+        return Group(*parts, *map(Text, self._remarks()))
+
+    def __str__(self) -> str:
+        return as_text(self.__rich__())
+
+    def _repr_html_(self) -> str:
+        grids = "".join(each.html() for each in self._grids())
+        notes = "".join(f"<li>{escape(each)}</li>" for each in self._remarks())
+        return f"<h4>{escape(self.title)}</h4><p>{escape(self.summary())}</p>{grids}<ul>{notes}</ul>"
+
+    def tables(self) -> list["Table"]:
+        """What is printed: quantities down, couplings across."""
+        return tables_of(self.rows)
+
+    def _details(self) -> Mapping[str, Any]:
+        """What `to_dict` holds beyond the rows."""
+        return {}
+
+    def _more_blocks(self) -> Sequence[page.Block]:
+        """What the page holds beyond the picture and the table."""
+        return ()
+
+    def _remarks(self) -> list[str]:
+        sample = [f"Sample: {self.sample}."] if self.sample else []
+        return [*sample, *(f"Assumes: {each}" for each in self.assumptions), *self.notes]
+
+    def _grids(self) -> list[page.Grid]:
+        return [
+            page.Grid(each.columns, [[c.replace("\n", " ") for c in line] for line in each.lines])
+            for each in self.tables()
+        ]
+
+
+class Table(NamedTuple):
+    """Columns and lines of text."""
+
+    columns: list[str]
+    lines: list[list[str]]
+    left: int = 1
+    """Number of columns, from the first, that hold words."""
+
+
+def tables_of(rows: Sequence[Row], most: int = MOST_LINES) -> list[Table]:
+    """Rows of numbers as tables of text: a line for each quantity and whom it is about, a column for each coupling."""
+    several = len({each.about for each in rows}) > 1
+    lines: dict[tuple[str, str], dict[str, str]] = {}
+    for each in rows:
+        lines.setdefault((each.about, each.quantity), {})[each.coupling] = each.shown
+    couplings = list(dict.fromkeys(each.coupling for each in rows))
+    found = []
+    for start in range(0, len(couplings), _ACROSS):
+        some = couplings[start : start + _ACROSS]
+        body = [
+            [*([about] if several else []), quantity, *(cells.get(each, "") for each in some)]
+            for (about, quantity), cells in lines.items()
+        ]
+        if len(body) > most:
+            left = len(body) - most
+            body = [*body[:most], [f"... {left} more: see to_frame()", *[""] * (len(body[0]) - 1)]]
+        heads = [*(["about"] if several else []), "quantity", *(each or "value" for each in some)]
+        found.append(Table(heads, body, 2 if several else 1))
+    return found
+
+
+def column_names(prefix: str, names: Iterable[str], taken: Iterable[str]) -> list[str]:
+    """Names of columns for couplings, none of them taken, and no two alike: `effect_Gumbel-max`, `effect_lower_2`."""
+    used, found = set(taken), []
+    for name in names:
+        column = wanted = f"{prefix}{name.replace(' ', '_')}"
+        count = 1
+        while column in used:
+            count += 1
+            column = f"{wanted}_{count}"
+        used.add(column)
+        found.append(column)
+    return found
+
+
+def plain(value: Any) -> Any:
+    """Arrays as lists, tuples as lists, NaN and infinities as None, labels of any kind as JSON can have them."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return plain(value._asdict())
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return plain(np.asarray(value)) if hasattr(value, "__array__") else str(value)
+
+
+class AbstractOldResult(ABC):
+    """An answer in a form of its own: to be replaced by `AbstractResult`."""
 
     @abstractmethod
     def to_frame(self) -> Any:
@@ -42,34 +262,3 @@ class AbstractResult(ABC):
 
     def __str__(self) -> str:
         return as_text(self.__rich__())
-
-
-def column_names(prefix: str, names: Iterable[str], taken: Iterable[str]) -> list[str]:
-    """Names of columns for couplings, none of them taken, and no two alike: `effect_Gumbel-max`, `effect_lower_2`."""
-    used, found = set(taken), []
-    for name in names:
-        column = wanted = f"{prefix}{name.replace(' ', '_')}"
-        number = 1
-        while column in used:
-            number += 1
-            column = f"{wanted}_{number}"
-        used.add(column)
-        found.append(column)
-    return found
-
-
-def plain(value: Any) -> Any:
-    """Arrays as lists, tuples as lists, NaN and infinities as None, labels of any kind as JSON can have them."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(each) for key, each in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return plain(value._asdict())
-    if isinstance(value, np.ndarray | np.generic):
-        return plain(value.tolist())
-    if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    return plain(np.asarray(value)) if hasattr(value, "__array__") else str(value)

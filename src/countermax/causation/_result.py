@@ -10,7 +10,7 @@ from rich.console import Group
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
 from countermax._core.labels import told_apart
-from countermax._core.results import AbstractResult, plain
+from countermax._core.results import AbstractOldResult, plain
 from countermax.bounds import Bounds
 from countermax.causation import _showing
 from countermax.causation._deciding import TreatmentDecision, decide
@@ -62,7 +62,7 @@ class Attained:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Causation(AbstractResult):
+class Causation(AbstractOldResult):
     """Probabilities of causation, each with its bounds."""
 
     labels: tuple[str, ...]

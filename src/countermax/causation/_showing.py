@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from countermax import plotting, report
+from countermax import _plotting as plotting
+from countermax._core import page as report
 from countermax._core.console import add_line, listing
 from countermax._core.results import column_names
 from countermax.bounds import Bounds
@@ -101,7 +102,7 @@ def write_page(result: "Causation", path: str | Path) -> Path:
         blocks += [report.Heading(_SINGLE), grid(*_said(result))]
     blocks += [report.Paragraph(words) for words in sentences(result)]
     blocks.append(report.Preformatted("All numbers", result.to_json()))
-    return report.write_report(Path(path), result.title, blocks)
+    return report.write_page(Path(path), result.title, blocks)
 
 
 def drawn(result: "Causation") -> "Figure":

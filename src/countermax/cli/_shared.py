@@ -16,7 +16,7 @@ from countermax.cli._faults import complain, report
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from countermax._core.results import AbstractResult
+    from countermax._core.results import AbstractOldResult
 
 Arguments = ParamSpec("Arguments")
 
@@ -170,7 +170,7 @@ def check_outputs(
 
 
 def deliver(
-    result: "AbstractResult",
+    result: "AbstractOldResult",
     *,
     json: bool,
     pictures: Mapping[Path | None, Callable[[], "Figure"]],
@@ -186,7 +186,7 @@ def deliver(
         shown: Object to show to people; by default the result itself.
         files: Function that writes each other file, likewise.
     """
-    from countermax import plotting
+    from countermax import _plotting as plotting
     from countermax._core.files import write_atomically
 
     drawn = {path: plotting.picture(draw(), path.suffix.lower()) for path, draw in pictures.items() if path}
@@ -207,7 +207,7 @@ def checked_target(path: Path | None) -> Path | None:
     """A file to draw into, refused at once where its ending names no format; None stays None."""
     if path is None:
         return None
-    from countermax import plotting
+    from countermax import _plotting as plotting
 
     return plotting.checked_format(path)
 

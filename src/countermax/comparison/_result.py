@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Group
 
-from countermax import plotting
+from countermax import _plotting as plotting
 from countermax._core.extras import import_pandas
 from countermax._core.labels import told_apart
-from countermax._core.results import AbstractResult, plain
+from countermax._core.results import AbstractOldResult, plain
 from countermax.bounds import Bounds
 from countermax.comparison import _showing
 from countermax.comparison._sharing_result import SharingCurve
@@ -92,7 +92,7 @@ class ComparisonIntervals:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Comparison(AbstractResult):
+class Comparison(AbstractOldResult):
     """All answers to one question."""
 
     labels: tuple[str, ...]

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from rich.console import Group
 from rich.text import Text
 
-from countermax import plotting
+from countermax import _plotting as plotting
 from countermax._core.console import add_line, listing
 from countermax._core.extras import import_pandas
 from countermax._core.labels import told_apart
-from countermax._core.results import AbstractResult, plain
+from countermax._core.results import AbstractOldResult, plain
 from countermax.bounds import Bounds
 from countermax.intervals import Interval
 
@@ -81,7 +81,7 @@ class SharingIntervals:
 
 @final
 @dataclass(frozen=True, eq=False)
-class SharingCurve(AbstractResult):
+class SharingCurve(AbstractOldResult):
     """One question, answered by `GumbelMax(shared)` for all rates from 0 (independent worlds) to 1 (Gumbel-max).
 
     Every curve has one number for each rate in `shared`. Numbers of a score are None without one.

@@ -8,12 +8,12 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 from numpy.typing import NDArray
 
-from countermax import plotting
+from countermax import _plotting as plotting
 from countermax._core.console import Listing, add_line, listing
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
 from countermax._core.quantities import as_count
-from countermax._core.results import AbstractResult, plain
+from countermax._core.results import AbstractOldResult, plain
 from countermax._core.sheet import Sheet
 from countermax.couplings import AbstractCoupling, as_couplings
 from countermax.intervals import ratio_error, standard_error
@@ -33,7 +33,7 @@ _COLUMNS = ("loss", "standard_error", "above_optimum", "above_optimum_error", "d
 
 @final
 @dataclass(frozen=True, eq=False)
-class Evaluation(AbstractResult):
+class Evaluation(AbstractOldResult):
     """Losses by coupling and pair; everything else is computed from them."""
 
     losses: Mapping[str, NDArray[np.float64]]

@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
-from countermax import plotting
+from countermax import _plotting as plotting
 from countermax._core.console import Listing, add_line, listing
 from countermax._core.extras import import_pandas
-from countermax._core.results import AbstractResult, plain
+from countermax._core.results import AbstractOldResult, plain
 from countermax.couplings import AbstractSampler
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class History:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Fit(AbstractResult, Generic[Coupling]):
+class Fit(AbstractOldResult, Generic[Coupling]):
     """A trained coupling, how it came about and how training ended."""
 
     coupling: Coupling

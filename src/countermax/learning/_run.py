@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from countermax import plotting
+from countermax import _plotting as plotting
 from countermax._core.errors import InputError
 from countermax._core.files import writable_folder, write_atomically
 from countermax._core.memory import check_memory

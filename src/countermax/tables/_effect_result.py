@@ -8,9 +8,9 @@ import numpy as np
 from rich.console import Group
 from rich.text import Text
 
-from countermax import plotting
+from countermax import _plotting as plotting
 from countermax._core.console import add_line, listing
-from countermax._core.results import AbstractResult, plain
+from countermax._core.results import AbstractOldResult, plain
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, Gadget2
 from countermax.intervals import Interval
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @final
 @dataclass(frozen=True, eq=False)
-class TableEffects(AbstractResult):
+class TableEffects(AbstractOldResult):
     """Effects `score(Y) - score(X)` in a table: the other world's score minus the factual one's, over its rows."""
 
     scores: tuple[str, ...]

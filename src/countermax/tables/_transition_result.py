@@ -8,10 +8,10 @@ import numpy as np
 from rich.console import Group
 from rich.text import Text
 
-from countermax import plotting
+from countermax import _plotting as plotting
 from countermax._core.console import add_line, listing
 from countermax._core.labels import Labels, told_apart
-from countermax._core.results import AbstractResult, plain
+from countermax._core.results import AbstractOldResult, plain
 from countermax.bounds import Bounds
 from countermax.intervals import Interval
 from countermax.tables._notes import left_out_notes, unchanged_notes
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Transitions(AbstractResult):
+class Transitions(AbstractOldResult):
     """How many of those with each outcome would have had which, in cells [seen, instead]."""
 
     labels: tuple[Hashable, ...]

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 from rich.console import Group
 from rich.text import Text
 
-from countermax import plotting
+from countermax import _plotting as plotting
 from countermax._core.console import add_line, listing
 from countermax._core.extras import import_pandas
-from countermax._core.results import AbstractResult, plain
+from countermax._core.results import AbstractOldResult, plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +26,7 @@ class Law(NamedTuple):
 
 @final
 @dataclass(frozen=True)
-class Conformance(AbstractResult):
+class Conformance(AbstractOldResult):
     """The verdict on a coupling, law by law."""
 
     coupling: str

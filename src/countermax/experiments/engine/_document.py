@@ -4,13 +4,13 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from countermax import plotting
+from countermax import _plotting as plotting
 from countermax._core.errors import InputError
 from countermax._core.files import writable_folder, write_atomically
 from countermax._core.outputs import Output, check_outputs, kind_of
+from countermax._core.page import Block, Grid, Heading, Paragraph, Picture, Preformatted, write_page
 from countermax.experiments.engine._base import AbstractExperiment, Result, Section
 from countermax.experiments.engine._store import Record, Store
-from countermax.report import Block, Grid, Heading, Paragraph, Picture, Preformatted, write_report
 
 _PAGE = "index.html"
 
@@ -80,7 +80,7 @@ def _write_page(
             blocks.append(Paragraph(sheet.caption, note=True))
             blocks.append(Grid(sheet.columns, sheet.shown()))
         blocks.append(Preformatted("Configuration, versions and devices", _configuration(records[name])))
-    return write_report(path, "Learning generalized Gumbel-max causal mechanisms, reproduced", blocks)
+    return write_page(path, "Learning generalized Gumbel-max causal mechanisms, reproduced", blocks)
 
 
 def _configuration(records: Mapping[str, Record]) -> str:

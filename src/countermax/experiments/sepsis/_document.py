@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from countermax import plotting
+from countermax import _plotting as plotting
 from countermax._core.sheet import Sheet, Value
 from countermax.experiments.engine import GADGET_NAMES, Result, Section
 from countermax.experiments.sepsis._measuring import BY_SCORE, PANELS, is_generalised

@@ -6,7 +6,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from countermax import plotting
+from countermax import _plotting as plotting
 from countermax._core.sheet import Sheet, Value
 from countermax.couplings import AbstractCoupling, named_couplings
 from countermax.effects import effect_from_joint

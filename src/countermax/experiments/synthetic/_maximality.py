@@ -5,7 +5,7 @@ from typing import Any, final
 
 import numpy as np
 
-from countermax import plotting
+from countermax import _plotting as plotting
 from countermax._core.sheet import Sheet, Value
 from countermax.couplings import AbstractCoupling, named_couplings
 from countermax.experiments.engine import (

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from rich.console import Group
 from rich.text import Text
 
-from countermax import plotting
+from countermax import _plotting as plotting
 from countermax._core.console import add_line, listing
 from countermax._core.extras import import_pandas
 from countermax._core.labels import Labels
-from countermax._core.results import AbstractResult, plain
+from countermax._core.results import AbstractOldResult, plain
 from countermax.bounds import Bounds
 from countermax.integrations.dowhy._noise import Codes, Floats
 
@@ -40,7 +40,7 @@ _OUTER_STABLE = (
 
 @final
 @dataclass(frozen=True, eq=False)
-class NodeAnswer(AbstractResult):
+class NodeAnswer(AbstractOldResult):
     """What one node would have been, in each row."""
 
     node: Hashable
@@ -156,7 +156,7 @@ class NodeAnswer(AbstractResult):
         return plotting.draw_nodes([self.panel()], " ".join([*self.remarks, GIVEN]))
 
     def panel(self) -> plotting.NodePanel:
-        """What `countermax.plotting.draw_nodes` draws of this node."""
+        """What `countermax._plotting.draw_nodes` draws of this node."""
         seen, bounds = np.bincount(self._places(), minlength=len(self.labels)), self.count_bounds
         rows = np.where(seen > 0, seen, np.nan)[:, None]
         over = _OVER.get(self.bounds_over, "")

@@ -8,10 +8,10 @@ import numpy as np
 from rich.console import Group
 from rich.text import Text
 
-from countermax import plotting
+from countermax import _plotting as plotting
 from countermax._core.extras import import_pandas
 from countermax._core.labels import listed
-from countermax._core.results import AbstractResult, plain
+from countermax._core.results import AbstractOldResult, plain
 from countermax.integrations.dowhy._node import GIVEN, NodeAnswer
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ pd = import_pandas()
 
 @final
 @dataclass(frozen=True, eq=False)
-class NodeAnswers(AbstractResult, Mapping[Hashable, NodeAnswer]):
+class NodeAnswers(AbstractOldResult, Mapping[Hashable, NodeAnswer]):
     """What each categorical node that the change reaches would have been, by node."""
 
     answers: Mapping[Hashable, NodeAnswer]

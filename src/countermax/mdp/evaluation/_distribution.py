@@ -9,11 +9,11 @@ from jaxtyping import Float, PRNGKeyArray
 from rich.console import Group
 from rich.text import Text
 
-from countermax import plotting
+from countermax import _plotting as plotting
 from countermax._core.console import add_line, listing
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
-from countermax._core.results import AbstractResult, plain
+from countermax._core.results import AbstractOldResult, plain
 from countermax.intervals import Interval, check_level
 from countermax.mdp._arrays import Floats, Values, as_finite, as_mask, as_number, as_whole
 from countermax.mdp.cautions import told_of_ends, told_of_labels
@@ -35,7 +35,7 @@ _RESAMPLED = "{percent:g}% intervals, from {count} resamples of episodes, the be
 
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ReturnDistribution(AbstractResult):
+class ReturnDistribution(AbstractOldResult):
     """The returns that were seen, each as likely as importance sampling makes it under the target policy."""
 
     returns: Float[np.ndarray, " k"]

@@ -10,10 +10,10 @@ from jaxtyping import Bool, Float, Int
 from rich.console import Group
 from rich.text import Text
 
-from countermax import plotting
+from countermax import _plotting as plotting
 from countermax._core.console import add_line, listing
 from countermax._core.extras import import_pandas
-from countermax._core.results import AbstractResult, column_names, plain
+from countermax._core.results import AbstractOldResult, column_names, plain
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling
 from countermax.intervals import Interval, percentile_interval
@@ -33,7 +33,7 @@ _MOST_SHOWN = 20
 
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Ranking(AbstractResult):
+class Ranking(AbstractOldResult):
     """Effects of a policy on each episode, by coupling and over all of them."""
 
     episodes: tuple[Hashable, ...]

@@ -8,10 +8,10 @@ from jaxtyping import Float
 from rich.console import Group
 from rich.text import Text
 
-from countermax import plotting
+from countermax import _plotting as plotting
 from countermax._core.console import add_line, listing
 from countermax._core.extras import import_pandas
-from countermax._core.results import AbstractResult, plain
+from countermax._core.results import AbstractOldResult, plain
 from countermax.bounds import Bounds
 from countermax.intervals import Interval
 
@@ -40,7 +40,7 @@ class Estimate(NamedTuple):
 
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PolicyEvaluation(AbstractResult):
+class PolicyEvaluation(AbstractOldResult):
     """All estimates, what they rest on, and what to be careful about."""
 
     estimates: tuple[Estimate, ...]

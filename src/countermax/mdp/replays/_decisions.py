@@ -9,10 +9,10 @@ import numpy as np
 from rich.console import Group
 from rich.text import Text
 
-from countermax import plotting
+from countermax import _plotting as plotting
 from countermax._core.console import add_line, listing
 from countermax._core.extras import import_pandas
-from countermax._core.results import AbstractResult, plain
+from countermax._core.results import AbstractOldResult, plain
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, name_of
 from countermax.intervals import Interval, percentile_interval
@@ -69,7 +69,7 @@ class Decision(NamedTuple):
 
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Decisions(AbstractResult):
+class Decisions(AbstractOldResult):
     """Every other action at every step of one episode, the largest effect first; a sequence of `Decision`."""
 
     decisions: tuple[Decision, ...]

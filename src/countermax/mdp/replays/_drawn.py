@@ -14,7 +14,7 @@ from rich.console import Group
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
 from countermax._core.memory import check_memory
-from countermax._core.results import AbstractResult, plain
+from countermax._core.results import AbstractOldResult, plain
 from countermax.couplings import AbstractCoupling, AbstractSampler, name_of
 from countermax.mdp._arrays import Values, as_whole
 from countermax.mdp._process import FiniteMDP
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SampledReplay(AbstractResult):
+class SampledReplay(AbstractOldResult):
     """Trajectories that might have been."""
 
     episodes: tuple[Hashable, ...]

@@ -19,7 +19,7 @@ from scipy import sparse
 
 from countermax._core.extras import import_pandas, on_ray
 from countermax._core.progress import ProgressBar
-from countermax._core.results import AbstractResult, plain
+from countermax._core.results import AbstractOldResult, plain
 from countermax.couplings import AbstractCoupling, name_of
 from countermax.intervals import Interval, percentile_interval
 from countermax.mdp._arrays import Floats, Ints, Values
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Replay(AbstractResult):
+class Replay(AbstractOldResult):
     """What would have become of each logged episode."""
 
     episodes: tuple[Hashable, ...]

@@ -8,7 +8,7 @@ from jaxtyping import Bool
 from rich.console import Group
 from rich.text import Text
 
-from countermax import plotting
+from countermax import _plotting as plotting
 from countermax._core.console import add_line, listing
 from countermax.intervals import Interval
 from countermax.mdp._arrays import Floats

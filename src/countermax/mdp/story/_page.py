@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from countermax import report
+from countermax._core import page as report
 from countermax.mdp.doubt import UNDOUBTED
 from countermax.mdp.story._words import FEW_VISITS, Told
 

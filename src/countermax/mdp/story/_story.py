@@ -10,10 +10,11 @@ from jaxtyping import Float
 from rich.console import Group
 from rich.text import Text
 
-from countermax import plotting, report
+from countermax import _plotting as plotting
+from countermax._core import page as report
 from countermax._core.console import add_line, listing
 from countermax._core.extras import import_pandas
-from countermax._core.results import AbstractResult, column_names, plain
+from countermax._core.results import AbstractOldResult, column_names, plain
 from countermax.bounds import Bounds
 from countermax.intervals import Interval
 from countermax.mdp.replays import SMALL, Decision, Decisions
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Story(AbstractResult):
+class Story(AbstractOldResult):
     """Factual and counterfactual side by side, over time."""
 
     episode: Hashable
@@ -254,7 +255,7 @@ class Story(AbstractResult):
         other = ["other data"] if self.doubted else []
         answers = report.Grid(("coupling", "observed", "counterfactual", "standard deviation", *other), self._answers())
         blocks = page(self.told, self.notes, pictures, answers, tuple(effects), decisions, self.to_json())
-        return report.write_report(Path(path), f"Episode {self.episode}", blocks)
+        return report.write_page(Path(path), f"Episode {self.episode}", blocks)
 
     def _answers(self) -> list[tuple[str | float, ...]]:
         return [

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from countermax import plotting
+from countermax import _plotting as plotting
 from countermax._core.sheet import Sheet, Value
 from countermax.experiments.engine import GADGET_NAMES, Result
 from countermax.experiments.synthetic._tasks import Published, task

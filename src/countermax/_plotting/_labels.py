@@ -3,7 +3,7 @@
 import textwrap
 from collections.abc import Sequence
 
-from countermax.plotting._style import literal
+from countermax._plotting._style import literal
 
 _LONGEST = 24
 

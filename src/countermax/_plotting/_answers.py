@@ -7,8 +7,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from countermax.plotting._labels import shortened, wrapped
-from countermax.plotting._style import STABLE, Floats, colours, house_style, literal
+from countermax._plotting._labels import shortened, wrapped
+from countermax._plotting._style import STABLE, Floats, colours, house_style, literal
 
 _MOST_BARS = 12  # outcomes in a bar chart; more would not fit on a page
 _MOST_UPRIGHT = 6  # more have slanted labels

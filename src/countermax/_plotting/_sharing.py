@@ -9,8 +9,8 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from countermax.plotting._labels import shortened
-from countermax.plotting._style import Floats, house_style, literal
+from countermax._plotting._labels import shortened
+from countermax._plotting._style import Floats, house_style, literal
 
 _MOST_PANELS = 11  # outcomes in a picture
 _ACROSS = 4

@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.path import Path
 
-from countermax.plotting._labels import shortened
-from countermax.plotting._style import Floats, house_style, literal
+from countermax._plotting._labels import shortened
+from countermax._plotting._style import Floats, house_style, literal
 
 _PALETTE = ("#D55E00", "#E69F00", "#009E73", "#0072B2", "#CC79A7", "#56B4E9", "#F0E442", "#999999")
 _MOST_SHOWN = 8  # outcomes; the smaller ones are drawn as one

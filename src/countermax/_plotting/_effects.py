@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from countermax.plotting._labels import shortened
-from countermax.plotting._style import Floats, colours, house_style, literal
+from countermax._plotting._labels import shortened
+from countermax._plotting._style import Floats, colours, house_style, literal
 
 _BETTER, _WORSE, _SPREAD = "#009E73", "#D55E00", "0.4"
 _VEIL = 0.3  # of the spread, which lies over the bars

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from countermax.plotting._style import Floats, colours, house_style, literal
+from countermax._plotting._style import Floats, colours, house_style, literal
 
 _DIAMOND: dict[str, Any] = {
     "marker": "D",

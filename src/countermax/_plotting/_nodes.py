@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from countermax.plotting._style import Floats, colours, house_style, literal
+from countermax._plotting._style import Floats, colours, house_style, literal
 
 _MOST_OUTCOMES = 12
 _INCHES = 0.62  # an outcome takes, across and down

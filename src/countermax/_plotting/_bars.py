@@ -6,7 +6,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from countermax.plotting._style import colours, house_style, literal
+from countermax._plotting._style import colours, house_style, literal
 
 _INTERVAL = "0.25"
 

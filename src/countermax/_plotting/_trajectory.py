@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from countermax.plotting._style import Floats, colours, house_style, literal
+from countermax._plotting._style import Floats, colours, house_style, literal
 
 _SHADE = "#DDDDDD"
 _MARK = "#FBEFB0"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from matplotlib.figure import Figure
 
-from countermax.plotting._style import house_style, literal
+from countermax._plotting._style import house_style, literal
 
 _HOLDS, _BROKEN = "#009E73", "#D55E00"
 

@@ -6,8 +6,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from countermax.plotting._labels import shortened
-from countermax.plotting._style import Floats, colours, house_style, literal
+from countermax._plotting._labels import shortened
+from countermax._plotting._style import Floats, colours, house_style, literal
 
 _LONGEST = 16  # characters of a label
 _MOST_ANNOTATED = 8  # heatmaps of more outcomes show colours only

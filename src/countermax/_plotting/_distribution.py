@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.figure import Figure
 
-from countermax.plotting._style import Floats, house_style, literal
+from countermax._plotting._style import Floats, house_style, literal
 
 
 def draw_distribution(returns: Floats, below: Floats, *, marks: Mapping[str, float], title: str, label: str) -> Figure:

@@ -1,6 +1,6 @@
 """Pages that carry everything with them, and show people's words as they are."""
 
-from countermax.report import Grid, Heading, Paragraph, Picture, Preformatted, write_report
+from countermax._core.page import Grid, Heading, Paragraph, Picture, Preformatted, write_page
 
 
 def test_a_page_shows_words_and_numbers_as_they_are(tmp_path):
@@ -11,7 +11,7 @@ def test_a_page_shows_words_and_numbers_as_they_are(tmp_path):
         Picture(b"bytes", 'a "picture"'),
         Preformatted("All", "{}"),
     ]
-    page = write_report(tmp_path / "page.html", "T & T", blocks).read_text()
+    page = write_page(tmp_path / "page.html", "T & T", blocks).read_text()
     for part in ("<h2>a &lt; b</h2>", '<p class="note">R&amp;D</p>', "<td>&lt;x&gt;</td><td>0.123</td>", "<td></td>"):
         assert part in page
     assert "<title>T &amp; T</title>" in page
@@ -28,7 +28,7 @@ def test_nothing_that_people_name_becomes_part_of_the_page(tmp_path):
         Picture(b"", evil),
         Preformatted(evil, evil),
     ]
-    page = write_report(tmp_path / "page.html", evil, blocks).read_text()
+    page = write_page(tmp_path / "page.html", evil, blocks).read_text()
     assert "<script" not in page
     assert "</script" not in page
     assert "<!--" not in page

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from countermax.plotting._style import STABLE, colours, house_style, literal
+from countermax._plotting._style import STABLE, colours, house_style, literal
 
 _BAND = "0.92"
 _VEIL = 0.7  # of an interval, in the colour of what it is of

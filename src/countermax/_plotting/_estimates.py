@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from countermax.plotting._style import house_style, literal
+from countermax._plotting._style import house_style, literal
 
 _KINDS = {
     "observed": "#999999",

@@ -8,8 +8,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from countermax.plotting._labels import shortened
-from countermax.plotting._style import Floats, colours, house_style, literal
+from countermax._plotting._labels import shortened
+from countermax._plotting._style import Floats, colours, house_style, literal
 
 _MARKERS = "oDs^vP*X"
 _DASHES = (0, (3, 2))

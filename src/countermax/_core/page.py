@@ -118,7 +118,7 @@ class Box:
 Block: TypeAlias = Paragraph | Heading | Picture | Grid | Preformatted | Box
 
 
-def write_report(path: Path, title: str, blocks: Iterable[Block]) -> Path:
+def write_page(path: Path, title: str, blocks: Iterable[Block]) -> Path:
     """Writes the page; nothing in it is fetched from elsewhere."""
     body = "\n".join(block.html() for block in blocks)
     return write_atomically(path, _PAGE.format(title=escape(title), body=body, generator=GENERATOR))
