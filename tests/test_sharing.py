@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import brentq
 from typer.testing import CliRunner
 
-from countermax import GumbelMax, InputError, compare, compare_arms, treatment_effect
+from countermax import InputError, SharedGumbelMax, compare, compare_arms, treatment_effect
 from countermax.cli import app
 from countermax.comparison import _sharing
 from countermax.couplings import noise_correlation
@@ -29,7 +29,7 @@ def counted():
 
 def row(rate, p=P, q=Q, seen=1):
     with jax.enable_x64(True):
-        return np.asarray(GumbelMax(shared=rate).counterfactual_probs(np.log(p), np.log(q), seen))
+        return np.asarray(SharedGumbelMax(rate).counterfactual_probs(np.log(p), np.log(q), seen))
 
 
 def test_the_curve_is_what_the_family_says(curve):
@@ -41,8 +41,8 @@ def test_the_curve_is_what_the_family_says(curve):
         assert curve.effect[place] == pytest.approx(expected @ SCORE - 1)
         assert curve.better_given_observed[place] == pytest.approx(expected[2])
         with jax.enable_x64(True):
-            joint = np.asarray(GumbelMax(shared=rate).joint(np.log(P), np.log(Q)))
-            variance = float(treatment_effect(GumbelMax(shared=rate), np.log(P), np.log(Q), SCORE).variance)
+            joint = np.asarray(SharedGumbelMax(rate).joint(np.log(P), np.log(Q)))
+            variance = float(treatment_effect(SharedGumbelMax(rate), np.log(P), np.log(Q), SCORE).variance)
         assert curve.agreement[place] == pytest.approx(np.trace(joint))
         assert curve.better[place] == pytest.approx(joint[np.triu_indices(3, 1)].sum())
         assert curve.worse[place] == pytest.approx(joint[np.tril_indices(3, -1)].sum())

@@ -36,6 +36,7 @@ from .couplings import Independent as Independent
 from .couplings import InverseCDF as InverseCDF
 from .couplings import Maximal as Maximal
 from .couplings import Optimal as Optimal
+from .couplings import SharedGumbelMax as SharedGumbelMax
 from .couplings import VectorQuantile as VectorQuantile
 from .couplings import load as load
 from .couplings import save as save

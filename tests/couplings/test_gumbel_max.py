@@ -9,13 +9,13 @@ import pytest
 from processes import LOG, MDP, POLICY
 from scipy.integrate import quad
 
-from countermax import GumbelMax, Independent, InputError, compare, effects, load, race, save
+from countermax import GumbelMax, Independent, InputError, SharedGumbelMax, compare, effects, load, race, save
 from countermax.couplings import (
+    AbstractMechanism,
     Gadget1,
     InverseCDF,
     as_coupling,
     as_couplings,
-    is_mechanism,
     is_same,
     name_of,
     noise_correlation,
@@ -27,11 +27,10 @@ from countermax.testing import check_coupling
 P, Q = np.log([0.3, 0.4, 0.3]), np.log([0.1, 0.3, 0.6])
 
 
-def test_without_an_argument_nothing_is_computed_but_gumbel_max():
-    """Bit by bit, and by the very program: a rate that is known to be 1 is no number in it."""
+def test_gumbel_max_computes_the_race_and_nothing_else():
+    """Bit by bit, and by the very program: no rate is a number in it."""
     p, q = (jnp.asarray(each, jnp.float32) for each in (P, Q))
-    for coupling in (GumbelMax(), GumbelMax(1), GumbelMax(shared=1.0), GumbelMax(shared=np.float64(1 - 1e-12))):
-        assert coupling.shared is None
+    for coupling in (GumbelMax(), as_coupling("gumbel-max-shared-1")):
         assert not jax.tree.leaves(coupling)
         program = jax.make_jaxpr(lambda p, q, coupling=coupling: coupling._joint(p, q))(p, q)
         assert str(program) == str(jax.make_jaxpr(lambda p, q: race.joint(p, q))(p, q))
@@ -46,9 +45,10 @@ def test_without_an_argument_nothing_is_computed_but_gumbel_max():
 def test_both_ends_are_couplings_of_this_library():
     for seed in range(5):
         p, q = np.random.default_rng(seed).normal(size=(2, 6)) * 4
-        np.testing.assert_allclose(GumbelMax(shared=0).joint(p, q), Independent().joint(p, q), atol=1e-14)
-        traced = jax.jit(lambda rate, p=p, q=q: GumbelMax(shared=rate).joint(p, q))(1.0)
+        np.testing.assert_allclose(SharedGumbelMax(0).joint(p, q), Independent().joint(p, q), atol=1e-14)
+        traced = jax.jit(lambda rate, p=p, q=q: SharedGumbelMax(rate).joint(p, q))(1.0)
         np.testing.assert_allclose(traced, GumbelMax().joint(p, q), atol=1e-14)
+        np.testing.assert_allclose(SharedGumbelMax(1).joint(p, q), GumbelMax().joint(p, q), atol=1e-14)
 
 
 def test_rates_that_are_none_are_refused(as_users_call):
@@ -61,29 +61,29 @@ def test_rates_that_are_none_are_refused(as_users_call):
         (True, "`shared` must hold real numbers"),
     ):
         with pytest.raises(InputError, match=message):
-            GumbelMax(shared=bad)
+            SharedGumbelMax(bad)
 
 
 @pytest.mark.usefixtures("double")
 def test_gradients_with_respect_to_the_rate_are_differences():
     def kept(rate):
-        return GumbelMax(shared=rate).counterfactual_probs(P, Q, 1)[1]
+        return SharedGumbelMax(rate).counterfactual_probs(P, Q, 1)[1]
 
     slope = float(jax.grad(kept)(0.4))
     assert slope == pytest.approx(float(kept(0.4 + 1e-6) - kept(0.4 - 1e-6)) / 2e-6, abs=1e-8)
-    own = eqx.filter_grad(lambda each: each.counterfactual_probs(P, Q, 1)[1])(GumbelMax(shared=0.4))
+    own = eqx.filter_grad(lambda each: each.counterfactual_probs(P, Q, 1)[1])(SharedGumbelMax(0.4))
     assert float(own.shared) == pytest.approx(slope)
 
 
 def test_the_squared_difference_is_that_of_the_law():
-    coupling, score = GumbelMax(shared=0.3), np.arange(3.0)
+    coupling, score = SharedGumbelMax(0.3), np.arange(3.0)
     expected = (coupling.joint(P, Q) * (score[:, None] - score[None, :]) ** 2).sum()
     assert float(coupling.expected_squared_difference(P, Q, score)) == pytest.approx(float(expected), abs=1e-6)
     assert float(effects.treatment_effect(coupling, P, Q, score).mean) == pytest.approx(0.5, abs=1e-6)
 
 
 def test_swap_exchanges_the_clocks_of_ones_own():
-    coupling = GumbelMax(shared=0.5)
+    coupling = SharedGumbelMax(0.5)
     noise = coupling.noise(4, key=jax.random.key(1))
     swapped = coupling.swap(noise)
     np.testing.assert_array_equal(swapped.shared, noise.shared)
@@ -92,23 +92,23 @@ def test_swap_exchanges_the_clocks_of_ones_own():
 
 
 def test_in_between_it_is_no_mechanism():
-    assert is_mechanism(GumbelMax())
-    assert is_mechanism(InverseCDF())
+    assert isinstance(GumbelMax(), AbstractMechanism)
+    assert isinstance(InverseCDF(), AbstractMechanism)
     for other in (
-        GumbelMax(shared=0.5),
-        GumbelMax(shared=0),
+        SharedGumbelMax(0.5),
+        SharedGumbelMax(0),
         Independent(),
         Gadget1(2, key=jax.random.key(0), hidden=(2,)),
     ):
-        assert not is_mechanism(other)
-    law = GumbelMax(shared=0.5).joint(P, P)
+        assert not isinstance(other, AbstractMechanism)
+    law = SharedGumbelMax(0.5).joint(P, P)
     assert float(jnp.trace(law)) < 0.9  # where nothing is done something may change
     assert float(jnp.trace(GumbelMax().joint(P, P))) == pytest.approx(1, abs=1e-6)
 
 
-@pytest.mark.parametrize("rate", [0.0, 1e-6, 0.3, 1 - 1e-6])
+@pytest.mark.parametrize("rate", [0.0, 1e-6, 0.3, 1 - 1e-6, 1.0])
 def test_abducted_noise_explains_what_was_seen_at_all_rates(rate):
-    coupling, p = GumbelMax(shared=rate), np.array([0.0, -30.0, 2.0, -np.inf], np.float32)
+    coupling, p = SharedGumbelMax(rate), np.array([0.0, -30.0, 2.0, -np.inf], np.float32)
 
     @jax.jit
     def explained(x, key):
@@ -123,7 +123,7 @@ def test_abducted_noise_explains_what_was_seen_at_all_rates(rate):
 
 @pytest.mark.parametrize("law", ["both marginals", "the joint's row", "explains what was seen", "(random)"])
 def test_it_obeys_the_laws_that_are_quickly_checked(law):
-    check_coupling(GumbelMax(shared=0.4), 4, key=jax.random.key(0), only=law).raise_if_broken()
+    check_coupling(SharedGumbelMax(0.4), 4, key=jax.random.key(0), only=law).raise_if_broken()
 
 
 def test_the_correlation_is_the_integral_and_that_of_drawn_noise():
@@ -135,18 +135,18 @@ def test_the_correlation_is_the_integral_and_that_of_drawn_noise():
     first, second = (np.maximum(shared + np.log(0.4), each + np.log(0.6)) for each in (own, other))
     products = (first - first.mean()) * (second - second.mean()) / (first.std() * second.std())
     assert abs(products.mean() - float(noise_correlation(0.4))) < 4.9 * products.std() / 1000
-    assert GumbelMax(shared=0.5).noise_correlation == pytest.approx(0.4548, abs=1e-4)
-    assert GumbelMax().noise_correlation == 1
+    assert SharedGumbelMax(0.5).noise_correlation == pytest.approx(0.4548, abs=1e-4)
+    assert SharedGumbelMax(1).noise_correlation == pytest.approx(1, abs=1e-12)
     assert (np.diff(noise_correlation(np.linspace(0, 1, 1001))) > 0).all()
 
 
 def test_it_is_saved_and_found_by_name(tmp_path, as_users_call):
-    stored = load(save(GumbelMax(shared=0.25), tmp_path / "quarter.npz"))
-    assert is_same(stored, GumbelMax(shared=0.25))
-    assert load(save(GumbelMax(), tmp_path / "whole.npz")).shared is None
-    assert is_same(as_coupling("gumbel-max-shared-0.25"), GumbelMax(shared=0.25))
-    assert as_coupling("gumbel-max-shared-1").shared is None
-    assert [name_of(each) for each in ("gumbel-max-shared-0.3", GumbelMax(shared=0.3), GumbelMax())] == [
+    stored = load(save(SharedGumbelMax(0.25), tmp_path / "quarter.npz"))
+    assert is_same(stored, SharedGumbelMax(0.25))
+    assert is_same(load(save(GumbelMax(), tmp_path / "whole.npz")), GumbelMax())
+    assert is_same(as_coupling("gumbel-max-shared-0.25"), SharedGumbelMax(0.25))
+    assert is_same(as_coupling("gumbel-max-shared-1"), GumbelMax())
+    assert [name_of(each) for each in ("gumbel-max-shared-0.3", SharedGumbelMax(0.3), GumbelMax())] == [
         "Gumbel-max shared 0.3",
         "Gumbel-max shared 0.3",
         "Gumbel-max",
@@ -164,7 +164,7 @@ def test_tables_and_comparisons_take_it_by_name():
     asked = {"outcome": "y", "factual": "p_", "counterfactual": "q_"}
     found = counterfactuals(table, **asked, coupling="gumbel-max-shared-0.5")
     with jax.enable_x64(True):
-        expected = GumbelMax(shared=0.5).counterfactual_probs(np.log([0.6, 0.4]), np.log([0.3, 0.7]), 0)
+        expected = SharedGumbelMax(0.5).counterfactual_probs(np.log([0.6, 0.4]), np.log([0.3, 0.7]), 0)
     np.testing.assert_allclose(
         found.loc[0, ["counterfactual_a", "counterfactual_b"]].astype(float), expected, atol=1e-9
     )
@@ -178,8 +178,8 @@ def test_trajectories_take_it_and_do_not_mistake_it_for_gumbel_max():
     found = {
         name: replay(MDP, LOG, POLICY, coupling, censored="model").values
         for name, coupling in (
-            ("none", GumbelMax(shared=0)),
-            ("half", GumbelMax(shared=0.5)),
+            ("none", SharedGumbelMax(0)),
+            ("half", SharedGumbelMax(0.5)),
             ("all", GumbelMax()),
             ("independent", Independent()),
         )

@@ -21,6 +21,7 @@ from countermax import (
     InputError,
     InverseCDF,
     Optimal,
+    SharedGumbelMax,
     VectorQuantile,
     load,
     save,
@@ -33,7 +34,7 @@ KEY = jax.random.key(0)
 POINTS = np.random.default_rng(0).normal(size=(7, 2)).astype(np.float32)
 COUPLINGS = {
     "GumbelMax": GumbelMax(),
-    "GumbelMax shared in part": GumbelMax(shared=0.25),
+    "SharedGumbelMax": SharedGumbelMax(0.25),
     "InverseCDF": InverseCDF([2, 0, 1, 3]),
     "InverseCDF without an order": InverseCDF(),
     "Comonotone": Comonotone([2.0, 0.0, 1.0, 3.0], [1.0, 2.0, 0.0, 4.0]),

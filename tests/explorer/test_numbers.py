@@ -106,7 +106,7 @@ def test_the_dial_is_the_librarys():
     for question in random_questions(50, seed=2):
         p, q = (np.array(question[key]) / np.sum(question[key]) for key in ("p", "q"))
         with jax.enable_x64(True), np.errstate(divide="ignore"):
-            law = np.asarray(countermax.GumbelMax(shared=question["rho"]).joint(np.log(p), np.log(q)))
+            law = np.asarray(countermax.SharedGumbelMax(question["rho"]).joint(np.log(p), np.log(q)))
         np.testing.assert_allclose(dial(p, q, question["rho"]), law, atol=TOLERANCE)
 
 

@@ -203,7 +203,7 @@ def test_python_lines_name_the_dial_where_it_is_chosen(open_page):
         if "shared=0.3" in lines:
             break
         page.wait_for_timeout(50)
-    assert '"dial": countermax.GumbelMax(shared=0.3)' in lines
+    assert '"dial": countermax.SharedGumbelMax(0.3)' in lines
     assert all(f'"{name}"' in lines for name in countermax.couplings.NAMES if name not in SAME_LAW)
     compile(lines, "python", "exec")
 

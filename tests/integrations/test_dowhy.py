@@ -14,7 +14,17 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 from trial import CLASSES, DATA, TO_B, fitted, gcm
 
-from countermax import Gadget1, Gadget2, GumbelMax, Independent, InputError, InverseCDF, Maximal, VectorQuantile
+from countermax import (
+    Gadget1,
+    Gadget2,
+    GumbelMax,
+    Independent,
+    InputError,
+    InverseCDF,
+    Maximal,
+    SharedGumbelMax,
+    VectorQuantile,
+)
 from countermax.couplings import AbstractMechanism
 from countermax.integrations.dowhy import CategoricalMechanism, counterfactual_probabilities
 
@@ -231,7 +241,7 @@ def test_what_cannot_work_is_refused_with_the_reason(gadget, as_users_call):
     gadget1 = Gadget1(3, key=jax.random.key(0), hidden=(4,))
     for options, words in (
         ({"mechanism": gadget1}, "got Gadget1: the other world sees its noise rearranged, so that outcomes could chan"),
-        ({"mechanism": GumbelMax(shared=0.5)}, "got GumbelMax: the other world sees its noise rearranged"),
+        ({"mechanism": SharedGumbelMax(0.5)}, "got SharedGumbelMax: the other world sees its noise rearranged"),
         ({"mechanism": Maximal()}, "one function of noise and logits .*got Maximal: it has no noise"),
         ({"mechanism": Independent()}, "got Independent: it has no noise that all worlds share"),
         ({"mechanism": GumbelMax}, "got GumbelMax: a class; make an instance"),

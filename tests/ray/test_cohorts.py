@@ -14,7 +14,7 @@ from processes import random_log, write_frames
 from scipy import sparse
 from typer.testing import CliRunner
 
-from countermax import GumbelMax, InverseCDF, Maximal
+from countermax import GumbelMax, InverseCDF, Maximal, SharedGumbelMax
 from countermax._core.errors import InputError
 from countermax.cli import app
 from countermax.intervals import Interval
@@ -99,9 +99,9 @@ def test_bounds_in_parts_are_the_same_to_the_bit(parts_of, options):
 
 
 def test_a_coupling_without_a_closed_form_is_the_same_up_to_rounding(parts_of):
-    whole = replay(MODEL, LOG, CERTAIN, GumbelMax(shared=0.5))
+    whole = replay(MODEL, LOG, CERTAIN, SharedGumbelMax(0.5))
     parts_of(40)
-    found = replay(MODEL, LOG, CERTAIN, GumbelMax(shared=0.5), engine="ray")
+    found = replay(MODEL, LOG, CERTAIN, SharedGumbelMax(0.5), engine="ray")
     np.testing.assert_allclose(found.values, whole.values, rtol=0, atol=1e-12)
     np.testing.assert_allclose(found.variances, whole.variances, rtol=0, atol=1e-12)
 

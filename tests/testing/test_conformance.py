@@ -20,6 +20,7 @@ from countermax import (
     InverseCDF,
     Maximal,
     Optimal,
+    SharedGumbelMax,
     VectorQuantile,
 )
 from countermax.couplings import AbstractSampler, Comonotone
@@ -42,8 +43,8 @@ COUPLINGS = {
     "Independent": lambda size: Independent(),
     "Comonotone": lambda size: Comonotone(*np.random.default_rng(1).normal(size=(2, size))),
     "GumbelMax": lambda size: GumbelMax(),
-    "GumbelMax shared in part": lambda size: GumbelMax(shared=0.4),
-    "GumbelMax hardly shared": lambda size: GumbelMax(shared=1e-3),
+    "SharedGumbelMax": lambda size: SharedGumbelMax(0.4),
+    "SharedGumbelMax that shares hardly anything": lambda size: SharedGumbelMax(1e-3),
     "InverseCDF": lambda size: InverseCDF(),
     "InverseCDF in another order": lambda size: InverseCDF(np.random.default_rng(0).permutation(size)),
     "Maximal": lambda size: Maximal(),
@@ -66,7 +67,7 @@ SLOW = {
     "InverseCDF",
     "InverseCDF in another order",
     "Maximal",
-    *(name for name in COUPLINGS if name.startswith(("Gadget", "GumbelMax ", "VectorQuantile"))),
+    *(name for name in COUPLINGS if name.startswith(("Gadget", "SharedGumbelMax", "VectorQuantile"))),
 }
 """Gadgets, shared clocks and vector quantiles compile for minutes; the others have simpler laws than those left."""
 

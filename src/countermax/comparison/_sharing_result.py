@@ -82,7 +82,7 @@ class SharingIntervals:
 @final
 @dataclass(frozen=True, eq=False)
 class SharingCurve(AbstractOldResult):
-    """One question, answered by `GumbelMax(shared)` for all rates from 0 (independent worlds) to 1 (Gumbel-max).
+    """One question, answered by `SharedGumbelMax(shared)` for all rates from 0 (independent worlds) to 1 (Gumbel-max).
 
     Every curve has one number for each rate in `shared`. Numbers of a score are None without one.
     """

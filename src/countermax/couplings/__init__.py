@@ -14,7 +14,7 @@ from countermax.couplings._comonotone import Comonotone as Comonotone
 from countermax.couplings._gadget1 import Gadget1 as Gadget1
 from countermax.couplings._gadget2 import Gadget2 as Gadget2
 from countermax.couplings._gumbel_max import GumbelMax as GumbelMax
-from countermax.couplings._gumbel_max import is_mechanism as is_mechanism
+from countermax.couplings._gumbel_max import SharedGumbelMax as SharedGumbelMax
 from countermax.couplings._gumbel_max import noise_correlation as noise_correlation
 from countermax.couplings._independent import Independent as Independent
 from countermax.couplings._inverse_cdf import InverseCDF as InverseCDF

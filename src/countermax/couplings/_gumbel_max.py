@@ -1,4 +1,4 @@
-"""Gumbel-max: the outcome with the largest logit plus Gumbel noise, which two worlds share, or share in part."""
+"""Gumbel-max: the outcome with the largest logit plus Gumbel noise, which all worlds share, or two share in part."""
 
 from typing import Any, TypeAlias, final
 
@@ -10,7 +10,7 @@ from jaxtyping import Array, ArrayLike, DTypeLike, Float, PRNGKeyArray
 from numpy.typing import NDArray
 
 from countermax import race
-from countermax._core.arrays import as_array, float_dtype
+from countermax._core.arrays import as_array
 from countermax._core.checks import as_answer, as_floats, as_log_prob_pair, as_score_pair, fail_if, is_traced
 from countermax._core.types import Joint, Logits, LogProbs, Outcome, Probs, Scalar, Score
 from countermax.couplings._base import AbstractArgmaxSampler, AbstractCoupling, AbstractMechanism
@@ -18,79 +18,27 @@ from countermax.couplings._fields import check_floats
 
 _SLOWEST = 100.0  # minus the log of the rate of a clock that still rings first now and then
 
-
-class ClockNoise(eqx.Module):
-    """Gumbels of the clocks that two worlds share, and of those that each has for itself."""
-
-    shared: Float[Array, " k"]
-    own: Float[Array, " k"]
-    """Of the world that looks at them."""
-    other: Float[Array, " k"]
-    """Of the other one."""
-
-
-GumbelNoise: TypeAlias = Float[Array, " k"] | ClockNoise
-"""One Gumbel for each outcome where worlds share them all."""
+GumbelNoise: TypeAlias = Float[Array, " k"]
 
 
 @final
-class GumbelMax(AbstractArgmaxSampler[GumbelNoise], AbstractCoupling):
-    """The Gumbel-max mechanism of Oberst and Sontag (2019), with its exact law; and a dial from there to independence.
+class GumbelMax(AbstractArgmaxSampler[GumbelNoise], AbstractMechanism[GumbelNoise], AbstractCoupling):
+    """The Gumbel-max mechanism of Oberst and Sontag (2019), with its exact law.
 
     It is counterfactually stable: an outcome changes only to one that the change of worlds favours more,
     `q_j / p_j > q_i / p_i`. It is the only mechanism that is stable for all worlds, although two given worlds have
     other stable couplings. It keeps the outcome at least half as often as any coupling can, but not always as often
     (`countermax.maximality_gap`), and it knows nothing of scores.
-
-    Gumbel-max is a race of exponential clocks, one for each outcome. With `shared`, each outcome has a clock of that
-    rate that both worlds hear, and in each world one of rate `1 - shared` of its own; the first to ring counts. 0 is
-    independence and 1 Gumbel-max. In between it is no mechanism (one function of noise and logits for all worlds):
-    outcomes may change where nothing is done, and it is not stable.
     """
-
-    shared: Float[Array, ""] | None
-
-    def __init__(self, shared: Float[ArrayLike, ""] | int = 1):
-        """Sets how much two worlds share.
-
-        Args:
-            shared: Rate of the shared clocks, from 0 to 1: not a correlation, which is `noise_correlation`.
-        """
-        self.shared = None
-        if type(shared) is int and shared == 1:
-            return
-        rate = as_array("shared", shared, 0)
-        found = "" if is_traced(rate) else f", got {rate}"
-        rate = fail_if(rate, _not_a_rate, f"`shared` must lie between 0 and 1{found}")
-        # Known to be 1, it needs no clocks: what is computed is Gumbel-max and nothing else.
-        is_all = not is_traced(rate) and np.asarray(rate).astype(float_dtype(rate.dtype)) == 1
-        if not is_all:
-            self.shared = as_floats("shared", rate, 0)
-
-    def __check_init__(self) -> None:
-        if self.shared is not None:
-            check_floats("shared", self.shared, 0)
-            fail_if(self.shared, _not_a_rate, "`shared` must lie between 0 and 1")
 
     @property
     def num_outcomes(self) -> int | None:
         """Any number."""
         return None
 
-    @property
-    def noise_correlation(self) -> float:
-        """Pearson's correlation of the Gumbels that the two worlds add to the logit of an outcome."""
-        return 1.0 if self.shared is None else float(noise_correlation(np.asarray(self.shared)))
-
     def noise(self, num_outcomes: int, *, key: PRNGKeyArray, dtype: DTypeLike = float) -> GumbelNoise:
-        """One standard Gumbel for each outcome; for each of its clocks, where not all are shared."""
-        if self.shared is None:
-            return jax.random.gumbel(key, (num_outcomes,), dtype)
-        return ClockNoise(*jax.random.gumbel(key, (3, num_outcomes), dtype))
-
-    def swap(self, noise: GumbelNoise) -> GumbelNoise:
-        """The other world hears its own clocks in place of this one's; where all are shared nothing changes."""
-        return ClockNoise(noise.shared, noise.other, noise.own) if isinstance(noise, ClockNoise) else noise
+        """One standard Gumbel for each outcome."""
+        return jax.random.gumbel(key, (num_outcomes,), dtype)
 
     def expected_squared_difference(
         self, p: Logits, q: Logits, score: Score, counterfactual_score: Score | None = None
@@ -103,10 +51,86 @@ class GumbelMax(AbstractArgmaxSampler[GumbelNoise], AbstractCoupling):
             score: One number for each outcome.
             counterfactual_score: The score in the other world, if it is another one.
         """
-        log_p, log_q = as_log_prob_pair(p, q)
-        score_p, score_q = as_score_pair(score, counterfactual_score, log_p.size)
-        rate = self._rate(log_p)
-        return as_answer("Gumbel-max", race.expected_squared_difference(log_p, log_q, score_p, score_q, rate))
+        return _expected_squared_difference(p, q, score, counterfactual_score, None)
+
+    def _joint(self, log_p: LogProbs, log_q: LogProbs) -> Joint:
+        return race.joint(log_p, log_q)
+
+    def _counterfactual_probs(self, log_p: LogProbs, log_q: LogProbs, x: Outcome) -> Probs:
+        return race.row(log_p, log_q, x)
+
+    def _scores(self, noise: GumbelNoise, log_p: LogProbs) -> LogProbs:
+        return log_p + noise
+
+    def _abduct(self, log_p: LogProbs, x: Outcome, *, key: PRNGKeyArray) -> GumbelNoise:
+        return top_down(log_p, x, key=key)
+
+
+class ClockNoise(eqx.Module):
+    """Gumbels of the clocks that two worlds share, and of those that each has for itself."""
+
+    shared: Float[Array, " k"]
+    own: Float[Array, " k"]
+    """Of the world that looks at them."""
+    other: Float[Array, " k"]
+    """Of the other one."""
+
+
+@final
+class SharedGumbelMax(AbstractArgmaxSampler[ClockNoise], AbstractCoupling):
+    """A dial from independence (0) to Gumbel-max (1): two worlds share part of their noise.
+
+    Gumbel-max is a race of exponential clocks, one for each outcome. Here each outcome has a clock of rate `shared`
+    that both worlds hear, and in each world one of rate `1 - shared` of its own; the first to ring counts. Below 1 it
+    couples two worlds and is no mechanism: outcomes may change where nothing is done, and it is not stable.
+    """
+
+    shared: Float[Array, ""]
+
+    def __init__(self, shared: Float[ArrayLike, ""] | int):
+        """Sets how much two worlds share.
+
+        Args:
+            shared: Rate of the shared clocks, from 0 to 1: not a correlation, which is `noise_correlation`.
+        """
+        rate = as_array("shared", shared, 0)
+        found = "" if is_traced(rate) else f", got {rate}"
+        self.shared = as_floats("shared", fail_if(rate, _not_a_rate, f"`shared` must lie between 0 and 1{found}"), 0)
+
+    def __check_init__(self) -> None:
+        check_floats("shared", self.shared, 0)
+        fail_if(self.shared, _not_a_rate, "`shared` must lie between 0 and 1")
+
+    @property
+    def num_outcomes(self) -> int | None:
+        """Any number."""
+        return None
+
+    @property
+    def noise_correlation(self) -> float:
+        """Pearson's correlation of the Gumbels that the two worlds add to the logit of an outcome."""
+        return float(noise_correlation(np.asarray(self.shared)))
+
+    def noise(self, num_outcomes: int, *, key: PRNGKeyArray, dtype: DTypeLike = float) -> ClockNoise:
+        """One standard Gumbel for each clock."""
+        return ClockNoise(*jax.random.gumbel(key, (3, num_outcomes), dtype))
+
+    def swap(self, noise: ClockNoise) -> ClockNoise:
+        """The other world hears its own clocks in place of this one's."""
+        return ClockNoise(noise.shared, noise.other, noise.own)
+
+    def expected_squared_difference(
+        self, p: Logits, q: Logits, score: Score, counterfactual_score: Score | None = None
+    ) -> Scalar:
+        """E[(score(X) - score(Y))^2], as `GumbelMax.expected_squared_difference`.
+
+        Args:
+            p: Logits of the factual world.
+            q: Logits of the other world.
+            score: One number for each outcome.
+            counterfactual_score: The score in the other world, if it is another one.
+        """
+        return _expected_squared_difference(p, q, score, counterfactual_score, self.shared)
 
     def _joint(self, log_p: LogProbs, log_q: LogProbs) -> Joint:
         return race.joint(log_p, log_q, self._rate(log_p))
@@ -114,25 +138,20 @@ class GumbelMax(AbstractArgmaxSampler[GumbelNoise], AbstractCoupling):
     def _counterfactual_probs(self, log_p: LogProbs, log_q: LogProbs, x: Outcome) -> Probs:
         return race.row(log_p, log_q, x, self._rate(log_p))
 
-    def _scores(self, noise: GumbelNoise, log_p: LogProbs) -> LogProbs:
-        if not isinstance(noise, ClockNoise):
-            return log_p + noise
+    def _scores(self, noise: ClockNoise, log_p: LogProbs) -> LogProbs:
         log_shared, log_own = self._log_rates(log_p)
         return log_p + jnp.maximum(noise.shared + log_shared, noise.own + log_own)
 
-    def _abduct(self, log_p: LogProbs, x: Outcome, *, key: PRNGKeyArray) -> GumbelNoise:
+    def _abduct(self, log_p: LogProbs, x: Outcome, *, key: PRNGKeyArray) -> ClockNoise:
         """Top down in two stages: what each outcome adds to its logit, then the clocks behind it.
 
         Which of two clocks rang first is decided by their rates alone; the other one rang later.
         """
-        rate = self._rate(log_p)
-        if rate is None:
-            return top_down(log_p, x, key=key)
         key_first, key_which, key_later, key_other = jax.random.split(key, 4)
         log_shared, log_own = self._log_rates(log_p)
         slack = jnp.minimum(-log_shared, _SLOWEST) + jnp.minimum(-log_own, _SLOWEST)
         first = top_down(log_p, x, key=key_first, slack=slack)
-        is_shared = jax.random.uniform(key_which, log_p.shape, log_p.dtype) < rate
+        is_shared = jax.random.uniform(key_which, log_p.shape, log_p.dtype) < self._rate(log_p)
         later = jax.random.gumbel(key_later, log_p.shape, log_p.dtype)
 
         def clock(rang: Array, log_rate: Scalar) -> Array:
@@ -143,13 +162,12 @@ class GumbelMax(AbstractArgmaxSampler[GumbelNoise], AbstractCoupling):
         other = jax.random.gumbel(key_other, log_p.shape, log_p.dtype)
         return ClockNoise(clock(is_shared, log_shared), clock(~is_shared, log_own), other)
 
-    def _rate(self, log_p: LogProbs) -> Scalar | None:
-        return None if self.shared is None else self.shared.astype(log_p.dtype)
+    def _rate(self, log_p: LogProbs) -> Scalar:
+        return self.shared.astype(log_p.dtype)
 
     def _log_rates(self, log_p: LogProbs) -> tuple[Scalar, Scalar]:
         """Logs of the rates of the shared clocks and of those of one's own; `-inf` has no gradient."""
         rate = self._rate(log_p)
-        assert rate is not None
 
         def log(value: Scalar) -> Scalar:
             return jnp.where(value > 0, jnp.log(jnp.where(value > 0, value, 1)), -jnp.inf)
@@ -161,9 +179,11 @@ def _not_a_rate(value: Any) -> Any:
     return ~((value >= 0) & (value <= 1))
 
 
-def is_mechanism(coupling: Any) -> bool:
-    """Whether it is one function of noise and logits, so that all worlds hear the same and equal worlds end equally."""
-    return isinstance(coupling, AbstractMechanism) or (isinstance(coupling, GumbelMax) and coupling.shared is None)
+def _expected_squared_difference(p: Logits, q: Logits, score: Score, other: Score | None, shared: Any) -> Scalar:
+    log_p, log_q = as_log_prob_pair(p, q)
+    score_p, score_q = as_score_pair(score, other, log_p.size)
+    rate = None if shared is None else shared.astype(log_p.dtype)
+    return as_answer("Gumbel-max", race.expected_squared_difference(log_p, log_q, score_p, score_q, rate))
 
 
 def noise_correlation(shared: ArrayLike) -> NDArray[np.float64]:

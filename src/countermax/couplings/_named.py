@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from countermax._core.errors import InputError
 from countermax.couplings._base import AbstractCoupling, AbstractSampler
 from countermax.couplings._comonotone import Comonotone
-from countermax.couplings._gumbel_max import GumbelMax
+from countermax.couplings._gumbel_max import GumbelMax, SharedGumbelMax
 from countermax.couplings._independent import Independent
 from countermax.couplings._inverse_cdf import InverseCDF
 from countermax.couplings._maximal import Maximal
@@ -167,7 +167,7 @@ def name_of(given: str | Path | AbstractSampler, *, score: Scores = None) -> str
     """What results call a coupling: its name among the fixed ones, else the file that it was in, else its class."""
     if not isinstance(given, AbstractSampler):
         return _NAME_OF.get(str(given)) or (_shown(given) if _rate(given) is not None else Path(given).stem)
-    if isinstance(given, GumbelMax) and given.shared is not None:
+    if isinstance(given, SharedGumbelMax):
         return f"{_SHARED_SHOWN} {str(np.asarray(given.shared)[()])}"  # in as many digits as its precision has
     fixed = named_couplings(score=score).items()
     return next((name for name, each in fixed if is_same(each, given)), type(given).__name__)
@@ -189,7 +189,7 @@ def _named(
 ) -> AbstractCoupling:
     shown, rate = _shown(name), _rate(name)
     if rate is not None:
-        return GumbelMax(shared=rate)
+        return GumbelMax() if rate == 1 else SharedGumbelMax(rate)
     if shown in _ANY:
         return _ANY[shown]()
     if shown in _OF_SCORE or shown == _VECTOR:

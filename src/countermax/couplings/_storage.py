@@ -21,14 +21,25 @@ from countermax.couplings._base import AbstractSampler
 from countermax.couplings._comonotone import Comonotone
 from countermax.couplings._gadget1 import Gadget1
 from countermax.couplings._gadget2 import Gadget2
-from countermax.couplings._gumbel_max import GumbelMax
+from countermax.couplings._gumbel_max import GumbelMax, SharedGumbelMax
 from countermax.couplings._independent import Independent
 from countermax.couplings._inverse_cdf import InverseCDF
 from countermax.couplings._maximal import Maximal
 from countermax.couplings._optimal import Optimal
 from countermax.couplings._vector_quantile import VectorQuantile
 
-_COUPLINGS = (Comonotone, Gadget1, Gadget2, GumbelMax, Independent, InverseCDF, Maximal, Optimal, VectorQuantile)
+_COUPLINGS = (
+    Comonotone,
+    Gadget1,
+    Gadget2,
+    GumbelMax,
+    Independent,
+    InverseCDF,
+    Maximal,
+    Optimal,
+    SharedGumbelMax,
+    VectorQuantile,
+)
 _PARTS = (
     parts.BinnedInverseCDF,
     parts.Constant,

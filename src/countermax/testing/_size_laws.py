@@ -5,7 +5,7 @@ from collections.abc import Callable
 import jax
 from jaxtyping import PRNGKeyArray
 
-from countermax.couplings import AbstractCoupling, is_mechanism
+from countermax.couplings import AbstractCoupling, AbstractMechanism
 from countermax.testing import _exact_laws, _gradient_laws
 from countermax.testing._calling_laws import must_refuse, questions
 from countermax.testing._cases import BrokenError
@@ -54,7 +54,7 @@ def _exactly(subject: Subject, size: int) -> None:
         _exact_laws.rows,
         lambda each: _exact_laws.losses(subject, each),
     ]
-    if is_mechanism(subject.sampler):
+    if isinstance(subject.sampler, AbstractMechanism):
         laws.append(lambda each: _exact_laws.exchange(subject, each))
     for law in laws:
         on_each(answers, law)

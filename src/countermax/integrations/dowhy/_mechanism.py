@@ -13,7 +13,7 @@ from countermax._core.errors import InputError
 from countermax._core.extras import import_dowhy
 from countermax._core.labels import Labels, listed
 from countermax._core.seeds import as_seed
-from countermax.couplings import AbstractNoiseSampler, GumbelMax, is_mechanism
+from countermax.couplings import AbstractMechanism, AbstractNoiseSampler, GumbelMax
 from countermax.integrations.dowhy._categories import CategoryColumn, as_labels, check_parents, levels_of
 from countermax.integrations.dowhy._noise import Codes, Floats, Mechanism, abduct, draw, respond
 
@@ -206,7 +206,7 @@ def _kind_of(values: list[Any]) -> type:
 
 
 def _check_mechanism(given: object) -> None:
-    if is_mechanism(given):
+    if isinstance(given, AbstractMechanism):
         if any(has_nan(leaf) for leaf in jax.tree.leaves(given)):
             raise InputError(f"`mechanism` must not have NaN among its parameters, got such a {type(given).__name__}")
         return

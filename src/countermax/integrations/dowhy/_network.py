@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 from countermax._core.errors import InputError
 from countermax._core.extras import import_dowhy, import_pandas
 from countermax._core.labels import Labels, listed
-from countermax.couplings import AbstractCoupling, GumbelMax, Independent, Maximal, as_coupling, name_of
+from countermax.couplings import (
+    AbstractCoupling,
+    GumbelMax,
+    Independent,
+    Maximal,
+    SharedGumbelMax,
+    as_coupling,
+    name_of,
+)
 from countermax.integrations.dowhy._assign import FITTED
 from countermax.integrations.dowhy._categories import levels_of, unknown_level
 from countermax.integrations.dowhy._mechanism import CategoricalMechanism
@@ -23,7 +31,7 @@ Interventions = Mapping[Hashable, Callable[[Any], Any]]
 CouplingLike = str | Path | AbstractCoupling
 Objects = NDArray[np.object_]
 
-_WITHOUT_ORDER = (GumbelMax, Maximal, Independent)  # couplings to which the order of the outcomes is nothing
+_WITHOUT_ORDER = (GumbelMax, SharedGumbelMax, Maximal, Independent)  # the order of the outcomes is nothing to them
 
 
 class Network:

@@ -35,7 +35,7 @@ def has_closed_form(law: TransitionCoupling | None) -> bool:
     if law is None:
         return True
     coupling = law.coupling
-    return type(coupling) in _KINDS and not (isinstance(coupling, GumbelMax) and coupling.shared is not None)
+    return type(coupling) in _KINDS
 
 
 @final
