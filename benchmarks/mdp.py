@@ -11,8 +11,7 @@ from benchmarks.measure import Row, seconds
 from countermax import Gadget2
 from countermax.learning import SquaredDifference
 from countermax.mdp import EpisodeLog, estimate, policy_iteration, query, simulate
-from countermax.mdp.estimation import visits
-from countermax.mdp.policies import softened
+from countermax.mdp._estimation import softened, visits
 from countermax.mdp.processes import sepsis
 
 NUM_EPISODES, HORIZON = 20_000, 20

@@ -25,7 +25,7 @@ from countermax.mdp import (
     simulate,
     trajectory_bounds,
 )
-from countermax.mdp.policies import softened
+from countermax.mdp._estimation import softened
 from countermax.mdp.processes.icu import icu_sepsis
 from countermax.mdp.replays import _exact, engines
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from countermax import Gadget2, Maximal, save
 from countermax.cli import app
 from countermax.mdp import Doubt, estimate, evaluate_policy, explain, read_log_and_policy
-from countermax.mdp.policies import restricted
+from countermax.mdp._estimation import restricted
 
 LOG = some_episodes(MDP, 60, seed=8)
 POLICY = np.array([[0.2, 0.8], [0.5, 0.5], [1.0, 0.0], [0.5, 0.5]])

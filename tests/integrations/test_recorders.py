@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from countermax import InputError
 from countermax.integrations.gymnasium import EpisodeRecorder, SepsisEnv, VectorEpisodeRecorder
 from countermax.mdp import EpisodeLog, estimate, estimate_policy, evaluate_policy, read_log_and_policy
-from countermax.mdp.log import steps_compared
+from countermax.mdp._log import steps_compared
 
 
 class Corridor(gymnasium.Env):

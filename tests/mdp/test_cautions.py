@@ -20,8 +20,8 @@ from countermax.mdp import (
     return_distribution,
     sample_replay,
 )
-from countermax.mdp.cautions import told_of_ends, told_of_labels, told_of_restriction, told_of_undone
-from countermax.mdp.policies import deterministic, restricted
+from countermax.mdp._cautions import told_of_ends, told_of_labels, told_of_restriction, told_of_undone
+from countermax.mdp._estimation import deterministic, restricted
 
 STATES = ("dead", "home", "ill", "lost", "worse")
 ACTIONS = ("treat", "wait")

@@ -23,9 +23,9 @@ from countermax.mdp import (
     sample_replay,
     trajectory_bounds,
 )
-from countermax.mdp.evaluation.importance import effective_sample_size, importance_estimates, importance_ratios
-from countermax.mdp.planning import action_values
-from countermax.mdp.policies import policy_rows, softened
+from countermax.mdp._estimation import policy_rows, softened
+from countermax.mdp._importance import effective_sample_size, importance_estimates, importance_ratios
+from countermax.mdp._planning import action_values
 
 HEADER = b"episode,step,state,action,next_state,reward\n"
 POLICY_FILE = b"state,action,probability\nill,wait,1\n"

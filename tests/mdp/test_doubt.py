@@ -8,8 +8,8 @@ from processes import MDP, NUM_STATES, POLICY, frame_of, some_episodes
 
 from countermax import GumbelMax, InputError
 from countermax.mdp import Doubt, EpisodeLog, estimate, rank_episodes, replay, single_decisions, trajectory_bounds
+from countermax.mdp._estimation import deterministic
 from countermax.mdp._process import MODEL_GIVEN
-from countermax.mdp.policies import deterministic
 
 LOG = some_episodes(MDP, 60, seed=4)
 MODEL = estimate(LOG, absorbing=MDP.absorbing, discount=0.9)
@@ -59,7 +59,7 @@ def test_rows_that_nobody_visited_stay_as_the_model_has_them():
 
 def test_the_strength_is_what_makes_the_counts_likeliest():
     """Rows that all follow one distribution deserve a strong belief, rows that have nothing in common a weak one."""
-    from countermax.mdp.doubt import _believed
+    from countermax.mdp._posterior import _believed
 
     random = np.random.default_rng(0)
     alike = random.multinomial(50, [0.4, 0.3, 0.2, 0.1], size=30).astype(float)

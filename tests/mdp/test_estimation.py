@@ -6,7 +6,7 @@ from processes import frame_of, random_log
 
 from countermax import InputError
 from countermax.mdp import EpisodeLog, estimate, estimate_policy
-from countermax.mdp.estimation import visits
+from countermax.mdp._estimation import visits
 
 
 def test_estimates_are_frequencies_with_their_counts():

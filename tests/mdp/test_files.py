@@ -9,7 +9,7 @@ from processes import ACTIONS, MDP, NUM_ACTIONS, NUM_STATES, STATES, some_episod
 
 from countermax import InputError
 from countermax.mdp import EpisodeLog, read_log_and_policy
-from countermax.mdp.files import policy_from_frame
+from countermax.mdp._files import policy_from_frame
 
 LOG = some_episodes(MDP, 60, seed=8)
 POLICY = np.array([[0.2, 0.8], [0.5, 0.5], [1.0, 0.0], [0.5, 0.5]])

@@ -17,7 +17,7 @@ from countermax.mdp import (
     simulate,
     single_decisions,
 )
-from countermax.mdp.policies import deterministic
+from countermax.mdp._estimation import deterministic
 
 SAME = deterministic([0, 1, 0, 0], NUM_ACTIONS)
 LOG = simulate(MDP, SAME, num_episodes=12, horizon=HORIZON, key=jax.random.key(2))

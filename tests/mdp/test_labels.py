@@ -6,8 +6,8 @@ import pytest
 
 from countermax import InputError
 from countermax.mdp import EpisodeLog, read_log_and_policy
-from countermax.mdp.evaluation.importance import importance_estimates, importance_ratios
-from countermax.mdp.files import policy_from_frame
+from countermax.mdp._files import policy_from_frame
+from countermax.mdp._importance import importance_estimates, importance_ratios
 
 NUM_STATES = 12
 AS_TEXT = sorted(map(str, range(NUM_STATES)))  # "10" before "2"

@@ -23,9 +23,9 @@ from countermax.mdp import (
     sample_replay,
     trajectory_bounds,
 )
-from countermax.mdp.evaluation.importance import doubly_robust, importance_ratios
-from countermax.mdp.planning import state_distributions
-from countermax.mdp.policies import deterministic
+from countermax.mdp._estimation import deterministic
+from countermax.mdp._importance import doubly_robust, importance_ratios
+from countermax.mdp._planning import state_distributions
 from countermax.mdp.story._outlook import earned_at
 
 HUGE = 10**9

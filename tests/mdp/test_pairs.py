@@ -6,7 +6,7 @@ from processes import LOG, MDP, NUM_ACTIONS, NUM_STATES
 
 from countermax import InputError
 from countermax.mdp import EpisodeLog, logged_pairs
-from countermax.mdp.policies import deterministic
+from countermax.mdp._estimation import deterministic
 
 
 def test_the_pairs_of_a_log_are_its_rows_weighted_by_frequency():

@@ -11,8 +11,8 @@ from scipy.optimize import linprog
 
 from countermax import InputError
 from countermax.mdp import FiniteMDP, policy_iteration, policy_value, policy_values
-from countermax.mdp.planning import action_values, policy_matrix, state_distributions
-from countermax.mdp.policies import deterministic
+from countermax.mdp._estimation import deterministic
+from countermax.mdp._planning import action_values, policy_matrix, state_distributions
 
 
 def dense_chain(transitions, rewards, policy, absorbing=()):

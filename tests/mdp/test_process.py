@@ -10,7 +10,7 @@ from processes import random_arrays, random_mdp
 
 from countermax import InputError
 from countermax.mdp import FiniteMDP, policy_iteration, policy_values
-from countermax.mdp.policies import deterministic
+from countermax.mdp._estimation import deterministic
 
 
 @settings(max_examples=40)

@@ -28,7 +28,7 @@ from countermax.mdp import (
     replay,
     trajectory_bounds,
 )
-from countermax.mdp.policies import restricted
+from countermax.mdp._estimation import restricted
 from countermax.mdp.replays import _walks
 from countermax.mdp.replays.engines import _compiled, _general
 

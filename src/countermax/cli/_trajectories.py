@@ -122,8 +122,8 @@ def explain(
     from countermax._core.labels import Written
     from countermax._core.seeds import as_seed
     from countermax.couplings import as_couplings
-    from countermax.mdp.cautions import told_of_restriction
-    from countermax.mdp.policies import restricted
+    from countermax.mdp._cautions import told_of_restriction
+    from countermax.mdp._estimation import restricted
 
     doubt = mdp.Doubt(num_resamples=resamples, seed=as_seed("--seed", seed))
     if most < 1:

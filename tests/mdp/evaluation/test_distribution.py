@@ -10,7 +10,7 @@ from processes import MDP, NUM_ACTIONS, NUM_STATES, POLICY, some_episodes
 
 from countermax import InputError
 from countermax.mdp import EpisodeLog, estimate_policy, evaluate_policy, return_distribution
-from countermax.mdp.evaluation.importance import importance_estimates, importance_ratios
+from countermax.mdp._importance import importance_estimates, importance_ratios
 
 LOG = some_episodes(MDP, 200, seed=3)
 RATIOS = importance_ratios(LOG, POLICY, estimate_policy(LOG))

@@ -10,8 +10,8 @@ from processes import MDP, NUM_ACTIONS, NUM_STATES, POLICY, some_episodes
 
 from countermax import GumbelMax, InputError
 from countermax.mdp import FiniteMDP, estimate, estimate_policy, evaluate_policy, policy_values, replay, simulate
-from countermax.mdp.evaluation.importance import importance_estimates, importance_ratios
-from countermax.mdp.policies import restricted
+from countermax.mdp._estimation import restricted
+from countermax.mdp._importance import importance_estimates, importance_ratios
 
 LOG = some_episodes(MDP, 400, seed=3)
 

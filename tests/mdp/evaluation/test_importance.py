@@ -6,7 +6,7 @@ from processes import MDP, NUM_ACTIONS, NUM_STATES, POLICY, some_episodes
 
 from countermax import InputError
 from countermax.mdp import EpisodeLog, estimate, estimate_policy, policy_value
-from countermax.mdp.evaluation.importance import (
+from countermax.mdp._importance import (
     doubly_robust,
     effective_sample_size,
     importance_estimates,

@@ -9,10 +9,9 @@ from processes import MDP, NUM_ACTIONS, NUM_STATES, frame_of, some_episodes
 
 from countermax import InputError
 from countermax.mdp import EpisodeLog, estimate, evaluate_policy, policy_values, return_distribution, simulate
-from countermax.mdp.evaluation._intervals import resampled_interval
-from countermax.mdp.evaluation.importance import doubly_robust, importance_estimates, importance_ratios
-from countermax.mdp.log import steps_compared
-from countermax.mdp.policies import restricted
+from countermax.mdp._estimation import restricted
+from countermax.mdp._importance import doubly_robust, importance_estimates, importance_ratios, resampled_interval
+from countermax.mdp._log import steps_compared
 
 KEY = jax.random.key(0)
 SURE = np.eye(NUM_ACTIONS)[[0, 1, 0, 0]]

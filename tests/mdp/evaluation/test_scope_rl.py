@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from countermax.mdp import EpisodeLog, FiniteMDP, return_distribution
-from countermax.mdp.evaluation.importance import doubly_robust, importance_estimates, importance_ratios, model_values
+from countermax.mdp._importance import doubly_robust, importance_estimates, importance_ratios, model_values
 
 STORED = json.loads(Path(__file__).with_name("scope_rl.json").read_text())
 CLOSE = {"rel": 0, "abs": 1e-8}  # scope-rl adds 1e-10 to what it divides by

@@ -6,7 +6,7 @@ import pytest
 from countermax import InputError
 from countermax._core import extras
 from countermax.mdp import policy_iteration, policy_value
-from countermax.mdp.planning import state_distributions
+from countermax.mdp._planning import state_distributions
 from countermax.mdp.processes import icu
 from countermax.mdp.processes.icu import icu_sepsis
 

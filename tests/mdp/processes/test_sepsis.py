@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from countermax import InputError
 from countermax.mdp import policy_iteration, policy_value, simulate
-from countermax.mdp.planning import state_distributions
-from countermax.mdp.policies import softened
+from countermax.mdp._estimation import softened
+from countermax.mdp._planning import state_distributions
 from countermax.mdp.processes import sepsis
 
 

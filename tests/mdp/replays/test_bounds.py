@@ -9,8 +9,8 @@ from processes import HORIZON, LOG, MDP, NUM_ACTIONS, NUM_STATES, POLICY, small_
 
 from countermax import GumbelMax, InverseCDF, Maximal
 from countermax.mdp import FiniteMDP, replay, simulate, trajectory_bounds
-from countermax.mdp.planning import state_distributions
-from countermax.mdp.policies import deterministic
+from countermax.mdp._estimation import deterministic
+from countermax.mdp._planning import state_distributions
 
 
 def vertices(p_seen, q):

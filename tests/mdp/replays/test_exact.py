@@ -23,7 +23,7 @@ from countermax.mdp import (
     simulate,
     single_decisions,
 )
-from countermax.mdp.policies import deterministic
+from countermax.mdp._estimation import deterministic
 from countermax.mdp.replays import replayed_values, step_bounds
 
 

@@ -19,7 +19,7 @@ from countermax.mdp import (
     single_decisions,
     trajectory_bounds,
 )
-from countermax.mdp.policies import deterministic
+from countermax.mdp._estimation import deterministic
 from countermax.mdp.replays import step_bounds
 
 COUPLINGS = [

@@ -10,8 +10,8 @@ from countermax import GumbelMax
 from countermax.bounds import Bounds
 from countermax.intervals import Interval
 from countermax.mdp import Doubt, EpisodeLog, FiniteMDP, estimate, explain, rank_episodes, replay, trajectory_bounds
-from countermax.mdp.doubt import UNDOUBTED
-from countermax.mdp.policies import restricted
+from countermax.mdp._estimation import restricted
+from countermax.mdp._posterior import UNDOUBTED
 from countermax.mdp.story._treatments import treatments_of
 from countermax.mdp.story._words import DATA, LUCK, Claim, Meaning, behind, steps_in_words
 

@@ -18,7 +18,7 @@ from countermax.mdp import (
     policy_iteration,
     simulate,
 )
-from countermax.mdp.policies import softened
+from countermax.mdp._estimation import softened
 from countermax.mdp.processes import sepsis
 
 HORIZON = 20

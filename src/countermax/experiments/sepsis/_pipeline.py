@@ -24,8 +24,8 @@ from countermax.mdp import (
     policy_iteration,
     query,
 )
-from countermax.mdp.estimation import visits
-from countermax.mdp.planning import state_distributions
+from countermax.mdp._estimation import visits
+from countermax.mdp._planning import state_distributions
 from countermax.mdp.processes import sepsis
 
 NUM_EPISODES = 20_000

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from countermax.experiments.sepsis._pipeline import NUM_QUERIES, run_pipeline
 from countermax.mdp import Query, policy_iteration, query
-from countermax.mdp.planning import state_distributions
+from countermax.mdp._planning import state_distributions
 from countermax.mdp.processes import sepsis
 from countermax.mdp.processes.icu import icu_sepsis
 

@@ -33,9 +33,9 @@ from countermax.mdp import (
     simulate,
     trajectory_bounds,
 )
-from countermax.mdp.evaluation.importance import importance_estimates, importance_ratios
-from countermax.mdp.planning import state_distributions
-from countermax.mdp.policies import restricted, usual_policy
+from countermax.mdp._estimation import restricted, usual_policy
+from countermax.mdp._importance import importance_estimates, importance_ratios
+from countermax.mdp._planning import state_distributions
 from countermax.mdp.processes import sepsis
 from countermax.mdp.processes.icu import icu_sepsis
 

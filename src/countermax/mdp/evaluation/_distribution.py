@@ -16,13 +16,10 @@ from countermax._core.extras import import_pandas
 from countermax._core.results import AbstractOldResult, plain
 from countermax.intervals import Interval, check_level
 from countermax.mdp._arrays import Floats, Values, as_finite, as_mask, as_number, as_whole
-from countermax.mdp.cautions import told_of_ends, told_of_labels
-from countermax.mdp.estimation import estimate_policy, visits
-from countermax.mdp.evaluation._doubts import censoring_doubts, weight_doubts
-from countermax.mdp.evaluation._intervals import resampled_interval, resamples_of
-from countermax.mdp.evaluation.importance import effective_sample_size, importance_ratios
-from countermax.mdp.log import EpisodeLog, steps_compared, steps_of
-from countermax.mdp.policies import policy_rows
+from countermax.mdp._cautions import censoring_doubts, told_of_ends, told_of_labels, weight_doubts
+from countermax.mdp._estimation import estimate_policy, policy_rows, visits
+from countermax.mdp._importance import effective_sample_size, importance_ratios, resampled_interval, resamples_of
+from countermax.mdp._log import EpisodeLog, steps_compared, steps_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,22 +15,21 @@ from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling
 from countermax.intervals import check_level
 from countermax.mdp._arrays import Floats, Ints, Values, as_mask, as_whole, check_sizes, shortened
+from countermax.mdp._cautions import doubts, told_of_ends
 from countermax.mdp._couplings import Couplings, chosen_couplings
-from countermax.mdp._process import FiniteMDP, as_discount
-from countermax.mdp.cautions import told_of_ends
-from countermax.mdp.estimation import estimate, estimate_policy
-from countermax.mdp.evaluation._doubts import doubts
-from countermax.mdp.evaluation._intervals import resampled_interval, resamples_of
-from countermax.mdp.evaluation._results import Estimate, PolicyEvaluation
-from countermax.mdp.evaluation.importance import (
+from countermax.mdp._estimation import estimate, estimate_policy, policy_rows, restricted
+from countermax.mdp._importance import (
     corrected_value,
     effective_sample_size,
     importance_estimates,
     importance_ratios,
     model_values,
+    resampled_interval,
+    resamples_of,
 )
-from countermax.mdp.log import EpisodeLog, steps_compared, steps_of
-from countermax.mdp.policies import policy_rows, restricted
+from countermax.mdp._log import EpisodeLog, steps_compared, steps_of
+from countermax.mdp._process import FiniteMDP, as_discount
+from countermax.mdp.evaluation._results import Estimate, PolicyEvaluation
 from countermax.mdp.replays import replayed_values, trajectory_bounds
 
 Model: TypeAlias = FiniteMDP | Callable[[EpisodeLog], FiniteMDP]

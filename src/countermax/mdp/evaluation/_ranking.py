@@ -19,9 +19,9 @@ from countermax.couplings import AbstractCoupling
 from countermax.intervals import Interval, percentile_interval
 from countermax.mdp._arrays import Floats, Values, as_whole
 from countermax.mdp._couplings import Couplings, chosen_couplings
+from countermax.mdp._log import EpisodeLog
+from countermax.mdp._posterior import Doubt, doubt_of, doubted
 from countermax.mdp._process import MODEL_GIVEN, FiniteMDP
-from countermax.mdp.doubt import Doubt, doubt_of, doubted
-from countermax.mdp.log import EpisodeLog
 from countermax.mdp.replays import SMALL, replay, replayed_values, trajectory_bounds
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from countermax._core.memory import check_memory
 from countermax._core.progress import ProgressBar
 from countermax.bounds import Bounds
 from countermax.mdp._arrays import Floats, Ints, Values
+from countermax.mdp._log import EpisodeLog, check_single
 from countermax.mdp._process import FiniteMDP
-from countermax.mdp.log import EpisodeLog, check_single
 from countermax.mdp.replays._choices import choices_of
 from countermax.mdp.replays._course import Course, as_shape, course_of
 from countermax.mdp.replays._facts import facts_of

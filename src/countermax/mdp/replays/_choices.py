@@ -9,10 +9,9 @@ from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
 from countermax.couplings import AbstractCoupling
 from countermax.mdp._arrays import Floats, Values, shortened
+from countermax.mdp._estimation import as_policy, deterministic, estimate_policy, policy_rows
+from countermax.mdp._log import EpisodeLog
 from countermax.mdp._process import FiniteMDP
-from countermax.mdp.estimation import estimate_policy
-from countermax.mdp.log import EpisodeLog
-from countermax.mdp.policies import as_policy, deterministic, policy_rows
 from countermax.mdp.replays._facts import Facts
 from countermax.mdp.replays._questions import exact_rows
 

@@ -11,10 +11,10 @@ from scipy import sparse
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
 from countermax.mdp._arrays import MOST_REWARD, Floats, Ints, Values, as_finite, shortened
+from countermax.mdp._estimation import usual_policy
+from countermax.mdp._log import EpisodeLog, steps_compared, steps_of
+from countermax.mdp._planning import policy_matrix
 from countermax.mdp._process import FiniteMDP, as_discount
-from countermax.mdp.log import EpisodeLog, steps_compared, steps_of
-from countermax.mdp.planning import policy_matrix
-from countermax.mdp.policies import usual_policy
 from countermax.mdp.replays._choices import Choices
 from countermax.mdp.replays._facts import Facts
 

@@ -17,11 +17,11 @@ from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, name_of
 from countermax.intervals import Interval, percentile_interval
 from countermax.mdp._arrays import Floats, Values, as_whole
+from countermax.mdp._estimation import as_policy, deterministic, usual_policy
 from countermax.mdp._labels import spoken
+from countermax.mdp._log import EpisodeLog, check_single
+from countermax.mdp._posterior import Doubt, doubt_of, doubted
 from countermax.mdp._process import FiniteMDP
-from countermax.mdp.doubt import Doubt, doubt_of, doubted
-from countermax.mdp.log import EpisodeLog, check_single
-from countermax.mdp.policies import as_policy, deterministic, usual_policy
 from countermax.mdp.replays._choices import as_logged
 from countermax.mdp.replays._course import Course, course_of, observed_returns
 from countermax.mdp.replays._facts import facts_of

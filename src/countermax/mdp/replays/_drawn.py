@@ -17,10 +17,10 @@ from countermax._core.memory import check_memory
 from countermax._core.results import AbstractOldResult, plain
 from countermax.couplings import AbstractCoupling, AbstractSampler, name_of
 from countermax.mdp._arrays import Values, as_whole
+from countermax.mdp._cautions import told_of_log
+from countermax.mdp._log import EpisodeLog
+from countermax.mdp._planning import edges_of, pick
 from countermax.mdp._process import FiniteMDP
-from countermax.mdp._simulation import edges_of, pick
-from countermax.mdp.cautions import told_of_log
-from countermax.mdp.log import EpisodeLog
 from countermax.mdp.replays._choices import choices_of, told
 from countermax.mdp.replays._course import course_of, observed_returns
 from countermax.mdp.replays._facts import facts_of

@@ -23,10 +23,10 @@ from countermax._core.results import AbstractOldResult, plain
 from countermax.couplings import AbstractCoupling, name_of
 from countermax.intervals import Interval, percentile_interval
 from countermax.mdp._arrays import Floats, Ints, Values
+from countermax.mdp._cautions import told_of_log
+from countermax.mdp._log import EpisodeLog
+from countermax.mdp._posterior import Doubt, doubted
 from countermax.mdp._process import FiniteMDP
-from countermax.mdp.cautions import told_of_log
-from countermax.mdp.doubt import Doubt, doubted
-from countermax.mdp.log import EpisodeLog
 from countermax.mdp.replays._choices import choices_of, told
 from countermax.mdp.replays._course import centred, check_path, course_of, observed_returns
 from countermax.mdp.replays._facts import facts_of

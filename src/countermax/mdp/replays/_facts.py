@@ -7,8 +7,8 @@ from jaxtyping import Int
 
 from countermax._core.errors import InputError
 from countermax.mdp._arrays import Ints, plainly
+from countermax.mdp._log import EpisodeLog
 from countermax.mdp._process import FiniteMDP
-from countermax.mdp.log import EpisodeLog
 
 
 class Facts(NamedTuple):

@@ -7,9 +7,9 @@ import numpy as np
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling
 from countermax.mdp._arrays import Values
+from countermax.mdp._estimation import as_policy
+from countermax.mdp._log import EpisodeLog, check_single
 from countermax.mdp._process import FiniteMDP
-from countermax.mdp.log import EpisodeLog, check_single
-from countermax.mdp.policies import as_policy
 from countermax.mdp.replays._choices import fresh
 from countermax.mdp.replays._course import course_of
 from countermax.mdp.replays._facts import facts_of

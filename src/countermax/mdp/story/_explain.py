@@ -9,13 +9,13 @@ from countermax._core.labels import identity, listed, reader
 from countermax.bounds import Bounds
 from countermax.intervals import Interval
 from countermax.mdp._arrays import MOST_REWARD, Floats, Values, as_floats, one_hot, shortened
+from countermax.mdp._cautions import told_of_log
 from countermax.mdp._couplings import Couplings, chosen_couplings
+from countermax.mdp._estimation import as_policy
 from countermax.mdp._labels import spoken
+from countermax.mdp._log import EpisodeLog, steps_compared, steps_of
+from countermax.mdp._posterior import Doubt, doubt_of
 from countermax.mdp._process import MODEL_GIVEN, FiniteMDP, as_discount
-from countermax.mdp.cautions import told_of_log
-from countermax.mdp.doubt import Doubt, doubt_of
-from countermax.mdp.log import EpisodeLog, steps_compared, steps_of
-from countermax.mdp.policies import as_policy
 from countermax.mdp.replays import Replay, feature_bounds, single_decisions, step_bounds
 from countermax.mdp.story._outlook import MOST_ENDS, earned_at, ends_of, outlook_of, visits_behind
 from countermax.mdp.story._story import Story

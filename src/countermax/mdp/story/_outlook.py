@@ -10,9 +10,9 @@ from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling
 from countermax.intervals import Interval, percentile_interval
 from countermax.mdp._arrays import Floats, Ints, Values, one_hot
+from countermax.mdp._log import EpisodeLog
+from countermax.mdp._posterior import Doubt, doubted
 from countermax.mdp._process import FiniteMDP
-from countermax.mdp.doubt import Doubt, doubted
-from countermax.mdp.log import EpisodeLog
 from countermax.mdp.replays import Replay, replay, trajectory_bounds
 
 MOST_ENDS = 4

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from countermax._core import page as report
-from countermax.mdp.doubt import UNDOUBTED
+from countermax.mdp._posterior import UNDOUBTED
 from countermax.mdp.story._words import FEW_VISITS, Told
 
 _MOST_DECISIONS = 8  # on the page; the JSON has all of them

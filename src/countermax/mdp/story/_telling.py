@@ -6,7 +6,7 @@ import numpy as np
 
 from countermax.bounds import Bounds
 from countermax.intervals import Interval
-from countermax.mdp.doubt import UNDOUBTED
+from countermax.mdp._posterior import UNDOUBTED
 from countermax.mdp.story import _words
 from countermax.mdp.story._story import Story
 from countermax.mdp.story._words import DATA, LUCK, Told, behind

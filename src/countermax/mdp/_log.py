@@ -2,14 +2,16 @@
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
 from countermax.mdp._arrays import (
+    MOST_REWARD,
     Floats,
     Ints,
     Values,
@@ -19,13 +21,15 @@ from countermax.mdp._arrays import (
     as_integers,
     as_whole,
     checked_discount,
+    plainly,
+    shortened,
 )
-from countermax.mdp._episodes import check_episodes, step_mask
 from countermax.mdp._frames import LOG_COLUMNS, read_episodes
 from countermax.mdp._labels import Names, Space, as_names
 
 if TYPE_CHECKING:
     import pandas as pd
+
 
 _CHECKS = {"states": as_integers, "actions": as_integers, "rewards": as_floats, "lengths": as_integers}
 
@@ -268,3 +272,45 @@ def _space(kind: str, size: int | None, names: Sequence[Hashable] | None) -> Spa
         as_whole(f"num_{kind}s", size, least=1)
     found = as_names(f"{kind}_names", names, size)
     return Space(size if found is None else len(found), found)
+
+
+def step_mask(lengths: Ints, width: int) -> NDArray[np.bool_]:
+    """[episode, step]: which steps there are."""
+    return np.arange(width)[None, :] < lengths[:, None]
+
+
+def check_episodes(log: Any) -> None:
+    """What every computation takes for granted, for those who call the constructor of `EpisodeLog` themselves."""
+    as_whole("num_states", log.num_states, least=1)
+    as_whole("num_actions", log.num_actions, least=1)
+    if log.actions.ndim != 2 or log.actions.size == 0:
+        raise InputError(f"`actions` must be [episode, step] and not empty, got shape {log.actions.shape}")
+    count, longest = log.actions.shape
+    for name, array, shape in (
+        ("states", log.states, (count, longest + 1)),
+        ("rewards", log.rewards, (count, longest)),
+        ("lengths", log.lengths, (count,)),
+    ):
+        if array.shape != shape:
+            raise InputError(f"`{name}` must have shape {shape}, got {array.shape}")
+    if log.episodes is not None and (not isinstance(log.episodes, tuple) or len(log.episodes) != count):
+        raise InputError(f"`episodes` must be a tuple that names each of {count}, got {shortened(log.episodes)}")
+
+    def refuse(name: str, array: np.ndarray, bad: np.ndarray, rule: str) -> None:
+        if bad.any():
+            place = np.unravel_index(int(bad.argmax()), bad.shape)
+            episode = log._names()[int(place[0])]
+            step = f", step {place[1]}" if len(place) > 1 else ""
+            raise InputError(f"`{name}` {rule}, got {array[place]} in episode {plainly(episode)}{step}")
+
+    lengths = log.lengths
+    refuse("lengths", lengths, (lengths < 1) | (lengths > longest), f"must lie in 1..{longest}: no episode is empty")
+    real, reached = step_mask(lengths, longest), step_mask(lengths + 1, longest + 1)
+    outside = (log.states < 0) | (log.states >= log.num_states)
+    refuse("states", log.states, reached & outside, f"must lie in 0..{log.num_states - 1}")
+    unknown = (log.actions < 0) | (log.actions >= log.num_actions)
+    refuse("actions", log.actions, real & unknown, f"must lie in 0..{log.num_actions - 1}")
+    large = real & ~(np.abs(log.rewards) <= MOST_REWARD)
+    refuse("rewards", log.rewards, large, f"must be finite, and lie within {MOST_REWARD:g}")
+    as_names("state_names", log.state_names, log.num_states)
+    as_names("action_names", log.action_names, log.num_actions)
