@@ -36,20 +36,20 @@ fuzz: $(VENV)/.developing         ## random calls, damaged files and kills for a
 	$(BIN)/python -m fuzz
 
 results: $(VENV)/.developing      ## trains and measures what results/ lacks (hours on a CPU; each cell is kept)
-	$(BIN)/countermax reproduce all --preset published --out results/paper/published
-	$(BIN)/countermax reproduce all --preset best --out results/paper/best
-	$(BIN)/countermax reproduce sepsis --preset best --seeds 5 --out results/sepsis
-	$(BIN)/countermax reproduce sepsis --seeds 5 --as-published --out results/sepsis
-	$(BIN)/countermax reproduce trajectories --preset best --out results/trajectories
-	$(BIN)/countermax reproduce coverage --preset best --out results/coverage
-	$(BIN)/countermax reproduce policies --preset best --out results/policies
-	$(BIN)/countermax reproduce causation --preset best --out results/causation
-	$(BIN)/countermax reproduce robustness --preset best --out results/robustness
-	$(BIN)/countermax reproduce quantiles --preset best --out results/quantiles
-	$(BIN)/countermax reproduce quantiles-learned --preset best --out results/quantiles
+	$(BIN)/python -m studies all --preset published --out results/paper/published
+	$(BIN)/python -m studies all --preset best --out results/paper/best
+	$(BIN)/python -m studies sepsis --preset best --seeds 5 --out results/sepsis
+	$(BIN)/python -m studies sepsis --seeds 5 --as-published --out results/sepsis
+	$(BIN)/python -m studies trajectories --preset best --out results/trajectories
+	$(BIN)/python -m studies coverage --preset best --out results/coverage
+	$(BIN)/python -m studies policies --preset best --out results/policies
+	$(BIN)/python -m studies causation --preset best --out results/causation
+	$(BIN)/python -m studies robustness --preset best --out results/robustness
+	$(BIN)/python -m studies quantiles --preset best --out results/quantiles
+	$(BIN)/python -m studies quantiles-learned --preset best --out results/quantiles
 
 results-pages: $(VENV)/.installed ## sheets, figures and an index.html from the cells in results/; computes nothing
-	for each in paper/published paper/best sepsis trajectories coverage policies causation robustness quantiles; do $(BIN)/countermax reproduce plot results/$$each || exit 1; done
+	for each in paper/published paper/best sepsis trajectories coverage policies causation robustness quantiles; do $(BIN)/python -m studies plot results/$$each || exit 1; done
 
 figures: $(VENV)/.installed       ## redraws the README's pictures
 	$(BIN)/countermax demo --out $(VENV)/figures
@@ -58,7 +58,7 @@ figures: $(VENV)/.installed       ## redraws the README's pictures
 	  --observed dead --score "dead=0,home=1,hospital=0.35,nursing home=0.6" --plot-sharing docs/images/sharing.png --overwrite
 
 examples: $(VENV)/.developing     ## runs the examples; their pictures go to docs/images
-	for each in examples/*.py; do $(BIN)/python $$each docs/images || exit 1; done
+	for each in examples/*.py; do PYTHONPATH=. $(BIN)/python $$each docs/images || exit 1; done
 
 docs: $(VENV)/.documenting        ## the documentation, into site/; stops at a broken link, a missing anchor or a public name without an entry
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -12,7 +12,7 @@ from countermax import Gadget2
 from countermax.learning import SquaredDifference
 from countermax.mdp import EpisodeLog, estimate, policy_iteration, query, simulate
 from countermax.mdp._estimation import softened, visits
-from countermax.mdp.processes import sepsis
+from studies.processes import sepsis
 
 NUM_EPISODES, HORIZON = 20_000, 20
 

@@ -18,7 +18,7 @@ import jax
 from benchmarks.measure import Row
 from countermax import GumbelMax
 from countermax.mdp import Doubt, evaluate_policy, policy_iteration, rank_episodes, replay, simulate
-from countermax.mdp.processes.icu import icu_sepsis
+from studies.processes.icu import icu_sepsis
 
 NUM_EPISODES, NUM_RESAMPLES, HORIZON = 2_000, 24, 20
 SOME = 1_000
@@ -72,7 +72,7 @@ def _ranked() -> Callable[[str], Any]:
 
 
 def _sepsis() -> tuple[Any, Any, Any]:
-    from countermax.experiments import sepsis_log  # not where it is not needed: it brings all experiments along
+    from studies.trajectories import sepsis_log  # not where it is not needed: it brings the study along
 
     log, model, _ = sepsis_log(as_published=True, num_episodes=SOME, seed=0)
     return log, model, policy_iteration(model).policy

@@ -26,8 +26,8 @@ from countermax.mdp import (
     trajectory_bounds,
 )
 from countermax.mdp._estimation import softened
-from countermax.mdp.processes.icu import icu_sepsis
 from countermax.mdp.replays import _exact, engines
+from studies.processes.icu import icu_sepsis
 
 NUM_EPISODES, RECORDS, SOME, FEW, NUM_DRAWS, HORIZON = 20_000, 200, 500, 20, 200, 20
 RANKED, NUM_RESAMPLES = 1000, 20
@@ -68,7 +68,7 @@ def _icu() -> tuple[FiniteMDP, EpisodeLog, np.ndarray, np.ndarray]:
 
 
 def _sepsis() -> tuple[FiniteMDP, EpisodeLog, np.ndarray]:
-    from countermax.experiments import sepsis_log  # not where it is not needed: it brings all experiments along
+    from studies.trajectories import sepsis_log  # not where it is not needed: it brings the study along
 
     log, model, _ = sepsis_log(as_published=True, num_episodes=NUM_EPISODES, seed=0)
     return model, log, policy_iteration(model).policy

@@ -12,7 +12,7 @@ import jax
 from countermax._plotting import picture
 from countermax.mdp import Doubt, Story, estimate, explain, policy_iteration, rank_episodes, simulate
 from countermax.mdp._estimation import restricted, softened
-from countermax.mdp.processes import sepsis
+from studies.processes import sepsis
 
 ENDS = [sepsis.DEATH, sepsis.DISCHARGE]
 

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ class Case:
     judge: str
     """Name of the judge, see `fuzz.judges`."""
     argv: tuple[str, ...] = ()
-    """Arguments of the `countermax` command; empty where Python is called."""
+    """Arguments of the `countermax` command, or `studies` and its arguments; empty where Python is called."""
     source: str = ""
     """A Python expression; `countermax`, `np`, `pd` and others are known to it."""
     files: dict[str, bytes] = field(default_factory=dict)
@@ -50,6 +51,12 @@ class Case:
             outside=content.get("outside", {}),
             process=content.get("process", False),
         )
+
+
+def command(argv: tuple[str, ...]) -> list[str]:
+    """How arguments of a case are run as a process."""
+    module, *words = argv if argv[:1] == ("studies",) else ("countermax.cli", *argv)
+    return [sys.executable, "-m", module, *words]
 
 
 @dataclass(frozen=True)

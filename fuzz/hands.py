@@ -15,7 +15,7 @@ from typing import Any
 
 from platformdirs import user_cache_path
 
-from fuzz.case import Case
+from fuzz.case import Case, command
 from fuzz.worker import receive, send
 
 ROOT = Path(__file__).parent.parent
@@ -141,19 +141,19 @@ class Hands:
         }
 
     def _in_process(self, case: Case, folder: Path) -> dict[str, Any]:
-        command = [sys.executable, "-m", "countermax.cli", *case.argv]
+        process = command(case.argv)
         if case.source:
-            command = [sys.executable, "-c", f"from fuzz.namespace import names; eval({case.source!r}, names())"]
+            process = [sys.executable, "-c", f"from fuzz.namespace import names; eval({case.source!r}, names())"]
         environment = self._environment | {
             name: value for name, value in case.outside.items() if name not in ("stdout",)
         }
         where = case.outside.get("stdout", "")
         shell = {"closed": 'exec "$@" >&-', "head": '"$@" | head -c 1 >/dev/null; exit ${PIPESTATUS[0]}'}.get(where)
         if shell is not None:
-            command = ["bash", "-c", shell, "bash", *command]
+            process = ["bash", "-c", shell, "bash", *process]
         try:
             done = subprocess.run(
-                [os.fsencode(os.fsdecode(each.encode("utf-8", "surrogateescape"))) for each in command],
+                [os.fsencode(os.fsdecode(each.encode("utf-8", "surrogateescape"))) for each in process],
                 cwd=folder,
                 env=environment,
                 capture_output=True,

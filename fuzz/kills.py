@@ -9,14 +9,13 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fuzz.case import Failure
+from fuzz.case import Failure, command
 from fuzz.hands import Hands
 
 _CONFIG = """[task]
@@ -73,8 +72,8 @@ SCENARIOS = (
     Scenario("train", ("train", "run.toml", "--out=run"), lambda: {"run.toml": _CONFIG.encode()}, "run/"),
     Scenario("transitions", ("transitions", *_ASK, "--resamples=50", "--out=cells.csv"), table, "cells.csv"),
     Scenario(
-        "reproduce",
-        ("reproduce", "couplings", "--preset=quick", "--out=results"),
+        "studies",
+        ("studies", "couplings", "--preset=quick", "--out=results"),
         dict,
         "results/",
         spare=("results/index.html",),
@@ -196,7 +195,7 @@ class Kills:
     def _start(self, scenario: Scenario, folder: Path, count: int) -> list["subprocess.Popen[bytes]"]:
         return [
             subprocess.Popen(
-                [sys.executable, "-m", "countermax.cli", *scenario.argv],
+                command(scenario.argv),
                 cwd=folder,
                 env=self._hands.environment,
                 stdin=subprocess.DEVNULL,

@@ -69,11 +69,16 @@ def main() -> None:
 
 def _command(argv: tuple[str, ...]) -> dict[str, Any]:
     """What the command line would have printed and returned."""
-    from countermax.cli import main as entry
+    from countermax.cli import main, run
 
     printed = _Kept(), _Kept()
     out, err = (io.TextIOWrapper(each, encoding="utf-8", write_through=True) for each in printed)
-    status, trouble = _caught(entry, ["countermax", *argv], out, err)
+    if argv[:1] == ("studies",):
+        from studies.__main__ import load
+
+        status, trouble = _caught(lambda: run(load), list(argv), out, err)
+    else:
+        status, trouble = _caught(main, ["countermax", *argv], out, err)
     stdout, stderr = (each.getvalue() for each in printed)
     return {"status": status, "stdout": stdout, "stderr": stderr, "trouble": trouble}
 

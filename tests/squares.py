@@ -4,7 +4,7 @@ import os
 import time
 
 from countermax._core.sheet import Sheet
-from countermax.experiments.engine import AbstractExperiment, Cell, Section
+from studies.engine import AbstractExperiment, Cell, Section
 
 
 class Squares(AbstractExperiment):

@@ -5,13 +5,13 @@
 # is assumed rather than known?
 #
 # The patients are simulated by the sepsis process of Oberst and Sontag (2019), and seen as a clinician sees them, without glucose. From the log of 1,000 of them we estimate a model,
-# and a policy that uses only actions that were seen often enough.
+# and a policy that uses only actions that were seen often enough. The process is in the repository, not in the package: run this in a clone.
 
 # %%
 from countermax import GumbelMax, InverseCDF
-from countermax.experiments import cautious_policy, sepsis_log, true_value
 from countermax.mdp import Doubt, explain, rank_episodes, replay, trajectory_bounds
-from countermax.mdp.processes import sepsis
+from studies.processes import sepsis
+from studies.trajectories import cautious_policy, sepsis_log, true_value
 
 log, model, simulator = sepsis_log(as_published=False, num_episodes=1000, seed=0)
 policy = cautious_policy(log, model)

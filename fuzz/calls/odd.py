@@ -5,7 +5,7 @@ import random
 from fuzz.case import Case
 
 _COMMANDS = (
-    *("compare", "counterfactuals", "transitions", "evaluate-policy", "explain", "train", "evaluate", "reproduce"),
+    *("compare", "counterfactuals", "transitions", "evaluate-policy", "explain", "train", "evaluate", "studies"),
     *("demo", "version", ""),
 )
 _WORDS = (
@@ -13,7 +13,7 @@ _WORDS = (
     *("plot", "all", "--preset", "best", "--seeds", "0", "--jobs", "\u00e9", "\udce9.csv", "--observed=", "="),
     *("run.toml", "--couplings", "gumbel-max", "--level", "nan", "--as-published", "x" * 5000),
 )
-_REPRODUCE = (
+_STUDIES = (
     *("plot", "plot nowhere", "plot rows.csv", "nothing", "sepsis x", "table1 --preset=x", "table1 --seeds=0"),
     *("table1 --jobs=0", "maximality --as-published", "", "--help", "plot --help"),
 )
@@ -24,8 +24,8 @@ def make(rng: random.Random) -> Case:
     """Anything; no experiment is started by it."""
     command = rng.choice(_COMMANDS)
     words = [rng.choice(_WORDS) for _ in range(rng.randint(0, 6))]
-    if command == "reproduce":
-        words = rng.choice(_REPRODUCE).split()
+    if command == "studies":
+        words = rng.choice(_STUDIES).split()
     if command == "demo":
         words = rng.choice((["x"], ["--out"], ["--help"], ["--out=rows.csv"]))
     if command == "train":

@@ -1,4 +1,4 @@
-"""Damaged results of experiments, drawn again by `countermax reproduce plot`."""
+"""Damaged results of experiments, drawn again by `python -m studies plot`."""
 
 import hashlib
 import json
@@ -27,7 +27,7 @@ def make(rng: random.Random, shelf: Shelf) -> Case:
 def _case(files: dict[str, bytes], words: str) -> Case:
     return Case(
         "stored",
-        argv=("reproduce", "plot", "results"),
+        argv=("studies", "plot", "results"),
         files=files,
         means={"damage": words, "outputs": ["results/"], "compared": ["results/index.html"]},
     )

@@ -4,7 +4,6 @@ from . import comonotone as comonotone
 from . import comparison as comparison
 from . import couplings as couplings
 from . import effects as effects
-from . import experiments as experiments
 from . import explorer as explorer
 from . import integrations as integrations
 from . import intervals as intervals

@@ -14,11 +14,11 @@ from countermax.causation import questions_about
 from countermax.causation._crossing import crossed_limits
 from countermax.cli import app
 from countermax.couplings import GumbelMax
-from countermax.experiments.causes import TRUTHS, sampled_causes
 from countermax.tables import Predicted, causation_of_rows
 from countermax.tables._crossing import crossing_of, merged_strata
 from countermax.tables._people import read_people
 from countermax.tables.frames import as_frame
+from studies.causes import TRUTHS, sampled_causes
 
 PATH = str(files("countermax") / "data/stroke_trial.csv")
 ARMS = {"outcome": "outcome", "arm": "arm", "treated": "drug", "event": "home", "couplings": ["maximal"]}

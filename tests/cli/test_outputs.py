@@ -3,13 +3,10 @@
 import os
 
 import pytest
-from squares import Squares
 from typer.main import get_command
 from typer.testing import CliRunner
 
 from countermax.cli import app
-from countermax.experiments import EXPERIMENTS
-from countermax.experiments.engine import _plan
 
 COMPARE = ["compare", "--p", "0.3,0.7", "--q", "0.5,0.5", "--observed", "0"]
 TABLE = ["--outcome", "status", "--factual", "p_", "--counterfactual", "q_"]
@@ -24,7 +21,6 @@ def run(*arguments):
 def folder(tmp_path, monkeypatch):
     """Files that somebody needs, some of them under names that commands write."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(EXPERIMENTS, "squares", Squares())
     for name in ("log.csv", "policy.csv", "data.csv"):
         (tmp_path / name).write_text(ROWS)
     (tmp_path / "soft.csv").symlink_to("data.csv")
@@ -64,12 +60,10 @@ FOREIGN = "which is not"
         (["train", "run.json", "--out", "."], LOST),
         (["train", "data.csv", "--out", "."], FOREIGN),
         (["evaluate", "data.csv", "--out", "."], FOREIGN),
-        (["reproduce", "squares", "--out", "."], FOREIGN),
     ],
 )
-def test_what_would_be_lost_is_refused_and_stays(folder, arguments, words, monkeypatch):
+def test_what_would_be_lost_is_refused_and_stays(folder, arguments, words):
     before = contents(folder)
-    monkeypatch.setattr(_plan, "_work", lambda *_: pytest.fail("it could have been refused before any work"))
     result = run(*arguments)
     assert result.exit_code == 2, result.output
     assert words in result.stderr
@@ -92,9 +86,6 @@ def test_those_who_insist_are_obeyed_and_links_stay_links(folder):
     assert done.exit_code == 0, done.output
     assert (folder / "soft.csv").is_symlink()
     assert "counterfactual_a" in (folder / "data.csv").read_text()
-    assert run("reproduce", "squares", "--out", ".", "--overwrite").exit_code == 0
-    assert run("reproduce", "plot", ".").exit_code == 0  # the page is ours now
-    assert "generator" in (folder / "index.html").read_text()
 
 
 def test_every_command_that_writes_can_be_told_to_overwrite():

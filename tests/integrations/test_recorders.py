@@ -8,9 +8,10 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from countermax import InputError
-from countermax.integrations.gymnasium import EpisodeRecorder, SepsisEnv, VectorEpisodeRecorder
+from countermax.integrations.gymnasium import EpisodeRecorder, VectorEpisodeRecorder
 from countermax.mdp import EpisodeLog, estimate, estimate_policy, evaluate_policy, read_log_and_policy
 from countermax.mdp._log import steps_compared
+from studies.processes.environment import SepsisEnv
 
 
 class Corridor(gymnasium.Env):

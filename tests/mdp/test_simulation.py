@@ -9,7 +9,7 @@ from countermax import InputError
 from countermax.mdp import EpisodeLog, FiniteMDP, estimate, policy_iteration, policy_value, simulate
 from countermax.mdp._estimation import softened
 from countermax.mdp._planning import state_distributions
-from countermax.mdp.processes import sepsis
+from studies.processes import sepsis
 
 FALSE_ALARM = 1e-4  # of each statistical test below
 

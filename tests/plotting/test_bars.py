@@ -1,8 +1,6 @@
 """Bars: lengths are the numbers, and the smallest is on top."""
 
-import pytest
-
-from countermax._plotting import draw_losses, draw_panels, draw_variances
+from countermax._plotting import draw_losses, draw_variances
 from countermax.intervals import Interval
 
 NUMBERS = {"Gumbel-max": 2.0, "maximal": 3.0, "$ mine": 1.0}
@@ -31,11 +29,3 @@ def test_losses_have_the_optimum_as_a_line():
     axes = draw_losses(NUMBERS, 0.9, "a title").axes[0]
     assert axes.lines[0].get_xdata()[0] == 0.9
     assert "optimum" in [text.get_text() for text in axes.texts]
-
-
-def test_panels_share_their_names_and_leave_gaps():
-    figure = draw_panels({"first": {"a": (1.0, 0.1), "b": (2.0, None)}, "second": {"b": (4.0, None)}}, "loss")
-    first, second = figure.axes
-    assert [bar.get_y() + bar.get_height() / 2 for bar in first.patches] == pytest.approx([1, 0])
-    assert [bar.get_y() + bar.get_height() / 2 for bar in second.patches] == pytest.approx([0])
-    assert [text.get_text() for text in second.texts] == ["4.00"]

@@ -10,14 +10,10 @@ from ._distribution import draw_distribution as draw_distribution
 from ._effects import draw_effects as draw_effects
 from ._effects import draw_waterfall as draw_waterfall
 from ._estimates import draw_estimates as draw_estimates
-from ._experiments import draw_distances as draw_distances
-from ._experiments import draw_gallery as draw_gallery
-from ._experiments import draw_noise_scales as draw_noise_scales
 from ._flows import draw_flows as draw_flows
 from ._gains import draw_gains as draw_gains
 from ._nodes import NodePanel as NodePanel
 from ._nodes import draw_nodes as draw_nodes
-from ._panels import draw_panels as draw_panels
 from ._sharing import SharingPanel as SharingPanel
 from ._sharing import draw_sharing as draw_sharing
 from ._style import checked_format as checked_format

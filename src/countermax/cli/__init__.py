@@ -3,6 +3,7 @@
 import gc
 import os
 import sys
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from countermax._core.interruption import ignore_signals, listen, stop_status, was_asked_to_stop
@@ -10,6 +11,11 @@ from countermax._core.interruption import ignore_signals, listen, stop_status, w
 
 def main() -> NoReturn:
     """Entry point of the `countermax` command."""
+    run(lambda: __getattr__("app"))
+
+
+def run(load: Callable[[], Callable[[list[str]], Any]]) -> NoReturn:
+    """Runs an app as the process: signals are heard while it is loaded, and everything that goes wrong is one line."""
     listen(_clean_up)  # before anything is loaded that takes longer than a person takes to press Ctrl-C
     from countermax.cli._faults import report
     from countermax.cli._streams import prepare_streams
@@ -18,9 +24,7 @@ def main() -> NoReturn:
     prepare_streams()
     status: str | int | None = 0
     try:
-        from countermax.cli._app import app
-
-        app(_debug_first(sys.argv[1:]))
+        load()(_debug_first(sys.argv[1:]))
     except SystemExit as done:
         status = done.code
     except BaseException as error:  # outside of a command; within one it has been told already

@@ -10,7 +10,6 @@ from countermax.cli._causes import causation
 from countermax.cli._explore import explore
 from countermax.cli._faults import want_traceback
 from countermax.cli._learn import evaluate, train
-from countermax.cli._reproduce import reproduce
 from countermax.cli._tables import counterfactuals, transitions
 from countermax.cli._trajectories import evaluate_policy, explain
 
@@ -54,7 +53,6 @@ _COMMANDS = (
     explain,
     train,
     evaluate,
-    reproduce,
 )
 for _command in _COMMANDS:
     app.command()(_command)

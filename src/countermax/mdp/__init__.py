@@ -1,6 +1,5 @@
 """Finite Markov decision processes: planning, logs, estimation, simulation, and what other policies would have done."""
 
-from countermax.mdp import processes as processes
 from countermax.mdp._estimation import estimate as estimate
 from countermax.mdp._estimation import estimate_policy as estimate_policy
 from countermax.mdp._estimation import softened as softened

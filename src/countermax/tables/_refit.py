@@ -3,7 +3,7 @@
 Answers, bounds and variances are maxima and minima of fitted probabilities: they have kinks, above all where the change
 does nothing, and there percentiles of refits miss the truth. So an interval holds the percentiles of the refits, their
 reflection about what was found, and a normal interval; and where the refits do not exclude that the change does
-nothing, what the answer would be if it did nothing. `countermax reproduce coverage` measures how often that is right.
+nothing, what the answer would be if it did nothing. `python -m studies coverage` measures how often that is right.
 """
 
 import copy

@@ -1,0 +1,32 @@
+"""The sepsis process of Oberst and Sontag (2019): its rules, its codings, and everything that follows from them."""
+
+from studies.processes.sepsis._coding import ACTIONS as ACTIONS
+from studies.processes.sepsis._coding import FULL as FULL
+from studies.processes.sepsis._coding import OBSERVED as OBSERVED
+from studies.processes.sepsis._coding import PROJECTED as PROJECTED
+from studies.processes.sepsis._coding import Coding as Coding
+from studies.processes.sepsis._coding import projected as projected
+from studies.processes.sepsis._constants import FLUCTUATIONS as FLUCTUATIONS
+from studies.processes.sepsis._constants import LEVELS as LEVELS
+from studies.processes.sepsis._constants import PUBLISHED_FLUCTUATIONS as PUBLISHED_FLUCTUATIONS
+from studies.processes.sepsis._constants import START as START
+from studies.processes.sepsis._constants import TREATMENT_RULES as TREATMENT_RULES
+from studies.processes.sepsis._constants import TreatmentRule as TreatmentRule
+from studies.processes.sepsis._features import projected_features as projected_features
+from studies.processes.sepsis._features import projected_outcomes as projected_outcomes
+from studies.processes.sepsis._process import DEATH as DEATH
+from studies.processes.sepsis._process import DISCHARGE as DISCHARGE
+from studies.processes.sepsis._process import NUM_PROJECTED as NUM_PROJECTED
+from studies.processes.sepsis._process import action_names as action_names
+from studies.processes.sepsis._process import flags_after as flags_after
+from studies.processes.sepsis._process import is_death as is_death
+from studies.processes.sepsis._process import is_discharge as is_discharge
+from studies.processes.sepsis._process import kernel as kernel
+from studies.processes.sepsis._process import num_abnormal as num_abnormal
+from studies.processes.sepsis._process import process as process
+from studies.processes.sepsis._process import projected_names as projected_names
+from studies.processes.sepsis._process import projection as projection
+from studies.processes.sepsis._process import rewards as rewards
+from studies.processes.sepsis._process import start as start
+from studies.processes.sepsis._process import state_names as state_names
+from studies.processes.sepsis._process import treatment_modes as treatment_modes

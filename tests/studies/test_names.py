@@ -1,0 +1,37 @@
+"""Names of couplings in sheets: those that the library has, and the few that an experiment adds."""
+
+import numpy as np
+import pytest
+
+from countermax.couplings import named_couplings
+from countermax.learning._recipe import GADGETS, LEARNED, STARTS
+from studies.engine import GADGET_NAMES
+from studies.sepsis import _document as sepsis
+from studies.sepsis._measuring import BY_SCORE
+from studies.synthetic import _couplings, _tasks
+from studies.synthetic.table1 import _document as table1
+from studies.synthetic.table1._measuring import FLOOR, PROJECTED
+
+LIBRARY = {*named_couplings(score=np.arange(2.0)), "vector quantile", *GADGET_NAMES.values()}
+
+
+@pytest.mark.parametrize(
+    ("names", "added"),
+    [
+        (sepsis._ORDER, {BY_SCORE}),
+        (table1._FIXED_ROWS, {PROJECTED, FLOOR}),
+        (table1._STARTS.values(), {"random", "barycenter"}),
+        (_tasks._ROWS, set()),
+        (_couplings._PUBLISHED, set()),
+    ],
+    ids=["sepsis", "table1", "starts", "published rows", "gallery"],
+)
+def test_every_row_has_a_name_of_the_library_or_its_own(names, added):
+    assert set(names) - LIBRARY == added
+    assert not added & LIBRARY
+
+
+def test_every_gadget_and_start_of_a_recipe_has_a_name():
+    assert tuple(GADGET_NAMES) == GADGETS
+    assert {start for starts in STARTS.values() for start in starts} - {"scattered"} == set(table1._STARTS)
+    assert f"learned {GADGET_NAMES['gadget-2']}" == LEARNED
