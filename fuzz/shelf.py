@@ -13,7 +13,7 @@ COUPLINGS = {
     "independent.npz": ("Independent()", {"law": "independent", "size": None}),
     "maximal.npz": ("Maximal()", {"law": "maximal", "size": None}),
     "line.npz": ("InverseCDF()", {"law": "inverse-cdf", "size": None}),
-    "ordered.npz": ("InverseCDF(np.array([2, 0, 1]))", {"law": "optimal", "score": [1, 2, 0], "size": 3}),
+    "ordered.npz": ("InverseCDF(np.array([2, 0, 1]))", {"law": "comonotone", "score": [1, 2, 0], "size": 3}),
     "comonotone.npz": ("Comonotone([0.0, 1.0, 2.0], [2.0, 0.0, 1.0])", {"law": None, "size": 3}),
     "transport.npz": ("Optimal([[0.0, 1.0, 4.0], [1.0, 0.0, 1.0], [4.0, 1.0, 0.0]])", {"law": None, "size": 3}),
     "gadget1.npz": ("Gadget1(3, key=jax.random.key(0), hidden=(4,))", {"law": None, "size": 3}),

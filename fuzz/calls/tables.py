@@ -9,7 +9,7 @@ from fuzz.calls import vocabulary
 from fuzz.calls.compare import _OUTSIDE
 from fuzz.case import Case
 
-_COUPLINGS = ("gumbel-max", "inverse-cdf", "inverse-cdf-by-score", "maximal", "independent", "optimal")
+_COUPLINGS = ("gumbel-max", "inverse-cdf", "inverse-cdf-by-score", "maximal", "independent", "comonotone")
 _PASSED = (
     "007",
     "1.0",
@@ -139,7 +139,7 @@ def _ask(rng: random.Random, options: dict[str, str], labels: list[str]) -> None
     options["--coupling"] = rng.choice(_COUPLINGS) if rng.random() < 0.7 else "gumbel-max"
     if rng.random() < 0.02:
         options["--coupling"] = rng.choice(("", "gumbel", "Gumbel-max", "nowhere.npz", "rows.csv"))
-    if options["--coupling"] in ("inverse-cdf-by-score", "optimal") or rng.random() < 0.25:
+    if options["--coupling"] in ("inverse-cdf-by-score", "comonotone") or rng.random() < 0.25:
         values = vocabulary.scores(rng, len(labels))
         options["--score"] = vocabulary.joined(values)
         if simple and rng.random() < 0.4:

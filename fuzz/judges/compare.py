@@ -15,6 +15,7 @@ from fuzz.second.laws import (
     law_of,
     outcome_bounds,
     score_bounds,
+    sorts_both,
     world,
     world_of_logits,
     wrong_row,
@@ -29,7 +30,7 @@ _WORDS = {
     "inverse CDF by score": "inverse-cdf-by-score",
     "maximal": "maximal",
     "independent": "independent",
-    "optimal": "optimal",
+    "comonotone": "comonotone",
 }
 RESERVED = ("expected_score", "effect", "effect_variance", "better", "worse", "agreement")
 
@@ -144,7 +145,9 @@ def wrong_answer(
         *(off(f"q[{i}]", value, q[i]) for i, value in enumerate(found["q"])),
     )
     expected = _WORDS if couplings is None else couplings
-    wanted = [name for name in expected if score is not None or "score" not in name and name != "optimal"]
+    wanted = [name for name in expected if score is not None or "score" not in name and name != "comonotone"]
+    if couplings is None and score is not None and sorts_both(score, score if other is None else other):
+        wanted.remove("comonotone")
     names = [each["name"] for each in found["answers"]]
     if not wrong and names != wanted:
         return f"answers of {names}, {wanted} expected"

@@ -23,7 +23,7 @@ from fuzz.second.reading import MustRefuseError, Sheet, UnsureError, read_sheet
 
 TABLES = (".csv", ".parquet", ".pq", ".jsonl", ".ndjson")
 _ANY = ("gumbel-max", "inverse-cdf", "maximal", "independent")
-_BY_SCORE = ("inverse-cdf-by-score", "optimal")
+_BY_SCORE = ("inverse-cdf-by-score", "comonotone")
 
 
 def judge_counterfactuals(case: Case, outcome: Outcome) -> Failure | None:

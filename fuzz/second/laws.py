@@ -104,13 +104,18 @@ def law_of(name: str, size: int, score: Sequence[float] | None = None, other: Se
         return plain[name]
     if name == "inverse-cdf":
         return partial(comonotone, range(size), range(size))
-    if name in ("inverse-cdf-by-score", "optimal") and score is not None:
+    if name in ("inverse-cdf-by-score", "comonotone") and score is not None:
         order = _sorted(score)
-        there = [0.0] * size if name != "optimal" or other is None else [other[k] for k in order]
         # Among equal scores every order is optimal; where one order serves both worlds it is taken for both.
-        serves = all(left <= right for left, right in zip(there, there[1:], strict=False))
-        return partial(comonotone, order, order if serves or other is None else _sorted(other))
+        one = name != "comonotone" or other is None or sorts_both(score, other)
+        return partial(comonotone, order, order if one or other is None else _sorted(other))
     raise KeyError(name)
+
+
+def sorts_both(score: Sequence[float], other: Sequence[float]) -> bool:
+    """Whether the order of one world's score sorts the other world's too."""
+    there = [other[k] for k in _sorted(score)]
+    return all(left <= right for left, right in zip(there, there[1:], strict=False))
 
 
 def line(order: Sequence[int]) -> Law:

@@ -117,7 +117,7 @@ def _shows_what_it_promises(demo):
     opinions = [answers[name].probabilities[home] for name in ("Gumbel-max", "inverse CDF", "inverse CDF by score")]
     assert max(opinions) - min(opinions) > 0.3
     assert answers["inverse CDF by score"].effect_variance < 0.5 * answers["inverse CDF"].effect_variance
-    assert answers["inverse CDF by score"].effect_variance == pytest.approx(answers["optimal"].effect_variance)
+    assert "comonotone" not in answers  # one score has one such coupling
 
 
 def test_an_unwritable_folder_is_one_line(tmp_path, as_users_call):

@@ -267,8 +267,8 @@ def test_couplings_are_found_by_name_in_one_place(tmp_path, as_users_call):
         (stored, "`coupling` must be for 3 outcomes, got one for 2"),
         (GumbelMax, "make an instance"),
         (
-            "optimal",
-            "can be 'optimal' only with a `score` beside it; without one .* gumbel-max, inverse-cdf,",
+            "comonotone",
+            "can be 'comonotone' only with a `score` beside it; without one .* gumbel-max, inverse-cdf,",
         ),
     ):
         with pytest.raises(InputError, match=message):
@@ -398,3 +398,18 @@ def test_nothing_is_drawn_from_a_row_of_nan():
     with pytest.raises(InputError, match="_Lost must draw from finite probabilities, got NaN"):
         _Lost().pair(p, p, key=key)
     assert jax.jit(lambda: _Lost().counterfactual(p, p, 0, key=key))() == -1  # which is no outcome
+
+
+def test_one_score_has_one_coupling_of_least_variance_and_two_that_sort_differently_have_two():
+    """Where one order sorts both worlds' scores, the comonotone coupling is the inverse CDF in that order."""
+    score = np.array([0.0, 2.0, 1.0])
+    for other in (None, score, 3 * score + 1, np.zeros(3)):
+        named = named_couplings(score=score, counterfactual_score=other)
+        assert "comonotone" not in named
+        again = as_coupling("comonotone", score=score, counterfactual_score=other)
+        assert is_same(named["inverse CDF by score"], again)
+            named["inverse CDF by score"], as_coupling("comonotone", score=score, counterfactual_score=other)
+        )
+    named = named_couplings(score=score, counterfactual_score=-score)
+    assert is_same(named["comonotone"], Comonotone(score, -score))
+    assert is_same(named["inverse CDF by score"], InverseCDF.sorted_by(score))

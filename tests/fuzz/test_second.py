@@ -21,7 +21,7 @@ from fuzz.second.laws import (
 from fuzz.second.questions import read_questions
 from fuzz.second.reading import MustRefuseError, Sheet, Token, UnsureError, read_sheet
 
-_NAMES = ("gumbel-max", "inverse-cdf", "maximal", "independent", "inverse-cdf-by-score", "optimal")
+_NAMES = ("gumbel-max", "inverse-cdf", "maximal", "independent", "inverse-cdf-by-score", "comonotone")
 
 
 def _questions(count, size):

@@ -89,7 +89,7 @@ def test_stable_bounds_and_scores_of_a_node_are_those_of_a_table(model):
     worlds = (rows[["age", "drug"]].assign(drug=drug).to_numpy() for drug in "AB")
     p, q = map(mechanism.probabilities, worlds)
     options = {"bounds": "stable", "score": {"dead": 0.0, "ill": 2, "lost": 1, "well": 5}}
-    options |= {"coupling": "optimal", "prefix": "cf_", "tolerance": 0.3}
+    options |= {"coupling": "comonotone", "prefix": "cf_", "tolerance": 0.3}
     expected = counterfactuals(
         rows, outcome="status", factual=p, counterfactual=q, labels=mechanism.labels.values, **options
     )
@@ -120,7 +120,7 @@ def test_what_cannot_be_answered_is_named_with_the_reason(model, as_users_call):
         ({"bounds": "wide"}, "`bounds` must be one of any, stable, none, got 'wide'"),
         ({"tolerance": -1}, "`tolerance` must not be negative"),
         ({"coupling": {"cost": "maximal"}}, r"nodes with a CategoricalMechanism \('status', 'home'\), got 'cost'"),
-        ({"coupling": "optimal"}, "coupling of node 'status'` can be 'optimal' only with a `score`"),
+        ({"coupling": "comonotone"}, "coupling of node 'status'` can be 'comonotone' only with a `score`"),
     ):
         with pytest.raises(InputError, match=words):
             counterfactual_probabilities(model, TO_B, DATA, **options)

@@ -99,7 +99,7 @@ def test_probabilities_may_come_in_any_form():
     assert_allclose(normalised.filter(like="counterfactual_dead"), expected.filter(like="counterfactual_dead"))
 
 
-@pytest.mark.parametrize("coupling", ["maximal", "optimal", "file"])
+@pytest.mark.parametrize("coupling", ["maximal", "comonotone", "file"])
 def test_any_coupling_can_be_asked(coupling, tmp_path):
     import jax
 
@@ -108,7 +108,7 @@ def test_any_coupling_can_be_asked(coupling, tmp_path):
     file = save(gadget, tmp_path / "gadget.npz")
     couplings = {
         "maximal": ("maximal", Maximal()),
-        "optimal": ("optimal", Comonotone(list(SCORE.values()))),
+        "comonotone": ("comonotone", Comonotone(list(SCORE.values()))),
         "file": (file, gadget),
     }
     given, same = couplings[coupling]

@@ -172,12 +172,12 @@ def test_scores_that_sort_differently_have_their_quantiles_matched(double):
     found = effects(frame, **(ask(p, q) | {"outcome": None}), **asked)
     costs = transport_costs((SCORE[:, None] - other) ** 2, p, q)
     assert found.variance_bounds.lower == pytest.approx(np.mean(costs) - found.mean[0] ** 2, rel=1e-6)
-    assert found.choice == "optimal"
-    assert found.variances["optimal"] == pytest.approx(found.variance_bounds.lower)
+    assert found.choice == "comonotone"
+    assert found.variances["comonotone"] == pytest.approx(found.variance_bounds.lower)
     assert found.variances["inverse CDF by score"] > 1.01 * found.variance_bounds.lower
     assert "sort the outcomes differently" in found.reason
     assert found.individual is None
-    assert list(effects(frame, **ask(p, q), **asked, couplings=["maximal"]).variances) == ["maximal", "optimal"]
+    assert list(effects(frame, **ask(p, q), **asked, couplings=["maximal"]).variances) == ["maximal", "comonotone"]
 
 
 def test_one_row_has_no_standard_error():

@@ -108,19 +108,19 @@ def test_counts_stand_beside_their_coupling_and_bounds():
     assert f"[{found.bounds.lower[0, 0]:,.1f} to {found.bounds.upper[0, 0]:,.1f}]" in shown
 
 
-def test_optimal_says_for_what_and_least_variance_is_no_evidence():
+def test_comonotone_says_for_what_and_least_variance_is_no_evidence():
     frame = people()
     found = effects(frame, **ASK, score=[0, 1, 2], counterfactual_score=[0, 2, 1])
-    assert found.choice == "optimal"
+    assert found.choice == "comonotone"
     for text in (" ".join(str(found).split()), json.dumps(found.to_dict())):
-        assert "optimal for the variance of the effect" in text
+        assert "comonotone (least variance of the effect)" in text
     assert "criterion of precision, not evidence that the mechanism is true" in " ".join(str(found).split())
     assert "criterion of precision" in found.to_dict()["reason"]
     axes = found.plot().axes[0]
-    assert "optimal for the variance of the effect" in [label.get_text() for label in axes.get_yticklabels()]
+    assert "comonotone (least variance of the effect)" in [label.get_text() for label in axes.get_yticklabels()]
     assert "any coupling:" in axes.get_xlabel()
-    rows = transitions(frame, **ASK, coupling="optimal", score=[0, 1, 2], num_resamples=0)
-    assert rows.coupling == "optimal for the variance of the effect"
+    rows = transitions(frame, **ASK, coupling="comonotone", score=[0, 1, 2], num_resamples=0)
+    assert rows.coupling == "comonotone (least variance of the effect)"
 
 
 def test_files_name_the_coupling(tmp_path):

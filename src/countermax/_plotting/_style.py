@@ -30,6 +30,7 @@ _COLOURS = {
     "maximal": "#009E73",
     "independent": "#999999",
     "optimal": "#5B2A86",
+    "comonotone": "#5B2A86",
     "Gadget 1": "#56B4E9",
     "Gadget 2": "#CC79A7",
 }

@@ -28,7 +28,7 @@ COUPLING_WORDS = (
     "vector-quantile",
     "maximal",
     "independent",
-    "optimal",
+    "comonotone",
 )
 """`countermax.couplings.NAMES`, written out because help must not load JAX."""
 SHARED_WORD = "gumbel-max-shared-RATE (from 0, independent, to 1)"

@@ -107,7 +107,7 @@ def shown(result: "Comparison") -> Group:
         )
     parts.append(Text(verdict(result)))
     parts.extend(Text(note) for note in (*_win(result), *result.notes))
-    if any(answer.name == "optimal" for answer in result.answers):
+    if any(answer.name in ("inverse CDF by score", "comonotone") for answer in result.answers):
         parts.append(Text(_CRITERION))
     return Group(*parts, Text(left_out(result)), *([] if result.sharing is None else [result.sharing]))
 

@@ -30,10 +30,10 @@ _ANY: Mapping[str, Callable[[], AbstractCoupling]] = {
 }
 _OF_SCORE: Mapping[str, Callable[[Any, Any], AbstractCoupling]] = {
     "inverse CDF by score": lambda score, _: InverseCDF.sorted_by(score),
-    "optimal": lambda score, other: _least_variance(score, score if other is None else other),
+    "comonotone": lambda score, other: _comonotone(score, score if other is None else other),
 }
 _VECTOR = "vector quantile"
-_ORDER = ("Gumbel-max", "inverse CDF", "inverse CDF by score", _VECTOR, "maximal", "independent", "optimal")
+_ORDER = ("Gumbel-max", "inverse CDF", "inverse CDF by score", _VECTOR, "maximal", "independent", "comonotone")
 _NAME_OF = {name.lower().replace(" ", "-"): name for name in _ORDER}
 
 NAMES = tuple(_NAME_OF)
@@ -53,8 +53,8 @@ def named_couplings(
     """Fixed couplings under the names that results and pictures show.
 
     Args:
-        names: Names of the couplings, as words or as they are shown; by default all that the arguments allow. A vector
-            quantile of one score has the law of the inverse CDF by score, so that it is not among them.
+        names: Names of the couplings, as words or as they are shown; by default all that the arguments allow and
+            that differ: with one score, vector quantiles and the comonotone coupling are the inverse CDF by score.
         score: One number for each outcome; the couplings that are made for a score need it. Or several, for a vector
             quantile.
         counterfactual_score: The score in the other world, if it is another one.
@@ -63,6 +63,8 @@ def named_couplings(
     if names is None:
         several = score is not None and not _is_one(score)
         wanted = {*_ANY, *(_OF_SCORE if score is not None and not several else ())}
+        if score is not None and not several and _sorts_both(score, counterfactual_score):
+            wanted.remove("comonotone")
         wanted |= {_VECTOR} if several and pairs is not None else set()
         names = [name for name in _ORDER if name in wanted] if score is not None else _ANY
     return {_shown(name): _named(name, score, counterfactual_score, pairs) for name in names}
@@ -157,10 +159,13 @@ def _by_own_name(couplings: list[str | Path], reserved: Iterable[str]) -> Mappin
     return dict(zip(own, couplings, strict=True))
 
 
-def _least_variance(score: NDArray[np.floating], other: NDArray[np.floating]) -> AbstractCoupling:
+def _comonotone(score: NDArray[np.floating], other: NDArray[np.floating]) -> AbstractCoupling:
     """The coupling with the least variance of the effect: a mechanism where one order sorts both worlds' scores."""
-    order = np.argsort(score, kind="stable")
-    return InverseCDF.sorted_by(score) if (np.diff(other[order]) >= 0).all() else Comonotone(score, other)
+    return InverseCDF.sorted_by(score) if _sorts_both(score, other) else Comonotone(score, other)
+
+
+def _sorts_both(score: NDArray[np.floating], other: Scores) -> bool:
+    return other is None or bool((np.diff(np.asarray(other)[np.argsort(score, kind="stable")]) >= 0).all())
 
 
 def name_of(given: str | Path | AbstractSampler, *, score: Scores = None) -> str:
@@ -238,7 +243,7 @@ def _vector_quantile(
     if other is not None and not np.array_equal(score, other):
         raise InputError(
             f"`{argument}` can be {_VECTOR!r} only where both worlds have the same scores: a mechanism does not know "
-            "in which world it is; use 'optimal' for one score, or a learned coupling"
+            "in which world it is; use 'comonotone' for one score, or a learned coupling"
         )
     if _is_one(score):
         return VectorQuantile(np.mean(score).reshape(1, 1), score)

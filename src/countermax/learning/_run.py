@@ -127,7 +127,6 @@ def evaluate_run(
 ) -> Evaluation:
     """Learned couplings, given or in files, and the fixed ones on the same fresh pairs of a task."""
     fixed = named_couplings(score=config.task.scalar_score)
-    fixed.pop("optimal", None)  # every evaluation has the optimum
     others = as_couplings(learned, reserved=(OPTIMUM,)) if learned else {}
     taken = next((name for name in others if name in fixed), None)
     if taken is not None:

@@ -78,7 +78,7 @@ def counterfactuals(
             `labels`, an array or frame [rows, outcomes], a fitted classifier, or `Predicted`.
         counterfactual: The same for the other world; for a classifier `Predicted(classifier, {"treated": True})`.
         coupling: Coupling of the two worlds: a coupling object, `gumbel-max`, `inverse-cdf` (in the order of the
-            labels), `inverse-cdf-by-score`, `maximal`, `independent`, `optimal`, or a file written by
+            labels), `inverse-cdf-by-score`, `maximal`, `independent`, `comonotone`, or a file written by
             `countermax.save`.
         labels: The outcomes in the order that results have; by default that of an ordered category, else of `factual`.
         score: A number for each outcome, by label or in the order of the labels.

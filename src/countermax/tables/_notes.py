@@ -13,7 +13,7 @@ from countermax.tables.frames import Codes
 PRECISION = "Least variance is a criterion of precision, not evidence that the mechanism is true."
 
 _EMPTIED = "empty these cells and say errors='missing' (on the command line: --errors missing)"
-_MADE_FOR = {"optimal": "optimal for the variance of the effect"}
+_MADE_FOR = {"comonotone": "comonotone (least variance of the effect)"}
 
 
 def shown_name(name: str) -> str:

@@ -18,7 +18,7 @@ from countermax.tables._notes import PRECISION
 from countermax.tables._pairs import AbstractRows, NothingChangesError, Weighted
 from countermax.tables.frames import Floats, check_new_names
 
-_IN_ORDER, _BY_QUANTILE = "inverse CDF by score", "optimal"
+_IN_ORDER, _BY_QUANTILE = "inverse CDF by score", "comonotone"
 MOST_SOLVED = 100_000  # pairs times outcomes for which transport problems are worth solving
 MOST_SOLVED_IN_ALL = 2_000_000  # where classifiers are fitted again
 MOST_PLANNED = 10_000  # rows times outcomes for which a vector quantile is fitted without being asked for
@@ -112,9 +112,7 @@ def fixed_couplings(scores: Scores, rows: AbstractRows, num_times: int) -> dict[
             except NothingChangesError:
                 return named_couplings() | by_one
             return named_couplings(score=scores.factual, pairs=pairs) | by_one
-        named = named_couplings(score=scores.factual[:, 0], counterfactual_score=scores.counterfactual[:, 0])
-    # Where one order sorts both worlds' scores, matching their quantiles is the inverse CDF in that order.
-    return {name: each for name, each in named.items() if not (name == _BY_QUANTILE and scores.one_order)}
+        return named_couplings(score=scores.factual[:, 0], counterfactual_score=scores.counterfactual[:, 0])
 
 
 def learned_coupling(
