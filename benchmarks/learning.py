@@ -15,8 +15,7 @@ import optax
 
 from benchmarks.measure import Row, seconds
 from countermax import Gadget1, Gadget2, fit
-from countermax.couplings import AbstractCoupling
-from countermax.couplings.parts import ReferenceTransport
+from countermax.couplings import AbstractCoupling, ReferenceTransport
 from countermax.learning import RandomPairs, Recipe, Relaxed, SquaredDifference
 
 PAPER_QUALITY = 8.76 / 8.14 - 1  # Gadget 2 in the column `independent` of the paper's Table 1

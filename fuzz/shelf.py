@@ -20,12 +20,12 @@ COUPLINGS = {
     "gadget1-published.npz": ("Gadget1.as_published(3, key=jax.random.key(0))", {"law": None, "size": 3}),
     "gadget2.npz": ("Gadget2(3, 4, key=jax.random.key(1), hidden=(4,))", {"law": None, "size": 3}),
     "gadget2-constant.npz": (
-        "Gadget2(3, 4, key=jax.random.key(1), part=couplings.parts.Constant(4, 3, key=jax.random.key(2)))",
+        "Gadget2(3, 4, key=jax.random.key(1), part=couplings.Constant(4, 3, key=jax.random.key(2)))",
         {"law": None, "size": 3},
     ),
     "gadget2-started.npz": (
         "Gadget2(3, 4, key=jax.random.key(1), hidden=(4,), "
-        "start=couplings.parts.BinnedInverseCDF(4, np.array([0.0, 1.0, 2.0])))",
+        "start=couplings.BinnedInverseCDF(4, np.array([0.0, 1.0, 2.0])))",
         {"law": None, "size": 3},
     ),
 }

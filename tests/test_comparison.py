@@ -11,7 +11,7 @@ from rich.console import Console
 
 from countermax import GumbelMax, InputError, InverseCDF, compare
 from countermax import _plotting as plotting
-from countermax.couplings import named_couplings
+from countermax.couplings._named import named_couplings
 
 P, Q, LABELS, SCORE = [0.3, 0.4, 0.3], [0.1, 0.3, 0.6], ["dead", "ill", "well"], [0.0, 1.0, 2.0]
 
@@ -179,7 +179,7 @@ def test_pictures_hold_the_numbers(comparison):
         for axes in comparison.plot_couplings().findobj(match=type(figure.axes[0]))
         if axes.images
     ]
-    assert len(heatmaps) == 6
+    assert len(heatmaps) == 5
     np.testing.assert_allclose(heatmaps[0], comparison.answers[0].joint)
 
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from countermax import InputError, SharedGumbelMax, compare, compare_arms, treatment_effect
 from countermax.cli import app
 from countermax.comparison import _sharing
-from countermax.couplings import noise_correlation
+from countermax.couplings._gumbel_max import noise_correlation
 
 P, Q, LABELS, SCORE = [0.3, 0.4, 0.3], [0.1, 0.3, 0.6], ["dead", "ill", "well"], [0.0, 1.0, 2.0]
 

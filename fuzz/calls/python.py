@@ -220,7 +220,7 @@ def _wrong(rng: random.Random) -> Case:
             f"countermax.treatment_effect(GumbelMax(), {good}, {good}, {bad})",
             f"InverseCDF({rng.choice(('[0, 0]', '[1.5]', '[]', '[-1, 0]', '[2, 3]'))})",
             f"Optimal({rng.choice(('[[1, 2]]', '[1, 2]', '[[nan]]', '[]', '[[1, 2], [3]]'))})",
-            f"couplings.as_coupling({rng.choice(('3', 'GumbelMax', repr('x'), '[]', 'None'))})",
+            f"couplings._named.as_coupling({rng.choice(('3', 'GumbelMax', repr('x'), '[]', 'None'))})",
             "countermax.maximality_gap([nan, 0.0], [0.0, 0.0])",
         )
     )

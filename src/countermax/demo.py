@@ -19,7 +19,8 @@ from countermax._core.labels import Labels
 from countermax._core.page import Grid, Heading, Paragraph, Picture, write_page
 from countermax.bounds import Bounds
 from countermax.comparison import Comparison, answered
-from countermax.couplings import Gadget2, InverseCDF, named_couplings
+from countermax.couplings import Gadget2, InverseCDF
+from countermax.couplings._named import named_couplings
 from countermax.intervals import CountSampling, Interval
 from countermax.learning import LEARNED, Evaluation, PerturbedPair, SquaredDifference, evaluate, fit
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from countermax._core.labels import Labels
 from countermax.comparison import Comparison, answered
-from countermax.couplings import named_couplings
+from countermax.couplings._named import named_couplings
 from countermax.intervals import CountSampling, Interval, inverted_intervals, resampled_intervals
 from studies.engine import Result
 

@@ -6,7 +6,8 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from countermax.couplings import AbstractCoupling, GumbelMax, Independent, InverseCDF, VectorQuantile, lloyd
+from countermax.couplings import AbstractCoupling, GumbelMax, Independent, InverseCDF, VectorQuantile
+from countermax.couplings._reference import lloyd
 from countermax.intervals import ratio_error, standard_error
 from countermax.learning import (
     FixedPair,

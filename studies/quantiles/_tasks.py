@@ -6,7 +6,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from countermax.couplings import scores_of_loss
+from countermax.couplings._reference import scores_of_loss
 from countermax.learning import (
     AbstractPairs,
     Disagreement,

@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
-from countermax.couplings import AbstractCoupling, Comonotone, named_couplings
+from countermax.couplings import AbstractCoupling, Comonotone
+from countermax.couplings._named import named_couplings
 from countermax.learning import SquaredDifference, expected_losses, least_losses
 from studies.engine import Result
 from studies.sepsis import _variances as variances

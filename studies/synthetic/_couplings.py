@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from countermax._core.sheet import Sheet, Value
-from countermax.couplings import AbstractCoupling, InverseCDF, named_couplings
+from countermax.couplings import AbstractCoupling, InverseCDF
+from countermax.couplings._named import named_couplings
 from countermax.effects import effect_from_joint
 from countermax.learning import Recipe, SquaredDifference
 from studies import plots

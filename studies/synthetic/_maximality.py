@@ -7,7 +7,8 @@ import numpy as np
 
 from countermax import _plotting as plotting
 from countermax._core.sheet import Sheet, Value
-from countermax.couplings import AbstractCoupling, named_couplings
+from countermax.couplings import AbstractCoupling
+from countermax.couplings._named import named_couplings
 from countermax.intervals import standard_error
 from countermax.learning import Disagreement, PerturbedPair, Recipe, expected_losses
 from studies import plots

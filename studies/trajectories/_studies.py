@@ -11,7 +11,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from countermax.couplings import AbstractCoupling, Gadget2, GumbelMax, named_couplings
+from countermax.couplings import AbstractCoupling, Gadget2, GumbelMax
+from countermax.couplings._named import named_couplings
 from countermax.learning import LEARNED, SquaredDifference, evaluate, fit
 from countermax.mdp import (
     EpisodeLog,

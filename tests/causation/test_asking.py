@@ -7,7 +7,7 @@ import pytest
 
 from countermax import InputError, probabilities_of_causation
 from countermax.causation import _answering
-from countermax.couplings import named_couplings
+from countermax.couplings._named import named_couplings
 
 COUNTS = {"control": [30, 40, 30], "treated": [10, 30, 60]}
 LABELS = ["dead", "ill", "well"]

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from countermax.cli import app
 from countermax.cli._shared import COUPLING_WORDS, WORDS_WITHOUT_SCORE
-from countermax.couplings import NAMES, name_of, named_couplings
+from countermax.couplings._named import NAMES, name_of, named_couplings
 
 LABELS = ["dead", "ill, at home", "well"]
 

@@ -10,7 +10,7 @@ import pytest
 from worlds import AWKWARD, softmax
 
 from countermax import Gadget1, Gadget2, GumbelMax, InputError, InverseCDF, race
-from countermax.couplings.parts import BinnedInverseCDF, Constant, Diagonal, Perceptron, ReferenceTransport
+from countermax.couplings import BinnedInverseCDF, Constant, Diagonal, Perceptron, ReferenceTransport
 from countermax.learning import barycenter, implicit_floor
 from countermax.pairs import RandomPairs
 

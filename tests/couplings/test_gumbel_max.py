@@ -10,16 +10,9 @@ from processes import LOG, MDP, POLICY
 from scipy.integrate import quad
 
 from countermax import GumbelMax, Independent, InputError, SharedGumbelMax, compare, effects, load, race, save
-from countermax.couplings import (
-    AbstractMechanism,
-    Gadget1,
-    InverseCDF,
-    as_coupling,
-    as_couplings,
-    is_same,
-    name_of,
-    noise_correlation,
-)
+from countermax.couplings import AbstractMechanism, Gadget1, InverseCDF
+from countermax.couplings._gumbel_max import noise_correlation
+from countermax.couplings._named import as_coupling, as_couplings, is_same, name_of
 from countermax.mdp import replay
 from countermax.tables import counterfactuals
 from countermax.testing import check_coupling

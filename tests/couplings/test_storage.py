@@ -27,8 +27,9 @@ from countermax import (
     save,
 )
 from countermax._core.archive import pack, unpack
+from countermax.couplings import BinnedInverseCDF, Constant, Diagonal, Perceptron, ReferenceTransport
+from countermax.couplings._parts import Started
 from countermax.couplings._storage import CLASSES
-from countermax.couplings.parts import BinnedInverseCDF, Constant, Diagonal, Perceptron, ReferenceTransport, Started
 
 KEY = jax.random.key(0)
 POINTS = np.random.default_rng(0).normal(size=(7, 2)).astype(np.float32)
@@ -42,7 +43,7 @@ COUPLINGS = {
     "VectorQuantile": VectorQuantile(POINTS[:3], POINTS[3:], weights=[1.0, 2.0, 3.0]),
     "Gadget1": Gadget1(4, key=KEY, hidden=(8,)),
     "Gadget1 with a start": Gadget1(4, key=KEY, start=Diagonal(4), part=Constant(4, 4, key=KEY), shared=True),
-    "Gadget2": Gadget2(4, 3, key=KEY, hidden=(8,), activation="tanh"),
+    "Gadget2": Gadget2(4, 3, key=KEY, part=Perceptron(3, 4, key=KEY, hidden=(8,), activation="tanh")),
     "Gadget2 with a start": Gadget2(4, 3, key=KEY, start=BinnedInverseCDF(3, [3.0, 1.0, 2.0, 0.0]), hidden=(8,)),
     "Gadget2 with points": Gadget2(
         4, 3, key=KEY, start=ReferenceTransport(POINTS[:3], POINTS[3:]), part=Constant(3, 4, key=KEY)

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from countermax import InputError, InverseCDF, Optimal, VectorQuantile
-from countermax.couplings import _barycenter, _plans, _reference, as_coupling, named_couplings, scores_of_loss
+from countermax.couplings import _plans, _reference
+from countermax.couplings._named import as_coupling, named_couplings
+from countermax.couplings._reference import scores_of_loss
 from countermax.learning import (
     Disagreement,
     FixedPair,
@@ -169,7 +171,7 @@ def test_rounds_are_many_where_they_are_cheap_and_see_no_world_twice(monkeypatch
         seen.setdefault(len(points), []).append(worlds)
         return points, 0.0
 
-    monkeypatch.setattr(_barycenter, "_round", idle)
+    monkeypatch.setattr(_reference, "_round", idle)
     monkeypatch.setattr(_reference, "_PAIRS_FOR_STARTS", 1)
     VectorQuantile.fit(SCORES, RandomPairs(6), key=KEY, num_atoms=1024, num_restarts=1)
     for atoms, rounds in ((256, 24), (1024, 12)):

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import numpy as np
 import pytest
 
-import countermax
+from countermax.couplings._named import NAMES
 from countermax.explorer import page_path
 
 PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
@@ -203,7 +203,7 @@ def test_python_lines_name_the_dial_where_it_is_chosen(open_page):
             break
         page.wait_for_timeout(50)
     assert '"dial": countermax.SharedGumbelMax(0.3)' in lines
-    assert all(f'"{name}"' in lines for name in countermax.couplings.NAMES if name not in SAME_LAW)
+    assert all(f'"{name}"' in lines for name in NAMES if name not in SAME_LAW)
     compile(lines, "python", "exec")
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from countermax import Gadget1, Gadget2, Independent, InputError, fit
 from countermax._core.archive import pack, unpack
-from countermax.couplings import is_same
-from countermax.couplings.parts import BinnedInverseCDF, Constant
+from countermax.couplings import BinnedInverseCDF, Constant
+from countermax.couplings._named import is_same
 from countermax.learning import (
     Disagreement,
     FixedPair,

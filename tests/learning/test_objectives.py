@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from countermax import Gadget2, InputError
-from countermax.couplings.parts import Constant
+from countermax.couplings import Constant
 from countermax.learning import (
     Exact,
     Reinforce,

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from countermax import Gadget1, Gadget2, InputError
-from countermax.couplings import is_same
-from countermax.couplings.parts import BinnedInverseCDF, Constant
+from countermax.couplings import BinnedInverseCDF, Constant
+from countermax.couplings._named import is_same
 from countermax.learning import Exact, FixedPair, RandomPairs, Recipe, Reinforce, Relaxed
 from countermax.learning._recipe import STARTS
 

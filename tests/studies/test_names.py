@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from countermax.couplings import named_couplings
+from countermax.couplings._named import named_couplings
 from countermax.learning._recipe import GADGETS, LEARNED, STARTS
 from studies.engine import GADGET_NAMES
 from studies.sepsis import _document as sepsis

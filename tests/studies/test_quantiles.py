@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from countermax import InputError
-from countermax.couplings import VectorQuantile, scores_of_loss
+from countermax.couplings import VectorQuantile
+from countermax.couplings._reference import scores_of_loss
 from countermax.learning import Recipe
 from studies.engine import CellContext
 from studies.quantiles import LearnedQuantiles, Quantiles, _experiments

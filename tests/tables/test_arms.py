@@ -9,7 +9,7 @@ import pytest
 
 from countermax import InputError, compare, compare_arms
 from countermax.comparison._measuring import intervals_of
-from countermax.couplings import as_couplings
+from countermax.couplings._named import as_couplings
 from countermax.intervals import CountSampling, Interval
 
 LABELS = ["dead", "ill", "well"]

@@ -23,8 +23,7 @@ from countermax import (
     SharedGumbelMax,
     VectorQuantile,
 )
-from countermax.couplings import AbstractSampler, Comonotone
-from countermax.couplings.parts import BinnedInverseCDF
+from countermax.couplings import AbstractSampler, BinnedInverseCDF, Comonotone
 from countermax.testing import Conformance, Law, check_coupling
 from countermax.testing._cases import cases
 

@@ -7,7 +7,7 @@ import pytest
 from broken import Healthy, HealthyLine, HealthyMatrix, assert_caught
 
 from countermax import Gadget2, GumbelMax, Independent, InputError, Maximal
-from countermax.couplings.parts import Constant
+from countermax.couplings import Constant
 
 MARGINALS = "the joint law has both marginals"
 ROWS = "a counterfactual row is the joint's row"

@@ -21,7 +21,8 @@ from countermax.causation._result import Causation
 from countermax.causation._sampling import SourceSampling
 from countermax.causation._sources import Strata, check_sources
 from countermax.comparison import GIVEN_ORDER, order_note
-from countermax.couplings import AbstractCoupling, as_couplings, named_couplings
+from countermax.couplings import AbstractCoupling
+from countermax.couplings._named import as_couplings, named_couplings
 from countermax.intervals import AbstractSampling, Interval, check_level, inverted_intervals
 
 Couplings = Mapping[str, str | AbstractCoupling] | Sequence[str]

@@ -30,7 +30,7 @@ COUPLING_WORDS = (
     "independent",
     "comonotone",
 )
-"""`countermax.couplings.NAMES`, written out because help must not load JAX."""
+"""`countermax.couplings._named.NAMES`, written out because help must not load JAX."""
 SHARED_WORD = "gumbel-max-shared-RATE (from 0, independent, to 1)"
 
 Overwrite = Annotated[

@@ -58,7 +58,7 @@ def evaluate_policy(
 
     from countermax import mdp
     from countermax._core.seeds import as_seed
-    from countermax.couplings import as_couplings
+    from countermax.couplings._named import as_couplings
 
     key = jax.random.key(as_seed("--seed", seed))
     target = checked_target(plot)
@@ -121,7 +121,7 @@ def explain(
     from countermax._core.errors import InputError
     from countermax._core.labels import Written
     from countermax._core.seeds import as_seed
-    from countermax.couplings import as_couplings
+    from countermax.couplings._named import as_couplings
     from countermax.mdp._cautions import told_of_restriction
     from countermax.mdp._estimation import restricted
 

@@ -31,7 +31,8 @@ from countermax.comparison._sharing import sharing_of
 from countermax.comparison._sharing_result import SHARING_COLUMNS
 from countermax.comparison._showing import GIVEN_ORDER, order_note
 from countermax.comparison._unseen import with_nothing_known
-from countermax.couplings import AbstractCoupling, as_couplings, is_same, named_couplings
+from countermax.couplings import AbstractCoupling
+from countermax.couplings._named import as_couplings, is_same, named_couplings
 from countermax.intervals import DRAWS, AbstractSampling, CountSampling, Interval, check_level, inverted_intervals
 
 _RARE = -200.0  # log-probability of what was seen, below which it may vanish in the products of the joint law

@@ -14,7 +14,7 @@ from countermax import race
 from countermax._core.compilation import quickly_compiled
 from countermax.comparison._measuring import Found, limits_of
 from countermax.comparison._sharing_result import SharingCurve, SharingIntervals, TurningPoint
-from countermax.couplings import noise_correlation
+from countermax.couplings._gumbel_max import noise_correlation
 from countermax.intervals import AbstractSampling, Interval
 
 Floats = NDArray[np.float64]

@@ -8,7 +8,8 @@ from rich.text import Text
 
 from countermax._core.console import add_line, listing
 from countermax._core.labels import Labels, told_apart
-from countermax.couplings import AbstractCoupling, InverseCDF, is_same
+from countermax.couplings import AbstractCoupling, InverseCDF
+from countermax.couplings._named import is_same
 
 if TYPE_CHECKING:
     from countermax.comparison._result import Comparison

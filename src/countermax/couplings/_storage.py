@@ -16,16 +16,19 @@ from countermax._core.archive import pack, unpack, written_by
 from countermax._core.errors import InputError
 from countermax._core.files import write_atomically
 from countermax._core.quantities import shown
-from countermax.couplings import parts
 from countermax.couplings._base import AbstractSampler
-from countermax.couplings._comonotone import Comonotone
-from countermax.couplings._gadget1 import Gadget1
-from countermax.couplings._gadget2 import Gadget2
+from countermax.couplings._gadgets import Gadget1, Gadget2
 from countermax.couplings._gumbel_max import GumbelMax, SharedGumbelMax
-from countermax.couplings._independent import Independent
 from countermax.couplings._inverse_cdf import InverseCDF
-from countermax.couplings._maximal import Maximal
-from countermax.couplings._optimal import Optimal
+from countermax.couplings._matrix import Comonotone, Independent, Maximal, Optimal
+from countermax.couplings._parts import (
+    BinnedInverseCDF,
+    Constant,
+    Diagonal,
+    Perceptron,
+    ReferenceTransport,
+    Started,
+)
 from countermax.couplings._vector_quantile import VectorQuantile
 
 _COUPLINGS = (
@@ -41,12 +44,12 @@ _COUPLINGS = (
     VectorQuantile,
 )
 _PARTS = (
-    parts.BinnedInverseCDF,
-    parts.Constant,
-    parts.Diagonal,
-    parts.Perceptron,
-    parts.ReferenceTransport,
-    parts.Started,
+    BinnedInverseCDF,
+    Constant,
+    Diagonal,
+    Perceptron,
+    ReferenceTransport,
+    Started,
 )
 CLASSES: dict[str, type[Any]] = {each.__name__: each for each in (*_COUPLINGS, *_PARTS)}
 """What a file can be made of."""

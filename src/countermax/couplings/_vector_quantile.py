@@ -17,8 +17,7 @@ from countermax.couplings._base import AbstractCoupling, AbstractMechanism
 from countermax.couplings._fields import LARGEST_SCORE, check_floats, check_permutation
 from countermax.couplings._inverse_cdf import InverseCDF
 from countermax.couplings._plans import shares
-from countermax.couplings._reference import fitted_reference
-from countermax.couplings._scaling import loss_matrix, scores_of_loss
+from countermax.couplings._reference import fitted_reference, loss_matrix, scores_of_loss
 from countermax.pairs import Pairs, num_outcomes_of
 
 _LINE = InverseCDF()  # of the outcomes within an atom, in their order

@@ -15,7 +15,8 @@ from countermax._core.extras import import_pandas
 from countermax._core.quantities import as_count
 from countermax._core.results import AbstractOldResult, plain
 from countermax._core.sheet import Sheet
-from countermax.couplings import AbstractCoupling, as_couplings
+from countermax.couplings import AbstractCoupling
+from countermax.couplings._named import as_couplings
 from countermax.intervals import ratio_error, standard_error
 from countermax.learning._losses import Loss, expected_losses
 from countermax.learning._optima import least_losses

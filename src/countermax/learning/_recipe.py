@@ -13,15 +13,17 @@ from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
 from countermax._core.seeds import as_seed
-from countermax.couplings import AbstractCoupling, Gadget1, Gadget2
-from countermax.couplings.parts import (
-    ACTIVATIONS,
-    AbstractPart,
+from countermax.couplings import (
+    AbstractCoupling,
     BinnedInverseCDF,
     Constant,
     Diagonal,
+    Gadget1,
+    Gadget2,
+    Perceptron,
     ReferenceTransport,
 )
+from countermax.couplings._parts import ACTIVATIONS, AbstractPart
 from countermax.learning._objectives import OBJECTIVES, AbstractObjective, Relaxed, as_objective
 from countermax.learning._references import barycenter, transport_start
 from countermax.learning._settings import check_settings
@@ -104,24 +106,18 @@ class Recipe:
             if self.as_published:
                 return Gadget1.as_published(size, key=key)
             start = Diagonal(size) if self.start == "gumbel-max" else None
-            parts: dict[str, Any] = {}
-            if self.part == "constant":
-                first, second = (Constant(size, size, key=each, silent=silent) for each in jax.random.split(key))
-                parts = {"part": first, "other_part": second}
-            return Gadget1(size, key=key, start=start, hidden=self.hidden, activation=self.activation, **parts)
+            first, second = (self._part(size, size, each, silent) for each in jax.random.split(key))
+            return Gadget1(size, key=key, part=first, other_part=second, start=start)
         if self.as_published:
             return Gadget2.as_published(size, self.latents(size), key=key)
-        constant = Constant(self.latents(size), size, key=key, silent=silent) if self.part == "constant" else None
-        return Gadget2(
-            size,
-            self.latents(size),
-            key=key,
-            part=constant,
-            start=self._start(score, pairs, seed),
-            hidden=self.hidden,
-            activation=self.activation,
-            rounds=self._rounds(),
-        )
+        count, start = self.latents(size), self._start(score, pairs, seed)
+        part = self._part(count, size, key, silent=silent if self.part == "constant" else start is not None)
+        return Gadget2(size, count, key=key, part=part, start=start, rounds=self._rounds())
+
+    def _part(self, num_rows: int, size: int, key: PRNGKeyArray, silent: bool) -> AbstractPart:
+        if self.part == "constant":
+            return Constant(num_rows, size, key=key, silent=silent)
+        return Perceptron(num_rows, size, key=key, hidden=self.hidden, activation=self.activation, silent=silent)
 
     def latents(self, num_outcomes: int) -> int:
         """Number of latent causes for this number of outcomes."""

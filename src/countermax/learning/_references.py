@@ -10,8 +10,8 @@ from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
 from countermax._core.quantities import as_count
 from countermax._core.transport import transport_plan
-from countermax.couplings import VectorQuantile, lloyd
-from countermax.couplings.parts import ReferenceTransport
+from countermax.couplings import ReferenceTransport, VectorQuantile
+from countermax.couplings._reference import lloyd
 from countermax.pairs import AbstractPairs, Pairs, draw_pairs, num_outcomes_of
 
 _NUM_PARTNERS = 10

@@ -16,7 +16,8 @@ from countermax._core.reading import read_whole
 from countermax._core.results import plain
 from countermax._core.signals import deferred_signals
 from countermax._version import __version__
-from countermax.couplings import AbstractCoupling, as_couplings, named_couplings, save
+from countermax.couplings import AbstractCoupling, save
+from countermax.couplings._named import as_couplings, named_couplings
 from countermax.learning._config import Config
 from countermax.learning._evaluate import OPTIMUM, Evaluation, evaluate
 from countermax.learning._fit import fit_many

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from countermax._core.errors import InputError
-from countermax.couplings import AbstractCoupling, as_couplings, named_couplings
+from countermax.couplings import AbstractCoupling
+from countermax.couplings._named import as_couplings, named_couplings
 from countermax.mdp._arrays import shortened
 
 Couplings: TypeAlias = Mapping[str, str | Path | AbstractCoupling] | Iterable[str | Path]

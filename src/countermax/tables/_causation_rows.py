@@ -24,7 +24,8 @@ from countermax.causation import (
     limits,
     questions_about,
 )
-from countermax.couplings import AbstractCoupling, as_couplings
+from countermax.couplings import AbstractCoupling
+from countermax.couplings._named import as_couplings
 from countermax.intervals import Interval
 from countermax.tables._batches import in_batches
 from countermax.tables._notes import label_notes, left_out_notes, unchanged_notes, what_is_known

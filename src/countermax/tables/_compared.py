@@ -9,7 +9,8 @@ import jax
 from jaxtyping import PRNGKeyArray
 
 from countermax._core.errors import InputError
-from countermax.couplings import AbstractCoupling, Gadget2, as_couplings, is_same
+from countermax.couplings import AbstractCoupling, Gadget2
+from countermax.couplings._named import as_couplings, is_same
 from countermax.learning import LEARNED, Fit
 from countermax.tables._moments import EffectMoments
 from countermax.tables._pairs import AbstractRows

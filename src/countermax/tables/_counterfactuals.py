@@ -13,7 +13,8 @@ from jaxtyping import Array, ArrayLike, Float, Int
 from countermax._core.errors import InputError
 from countermax._core.progress import ProgressBar
 from countermax.bounds import unchecked_outcome_bounds, unchecked_score_bounds
-from countermax.couplings import AbstractCoupling, GumbelMax, as_coupling, name_of
+from countermax.couplings import AbstractCoupling, GumbelMax
+from countermax.couplings._named import as_coupling, name_of
 from countermax.tables._batches import in_batches
 from countermax.tables._notes import label_notes, metadata, shown_name, unchanged_notes, what_is_known
 from countermax.tables._probabilities import ProbabilitiesLike

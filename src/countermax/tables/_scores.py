@@ -12,7 +12,8 @@ from jaxtyping import PRNGKeyArray
 from countermax._core.errors import InputError
 from countermax._core.labels import Labels
 from countermax.bounds import Bounds
-from countermax.couplings import AbstractCoupling, Gadget2, InverseCDF, named_couplings
+from countermax.couplings import AbstractCoupling, Gadget2, InverseCDF
+from countermax.couplings._named import named_couplings
 from countermax.learning import LEARNED, Fit, MatrixLoss, ObservedPairs, SquaredDifference, fit, least_losses
 from countermax.tables._notes import PRECISION
 from countermax.tables._pairs import AbstractRows, NothingChangesError, Weighted

@@ -14,7 +14,8 @@ from countermax._core.memory import check_memory
 from countermax._core.quantities import as_count
 from countermax._core.seeds import as_seed
 from countermax.bounds import Bounds
-from countermax.couplings import AbstractCoupling, GumbelMax, as_coupling, name_of
+from countermax.couplings import AbstractCoupling, GumbelMax
+from countermax.couplings._named import as_coupling, name_of
 from countermax.intervals import Bootstrap, Interval, check_level, percentile_interval
 from countermax.tables._counterfactuals import answer_rows
 from countermax.tables._notes import label_notes, metadata, shown_name, what_is_known

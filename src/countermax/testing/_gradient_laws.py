@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
 from countermax.couplings import AbstractCoupling, Gadget2
-from countermax.couplings.parts import Started
+from countermax.couplings._parts import Started
 from countermax.testing._cases import GENERIC, BrokenError, Case, close
 from countermax.testing._subject import BOTH, DOUBLE, SINGLE, Subject, precision
 

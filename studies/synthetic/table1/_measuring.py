@@ -7,7 +7,8 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from countermax.couplings import AbstractCoupling, GumbelMax, InverseCDF, named_couplings
+from countermax.couplings import AbstractCoupling, GumbelMax, InverseCDF
+from countermax.couplings._named import named_couplings
 from countermax.intervals import ratio_error, standard_error
 from countermax.learning import FixedPair, draw_pairs, expected_losses, implicit_floor, least_losses
 from studies.engine import Result

@@ -7,8 +7,7 @@ import numpy as np
 import optax
 import pytest
 
-from countermax.couplings import Gadget2
-from countermax.couplings.parts import Constant, Perceptron
+from countermax.couplings import Constant, Gadget2, Perceptron
 from countermax.learning import FixedPair, GivenOutcome, SquaredDifference, fit
 from studies.processes import sepsis
 from studies.sepsis import _variances as variances

@@ -45,7 +45,7 @@ def counterfactual_probabilities(
             what is asked about, what lies between, and their parents. Its index is kept.
         nodes: The nodes to answer for, all of them or an error; by default those for which it is possible.
         coupling: Coupling to ask in place of the nodes' own mechanisms: any with an exact law, one
-            of `countermax.couplings.NAMES`, or a file that `countermax.save` wrote; by node where they differ.
+            of the couplings' names, or a file that `countermax.save` wrote; by node where they differ.
         bounds: Couplings that the bounds are over: `any`, `stable` (counterfactually stable ones), or `none` for none.
         tolerance: Largest width of the bounds over all couplings at which the choice of coupling does not matter.
         max_states: Largest number of states of the nodes above that are summed over for one row.

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from countermax._core.errors import InputError
 from countermax._core.extras import import_dowhy, import_pandas
 from countermax._core.labels import listed
-from countermax.couplings import GumbelMax, is_same
+from countermax.couplings import GumbelMax
+from countermax.couplings._named import is_same
 from countermax.integrations.dowhy._mechanism import CategoricalMechanism
 from countermax.integrations.dowhy._noise import Mechanism
 

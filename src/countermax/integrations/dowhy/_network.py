@@ -12,15 +12,8 @@ from numpy.typing import NDArray
 from countermax._core.errors import InputError
 from countermax._core.extras import import_dowhy, import_pandas
 from countermax._core.labels import Labels, listed
-from countermax.couplings import (
-    AbstractCoupling,
-    GumbelMax,
-    Independent,
-    Maximal,
-    SharedGumbelMax,
-    as_coupling,
-    name_of,
-)
+from countermax.couplings import AbstractCoupling, GumbelMax, Independent, Maximal, SharedGumbelMax
+from countermax.couplings._named import as_coupling, name_of
 from countermax.integrations.dowhy._assign import FITTED
 from countermax.integrations.dowhy._categories import levels_of, unknown_level
 from countermax.integrations.dowhy._mechanism import CategoricalMechanism

@@ -14,7 +14,8 @@ from countermax._core.console import add_line, listing
 from countermax._core.extras import import_pandas
 from countermax._core.results import AbstractOldResult, plain
 from countermax.bounds import Bounds
-from countermax.couplings import AbstractCoupling, name_of
+from countermax.couplings import AbstractCoupling
+from countermax.couplings._named import name_of
 from countermax.intervals import Interval, percentile_interval
 from countermax.mdp._arrays import Floats, Values, as_whole
 from countermax.mdp._estimation import as_policy, deterministic, usual_policy

@@ -15,7 +15,8 @@ from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
 from countermax._core.memory import check_memory
 from countermax._core.results import AbstractOldResult, plain
-from countermax.couplings import AbstractCoupling, AbstractSampler, name_of
+from countermax.couplings import AbstractCoupling, AbstractSampler
+from countermax.couplings._named import name_of
 from countermax.mdp._arrays import Values, as_whole
 from countermax.mdp._cautions import told_of_log
 from countermax.mdp._log import EpisodeLog

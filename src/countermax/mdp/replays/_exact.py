@@ -20,7 +20,8 @@ from scipy import sparse
 from countermax._core.extras import import_pandas, on_ray
 from countermax._core.progress import ProgressBar
 from countermax._core.results import AbstractOldResult, plain
-from countermax.couplings import AbstractCoupling, name_of
+from countermax.couplings import AbstractCoupling
+from countermax.couplings._named import name_of
 from countermax.intervals import Interval, percentile_interval
 from countermax.mdp._arrays import Floats, Ints, Values
 from countermax.mdp._cautions import told_of_log

@@ -17,7 +17,8 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray
 
 from countermax._core.errors import InputError
-from countermax.couplings import AbstractCoupling, AbstractSampler, as_coupling
+from countermax.couplings import AbstractCoupling, AbstractSampler
+from countermax.couplings._named import as_coupling
 from countermax.mdp._arrays import Floats, Ints, Values, as_indices, shortened
 from countermax.mdp._process import FiniteMDP
 from countermax.mdp.replays._facts import Facts
