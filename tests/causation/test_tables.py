@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from countermax import InputError, causation_of_arms, probabilities_of_causation
+from countermax._tables.frames import as_frame
 from countermax.causation import questions_about
 from countermax.causation._crossing import crossed_limits
 from countermax.cli import app
@@ -17,7 +18,6 @@ from countermax.couplings import GumbelMax
 from countermax.tables import Predicted, causation_of_rows
 from countermax.tables._crossing import crossing_of, merged_strata
 from countermax.tables._people import read_people
-from countermax.tables.frames import as_frame
 from studies.causes import TRUTHS, sampled_causes
 
 PATH = str(files("countermax") / "data/stroke_trial.csv")

@@ -19,9 +19,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from countermax import InputError
+from countermax._tables import csv as _csv
+from countermax._tables import files as _base
+from countermax._tables import jsonl as _jsonl
+from countermax._tables import text as _text
+from countermax._tables.files import open_table
 from countermax.intervals import _resampling
 from countermax.tables import _streaming, counterfactuals_file, transitions_file, write_table
-from countermax.tables.files import _base, _csv, _jsonl, _text, open_table
 
 ASK = {"outcome": "y", "factual": "p_", "counterfactual": "q_"}
 LABELS = ["01", "1", "1.0", "007", "None", "nan", "NA", "true", "a\nb", "-0", "12345678901234567890"]

@@ -28,7 +28,7 @@ def test_tables_import_no_library_of_frames():
     [("pandas", "DataFrame", "polars"), ("polars", "DataFrame", "pandas"), ("pyarrow", "table", "polars")],
 )
 def test_a_frame_brings_its_own_library_only(library, make, other):
-    code = f"{CODE}\nimport {library}\nfrom countermax.tables.frames import as_frame\n"
+    code = f"{CODE}\nimport {library}\nfrom countermax._tables.frames import as_frame\n"
     code += f"assert as_frame({library}.{make}({{'a': [1, 2]}}), 7).row_name(1) == 'row 8 (counted from 0)'\n"
     code += f"assert {other!r} not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -5,8 +5,9 @@ import pandas as pd
 import pytest
 
 from countermax import causation_of_arms, compare, probabilities_of_causation
+from countermax._tables.files import read_frame
 from countermax.tables import counterfactuals, counterfactuals_file, effects, transitions, transitions_file
-from countermax.tables._people import read_frame, read_people
+from countermax.tables._people import read_people
 
 ARMS = {"outcome": "status", "arm": "arm"}
 WORLDS = {"outcome": "status", "factual": "p_", "counterfactual": "q_"}

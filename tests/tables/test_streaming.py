@@ -11,6 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from countermax import InputError
+from countermax._tables import jsonl as _jsonl
+from countermax._tables import text as _text
 from countermax.cli import app
 from countermax.tables import (
     _streaming,
@@ -20,7 +22,6 @@ from countermax.tables import (
     transitions_file,
     write_table,
 )
-from countermax.tables.files import _jsonl, _text
 
 LABELS = ["dead", "ill", "well"]
 ASK = {"outcome": "status", "factual": "p_", "counterfactual": "q_"}

@@ -1,5 +1,6 @@
 """Counterfactuals of dataframes and files: pandas, polars, Arrow, CSV, Parquet and JSON lines alike."""
 
+from countermax._tables.writing import write_table as write_table
 from countermax.tables._arms import compare_arms as compare_arms
 from countermax.tables._causation import causation_of_arms as causation_of_arms
 from countermax.tables._causation_rows import causation_of_rows as causation_of_rows
@@ -17,4 +18,3 @@ from countermax.tables._streaming import counterfactuals_file as counterfactuals
 from countermax.tables._streaming import transitions_file as transitions_file
 from countermax.tables._transition_result import Transitions as Transitions
 from countermax.tables._transitions import transitions as transitions
-from countermax.tables.files import write_table as write_table

@@ -11,7 +11,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr
 from numpy.typing import NDArray
 
 from countermax._core.memory import check_memory
-from countermax.tables.frames import Floats
+from countermax._tables.frames import Floats
 
 # Of the largest array in a batch: it stays in the cache, and a single question costs milliseconds. One size for all
 # questions: another one is another program, whose last bits may differ.

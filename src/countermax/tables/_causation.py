@@ -9,6 +9,8 @@ from countermax._core.errors import InputError
 from countermax._core.labels import listed
 from countermax._core.quantities import FEWEST_RESAMPLES, as_amount, as_count
 from countermax._core.seeds import as_seed
+from countermax._tables.files import read_frame
+from countermax._tables.frames import AbstractFrame
 from countermax.causation import (
     Causation,
     Strata,
@@ -24,8 +26,7 @@ from countermax.intervals import AbstractSampling, CountSampling
 from countermax.tables._arms import MISSING_RULES, resampled
 from countermax.tables._crossing import cells_of, crossing_of, merged_strata, sizes_of, whole_law
 from countermax.tables._design import count_clusters, design_notes
-from countermax.tables._people import People, read_frame, read_people, with_others
-from countermax.tables.frames import AbstractFrame
+from countermax.tables._people import People, read_people, with_others
 
 THIN_RULES = ("refuse", "merge")
 _NUM_RESAMPLES = 400

@@ -11,6 +11,7 @@ from jaxtyping import Array, ArrayLike, Float
 
 from countermax._core.errors import InputError
 from countermax._core.results import column_names
+from countermax._tables.frames import Floats, as_frame
 from countermax.bounds import Bounds
 from countermax.causation import (
     Arms,
@@ -32,7 +33,6 @@ from countermax.tables._notes import label_notes, left_out_notes, unchanged_note
 from countermax.tables._probabilities import ProbabilitiesLike
 from countermax.tables._refit import Refits, Refitted, as_refitting
 from countermax.tables._rows import Chunk, Question, RowReader
-from countermax.tables.frames import Floats, as_frame
 
 _SHARE = 0.5  # of the treated; questions that it decides are not asked of rows
 _NOT_OF_ROWS = ("disablement", "enablement")

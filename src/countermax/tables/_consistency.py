@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
 from countermax._core.labels import BOOLEAN, NUMBER, identity, listed
+from countermax._tables.frames import AbstractFrame, as_frame
 from countermax.tables._probabilities import AbstractProbabilities, Predicted
-from countermax.tables.frames import AbstractFrame, as_frame
 
 Flags = NDArray[np.bool_]
 

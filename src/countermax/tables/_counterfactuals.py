@@ -12,6 +12,7 @@ from jaxtyping import Array, ArrayLike, Float, Int
 
 from countermax._core.errors import InputError
 from countermax._core.progress import ProgressBar
+from countermax._tables.frames import Block, Codes, Floats, as_frame, check_new_names
 from countermax.bounds import unchecked_outcome_bounds, unchecked_score_bounds
 from countermax.couplings import AbstractCoupling, GumbelMax
 from countermax.couplings._named import as_coupling, name_of
@@ -20,7 +21,6 @@ from countermax.tables._notes import label_notes, metadata, shown_name, unchange
 from countermax.tables._probabilities import ProbabilitiesLike
 from countermax.tables._refit import Refits, Refitted, as_refitting
 from countermax.tables._rows import Chunk, Question, RowReader
-from countermax.tables.frames import Block, Codes, Floats, as_frame, check_new_names
 
 BOUNDS = ("any", "stable", "none")
 PREFIX = "pass another `prefix` (on the command line: --prefix)"

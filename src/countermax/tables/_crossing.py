@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from countermax._core.errors import InputError
 from countermax._core.labels import listed
 from countermax._core.progress import ProgressBar
+from countermax._tables.frames import Codes, Floats
 from countermax.causation import Arms, Choosers, Crossing, Evidence
 from countermax.tables._arms import FEWEST, cluster_groups
 from countermax.tables._people import People
-from countermax.tables.frames import Codes, Floats
 
 _NUM_SPLITS, _NUM_DRAWS = 20, 400
 

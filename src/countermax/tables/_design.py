@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from countermax._core.errors import InputError
+from countermax._tables.frames import Codes
 from countermax.tables._people import People
-from countermax.tables.frames import Codes
 
 _FEW_CLUSTERS, _FEW_CLUSTERS_OF_ARM, _FEW_COUNTING = 30, 10, 30
 _TOO_FEW = ": few, so intervals may be too short"

@@ -11,12 +11,12 @@ from rich.text import Text
 from countermax import _plotting as plotting
 from countermax._core.console import add_line, listing
 from countermax._core.results import AbstractOldResult, plain
+from countermax._tables.frames import Floats
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, Gadget2
 from countermax.intervals import Interval
 from countermax.learning import Fit
 from countermax.tables._notes import left_out_notes, shown_name, unchanged_notes
-from countermax.tables.frames import Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

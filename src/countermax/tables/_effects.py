@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from countermax._core.errors import InputError
+from countermax._tables.frames import Floats, as_frame
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, Gadget2
 from countermax.intervals import Interval
@@ -20,7 +21,6 @@ from countermax.tables._probabilities import ProbabilitiesLike
 from countermax.tables._refit import Refits, Refitted, as_refitting
 from countermax.tables._rows import Chunk, Question, RowReader
 from countermax.tables._scores import MOST_SOLVED, MOST_SOLVED_IN_ALL, Scores, bounds_by_transport, choose
-from countermax.tables.frames import Floats, as_frame
 
 
 def effects(

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
-from countermax.tables.frames import AbstractFrame, Codes, Floats
+from countermax._tables.frames import AbstractFrame, Codes, Floats
 
 
 def copy_of(classifier: Any) -> Any:

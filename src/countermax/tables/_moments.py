@@ -12,12 +12,12 @@ from jaxtyping import Array, ArrayLike, Float, Int
 from countermax import comonotone
 from countermax._core.errors import InputError
 from countermax._core.types import LogProbs, Outcome, Scalar
+from countermax._tables.frames import Codes, Floats, check_new_names
 from countermax.bounds import Bounds, unchecked_score_bounds
 from countermax.couplings import AbstractCoupling
 from countermax.tables._batches import in_batches
 from countermax.tables._rows import Chunk
 from countermax.tables._scores import Scores
-from countermax.tables.frames import Codes, Floats, check_new_names
 
 ScorePair = tuple[Float[ArrayLike, "k d"], Float[ArrayLike, "k d"]]
 

@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from countermax._core.labels import Labels, listed, spelling_notes
+from countermax._tables.frames import Codes
 from countermax.couplings import AbstractCoupling, InverseCDF
 from countermax.tables._outcomes import NOBODY
 from countermax.tables._probabilities import Predicted
 from countermax.tables._rows import RowReader
-from countermax.tables.frames import Codes
 
 PRECISION = "Least variance is a criterion of precision, not evidence that the mechanism is true."
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from countermax._core.errors import InputError
 from countermax._core.labels import NUMBER, Labels, Written, are_numbers, identity, is_missing, sorted_labels
+from countermax._tables.frames import AbstractFrame, Codes
 from countermax.tables._probabilities import AbstractProbabilities
-from countermax.tables.frames import AbstractFrame, Codes
 
 GIVEN, CATEGORY, NUMBERS, NOBODY = "given", "category", "numbers", "nobody"
 """Who said in which order the outcomes are: `labels`, an ordered category, numbers that sort themselves, or nobody."""

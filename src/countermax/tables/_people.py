@@ -1,7 +1,6 @@
 """Who is in the two arms of a trial, with which outcome: read from a frame or a file, and checked."""
 
 from collections.abc import Hashable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +8,7 @@ from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
 from countermax._core.labels import Labels, are_numbers, listed, reader, sorted_labels, spelling_notes
-from countermax.tables.frames import AbstractFrame, Codes, Floats, as_frame
+from countermax._tables.frames import AbstractFrame, Codes, Floats
 
 FACTUAL_ARMS = ("factual", "counterfactual")
 """Arguments that name two arms, unless they are called otherwise."""
@@ -30,34 +29,6 @@ class People(NamedTuple):
     stratum: Codes
     strata: tuple[str, ...]
     notes: tuple[str, ...]
-
-
-def read_frame(data: Any, columns: Mapping[str, Hashable]) -> AbstractFrame:
-    """The columns of a frame, or of a file, each of which must be there.
-
-    Args:
-        data: A frame or a path.
-        columns: Names of columns by argument.
-    """
-    if not isinstance(data, str | Path):
-        frame = as_frame(data)
-    else:
-        from countermax._core.extras import import_pyarrow
-        from countermax.tables.files import open_table
-
-        table = open_table(data)
-        absent = next((each for each in columns.items() if each[1] not in table.names), None)
-        if absent is not None:
-            raise InputError(f"`{absent[0]}` must name a column, got {absent[1]!r}; they are {listed(table.names)}")
-        numbers = [str(columns["weights"])] if "weights" in columns else []
-        table.ask(str(columns["outcome"]), numbers, others=True)
-        wanted = list(dict.fromkeys(map(str, columns.values())))
-        frame = as_frame(import_pyarrow().concat_tables(rows.table.select(wanted) for rows in table.chunks(2**16)))
-    for argument, name in columns.items():
-        frame.column(argument, name)
-    if not frame.num_rows:
-        raise InputError("`data` must have at least one row, got none")
-    return frame
 
 
 def read_people(

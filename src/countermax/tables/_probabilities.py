@@ -9,7 +9,7 @@ import numpy as np
 
 from countermax._core.errors import InputError
 from countermax._core.labels import Labels, Written, listed
-from countermax.tables.frames import AbstractFrame, Floats, as_frame
+from countermax._tables.frames import AbstractFrame, Floats, as_frame
 
 
 class AbstractProbabilities(ABC):

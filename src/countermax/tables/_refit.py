@@ -20,11 +20,11 @@ from countermax._core.memory import check_memory
 from countermax._core.progress import ProgressBar
 from countermax._core.quantities import as_count
 from countermax._core.seeds import as_seed
+from countermax._tables.frames import Codes, Floats
 from countermax.intervals import check_level
 from countermax.tables._fits import FitData, copy_of, fit_some, members_of_clusters, row_weights, weight_argument
 from countermax.tables._probabilities import Predicted
 from countermax.tables._rows import Chunk, RowReader
-from countermax.tables.frames import Codes, Floats
 
 NUM_REFITS = 200
 _CAUTION = 0.6  # of the error that is allowed goes to percentiles: refits are few, and vary less than truths do

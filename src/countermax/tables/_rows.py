@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from countermax._core.errors import InputError
 from countermax._core.labels import MISSING, UNKNOWN, listed
 from countermax._core.progress import ProgressBar
+from countermax._tables.frames import AbstractFrame, Codes, Floats
 from countermax.tables._consistency import Flags, as_unchanged, unchanged_inputs
 from countermax.tables._outcomes import CATEGORY, find_labels, find_outcome, is_name, order_in, ordered
 from countermax.tables._probabilities import (
@@ -19,7 +20,6 @@ from countermax.tables._probabilities import (
     ProbabilitiesLike,
     as_probabilities,
 )
-from countermax.tables.frames import AbstractFrame, Codes, Floats
 
 CHUNK_ROWS = 65_536  # rows that are looked at at a time: what bounds the memory
 ON_ERROR = ("raise", "missing")
@@ -114,7 +114,6 @@ class RowReader:
 
     def __init__(self, frame: AbstractFrame, question: Question):
         """Finds columns and labels; reads no probability yet."""
-        frame.check_names()
         self.frame, self.question = frame, question
         given = zip(_WORLDS, (question.factual, question.counterfactual), strict=True)
         self.worlds = [as_probabilities(name, each, frame) for name, each in given]

@@ -11,13 +11,13 @@ from jaxtyping import PRNGKeyArray
 
 from countermax._core.errors import InputError
 from countermax._core.labels import Labels
+from countermax._tables.frames import Floats, check_new_names
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, Gadget2, InverseCDF
 from countermax.couplings._named import named_couplings
 from countermax.learning import LEARNED, Fit, MatrixLoss, ObservedPairs, SquaredDifference, fit, least_losses
 from countermax.tables._notes import PRECISION
 from countermax.tables._pairs import AbstractRows, NothingChangesError, Weighted
-from countermax.tables.frames import Floats, check_new_names
 
 _IN_ORDER, _BY_QUANTILE = "inverse CDF by score", "comonotone"
 MOST_SOLVED = 100_000  # pairs times outcomes for which transport problems are worth solving

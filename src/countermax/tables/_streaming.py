@@ -8,6 +8,9 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from countermax._core.errors import InputError
 from countermax._core.extras import on_ray
 from countermax._core.progress import ProgressBar
+from countermax._tables.files import AbstractTableFile, MoreColumnsError, Rows, format_of, open_table
+from countermax._tables.frames import as_frame, check_new_names
+from countermax._tables.writing import open_writer
 from countermax.couplings import AbstractCoupling, GumbelMax
 from countermax.tables._counterfactuals import PREFIX, AnswerColumns
 from countermax.tables._notes import metadata
@@ -17,8 +20,6 @@ from countermax.tables._ray import answer_files, tally_files
 from countermax.tables._rows import CHUNK_ROWS, Question, RowReader
 from countermax.tables._transition_result import Transitions
 from countermax.tables._transitions import NUM_RESAMPLES, Tally
-from countermax.tables.files import AbstractTableFile, MoreColumnsError, Rows, format_of, open_table, open_writer
-from countermax.tables.frames import as_frame, check_new_names
 
 ColumnsLike: TypeAlias = str | Mapping[Any, str] | Sequence[str]
 """Columns of a file: the beginning of their names, a mapping from labels, or a list in the order of the labels."""

@@ -12,10 +12,10 @@ from countermax import _plotting as plotting
 from countermax._core.console import add_line, listing
 from countermax._core.labels import Labels, told_apart
 from countermax._core.results import AbstractOldResult, plain
+from countermax._tables.frames import Floats
 from countermax.bounds import Bounds
 from countermax.intervals import Interval
 from countermax.tables._notes import left_out_notes, unchanged_notes
-from countermax.tables.frames import Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

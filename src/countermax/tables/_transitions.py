@@ -13,6 +13,7 @@ import numpy as np
 from countermax._core.memory import check_memory
 from countermax._core.quantities import as_count
 from countermax._core.seeds import as_seed
+from countermax._tables.frames import AbstractFrame, Floats, as_frame
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, GumbelMax
 from countermax.couplings._named import as_coupling, name_of
@@ -23,7 +24,6 @@ from countermax.tables._probabilities import ProbabilitiesLike
 from countermax.tables._refit import Refits, Refitted, as_refitting
 from countermax.tables._rows import Chunk, Question, RowReader
 from countermax.tables._transition_result import Transitions
-from countermax.tables.frames import AbstractFrame, Floats, as_frame
 
 NUM_RESAMPLES = 1000
 _BYTES_OF_WEIGHTS = 6 * 4096  # of a resample, for the rows that share a random stream

@@ -8,10 +8,10 @@ import numpy as np
 
 from countermax._core.errors import InputError
 from countermax._core.labels import listed
+from countermax._tables.frames import Where, as_frame
 from countermax.tables._outcomes import CATEGORY
 from countermax.tables._probabilities import Columns, Predicted
 from countermax.tables._rows import Question, RowReader
-from countermax.tables.frames import Where, as_frame
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from countermax._ray import connect, one_thread, put_once
+from countermax._tables.frames import Where, check_new_names
 from countermax.couplings import AbstractCoupling, GumbelMax
 from countermax.tables._counterfactuals import PREFIX, AnswerColumns
 from countermax.tables._notes import metadata
 from countermax.tables._probabilities import Predicted, ProbabilitiesLike
 from countermax.tables._ray._asking import Asking, ask
 from countermax.tables._rows import CHUNK_ROWS, Question, RowReader
-from countermax.tables.frames import Where, check_new_names
 
 _PATH = "path"  # the column that `ray.data.read_parquet(..., include_paths=True)` adds
 

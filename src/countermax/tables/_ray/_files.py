@@ -17,6 +17,7 @@ from countermax._core.extras import import_pyarrow
 from countermax._core.labels import listed
 from countermax._core.progress import ProgressBar
 from countermax._ray import connect, in_parts, merged_in_parts
+from countermax._tables.writing import ParquetTableWriter
 from countermax._version import __version__
 from countermax.couplings import AbstractCoupling
 from countermax.tables._ray._asking import Asking, ask, needed_columns
@@ -26,7 +27,6 @@ from countermax.tables._ray._places import NO_VALUE, RowGroups, Source, find_sou
 from countermax.tables._rows import CHUNK_ROWS, Question
 from countermax.tables._transition_result import Transitions
 from countermax.tables._transitions import Tally, TallySums
-from countermax.tables.files import ParquetTableWriter
 
 _MOST_FOLDERS = 1000  # that a part's rows may be divided into
 _LEAST_WRITTEN = 2**13  # rows of a row group, where rows are divided

@@ -11,6 +11,7 @@ from jaxtyping import PRNGKeyArray
 from countermax._core.extras import import_pyarrow
 from countermax._core.progress import ProgressBar
 from countermax._ray import connect, in_parts, merged_in_parts, one_thread, put_once
+from countermax._tables.frames import Codes, Floats
 from countermax.couplings import AbstractCoupling, Gadget2, GumbelMax
 from countermax.tables._compared import Compared, CouplingsLike, compare_couplings
 from countermax.tables._effect_result import TableEffects
@@ -23,7 +24,6 @@ from countermax.tables._ray._datasets import ask_dataset
 from countermax.tables._rows import CHUNK_ROWS, Chunk, Question
 from countermax.tables._transition_result import Transitions
 from countermax.tables._transitions import NUM_RESAMPLES, Tally, TallySums
-from countermax.tables.frames import Codes, Floats
 
 T = TypeVar("T")
 Sums = TypeVar("Sums", TallySums, EffectSums)

@@ -1,15 +1,25 @@
-"""What every file with a table can do: say its columns, and hand over rows in chunks."""
+"""Tables in files: CSV, JSON lines and Parquet, read a chunk of rows at a time.
 
+Only what is asked about is read. Text files have no types, so outcomes are the exact characters of a cell or of a JSON
+value, and what is only passed through is passed through unread: from CSV to CSV and from JSON lines to JSON lines byte
+for byte, into other formats as text. Parquet has a schema, which is kept.
+"""
+
+import os
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pyarrow
 from countermax._core.labels import listed
+from countermax._tables.frames import AbstractFrame, as_frame
+
+FORMATS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+_COMPRESSED = (".gz", ".bz2", ".xz", ".zip", ".zst")
 
 RECORD, BARE = "\0record", "\0bare"  # names that no column has
 
@@ -67,7 +77,7 @@ class AbstractTableFile(ABC):
 
     def ask(
         self,
-        outcome: str,
+        outcome: str | None,
         numbers: Collection[str],
         *,
         others: bool = False,
@@ -141,3 +151,83 @@ class AbstractTableFile(ABC):
             ) from error
         except OSError as error:
             raise InputError(f"cannot read {self.path}: {(error.strerror or str(error)).lower()}") from error
+
+
+@final
+class ParquetTable(AbstractTableFile):
+    """A table in a Parquet file."""
+
+    kind = "parquet"
+
+    @property
+    def num_rows(self) -> int | None:
+        """How many rows there are."""
+        return self._open().metadata.num_rows
+
+    def empty_table(self) -> Any:
+        """All columns without rows."""
+        return self._open().schema_arrow.empty_table()
+
+    def _find_names(self) -> list[str]:
+        return list(self._open().schema_arrow.names)
+
+    def _tables(self) -> Iterator[Any]:
+        for batch in self._open().iter_batches(columns=self._wanted):
+            batch.validate(full=True)  # Arrow takes it on trust that texts are UTF-8
+            yield self._pa.Table.from_batches([batch])
+
+    def _open(self) -> Any:
+        return self._pa.parquet.ParquetFile(self._pa.OSFile(os.fsencode(self.path)))  # any name, also one not UTF-8
+
+
+def format_of(path: str | Path) -> str:
+    """The format that a file's name says."""
+    name, suffix = Path(path).name or str(path), Path(path).suffix.lower()
+    if suffix not in FORMATS:
+        hint = "; compressed files are not read: unpack it first" if suffix in _COMPRESSED else ""
+        raise InputError(f"cannot tell the format from {name!r}; end it in {', '.join(FORMATS)}{hint}")
+    return FORMATS[suffix]
+
+
+def open_table(path: str | Path) -> AbstractTableFile:
+    """A table in a file, to be read; the ending of the file's name says what it is."""
+    kind = format_of(path)
+    if kind == "parquet":
+        return ParquetTable(path)
+    if kind == "csv":
+        from countermax._tables.csv import CsvTable
+
+        return CsvTable(path)
+    from countermax._tables.jsonl import JsonLinesTable
+
+    return JsonLinesTable(path)
+
+
+def read_frame(data: Any, columns: Mapping[str, Hashable], numbers: Collection[str] = ("weights",)) -> AbstractFrame:
+    """The columns of a frame, or of a file, each of which must be there.
+
+    Args:
+        data: A frame or a path.
+        columns: Names of columns by argument.
+        numbers: Arguments whose columns hold numbers; in text files all others are text.
+    """
+    if not isinstance(data, str | Path):
+        frame = as_frame(data)
+    else:
+        file = open_table(data)
+        absent = next((each for each in columns.items() if each[1] not in file.names), None)
+        if absent is not None:
+            raise InputError(f"`{absent[0]}` must name a column, got {absent[1]!r}; they are {listed(file.names)}")
+        wanted = list(dict.fromkeys(map(str, columns.values())))
+        outcome = str(columns["outcome"]) if "outcome" in columns else None
+        file.ask(outcome, [str(columns[each]) for each in numbers if each in columns], flags=wanted)
+        try:
+            parts = [rows.table for rows in file.chunks(2**16)]
+        except MoreColumnsError:  # now that all of them are known
+            parts = [rows.table for rows in file.chunks(2**16)]
+        frame = as_frame(import_pyarrow().concat_tables(parts))
+    for argument, name in columns.items():
+        frame.column(argument, name)
+    if not frame.num_rows:
+        raise InputError("`data` must have at least one row, got none")
+    return frame

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
 from countermax._core.labels import listed
-from countermax.tables.files import _text
-from countermax.tables.files._base import RECORD, AbstractTableFile
+from countermax._tables import text as _text
+from countermax._tables.files import RECORD, AbstractTableFile
 
 _LF, _CR, _QUOTE, _COMMA = b'\n\r",'
 # A quotation mark counts where a cell begins; within a quoted cell it stands twice. What follows the closing one

@@ -8,8 +8,8 @@ import numpy as np
 
 from countermax._core.errors import InputError
 from countermax._core.labels import listed
-from countermax.tables.files import _text
-from countermax.tables.files._base import BARE, RECORD, AbstractTableFile, MoreColumnsError
+from countermax._tables import text as _text
+from countermax._tables.files import BARE, RECORD, AbstractTableFile, MoreColumnsError
 
 BLOCK_BYTES = 2**22  # an object of Python takes many times the memory of its text
 

@@ -1,0 +1,1 @@
+"""Frames of any library and tables in files: what every room that reads people's data stands on."""

@@ -1,0 +1,538 @@
+"""Frames of pandas, polars and Arrow behind one small interface; a library is imported when a frame of it comes.
+
+What the libraries have in common goes through narwhals. What they do differently, and what our laws are about, stands
+below: which values are missing, which labels a column can hold, what becomes of an index and of categories.
+"""
+
+import json
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from typing import Any, final
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from countermax._core.errors import InputError
+from countermax._core.extras import import_pandas, import_polars, import_pyarrow
+from countermax._core.labels import BOOLEAN, NUMBER, OTHER, TEXT, Labels, identity, is_missing, listed
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+Block = tuple[Sequence[str], Floats]
+"""Names, and one row of numbers for each of them."""
+Where = Callable[[int], str]
+"""What a message says of a row's place behind its position: a file, a row group."""
+
+
+def as_frame(frame: Any, first_row: int = 0, where: Where | None = None) -> "AbstractFrame":
+    """The interface to a frame of any supported library.
+
+    Args:
+        frame: A frame, or a part of a longer one.
+        first_row: Position of its first row in the longer one; messages count from there.
+        where: Function that says which table that is, for a position in it.
+    """
+    names = getattr(frame, "column_names", None) or getattr(frame, "columns", ())
+    if getattr(names, "nlevels", 1) > 1:
+        raise InputError("`frame` must have one name for each column, got several levels; flatten them")
+    try:
+        wrapped = nw.from_native(frame, eager_only=True)
+        kind = _KINDS[wrapped.implementation.name]
+    except nw.exceptions.DuplicateError as error:
+        twice = [name for name, count in Counter(list(names)).items() if count > 1]
+        raise InputError(
+            f"`frame` must have each column once, but has {listed(twice)} twice; rename one of them"
+        ) from error
+    except (TypeError, KeyError) as error:
+        hint = "; collect() it first" if type(frame).__name__ == "LazyFrame" else ""
+        raise InputError(
+            f"`frame` must be a pandas or polars DataFrame or an Arrow table, got {type(frame).__name__}{hint}"
+        ) from error
+    return kind(wrapped, first_row, where)
+
+
+class AbstractFrame(ABC):
+    """A frame, or some of its rows. Columns that go in and out are columns of its library."""
+
+    def __init__(self, wrapped: nw.DataFrame[Any], first_row: int = 0, where: Where | None = None):
+        self._frame, self.first_row, self.where = wrapped, first_row, where
+        self.columns: list[Hashable] = list(wrapped.columns)
+        twice = [name for name, count in Counter(self.columns).items() if count > 1]
+        if twice:
+            raise InputError(f"`frame` must have each column once, but has {listed(twice)} twice; rename one of them")
+
+    @property
+    def native(self) -> Any:
+        """The frame of the library."""
+        return self._frame.to_native()
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are."""
+        return len(self._frame)
+
+    def rows(self, start: int, stop: int) -> "AbstractFrame":
+        """Some of the rows."""
+        return type(self)(self._frame[start:stop], self.first_row + start, self.where)
+
+    def column(self, argument: str, name: Hashable) -> Any:
+        """A column by its name, which must be there."""
+        if name in self.columns:
+            return self._frame.get_column(name).to_native()  # type: ignore[arg-type]  # pandas has other names too
+        raise InputError(f"`{argument}` must name a column, got {name!r}; the columns are {listed(self.columns)}")
+
+    def own(self, argument: str, values: Any) -> Any:
+        """An array or column of values that has one for each row, as a column of this library."""
+        column = self._own(argument, values)
+        if len(column) != self.num_rows:
+            raise InputError(f"`{argument}` must have one value for each of {self.num_rows} rows, got {len(column)}")
+        return column
+
+    def kind_of(self, values: Any) -> str | None:
+        """What a column's type says of its values (`countermax._core.labels.TEXT`, ...); None where it says nothing."""
+        dtype = nw.from_native(values, series_only=True).dtype
+        if isinstance(dtype, nw.Categorical | nw.Enum):
+            return self._kind_of_categories(values)
+        if isinstance(dtype, nw.Object | nw.Unknown):
+            return None
+        if isinstance(dtype, nw.String):
+            return TEXT
+        return BOOLEAN if isinstance(dtype, nw.Boolean) else NUMBER if dtype.is_numeric() else OTHER
+
+    def numbers(self, argument: str, names: Sequence[Hashable]) -> Floats:
+        """Columns of numbers side by side; NaN where one is missing."""
+        result = np.empty((self.num_rows, len(names)))
+        for place, name in enumerate(names):
+            column = self.column(argument, name)
+            numbers = self._numbers(column)
+            if numbers is None:
+                kind = getattr(column, "dtype", None) or getattr(column, "type", None)
+                raise InputError(f"`{argument}` must name columns of numbers, but column {name!r} holds {kind}")
+            result[:, place] = numbers
+        return result
+
+    def row_name(self, row: int) -> str:
+        """How a message calls a row."""
+        index = self._index_of(row)
+        place = "" if self.where is None else f" of {self.where(self.first_row + row)}"
+        return f"row {self.first_row + row} (counted from 0{'' if index is None else f', index {index}'}){place}"
+
+    def from_columns(self, columns: Mapping[str, Sequence[Any]]) -> Any:
+        """A new frame of this library."""
+        return nw.from_dict(dict(columns), backend=self._frame.implementation).to_native()
+
+    def to_arrow(self) -> Any:
+        """The frame as an Arrow table."""
+        import_pyarrow()
+        return self._frame.to_arrow()
+
+    @abstractmethod
+    def texts(self, values: Sequence[str | None]) -> Any:
+        """A column of text."""
+
+    @abstractmethod
+    def for_classifiers(self, names: Sequence[Hashable], change: Mapping[str, Any]) -> "AbstractFrame":
+        """These rows in a library whose frames classifiers read: with the columns `names`, some of which change."""
+
+    @abstractmethod
+    def features(self, names: Sequence[Hashable], change: Mapping[str, Any]) -> Any:
+        """Some of the columns as a frame that classifiers read, with others in place of those in `change`."""
+
+    @abstractmethod
+    def factorised(self, values: Any) -> tuple[Codes, list[Any]]:
+        """A column as indices into its distinct values; a missing one has the index -1."""
+
+    @abstractmethod
+    def categories(self, values: Any) -> tuple[list[Any] | None, bool]:
+        """The categories that a column's type lists, in their order, and whether it says that this is an order."""
+
+    @abstractmethod
+    def labelled(self, codes: Codes, labels: Labels, like: Any) -> Any:
+        """A column of labels, in the type of the column `like`; missing where the code is negative."""
+
+    @abstractmethod
+    def made(self, pieces: Sequence[Block | tuple[str, Any]], *, extend: bool) -> Any:
+        """A frame of this library from blocks of numbers and single columns, behind this frame's own or alone."""
+
+    @abstractmethod
+    def noted(self, native: Any, notes: Mapping[str, Any]) -> Any:
+        """A frame of this library with notes about all of it, where the library has a place for them."""
+
+    @abstractmethod
+    def flags(self, values: Flags, missing: Flags) -> Any:
+        """A column of booleans, some of them missing."""
+
+    @abstractmethod
+    def _kind_of_categories(self, values: Any) -> str | None: ...
+
+    @abstractmethod
+    def _numbers(self, column: Any) -> Floats | None:
+        """A column as numbers, NaN where one is missing; None if it does not hold numbers."""
+
+    @abstractmethod
+    def _own(self, argument: str, values: Any) -> Any: ...
+
+    @abstractmethod
+    def _index_of(self, row: int) -> str | None:
+        """What the frame itself calls a row; None where it only counts them."""
+
+
+@final
+class PandasFrame(AbstractFrame):
+    """A pandas DataFrame: the index is kept, and so are categories."""
+
+    def factorised(self, values: Any) -> tuple[Codes, list[Any]]:
+        """A column as indices into its distinct values; a missing one has the index -1."""
+        pd = import_pandas()
+        try:
+            if values.dtype == object and pd.api.types.infer_dtype(values, skipna=True) not in _OF_ONE_KIND:
+                return _by_identity(values)
+            codes, uniques = pd.factorize(values)
+        except TypeError as error:
+            raise InputError(
+                f"`outcome` must hold plain labels, got values that cannot be compared ({error})"
+            ) from error
+        return np.asarray(codes, np.int64), uniques.tolist()
+
+    def categories(self, values: Any) -> tuple[list[Any] | None, bool]:
+        """The categories of a column, and whether they are ordered."""
+        if not isinstance(values.dtype, import_pandas().CategoricalDtype):
+            return None, False
+        return values.dtype.categories.tolist(), bool(values.dtype.ordered)
+
+    def labelled(self, codes: Codes, labels: Labels, like: Any) -> Any:
+        """A column of labels, in the type of the column `like`; missing where the code is negative."""
+        pd = import_pandas()
+        dtype, values = like.dtype, list(labels.values)
+        if isinstance(dtype, pd.CategoricalDtype):
+            own = dtype.categories.tolist()
+            places = labels.places(own)
+            for category, place in zip(own, places, strict=True):
+                if place >= 0:
+                    values[place] = category
+            more = [value for place, value in enumerate(values) if place not in places]
+            dtype = pd.CategoricalDtype([*own, *more], dtype.ordered) if more else dtype
+        try:
+            array = pd.array(values, dtype=dtype)
+        except (TypeError, ValueError, OverflowError):
+            array = pd.array(values, dtype=object)
+        if not _same_labels(labels, array.tolist()):
+            array = pd.array(values, dtype=object)  # labels of a kind that the column cannot hold
+        elif (codes < 0).any() and dtype.kind in "biu" and not isinstance(dtype, pd.api.extensions.ExtensionDtype):
+            array = pd.array(values)  # the type of the same name that can be missing
+        return pd.Series(array.take(codes, allow_fill=True), index=self.native.index, dtype=array.dtype)
+
+    def for_classifiers(self, names: Sequence[Hashable], change: Mapping[str, Any]) -> AbstractFrame:
+        """These rows themselves."""
+        return self
+
+    def features(self, names: Sequence[Hashable], change: Mapping[str, Any]) -> Any:
+        """Some of the columns as a DataFrame, with others in place of those in `change`."""
+        pd = import_pandas()
+        chosen = self.native[list(names)]
+        if not change:
+            return chosen
+        chosen = chosen.copy(deep=False)
+        for name, value in change.items():
+            column = pd.Series(value, index=chosen.index)
+            if isinstance(chosen[name].dtype, pd.CategoricalDtype):
+                column = column.astype(chosen[name].dtype)
+                if column.isna().any():
+                    raise InputError(f"`change` must set {name!r} to one of its categories, got {value!r}")
+            chosen[name] = column
+        return chosen
+
+    def made(self, pieces: Sequence[Block | tuple[str, Any]], *, extend: bool) -> Any:
+        """A DataFrame from blocks of numbers and single columns, behind this frame's own or alone."""
+        pd = import_pandas()
+        parts = [self.native] if extend else []
+        for name, values in pieces:
+            if isinstance(name, str):
+                parts.append(pd.Series(values, index=self.native.index, name=name).to_frame())
+            else:
+                parts.append(pd.DataFrame(values.T, columns=list(name), index=self.native.index, copy=False))
+        return pd.concat(parts, axis=1)
+
+    def noted(self, native: Any, notes: Mapping[str, Any]) -> Any:
+        """The DataFrame, with the notes in `attrs["countermax"]`."""
+        native.attrs = {**native.attrs, "countermax": dict(notes)}
+        return native
+
+    def texts(self, values: Sequence[str | None]) -> Any:
+        """A column of text."""
+        pd = import_pandas()
+        text = "str" if int(pd.__version__.partition(".")[0]) >= 3 else object  # "str" made words of missing values
+        return pd.Series(values, index=self.native.index, dtype=text)
+
+    def flags(self, values: Flags, missing: Flags) -> Any:
+        """A column of booleans, some of them missing."""
+        return import_pandas().arrays.BooleanArray(values, missing) if missing.any() else values
+
+    def _kind_of_categories(self, values: Any) -> str | None:
+        return self.kind_of(values.dtype.categories.to_series())
+
+    def _own(self, argument: str, values: Any) -> Any:
+        pd = import_pandas()
+        if isinstance(values, pd.Series) and not values.index.equals(self.native.index):
+            raise InputError(f"`{argument}` must have the index of the frame; align them, or pass its values")
+        if isinstance(values, pd.Series):
+            return values
+        known = isinstance(values, pd.Index | pd.api.extensions.ExtensionArray | list | tuple)
+        return pd.Series(values if known else np.asarray(values))  # NumPy would make [1, "a"] texts
+
+    def _index_of(self, row: int) -> str | None:
+        index = self.native.index
+        return None if isinstance(index, import_pandas().RangeIndex) else repr(index[row])
+
+    def _numbers(self, column: Any) -> Floats | None:
+        types = import_pandas().api.types
+        if column.dtype == object:
+            if types.infer_dtype(column, skipna=True) not in _NUMBERS_IN_OBJECTS:
+                return None
+        elif not types.is_numeric_dtype(column.dtype):
+            return None
+        return column.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+@final
+class PolarsFrame(AbstractFrame):
+    """A polars DataFrame."""
+
+    def factorised(self, values: Any) -> tuple[Codes, list[Any]]:
+        """A column as indices into its distinct values; a missing one has the index -1."""
+        pl = import_polars()
+        if values.dtype.is_nested() or values.dtype == pl.Object:
+            raise InputError(f"`outcome` must hold plain labels, got {values.dtype}")
+        series = values.fill_nan(None) if values.dtype.is_float() else values
+        uniques = series.drop_nulls().unique(maintain_order=True)
+        codes = pl.Series(range(len(uniques)), dtype=pl.Int64)
+        known = series.replace_strict(uniques, codes, default=None, return_dtype=pl.Int64)
+        return known.fill_null(-1).to_numpy(), uniques.to_list()
+
+    def categories(self, values: Any) -> tuple[list[Any] | None, bool]:
+        """The categories of an Enum, which are ordered; of a Categorical none, for those depend on what came first."""
+        is_enum = isinstance(values.dtype, import_polars().Enum)
+        return (values.dtype.categories.to_list(), True) if is_enum else (None, False)
+
+    def labelled(self, codes: Codes, labels: Labels, like: Any) -> Any:
+        """A column of labels, in the type of the column `like`; missing where the code is negative."""
+        pl = import_polars()
+        try:
+            array = pl.Series(_with_whole_numbers(labels), dtype=like.dtype)
+        except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
+            array = None
+        if array is None or not _same_labels(labels, array.to_list()):
+            array = pl.Series(labels.names)  # labels of a kind that the column cannot hold
+        places = pl.Series(codes)
+        return array.gather(pl.select(pl.when(places >= 0).then(places)).to_series())
+
+    def for_classifiers(self, names: Sequence[Hashable], change: Mapping[str, Any]) -> AbstractFrame:
+        """These rows themselves."""
+        return self
+
+    def features(self, names: Sequence[Hashable], change: Mapping[str, Any]) -> Any:
+        """Some of the columns as a DataFrame, with others in place of those in `change`."""
+        pl = import_polars()
+        chosen, columns = self.native.select(names), []
+        for name, value in change.items():
+            several = isinstance(value, pl.Series | np.ndarray | list | tuple)
+            column = pl.Series(name, value) if several else pl.Series(name, [value]).new_from_index(0, self.num_rows)
+            try:
+                columns.append(column.cast(chosen[name].dtype) if not several else column)
+            except pl.exceptions.PolarsError as error:
+                raise InputError(
+                    f"`change` must set {name!r} to a value of type {chosen[name].dtype}, got {value!r}"
+                ) from error
+        return chosen.with_columns(columns) if columns else chosen
+
+    def made(self, pieces: Sequence[Block | tuple[str, Any]], *, extend: bool) -> Any:
+        """A DataFrame from blocks of numbers and single columns, behind this frame's own or alone."""
+        pl, columns = import_polars(), []
+        for name, values in pieces:
+            if isinstance(name, str):
+                columns.append(pl.Series(name, values))
+            else:
+                columns += [pl.Series(each, row) for each, row in zip(name, values, strict=True)]
+        return self.native.with_columns(columns) if extend else pl.DataFrame(columns)
+
+    def noted(self, native: Any, notes: Mapping[str, Any]) -> Any:
+        """The DataFrame itself: polars has no place for notes."""
+        return native
+
+    def texts(self, values: Sequence[str | None]) -> Any:
+        """A column of text."""
+        return import_polars().Series(values, dtype=import_polars().String)
+
+    def flags(self, values: Flags, missing: Flags) -> Any:
+        """A column of booleans, some of them missing."""
+        pl = import_polars()
+        return pl.select(pl.when(pl.Series(~missing)).then(pl.Series(values))).to_series()
+
+    def _kind_of_categories(self, values: Any) -> str | None:
+        return TEXT
+
+    def _own(self, argument: str, values: Any) -> Any:
+        pl = import_polars()
+        if isinstance(values, list | tuple) and len({type(value) is bool for value in values if value is not None}) > 1:
+            raise InputError(f"`{argument}` must hold values of one type, got booleans among others")
+        try:
+            return values if isinstance(values, pl.Series) else pl.Series(argument, values)
+        except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
+            raise InputError(f"`{argument}` must hold values of one type: {str(error).splitlines()[0]}") from error
+
+    def _index_of(self, row: int) -> str | None:
+        return None
+
+    def _numbers(self, column: Any) -> Floats | None:
+        pl = import_polars()
+        if not (column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Null)):
+            return None
+        return column.cast(pl.Float64).to_numpy()
+
+
+@final
+class ArrowFrame(AbstractFrame):
+    """An Arrow table, which is what files are read into."""
+
+    def factorised(self, values: Any) -> tuple[Codes, list[Any]]:
+        """A column as indices into its distinct values; a missing one has the index -1."""
+        pa = import_pyarrow()
+        if pa.types.is_null(values.type):
+            return np.full(len(values), -1, np.int64), []
+        if pa.types.is_floating(values.type):
+            values = pa.compute.if_else(pa.compute.is_null(values, nan_is_null=True), None, values)
+        if not pa.types.is_dictionary(values.type):
+            try:
+                values = values.dictionary_encode()
+            except pa.ArrowNotImplementedError as error:
+                raise InputError(f"`outcome` must hold plain labels, got {values.type}") from error
+        if isinstance(values, pa.ChunkedArray):
+            values = values.unify_dictionaries().combine_chunks()
+        if isinstance(values, pa.ChunkedArray):  # of nothing at all
+            return np.zeros(0, np.int64), []
+        codes = values.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        return codes.astype(np.int64), values.dictionary.to_pylist()
+
+    def categories(self, values: Any) -> tuple[list[Any] | None, bool]:
+        """The dictionary of a column that says that it is ordered."""
+        if not (import_pyarrow().types.is_dictionary(values.type) and values.type.ordered):
+            return None, False
+        chunks = values.unify_dictionaries().chunks
+        return (chunks[0].dictionary.to_pylist(), True) if chunks else (None, False)
+
+    def labelled(self, codes: Codes, labels: Labels, like: Any) -> Any:
+        """A column of labels, in the type of the column `like`; missing where the code is negative."""
+        pa = import_pyarrow()
+        dtype = like.type.value_type if pa.types.is_dictionary(like.type) else like.type
+        if pa.types.is_string_view(dtype):  # of which Arrow cannot take some
+            dtype = pa.string()
+        try:
+            array = pa.array(_with_whole_numbers(labels), type=None if pa.types.is_null(dtype) else dtype)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            array = None
+        if array is None or not _same_labels(labels, array.to_pylist()):
+            array = pa.array(labels.names)  # labels of a kind that the column cannot hold
+        return array.take(pa.array(codes, mask=codes < 0))
+
+    def for_classifiers(self, names: Sequence[Hashable], change: Mapping[str, Any]) -> AbstractFrame:
+        """In pandas; a part of a table need not list the category that a column is changed to."""
+        frame = self.native.select(list(dict.fromkeys(map(str, names)))).to_pandas()
+        for name, value in change.items():
+            known = getattr(frame[name].dtype, "categories", None) if name in frame else None
+            if known is not None and isinstance(value, str) and value not in known:
+                frame[name] = frame[name].cat.add_categories([value])
+        return as_frame(frame, self.first_row, self.where)
+
+    def features(self, names: Sequence[Hashable], change: Mapping[str, Any]) -> Any:
+        """Some of the columns as a DataFrame of pandas, with others in place of those in `change`."""
+        return self.for_classifiers(names, change).features(names, change)
+
+    def made(self, pieces: Sequence[Block | tuple[str, Any]], *, extend: bool) -> Any:
+        """A table from blocks of numbers and single columns, behind this table's own or alone."""
+        pa, table = import_pyarrow(), self.native if extend else self.native.select([])
+        for name, values in pieces:
+            if isinstance(name, str):
+                known = isinstance(values, pa.Array | pa.ChunkedArray)
+                table = table.append_column(name, values if known else pa.array(values))
+                continue
+            for each, row in zip(name, values, strict=True):
+                table = table.append_column(each, pa.array(row, from_pandas=True))
+        return table
+
+    def noted(self, native: Any, notes: Mapping[str, Any]) -> Any:
+        """The table, with the notes as JSON in the metadata of its schema, under `countermax`."""
+        known = native.schema.metadata or {}
+        return native.replace_schema_metadata({**known, b"countermax": json.dumps(notes).encode()})
+
+    def texts(self, values: Sequence[str | None]) -> Any:
+        """A column of text."""
+        return import_pyarrow().array(values, type=import_pyarrow().string())
+
+    def flags(self, values: Flags, missing: Flags) -> Any:
+        """A column of booleans, some of them missing."""
+        return import_pyarrow().array(values, mask=missing)
+
+    def _kind_of_categories(self, values: Any) -> str | None:
+        return self.kind_of(import_pyarrow().chunked_array([], values.type.value_type))
+
+    def _own(self, argument: str, values: Any) -> Any:
+        pa = import_pyarrow()
+        try:
+            if isinstance(values, pa.ChunkedArray):
+                return values
+            return pa.chunked_array([values if isinstance(values, pa.Array) else pa.array(values)])
+        except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
+            raise InputError(f"`{argument}` must hold values of one type: {error}") from error
+
+    def _index_of(self, row: int) -> str | None:
+        return None
+
+    def _numbers(self, column: Any) -> Floats | None:
+        pa = import_pyarrow()
+        kind, types = column.type, pa.types
+        numeric = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
+        if not (numeric or types.is_boolean(kind) or types.is_null(kind)):
+            return None
+        if types.is_boolean(kind):
+            column = column.cast(pa.int8())
+        return column.cast(pa.float64(), safe=False).to_numpy()
+
+
+_KINDS: dict[str, type[AbstractFrame]] = {"PANDAS": PandasFrame, "POLARS": PolarsFrame, "PYARROW": ArrowFrame}
+_OF_ONE_KIND = ("string", "floating", "integer", "boolean", "empty")
+_NUMBERS_IN_OBJECTS = ("floating", "integer", "mixed-integer-float", "decimal", "boolean", "empty")
+
+
+def check_new_names(present: Collection[Hashable], names: Sequence[str], hint: str) -> None:
+    """Refuses names that are there already, or that would be there twice."""
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    taken = [name for name in names if name in present]
+    if twice or taken:
+        where = "twice" if twice else "over one that is there"
+        raise InputError(f"the column {(twice or taken)[0]!r} would be written {where}; {hint}")
+
+
+def _by_identity(values: Any) -> tuple[Codes, list[Any]]:
+    """As `pandas.factorize`, which takes 1 and True for one value."""
+    places: dict[Any, int] = {}
+    distinct: list[Any] = []
+    codes = np.empty(len(values), np.int64)
+    for row, value in enumerate(values.tolist()):
+        known = -1 if is_missing(value) else places.setdefault(identity(value), len(distinct))
+        if known == len(distinct):
+            distinct.append(value)
+        codes[row] = known
+    return codes, distinct
+
+
+def _same_labels(labels: Labels, values: Sequence[Any]) -> bool:
+    """Whether values that were put into a column's type are still the labels."""
+    return bool((labels.places(values) == np.arange(len(labels))).all())
+
+
+def _with_whole_numbers(labels: Labels) -> list[Any]:
+    """The labels, whole numbers among them as integers: columns of any type of number take those."""
+    return [int(value) if isinstance(value, float) and value.is_integer() else value for value in labels.values]
