@@ -35,7 +35,10 @@ def as_frame(frame: Any, first_row: int = 0, where: Where | None = None) -> "Abs
         first_row: Position of its first row in the longer one; messages count from there.
         where: Function that says which table that is, for a position in it.
     """
-    names = getattr(frame, "column_names", None) or getattr(frame, "columns", ())
+    kinds = "`frame` must be a pandas or polars DataFrame or an Arrow table"
+    if type(frame).__name__ == "LazyFrame":
+        raise InputError(f"{kinds}, got LazyFrame; collect() it first")
+    names: Any = getattr(frame, "column_names", None) or getattr(frame, "columns", ())
     if getattr(names, "nlevels", 1) > 1:
         raise InputError("`frame` must have one name for each column, got several levels; flatten them")
     try:
@@ -47,10 +50,7 @@ def as_frame(frame: Any, first_row: int = 0, where: Where | None = None) -> "Abs
             f"`frame` must have each column once, but has {listed(twice)} twice; rename one of them"
         ) from error
     except (TypeError, KeyError) as error:
-        hint = "; collect() it first" if type(frame).__name__ == "LazyFrame" else ""
-        raise InputError(
-            f"`frame` must be a pandas or polars DataFrame or an Arrow table, got {type(frame).__name__}{hint}"
-        ) from error
+        raise InputError(f"{kinds}, got {type(frame).__name__}") from error
     return kind(wrapped, first_row, where)
 
 
