@@ -8,7 +8,7 @@ import typer
 from countermax.cli._faults import complain, want_traceback
 from countermax.cli._shared import Overwrite, one_line_errors, show
 
-_ALL, _PLOT, _SEAL = "all", "plot", "seal"
+_ALL, _PLOT = "all", "plot"
 _PAPER = ("maximality", "table1", "couplings")
 _NAMES = (
     *_PAPER,
@@ -22,10 +22,10 @@ def study(
         str,
         typer.Argument(
             help=f"{', '.join(_NAMES)}; {_ALL} for the first three, the paper's tables and figures; {_PLOT} to redraw "
-            f"stored results; {_SEAL} to add checksums to results that have none."
+            "stored results."
         ),
     ],
-    folder: Annotated[Path | None, typer.Argument(help=f"Folder of stored results, with {_PLOT} and {_SEAL}.")] = None,
+    folder: Annotated[Path | None, typer.Argument(help=f"Folder of stored results, with {_PLOT}.")] = None,
     preset: Annotated[
         str, typer.Option(help="Settings: quick (minutes), published (the paper's, with its objective) or best (ours).")
     ] = "quick",
@@ -51,18 +51,15 @@ def study(
     from countermax._core.errors import InputError
     from countermax._core.interruption import stop_status, unwinding
     from studies.engine import Interrupted
-    from studies.registry import redraw, reproduce, seal
+    from studies.registry import redraw, reproduce
 
-    if name in (_PLOT, _SEAL):
+    if name == _PLOT:
         if folder is None:
             raise InputError(f"name the folder of results, for instance: python -m studies {name} results")
-        if name == _PLOT:
-            _tell(redraw(folder, overwrite=overwrite), folder)
-        else:
-            show(f"sealed: {len(seal(folder))} files in {folder}; all others already had checksums")
+        _tell(redraw(folder, overwrite=overwrite), folder)
         return
     if folder is not None:
-        raise InputError(f"only {_PLOT} and {_SEAL} take a folder, got {folder}; use --out to say where results go")
+        raise InputError(f"only {_PLOT} takes a folder, got {folder}; use --out to say where results go")
     if as_published and name != "sepsis":
         raise InputError(f"--as-published is for sepsis, got {name}")
     target = Path("countermax-results") / preset if out is None else out

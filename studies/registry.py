@@ -7,21 +7,15 @@ from countermax._core.errors import InputError
 from countermax._core.files import writable_folder
 from countermax._core.memory import check_memory
 from countermax._core.quantities import as_count
-from studies.causes import CausalCoverage
+from studies.causation import CausalCoverage
 from studies.coverage import Coverage
-from studies.engine import (
-    AbstractExperiment,
-    Store,
-    check_page,
-    checked_preset,
-    run_plan,
-    write_documents,
-)
+from studies.engine import AbstractExperiment, Store, check_page, checked_preset, run_plan, write_documents
+from studies.figure1 import Couplings, Maximality
 from studies.policies import Policies
 from studies.quantiles import LearnedQuantiles, Quantiles
 from studies.robustness import Robustness
 from studies.sepsis import Sepsis, SepsisAsPublished
-from studies.synthetic import Couplings, Maximality, Table1
+from studies.table1 import Table1
 from studies.trajectories import Trajectories
 
 _SEED_BYTES = 1e6  # a small gadget with all that its training takes; a larger one is checked when it is built
@@ -88,8 +82,3 @@ def redraw(folder: str | Path, *, overwrite: bool = False) -> list[Path]:
         overwrite: Whether to replace files there that are not ours but have the name of a sheet, figure or page.
     """
     return write_documents(EXPERIMENTS, Store(folder), overwrite=overwrite)
-
-
-def seal(folder: str | Path) -> list[Path]:
-    """Adds a checksum to each cell that a release without them stored in the folder; returns the files it changed."""
-    return Store(folder).seal()

@@ -18,7 +18,7 @@ from countermax.couplings import GumbelMax
 from countermax.tables import Predicted, causation_of_rows
 from countermax.tables._crossing import crossing_of, merged_strata
 from countermax.tables._people import read_people
-from studies.causes import TRUTHS, sampled_causes
+from studies.causation import TRUTHS, sampled_causes
 
 PATH = str(files("countermax") / "data/stroke_trial.csv")
 ARMS = {"outcome": "outcome", "arm": "arm", "treated": "drug", "event": "home", "couplings": ["maximal"]}

@@ -6,10 +6,10 @@ import pytest
 from squares import Squares
 from typer.testing import CliRunner
 
-from studies import command
-from studies.engine import _plan
+from studies import command, engine
+from studies.figure1 import Couplings, Maximality
 from studies.registry import EXPERIMENTS
-from studies.synthetic import Couplings, Maximality, Table1
+from studies.table1 import Table1
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +40,7 @@ def test_training_only_says_what_comes_next(tmp_path):
     [
         (("cubes",), "unknown experiment cubes"),
         (("plot",), "name the folder"),
-        (("squares", "somewhere"), "only plot and seal take a folder"),
+        (("squares", "somewhere"), "only plot takes a folder"),
         (("squares", "--preset", "paper"), "`preset` must be one of quick, published, best, got 'paper'"),
         (("table1", "--as-published"), "--as-published is for sepsis, got table1"),
     ],
@@ -71,23 +71,15 @@ def test_changed_numbers_are_not_drawn_but_computed_again(tmp_path):
     assert "| of-2 | 4.0 |" in again.stdout
 
 
-def test_results_without_checksums_are_refused_until_they_are_sealed(tmp_path):
+def test_results_without_checksums_are_refused(tmp_path):
     call("squares", "--out", tmp_path)
     cell = tmp_path / "cells/squares/of-1.json"
-    new = cell.read_text()
-    content = json.loads(new)
+    content = json.loads(cell.read_text())
     del content["sha256"]
-    cell.write_text(json.dumps(content | {"format": 2}))
-    for arguments in (("plot", tmp_path), ("squares", "--out", tmp_path)):
-        refused = call(*arguments)
-        assert refused.exit_code == 2
-        assert "`python -m studies seal FOLDER` adds one" in refused.stderr
-    assert "sealed: 1 files" in call("seal", tmp_path).stdout
-    assert cell.read_text() == new
-    assert "sealed: 0 files" in call("seal", tmp_path).stdout
-    cell.write_text(new.replace('"square": 1', '"square": 2'))
-    assert "damaged or was edited" in call("seal", tmp_path).stderr
-    assert "name the folder" in call("seal").stderr
+    cell.write_text(json.dumps(content))
+    refused = call("plot", tmp_path)
+    assert refused.exit_code == 2
+    assert "it has no checksum" in refused.stderr
 
 
 def test_more_seeds_and_jobs_than_fit_into_memory_are_refused(tmp_path):
@@ -125,7 +117,7 @@ def test_the_help_names_every_experiment():
 def test_a_page_that_is_not_ours_stays_unless_somebody_insists(tmp_path, monkeypatch):
     (tmp_path / "index.html").write_text("notes")
     with monkeypatch.context() as patched:
-        patched.setattr(_plan, "_work", lambda *_: pytest.fail("it could have been refused before any work"))
+        patched.setattr(engine, "_work", lambda *_: pytest.fail("it could have been refused before any work"))
         refused = call("squares", "--out", tmp_path)
     assert refused.exit_code == 2
     assert "which is not" in refused.stderr

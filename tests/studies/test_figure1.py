@@ -6,19 +6,18 @@ import numpy as np
 import pytest
 
 from countermax.learning import Recipe
+from studies import figure1
 from studies.engine import Store
 from studies.registry import reproduce
-from studies.synthetic import _couplings, _maximality
-from studies.synthetic._recipes import maximality_recipe
-from studies.synthetic._tasks import opposed_pair, published_scores
+from studies.synthetic import maximality_recipe, opposed_pair, published_scores
 
 TINY = Recipe("gadget-2", 4, 1e-2, hidden=(8,), batch_size=4, rounds=5, num_latents=4)
 
 
 @pytest.mark.slow
 def test_learning_to_keep_the_outcome_runs_from_start_to_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(_maximality, "maximality_recipe", lambda _: replace(TINY, start="scattered"))
-    monkeypatch.setattr(_maximality, "SCALES", (0.0, 0.1))
+    monkeypatch.setattr(figure1, "maximality_recipe", lambda _: replace(TINY, start="scattered"))
+    monkeypatch.setattr(figure1, "SCALES", (0.0, 0.1))
     written = reproduce(["maximality"], tmp_path, seeds=2)
     assert {"maximality.pdf", "maximality_couplings.png"} <= {path.name for path in written}
     found = {name: record.result for name, record in Store(tmp_path).records()["maximality"].items()}
@@ -31,7 +30,7 @@ def test_learning_to_keep_the_outcome_runs_from_start_to_end(tmp_path, monkeypat
 @pytest.mark.slow
 def test_laws_have_the_moments_of_the_effect(tmp_path, monkeypatch):
     tiny_1 = replace(TINY, gadget="gadget-1", part="constant", restarts=2)
-    monkeypatch.setattr(_couplings, "couplings_recipes", lambda _: [tiny_1, TINY])
+    monkeypatch.setattr(figure1, "couplings_recipes", lambda _: [tiny_1, TINY])
     assert "couplings.png" in {path.name for path in reproduce(["couplings"], tmp_path)}
     laws = {
         name: law

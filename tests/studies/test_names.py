@@ -5,12 +5,11 @@ import pytest
 
 from countermax.couplings._named import named_couplings
 from countermax.learning._recipe import GADGETS, LEARNED, STARTS
-from studies.engine import GADGET_NAMES
-from studies.sepsis import _document as sepsis
-from studies.sepsis._measuring import BY_SCORE
-from studies.synthetic import _couplings, _tasks
-from studies.synthetic.table1 import _document as table1
-from studies.synthetic.table1._measuring import FLOOR, PROJECTED
+from studies import figure1, synthetic, table1
+from studies.sepsis import _study as sepsis
+from studies.sepsis._variances import BY_SCORE
+from studies.synthetic import FLOOR, PROJECTED
+from studies.training import GADGET_NAMES
 
 LIBRARY = {*named_couplings(score=np.arange(2.0)), "vector quantile", *GADGET_NAMES.values()}
 
@@ -21,8 +20,8 @@ LIBRARY = {*named_couplings(score=np.arange(2.0)), "vector quantile", *GADGET_NA
         (sepsis._ORDER, {BY_SCORE}),
         (table1._FIXED_ROWS, {PROJECTED, FLOOR}),
         (table1._STARTS.values(), {"random", "barycenter"}),
-        (_tasks._ROWS, set()),
-        (_couplings._PUBLISHED, set()),
+        (synthetic._ROWS, set()),
+        (figure1._PUBLISHED_MOMENTS, set()),
     ],
     ids=["sepsis", "table1", "starts", "published rows", "gallery"],
 )

@@ -8,7 +8,7 @@ import pytest
 
 from countermax.mdp import evaluate_policy
 from studies.engine import Store
-from studies.policies._trials import HORIZON, NUM_RESAMPLES, OVERLAPS, interval_coverage
+from studies.policies import HORIZON, NUM_RESAMPLES, OVERLAPS, interval_coverage
 from studies.registry import EXPERIMENTS
 
 STORED = Path(__file__).parents[2] / "results" / "policies"

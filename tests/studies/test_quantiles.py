@@ -10,19 +10,27 @@ from countermax import InputError
 from countermax.couplings import VectorQuantile
 from countermax.couplings._reference import scores_of_loss
 from countermax.learning import Recipe
+from studies import quantiles
 from studies.engine import CellContext
-from studies.quantiles import LearnedQuantiles, Quantiles, _experiments
-from studies.quantiles._measuring import FLOOR
-from studies.quantiles._tasks import RECIPES, RECORDS, STEEP, TASKS, QuantileTask
+from studies.quantiles import (
+    RECIPES,
+    RECORDS,
+    STEEP,
+    TASKS,
+    LearnedQuantiles,
+    Quantiles,
+    QuantileTask,
+)
+from studies.synthetic import FLOOR
 
 
 @pytest.fixture
 def tiny(monkeypatch):
     tasks = {"three scores, 4 outcomes": QuantileTask(4, "independent", 8), "fixed": QuantileTask(4, "fixed", 1)}
-    monkeypatch.setattr(_experiments, "TASKS", tasks)
-    monkeypatch.setattr(_experiments, "_ALL", tasks)
-    monkeypatch.setattr(_experiments, "_ATOMS", (8,))
-    monkeypatch.setattr(_experiments, "find_spec", lambda _: None)
+    monkeypatch.setattr(quantiles, "TASKS", tasks)
+    monkeypatch.setattr(quantiles, "_ALL", tasks)
+    monkeypatch.setattr(quantiles, "_ATOMS", (8,))
+    monkeypatch.setattr(quantiles, "find_spec", lambda _: None)
 
 
 @pytest.mark.slow
@@ -83,7 +91,7 @@ def test_a_loss_of_another_kind_has_fixed_couplings_and_the_vector_quantile_besi
     steep = {"steep": QuantileTask(4, "steep", 6)}
     recipe = Recipe("gadget-2", 2, 1e-3, start="vector-quantile", num_latents=4, hidden=(4,), rounds=2, batch_size=2)
     for name, value in (("STEEP", steep), ("_ALL", steep), ("RECIPES", {"steep": recipe}), ("_ATOMS", (8,))):
-        monkeypatch.setattr(_experiments, name, value)
+        monkeypatch.setattr(quantiles, name, value)
     cell = LearnedQuantiles().cells("best", 1)[0]
     rows = LearnedQuantiles().compute(cell, CellContext(tmp_path))["rows"]
     assert list(rows) == [
@@ -96,7 +104,7 @@ def test_a_loss_of_another_kind_has_fixed_couplings_and_the_vector_quantile_besi
 def test_a_learned_cell_is_trained_from_a_vector_quantile_and_measured(tiny, tmp_path, monkeypatch):
     recipe = Recipe("gadget-2", 2, 1e-3, start="vector-quantile", num_latents=4, hidden=(4,), rounds=2, batch_size=2)
     name = "three scores, 4 outcomes"
-    monkeypatch.setattr(_experiments, "RECIPES", {name: recipe})
+    monkeypatch.setattr(quantiles, "RECIPES", {name: recipe})
     beside, cell = LearnedQuantiles().cells("best", 1)
     assert -1e-5 < LearnedQuantiles().compute(beside, CellContext(tmp_path))["above"] < 0.1
     assert LearnedQuantiles().compute(cell, CellContext(tmp_path, train_only=True)) is None

@@ -6,7 +6,7 @@ import pytest
 
 from studies.engine import Store
 from studies.registry import EXPERIMENTS
-from studies.robustness._trials import FAMILIES, Family, robust_gains
+from studies.robustness import FAMILIES, Family, robust_gains
 
 STORED = Path(__file__).parents[2] / "results" / "robustness"
 

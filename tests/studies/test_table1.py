@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 
 from countermax.learning import Recipe
+from studies import table1
 from studies.engine import Store
 from studies.registry import EXPERIMENTS, reproduce
-from studies.synthetic._recipes import table1_recipes
-from studies.synthetic._tasks import Published, task
-from studies.synthetic.table1 import _experiment, _measuring
-from studies.synthetic.table1._document import _verdict
-from studies.synthetic.table1._measuring import _summary
+from studies.synthetic import Published, table1_recipes, task
+from studies.table1 import _summary, _verdict
 
 TINY = Recipe("gadget-2", 4, 1e-2, hidden=(8,), batch_size=4, rounds=5, num_latents=4)
 
@@ -21,11 +19,11 @@ TINY = Recipe("gadget-2", 4, 1e-2, hidden=(8,), batch_size=4, rounds=5, num_late
 def test_every_column_runs_from_start_to_end(tmp_path, monkeypatch):
     one_pair = [replace(TINY, gadget="gadget-1", part="constant", restarts=2), TINY]
     recipes = {"independent": [TINY, replace(TINY, start="inverse-cdf")], "monotone": one_pair, "vector": []}
-    monkeypatch.setattr(_experiment, "table1_recipes", lambda _: recipes)
-    monkeypatch.setitem(_experiment._HELD_OUT, "quick", 40)
-    monkeypatch.setitem(_experiment._FLOORS, "quick", 2)
-    monkeypatch.setitem(_experiment._REFERENCE, "quick", 400)
-    monkeypatch.setattr(_measuring, "_NUM_DIRECTIONS", 5)
+    monkeypatch.setattr(table1, "table1_recipes", lambda _: recipes)
+    monkeypatch.setitem(table1._HELD_OUT, "quick", 40)
+    monkeypatch.setitem(table1._FLOORS, "quick", 2)
+    monkeypatch.setitem(table1._REFERENCE, "quick", 400)
+    monkeypatch.setattr(table1, "_NUM_DIRECTIONS", 5)
     written = reproduce(["table1"], tmp_path, seeds=2)
     assert {"table1.tex", "table1_details.csv", "table1.png", "index.html"} <= {path.name for path in written}
     found = {name: record.result for name, record in Store(tmp_path).records()["table1"].items()}

@@ -7,8 +7,7 @@ import pytest
 from countermax.couplings import Comonotone, GumbelMax, Independent
 from countermax.learning import SquaredDifference, expected_losses
 from studies.processes import sepsis
-from studies.sepsis._pipeline import run_pipeline
-from studies.sepsis._trials import random_reward, trials_of
+from studies.sepsis._queries import random_reward, run_pipeline, trials_of
 
 
 def test_the_published_pipeline_loses_discharges_and_the_repaired_one_keeps_them():

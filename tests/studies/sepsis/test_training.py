@@ -11,9 +11,8 @@ from countermax.couplings import Constant, Gadget2, Perceptron
 from countermax.learning import FixedPair, GivenOutcome, SquaredDifference, fit
 from studies.processes import sepsis
 from studies.sepsis import _variances as variances
-from studies.sepsis._losses import ScoreProducts, VarianceGivenSeen
-from studies.sepsis._pipeline import run_pipeline
-from studies.sepsis._trials import random_reward
+from studies.sepsis._queries import random_reward, run_pipeline
+from studies.sepsis._variances import ScoreProducts, VarianceGivenSeen
 
 
 def narrowed(part, successors, size):

@@ -1,0 +1,191 @@
+"""Are gains called robust gains in truth? Random processes that are known, and policies optimised on estimates."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import NamedTuple, final
+
+import jax
+import numpy as np
+
+from countermax._core.sheet import Sheet, Value
+from countermax.mdp import Doubt, EpisodeLog, FiniteMDP, estimate, policy_iteration, rank_episodes, simulate
+from countermax.mdp import trajectory_bounds as bounds_of
+from countermax.mdp.replays import SMALL
+from studies.engine import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
+from studies.trajectories import sepsis_log, true_value
+
+NUM_ACTIONS = 3
+HORIZON = 8
+NUM_RESAMPLES = 200
+_PATIENCE = 0.95  # discount while planning, so that every policy has a value
+
+
+class Family(NamedTuple):
+    """Random processes: every row leads to some of the states, with probabilities from a flat Dirichlet."""
+
+    num_states: int
+    num_successors: int
+    num_episodes: int
+
+
+FAMILIES: dict[str, Family] = {
+    "10 states, 2 successors, 100 episodes": Family(10, 2, 100),
+    "10 states, 4 successors, 100 episodes": Family(10, 4, 100),
+    "10 states, 4 successors, 400 episodes": Family(10, 4, 400),
+    "10 states, 8 successors, 100 episodes": Family(10, 8, 100),
+    "20 states, 4 successors, 100 episodes": Family(20, 4, 100),
+    "20 states, 8 successors, 100 episodes": Family(20, 8, 100),
+}
+
+
+def random_process(family: Family, seed: int) -> FiniteMDP:
+    """One of the family: the last state ends episodes, every other one may start them.
+
+    Args:
+        family: Sizes of the process.
+        seed: Seed that picks the process.
+    """
+    random = np.random.default_rng([2, *family, seed])
+    size = family.num_states
+    transitions = np.zeros((size, NUM_ACTIONS, size))
+    for state in range(size):
+        for action in range(NUM_ACTIONS):
+            reached = random.choice(size, family.num_successors, replace=False)
+            transitions[state, action, reached] = random.dirichlet(np.ones(family.num_successors))
+    start = np.append(np.full(size - 1, 1 / (size - 1)), 0)
+    return FiniteMDP.from_dense(transitions, random.normal(size=size), start=start, absorbing=[size - 1])
+
+
+def robust_gains(
+    family: Family, num_processes: int, num_resamples: int, advance: Callable[[float], None] = lambda _: None
+) -> Result:
+    """How many gains are called robust, how many of those are none in truth, and how many true ones are found.
+
+    True is what holds under every mechanism of the true process, for the very episodes of the log.
+
+    Args:
+        family: The processes.
+        num_processes: Number of processes, each logged once by random actions.
+        num_resamples: Number of processes drawn to doubt an estimate.
+        advance: Function that is told which fraction is done.
+    """
+    counts = np.zeros(6, np.int64)
+    for seed in range(num_processes):
+        process = random_process(family, seed)
+        usual = np.full((family.num_states, NUM_ACTIONS), 1 / NUM_ACTIONS)
+        draw = jax.random.fold_in(jax.random.key(0), seed)
+        log = simulate(process, usual, num_episodes=family.num_episodes, horizon=HORIZON, key=draw)
+        model = estimate(log, absorbing=process.absorbing)
+        policy = policy_iteration(replace(model, discount=_PATIENCE)).policy
+        counts += _counted(process, model, log, policy, num_resamples)
+        advance((seed + 1) / num_processes)
+    return dict(
+        zip(("agreed", "agreed_wrongly", "robust", "robust_wrongly", "true", "found"), counts.tolist(), strict=True)
+    )
+
+
+def _counted(
+    process: FiniteMDP, model: FiniteMDP, log: EpisodeLog, policy: np.ndarray, num_resamples: int
+) -> np.ndarray:
+    found = rank_episodes(
+        model, log, policy, couplings=["gumbel-max"], doubt=Doubt(num_resamples=num_resamples), progress=False
+    )
+    truth = bounds_of(process, log, policy, progress=False).lower - found.observed > SMALL
+    agreed, robust = found.bounds.lower > SMALL, found.robust
+    return np.array([each.sum() for each in (agreed, agreed & ~truth, robust, robust & ~truth, truth, robust & truth)])
+
+
+def sepsis_gains(num_episodes: int, num_resamples: int) -> Result:
+    """Sepsis patients, and the policy that looks best on the estimate: how many are told of a gain, and of what worth.
+
+    Args:
+        num_episodes: Number of patients.
+        num_resamples: Number of processes drawn to doubt the estimate.
+    """
+    log, model, simulator = sepsis_log(as_published=False, num_episodes=num_episodes, seed=0)
+    policy = policy_iteration(model).policy
+    doubt = Doubt(num_resamples=num_resamples)
+    found = rank_episodes(model, log, policy, couplings=["gumbel-max"], discount=1.0, doubt=doubt, progress=False)
+    return {
+        "episodes": num_episodes,
+        "agreed": int((found.bounds.lower > SMALL).sum()),
+        "robust": int(found.robust.sum()),
+        "observed": float(found.observed.mean()),
+        "true_value": true_value(simulator, policy),
+    }
+
+
+_SEPSIS = "sepsis"
+_NUM_PROCESSES = {"quick": 2, "published": 30, "best": 30}
+_NUM_PATIENTS = {"quick": 50, "published": 1000, "best": 1000}
+_COST_OF_A_PROCESS = 5.0
+
+
+@final
+class Robustness(AbstractExperiment):
+    """Random processes that are known, and policies optimised on estimates of them."""
+
+    name = "robustness"
+    title = "Are gains called robust gains in truth?"
+
+    def cells(self, preset: str, seeds: int | None) -> list[Cell]:
+        """One for each family, and one for the sepsis patients; `seeds` counts the processes."""
+        number = _NUM_PROCESSES[checked_preset(preset)] if seeds is None else seeds
+        common = {"horizon": HORIZON, "num_processes": number, "num_resamples": NUM_RESAMPLES}
+        families = [
+            Cell(self.name, name, {**family._asdict(), **common}, cost=number * _COST_OF_A_PROCESS)
+            for name, family in FAMILIES.items()
+        ]
+        patients = {"num_episodes": _NUM_PATIENTS[preset], "num_resamples": NUM_RESAMPLES}
+        return [*families, Cell(self.name, _SEPSIS, patients, cost=60.0)]
+
+    def compute(self, cell: Cell, context: CellContext) -> Result | None:
+        """Counts of gains."""
+        if context.train_only:
+            return None
+        settings = cell.settings
+        if cell.name == _SEPSIS:
+            return sepsis_gains(settings["num_episodes"], settings["num_resamples"])
+        family = Family(settings["num_states"], settings["num_successors"], settings["num_episodes"])
+        return robust_gains(family, settings["num_processes"], settings["num_resamples"], context.advance)
+
+    def section(self, stored: Mapping[str, Result]) -> Section:
+        """Gains by what was asked for: every mechanism of the estimate, or every model too."""
+        headers = (
+            "processes",
+            "every mechanism of the estimate",
+            "of these wrong",
+            "robust: with 95 % confidence in the model too",
+            "of these wrong",
+            "true gains found",
+        )
+        lines: list[list[Value]] = [
+            [
+                name,
+                str(each["agreed"]),
+                _share(each["agreed_wrongly"], each["agreed"]),
+                str(each["robust"]),
+                _share(each["robust_wrongly"], each["robust"]),
+                _share(each["found"], each["true"]),
+            ]
+            for name, each in sorted(stored.items())
+            if name != _SEPSIS
+        ]
+        sheet = Sheet("Gains of episodes that are called robust", headers, ("",) * len(headers), lines)
+        words = [
+            "Processes are drawn at random and known; a log is drawn from each, a process is estimated from the log, "
+            "and the policy is the one that looks best on the estimate: the hardest case for claims about it. A gain "
+            "is wrong if it is not one under every mechanism of the true process.",
+        ]
+        if _SEPSIS in stored:
+            found = stored[_SEPSIS]
+            words.append(
+                f"Of {found['episodes']} sepsis patients, {found['agreed']} are told of a gain by every mechanism of "
+                f"the estimate, and {found['robust']} of a robust one; the policy is worth {found['true_value']:.3f} "
+                f"in truth where {found['observed']:.3f} was observed."
+            )
+        return Section(self.title, words, {"robustness": sheet})
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / whole:.1%}" if whole else "none"
