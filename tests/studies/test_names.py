@@ -11,7 +11,7 @@ from studies.sepsis._variances import BY_SCORE
 from studies.synthetic import FLOOR, PROJECTED
 from studies.training import GADGET_NAMES
 
-LIBRARY = {*named_couplings(score=np.arange(2.0)), "vector quantile", *GADGET_NAMES.values()}
+LIBRARY = {*named_couplings(score=np.arange(2.0)), "vector quantile", "optimal", *GADGET_NAMES.values()}
 
 
 @pytest.mark.parametrize(
