@@ -1,0 +1,210 @@
+"""Questions about the rows of a table: two worlds' log-probabilities each, and what was seen in the first."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from os import cpu_count, environ
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float, Int
+from numpy.typing import NDArray
+
+from countermax._core.errors import InputError
+from countermax._kernel._batches import in_batches
+from countermax.bounds import Bounds
+from countermax.couplings import AbstractCoupling, AbstractSampler, GumbelMax, Independent, InverseCDF, Maximal
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+BOUNDS = ("any", "stable", "none")
+_FEW = 4096  # numbers that are done before a second thread has begun
+_MOST_THREADS = 8
+
+
+def has_closed_form(coupling: AbstractSampler) -> bool:
+    """Whether compiled loops answer for this coupling."""
+    return type(coupling) in (GumbelMax, InverseCDF, Independent, Maximal)
+
+
+def num_threads() -> int:
+    """As many as processors, or as the worker of a cluster may have."""
+    allowed = environ.get("OMP_NUM_THREADS", "")
+    return min(int(allowed) if allowed.isdecimal() and int(allowed) else cpu_count() or 1, _MOST_THREADS)
+
+
+def num_columns(size: int, *, score: bool, bounds: str) -> int:
+    """How many numbers `answer_rows` has for each row with so many outcomes."""
+    sides = 0 if bounds == "none" else 2
+    return size + (1 + sides if score else 0) + sides * size + 1
+
+
+def answer_rows(
+    coupling: AbstractCoupling,
+    log_p: Floats,
+    log_q: Floats,
+    x: Ints,
+    *,
+    score: Floats | None = None,
+    bounds: str = "any",
+    out: Floats | None = None,
+    first: int = 0,
+) -> Float[np.ndarray, "columns n"]:
+    """What a coupling says about each row, beside bounds: one line of numbers for each column.
+
+    The probabilities of all outcomes; with a score its expectation, and its bounds; the lower and the upper bound of
+    each probability in turn; last, the slack: how wide the widest bounds over all couplings are.
+
+    Args:
+        coupling: Any coupling with an exact law.
+        log_p: [row, outcome]: log-probabilities of the factual world.
+        log_q: [row, outcome]: those of the other world.
+        x: [row]: what was seen.
+        score: A number for each outcome.
+        bounds: Couplings that the bounds are over: `any`, `stable` or `none`.
+        out: C-contiguous array [columns, more rows] to write to.
+        first: Position of the first row there.
+    """
+    if bounds not in BOUNDS:
+        raise InputError(f"`bounds` must be one of {', '.join(BOUNDS)}, got {bounds!r}")
+    size = log_p.shape[1]
+    coupling.check_size(size)
+    if out is None:
+        out = np.empty((num_columns(size, score=score is not None, bounds=bounds), len(x)))
+    if not has_closed_form(coupling):
+        out[:size, first : first + len(x)] = in_batches(_probabilities, (coupling,), (log_p, log_q, x))
+    from countermax._kernel import _loops
+
+    arguments = (_asked(coupling, size, score, bounds != "none"), *_plain(log_p, log_q, x), out, first)
+    _in_threads(_loops.answer_lines, arguments, len(x), len(out))
+    if bounds == "stable":
+        _in_threads(_loops.stable_lines, arguments, len(x), len(out))
+    return out[:, first : first + len(x)]
+
+
+def row_probabilities(coupling: AbstractCoupling, log_p: Floats, log_q: Floats, x: Ints) -> Float[np.ndarray, "n k"]:
+    """P(Y=. | X=x) for each row."""
+    return answer_rows(coupling, log_p, log_q, x, bounds="none")[:-1].T
+
+
+def row_bounds(log_p: Floats, log_q: Floats, x: Ints, *, stable: bool = False) -> Bounds:
+    """The least and the largest P(Y=. | X=x), [row, outcome] each, over all couplings or over the stable ones."""
+    found = answer_rows(Independent(), log_p, log_q, x, bounds="stable" if stable else "any")
+    limits = found[log_p.shape[1] : -1]
+    return Bounds(limits[::2].T, limits[1::2].T)
+
+
+def row_score_bounds(log_p: Floats, log_q: Floats, x: Ints, scores: Floats, *, stable: bool = False) -> Bounds:
+    """The least and the largest E[score(Y) | X=x] for each row.
+
+    Args:
+        log_p: [row, outcome]: log-probabilities of the factual world.
+        log_q: [row, outcome]: those of the other world.
+        x: [row]: what was seen.
+        scores: [row, outcome], or one number for each outcome.
+        stable: Whether bounds are over counterfactually stable couplings only.
+    """
+    from countermax._kernel import _loops
+
+    out = np.empty((2, len(x)))
+    each = np.broadcast_to(np.asarray(scores, np.float64), log_p.shape)
+    arguments = (_loops.STABLE if stable else _loops.ANY, *_plain(log_p, log_q, x, each), out)
+    _in_threads(_loops.score_limits, arguments, len(x), log_p.shape[1])
+    return Bounds(*out)
+
+
+def mean_worths(
+    coupling: AbstractCoupling, log_p: Floats, log_q: Floats, worths: Floats
+) -> Float[np.ndarray, "columns n"]:
+    """E[worth(X, Y)] under a coupling, for each worth and each pair of worlds.
+
+    Args:
+        coupling: Any coupling with an exact law.
+        log_p: [row, outcome]: log-probabilities of the factual world.
+        log_q: [row, outcome]: those of the other world.
+        worths: [worth, outcome, outcome]: what a pair of outcomes is worth.
+    """
+    size = log_p.shape[1]
+    coupling.check_size(size)
+    worths = np.asarray(worths, np.float64)
+    if not has_closed_form(coupling):
+        return in_batches(_means, (coupling, worths), (log_p, log_q))
+    from countermax._kernel import _loops
+
+    asked = _asked(coupling, size, None, False)
+    ordered = np.ascontiguousarray(worths[:, asked.order][:, :, asked.order])
+    out = np.empty((len(worths), len(log_p)))
+    _in_threads(_loops.mean_worth_lines, (asked, *_plain(log_p, log_q), ordered, out), len(log_p), size * size)
+    return out
+
+
+def _asked(coupling: AbstractCoupling, size: int, score: Floats | None, bounded: bool) -> Any:
+    """What compiled loops have to know."""
+    from countermax._kernel import _loops
+
+    kinds: dict[type[AbstractSampler], int] = {
+        GumbelMax: _loops.GUMBEL_MAX,
+        InverseCDF: _loops.INVERSE_CDF,
+        Independent: _loops.INDEPENDENT,
+        Maximal: _loops.MAXIMAL,
+    }
+    shared, order = 1.0, np.arange(size)
+    if isinstance(coupling, GumbelMax) and coupling.shared is not None:
+        shared = float(coupling.shared)
+    if isinstance(coupling, InverseCDF) and coupling.order is not None:
+        order = np.array(coupling.order, np.int64)
+    scores = np.zeros(0) if score is None else np.asarray(score, np.float64)[order]
+    return _loops.Asked(
+        kinds.get(type(coupling), _loops.GIVEN),
+        shared,
+        order,
+        np.argsort(order),
+        scores,
+        np.stack([np.argsort(scores, kind="stable"), np.argsort(-scores, kind="stable")]),
+        bounded,
+    )
+
+
+def _plain(*arrays: NDArray) -> list[NDArray]:
+    """Writable C-contiguous arrays of one kind: code is compiled once for each kind."""
+    found = []
+    for each in arrays:
+        dtype = np.float64 if each.dtype.kind == "f" else np.int64
+        plain = np.ascontiguousarray(each, dtype)
+        found.append(plain if plain.flags.writeable else plain.copy())
+    return found
+
+
+def _in_threads(loop: Callable[..., None], arguments: tuple[Any, ...], count: int, work: int) -> None:
+    """Calls a compiled loop over so many rows, in as many threads as pay; `work` is how many numbers a row has."""
+    strips = min(num_threads(), -(-count * work // _FEW))
+    edges = [count * strip // max(strips, 1) for strip in range(strips + 1)]
+    if strips < 2:
+        loop(*arguments, 0, count)
+        return
+    with ThreadPoolExecutor(strips) as pool:
+        for each in [pool.submit(loop, *arguments, *each) for each in zip(edges, edges[1:], strict=False)]:
+            each.result()
+
+
+@eqx.filter_jit
+def _probabilities(
+    coupling: AbstractCoupling, log_p: Float[Array, "n k"], log_q: Float[Array, "n k"], x: Int[Array, " n"]
+) -> Float[Array, "k n"]:
+    return jax.vmap(coupling._counterfactual_probs, out_axes=1)(log_p, log_q, x)
+
+
+@eqx.filter_jit
+def _means(
+    coupling: AbstractCoupling,
+    worths: Float[ArrayLike, "m k k"],
+    log_p: Float[Array, "n k"],
+    log_q: Float[Array, "n k"],
+) -> Float[Array, "m n"]:
+    def one(p: Float[Array, " k"], q: Float[Array, " k"]) -> Float[Array, " m"]:
+        return (coupling._joint(p, q)[None] * jnp.asarray(worths)).sum(axis=(1, 2))
+
+    return jax.vmap(one, out_axes=1)(log_p, log_q)

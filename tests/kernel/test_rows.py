@@ -1,0 +1,129 @@
+"""Compiled loops give the numbers of the JAX forms, on the cases that all implementations share."""
+
+import subprocess
+import sys
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from shared_cases import FOUND, extreme_logits, log_probs, random_questions
+
+from countermax._kernel import answer_rows, mean_worths, num_columns, row_bounds, row_probabilities, row_score_bounds
+from countermax.bounds import outcome_bounds, score_bounds
+from countermax.couplings import GumbelMax, Independent, InverseCDF, Maximal, Optimal
+
+TOLERANCE = 1e-12
+COUPLINGS = {
+    "gumbel-max": lambda size: GumbelMax(),
+    "shared in part": lambda size: GumbelMax(shared=0.37),
+    "not shared": lambda size: GumbelMax(shared=0.0),
+    "inverse CDF": lambda size: InverseCDF(),
+    "another order": lambda size: InverseCDF(np.random.default_rng(size).permutation(size)),
+    "maximal": lambda size: Maximal(),
+    "independent": lambda size: Independent(),
+}
+
+
+@pytest.fixture(autouse=True)
+def _double():
+    with jax.enable_x64(True):
+        yield
+
+
+@cache
+def tables():
+    """Tables of questions with one number of outcomes each: log-probabilities, what was seen, scores."""
+    by_size = {}
+    for each in [*FOUND, *random_questions(400, seed=3)]:
+        by_size.setdefault(len(each["p"]), []).append(each)
+    found = {}
+    for size, some in by_size.items():
+        with np.errstate(divide="ignore"):
+            worlds = [log_probs(np.log(np.array([each[name] for each in some]))) for name in "pq"]
+        found[f"shared cases of {size}"] = (*worlds, np.array([each["x"] for each in some]))
+    stream = np.random.default_rng(0)
+    for size in (2, 3, 5, 12, 40):
+        log_p, log_q = extreme_logits(size, 150, seed=size)
+        x = np.array([stream.choice(np.flatnonzero(row > -np.inf)) for row in log_p])
+        found[f"extreme cases of {size}"] = log_p, log_q, x
+    return found
+
+
+NAMES = [*(f"shared cases of {size}" for size in range(2, 9)), *(f"extreme cases of {k}" for k in (2, 3, 5, 12, 40))]
+
+
+@pytest.mark.parametrize("table", NAMES)
+@pytest.mark.parametrize("name", COUPLINGS)
+def test_rows_of_couplings_are_those_of_jax(name, table):
+    log_p, log_q, x = tables()[table]
+    coupling = COUPLINGS[name](log_p.shape[1])
+    want = np.asarray(jax.vmap(coupling._counterfactual_probs)(jnp.array(log_p), jnp.array(log_q), jnp.array(x)))
+    got = row_probabilities(coupling, log_p, log_q, x)
+    np.testing.assert_allclose(got, want, atol=TOLERANCE, rtol=0)
+    np.testing.assert_allclose(got.sum(axis=1), 1, atol=1e-13 * log_p.shape[1])
+
+
+@pytest.mark.parametrize("table", NAMES)
+@pytest.mark.parametrize("stable", [False, True])
+def test_bounds_are_those_of_jax(stable, table):
+    log_p, log_q, x = tables()[table]
+    score = np.random.default_rng(1).normal(size=log_p.shape[1]).round(1)
+    arrays = jnp.array(log_p), jnp.array(log_q), jnp.array(x)
+    want = jax.vmap(lambda p, q, x: outcome_bounds(p, q, x, stable=stable))(*arrays)
+    of_score = jax.vmap(lambda p, q, x: score_bounds(p, q, x, score, stable=stable))(*arrays)
+    got = answer_rows(Independent(), log_p, log_q, x, score=score, bounds="stable" if stable else "any")
+    size = len(score)
+    for limits, place in ((want.lower, size + 3), (want.upper, size + 4)):
+        np.testing.assert_allclose(got[place:-1:2].T, limits, atol=TOLERANCE, rtol=0)
+    for limits, place in ((of_score.lower, size + 1), (of_score.upper, size + 2)):
+        np.testing.assert_allclose(got[place], limits, atol=10 * TOLERANCE, rtol=0)
+    alone = row_bounds(log_p, log_q, x, stable=stable)
+    alone_of_score = row_score_bounds(log_p, log_q, x, score, stable=stable)
+    np.testing.assert_array_equal(alone.lower, got[size + 3 : -1 : 2].T)
+    np.testing.assert_allclose(alone_of_score.upper, got[size + 2], atol=TOLERANCE, rtol=0)
+    loose = jax.vmap(outcome_bounds)(*arrays)
+    np.testing.assert_allclose(got[-1], loose.width.max(axis=1), atol=TOLERANCE, rtol=0)
+
+
+@pytest.mark.parametrize("name", COUPLINGS)
+def test_mean_worths_are_those_of_the_joint_law(name):
+    log_p, log_q, _ = tables()["extreme cases of 5"]
+    coupling, worths = COUPLINGS[name](5), np.random.default_rng(0).normal(size=(3, 5, 5))
+    joint = np.asarray(jax.vmap(coupling._joint)(jnp.array(log_p), jnp.array(log_q)))
+    want = np.einsum("nij,mij->mn", joint, worths)
+    np.testing.assert_allclose(mean_worths(coupling, log_p, log_q, worths), want, atol=TOLERANCE, rtol=0)
+
+
+@pytest.mark.parametrize("bounds", ["any", "stable", "none"])
+def test_a_rows_numbers_are_the_same_however_the_table_is_cut(bounds, monkeypatch):
+    log_p, log_q, x = (np.concatenate([each] * 40) for each in tables()["extreme cases of 12"])
+    score = np.arange(12.0)
+    whole = answer_rows(GumbelMax(), log_p, log_q, x, score=score, bounds=bounds)
+    assert len(whole) == num_columns(12, score=True, bounds=bounds)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    np.testing.assert_array_equal(answer_rows(GumbelMax(), log_p, log_q, x, score=score, bounds=bounds), whole)
+    out = np.empty_like(whole)
+    edges = [0, 1, 70, 700, len(x)]
+    for start, stop in zip(edges, edges[1:], strict=False):
+        some = log_p[start:stop], log_q[start:stop], x[start:stop]
+        answer_rows(GumbelMax(), *some, score=score, bounds=bounds, out=out, first=start)
+    np.testing.assert_array_equal(out, whole)
+
+
+def test_a_coupling_without_a_closed_form_is_answered_by_jax_beside_the_same_bounds():
+    log_p, log_q, x = tables()["shared cases of 3"]
+    coupling, score = Optimal(np.subtract.outer(np.arange(3.0), np.arange(3.0)) ** 2), np.arange(3.0)
+    want = np.stack([coupling.counterfactual_probs(*each) for each in zip(log_p, log_q, x, strict=True)])
+    got = answer_rows(coupling, log_p, log_q, x, score=score, bounds="stable")
+    np.testing.assert_allclose(got[:3].T, want, atol=TOLERANCE)
+    np.testing.assert_allclose(got[3], want @ score, atol=TOLERANCE)
+    np.testing.assert_array_equal(
+        got[4:], answer_rows(Independent(), log_p, log_q, x, score=score, bounds="stable")[4:]
+    )
+
+
+def test_nothing_is_compiled_before_the_first_question():
+    code = "import countermax, countermax._kernel, sys; assert 'numba' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
