@@ -12,13 +12,13 @@ from shared_cases import FOUND, extreme_logits, log_probs, random_questions
 
 from countermax._kernel import answer_rows, mean_worths, num_columns, row_bounds, row_probabilities, row_score_bounds
 from countermax.bounds import outcome_bounds, score_bounds
-from countermax.couplings import GumbelMax, Independent, InverseCDF, Maximal, Optimal
+from countermax.couplings import GumbelMax, Independent, InverseCDF, Maximal, Optimal, SharedGumbelMax
 
 TOLERANCE = 1e-12
 COUPLINGS = {
     "gumbel-max": lambda size: GumbelMax(),
-    "shared in part": lambda size: GumbelMax(shared=0.37),
-    "not shared": lambda size: GumbelMax(shared=0.0),
+    "shared in part": lambda size: SharedGumbelMax(shared=0.37),
+    "not shared": lambda size: SharedGumbelMax(shared=0.0),
     "inverse CDF": lambda size: InverseCDF(),
     "another order": lambda size: InverseCDF(np.random.default_rng(size).permutation(size)),
     "maximal": lambda size: Maximal(),

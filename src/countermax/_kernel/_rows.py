@@ -15,7 +15,15 @@ from numpy.typing import NDArray
 from countermax._core.errors import InputError
 from countermax._kernel._batches import in_batches
 from countermax.bounds import Bounds
-from countermax.couplings import AbstractCoupling, AbstractSampler, GumbelMax, Independent, InverseCDF, Maximal
+from countermax.couplings import (
+    AbstractCoupling,
+    AbstractSampler,
+    GumbelMax,
+    Independent,
+    InverseCDF,
+    Maximal,
+    SharedGumbelMax,
+)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -27,7 +35,7 @@ _MOST_THREADS = 8
 
 def has_closed_form(coupling: AbstractSampler) -> bool:
     """Whether compiled loops answer for this coupling."""
-    return type(coupling) in (GumbelMax, InverseCDF, Independent, Maximal)
+    return type(coupling) in (GumbelMax, SharedGumbelMax, InverseCDF, Independent, Maximal)
 
 
 def num_threads() -> int:
@@ -147,12 +155,13 @@ def _asked(coupling: AbstractCoupling, size: int, score: Floats | None, bounded:
 
     kinds: dict[type[AbstractSampler], int] = {
         GumbelMax: _loops.GUMBEL_MAX,
+        SharedGumbelMax: _loops.GUMBEL_MAX,
         InverseCDF: _loops.INVERSE_CDF,
         Independent: _loops.INDEPENDENT,
         Maximal: _loops.MAXIMAL,
     }
     shared, order = 1.0, np.arange(size)
-    if isinstance(coupling, GumbelMax) and coupling.shared is not None:
+    if isinstance(coupling, SharedGumbelMax):
         shared = float(coupling.shared)
     if isinstance(coupling, InverseCDF) and coupling.order is not None:
         order = np.array(coupling.order, np.int64)
