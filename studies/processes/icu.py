@@ -3,6 +3,8 @@
 import zipfile
 import zlib
 from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +12,6 @@ from jaxtyping import Bool, Float
 from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
-from countermax._core.extras import icu_sepsis_folder
 from countermax.mdp._arrays import Floats, as_finite
 from countermax.mdp._process import FiniteMDP
 
@@ -41,7 +42,7 @@ def icu_sepsis(*, admissible_only: bool = False, discount: float = 1.0) -> ICUSe
             the admissible rows, which is the package's own choice, and which the clinicians' policy needs.
         discount: Discount factor for each step; the package has one.
     """
-    folder = icu_sepsis_folder()
+    folder = _folder()
     try:
         with (folder / "dynamics.npz").open("rb") as file, np.load(file) as stored:
             arrays = {name: as_finite(name, stored[name]) for name in _ARRAYS}
@@ -69,6 +70,14 @@ def icu_sepsis(*, admissible_only: bool = False, discount: float = 1.0) -> ICUSe
     # At the ends, where nothing is left to decide, the package has no policy; any will do.
     experts = np.where(mdp.absorbing[:, None], 1 / num_actions, arrays["expert_policy"])
     return ICUSepsis(mdp, experts, arrays["sofa_scores"], arrays["state_cluster_centers"], admissible)
+
+
+def _folder() -> Path:
+    """Where the package keeps its data. It is not imported: it would pull in gym, which complains about NumPy 2."""
+    found = find_spec("icu_sepsis")
+    if found is None or not found.submodule_search_locations:
+        raise ImportError("the ICU process needs the data of icu-sepsis: pip install icu-sepsis")
+    return Path(next(iter(found.submodule_search_locations))) / "envs" / "assets"
 
 
 def _transitions(packed: zipfile.ZipFile, wanted: Bool[np.ndarray, "s a"]) -> list[NDArray]:

@@ -179,7 +179,7 @@ def repaired_section(title: str, stored: Mapping[str, Result]) -> Section:
             sheets[name] = _compact(group, f"{WORLDS[world]}: variance of the effect ± standard error (share)")
             figures[name] = plots.draw_panels(_drawn(group), _LABEL)
     if not _of("icu-sofa", panels):
-        words.append("Left out: the ICU records. Install 'countermax[icu-sepsis]' and run the same command again.")
+        words.append("Left out: the ICU records. Install icu-sepsis and run the same command again.")
     sheets["sepsis_details"] = _details(panels)
     return Section(title, words, sheets, figures)
 

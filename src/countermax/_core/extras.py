@@ -1,7 +1,5 @@
 """Libraries that only some features need, imported where they are used."""
 
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from countermax._core.errors import InputError
@@ -23,17 +21,6 @@ def import_gymnasium() -> Any:
     except ImportError as error:
         raise ImportError("environments need gymnasium: pip install 'countermax[gymnasium]'") from error
     return gymnasium
-
-
-def icu_sepsis_folder() -> Path:
-    """Where the package icu-sepsis keeps its data, or an error that says how to get it.
-
-    The package itself is not imported: it would pull in the abandoned gym, which complains about NumPy 2.
-    """
-    found = find_spec("icu_sepsis")
-    if found is None or not found.submodule_search_locations:
-        raise ImportError("the ICU process needs the data of icu-sepsis: pip install 'countermax[icu-sepsis]'")
-    return Path(next(iter(found.submodule_search_locations))) / "envs" / "assets"
 
 
 def import_polars() -> Any:

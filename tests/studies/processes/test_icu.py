@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from countermax import InputError
-from countermax._core import extras
 from countermax.mdp import policy_iteration, policy_value
 from countermax.mdp._planning import state_distributions
 from studies.processes import icu
@@ -31,8 +30,8 @@ def test_the_icu_process_can_keep_to_what_was_seen():
 
 
 def test_a_missing_extra_is_named(monkeypatch):
-    monkeypatch.setattr(extras, "find_spec", lambda _: None)
-    with pytest.raises(ImportError, match=r"pip install 'countermax\[icu-sepsis\]'"):
+    monkeypatch.setattr(icu, "find_spec", lambda _: None)
+    with pytest.raises(ImportError, match=r"pip install icu-sepsis"):
         icu_sepsis()
 
 
@@ -48,6 +47,6 @@ def test_damaged_data_are_told_in_one_line(damage, tmp_path, monkeypatch):
     (tmp_path / "dynamics.npz").write_bytes({"cut": content[:1000], "text": b"not an archive"}.get(damage, content))
     actions = {"short": "header\n0 1\n", "actions": "header\n0 1\n0 99\n0\n"}
     (tmp_path / "admissible_actions.txt").write_text(actions.get(damage, "header\n0 1\n0\n1\n"))
-    monkeypatch.setattr(icu, "icu_sepsis_folder", lambda: tmp_path)
+    monkeypatch.setattr(icu, "_folder", lambda: tmp_path)
     with pytest.raises(InputError, match="cannot read the data of icu-sepsis in .*; install it again"):
         icu_sepsis()
