@@ -16,7 +16,8 @@ import optax
 from benchmarks.measure import Row, seconds
 from countermax import Gadget1, Gadget2, fit
 from countermax.couplings import AbstractCoupling, ReferenceTransport
-from countermax.learning import RandomPairs, Recipe, Relaxed, SquaredDifference
+from countermax.learning import RandomPairs, Relaxed, SquaredDifference, Training
+from countermax.learning._recipe import Recipe
 
 PAPER_QUALITY = 8.76 / 8.14 - 1  # Gadget 2 in the column `independent` of the paper's Table 1
 STORED_RUN = Path(__file__).parent.parent / "results/paper/published/cells/table1/independent-gadget-2.json"
@@ -35,7 +36,7 @@ def _to_the_papers_quality() -> Iterator[Row]:
     key = jax.random.key(0)
     pairs, loss = RandomPairs(10), SquaredDifference(np.arange(10.0))
     start = time.perf_counter()
-    exact = fit(Gadget2(10, 20, key=key), pairs, loss, key=key, steps=200, evaluate_every=5, progress=False)
+    exact = fit(Gadget2(10, 20, key=key), pairs, loss, Training(steps=200, evaluate_every=5), key=key)
     total = time.perf_counter() - start
     assert exact.optimum is not None
     above = np.asarray(exact.history.held_out) / exact.optimum - 1
@@ -63,13 +64,8 @@ def _relaxed_to_the_papers_quality(pairs: RandomPairs, loss: SquaredDifference) 
             Gadget2.as_published(10, key=key),
             pairs,
             loss,
+            Training(steps=steps, evaluate_every=20, objective=Relaxed(1.0, 16), batch_size=64, optimizer=ADAM),
             key=key,
-            steps=steps,
-            evaluate_every=20,
-            progress=False,
-            objective=Relaxed(1.0, 16),
-            batch_size=64,
-            optimizer=ADAM,
         )
         assert relaxed.optimum is not None
         return time.perf_counter() - start, relaxed.optimum

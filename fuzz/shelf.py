@@ -9,21 +9,21 @@ from fuzz.hands import ROOT, Hands
 from fuzz.judges.stored import answer_of, kept_answer
 
 COUPLINGS = {
-    "gumbel.npz": ("GumbelMax()", {"law": "gumbel-max", "size": None}),
-    "independent.npz": ("Independent()", {"law": "independent", "size": None}),
-    "maximal.npz": ("Maximal()", {"law": "maximal", "size": None}),
-    "line.npz": ("InverseCDF()", {"law": "inverse-cdf", "size": None}),
-    "ordered.npz": ("InverseCDF(np.array([2, 0, 1]))", {"law": "comonotone", "score": [1, 2, 0], "size": 3}),
-    "comonotone.npz": ("Comonotone([0.0, 1.0, 2.0], [2.0, 0.0, 1.0])", {"law": None, "size": 3}),
-    "transport.npz": ("Optimal([[0.0, 1.0, 4.0], [1.0, 0.0, 1.0], [4.0, 1.0, 0.0]])", {"law": None, "size": 3}),
-    "gadget1.npz": ("Gadget1(3, key=jax.random.key(0), hidden=(4,))", {"law": None, "size": 3}),
-    "gadget1-published.npz": ("Gadget1.as_published(3, key=jax.random.key(0))", {"law": None, "size": 3}),
-    "gadget2.npz": ("Gadget2(3, 4, key=jax.random.key(1), hidden=(4,))", {"law": None, "size": 3}),
-    "gadget2-constant.npz": (
+    "gumbel.safetensors": ("GumbelMax()", {"law": "gumbel-max", "size": None}),
+    "independent.safetensors": ("Independent()", {"law": "independent", "size": None}),
+    "maximal.safetensors": ("Maximal()", {"law": "maximal", "size": None}),
+    "line.safetensors": ("InverseCDF()", {"law": "inverse-cdf", "size": None}),
+    "ordered.safetensors": ("InverseCDF(np.array([2, 0, 1]))", {"law": "comonotone", "score": [1, 2, 0], "size": 3}),
+    "comonotone.safetensors": ("Comonotone([0.0, 1.0, 2.0], [2.0, 0.0, 1.0])", {"law": None, "size": 3}),
+    "transport.safetensors": ("Optimal([[0.0, 1.0, 4.0], [1.0, 0.0, 1.0], [4.0, 1.0, 0.0]])", {"law": None, "size": 3}),
+    "gadget1.safetensors": ("Gadget1(3, key=jax.random.key(0), hidden=(4,))", {"law": None, "size": 3}),
+    "gadget1-published.safetensors": ("Gadget1.as_published(3, key=jax.random.key(0))", {"law": None, "size": 3}),
+    "gadget2.safetensors": ("Gadget2(3, 4, key=jax.random.key(1), hidden=(4,))", {"law": None, "size": 3}),
+    "gadget2-constant.safetensors": (
         "Gadget2(3, 4, key=jax.random.key(1), part=couplings.Constant(4, 3, key=jax.random.key(2)))",
         {"law": None, "size": 3},
     ),
-    "gadget2-started.npz": (
+    "gadget2-started.safetensors": (
         "Gadget2(3, 4, key=jax.random.key(1), hidden=(4,), "
         "start=couplings.BinnedInverseCDF(4, np.array([0.0, 1.0, 2.0])))",
         {"law": None, "size": 3},

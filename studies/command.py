@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from countermax.cli._faults import complain, want_traceback
-from countermax.cli._shared import Overwrite, one_line_errors, show
+from countermax.cli._shared import one_line_errors, show
 
 _ALL, _PLOT = "all", "plot"
 _PAPER = ("maximality", "table1", "couplings")
@@ -39,7 +39,6 @@ def study(
     as_published: Annotated[
         bool, typer.Option("--as-published", help="Follow the published sepsis pipeline, flaws included.")
     ] = False,
-    overwrite: Overwrite = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback when something fails.")] = False,
 ) -> None:
     """Compute the paper's experiments and ours, with tables, figures and a page; the same command resumes a run.
@@ -56,7 +55,7 @@ def study(
     if name == _PLOT:
         if folder is None:
             raise InputError(f"name the folder of results, for instance: python -m studies {name} results")
-        _tell(redraw(folder, overwrite=overwrite), folder)
+        _tell(redraw(folder), folder)
         return
     if folder is not None:
         raise InputError(f"only {_PLOT} takes a folder, got {folder}; use --out to say where results go")
@@ -66,9 +65,7 @@ def study(
     names = list(_PAPER) if name == _ALL else ["sepsis-as-published" if as_published else name]
     try:
         with unwinding():
-            written = reproduce(
-                names, target, preset=preset, seeds=seeds, jobs=jobs, train_only=train_only, overwrite=overwrite
-            )
+            written = reproduce(names, target, preset=preset, seeds=seeds, jobs=jobs, train_only=train_only)
     except Interrupted as error:
         complain(str(error))
         raise typer.Exit(stop_status()) from error

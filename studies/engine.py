@@ -25,7 +25,6 @@ from countermax import _plotting as plotting
 from countermax._core.errors import InputError
 from countermax._core.files import reason_of, remove_left_over, remove_unfinished, writable_folder, write_atomically
 from countermax._core.memory import check_memory
-from countermax._core.outputs import Output, check_outputs, kind_of
 from countermax._core.page import Block, Grid, Heading, Paragraph, Picture, Preformatted, write_page
 from countermax._core.progress import ProgressBar
 from countermax._core.quantities import as_count
@@ -424,9 +423,7 @@ def _work(
 _PAGE = "index.html"
 
 
-def write_documents(
-    experiments: Mapping[str, AbstractExperiment], store: Store, *, overwrite: bool = False
-) -> list[Path]:
+def write_documents(experiments: Mapping[str, AbstractExperiment], store: Store) -> list[Path]:
     """Writes sheets (Markdown, LaTeX, CSV), figures (PNG, PDF) and `index.html`; returns what was written."""
     records = {name: found for name, found in store.records().items() if name in experiments}
     sections = {
@@ -447,15 +444,8 @@ def write_documents(
     page = store.folder / _PAGE
     for folder in ("sheets", "figures"):
         writable_folder(store.folder / folder)
-    check_outputs([Output("reproduce", path, kind_of(path)) for path in (*content, page)], overwrite=overwrite)
     written = [write_atomically(path, each) for path, each in content.items()]
     return [*written, _write_page(page, sections, pictures, records)]
-
-
-def check_page(store: Store, *, overwrite: bool) -> None:
-    """Refuses a folder whose `index.html` is not ours, before hours of work that would end at it."""
-    page = store.folder / _PAGE
-    check_outputs([Output("reproduce", page, kind_of(page))], overwrite=overwrite)
 
 
 def _section(experiment: AbstractExperiment, stored: Mapping[str, Result], store: Store) -> Section:

@@ -12,7 +12,9 @@ from countermax.couplings import AbstractCoupling, InverseCDF
 from countermax.couplings._named import named_couplings
 from countermax.effects import effect_from_joint
 from countermax.intervals import standard_error
-from countermax.learning import Disagreement, PerturbedPair, Recipe, SquaredDifference, expected_losses
+from countermax.learning import Disagreement, PerturbedPair, SquaredDifference
+from countermax.learning._losses import expected_losses
+from countermax.learning._recipe import Recipe
 from studies import plots
 from studies.engine import AbstractExperiment, Cell, CellContext, Result, Section
 from studies.synthetic import NUM_OUTCOMES, couplings_recipes, maximality_recipe, opposed_pair, published_scores

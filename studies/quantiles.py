@@ -9,23 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from countermax._core.sheet import Sheet, Value
+from countermax._pairs import AbstractPairs, draw_pairs
 from countermax.couplings import AbstractCoupling, GumbelMax, Independent, InverseCDF, VectorQuantile
 from countermax.couplings._reference import lloyd, scores_of_loss
 from countermax.intervals import ratio_error, standard_error
-from countermax.learning import (
-    AbstractPairs,
-    Disagreement,
-    FixedPair,
-    Loss,
-    MatrixLoss,
-    ObservedPairs,
-    RandomPairs,
-    Recipe,
-    SquaredDifference,
-    draw_pairs,
-    expected_losses,
-    least_losses,
-)
+from countermax.learning import Disagreement, FixedPair, MatrixLoss, ObservedPairs, RandomPairs, SquaredDifference
+from countermax.learning._losses import Loss, expected_losses, least_losses
+from countermax.learning._recipe import Recipe
 from studies.engine import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
 from studies.sepsis import trials_of
 from studies.synthetic import FLOOR, PROJECTED

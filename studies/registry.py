@@ -9,7 +9,7 @@ from countermax._core.memory import check_memory
 from countermax._core.quantities import as_count
 from studies.causation import CausalCoverage
 from studies.coverage import Coverage
-from studies.engine import AbstractExperiment, Store, check_page, checked_preset, run_plan, write_documents
+from studies.engine import AbstractExperiment, Store, checked_preset, run_plan, write_documents
 from studies.figure1 import Couplings, Maximality
 from studies.policies import Policies
 from studies.quantiles import LearnedQuantiles, Quantiles
@@ -47,7 +47,6 @@ def reproduce(
     seeds: int | None = None,
     jobs: int = 1,
     train_only: bool = False,
-    overwrite: bool = False,
     progress: bool | None = None,
 ) -> list[Path]:
     """Computes what is not stored yet in `out`, then writes sheets, figures and the page; returns the files.
@@ -59,7 +58,6 @@ def reproduce(
         seeds: Number of seeds; by default as many as the preset has.
         jobs: Number of cells that are computed at once.
         train_only: Whether to train everything and measure nothing; the same call without it measures.
-        overwrite: Whether to replace files in `out` that are not ours but have the name of a sheet, figure or page.
         progress: Whether to show a bar; by default if the output is a terminal.
     """
     unknown = [name for name in names if name not in EXPERIMENTS]
@@ -68,17 +66,11 @@ def reproduce(
     seeds = None if seeds is None else as_count("`seeds`", seeds)
     check_memory(f"{seeds} seeds", (seeds or 0) * _SEED_BYTES, "lower `seeds`")
     store = Store(writable_folder(out))
-    check_page(store, overwrite=overwrite or train_only)
     cells = [cell for name in names for cell in EXPERIMENTS[name].cells(checked_preset(preset), seeds)]
     run_plan(EXPERIMENTS, cells, store, jobs=jobs, train_only=train_only, progress=progress)
-    return [] if train_only else write_documents(EXPERIMENTS, store, overwrite=overwrite)
+    return [] if train_only else write_documents(EXPERIMENTS, store)
 
 
-def redraw(folder: str | Path, *, overwrite: bool = False) -> list[Path]:
-    """Writes sheets, figures and the page again from what is stored; computes nothing.
-
-    Args:
-        folder: The folder of results.
-        overwrite: Whether to replace files there that are not ours but have the name of a sheet, figure or page.
-    """
-    return write_documents(EXPERIMENTS, Store(folder), overwrite=overwrite)
+def redraw(folder: str | Path) -> list[Path]:
+    """Writes sheets, figures and the page again from what is stored; computes nothing."""
+    return write_documents(EXPERIMENTS, Store(folder))

@@ -6,7 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
-from countermax.learning import AbstractPairs, FixedPair, RandomPairs, Recipe, SquaredDifference
+from countermax._pairs import AbstractPairs
+from countermax.learning import FixedPair, RandomPairs, SquaredDifference
+from countermax.learning._recipe import Recipe
 from studies.engine import checked_preset
 from studies.training import GADGET_NAMES
 

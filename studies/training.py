@@ -16,8 +16,11 @@ from numpy.typing import NDArray
 from countermax._core.errors import InputError
 from countermax._core.files import write_atomically
 from countermax._core.memory import check_memory
+from countermax._pairs import Pairs
 from countermax.couplings import AbstractCoupling, load, save
-from countermax.learning import AbstractObjective, Loss, Pairs, Recipe, fit_many
+from countermax.learning import fit_many
+from countermax.learning._losses import AbstractObjective, Loss
+from countermax.learning._recipe import Recipe
 from studies.engine import CellContext, DamagedError, provenance, sealed, unsealed
 
 _TRAINED, _TASK = "trained.json", "task"
@@ -64,7 +67,8 @@ def train(
         return found
     start = time.perf_counter()
     each_pairs = pairs if isinstance(pairs, Sequence) else [pairs] * len(scores)
-    options = recipe.fit_options()
+    settings: dict[str, Any] = {"num_held_out": num_held_out}
+    settings |= {} if objective is None else {"objective": objective}
     first = recipe.build(scores[0], each_pairs[0], seed)
     size = sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(first))
     check_memory(f"{len(scores)} gadgets at once", _COPIES * size * len(scores), "lower `seeds`")
@@ -73,11 +77,10 @@ def train(
         [first, *(recipe.build(score, each, seed + index) for index, (score, each) in enumerate(others, 1))],
         pairs,
         losses,
+        recipe.training(**settings),
         key=jax.random.key(seed),
         checkpoint=checkpoint,
-        num_held_out=num_held_out,
-        progress=lambda done, steps: context.advance(0.95 * done / steps),
-        **(options if objective is None else {**options, "objective": objective}),
+        report=lambda done, steps: context.advance(0.95 * done / steps),
     )
     for path, each in zip(files, fits, strict=True):
         save(each.coupling, path)

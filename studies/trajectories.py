@@ -12,7 +12,8 @@ from countermax._core.sheet import Sheet, Value
 from countermax.couplings import AbstractCoupling, Gadget2, GumbelMax
 from countermax.couplings._named import named_couplings
 from countermax.intervals import percentile_interval
-from countermax.learning import LEARNED, SquaredDifference, evaluate, fit
+from countermax.learning import SquaredDifference, Training, evaluate, fit
+from countermax.learning._recipe import LEARNED
 from countermax.mdp import (
     EpisodeLog,
     FiniteMDP,
@@ -168,7 +169,7 @@ def learned(steps: int) -> dict[str, Any]:
     pairs = logged_pairs(model, log, target, outcomes=labels)
     loss = SquaredDifference(score)
     gadget = Gadget2(size, 20, key=jax.random.key(4), hidden=(64, 64))
-    result = fit(gadget, pairs, loss, key=jax.random.key(5), steps=steps, batch_size=64, progress=False)
+    result = fit(gadget, pairs, loss, Training(steps=steps, batch_size=64), key=jax.random.key(5))
     couplings = named_couplings() | {LEARNED: result.coupling}
     one_step = evaluate(couplings, pairs, loss, key=jax.random.key(6), num_pairs=2000)
     replays = {

@@ -90,7 +90,7 @@ def make_evaluation(rng: random.Random, shelf: Shelf) -> Case:
     stored = shelf.couplings()
     count = rng.choice((0, 1, 1, 2, 3))
     names = [
-        rng.choice(("a/x.npz", "b/x.npz", "Gumbel-max.npz", "optimum.npz", "gumbel-max.npz", "c.npz", "d.npz"))
+        rng.choice(("a/x.st", "b/x.st", "Gumbel-max.st", "optimum.st", "gumbel-max.st", "c.st", "d.st"))
         for _ in range(count)
     ]
     if len(set(names)) < len(names):
@@ -109,7 +109,7 @@ def make_evaluation(rng: random.Random, shelf: Shelf) -> Case:
     if rng.random() < 0.03:
         options.append("--out=made")
     if rng.random() < 0.04:
-        names.append("nowhere.npz")
+        names.append("nowhere.safetensors")
         means = {"refuse": "a coupling that is not there"}
     argv = ("evaluate", "run.toml", *names, *options)
     return Case("evaluate", argv=argv, files=files, means={**means, "couplings": len(names)})

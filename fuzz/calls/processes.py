@@ -98,9 +98,9 @@ def _stored(rng: random.Random) -> Case:
     """There and back: a coupling answers the same after it was saved and loaded."""
     p, q, x = vocabulary.question(rng, 3)
     order = rng.sample(range(3), 3)
-    source = f"double(couplings.load(couplings.save(InverseCDF({order!r}), 'x.npz')).counterfactual_probs, "
+    source = f"double(couplings.load(couplings.save(InverseCDF({order!r}), 'x.safetensors')).counterfactual_probs, "
     return Case(
         "python",
         source=f"{source}log({p!r}), log({q!r}), {x})",
-        means={"asked": "row", "p": p, "q": q, "x": x, "order": order, "outputs": ["x.npz"]},
+        means={"asked": "row", "p": p, "q": q, "x": x, "order": order, "outputs": ["x.safetensors"]},
     )

@@ -138,7 +138,7 @@ def _ask(rng: random.Random, options: dict[str, str], labels: list[str]) -> None
         options["--labels"] = vocabulary.listed(rng.sample(labels, len(labels)))
     options["--coupling"] = rng.choice(_COUPLINGS) if rng.random() < 0.7 else "gumbel-max"
     if rng.random() < 0.02:
-        options["--coupling"] = rng.choice(("", "gumbel", "Gumbel-max", "nowhere.npz", "rows.csv"))
+        options["--coupling"] = rng.choice(("", "gumbel", "Gumbel-max", "nowhere.safetensors", "rows.csv"))
     if options["--coupling"] in ("inverse-cdf-by-score", "comonotone") or rng.random() < 0.25:
         values = vocabulary.scores(rng, len(labels))
         options["--score"] = vocabulary.joined(values)

@@ -53,7 +53,7 @@ def _case(rng: random.Random, command: str, files: dict[str, bytes], options: di
     if rng.random() < 0.5:
         options["--couplings"] = ",".join(rng.sample(_COUPLINGS, rng.randint(1, 3)))
     if rng.random() < 0.03:
-        options["--couplings"] = rng.choice(("", ",", "comonotone", "gumbel-max,gumbel-max", "nowhere.npz"))
+        options["--couplings"] = rng.choice(("", ",", "comonotone", "gumbel-max,gumbel-max", "nowhere.safetensors"))
     if rng.random() < 0.03:
         options.pop(rng.choice(list(options)), None)
     if rng.random() < 0.008:

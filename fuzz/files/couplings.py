@@ -13,13 +13,13 @@ _ROWS = (
 _ASK = ("--outcome=status", "--factual=p_", "--counterfactual=q_")
 _P, _Q = "[0.2, 0.3, 0.5]", "[0.6, 0.3, 0.1]"
 _FORMS = {
-    "counterfactuals": ("counterfactuals", "rows.csv", *_ASK, "--coupling=stored.npz", "--out=out.csv"),
-    "transitions": ("transitions", "rows.csv", *_ASK, "--coupling=stored.npz", "--resamples=0", "--json"),
-    "evaluate": ("evaluate", "run.toml", "stored.npz", "--num-pairs=2", "--json"),
+    "counterfactuals": ("counterfactuals", "rows.csv", *_ASK, "--coupling=stored.safetensors", "--out=out.csv"),
+    "transitions": ("transitions", "rows.csv", *_ASK, "--coupling=stored.safetensors", "--resamples=0", "--json"),
+    "evaluate": ("evaluate", "run.toml", "stored.safetensors", "--num-pairs=2", "--json"),
     "law": f"(lambda each: [each.joint(log({_P}), log({_Q})), each.counterfactual_probs(log({_P}), log({_Q}), 1)])"
-    "(couplings.load('stored.npz'))",
+    "(couplings.load('stored.safetensors'))",
     "draw": f"(lambda each: [each.pair(log({_P}), log({_Q}), key=jax.random.key(0)), "
-    f"each.counterfactual(log({_P}), log({_Q}), 2, key=jax.random.key(1))])(couplings.load('stored.npz'))",
+    f"each.counterfactual(log({_P}), log({_Q}), 2, key=jax.random.key(1))])(couplings.load('stored.safetensors'))",
 }
 
 
@@ -36,13 +36,13 @@ def make(rng: random.Random, shelf: Shelf) -> Case:
     if not sound:
         # What is crafted may be another coupling, but it must be one.
         means["second"] = {"counterfactuals": "counterfactuals", "transitions": "transitions"}.get(form, "coupling")
-        means["couplings"] = {"stored.npz": {"law": None, "size": 3}}
+        means["couplings"] = {"stored.safetensors": {"law": None, "size": 3}}
     return Case("stored", argv=case.argv, source=case.source, files=case.files, means=means)
 
 
 def _case(form: str, content: bytes, words: str) -> Case:
     call = _FORMS[form]
-    files = {"stored.npz": content}
+    files = {"stored.safetensors": content}
     if isinstance(call, str):
         return Case("stored", source=call, files=files, means={"damage": words, "form": form})
     files |= {"rows.csv": _ROWS.encode()} if "rows.csv" in call else {"run.toml": CONFIG.encode()}

@@ -5,50 +5,36 @@ Only this module knows how archives are laid out.
 
 import copy
 import hashlib
-import io
 import json
 import random
-import zipfile
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from safetensors.numpy import load, save
 
 Archive = tuple[dict[str, Any], list[np.ndarray]]
 
-_HEADER, _CHECKSUM = "countermax", "sha256"
+_KEY, _DIGITS = "countermax", 64  # where the header is, and how long the checksum before it
 _SEALED = ("format", "version", "kind")  # what the library writes into every header
 _VALUES: tuple[Any, ...] = (None, True, -1, 0, 10**30, 1.5, "x", [], {}, [1, 2], "gelu", 1e308, float("nan"))
 
 
 def opened(content: bytes) -> Archive:
     """The header and the arrays."""
-    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-        header = json.loads(archive[_HEADER].tobytes())
-        count = sum(name not in (_HEADER, _CHECKSUM) for name in archive.files)
-        return header, [archive[f"a{index}"] for index in range(count)]
+    named = load(content)
+    text = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"][_KEY][_DIGITS:]
+    return json.loads(text), [named[f"a{index}"] for index in range(len(named))]
 
 
 def sealed(header: dict[str, Any] | str, arrays: list[np.ndarray]) -> bytes:
     """A file whose checksum is right, whatever it holds."""
     text = header if isinstance(header, str) else json.dumps(header)
-    named = {_HEADER: np.frombuffer(text.encode(), np.uint8), **{f"a{at}": each for at, each in enumerate(arrays)}}
-    members = {name: _packed(array) for name, array in named.items()}
-    digest = hashlib.sha256()
-    for name, content in sorted(members.items()):
-        digest.update(f"{name} {len(content)}\n".encode() + content)
-    members[_CHECKSUM] = _packed(np.frombuffer(digest.digest(), np.uint8))
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
-        for name, content in members.items():
-            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), content)
-    return out.getvalue()
-
-
-def _packed(array: np.ndarray) -> bytes:
-    out = io.BytesIO()
-    np.lib.format.write_array(out, np.ascontiguousarray(array), version=(1, 0), allow_pickle=False)
-    return out.getvalue()
+    stored = [np.asarray(each, order="C") for each in arrays]
+    digest = hashlib.sha256(text.encode())
+    for each in stored:
+        digest.update(f"{each.dtype.str} {each.shape}\n".encode() + each.tobytes())
+    return bytes(save({f"a{at}": each for at, each in enumerate(stored)}, metadata={_KEY: digest.hexdigest() + text}))
 
 
 def crafted(rng: random.Random, content: bytes) -> tuple[bytes, str]:
@@ -57,7 +43,7 @@ def crafted(rng: random.Random, content: bytes) -> tuple[bytes, str]:
     header, arrays = copy.deepcopy(header), [array.copy() for array in arrays]
     ways: list[Callable[[], tuple[bytes, str]]] = [lambda: _field(rng, header, arrays)]
     ways += [lambda: _array(rng, header, arrays)] * (3 if arrays else 0)
-    ways += [lambda: _zipped(rng, content)]
+    ways += [lambda: _framed(rng, content)]
     return rng.choice(ways)()
 
 
@@ -135,50 +121,23 @@ def _array(rng: random.Random, header: dict[str, Any], arrays: list[np.ndarray])
     return sealed(header, arrays), f"array {place} {words}"
 
 
-def _zipped(rng: random.Random, content: bytes) -> tuple[bytes, str]:
-    """The archive itself: an entry that promises too much, that is there twice, or that unpacks to gigabytes."""
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        parts = {name: archive.read(name) for name in archive.namelist()}
-    way = rng.randrange(5)
-    name = rng.choice(list(parts))
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-        for each, part in parts.items():
-            if each != name or way != 3:
-                archive.writestr(_entry(each), part)
-        if way == 0:
-            size = 1_500_000_000
-            head = io.BytesIO()
-            np.lib.format.write_array_header_1_0(head, {"descr": "<f4", "fortran_order": False, "shape": (size // 4,)})
-            with archive.open(_entry("a99.npy"), "w", force_zip64=True) as file:
-                file.write(head.getvalue())
-                for _ in range(size // 2**22):
-                    file.write(bytes(2**22))
-            words = "an entry that unpacks to gigabytes"
-        elif way == 1:
-            head = io.BytesIO()
-            shape = {"descr": "<f8", "fortran_order": False, "shape": (10**12,)}
-            np.lib.format.write_array_header_1_0(head, shape)
-            archive.writestr(_entry("a98.npy"), head.getvalue())
-            words = "an entry that claims a trillion numbers"
-        elif way == 2:
-            archive.writestr(_entry("../outside.npy"), b"x")
-            words = "an entry outside of the folder"
-        elif way == 3:
-            words = f"{name} is gone"
-        else:
-            pickled = (
-                b"\x93NUMPY\x01\x00v\x00"
-                + b"{'descr': '|O', 'fortran_order': False, 'shape': (1,), }".ljust(117)
-                + b"\n"
-            )
-            archive.writestr(_entry("a97.npy"), pickled + b"cos\nsystem\n(S'touch pwned'\ntR.")
-            words = "an entry with a pickle"
-    return out.getvalue(), words
-
-
-def _entry(name: str) -> zipfile.ZipInfo:
-    """An entry that does not tell the time, so that a seed makes the same bytes."""
-    entry = zipfile.ZipInfo(name)
-    entry.compress_type = zipfile.ZIP_DEFLATED
-    return entry
+def _framed(rng: random.Random, content: bytes) -> tuple[bytes, str]:
+    """The frame itself: an array that promises too much, that overlaps another, or a header that is too long."""
+    length = int.from_bytes(content[:8], "little")
+    frame = json.loads(content[8 : 8 + length])
+    names = [name for name in frame if name != "__metadata__"]
+    way = rng.randrange(4)
+    if way == 0 or not names:
+        return (2**62).to_bytes(8, "little") + content[8:], "a header that claims to be endless"
+    name = rng.choice(names)
+    if way == 1:
+        frame[name] |= {"shape": [10**12], "data_offsets": [0, 8 * 10**12]}
+        words = "an array that claims a trillion numbers"
+    elif way == 2:
+        frame[rng.choice(names)]["data_offsets"] = frame[name]["data_offsets"]
+        words = "two arrays in one place"
+    else:
+        frame["../outside"] = frame[name]
+        words = "an array of another name"
+    text = json.dumps(frame).encode()
+    return len(text).to_bytes(8, "little") + text + content[8 + length :], words

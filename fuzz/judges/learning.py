@@ -57,9 +57,9 @@ def judge_evaluation(case: Case, outcome: Outcome) -> Failure | None:
         content = answered(outcome)
         files = case.means.get("couplings", 0)
         wrong = _wrong_evaluation(case, line.positional[0], content)
-        fixed = len(set(_WORDS) & set(content["rows"]))
-        if not wrong and len(content["rows"]) != fixed + files + 1:
-            wrong = f"rows {list(content['rows'])} for {files} files"
+        fixed = len(set(_WORDS) & set(content["by_coupling"]))
+        if not wrong and len(content["by_coupling"]) != fixed + files + 1:
+            wrong = f"rows {list(content['by_coupling'])} for {files} files"
     return Failure("wrong answer", wrong) if wrong else None
 
 
@@ -77,7 +77,7 @@ def _constant(word: str) -> Any:
 
 
 def _wrong_evaluation(case: Case, config: str, found: dict[str, Any]) -> str:
-    rows = found["rows"]
+    rows = found["by_coupling"]
     for name, row in rows.items():
         if row["loss"] is None or not math.isfinite(row["loss"]):
             return f"the loss of {name} is {row['loss']}"

@@ -22,7 +22,8 @@ from countermax.comparison import Comparison, answered
 from countermax.couplings import Gadget2, InverseCDF
 from countermax.couplings._named import named_couplings
 from countermax.intervals import CountSampling, Interval
-from countermax.learning import LEARNED, Evaluation, PerturbedPair, SquaredDifference, evaluate, fit
+from countermax.learning import Evaluation, PerturbedPair, SquaredDifference, Training, evaluate, fit
+from countermax.learning._recipe import LEARNED
 
 _SCORE_COLUMNS = ("expected_score", "better", "worse", "effect_variance")
 
@@ -131,17 +132,8 @@ def _learn(trial: Trial, comparison: Comparison, progress: bool | None) -> Evalu
     scores = (scores - scores.mean(axis=0)) / scores.std(axis=0)
     pairs = PerturbedPair(np.log(comparison.p), np.log(comparison.q), 0.5)
     gadget = Gadget2(len(trial.score), 16, key=jax.random.key(0), hidden=(32, 32), rounds=10)
-    learned = fit(
-        gadget,
-        pairs,
-        SquaredDifference(scores),
-        key=jax.random.key(1),
-        steps=200,
-        batch_size=16,
-        num_held_out=32,
-        progress=progress,
-        label="training a gadget",
-    )
+    training = Training(steps=200, batch_size=16, num_held_out=32)
+    learned = fit(gadget, pairs, SquaredDifference(scores), training, key=jax.random.key(1))
     couplings = {
         **named_couplings(("gumbel-max", "inverse-cdf-by-score"), score=score),
         "inverse CDF by cost": InverseCDF.sorted_by(cost),
@@ -151,7 +143,7 @@ def _learn(trial: Trial, comparison: Comparison, progress: bool | None) -> Evalu
 
 
 def _learned_finding(evaluation: Evaluation) -> str:
-    rows = evaluation.rows()
+    rows = evaluation.by_coupling
     loss = {name: float(row["loss"] or 0) for name, row in rows.items()}
     fixed = min(loss[name] for name in loss if name not in (LEARNED, "optimum"))
     return (

@@ -11,19 +11,11 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from countermax._core.sheet import Sheet, Value
+from countermax._pairs import AbstractPairs
 from countermax.intervals import ratio_error, standard_error
-from countermax.learning import (
-    AbstractLoss,
-    AbstractObjective,
-    AbstractPairs,
-    Exact,
-    FixedPair,
-    GivenOutcome,
-    PerturbedPair,
-    Recipe,
-    Relaxed,
-    SquaredDifference,
-)
+from countermax.learning import FixedPair, GivenOutcome, PerturbedPair, Relaxed, SquaredDifference
+from countermax.learning._losses import AbstractLoss, AbstractObjective, Exact
+from countermax.learning._recipe import Recipe
 from studies import plots
 from studies.engine import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
 from studies.sepsis._queries import WORLDS, AskedQuery, Trials, pipeline_settings, run_pipeline, trials_of

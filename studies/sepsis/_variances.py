@@ -14,7 +14,8 @@ from countermax._core.types import LogProbs, Scalar
 from countermax.bounds import filled
 from countermax.couplings import AbstractCoupling, AbstractSampler, Comonotone
 from countermax.couplings._named import named_couplings
-from countermax.learning import AbstractLoss, AbstractObjective, SquaredDifference, expected_losses, least_losses
+from countermax.learning import SquaredDifference
+from countermax.learning._losses import AbstractLoss, AbstractObjective, expected_losses, least_losses
 from studies.engine import Result
 from studies.sepsis._queries import Trials
 

@@ -109,7 +109,7 @@ def test_demo_writes_its_pictures_and_a_self_contained_report(tmp_path, monkeypa
 
 
 def _shows_what_it_promises(demo):
-    comparison, losses = demo.comparison, {name: row["loss"] for name, row in demo.evaluation.rows().items()}
+    comparison, losses = demo.comparison, {name: row["loss"] for name, row in demo.evaluation.by_coupling.items()}
     fixed = [losses[name] for name in losses if name not in ("learned Gadget 2", "optimum")]
     assert losses["optimum"] <= losses["learned Gadget 2"] < min(fixed)
     answers = {answer.name: answer for answer in comparison.answers}

@@ -223,7 +223,7 @@ def test_an_expected_loss_is_the_sum_over_the_law(coupling, as_users_call):
 def test_no_coupling_is_lost_however_files_are_called(tmp_path, monkeypatch, as_users_call):
     """Two files with one stem are called by their paths, one of which is the stem of a third."""
     monkeypatch.chdir(tmp_path)
-    files = ["there/mine.npz", "mine.npz", "there/mine.npz.npz"]
+    files = ["there/mine.safetensors", "mine.safetensors", "there/mine.safetensors.safetensors"]
     for place, name in enumerate(files):
         Path(name).parent.mkdir(exist_ok=True)
         save(InverseCDF([place % 2, 1 - place % 2]), name)
@@ -241,15 +241,15 @@ def test_couplings_are_found_by_name_in_one_place(tmp_path, as_users_call):
     assert words == [name for name in NAMES if name not in ("vector-quantile", "comonotone")]  # one law with the third
     assert isinstance(as_coupling("gumbel-max"), GumbelMax)
     assert as_coupling("inverse-cdf-by-score", 3, score=score).order.tolist() == [0, 2, 1]
-    stored = save(InverseCDF([1, 0]), tmp_path / "mine.npz")
+    stored = save(InverseCDF([1, 0]), tmp_path / "mine.safetensors")
     assert list(as_couplings(["maximal", stored], 2)) == ["maximal", "mine"]
     assert [name_of(each) for each in ("gumbel-max", stored, Maximal(), InverseCDF([1, 0]))] == [
         "Gumbel-max", "mine", "maximal", "InverseCDF",
     ]  # fmt: skip
-    twin = save(InverseCDF([0, 1]), _folder(tmp_path) / "mine.npz")
-    impostor = save(GumbelMax(), tmp_path / "maximal.npz")
+    twin = save(InverseCDF([0, 1]), _folder(tmp_path) / "mine.safetensors")
+    impostor = save(GumbelMax(), tmp_path / "maximal.safetensors")
     assert list(as_couplings([stored, twin, "maximal", impostor])) == [str(stored), str(twin), "maximal", str(impostor)]
-    confusable = [save(GumbelMax(), tmp_path / name) for name in ("gumbel-max.npz", "Maximal.npz", "inverse cdf.npz")]
+    confusable = [save(GumbelMax(), tmp_path / name) for name in ("gumbel-max.st", "Maximal.st", "inverse cdf.st")]
     assert list(as_couplings(["gumbel-max", *confusable])) == ["Gumbel-max", *map(str, confusable)]
     assert list(as_couplings("gumbel-max")) == ["Gumbel-max"]
     with pytest.raises(InputError, match="`couplings` must differ from each other, got 'maximal' more than once"):

@@ -134,9 +134,9 @@ def test_the_correlation_is_the_integral_and_that_of_drawn_noise():
 
 
 def test_it_is_saved_and_found_by_name(tmp_path, as_users_call):
-    stored = load(save(SharedGumbelMax(0.25), tmp_path / "quarter.npz"))
+    stored = load(save(SharedGumbelMax(0.25), tmp_path / "quarter.safetensors"))
     assert is_same(stored, SharedGumbelMax(0.25))
-    assert is_same(load(save(GumbelMax(), tmp_path / "whole.npz")), GumbelMax())
+    assert is_same(load(save(GumbelMax(), tmp_path / "whole.safetensors")), GumbelMax())
     assert is_same(as_coupling("gumbel-max-shared-0.25"), SharedGumbelMax(0.25))
     assert is_same(as_coupling("gumbel-max-shared-1"), GumbelMax())
     assert [name_of(each) for each in ("gumbel-max-shared-0.3", SharedGumbelMax(0.3), GumbelMax())] == [

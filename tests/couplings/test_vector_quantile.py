@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from countermax import InputError, InverseCDF, Optimal, VectorQuantile
+from countermax._pairs import draw_pairs
 from countermax.couplings import _plans, _reference
 from countermax.couplings._named import as_coupling, named_couplings
 from countermax.couplings._reference import scores_of_loss
@@ -18,10 +19,8 @@ from countermax.learning import (
     ObservedPairs,
     RandomPairs,
     SquaredDifference,
-    draw_pairs,
-    expected_losses,
-    least_losses,
 )
+from countermax.learning._losses import expected_losses, least_losses
 from countermax.testing import check_coupling
 
 KEY = jax.random.key(0)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from countermax import InputError
-from countermax.learning import Disagreement, FixedPair, RandomPairs, SquaredDifference, read_config
+from countermax.learning import Disagreement, FixedPair, RandomPairs, SquaredDifference
+from countermax.learning._config import read_config
 
 FIXED = "[task]\npairs = 'fixed'\np = [0.0, 2.0]\nq = [2.0, 0.0]\n"
 RECIPE = "[recipe]\ngadget = 'gadget-2'\n"

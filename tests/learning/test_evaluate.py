@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 from countermax import GumbelMax, Independent, InputError, InverseCDF, Maximal, Optimal, evaluate
+from countermax._pairs import draw_pairs
 from countermax.learning import Disagreement, FixedPair, MatrixLoss, RandomPairs, SquaredDifference
-from countermax.learning._optima import least_losses
-from countermax.pairs import draw_pairs
+from countermax.learning._losses import least_losses
 
 KEY = jax.random.key(0)
 SCORE = np.array([2.0, 0.0, 1.0, 3.0])
@@ -32,7 +32,7 @@ def test_losses_are_exact_and_paired(evaluation):
     for name, coupling in COUPLINGS.items():
         expected = (jax.jit(lambda p, q, each=coupling: each.joint(p, q))(p[7], q[7]) * loss).sum()
         assert evaluation.losses[name][7] == pytest.approx(float(expected), rel=1e-5)
-    rows = evaluation.rows()
+    rows = evaluation.by_coupling
     assert rows["sorted"]["above_optimum"] == pytest.approx(0, abs=1e-5)
     assert rows["Gumbel-max"]["difference"] == 0
     differences = evaluation.losses["independent"] - evaluation.losses["Gumbel-max"]
@@ -67,9 +67,13 @@ def test_it_shows_itself(evaluation):
     console = Console(file=io.StringIO(), width=120)
     console.print(evaluation)
     shown = " ".join(console.file.getvalue().split())
-    assert "above optimum" in shown
-    assert "SquaredDifference on 120 held-out pairs of RandomPairs; differences to Gumbel-max" in shown
-    assert evaluation.to_frame().loc["optimum", "above_optimum"] == 0
+    assert "Expected loss (SquaredDifference) on held-out pairs (RandomPairs)" in shown
+    assert "above the optimum" in shown
+    assert "Sample: 120 held-out pairs" in shown
+    found = evaluation.row("expected loss", "independent")
+    error = evaluation.by_coupling["independent"]["standard_error"]
+    assert found.ci_upper - found.value == pytest.approx(1.96 * error, rel=1e-3)
+    assert evaluation.row("above the optimum", "optimum").value == 0
     about = evaluation.to_dict()
     assert (about["loss"], about["pairs"], about["num_pairs"]) == ("SquaredDifference", "RandomPairs", 120)
     assert evaluation.sheet().markdown().startswith("| coupling | loss | standard_error |")
@@ -78,8 +82,8 @@ def test_it_shows_itself(evaluation):
 
 def test_what_is_no_number_is_none_in_json(evaluation):
     broken = replace(evaluation, losses={**evaluation.losses, "independent": np.full(120, np.nan)})
-    assert broken.to_dict()["rows"]["independent"]["loss"] is None
-    assert json.loads(broken.to_json())["rows"]["independent"]["difference"] is None
+    assert broken.to_dict()["by_coupling"]["independent"]["loss"] is None
+    assert json.loads(broken.to_json())["by_coupling"]["independent"]["difference"] is None
 
 
 def test_a_function_is_called_by_its_name():
@@ -90,7 +94,7 @@ def test_a_function_is_called_by_its_name():
 
 
 def test_one_pair_has_no_standard_error():
-    rows = evaluate(COUPLINGS, FixedPair(np.zeros(4), np.arange(4.0)), SquaredDifference(SCORE), key=KEY).rows()
+    rows = evaluate(COUPLINGS, FixedPair(np.zeros(4), np.arange(4.0)), SquaredDifference(SCORE), key=KEY).by_coupling
     assert rows["Gumbel-max"]["standard_error"] is None
     assert rows["Gumbel-max"]["above_optimum"] > 0
 

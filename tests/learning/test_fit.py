@@ -8,7 +8,7 @@ import numpy as np
 import optax
 import pytest
 
-from countermax import Gadget1, Gadget2, Independent, InputError, fit
+from countermax import Gadget1, Gadget2, Independent, InputError, learning
 from countermax._core.archive import pack, unpack
 from countermax.couplings import BinnedInverseCDF, Constant
 from countermax.couplings._named import is_same
@@ -20,10 +20,10 @@ from countermax.learning import (
     Reinforce,
     Relaxed,
     SquaredDifference,
+    Training,
     TrainingError,
     TrainingInterrupted,
-    _training,
-    fit_many,
+    _loop,
 )
 
 KEY = jax.random.key(0)
@@ -32,12 +32,20 @@ LOG_P, LOG_Q = jax.nn.log_softmax(P), jax.nn.log_softmax(Q)
 MATRIX = SquaredDifference(np.arange(4.0))(LOG_P, LOG_Q)
 
 
+def train(*task, key, checkpoint=None, report=None, **settings):
+    return learning.fit(*task, Training(**settings), key=key, checkpoint=checkpoint, report=report)
+
+
+def train_many(*task, key, **settings):
+    return learning.fit_many(*task, Training(**settings), key=key)
+
+
 def small(seed=0, size=4):
     return Gadget2(size, 4, key=jax.random.key(seed), hidden=(8,), rounds=5)
 
 
 def test_training_lowers_the_loss_towards_the_optimum():
-    result = fit(
+    result = train(
         small(size=6), RandomPairs(6, scale=4.0), SquaredDifference(np.arange(6.0)), key=KEY, steps=150, batch_size=32
     )
     assert result.ended == "finished"
@@ -45,7 +53,9 @@ def test_training_lowers_the_loss_towards_the_optimum():
     assert result.optimum is not None
     assert result.history.held_out[-1] >= result.optimum - 1e-4
     assert result.above_optimum < 0.35
-    assert list(result.to_frame().columns) == ["step", "loss", "held_out"]
+    assert [row.about for row in result.rows][-3:] == ["step 150", "before training", "optimum"]
+    assert result.row("held-out loss", about="optimum").value == result.optimum
+    assert "finished at step 150" in str(result)
 
 
 @pytest.mark.slow
@@ -54,7 +64,7 @@ def test_the_other_objectives_learn_too(objective):
     p, q = np.arange(5, 0, -1) / 4, np.arange(5) / 4
     start, loss = small(size=5), SquaredDifference(np.arange(5.0))
     before = float((start.joint(p, q) * loss(jnp.zeros(5), jnp.zeros(5))).sum())
-    result = fit(start, FixedPair(p, q), loss, key=KEY, steps=200, objective=objective)
+    result = train(start, FixedPair(p, q), loss, key=KEY, steps=200, objective=objective)
     assert result.history.held_out[-1] < 0.95 * before
 
 
@@ -62,11 +72,10 @@ def test_the_other_objectives_learn_too(objective):
 def test_many_at_once_are_what_they_are_alone():
     scores = [np.arange(4.0), np.array([1.0, 0.0, 3.0, 2.0])]
     couplings = [small(seed) for seed in range(2)]
-    together = fit_many(couplings, FixedPair(P, Q), [SquaredDifference(each) for each in scores], key=KEY, steps=40)
+    together = train_many(couplings, FixedPair(P, Q), [SquaredDifference(each) for each in scores], key=KEY, steps=40)
     for index in range(2):
-        alone = fit_many([couplings[index]] * 2, FixedPair(P, Q), SquaredDifference(scores[index]), key=KEY, steps=40)[
-            index
-        ]
+        task = FixedPair(P, Q), SquaredDifference(scores[index])
+        alone = train_many([couplings[index]] * 2, *task, key=KEY, steps=40)[index]
         np.testing.assert_allclose(alone.history.held_out, together[index].history.held_out, rtol=1e-4)
 
 
@@ -86,28 +95,28 @@ def same(first, second):
 
 
 def test_a_resumed_run_is_an_uninterrupted_one(tmp_path):
-    whole = fit(tiny(), *TASK, **OPTIONS)
-    checkpoint = tmp_path / "run.npz"
+    whole = train(tiny(), *TASK, **OPTIONS)
+    checkpoint = tmp_path / "run.ckpt"
 
     def interrupt(done, steps):
         if done == 8:
             signal.raise_signal(signal.SIGINT)
 
-    with pytest.raises(TrainingInterrupted, match=r"at step 8 of 12; .*run\.npz holds step 8: run it again") as caught:
-        fit(tiny(), *TASK, **OPTIONS, checkpoint=checkpoint, progress=interrupt)
+    with pytest.raises(TrainingInterrupted, match=r"at step 8 of 12; .*run\.ckpt holds step 8: run it again") as caught:
+        train(tiny(), *TASK, **OPTIONS, checkpoint=checkpoint, report=interrupt)
     assert isinstance(caught.value, KeyboardInterrupt)
     (half,) = caught.value.fits
     assert half.ended == "interrupted"
     assert half.history.step == [4, 8]
-    same(fit(tiny(), *TASK, **OPTIONS, checkpoint=checkpoint), whole)
-    same(fit(tiny(), *TASK, **OPTIONS, checkpoint=checkpoint), whole)  # a finished one is read
+    same(train(tiny(), *TASK, **OPTIONS, checkpoint=checkpoint), whole)
+    same(train(tiny(), *TASK, **OPTIONS, checkpoint=checkpoint), whole)  # a finished one is read
 
 
 def test_between_evaluations_nothing_is_lost_either(tmp_path, monkeypatch):
     """One call of the compiled steps is as far as a signal waits, and the checkpoint holds that very step."""
     options = {**OPTIONS, "evaluate_every": 12}
-    whole = fit(tiny(), *TASK, **options)
-    original, calls = _training.run_steps, []
+    whole = train(tiny(), *TASK, **options)
+    original, calls = _loop.run_steps, []
 
     def interrupt(*arguments):
         calls.append(1)
@@ -115,25 +124,25 @@ def test_between_evaluations_nothing_is_lost_either(tmp_path, monkeypatch):
             signal.raise_signal(signal.SIGINT)
         return original(*arguments)
 
-    monkeypatch.setattr(_training, "run_steps", interrupt)
+    monkeypatch.setattr(_loop, "run_steps", interrupt)
     with pytest.raises(TrainingInterrupted, match=r"at step \d+ of 12") as caught:
-        fit(tiny(), *TASK, **options, checkpoint=tmp_path / "run.npz")
+        train(tiny(), *TASK, **options, checkpoint=tmp_path / "run.ckpt")
     assert caught.value.fits[0].history.step == []
-    header, _ = unpack(tmp_path / "run.npz", "checkpoint")
+    header, _ = unpack(tmp_path / "run.ckpt", "checkpoint")
     assert 3 <= header["step"] < 12
-    monkeypatch.setattr(_training, "run_steps", original)
-    same(fit(tiny(), *TASK, **options, checkpoint=tmp_path / "run.npz"), whole)
+    monkeypatch.setattr(_loop, "run_steps", original)
+    same(train(tiny(), *TASK, **options, checkpoint=tmp_path / "run.ckpt"), whole)
 
 
 def test_how_a_training_is_divided_into_calls_changes_nothing(monkeypatch):
-    whole = fit(tiny(), *TASK, **OPTIONS)
-    monkeypatch.setattr(_training, "_BRISK", 0.0)  # one step at a time
-    same(fit(tiny(), *TASK, **OPTIONS), whole)
+    whole = train(tiny(), *TASK, **OPTIONS)
+    monkeypatch.setattr(_loop, "_BRISK", 0.0)  # one step at a time
+    same(train(tiny(), *TASK, **OPTIONS), whole)
 
 
 def test_interrupted_without_a_checkpoint_it_does_not_look_finished():
     with pytest.raises(TrainingInterrupted, match="nothing is stored, but this exception's `fits` holds") as caught:
-        fit(tiny(), *TASK, **OPTIONS, progress=lambda done, steps: signal.raise_signal(signal.SIGINT))
+        train(tiny(), *TASK, **OPTIONS, report=lambda done, steps: signal.raise_signal(signal.SIGINT))
     assert caught.value.fits[0].ended == "interrupted"
 
 
@@ -142,7 +151,7 @@ def test_other_signals_wait_for_the_checkpoint_too(tmp_path):
     found = []
 
     def leave(number, frame):
-        found.append(unpack(tmp_path / "run.npz", "checkpoint")[0]["step"])
+        found.append(unpack(tmp_path / "run.ckpt", "checkpoint")[0]["step"])
         raise SystemExit(128 + number)
 
     def interrupt(done, steps):
@@ -152,7 +161,7 @@ def test_other_signals_wait_for_the_checkpoint_too(tmp_path):
     before = signal.signal(signal.SIGTERM, leave)
     try:
         with pytest.raises(SystemExit, match="143"):
-            fit(tiny(), *TASK, **OPTIONS, checkpoint=tmp_path / "run.npz", progress=interrupt)
+            train(tiny(), *TASK, **OPTIONS, checkpoint=tmp_path / "run.ckpt", report=interrupt)
         assert signal.getsignal(signal.SIGTERM) is leave
     finally:
         signal.signal(signal.SIGTERM, before)
@@ -161,18 +170,18 @@ def test_other_signals_wait_for_the_checkpoint_too(tmp_path):
 
 def test_a_checkpoint_that_cannot_be_written_is_found_before_the_work(tmp_path, as_users_call):
     with pytest.raises(InputError, match="cannot write"):
-        fit(tiny(), *TASK, **OPTIONS, checkpoint=tmp_path / "nowhere" / "run.npz")
+        train(tiny(), *TASK, **OPTIONS, checkpoint=tmp_path / "nowhere" / "run.ckpt")
 
 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path, as_users_call):
-    path = tmp_path / "run.npz"
+    path = tmp_path / "run.ckpt"
     pairs, loss = TASK
-    fit(tiny(), *TASK, **OPTIONS, optimizer=optax.sgd(1e-2), checkpoint=path)
+    train(tiny(), *TASK, **OPTIONS, optimizer=optax.sgd(1e-2), checkpoint=path)
 
     def refuse(coupling, pairs, loss, **options):
         before = path.read_bytes()
         with pytest.raises(InputError, match="belongs to another run .* move it away to start over"):
-            fit(coupling, pairs, loss, **{**OPTIONS, "optimizer": optax.sgd(1e-2), **options}, checkpoint=path)
+            train(coupling, pairs, loss, **{**OPTIONS, "optimizer": optax.sgd(1e-2), **options}, checkpoint=path)
         assert path.read_bytes() == before
 
     refuse(tiny(), *TASK, optimizer=optax.sgd(2e-2))
@@ -190,22 +199,22 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path, as_users_call):
 
 
 def test_functions_are_told_apart_by_what_they_compute(tmp_path):
-    path, table = tmp_path / "run.npz", np.asarray(MATRIX)
+    path, table = tmp_path / "run.ckpt", np.asarray(MATRIX)
 
     def pairs(key):
         p, q = jax.random.normal(key, (2, 4))
         return p, q
 
-    fit(tiny(), pairs, lambda p, q: jnp.asarray(table), **OPTIONS, checkpoint=path)
-    fit(tiny(), pairs, lambda p, q: jnp.asarray(table), **OPTIONS, checkpoint=path)  # another object, the same function
+    train(tiny(), pairs, lambda p, q: jnp.asarray(table), **OPTIONS, checkpoint=path)
+    train(tiny(), pairs, lambda p, q: jnp.asarray(table), **OPTIONS, checkpoint=path)  # the same function
     for changed in (lambda p, q: jnp.asarray(2 * table), lambda p, q: jnp.asarray(table) + jnp.exp(p[0])):
         with pytest.raises(InputError, match="belongs to another run"):
-            fit(tiny(), pairs, changed, **OPTIONS, checkpoint=path)
+            train(tiny(), pairs, changed, **OPTIONS, checkpoint=path)
 
 
 def test_damaged_checkpoints_are_refused(tmp_path, as_users_call):
-    path = tmp_path / "run.npz"
-    whole = fit(tiny(), *TASK, **OPTIONS, checkpoint=path)
+    path = tmp_path / "run.ckpt"
+    whole = train(tiny(), *TASK, **OPTIONS, checkpoint=path)
     content = path.read_bytes()
     header, arrays = unpack(path, "checkpoint")
 
@@ -230,10 +239,10 @@ def test_damaged_checkpoints_are_refused(tmp_path, as_users_call):
     ]
     for spoil in spoilt_contents:
         path.write_bytes(spoil)
-        with pytest.raises(InputError, match=r"run\.npz .*move it away"):
-            fit(tiny(), *TASK, **OPTIONS, checkpoint=path)
+        with pytest.raises(InputError, match=r"run\.ckpt .*move it away"):
+            train(tiny(), *TASK, **OPTIONS, checkpoint=path)
     path.write_bytes(content)
-    same(fit(tiny(), *TASK, **OPTIONS, checkpoint=path), whole)
+    same(train(tiny(), *TASK, **OPTIONS, checkpoint=path), whole)
 
 
 def test_a_non_finite_loss_names_the_step_and_keeps_the_last_good_state(tmp_path):
@@ -243,9 +252,9 @@ def test_a_non_finite_loss_names_the_step_and_keeps_the_last_good_state(tmp_path
     said = []
     for _ in range(2):  # the second call reads the first one's checkpoint, and ends as it did
         with pytest.raises(
-            TrainingError, match=r"non-finite at step .*`fits`, and in .*run\.npz, which has to be moved"
+            TrainingError, match=r"non-finite at step .*`fits`, and in .*run\.ckpt, which has to be moved"
         ) as caught:
-            fit(tiny(), RandomPairs(4), poisoned, key=KEY, steps=20, batch_size=2, checkpoint=tmp_path / "run.npz")
+            train(tiny(), RandomPairs(4), poisoned, key=KEY, steps=20, batch_size=2, checkpoint=tmp_path / "run.ckpt")
         kept = caught.value.fits[0]
         said.append((str(caught.value), kept.history.step))
         assert kept.ended == "non-finite"
@@ -256,7 +265,7 @@ def test_a_non_finite_loss_names_the_step_and_keeps_the_last_good_state(tmp_path
 @pytest.mark.slow
 def test_an_exploding_optimiser_is_caught_too():
     with pytest.raises(TrainingError, match="non-finite at step"):
-        fit(
+        train(
             small(),
             RandomPairs(4),
             SquaredDifference(np.arange(4.0)),
@@ -270,43 +279,43 @@ def test_an_exploding_optimiser_is_caught_too():
 def test_patience_ends_a_run_without_progress(tmp_path):
     options = {"key": KEY, "steps": 500, "evaluate_every": 5, "patience": 2, "learning_rate": 1e-12}
     task = FixedPair(P, Q), SquaredDifference(np.arange(4.0))
-    result = fit(small(), *task, **options, checkpoint=tmp_path / "run.npz")
+    result = train(small(), *task, **options, checkpoint=tmp_path / "run.ckpt")
     assert result.ended == "patience"
     assert result.history.step[-1] < 100
-    same(fit(small(), *task, **options, checkpoint=tmp_path / "run.npz"), result)
+    same(train(small(), *task, **options, checkpoint=tmp_path / "run.ckpt"), result)
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: fit(small(), RandomPairs(4), Disagreement(), key=KEY, objective="guess"), "must be one of exact"),
-        (lambda: fit_many([], RandomPairs(4), Disagreement(), key=KEY), "must not be empty"),
+        (lambda: train(small(), RandomPairs(4), Disagreement(), key=KEY, objective="guess"), "must be one of exact"),
+        (lambda: train_many([], RandomPairs(4), Disagreement(), key=KEY), "must not be empty"),
         (
-            lambda: fit_many([small(), Gadget1(4, key=KEY)], RandomPairs(4), Disagreement(), key=KEY),
+            lambda: train_many([small(), Gadget1(4, key=KEY)], RandomPairs(4), Disagreement(), key=KEY),
             "one kind and shape",
         ),
-        (lambda: fit(small(), RandomPairs(4), SquaredDifference(np.zeros(3)), key=KEY), "is for 3 outcomes"),
-        (lambda: fit(small(), RandomPairs(4), Disagreement(), key=KEY, steps=0), "at least 1"),
-        (lambda: fit(Independent(), RandomPairs(4), Disagreement(), key=KEY), "Independent has nothing to learn"),
+        (lambda: train(small(), RandomPairs(4), SquaredDifference(np.zeros(3)), key=KEY), "is for 3 outcomes"),
+        (lambda: train(small(), RandomPairs(4), Disagreement(), key=KEY, steps=0), "at least 1"),
+        (lambda: train(Independent(), RandomPairs(4), Disagreement(), key=KEY), "Independent has nothing to learn"),
         *(
-            (lambda name=name, value=value: fit(tiny(), *TASK, key=KEY, **{name: value}), f"`{name}` must be {words}")
+            (lambda name=name, value=value: train(tiny(), *TASK, key=KEY, **{name: value}), f"`{name}` must be {words}")
             for name in ("steps", "batch_size", "num_held_out", "evaluate_every", "patience")
             for value, words in ((0, "at least 1, got 0"), (-1, "at least 1, got -1"), (1.5, "a whole number, got 1.5"))
         ),
-        (lambda: fit(tiny(), *TASK, key=KEY, steps=2**31), "`steps` must be at most 2147483647"),
-        (lambda: fit(tiny(), *TASK, key=KEY, patience=True), "`patience` must be a whole number, got True"),
-        (lambda: fit(tiny(), *TASK, key=KEY, learning_rate=0.0), "`learning_rate` must be above 0.0, got 0.0"),
-        (lambda: fit(tiny(), *TASK, key=KEY, learning_rate=float("inf")), "`learning_rate` must be a finite number"),
-        (lambda: fit(tiny(), *TASK, key=KEY, clip=-1.0), "`clip` must be above 0.0, got -1.0"),
-        (lambda: fit(small(), RandomPairs(4), GivenOutcome(Disagreement(), 4), key=KEY), r"must lie in 0\.\.3, got 4"),
-        (lambda: fit(small(), RandomPairs(5), Disagreement(), key=KEY), "for 4 outcomes, but the logits have 5"),
+        (lambda: train(tiny(), *TASK, key=KEY, steps=2**31), "`steps` must be at most 2147483647"),
+        (lambda: train(tiny(), *TASK, key=KEY, patience=True), "`patience` must be a whole number, got True"),
+        (lambda: train(tiny(), *TASK, key=KEY, learning_rate=0.0), "`learning_rate` must be above 0.0, got 0.0"),
+        (lambda: train(tiny(), *TASK, key=KEY, learning_rate=float("inf")), "`learning_rate` must be a finite number"),
+        (lambda: train(tiny(), *TASK, key=KEY, clip=-1.0), "`clip` must be above 0.0, got -1.0"),
+        (lambda: train(small(), RandomPairs(4), GivenOutcome(Disagreement(), 4), key=KEY), r"must lie in 0..3, got 4"),
+        (lambda: train(small(), RandomPairs(5), Disagreement(), key=KEY), "for 4 outcomes, but the logits have 5"),
         (
-            lambda: fit(tiny(), *TASK, key=KEY, batch_size=10**9),
+            lambda: train(tiny(), *TASK, key=KEY, batch_size=10**9),
             "1000000000 pairs of 4 outcomes .* lower `batch_size`",
         ),
-        (lambda: fit(tiny(), *TASK, key=KEY, num_held_out=10**9), "drawing 1000000000 pairs of 4 outcomes would need"),
+        (lambda: train(tiny(), *TASK, key=KEY, num_held_out=10**9), "drawing 1000000000 pairs of 4 outcomes"),
         (
-            lambda: fit(tiny(), *TASK, key=KEY, objective=Relaxed(num_samples=10**9)),
+            lambda: train(tiny(), *TASK, key=KEY, objective=Relaxed(num_samples=10**9)),
             "of memory, and the limit is .* lower `batch_size`",
         ),
     ],
@@ -319,12 +328,12 @@ def test_bad_input_is_refused(make, message, as_users_call):
 def test_what_training_made_worse_is_given_back_as_it_was():
     start = Gadget2(4, 4, key=KEY, start=BinnedInverseCDF(4, np.arange(4.0)), hidden=(8,), rounds=5)
     pairs, loss = RandomPairs(4), SquaredDifference(np.arange(4.0))
-    spoilt = fit(start, pairs, loss, key=KEY, steps=6, learning_rate=30.0, batch_size=4, num_held_out=32)
+    spoilt = train(start, pairs, loss, key=KEY, steps=6, learning_rate=30.0, batch_size=4, num_held_out=32)
     assert spoilt.ended == "start"
     assert spoilt.history.held_out[-1] > spoilt.start
     assert spoilt.held_out == spoilt.start
     assert is_same(spoilt.coupling, start)
     assert spoilt.above_optimum == spoilt.start / spoilt.optimum - 1
-    better = fit(small(), pairs, loss, key=KEY, steps=40, batch_size=16, num_held_out=32)
+    better = train(small(), pairs, loss, key=KEY, steps=40, batch_size=16, num_held_out=32)
     assert better.ended == "finished"
     assert better.held_out < better.start

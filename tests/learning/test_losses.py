@@ -6,13 +6,8 @@ import numpy as np
 import pytest
 
 from countermax import Gadget2, GumbelMax, InputError
-from countermax.learning import (
-    GivenOutcome,
-    MatrixLoss,
-    SquaredDifference,
-    expected_losses,
-    least_losses,
-)
+from countermax.learning import GivenOutcome, MatrixLoss, SquaredDifference
+from countermax.learning._losses import expected_losses, least_losses
 
 KEY = jax.random.key(0)
 P, Q = (np.asarray(each, np.float32) for each in np.random.default_rng(0).normal(size=(2, 4)))

@@ -6,13 +6,8 @@ import numpy as np
 import pytest
 
 from countermax import InputError
-from countermax.learning import (
-    FixedPair,
-    ObservedPairs,
-    PerturbedPair,
-    RandomPairs,
-    draw_pairs,
-)
+from countermax._pairs import draw_pairs
+from countermax.learning import FixedPair, ObservedPairs, PerturbedPair, RandomPairs
 
 KEY = jax.random.key(0)
 P, Q = (np.asarray(each, np.float32) for each in np.random.default_rng(0).normal(size=(2, 4)))

@@ -7,8 +7,9 @@ import pytest
 from countermax import Gadget1, Gadget2, InputError
 from countermax.couplings import BinnedInverseCDF, Constant
 from countermax.couplings._named import is_same
-from countermax.learning import Exact, FixedPair, RandomPairs, Recipe, Reinforce, Relaxed
-from countermax.learning._recipe import STARTS
+from countermax.learning import FixedPair, RandomPairs, Reinforce, Relaxed
+from countermax.learning._losses import Exact
+from countermax.learning._recipe import STARTS, Recipe
 
 SMALL = {"hidden": (4,), "num_latents": 3, "rounds": 2, "steps": 5}
 VECTORS = np.random.default_rng(0).normal(size=(4, 2))
@@ -54,7 +55,7 @@ def test_settings_give_the_same_recipe_and_the_same_gadget():
 def test_objectives_have_the_settings_of_the_recipe():
     assert Recipe("gadget-2", objective="relaxed", temperature=0.3).make_objective() == Relaxed(0.3)
     assert Recipe("gadget-2", objective="reinforce").make_objective() == Reinforce()
-    assert Recipe("gadget-2").fit_options()["objective"] == Exact()
+    assert Recipe("gadget-2").training().objective == Exact()
 
 
 def test_starts_that_a_gadget_cannot_have_are_refused():

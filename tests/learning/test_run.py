@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from countermax import GumbelMax, InputError, save
-from countermax.learning import TrainingInterrupted, _run, _training, evaluate_run, read_config, train_run
+from countermax.learning import TrainingInterrupted, _config, _loop
+from countermax.learning._config import evaluate_run, read_config, train_run
 
 CONFIG = """
 [task]
@@ -26,9 +27,9 @@ seeds = {seeds}
 evaluate_every = 3
 """
 WRITTEN = {
-    "checkpoint.npz",
-    "coupling-0.npz",
-    "coupling-1.npz",
+    "checkpoint.safetensors",
+    "coupling-0.safetensors",
+    "coupling-1.safetensors",
     "curves.png",
     "evaluation.csv",
     "evaluation.md",
@@ -39,10 +40,10 @@ WRITTEN = {
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory):
-    return _config(tmp_path_factory.mktemp("config"), steps=6)
+    return _read(tmp_path_factory.mktemp("config"), steps=6)
 
 
-def _config(folder, *, steps, seeds=2):
+def _read(folder, *, steps, seeds=2):
     (folder / "run.toml").write_text(CONFIG.format(steps=steps, seeds=seeds))
     return read_config(folder / "run.toml")
 
@@ -71,9 +72,9 @@ def test_an_interrupted_run_leaves_a_checkpoint_and_resumes_to_the_same_bits(
     when, config, whole, tmp_path, monkeypatch
 ):
     module, name = {
-        "while training": (_training, "held_out_losses"),
-        "while evaluating": (_run, "evaluate_run"),
-        "while writing": (_run, "write_evaluation"),
+        "while training": (_loop, "held_out_losses"),
+        "while evaluating": (_config, "evaluate_run"),
+        "while writing": (_config, "write_evaluation"),
     }[when]
     original = getattr(module, name)
 
@@ -86,10 +87,10 @@ def test_an_interrupted_run_leaves_a_checkpoint_and_resumes_to_the_same_bits(
         with pytest.raises(TrainingInterrupted) as caught:
             train_run(config, tmp_path)
     left = set(_contents(tmp_path))
-    assert left == (WRITTEN if when == "while writing" else {"checkpoint.npz"})  # writing is quick, so it ends first
+    assert left == (WRITTEN if when == "while writing" else {"checkpoint.safetensors"})
     said = {
-        "while training": r"at step 3 of 6; .*checkpoint\.npz holds step 3: run it again to resume",
-        "while evaluating": r"when the training was done; .*checkpoint\.npz holds it: run it again for the results",
+        "while training": r"at step 3 of 6; .*checkpoint\.safetensors holds step 3: run it again to resume",
+        "while evaluating": r"when the training was done; .*checkpoint\.safetensors holds it: run it again",
         "while writing": "when the training was done; the results are written",
     }
     assert re.search(said[when], str(caught.value))
@@ -101,7 +102,7 @@ def test_an_interrupted_run_leaves_a_checkpoint_and_resumes_to_the_same_bits(
 
 def test_a_folder_of_another_run_is_refused(config, whole, tmp_path):
     (tmp_path / "run.json").write_bytes(whole["run.json"])
-    other = _config(tmp_path, steps=7)
+    other = _read(tmp_path, steps=7)
     with pytest.raises(InputError, match=r"run\.json tells of a training with other settings: choose another folder"):
         train_run(other, tmp_path)
     for content in (b"[]", b"{", b"\xff", b"[" * 10**5):
@@ -111,7 +112,7 @@ def test_a_folder_of_another_run_is_refused(config, whole, tmp_path):
 
 
 def test_a_thousand_million_seeds_are_refused_before_anything_is_written(tmp_path):
-    many = _config(tmp_path, steps=6, seeds=10**9)
+    many = _read(tmp_path, steps=6, seeds=10**9)
     with pytest.raises(InputError, match=r"1000000000 trainings at once would need about .* lower repeats\.seeds"):
         train_run(many, tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -119,10 +120,10 @@ def test_a_thousand_million_seeds_are_refused_before_anything_is_written(tmp_pat
 
 def test_no_file_takes_the_row_of_another_or_of_a_fixed_coupling(config, tmp_path):
     (tmp_path / "other").mkdir()
-    names = ("Gumbel-max", "gumbel-max", "optimum", "x", "other/x", "x.npz", "mine")
-    files = [save(GumbelMax(), tmp_path / f"{name}.npz") for name in names]
-    rows = evaluate_run(config, files, num_pairs=2).rows()
-    alone = evaluate_run(config, [], num_pairs=2).rows()
+    names = ("Gumbel-max", "gumbel-max", "optimum", "x", "other/x", "x.safetensors", "mine")
+    files = [save(GumbelMax(), tmp_path / f"{name}.safetensors") for name in names]
+    rows = evaluate_run(config, files, num_pairs=2).by_coupling
+    alone = evaluate_run(config, [], num_pairs=2).by_coupling
     assert len(rows) == len(alone) + len(files)
     assert {name: rows[name] for name in alone} == alone
     assert "mine" in rows
@@ -135,6 +136,6 @@ def test_no_file_takes_the_row_of_another_or_of_a_fixed_coupling(config, tmp_pat
 
 def test_the_same_file_twice_is_refused(config, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    save(GumbelMax(), "x.npz")
-    with pytest.raises(InputError, match="must differ from each other, got 'x.npz' more than once"):
-        evaluate_run(config, [Path("x.npz"), Path("x.npz")])
+    save(GumbelMax(), "x.safetensors")
+    with pytest.raises(InputError, match="must differ from each other, got 'x.safetensors' more than once"):
+        evaluate_run(config, [Path("x.safetensors"), Path("x.safetensors")])

@@ -6,7 +6,7 @@ import pytest
 from squares import Squares
 from typer.testing import CliRunner
 
-from studies import command, engine
+from studies import command
 from studies.figure1 import Couplings, Maximality
 from studies.registry import EXPERIMENTS
 from studies.table1 import Table1
@@ -112,17 +112,3 @@ def test_the_help_names_every_experiment():
     own = [name for name in EXPERIMENTS if name != "squares"]
     assert own == [*command._NAMES[:4], "sepsis-as-published", *command._NAMES[4:]]
     assert set(command._PAPER) == {each.name for each in (Couplings, Maximality, Table1)}
-
-
-def test_a_page_that_is_not_ours_stays_unless_somebody_insists(tmp_path, monkeypatch):
-    (tmp_path / "index.html").write_text("notes")
-    with monkeypatch.context() as patched:
-        patched.setattr(engine, "_work", lambda *_: pytest.fail("it could have been refused before any work"))
-        refused = call("squares", "--out", tmp_path)
-    assert refused.exit_code == 2
-    assert "which is not" in refused.stderr
-    assert "--overwrite" in refused.stderr
-    assert (tmp_path / "index.html").read_text() == "notes"
-    assert call("squares", "--out", tmp_path, "--overwrite").exit_code == 0
-    assert call("plot", tmp_path).exit_code == 0  # the page is ours now
-    assert "generator" in (tmp_path / "index.html").read_text()

@@ -16,7 +16,8 @@ from squares import Squares
 from countermax import InputError
 from countermax._core.files import _host
 from countermax._core.sheet import Sheet
-from countermax.learning import Disagreement, Recipe, Reinforce
+from countermax.learning import Disagreement, Reinforce
+from countermax.learning._recipe import Recipe
 from studies import engine, training
 from studies.engine import CellContext, Interrupted, sealed, unsealed
 from studies.registry import EXPERIMENTS, redraw, reproduce

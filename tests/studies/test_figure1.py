@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from countermax.learning import Recipe
+from countermax.learning._recipe import Recipe
 from studies import figure1
 from studies.engine import Store
 from studies.registry import reproduce

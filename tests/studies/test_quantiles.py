@@ -9,7 +9,7 @@ import pytest
 from countermax import InputError
 from countermax.couplings import VectorQuantile
 from countermax.couplings._reference import scores_of_loss
-from countermax.learning import Recipe
+from countermax.learning._recipe import Recipe
 from studies import quantiles
 from studies.engine import CellContext
 from studies.quantiles import (

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 from countermax import Bounds, Gadget2, GumbelMax, Independent, InputError, InverseCDF, Optimal, individual_effect
 from countermax.effects import effect_from_joint
 from countermax.intervals import Interval
-from countermax.learning import LEARNED
+from countermax.learning._recipe import LEARNED
 from countermax.tables import counterfactuals, effects
 
 LABELS = ["churned", "downgraded", "stayed"]
@@ -111,7 +111,8 @@ def test_the_picture_shows_intervals_where_the_result_has_them(scored):
 
 
 def test_several_scores_are_learned_on_the_frames_own_pairs(monkeypatch):
-    from countermax.learning import Fit, History
+    from countermax.learning import Fit
+    from countermax.learning._loop import History
     from countermax.tables import _scores
 
     frame, p, q, _ = customers(10)

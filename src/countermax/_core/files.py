@@ -1,4 +1,4 @@
-"""Writing files so that a reader finds the old one or the new one, never half of one.
+"""Files: read whole, written so that a reader finds the old one or the new one, and never over what is read.
 
 What is being written lies beside its target under a name that says whose it is. Where a process was killed it stays
 behind, and the next one that writes into the same folder removes it.
@@ -13,12 +13,13 @@ import stat
 import tempfile
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 from countermax._core.errors import InputError
+from countermax._core.memory import check_memory, in_words
 
 try:
     import fcntl
@@ -29,6 +30,33 @@ _UNFINISHED = re.compile(r"\.countermax-([0-9a-f]{8})-(\d{1,10})-[0-9a-f]{8}\.pa
 _OLD = 3600.0  # seconds after which a file that nobody holds is left over even if some process has its number again
 _unfinished: set[Path] = set()
 _tidied: set[str] = set()
+
+
+def read_whole(path: str | Path, *, most: int | None = None) -> bytes:
+    """The bytes of a file, or an error that says why.
+
+    A device or a pipe may never end, so only regular files are read, and no more of them than they had when they were
+    opened.
+
+    Args:
+        path: The file.
+        most: The largest size that makes sense, in bytes; by default what memory allows.
+    """
+    try:
+        with open(path, "rb", opener=_without_waiting) as file:
+            about = os.fstat(file.fileno())
+            if not stat.S_ISREG(about.st_mode):
+                raise InputError(f"cannot read {path}: it is a device or a pipe, not a file; copy it into one")
+            if most is not None and about.st_size > most:
+                raise InputError(f"cannot read {path}: it has {in_words(about.st_size)}, more than {in_words(most)}")
+            check_memory(f"reading {path}", 3 * about.st_size, "choose a smaller file")
+            return file.read(about.st_size)
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from error
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"cannot read {str(path)!r}: it is no name of a file ({error})") from error
 
 
 def writable_folder(folder: str | Path) -> Path:
@@ -90,6 +118,33 @@ def check_writable(path: str | Path) -> None:
         raise InputError(f"cannot write {path}: there is no folder {target.parent}; choose another place")
     if not os.access(target.parent, os.W_OK | os.X_OK):
         raise InputError(f"cannot write {path}: permission denied in its folder; choose another place")
+
+
+def check_outputs(
+    outputs: Iterable[tuple[str, str | Path]], reads: Iterable[str | Path] = (), *, overwrite: bool = False
+) -> None:
+    """Refuses outputs that could not be written, that would replace what is read, or that are one file.
+
+    The same file is recognised through symbolic and hard links, and however its path is spelled.
+
+    Args:
+        outputs: Options and the files that they name.
+        reads: Files that are read; names of something else are passed over.
+        overwrite: Whether what is read may be replaced. Two outputs in one file are refused even then.
+    """
+    read = {_identity(Path(each)): each for each in reads if os.path.exists(each)}
+    writing: dict[tuple[object, ...], str] = {}
+    for option, path in outputs:
+        check_writable(path)
+        identity = _identity(Path(path))
+        if identity in writing:
+            raise InputError(f"{writing[identity]} and {option} must be two files, got {path} for both")
+        writing[identity] = option
+        if not overwrite and identity in read:
+            raise InputError(
+                f"{option} must not be {read[identity]}, which is read: it would be lost; choose another name, "
+                "or pass --overwrite"
+            )
 
 
 def remove_left_over(folder: str | Path) -> None:
@@ -203,3 +258,20 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """To open a pipe that nobody writes to would wait for ever."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _identity(path: Path) -> tuple[object, ...]:
+    """The same for two spellings of one file, which need not exist."""
+    real = os.path.realpath(path)
+    for place, rest in ((real, ()), (os.path.dirname(real), (os.path.basename(real),))):
+        try:
+            found = os.stat(place)
+        except OSError:
+            continue
+        return (found.st_dev, found.st_ino, *rest)
+    return (real,)

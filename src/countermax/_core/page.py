@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import TypeAlias
 
 from countermax._core.files import write_atomically
-from countermax._core.outputs import GENERATOR
 
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-{generator}
+<meta name="generator" content="countermax">
 <title>{title}</title>
 <style>
 body {{ font: 16px/1.55 system-ui, sans-serif; color: #222; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }}
@@ -121,7 +120,7 @@ Block: TypeAlias = Paragraph | Heading | Picture | Grid | Preformatted | Box
 def write_page(path: Path, title: str, blocks: Iterable[Block]) -> Path:
     """Writes the page; nothing in it is fetched from elsewhere."""
     body = "\n".join(block.html() for block in blocks)
-    return write_atomically(path, _PAGE.format(title=escape(title), body=body, generator=GENERATOR))
+    return write_atomically(path, _PAGE.format(title=escape(title), body=body))
 
 
 def _cell(value: float | str | None) -> str:

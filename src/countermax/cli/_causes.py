@@ -78,7 +78,7 @@ def causation(
 
     picture = checked_target(plot)
     reads = [data] + ([] if observational is None else [observational])
-    check_outputs({"--plot": picture, "--page": page}, reads, overwrite=overwrite, pages=["--page"])
+    check_outputs({"--plot": picture, "--page": page}, reads, overwrite=overwrite)
     result = causation_of_arms(
         data,
         outcome=outcome,

@@ -8,7 +8,7 @@ import typer
 from countermax.cli._shared import Overwrite, check_outputs, deliver, one_line_errors, show
 
 _EVALUATION = ("evaluation.csv", "evaluation.md", "losses.png")
-_RUN = ("coupling-*.npz", "checkpoint.npz", "run.json", "curves.png", *_EVALUATION)
+_RUN = ("coupling-*.safetensors", "checkpoint.safetensors", "run.json", "curves.png", *_EVALUATION)
 
 
 @one_line_errors
@@ -24,7 +24,8 @@ def train(
     Example: in section task, pairs = "independent" and num_outcomes = 10; in section recipe, gadget = "gadget-2".
     """
     from countermax._core.interruption import unwinding
-    from countermax.learning import TrainingError, read_config, train_run
+    from countermax.learning import TrainingError
+    from countermax.learning._config import read_config, train_run
 
     check_outputs({}, [config], overwrite=overwrite, folder=out, names=_RUN)
     try:
@@ -48,7 +49,7 @@ def evaluate(
 ) -> None:
     """Get the exact losses of stored couplings beside the fixed ones and the optimum, on the same held-out pairs."""
     from countermax._core.files import writable_folder
-    from countermax.learning import evaluate_run, read_config, write_evaluation
+    from countermax.learning._config import evaluate_run, read_config, write_evaluation
 
     check_outputs({}, [config, *(couplings or [])], overwrite=overwrite, folder=out, names=_EVALUATION)
     result = evaluate_run(read_config(config), couplings or [], num_pairs)

@@ -35,7 +35,7 @@ SHARED_WORD = "gumbel-max-shared-RATE (from 0, independent, to 1)"
 
 Overwrite = Annotated[
     bool,
-    typer.Option("--overwrite", help="Replace outputs even if they are also inputs, or are files of another kind."),
+    typer.Option("--overwrite", help="Replace outputs even if they are also inputs."),
 ]
 
 _WORD = re.compile(r'\s*+(?:"((?:[^"]|"")*)"\s*|([^",][^,]*|))(,|\Z)')
@@ -146,7 +146,6 @@ def check_outputs(
     reads: Iterable[str | Path] = (),
     *,
     overwrite: bool,
-    pages: Iterable[str] = (),
     folder: Path | None = None,
     names: Iterable[str] = (),
 ) -> None:
@@ -156,17 +155,14 @@ def check_outputs(
         outputs: Files to write, by option.
         reads: Files that are read; names of couplings may be among them.
         overwrite: Whether the user allows files to be replaced.
-        pages: Options that write a page, whatever its name ends in.
         folder: The folder that `names` are written into.
         names: Names of files there, with wildcards.
     """
-    from countermax._core.outputs import PAGE, Output, kind_of, outputs_in
-    from countermax._core.outputs import check_outputs as check
+    from countermax._core.files import check_outputs as check
 
-    wanted = [
-        Output(option, path, PAGE if option in pages else kind_of(path)) for option, path in outputs.items() if path
-    ]
-    check([*wanted, *(outputs_in(folder, names) if folder is not None else ())], reads, overwrite=overwrite)
+    wanted = [(option, path) for option, path in outputs.items() if path]
+    there = [] if folder is None else [("--out", path) for name in names for path in sorted(folder.glob(name))]
+    check([*wanted, *there], reads, overwrite=overwrite)
 
 
 def deliver(

@@ -134,7 +134,7 @@ def explain(
         raise InputError("--out needs --episode: a page is the story of one episode")
     target = checked_target(plot)
     reads: list[str | Path] = [log, policy, *words(couplings)]
-    check_outputs({"--plot": target, "--out": out}, reads, overwrite=overwrite, pages=["--out"])
+    check_outputs({"--plot": target, "--out": out}, reads, overwrite=overwrite)
     chosen = as_couplings(words(couplings))
     read = mdp.read_log_and_policy(log, policy)
     prepare_engine(engine, address)

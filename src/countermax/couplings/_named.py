@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
+from countermax._pairs import Pairs
 from countermax.couplings._base import AbstractCoupling, AbstractSampler
 from countermax.couplings._gumbel_max import GumbelMax, SharedGumbelMax
 from countermax.couplings._inverse_cdf import InverseCDF
 from countermax.couplings._matrix import Comonotone, Independent, Maximal
 from countermax.couplings._storage import load
 from countermax.couplings._vector_quantile import VectorQuantile
-from countermax.pairs import Pairs
 
 Scores = NDArray[np.floating] | None
 

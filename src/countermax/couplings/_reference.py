@@ -22,8 +22,8 @@ from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
 from countermax._core.quantities import as_count
 from countermax._core.transport import transport_plan
+from countermax._pairs import AbstractPairs, ObservedPairs, Pairs, draw_pairs, num_outcomes_of
 from countermax.couplings._plans import squared_distances, with_ties_broken
-from countermax.pairs import AbstractPairs, ObservedPairs, Pairs, draw_pairs, num_outcomes_of
 
 Floats = NDArray[np.float64]
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from countermax._core.archive import pack, unpack, written_by
+from countermax._core.archive import pack, unpack
 from countermax._core.errors import InputError
 from countermax._core.files import write_atomically
 from countermax._core.quantities import shown
@@ -82,7 +82,7 @@ def load(path: str | Path) -> Any:
     try:
         return _Reader(arrays).coupling(header.get("tree"))
     except InputError as error:
-        raise InputError(f"{path} does not hold a coupling{written_by(header)}: {error}; write it again") from error
+        raise InputError(f"{path} does not hold a coupling of this release: {error}; write it again") from error
 
 
 def _encode(value: Any, arrays: list[NDArray[Any]], depth: int) -> Any:

@@ -13,12 +13,12 @@ from countermax._core.checks import as_floats, as_order, fail_if, is_traced, not
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
 from countermax._core.types import Joint, LogProbs, Outcome, Probs
+from countermax._pairs import Pairs, num_outcomes_of
 from countermax.couplings._base import AbstractCoupling, AbstractMechanism
 from countermax.couplings._fields import LARGEST_SCORE, check_floats, check_permutation
 from countermax.couplings._inverse_cdf import InverseCDF
 from countermax.couplings._plans import shares
 from countermax.couplings._reference import fitted_reference, loss_matrix, scores_of_loss
-from countermax.pairs import Pairs, num_outcomes_of
 
 _LINE = InverseCDF()  # of the outcomes within an atom, in their order
 _LARGEST = np.sqrt(LARGEST_SCORE) / 1e3  # squared distances of such scores are finite in single precision
@@ -98,7 +98,7 @@ class VectorQuantile(AbstractMechanism[QuantileNoise], AbstractCoupling):
 
         Args:
             scores: One vector for each outcome.
-            pairs: Distribution of pairs (`countermax.pairs`).
+            pairs: Distribution of pairs (`countermax._pairs`).
             key: Random key, consumed once; the same key gives the same reference.
             num_atoms: Number of atoms; more gain something from a hundred outcomes on, and take longer in proportion.
             num_worlds: Number of worlds to fit to.

@@ -10,7 +10,6 @@ import numpy as np
 from countermax._core.errors import InputError
 from countermax._core.extras import import_gymnasium
 from countermax._core.files import write_atomically
-from countermax._core.outputs import Output, check_outputs, kind_of
 from countermax.mdp import EpisodeLog
 
 _gymnasium = import_gymnasium()
@@ -120,18 +119,16 @@ class _Recording:
                     )
         return ends
 
-    def write_csv(self, path: str | Path, *, overwrite: bool = False) -> Path:
+    def write_csv(self, path: str | Path) -> Path:
         """Writes the log as `EpisodeLog.from_frame` and the command line read it.
 
         Args:
             path: The file; ends in .csv.
-            overwrite: Whether to replace a file that does not look like a table.
         """
         target = Path(path)
         if target.suffix.lower() != ".csv":
             raise InputError(f"`path` must end in .csv, got {target.name!r}")
         frame = self.log().to_frame()
-        check_outputs([Output("path", target, kind_of(target))], overwrite=overwrite)
         return write_atomically(target, frame.to_csv(index=False))
 
     def _begin(self, observation: Any) -> _Episode:

@@ -9,32 +9,29 @@ from jaxtyping import PRNGKeyArray
 from numpy.typing import NDArray
 
 from countermax import _plotting as plotting
-from countermax._core.console import Listing, add_line, listing
 from countermax._core.errors import InputError
-from countermax._core.extras import import_pandas
 from countermax._core.quantities import as_count
-from countermax._core.results import AbstractOldResult, plain
+from countermax._core.results import AbstractResult, Row
 from countermax._core.sheet import Sheet
+from countermax._pairs import Pairs, draw_pairs, num_outcomes_of
 from countermax.couplings import AbstractCoupling
 from countermax.couplings._named import as_couplings
 from countermax.intervals import ratio_error, standard_error
-from countermax.learning._losses import Loss, expected_losses
-from countermax.learning._optima import least_losses
-from countermax.pairs import Pairs, draw_pairs, num_outcomes_of
+from countermax.learning._losses import Loss, expected_losses, least_losses
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
 OPTIMUM = "optimum"
 """What the row of the optimum is called, and no coupling."""
 
+_NORMAL = 1.959963984540054  # standard errors on either side of an estimate, for 95% confidence
 _COLUMNS = ("loss", "standard_error", "above_optimum", "above_optimum_error", "difference", "difference_error")
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Evaluation(AbstractOldResult):
+class Evaluation(AbstractResult):
     """Losses by coupling and pair; everything else is computed from them."""
 
     losses: Mapping[str, NDArray[np.float64]]
@@ -47,14 +44,15 @@ class Evaluation(AbstractOldResult):
     pairs: str
     """Which pairs it was measured on: the name of their distribution."""
 
-    def rows(self) -> dict[str, dict[str, float | None]]:
+    @property
+    def by_coupling(self) -> dict[str, dict[str, float | None]]:
         """Mean loss, distance to the optimum and paired difference to the reference, each with its standard error.
 
         All couplings see the same pairs, so errors of differences are those of the pairs' differences, which are far
         smaller than the errors of the losses themselves.
         """
         best = self.optimum.mean()
-        rows: dict[str, dict[str, float | None]] = {}
+        found: dict[str, dict[str, float | None]] = {}
         for name, losses in {**self.losses, OPTIMUM: self.optimum}.items():
             above = losses.mean() / best - 1 if best > 0 else None
             difference = losses - self.losses[self.reference]
@@ -66,45 +64,71 @@ class Evaluation(AbstractOldResult):
                 difference.mean(),
                 standard_error(difference),
             )
-            rows[name] = {
+            found[name] = {
                 column: None if value is None else float(value) for column, value in zip(_COLUMNS, values, strict=True)
             }
-        return rows
+        return found
 
-    def to_frame(self) -> "pd.DataFrame":
-        """One row for each coupling, and one for the optimum."""
-        pd = import_pandas()
-        return pd.DataFrame.from_dict(self.rows(), orient="index").rename_axis("coupling")
+    @property
+    def title(self) -> str:
+        """What was measured."""
+        return f"Expected loss ({self.loss}) on held-out pairs ({self.pairs})"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers: the rows and what they were computed from; None where there is no number."""
-        about = {"loss": self.loss, "pairs": self.pairs, "num_pairs": len(self.optimum), "reference": self.reference}
-        return plain({**about, "rows": self.rows()})
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """Expected loss, distance to the optimum and difference to the reference, with 95% confidence intervals."""
+        quantities = ("expected loss", "above the optimum", f"difference to {self.reference}")
+        return tuple(
+            _row(quantity, name, row[value], row[error])
+            for name, row in self.by_coupling.items()
+            for quantity, value, error in zip(quantities, _COLUMNS[::2], _COLUMNS[1::2], strict=True)
+            if row[value] is not None
+        )
+
+    @property
+    def sample(self) -> str:
+        """How many pairs."""
+        return f"{len(self.optimum)} held-out pairs"
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the intervals are."""
+        return ("Each loss is exact for its pair; 95% confidence intervals are over the pairs that were drawn.",)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the optimum is."""
+        return ("The optimum sees both worlds of each pair at once, which no mechanism can.",)
+
+    def summary(self) -> str:
+        """Which coupling loses least, and how near the optimum it is."""
+        means = {name: float(losses.mean()) for name, losses in self.losses.items()}
+        best = min(means, key=lambda name: means[name])
+        above = self.by_coupling[best]["above_optimum"]
+        near = "" if above is None else f", {above:.2%} above the least of any coupling"
+        return (
+            f"Every coupling was asked about the same {len(self.optimum)} pairs. {best} has the least expected loss, "
+            f"{means[best]:.4g}{near}."
+        )
 
     def sheet(self) -> Sheet:
-        """The rows for a page."""
-        rows = [[name, *row.values()] for name, row in self.rows().items()]
-        return Sheet(self._about(), ("coupling", *_COLUMNS), ("", *(".4g" for _ in _COLUMNS)), rows)
+        """The table for a page."""
+        lines = [[name, *row.values()] for name, row in self.by_coupling.items()]
+        return Sheet(
+            f"{self.loss} on {len(self.optimum)} held-out pairs of {self.pairs}; differences to {self.reference}",
+            ("coupling", *_COLUMNS),
+            ("", *(".4g" for _ in _COLUMNS)),
+            lines,
+        )
 
     def plot(self) -> "Figure":
         """Bars of the mean losses, with their distance to the optimum."""
         means = {name: float(losses.mean()) for name, losses in self.losses.items()}
         return plotting.draw_losses(means, float(self.optimum.mean()), "Expected loss on held-out pairs")
 
-    def __rich__(self) -> Listing:
-        lines = listing(self._about(), ["coupling", "loss", "above optimum", "difference"])
-        for name, row in self.rows().items():
-            cells = [
-                name,
-                _with_error(row["loss"], row["standard_error"], "{:.4g}", "{:.2g}"),
-                _with_error(row["above_optimum"], row["above_optimum_error"], "{:.2%}", "{:.2%}"),
-                _with_error(row["difference"], row["difference_error"], "{:+.4g}", "{:.2g}"),
-            ]
-            add_line(lines, cells)
-        return lines
-
-    def _about(self) -> str:
-        return f"{self.loss} on {len(self.optimum)} held-out pairs of {self.pairs}; differences to {self.reference}"
+    def _details(self) -> Mapping[str, Any]:
+        about = {"loss": self.loss, "pairs": self.pairs, "num_pairs": len(self.optimum), "reference": self.reference}
+        return {**about, "by_coupling": self.by_coupling}
 
 
 def evaluate(
@@ -149,7 +173,8 @@ def _name(given: Loss | Pairs) -> str:
     return getattr(given, "__name__", type(given).__name__)
 
 
-def _with_error(value: float | None, error: float | None, form: str, error_form: str) -> str:
-    if value is None:
-        return ""
-    return form.format(value) + ("" if error is None else f" +- {error_form.format(error)}")
+def _row(quantity: str, coupling: str, value: float | None, error: float | None) -> Row:
+    if value is None or error is None:
+        return Row(quantity, "held-out pairs", coupling, value)
+    ends = value - _NORMAL * error, value + _NORMAL * error
+    return Row(quantity, "held-out pairs", coupling, value, None, None, *ends)

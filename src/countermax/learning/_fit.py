@@ -6,7 +6,9 @@ nothing. All members of `fit_many` share each compiled stretch under `vmap`; `fi
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import final
 
 import equinox as eqx
 import jax
@@ -17,38 +19,81 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from countermax._core.errors import InputError
 from countermax._core.quantities import as_amount, as_count
-from countermax.learning._checkpoint import Checkpoint, Progress, State
-from countermax.learning._history import Coupling, Fit, History
-from countermax.learning._loop import Loop, held_out_losses, independent_loss, run_steps, stack
-from countermax.learning._losses import Loss, checked_size
-from countermax.learning._objectives import AbstractObjective, Exact, as_objective
-from countermax.learning._optima import least_losses
+from countermax._pairs import FixedPair, Pairs, draw_pairs, num_outcomes_of
+from countermax.learning._loop import (
+    Checkpoint,
+    Coupling,
+    Fit,
+    History,
+    Loop,
+    Progress,
+    Schedule,
+    State,
+    held_out_losses,
+    independent_loss,
+    run_steps,
+    stack,
+    train,
+)
+from countermax.learning._losses import AbstractObjective, Exact, Loss, as_objective, checked_size, least_losses
 from countermax.learning._program import Program
-from countermax.learning._training import Training, train
-from countermax.pairs import FixedPair, Pairs, draw_pairs, num_outcomes_of
 
 _MOST_SOLVED = 1024 * 100  # held-out pairs times outcomes for which the optimum is worth solving for
 _MOST_CELLS = 5 * 10**7  # and cells of all their loss matrices
+
+
+@final
+@dataclass(frozen=True)
+class Training:
+    """How a coupling is trained.
+
+    Args:
+        steps: Number of gradient steps.
+        batch_size: Number of pairs in each step.
+        learning_rate: Adam's rate at the start; it falls to zero along a cosine.
+        objective: Objective whose gradient is followed: `exact`, `relaxed`, `reinforce`, or one with its own settings.
+        clip: Largest gradient norm, once losses are in units of the independent coupling's; None for no limit.
+        optimizer: Optax optimiser in place of Adam.
+        evaluate_every: Steps between evaluations (and checkpoints); by default twenty evaluations in all.
+        num_held_out: Number of pairs to evaluate on.
+        patience: Evaluations without a better held-out loss, averaged over members, after which to stop.
+    """
+
+    steps: int = 2000
+    batch_size: int = 128
+    learning_rate: float = 1e-2
+    objective: str | AbstractObjective = "exact"
+    clip: float | None = 1.0
+    optimizer: optax.GradientTransformation | None = None
+    evaluate_every: int | None = None
+    num_held_out: int = 256
+    patience: int | None = None
+
+    def __post_init__(self) -> None:
+        checked = {
+            **{name: as_count(f"`{name}`", getattr(self, name)) for name in ("steps", "batch_size", "num_held_out")},
+            **{
+                name: as_count(f"`{name}`", getattr(self, name))
+                for name in ("evaluate_every", "patience")
+                if getattr(self, name) is not None
+            },
+            "learning_rate": as_amount("`learning_rate`", self.learning_rate, above=0.0),
+            "clip": None if self.clip is None else as_amount("`clip`", self.clip, above=0.0),
+            "objective": as_objective(self.objective),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
 
 
 def fit(
     coupling: Coupling,
     pairs: Pairs,
     loss: Loss,
+    training: Training = Training(),  # noqa: B008 (immutable)
     *,
     key: PRNGKeyArray,
-    steps: int = 2000,
-    objective: str | AbstractObjective = "exact",
-    batch_size: int = 128,
-    learning_rate: float = 1e-2,
-    clip: float | None = 1.0,
-    optimizer: optax.GradientTransformation | None = None,
-    evaluate_every: int | None = None,
-    num_held_out: int = 256,
-    patience: int | None = None,
-    progress: bool | Callable[[int, int], None] | None = None,
     checkpoint: str | Path | None = None,
-    label: str = "training",
+    report: Callable[[int, int], None] | None = None,
 ) -> Fit[Coupling]:
     """Trains one coupling to have a small expected loss over the pairs.
 
@@ -57,45 +102,19 @@ def fit(
     Args:
         coupling: Coupling to train: a gadget, or any coupling with parameters.
         pairs: Distribution of pairs.
-        loss: The loss.
+        loss: Loss to minimise.
+        training: Settings: steps, batch size, learning rate and so on.
         key: Random key, consumed once; the same key gives the same result.
-        steps: Number of gradient steps.
-        objective: `exact`, `relaxed`, `reinforce`, or one of `countermax.learning` with its own settings.
-        batch_size: Number of pairs in each step.
-        learning_rate: Adam's rate at the start; it falls to zero along a cosine.
-        clip: The largest gradient norm, once losses are in units of the independent coupling's; None for no limit.
-        optimizer: Any Optax optimiser in place of that.
-        evaluate_every: Steps between evaluations (and checkpoints); by default twenty evaluations in all.
-        num_held_out: Number of pairs to evaluate on.
-        patience: Evaluations without a better held-out loss after which to stop.
-        progress: Whether to show a progress bar; by default if the output is a terminal. Or a function to call instead
-            after each evaluation, with the number of steps done and of all steps.
-        checkpoint: A file to write after each evaluation and when interrupted, and to resume from where it exists.
-        label: Text beside the progress bar.
+        checkpoint: File to write after each evaluation and when interrupted, and to resume from where it exists.
+        report: Function to call after each evaluation, with the number of steps done and of all steps, in place of a
+            progress bar.
 
     Raises:
         TrainingError: A loss or gradient was not finite; it names the step and holds the last good state.
         TrainingInterrupted: Ctrl-C (a `KeyboardInterrupt`); the checkpoint holds the step, the exception what had been
             learned by then.
     """
-    (only,) = fit_many(
-        [coupling],
-        pairs,
-        loss,
-        key=key,
-        steps=steps,
-        objective=objective,
-        batch_size=batch_size,
-        learning_rate=learning_rate,
-        clip=clip,
-        optimizer=optimizer,
-        evaluate_every=evaluate_every,
-        num_held_out=num_held_out,
-        patience=patience,
-        progress=progress,
-        checkpoint=checkpoint,
-        label=label,
-    )
+    (only,) = fit_many([coupling], pairs, loss, training, key=key, checkpoint=checkpoint, report=report)
     return only
 
 
@@ -103,55 +122,27 @@ def fit_many(
     couplings: Sequence[Coupling],
     pairs: Pairs | Sequence[Pairs],
     loss: Loss | Sequence[Loss],
+    training: Training = Training(),  # noqa: B008 (immutable)
     *,
     key: PRNGKeyArray,
-    steps: int = 2000,
-    objective: str | AbstractObjective = "exact",
-    batch_size: int = 128,
-    learning_rate: float = 1e-2,
-    clip: float | None = 1.0,
-    optimizer: optax.GradientTransformation | None = None,
-    evaluate_every: int | None = None,
-    num_held_out: int = 256,
-    patience: int | None = None,
-    progress: bool | Callable[[int, int], None] | None = None,
     checkpoint: str | Path | None = None,
-    label: str = "training",
+    report: Callable[[int, int], None] | None = None,
 ) -> list[Fit[Coupling]]:
-    """Trains couplings of one shape at once: several seeds, or several tasks; none ends worse than it started.
+    """Trains couplings of one shape at once: several seeds, or several tasks; otherwise as `fit`.
 
     Args:
         couplings: Couplings that differ in their parameters only.
         pairs: Distribution of pairs, or one of the same kind for each coupling.
-        loss: The loss, or one of the same kind for each coupling.
+        loss: Loss, or one of the same kind for each coupling.
+        training: Settings, as of `fit`.
         key: Random key, consumed once; the same key gives the same result.
-        steps: Number of gradient steps.
-        objective: `exact`, `relaxed`, `reinforce`, or one of `countermax.learning` with its own settings.
-        batch_size: Number of pairs in each step.
-        learning_rate: Adam's rate at the start; it falls to zero along a cosine.
-        clip: The largest gradient norm, once losses are in units of the independent coupling's; None for no limit.
-        optimizer: Any Optax optimiser in place of that.
-        evaluate_every: Steps between evaluations (and checkpoints); by default twenty evaluations in all.
-        num_held_out: Number of pairs to evaluate on.
-        patience: Evaluations without a better held-out loss, averaged over members, after which to stop.
-        progress: Whether to show a progress bar; by default if the output is a terminal. Or a function to call instead
-            after each evaluation, with the number of steps done and of all steps.
-        checkpoint: A file to write after each evaluation and when interrupted, and to resume from where it exists.
-        label: Text beside the progress bar.
-
-    Raises:
-        TrainingError: A loss or gradient was not finite; it names the step and holds the last good states.
-        TrainingInterrupted: Ctrl-C (a `KeyboardInterrupt`); the checkpoint holds the step, the exception what had been
-            learned by then.
+        checkpoint: File to resume from, as of `fit`.
+        report: Function to call after each evaluation, as of `fit`.
     """
     if not couplings:
         raise InputError("`couplings` must not be empty")
-    steps, batch_size = as_count("`steps`", steps), as_count("`batch_size`", batch_size)
-    num_held_out = as_count("`num_held_out`", num_held_out)
-    stretch = -(-steps // 20) if evaluate_every is None else as_count("`evaluate_every`", evaluate_every)
-    patience = None if patience is None else as_count("`patience`", patience)
-    learning_rate = as_amount("`learning_rate`", learning_rate, above=0.0)
-    clip = None if clip is None else as_amount("`clip`", clip, above=0.0)
+    steps, batch_size, objective = training.steps, training.batch_size, as_objective(training.objective)
+    stretch = -(-steps // 20) if training.evaluate_every is None else training.evaluate_every
     key_steps, key_held_out, key_scale = jax.random.split(key, 3)
     count = len(couplings)
     params, rest = eqx.partition(stack("couplings", couplings), eqx.is_inexact_array)
@@ -164,9 +155,9 @@ def fit_many(
             raise InputError(f"`{name}` must be one, or one for each of {count} couplings, got {len(many)}")
     each_pairs = list(pairs) if isinstance(pairs, Sequence) else [pairs] * count
     each_loss = list(loss) if isinstance(loss, Sequence) else [loss] * count
+    optimizer = training.optimizer
     if optimizer is None:
-        optimizer = _adam(learning_rate, steps, clip)
-    objective = as_objective(objective)
+        optimizer = _adam(training.learning_rate, steps, training.clip)
     if isinstance(each_pairs[0], FixedPair) and isinstance(objective, Exact):
         batch_size = 1  # more of the same pair would change nothing where nothing is sampled
     plan = Loop(rest, all_pairs, all_losses, pairs_axis, losses_axis, objective, optimizer, batch_size)
@@ -182,7 +173,7 @@ def fit_many(
         "lower `batch_size`, or make the couplings smaller or fewer",
         alive=10,
     )
-    held_out = [draw_pairs(each, num_held_out, key=key_held_out) for each in each_pairs]
+    held_out = [draw_pairs(each, training.num_held_out, key=key_held_out) for each in each_pairs]
     held_p, held_q = (jnp.stack([data[side] for data in held_out]) for side in (0, 1))
     Program(held_out_losses, plan, params, held_p, held_q).check_memory(
         f"evaluating {count} at once on {held_p.shape[1]} pairs of {size} outcomes", "lower `num_held_out`"
@@ -197,11 +188,11 @@ def fit_many(
     optima = [_optimum(each, *data) for each, data in zip(each_loss, held_out, strict=True)]
 
     numbers = [np.asarray(each).tolist() for each in (jax.random.key_data(key), scale)]
-    fingerprint = program.fingerprint(numbers, steps, stretch, num_held_out)
+    fingerprint = program.fingerprint(numbers, steps, stretch, training.num_held_out)
     kept = Checkpoint(checkpoint, fingerprint)
     made = kept.read(Progress(state, [History() for _ in couplings], 0), range(stretch, steps, stretch))
-    training = Training(plan, keys, scale, held_p, held_q, optima, steps, stretch, patience, kept, params)
-    return train(training, made, progress=progress, label=label)
+    schedule = Schedule(plan, keys, scale, held_p, held_q, optima, steps, stretch, training.patience, kept, params)
+    return train(schedule, made, report)
 
 
 @functools.lru_cache

@@ -1,22 +1,26 @@
-"""Losses: what it costs to pair outcome x of the factual world with y of the other.
+"""Losses, the objectives that train on them, and the least loss that any coupling can have."""
 
-A loss is any function of two vectors of log-probabilities that returns a [k, k] matrix.
-"""
-
+import os
 from abc import abstractmethod
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float, Int
+from jaxtyping import Array, ArrayLike, Float, Int, PRNGKeyArray
+from numpy.typing import NDArray
 
+from countermax import comonotone
 from countermax._core.checks import is_traced
 from countermax._core.errors import InputError
-from countermax._core.types import LogProbs, OutcomeLike
-from countermax.couplings import AbstractCoupling
+from countermax._core.memory import check_memory
+from countermax._core.quantities import as_amount, as_count
+from countermax._core.transport import transport_plan
+from countermax._core.types import LogProbs, OutcomeLike, Scalar
+from countermax.couplings import AbstractArgmaxSampler, AbstractCoupling, AbstractSampler
 from countermax.learning._program import Program
 
 Loss = Callable[[LogProbs, LogProbs], Float[Array, "k k"]]
@@ -182,3 +186,154 @@ def _as_vectors(name: str, score: ArrayLike) -> Float[Array, "k d"]:
 def _check_size(name: str, size: int, log_p: LogProbs) -> None:
     if size != log_p.size:
         raise InputError(f"the loss's `{name}` is for {size} outcomes, but the pairs have {log_p.size}")
+
+
+class AbstractObjective(eqx.Module):
+    """An estimate of the expected loss whose gradient trains the coupling."""
+
+    @abstractmethod
+    def __call__(
+        self,
+        coupling: AbstractSampler,
+        log_p: LogProbs,
+        log_q: LogProbs,
+        loss: Float[Array, "k k"],
+        *,
+        key: PRNGKeyArray,
+    ) -> Scalar:
+        """The estimate for one pair and its loss matrix."""
+
+
+@final
+class Exact(AbstractObjective):
+    """The expectation itself, summed over the exact law: no noise, no temperature."""
+
+    def __call__(
+        self,
+        coupling: AbstractSampler,
+        log_p: LogProbs,
+        log_q: LogProbs,
+        loss: Float[Array, "k k"],
+        *,
+        key: PRNGKeyArray,
+    ) -> Scalar:
+        """The expected loss."""
+        return _exact(coupling)._expected_loss(log_p, log_q, loss)
+
+
+@final
+class Relaxed(AbstractObjective):
+    """The paper's Gumbel-softmax: responses softened by a temperature, the loss summed over both softened outcomes."""
+
+    temperature: float = eqx.field(static=True, default=1.0)
+    num_samples: int = eqx.field(static=True, default=16)
+
+    def __check_init__(self) -> None:
+        as_amount("`temperature`", self.temperature, above=0.0)
+        as_count("`num_samples`", self.num_samples)
+
+    def __call__(
+        self,
+        coupling: AbstractSampler,
+        log_p: LogProbs,
+        log_q: LogProbs,
+        loss: Float[Array, "k k"],
+        *,
+        key: PRNGKeyArray,
+    ) -> Scalar:
+        """The mean over draws of the noise; it differs from the expected loss unless the temperature is small."""
+        if not isinstance(coupling, AbstractArgmaxSampler):
+            raise InputError(f"the relaxed objective needs an argmax sampler, got {type(coupling).__name__}")
+
+        def one(each: PRNGKeyArray) -> Scalar:
+            noise = coupling.noise(log_p.size, key=each, dtype=log_p.dtype)
+            x = jax.nn.softmax(coupling._scores(noise, log_p) / self.temperature)
+            y = jax.nn.softmax(coupling._scores(coupling.swap(noise), log_q) / self.temperature)
+            return x @ loss @ y
+
+        return jax.vmap(one)(jax.random.split(key, self.num_samples)).mean()
+
+
+@final
+class Reinforce(AbstractObjective):
+    """The score-function estimate from draws of (x, y); each draw's baseline is the mean loss of the others."""
+
+    num_samples: int = eqx.field(static=True, default=16)
+
+    def __check_init__(self) -> None:
+        as_count("`num_samples`", self.num_samples, least=2)  # with one there would be no baseline
+
+    def __call__(
+        self,
+        coupling: AbstractSampler,
+        log_p: LogProbs,
+        log_q: LogProbs,
+        loss: Float[Array, "k k"],
+        *,
+        key: PRNGKeyArray,
+    ) -> Scalar:
+        """The mean loss of the draws; its gradient is an unbiased estimate of the expected loss's."""
+        law = _exact(coupling)._joint(log_p, log_q).ravel()
+        possible = law > 0
+        log_law = jnp.where(possible, jnp.log(jnp.where(possible, law, 1)), -jnp.inf)
+        cells = jax.random.categorical(key, jax.lax.stop_gradient(log_law), shape=(self.num_samples,))
+        losses = loss.ravel()[cells]
+        baseline = (losses.sum() - losses) / (self.num_samples - 1)
+        surrogate = (jax.lax.stop_gradient(losses - baseline) * log_law[cells]).mean()
+        return losses.mean() + surrogate - jax.lax.stop_gradient(surrogate)
+
+
+OBJECTIVES: dict[str, type[Exact] | type[Relaxed] | type[Reinforce]] = {
+    "exact": Exact,
+    "relaxed": Relaxed,
+    "reinforce": Reinforce,
+}
+
+
+def as_objective(objective: str | AbstractObjective) -> AbstractObjective:
+    """An objective by its name, with its defaults."""
+    if isinstance(objective, AbstractObjective):
+        return objective
+    if objective not in OBJECTIVES:
+        raise InputError(f"`objective` must be one of {', '.join(OBJECTIVES)}, got {objective!r}")
+    return OBJECTIVES[objective]()
+
+
+def _exact(coupling: AbstractSampler) -> AbstractCoupling:
+    if not isinstance(coupling, AbstractCoupling):
+        raise InputError(
+            f"this objective needs an exact law, which {type(coupling).__name__} does not have; use `relaxed`"
+        )
+    return coupling
+
+
+def least_losses(loss: Loss, log_p: Float[Array, "n k"], log_q: Float[Array, "n k"]) -> NDArray[np.float64]:
+    """The optimum of each pair: in closed form where there is one, else by POT's network simplex, in parallel."""
+    checked_size(loss, log_p, log_q)
+    if isinstance(loss, Disagreement):
+        return np.asarray(1 - jnp.exp(jnp.minimum(log_p, log_q)).sum(axis=1), np.float64)
+    if isinstance(loss, SquaredDifference) and loss.score.shape[1] == 1:
+        with jax.enable_x64(True):
+            doubles = [np.asarray(each, np.float64) for each in (loss.score, loss.counterfactual_score, log_p, log_q)]
+            return np.asarray(_sorted_losses(doubles[0][:, 0], doubles[1][:, 0], *doubles[2:]))
+    count, size = log_p.shape
+    check_memory(f"the loss matrices of {count} pairs of {size} outcomes", 24 * count * size**2, "ask for fewer pairs")
+    matrices = np.asarray(jax.vmap(loss)(log_p, log_q), np.float64)
+    if not np.isfinite(matrices).all():
+        first = int(np.flatnonzero(~np.isfinite(matrices).all(axis=(1, 2)))[0])
+        raise InputError(f"the matrix of the loss must be finite, but that of pair {first} is not")
+    probs_p, probs_q = (np.exp(np.asarray(each, np.float64)) for each in (log_p, log_q))
+
+    def solve(index: int) -> float:
+        return float((transport_plan(probs_p[index], probs_q[index], matrices[index]).plan * matrices[index]).sum())
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return np.fromiter(pool.map(solve, range(len(matrices))), np.float64, len(matrices))
+
+
+@jax.jit
+def _sorted_losses(score: ArrayLike, other_score: ArrayLike, log_p: ArrayLike, log_q: ArrayLike) -> Array:
+    """The comonotone coupling's, which no coupling beats where there is one score in each world."""
+    first, second = (jax.nn.log_softmax(jnp.asarray(each), axis=1) for each in (log_p, log_q))
+    squares = jax.vmap(comonotone.expected_squared_difference, (0, 0, None, None))
+    return squares(first, second, jnp.asarray(score), jnp.asarray(other_score))

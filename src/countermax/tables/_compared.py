@@ -11,7 +11,8 @@ from jaxtyping import PRNGKeyArray
 from countermax._core.errors import InputError
 from countermax.couplings import AbstractCoupling, Gadget2
 from countermax.couplings._named import as_couplings, is_same
-from countermax.learning import LEARNED, Fit
+from countermax.learning import Fit
+from countermax.learning._recipe import LEARNED
 from countermax.tables._moments import EffectMoments
 from countermax.tables._pairs import AbstractRows
 from countermax.tables._rows import RowReader

@@ -77,7 +77,7 @@ def effects(
         learn: Whether to train a gadget; or the gadget to train.
         key: Key of the training, consumed once; by default `jax.random.key(0)`.
         fit_options: Options of `countermax.fit` by name, in place of its defaults, of 500 steps and of batches of 64:
-            for instance `{"steps": 2000, "learning_rate": 3e-3, "checkpoint": "gadget.npz"}`.
+            for instance `{"steps": 2000, "learning_rate": 3e-3, "checkpoint": "gadget.safetensors"}`.
         unchanged: Rows that the change leaves as they were, a column or an array of booleans: whatever the coupling,
             they have the outcome that they had. `Predicted` knows its own; say it where probabilities are numbers.
         normalise: Whether to rescale columns and arrays to sum to one, for instance counts.

@@ -15,7 +15,9 @@ from countermax._tables.frames import Floats, check_new_names
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, Gadget2, InverseCDF
 from countermax.couplings._named import named_couplings
-from countermax.learning import LEARNED, Fit, MatrixLoss, ObservedPairs, SquaredDifference, fit, least_losses
+from countermax.learning import Fit, MatrixLoss, ObservedPairs, SquaredDifference, Training, fit
+from countermax.learning._losses import least_losses
+from countermax.learning._recipe import LEARNED
 from countermax.tables._notes import PRECISION
 from countermax.tables._pairs import AbstractRows, NothingChangesError, Weighted
 
@@ -133,8 +135,9 @@ def learned_coupling(
     if gadget.num_outcomes != size:
         raise InputError(f"`learn` must be a gadget for {size} outcomes, got one for {gadget.num_outcomes}")
     pairs = own_pairs(rows)
-    settings = {"steps": 500, "batch_size": 64, "progress": progress} | dict(options)
-    return fit(gadget, pairs, scores.loss(), key=key_fit, **settings)
+    settings = {"steps": 500, "batch_size": 64} | dict(options)
+    checkpoint = settings.pop("checkpoint", None)
+    return fit(gadget, pairs, scores.loss(), Training(**settings), key=key_fit, checkpoint=checkpoint)
 
 
 def own_pairs(rows: AbstractRows) -> ObservedPairs:

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from countermax.couplings import Comonotone, GumbelMax, Independent
-from countermax.learning import SquaredDifference, expected_losses
+from countermax.learning import SquaredDifference
+from countermax.learning._losses import expected_losses
 from studies.processes import sepsis
 from studies.sepsis._queries import random_reward, run_pipeline, trials_of
 
