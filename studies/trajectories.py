@@ -188,7 +188,7 @@ def learned(steps: int) -> dict[str, Any]:
         }
         for name, each in replays.items()
     }
-    return {"steps": steps, "one step": one_step.to_dict(), "whole trajectories": whole}
+    return {"steps": steps, "one step": {"rows": one_step.by_coupling}, "whole trajectories": whole}
 
 
 PUBLISHED = {
