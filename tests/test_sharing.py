@@ -155,7 +155,7 @@ def test_counts_have_intervals_at_each_rate(counted):
     frame = curve.to_frame()
     assert frame["ill_ci_lower"].notna().sum() == 11
     assert "turning points are those of the estimates" in curve.left_out
-    assert "95% interval, at each rate" in [text.get_text() for text in curve.plot().legends[0].get_texts()]
+    assert "95% confidence interval, at each rate" in [text.get_text() for text in curve.plot().legends[0].get_texts()]
 
 
 def test_arms_of_a_trial_have_a_curve_too():

@@ -1,4 +1,4 @@
-"""What each coupling answers, beside the bounds."""
+"""Answers to one question: couplings and bounds side by side, joint laws as heatmaps."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
 from countermax import compare
-from countermax._plotting import draw_answers
+from countermax._plotting import draw_answers, draw_couplings
 
 
 @pytest.mark.parametrize("size", [3, 30])
@@ -29,3 +29,15 @@ def test_a_long_question_stays_within_a_narrow_picture():
     FigureCanvasAgg(figure).draw()
     (question,) = (text for text in figure.findobj(Text) if text.get_text().startswith("Seen under"))
     assert question.get_window_extent().x1 <= figure.bbox.x1
+
+
+@pytest.mark.parametrize(("size", "written"), [(3, 9), (9, 0)])
+def test_heatmaps_show_each_law_and_its_margins(size, written):
+    p = np.full(size, 1 / size)
+    joints = {"independent": np.outer(p, p), "maximal": np.diag(p)}
+    figure = draw_couplings(joints, p, p, [str(place) for place in range(size)], "a title", {"maximal": ", mine"})
+    assert [panel.get_suptitle() for panel in figure.subfigs] == ["independent", "maximal, mine"]
+    for panel, joint in zip(figure.subfigs, joints.values(), strict=True):
+        heatmap = panel.axes[3]
+        np.testing.assert_allclose(heatmap.images[0].get_array(), joint)
+        assert len(heatmap.texts) == written

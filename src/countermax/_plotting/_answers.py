@@ -1,14 +1,17 @@
-"""What each coupling answers, beside the bounds."""
+"""Answers to one question: what each coupling says, within what any coupling could say."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
-from countermax._plotting._labels import shortened, wrapped
-from countermax._plotting._style import STABLE, Floats, colours, house_style, literal
+from countermax._plotting._style import STABLE, Floats, colours, house_style, literal, one_panel, shortened, wrapped
 
 _MOST_BARS = 12  # outcomes in a bar chart; more would not fit on a page
 _MOST_UPRIGHT = 6  # more have slanted labels
@@ -29,9 +32,8 @@ def draw_answers(
 ) -> Figure:
     """Bars: each coupling's counterfactual probabilities, with the bounds as whiskers beside them.
 
-    Intervals are thin lines without caps on the bars, and pale bands behind the whiskers.
-
-    Of many outcomes the ones with the largest upper bounds are shown, and the title says so.
+    Intervals are thin lines without caps on the bars, and pale bands behind the whiskers. Of many outcomes the ones
+    with the largest upper bounds are shown, and the title says so.
 
     Args:
         answers: One probability for each outcome, by coupling.
@@ -49,9 +51,7 @@ def draw_answers(
     else:
         shown = np.arange(len(labels))
     palette = colours(list(answers))
-    with house_style():
-        figure = Figure(figsize=(min(_WIDEST, max(5.6, 2.2 + 1.25 * len(labels))), 3.8), layout="constrained")
-        axes = figure.subplots()
+    with one_panel(min(_WIDEST, max(5.6, 2.2 + 1.25 * len(labels))), 3.8, title) as (figure, axes):
         slots = len(answers) + 3  # two for the whiskers, one for the gap between outcomes
         width = 1 / slots
         centres = np.arange(len(labels), dtype=float)
@@ -75,8 +75,10 @@ def draw_answers(
                 axes.vlines(places, low, high, color=colour, linewidth=4, alpha=0.2)
         if intervals is not None and answers:
             percent = f"{100 * next(iter(intervals.values())).level:g}%"
-            axes.plot([], [], color=_INTERVAL, linewidth=1, label=f"{percent} interval of an answer:\nother data")
-            axes.plot([], [], color="black", linewidth=4, alpha=0.2, label=f"{percent} interval of a\nwhole range")
+            axes.plot([], [], color=_INTERVAL, linewidth=1, label=f"{percent} confidence interval\nof an answer")
+            axes.plot(
+                [], [], color="black", linewidth=4, alpha=0.2, label=f"{percent} confidence interval\nof a whole range"
+            )
         steep = len(labels) > _MOST_UPRIGHT
         words = [literal(label) for label in shortened(labels)] if steep else wrapped(labels, _LABEL_WIDTH)
         axes.set_xticks(centres + (slots - 3) * width / 2, words)
@@ -88,7 +90,6 @@ def draw_answers(
         axes.set_ylim(0, 1.02)
         axes.set_ylabel("probability, given what was seen")
         axes.grid(axis="y", color="0.9")
-        axes.set_title(literal(title), loc="left", wrap=True)
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8)
     return figure
 
@@ -96,3 +97,287 @@ def draw_answers(
 def _whiskers(axes: Axes, places: Floats, lower: Floats, upper: Floats, colour: str, label: str) -> None:
     middle, half = (lower + upper) / 2, (upper - lower) / 2
     axes.errorbar(places, middle, half, fmt="none", ecolor=colour, elinewidth=1.4, capsize=3, capthick=1.4, label=label)
+
+
+_LONGEST_LABEL = 16  # characters of a label
+_MOST_ANNOTATED = 8  # heatmaps of more outcomes show colours only
+
+
+def draw_couplings(
+    joints: Mapping[str, Floats],
+    p: Floats,
+    q: Floats,
+    labels: Sequence[str],
+    title: str,
+    notes: Mapping[str, str] | None = None,
+) -> Figure:
+    """Heatmaps: P(X=row, Y=column) under each coupling, `p` on the left margin and `q` on top.
+
+    `notes` has words to put after a coupling's name.
+    """
+    columns = 2 if len(joints) == 4 else min(3, len(joints))
+    rows = -(-len(joints) // columns)
+    brightest = max(float(joint.max()) for joint in joints.values())
+    palette = colours(list(joints))
+    with house_style():
+        side = 2.75 + 0.06 * min(_LONGEST_LABEL, max(map(len, labels)))
+        figure = Figure(figsize=(side * columns + 0.4, side * rows + 0.5), layout="constrained")
+        panels = figure.subfigures(rows, columns, squeeze=False)
+        for panel, (name, joint) in zip(panels.flat, joints.items(), strict=False):
+            grid = panel.subplots(
+                2, 2, width_ratios=(1, 4.5), height_ratios=(1, 4.5), gridspec_kw={"wspace": 0, "hspace": 0}
+            )
+            grid[0, 0].axis("off")
+            _margins(grid[1, 0], grid[0, 1], p, q, labels)
+            _heatmap(grid[1, 1], joint, brightest)
+            panel.suptitle(
+                literal(name + (notes or {}).get(name, "")), fontsize=10, color=palette[name], fontweight="bold"
+            )
+        figure.suptitle(literal(title), fontsize=10)
+    return figure
+
+
+def _margins(left: Axes, top: Axes, p: Floats, q: Floats, labels: Sequence[str]) -> None:
+    positions = np.arange(len(labels))
+    short = [literal(label) for label in shortened(labels, _LONGEST_LABEL)]
+    shown = short if len(labels) <= 2 * _MOST_ANNOTATED else [""] * len(labels)
+    left.barh(positions, p, color="0.75")
+    left.set_ylim(len(labels) - 0.5, -0.5)
+    left.invert_xaxis()
+    left.set_yticks(positions, shown, fontsize=7)
+    left.set_xticks([])
+    left.set_xlabel("$p$")
+    top.bar(positions, q, color="0.75")
+    top.set_xlim(-0.5, len(labels) - 0.5)
+    top.set_yticks([])
+    top.xaxis.tick_top()
+    top.set_xticks(positions, shown, fontsize=7, rotation=90)
+    top.set_ylabel("$q$", rotation=0, va="center")
+    for axes in (left, top):
+        axes.tick_params(length=0)
+        axes.spines[["left", "bottom"]].set_visible(False)
+
+
+def _heatmap(axes: Axes, joint: Floats, brightest: float) -> None:
+    axes.imshow(joint, cmap="Blues", vmin=0, vmax=brightest, aspect="auto")
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.spines[:].set(visible=True, color="0.8")
+    if len(joint) > _MOST_ANNOTATED:
+        return
+    for (i, j), value in np.ndenumerate(joint):
+        text = "0" if value < 5e-4 else f"{value:.2f}"
+        axes.text(
+            j, i, text, ha="center", va="center", fontsize=7, color="white" if value > 0.55 * brightest else "black"
+        )
+
+
+_MOST_PANELS = 11  # outcomes in a picture
+_ACROSS = 4
+_CURVE, _ANY, _STABLE = "#0072B2", "0.91", "#F2D5D5"
+_TURNS = {"most likely outcome": "--", "sign of the effect": ":", "better off": "-."}
+_WORDS = {
+    "most likely outcome": "the most likely outcome turns",
+    "sign of the effect": "the sign of the effect turns",
+    "better off": "P(better off) passes one half",
+}
+_AXES = "Across: rate of the shared clock, 0 independent, 1 Gumbel-max. On top: Pearson's correlation of the noises."
+_AXES_IN_LINES = _AXES.replace(". ", ".\n").replace(", 0", ",\n0")
+_TICKS = np.array([0, 0.25, 0.5, 0.75, 1])
+
+
+class SharingPanel(NamedTuple):
+    """One curve and what lies behind it."""
+
+    title: str
+    values: Floats
+    bounds: tuple[float, float]
+    """Over all couplings."""
+    stable_bounds: tuple[float, float]
+    interval: tuple[Floats, Floats] | None
+    """Lower and upper limits, at the rates that have intervals."""
+
+
+def draw_sharing(
+    shared: Floats,
+    correlation: Floats,
+    outcomes: Sequence[SharingPanel],
+    effect: SharingPanel | None,
+    turns: Sequence[tuple[str, float]],
+    title: str,
+    intervals: tuple[Floats, float] | None,
+) -> Figure:
+    """Small panels that share their axes: each outcome's probability, then the effect where there is one.
+
+    Args:
+        shared: Rates of the shared clocks, from 0 to 1.
+        correlation: Pearson's correlation of the noises at these rates: a second scale on top.
+        outcomes: The outcomes' panels; of many those that are likeliest anywhere.
+        effect: The effect's panel.
+        turns: Conclusions that turn, and the rates at which they do.
+        title: Title of the picture.
+        intervals: Rates that have intervals, and their level.
+    """
+    if len(outcomes) > _MOST_PANELS:
+        largest = np.argsort([-each.values.max() for each in outcomes], kind="stable")[:_MOST_PANELS]
+        title = f"{title}\nShown: the {_MOST_PANELS} of {len(outcomes)} outcomes that are likeliest on the curve"
+        outcomes = [outcomes[place] for place in sorted(largest)]
+    panels = [*outcomes, *([] if effect is None else [effect])]
+    down = -(-len(panels) // _ACROSS)
+    across = -(-len(panels) // down)
+    names = shortened([each.title for each in panels])
+    with house_style():
+        figure = Figure(figsize=(1.0 + 1.75 * across, 1.55 + 1.75 * down), layout="constrained")
+        grid = figure.subplots(down, across, sharex=True, squeeze=False).ravel()
+        for place, axes in enumerate(grid):
+            if place >= len(panels):
+                axes.set_visible(False)
+                continue
+            panel = panels[place]
+            _draw_curve(axes, shared, panel, None if intervals is None else intervals[0], turns)
+            axes.set_title(literal(names[place]), loc="left", fontsize=9)
+            if panel is effect:
+                axes.axhline(0, color="0.4", linewidth=0.8)
+            else:
+                axes.set_ylim(-0.02, 1.02)
+                axes.set_yticks([0, 0.5, 1])
+            axes.tick_params(labelbottom=place + across >= len(panels))
+            top = axes.secondary_xaxis("top")
+            top.set_xticks(_TICKS, [f"{value:.2g}" for value in np.interp(_TICKS, shared, correlation)])
+            top.tick_params(labelsize=6, length=2, pad=1, colors="0.4", labeltop=place < across)
+        for place, axes in enumerate(grid[:across]):
+            axes.set_title(literal(names[place]), loc="left", fontsize=9, pad=14)
+        lines = [part for line in title.splitlines() for part in textwrap.wrap(line, 4 + 24 * across)]
+        figure.suptitle(literal("\n".join(lines)), fontsize=10, x=0.01, ha="left")
+        figure.legend(
+            *_curve_legend(grid[0], turns, intervals),
+            title=_AXES if across > 2 else _AXES_IN_LINES,
+            loc="outside lower center",
+            ncols=min(3, across),
+            fontsize=7,
+            title_fontsize=8,
+        )
+    return figure
+
+
+def _draw_curve(
+    axes: Axes, shared: Floats, panel: SharingPanel, known: Floats | None, turns: Sequence[tuple[str, float]]
+) -> None:
+    axes.axhspan(*panel.bounds, color=_ANY, linewidth=0)
+    axes.axhspan(*panel.stable_bounds, color=_STABLE, linewidth=0)
+    for limit in panel.stable_bounds:  # seen where the two limits are equal, too
+        axes.axhline(limit, color=_STABLE, linewidth=1)
+    if panel.interval is not None and known is not None:
+        axes.fill_between(known, *panel.interval, color=_CURVE, alpha=0.12, linewidth=0)
+        for side in panel.interval:
+            axes.plot(known, side, color=_CURVE, linewidth=0.8, linestyle=(0, (4, 1.5)))
+    axes.plot(shared, panel.values, color=_CURVE, linewidth=1.6)
+    for what, rate in turns:
+        axes.axvline(rate, color="black", linewidth=0.9, linestyle=_TURNS[what])
+    axes.set_xlim(0, 1)
+    axes.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
+
+
+def _curve_legend(
+    axes: Axes, turns: Sequence[tuple[str, float]], intervals: tuple[Floats, float] | None
+) -> tuple[list[Artist], list[str]]:
+    entries: dict[str, Artist] = {
+        "the answer": axes.plot([], [], color=_CURVE, linewidth=1.6)[0],
+        "any coupling": axes.fill_between([], [], [], color=_ANY, linewidth=0),
+        "any stable coupling": axes.fill_between([], [], [], color=_STABLE, linewidth=0),
+    }
+    if intervals is not None:
+        name = f"{intervals[1]:.0%} confidence interval, at each rate"
+        entries[name] = axes.plot([], [], color=_CURVE, linewidth=0.8, linestyle=(0, (4, 1.5)))[0]
+    for what in dict.fromkeys(each for each, _ in turns):
+        entries[_WORDS[what]] = axes.plot([], [], color="black", linewidth=0.9, linestyle=_TURNS[what])[0]
+    return list(entries.values()), list(entries)
+
+
+_BAND = "0.92"
+_VEIL = 0.7  # of an interval, in the colour of what it is of
+_RANGES: tuple[dict[str, Any], ...] = (
+    {"color": "black", "linewidth": 2.2, "marker": "|", "markersize": 8},
+    {"color": STABLE, "linewidth": 1.6, "marker": "|", "markersize": 6},
+    {"color": "#AA3377", "linewidth": 1.2, "marker": "D", "markersize": 3.5},
+)
+_LANE = 0.13  # of a lane
+
+
+class CausalSpan(NamedTuple):
+    """A range, or a number as a range of width zero."""
+
+    lower: float
+    upper: float
+    interval: tuple[float, float] | None
+
+
+class CausationLine(NamedTuple):
+    """One number."""
+
+    name: str
+    ranges: Mapping[str, CausalSpan]
+    """By the words for the couplings that they are over; none where nobody is asked about."""
+    by_coupling: Mapping[str, CausalSpan]
+
+
+def draw_causation(lines: Sequence[CausationLine], title: str, label: str, level: float | None = None) -> Figure:
+    """Blocks from the top down; in each a lane for every range, and for every coupling where it has an interval.
+
+    The first range is over all couplings: its interval is the band behind the block. Other intervals are thin lines.
+    """
+    kinds = list(dict.fromkeys(kind for line in lines for kind in line.ranges))
+    names = list(dict.fromkeys(name for line in lines for name in line.by_coupling))
+    palette = colours(names)
+    looks = dict(zip(kinds, _RANGES, strict=False))
+    dots = {name: {"color": palette[name], "linewidth": 0, "marker": "o", "markersize": 3.5} for name in names}
+    apart = any(span.interval is not None for line in lines for span in line.by_coupling.values())
+    lanes = [*kinds, *(names if apart else ())]
+    height = 0.8 / max(len(lanes), 1)
+    block = max(_LANE * len(lanes) + 0.1, 0.4)
+    with one_panel(7.0, 1.3 + block * len(lines), title) as (figure, axes):
+        for place, line in enumerate(lines):
+            heights = {lane: place - 0.4 + (number + 0.5) * height for number, lane in enumerate(lanes)}
+            for number, (kind, span) in enumerate(line.ranges.items()):
+                if number == 0:
+                    _behind(axes, place, span)
+                _draw_span(axes, heights[kind], span, looks[kind], whisker=number > 0)
+            for name, span in line.by_coupling.items():
+                _draw_span(axes, heights[name] if apart else heights[kinds[0]], span, dots[name])
+        axes.set_yticks(range(len(lines)), [literal(line.name) for line in lines])
+        axes.set_ylim(len(lines) - 0.45, -0.55)
+        if all(span.lower >= 0 and span.upper <= 1 for line in lines for span in line.ranges.values()):
+            axes.set_xlim(-0.01, 1.01)
+        axes.tick_params(axis="y", length=0)
+        axes.grid(axis="x", color="0.93")
+        axes.set_xlabel(literal(label))
+        handles = _span_legend(looks, dots, level, others=apart or len(kinds) > 1)
+        figure.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=8)
+    return figure
+
+
+def _behind(axes: Axes, place: int, span: CausalSpan) -> None:
+    """The range over all couplings in digits at the right, and its interval behind the block."""
+    if span.interval is not None:
+        low, high = span.interval
+        axes.barh(place, high - low, left=low, height=0.84, color=_BAND, linewidth=0)
+    words = f"{span.lower:z.2f} to {span.upper:z.2f}"
+    axes.annotate(words, (1, place), (6, 0), xycoords=("axes fraction", "data"), textcoords="offset points",
+                  va="center", fontsize=8, annotation_clip=False)  # fmt: skip
+
+
+def _draw_span(axes: Axes, height: float, span: CausalSpan, look: Mapping[str, Any], *, whisker: bool = True) -> None:
+    if whisker and span.interval is not None:
+        axes.plot(span.interval, [height] * 2, color=look["color"], linewidth=0.9, alpha=_VEIL)
+    axes.plot([span.lower, span.upper], [height] * 2, **look)
+
+
+def _span_legend(looks: Mapping[str, Any], dots: Mapping[str, Any], level: float | None, *, others: bool) -> list[Any]:
+    handles: list[Any] = [Line2D([], [], label=literal(name), **look) for name, look in {**looks, **dots}.items()]
+    if level is not None:
+        handles.append(Patch(color=_BAND, label=f"{100 * level:g}% confidence interval, any coupling"))
+    if level is not None and others:
+        handles.append(
+            Line2D([], [], color="0.4", linewidth=0.9, alpha=_VEIL, label="confidence intervals of the others")
+        )
+    return handles

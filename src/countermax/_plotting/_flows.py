@@ -1,15 +1,17 @@
-"""How many would have had which outcome instead: flows from what was seen to what would have been."""
+"""What people would have had instead of what they had: flows, and squares of shares."""
 
+import textwrap
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.path import Path
+from numpy.typing import NDArray
 
-from countermax._plotting._labels import shortened
-from countermax._plotting._style import Floats, house_style, literal
+from countermax._plotting._style import Floats, colours, house_style, literal, one_panel, shortened
 
 _PALETTE = ("#D55E00", "#E69F00", "#009E73", "#0072B2", "#CC79A7", "#56B4E9", "#F0E442", "#999999")
 _MOST_SHOWN = 8  # outcomes; the smaller ones are drawn as one
@@ -24,12 +26,7 @@ def draw_flows(
 ) -> Figure:
     """Bands from each seen outcome on the left to each other one on the right, as high as their expected counts.
 
-    Args:
-        counts: Expected counts, [seen, instead].
-        labels: The outcomes.
-        title: Title of the picture.
-        coupling: Name of the coupling that the counts come from.
-        ranges: The least and the largest count over all couplings, written beside each count.
+    The least and the largest count over all couplings (`ranges`) are written beside each count.
     """
     words = "in brackets: from the least to the largest count under any coupling"
     if len(labels) > _MOST_SHOWN:
@@ -39,14 +36,11 @@ def draw_flows(
             ranges = _within_rows(lower, upper, merged.sum(axis=1, keepdims=True))
             words += " (of others together: no less, no more)"
         counts, labels = merged, names
-    with house_style():
-        figure = Figure(figsize=(6.4, 1.6 + 0.7 * len(labels)), layout="constrained")
-        axes = figure.subplots()
+    with one_panel(6.4, 1.6 + 0.7 * len(labels), title) as (figure, axes):
         axes.set_xlim(-0.4, 1.4)
         axes.set_ylim(1.01 + _GAP * (len(labels) - 1), -0.1)
         axes.axis("off")
-        axes.set_title(literal(title), loc="left", wrap=True)
-        _draw(axes, counts, labels, ranges)
+        _draw_flows(axes, counts, labels, ranges)
         if ranges is not None:
             axes.text(0.5, -0.01, words, transform=axes.transAxes, ha="center", va="top", fontsize=7, color="0.35")
         for place, words in ((0.0, "seen"), (1.0, literal(f"would have been\nunder {coupling}"))):
@@ -54,7 +48,7 @@ def draw_flows(
     return figure
 
 
-def _draw(axes: Axes, counts: Floats, labels: Sequence[str], ranges: Sequence[Floats] | None) -> None:
+def _draw_flows(axes: Axes, counts: Floats, labels: Sequence[str], ranges: Sequence[Floats] | None) -> None:
     total = counts.sum()
     is_whole = total >= _FEW or (counts == counts.round()).all()
     written = ("{:,.0f}" if is_whole else "{:,.1f}").format
@@ -112,3 +106,107 @@ def _within_rows(lower: Floats, upper: Floats, totals: Floats) -> tuple[Floats, 
     upper = np.minimum(upper, totals)
     rest = upper.sum(axis=1, keepdims=True) - upper
     return np.maximum(lower, totals - rest), upper
+
+
+_MOST_OUTCOMES = 12
+_INCHES = 0.62  # an outcome takes, across and down
+_LONGEST_LABEL = 22  # characters of a label
+_LINE = 7  # characters of a title for each inch
+
+
+class NodePanel(NamedTuple):
+    """What is drawn of one node."""
+
+    title: str
+    coupling: str
+    """Whose colour the bars have."""
+    labels: Sequence[str]
+    seen: NDArray[np.int64]
+    """How many rows had each outcome."""
+    shares: Floats
+    """Of those with an outcome, which share would have had which: [seen, instead]."""
+    bounds: tuple[Floats, Floats] | None
+    """Lower and upper bounds of the shares."""
+    over: str
+    """What the bounds are over."""
+
+
+def draw_nodes(panels: Sequence[NodePanel], note: str) -> Figure:
+    """Of one row bars with the bounds as whiskers; of many a square of shares for each node, the bounds written in it."""
+    panels = [_largest(panel) for panel in panels]
+    single = [panel.seen.sum() == 1 for panel in panels]
+    widths = [
+        4.2 if one else max(4.0, 1.6 + 1.3 * _INCHES * len(panel.labels))
+        for panel, one in zip(panels, single, strict=True)
+    ]
+    height = 2.0 + (0.6 if all(single) else 1) * _INCHES * max(len(panel.labels) for panel in panels)
+    with house_style():
+        figure = Figure(figsize=(sum(widths), height), layout="constrained")
+        columns = figure.subplots(1, len(panels), squeeze=False, width_ratios=widths)[0]
+        palette = colours(list(dict.fromkeys(panel.coupling for panel in panels)))
+        for axes, panel, width, one in zip(columns, panels, widths, single, strict=True):
+            if one:
+                _draw_bars(axes, panel, palette[panel.coupling], height)
+            else:
+                _draw_square(axes, panel)
+            axes.set_title(textwrap.fill(literal(panel.title), int(_LINE * width)), loc="left", fontsize=9)
+        over = {panel.over: None for panel in panels if panel.bounds is not None}
+        words = [f"In brackets, in percent: {' and '.join(over)}."] * bool(over and not all(single))
+        foot = textwrap.fill(literal(" ".join([*words, note])), int(17 * sum(widths)))
+        figure.supxlabel(foot, fontsize=7, color="0.35", x=0.01, ha="left")
+    return figure
+
+
+def _draw_bars(axes: Axes, panel: NodePanel, colour: str, height: float) -> None:
+    row = int(panel.seen.argmax())
+    places = np.arange(len(panel.labels), dtype=float)
+    axes.barh(places, panel.shares[row], 0.6, color=colour, label=literal(f"under {panel.coupling}"))
+    if panel.bounds is not None:
+        lower, upper = (each[row] for each in panel.bounds)
+        middle, half = (lower + upper) / 2, (upper - lower) / 2
+        whiskers = axes.errorbar(middle, places + 0.4, xerr=half, fmt="none", ecolor="0.25", elinewidth=1.4, capsize=3)
+        whiskers.set_label(literal(panel.over))
+    axes.set_yticks(places, [literal(each) for each in shortened(panel.labels, _LONGEST_LABEL)])
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(len(places) - 0.4, -0.5)
+    axes.set_xlim(-0.02, 1.02)
+    axes.set_xlabel("probability")
+    axes.grid(axis="x", color="0.9")
+    axes.legend(loc="upper left", bbox_to_anchor=(0, -0.42 / (height - 1.3)), fontsize=7)
+
+
+def _draw_square(axes: Axes, panel: NodePanel) -> None:
+    size = len(panel.labels)
+    shown = np.where(panel.seen[:, None] > 0, panel.shares, np.nan)
+    axes.imshow(shown, cmap="Blues", vmin=0, vmax=2, aspect=0.75)  # no cell so dark that black numbers drown in it
+    axes.set_anchor("NW")
+    for row in np.flatnonzero(panel.seen):
+        for column in range(size):
+            axes.text(column, row - 0.14, f"{panel.shares[row, column]:.0%}", ha="center", va="center", fontsize=7)
+            if panel.bounds is not None:
+                ends = "–".join(f"{100 * each[row, column]:.0f}" for each in panel.bounds)
+                axes.text(column, row + 0.2, f"[{ends}]", ha="center", va="center", fontsize=5.5, color="0.15")
+    names = [literal(each) for each in shortened(panel.labels, _LONGEST_LABEL)]
+    long = max(map(len, names)) > 6
+    axes.set_xticks(range(size), names, rotation=40 if long else 0, ha="right" if long else "center")
+    axes.set_yticks(range(size), [f"{name} ({count:,})" for name, count in zip(names, panel.seen, strict=True)])
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    axes.set_xlabel("would have been")
+    axes.set_ylabel("seen")
+
+
+def _largest(panel: NodePanel) -> NodePanel:
+    """The outcomes that most rows had or would have had, where there are too many to draw."""
+    if len(panel.labels) <= _MOST_OUTCOMES:
+        return panel
+    weight = panel.seen + panel.seen @ np.nan_to_num(panel.shares)
+    kept = np.sort(np.argsort(-weight, kind="stable")[:_MOST_OUTCOMES])
+    cells = np.ix_(kept, kept)
+    return panel._replace(
+        title=f"{panel.title}. Shown: {_MOST_OUTCOMES} of {len(panel.labels)} outcomes",
+        labels=[panel.labels[place] for place in kept],
+        seen=panel.seen[kept],
+        shares=panel.shares[cells],
+        bounds=None if panel.bounds is None else (panel.bounds[0][cells], panel.bounds[1][cells]),
+    )

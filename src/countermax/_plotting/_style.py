@@ -1,4 +1,4 @@
-"""The one style of every picture.
+"""The one style of every picture, and words that fit into one.
 
 Figures are built without pyplot, so no window opens; a notebook shows them all the same. The palette is Okabe and
 Ito's, which colour-blind readers can tell apart, and every coupling keeps its colour wherever it appears.
@@ -6,6 +6,7 @@ Ito's, which colour-blind readers can tell apart, and every coupling keeps its c
 
 import io
 import sys
+import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from typing import Any
 
 import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
@@ -37,6 +39,9 @@ _COLOURS = {
 STABLE = "#B2182B"
 """Colour of ranges over stable couplings."""
 
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+"""Colours of what is no coupling."""
+
 _SPARE_COLOURS = ("#F0E442", "#8C564B", "#17BECF", "#CC79A7", "#56B4E9")
 _FORMATS = (".png", ".pdf", ".svg")
 
@@ -59,6 +64,16 @@ def house_style() -> Iterator[None]:
     _show_in_notebooks()
     with matplotlib.rc_context(settings):
         yield
+
+
+@contextmanager
+def one_panel(width: float, height: float, title: str) -> Iterator[tuple[Figure, Axes]]:
+    """A picture with one panel, in inches."""
+    with house_style():
+        figure = Figure(figsize=(width, height), layout="constrained")
+        axes = figure.subplots()
+        axes.set_title(literal(title), loc="left", wrap=True)
+        yield figure, axes
 
 
 def _show_in_notebooks() -> None:
@@ -107,3 +122,27 @@ def literal(text: str) -> str:
     What is no letter, as in a file's name that is not UTF-8, is spelled out: matplotlib draws only valid text.
     """
     return text.encode("utf-8", "backslashreplace").decode().replace("$", r"\$")
+
+
+_LONGEST_LABEL = 24
+
+
+def shortened(labels: Sequence[str], longest: int = _LONGEST_LABEL) -> list[str]:
+    """Long labels without their ends, or without their middles where only the ends differ, or numbered."""
+    heads = [label if len(label) <= longest else f"{label[: longest - 1]}…" for label in labels]
+    half = (longest - 1) // 2
+    short = [
+        f"{label[: longest - 1 - half]}…{label[-half:]}" if heads.count(head) > 1 and len(label) > longest else head
+        for label, head in zip(labels, heads, strict=True)
+    ]
+    return [
+        each if short.count(each) == 1 else f"{each[: longest - 5]}…({place + 1})" for place, each in enumerate(short)
+    ]
+
+
+def wrapped(labels: Sequence[str], width: int, lines: int = 3) -> list[str]:
+    """Labels in lines of some characters, ready to be drawn; what does not fit is cut, and they stay different."""
+    return [
+        literal("\n".join(textwrap.wrap(label, width, max_lines=lines, placeholder="…") or [""]))
+        for label in shortened(labels, width * lines - lines)
+    ]

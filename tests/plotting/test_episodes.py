@@ -1,9 +1,38 @@
-"""One trajectory over time."""
+"""Effects by episode, and one trajectory over time."""
 
 import numpy as np
 import pytest
 
+from countermax import _plotting as plotting
 from countermax._plotting import draw_gains, draw_trajectory
+
+
+@pytest.mark.parametrize("size", [5, 200])
+def test_a_waterfall_counts_gains_and_losses_and_shows_all_of_them(size):
+    effects = np.concatenate([np.linspace(-1, -0.1, size - 3), [0.0, 0.5, 2.0]])
+    figure = plotting.draw_waterfall(effects, np.full(size, 0.25), title="a $ title", label="effect")
+    said = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert said[:3] == ["better on average: 2", f"worse on average: {size - 3}", "the same: 1"]
+    assert said[-1] == f"mean, {effects.mean():.3g}"
+    low, high = figure.axes[0].get_ylim()
+    assert low < -1.25
+    assert high > 2.25
+    assert figure.axes[0].get_xlim() == (0, size)
+
+
+def test_effects_stand_in_the_order_of_their_episodes():
+    effects = {"Gumbel-max": np.array([1.0, 0.5]), "mine": np.array([0.8, 0.6])}
+    figure = plotting.draw_effects(
+        ["17", "x" * 40], effects, (np.array([0.2, 0.1]), np.array([1.5, 0.9])), title="", label=""
+    )
+    axes = figure.axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["17", "x" * 23 + "…"]
+    drawn = [list(line.get_xdata()) for line in axes.lines]
+    assert [1.0, 0.5] in drawn
+    assert [0.8, 0.6] in drawn
+    assert axes.get_ylim()[0] > axes.get_ylim()[1]  # the first on top
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["Gumbel-max", "mine", "any coupling"]
+    assert figure.axes[0].collections[0].get_segments()[0][:, 0].tolist() == [0.2, 1.5]
 
 
 @pytest.mark.parametrize("decision", [None, 1])
@@ -94,7 +123,7 @@ def test_gains_have_bounds_doubt_and_hollow_marks_where_visits_are_few():
     assert ends == [(-0.3, 0.4), (-0.2, 0.7), (-0.1, 0.2), (0.0, 0.5)]
     assert [text.get_text() for text in axes.texts] == ["1 visit", "12 visits"]
     said = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert said[-2:] == ["with other data too, 95%", "hollow: rests on fewer than 5 visits"]
+    assert said[-2:] == ["any coupling, 95% model uncertainty", "hollow: rests on fewer than 5 visits"]
     many = draw_gains(
         steps=range(30), done=["a"] * 30, instead=["b"] * 30, gains={"mine": np.arange(30.0)}, bounds=[(0.0, 1.0)] * 30,
         doubted=[None] * 30, visits=[None] * 30, few=5, label="gain", title="a title",

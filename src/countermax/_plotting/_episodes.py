@@ -1,0 +1,420 @@
+"""Logged episodes: what a change would have added to each, and one of them over time."""
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from countermax._plotting._style import Floats, colours, house_style, literal, one_panel, shortened
+
+_BETTER, _WORSE, _SPREAD = "#009E73", "#D55E00", "0.4"
+_VEIL = 0.3  # of the spread, which lies over the bars
+_SMALL = 1e-9  # an effect below this is rounding
+_MARKERS = "oDs^vP*X"
+_MOST_BARS = 60  # more bars than this have no gap between them
+
+
+def draw_waterfall(effects: Floats, deviations: Floats, *, title: str, label: str) -> Figure:
+    """Effects from the largest to the smallest, one bar each; a grey band of one standard deviation on either side."""
+    order = np.argsort(-effects, kind="stable")
+    values, spread = effects[order], deviations[order]
+    with one_panel(6.4, 3.4, title) as (figure, axes):
+        axes.use_sticky_edges = False
+        better, worse = values > _SMALL, values < -_SMALL
+        for chosen, colour in ((better, _BETTER), (worse, _WORSE)):
+            _draw_bars(axes, np.zeros(len(values)), np.where(chosen, values, 0), color=colour)
+        _draw_bars(axes, values - spread, values + spread, color=_SPREAD, alpha=_VEIL)
+        axes.axhline(0, color="black", linewidth=0.8)
+        mean = float(values.mean())
+        axes.axhline(mean, color="black", linewidth=1, linestyle="--")
+        axes.set_xlim(0, len(values))
+        axes.set_xlabel("episodes, from the largest gain to the largest loss")
+        axes.set_ylabel(literal(label))
+        axes.grid(axis="y", color="0.92")
+        same = len(values) - int(better.sum()) - int(worse.sum())
+        handles = [
+            Patch(color=_BETTER, label=f"better on average: {int(better.sum())}"),
+            Patch(color=_WORSE, label=f"worse on average: {int(worse.sum())}"),
+            *([Line2D([], [], color="none", label=f"the same: {same}")] if same else []),
+            Patch(color=_SPREAD, alpha=_VEIL, label="one standard deviation"),
+            Line2D([], [], color="black", linewidth=1, linestyle="--", label=f"mean, {mean:.3g}"),
+        ]
+        figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8)
+    return figure
+
+
+def draw_effects(
+    names: Sequence[str],
+    effects: Mapping[str, Floats],
+    bounds: tuple[Floats, Floats],
+    *,
+    title: str,
+    label: str,
+    kind: str = "episode",
+    doubted: tuple[Floats, Floats] | None = None,
+) -> Figure:
+    """One line for each episode (or whatever `kind` says), from the top down.
+
+    Args:
+        names: Names of the episodes.
+        effects: One number for each episode, by coupling.
+        bounds: Lower and upper, over all couplings: one number for each episode.
+        title: Title of the picture.
+        label: Name of the quantity that is shown.
+        kind: Name of what the lines are.
+        doubted: 95 % limits of the bounds, over models drawn from the posterior.
+    """
+    palette = colours(list(effects))
+    looks: dict[str, Any] = {
+        name: {"color": palette[name], "marker": _MARKERS[index % len(_MARKERS)]} for index, name in enumerate(effects)
+    }
+    places = np.arange(len(names))
+    with one_panel(6.4, 1.3 + 0.22 * len(names), title) as (figure, axes):
+        if doubted is not None:
+            axes.hlines(places, *doubted, color="0.8", linewidth=1, linestyle=(0, (3, 2)))
+        axes.hlines(places, *bounds, color="0.6", linewidth=2)
+        axes.plot(bounds[0], places, "|", color="0.6", markersize=7)
+        axes.plot(bounds[1], places, "|", color="0.6", markersize=7)
+        for name, values in effects.items():
+            axes.plot(values, places, markersize=5, linestyle="none", **looks[name])
+        axes.axvline(0, color="black", linewidth=0.8)
+        axes.set_yticks(places, [literal(name) for name in shortened(names)])
+        axes.set_ylim(len(names) - 0.4, -0.6)
+        axes.tick_params(axis="y", length=0)
+        axes.set_ylabel(literal(kind))
+        axes.set_xlabel(literal(label))
+        axes.grid(axis="x", color="0.92")
+        handles = [
+            *(Line2D([], [], linestyle="none", label=literal(name), **look) for name, look in looks.items()),
+            Line2D([], [], color="0.6", linewidth=2, label="any coupling"),
+        ]
+        if doubted is not None:
+            label = "any coupling, with model uncertainty"
+            handles.append(Line2D([], [], color="0.8", linewidth=1, linestyle=(0, (3, 2)), label=label))
+        figure.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=8)
+    return figure
+
+
+def _draw_bars(axes: Axes, bottom: Floats, top: Floats, **look: Any) -> None:
+    """Bars beside each other; many of them as one outline, which is drawn far faster."""
+    if len(top) > _MOST_BARS:
+        axes.stairs(top, np.arange(len(top) + 1), baseline=bottom, fill=True, linewidth=0, **look)
+    else:
+        axes.bar(np.arange(len(top)) + 0.5, top - bottom, 0.85, bottom=bottom, linewidth=0, **look)
+
+
+_DASHES = (0, (3, 2))
+_MOST_STEPS = 24  # more lines than this cannot be read; those that would have gained most are shown
+_LONGEST = 60
+
+
+def draw_gains(
+    *,
+    steps: Sequence[int],
+    done: Sequence[str],
+    instead: Sequence[str],
+    gains: Mapping[str, Floats],
+    bounds: Sequence[tuple[float, float]],
+    doubted: Sequence[tuple[float, float, float] | None],
+    visits: Sequence[int | None],
+    few: int,
+    label: str,
+    title: str,
+) -> Figure:
+    """One line for each step, from the top down; marks are hollow where fewer than `few` visits are behind them.
+
+    Args:
+        steps: Number of each step.
+        done: Decision that was made at each step.
+        instead: Other decision at each step.
+        gains: One number for each step, by coupling.
+        bounds: Lower and upper for each step, over all couplings.
+        doubted: Lower, upper and confidence of the bounds, over models drawn from the posterior.
+        visits: Number of times that the log saw the other decision there.
+        few: Number of visits below which marks are hollow.
+        label: Name of the quantity that is shown.
+        title: Title of the picture.
+    """
+    palette, first = colours(list(gains)), next(iter(gains.values()))
+    kept = np.sort(np.argsort(-first, kind="stable")[:_MOST_STEPS]).tolist()
+    places = np.arange(len(kept))
+    rare = np.array([(each := visits[at]) is not None and each < few for at in kept], bool)
+    texts = [f"{steps[at]}: {instead[at]}" for at in kept]
+    counted = ["" if (each := visits[at]) is None else f"{each} visit{'' if each == 1 else 's'}" for at in kept]
+    looks: dict[str, Any] = {
+        name: {"color": palette[name], "marker": _MARKERS[at % len(_MARKERS)], "linestyle": "none", "markersize": 5}
+        for at, name in enumerate(gains)
+    }
+    with house_style():
+        figure = Figure(figsize=(7.2, 1.7 + 0.34 * len(kept)), layout="constrained")
+        axes = figure.subplots()
+        for place, at in enumerate(kept):
+            if (limits := doubted[at]) is not None:
+                axes.hlines(place, limits[0], limits[1], color="0.55", linewidth=1, linestyle=_DASHES)
+            axes.hlines(place, *bounds[at], color="0.75", linewidth=4)
+        for (name, values), apart in zip(gains.items(), _apart(len(gains)), strict=True):
+            chosen, heights = values[kept], places + apart  # marks of one height would hide each other
+            axes.plot(chosen[~rare], heights[~rare], **looks[name])
+            axes.plot(chosen[rare], heights[rare], markerfacecolor="white", **looks[name])
+        axes.axvline(0, color="black", linewidth=0.8)
+        was = [textwrap.shorten(done[at], _LONGEST, placeholder="…") for at in kept]
+        names = [f"{text}\n(was: {each})" for text, each in zip(shortened(texts, _LONGEST), was, strict=True)]
+        axes.set_yticks(places, [literal(name) for name in names], fontsize=7)
+        for place, text in enumerate(counted):
+            axes.text(1.01, place, text, transform=axes.get_yaxis_transform(), fontsize=7, va="center", color="0.3")
+        axes.set_ylim(len(kept) - 0.4, -0.6)
+        axes.tick_params(axis="y", length=0)
+        axes.set_ylabel("step: best other decision")
+        axes.set_xlabel(literal(label))
+        axes.grid(axis="x", color="0.92")
+        left = "" if len(kept) == len(steps) else f" ({len(kept)} of {len(steps)} steps)"
+        figure.suptitle(literal(title + left), x=0.01, ha="left", fontsize=10)
+        handles = _gain_legend(looks, doubted, few, rare=bool(rare.any()))
+        figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8)
+    return figure
+
+
+def _apart(count: int) -> list[float]:
+    """Where the marks of each coupling lie around their line."""
+    return np.linspace(-0.15, 0.15, count).tolist() if count > 1 else [0.0]
+
+
+def _gain_legend(
+    looks: Mapping[str, Any], doubted: Sequence[tuple[float, float, float] | None], few: int, *, rare: bool
+) -> list[Line2D]:
+    levels = {each[2] for each in doubted if each is not None}
+    return [
+        *(Line2D([], [], label=literal(f"by {name}"), **look) for name, look in looks.items()),
+        Line2D([], [], color="0.75", linewidth=4, label="any coupling"),
+        *(
+            Line2D(
+                [],
+                [],
+                color="0.55",
+                linewidth=1,
+                linestyle=_DASHES,
+                label=f"any coupling, {100 * level:g}% model uncertainty",
+            )
+            for level in sorted(levels)
+        ),
+        *(
+            [
+                Line2D(
+                    [],
+                    [],
+                    color="0.3",
+                    marker="o",
+                    markerfacecolor="white",
+                    linestyle="none",
+                    markersize=5,
+                    label=f"hollow: rests on fewer than {few} visits",
+                )
+            ]
+            if rare
+            else []
+        ),
+    ]
+
+
+_SHADE = "#DDDDDD"
+_MARK = "#FBEFB0"
+_RING = "#0072B2"
+_RARE = "#D55E00"
+Bools: TypeAlias = NDArray[np.bool_]
+Colour: TypeAlias = str | tuple[float, float, float, float]
+_MOST_COUNTED = 40  # numbers over more bars than this would overlap
+_MOST_TREATMENTS = 8  # more rows of dots than this say nothing; the most used ones are shown
+
+
+def draw_trajectory(
+    *,
+    features: Sequence[str],
+    observed: Floats,
+    answers: Mapping[str, Floats],
+    bounds: tuple[Floats, Floats],
+    treatments: Sequence[str],
+    graded: Sequence[bool],
+    given: Floats,
+    wanted: Floats,
+    levels: Floats,
+    step_bounds: tuple[Floats, Floats],
+    visits: Floats,
+    few: int,
+    measure: str,
+    decision: int | None,
+    title: str,
+) -> Figure:
+    """Panels under each other with one axis of time.
+
+    Black dots are treatments that were given, rings those that the other policy would give, fainter where it is less
+    likely, dashed where few visits are behind it; treatments with levels have a number in each. What happened is black,
+    the answers are coloured, and what any coupling could answer is grey. The last panel shows how far the value depends
+    on the coupling of each step, with the visits behind it.
+
+    Args:
+        features: Names of the features that are followed over time.
+        observed: Features as they were, [time, feature].
+        answers: Features as they would have been, [time, feature], by coupling.
+        bounds: Lower and upper, over all couplings: [time, feature] each.
+        treatments: Names of the parts that actions are made of.
+        graded: Flags of the parts that come in levels.
+        given: Amount of each treatment that was given, [step, treatment].
+        wanted: Probability that the other policy gives each, [step, treatment].
+        levels: Amount of each that it gives on average, [step, treatment].
+        step_bounds: Lower and upper of the value, over the couplings of one step: one number for each step.
+        visits: Number of times that the log saw what the other policy does at each step; NaN where nothing rests on it.
+        few: Number of visits below which something is marked.
+        measure: Name of the value.
+        decision: Step whose decision mattered most, to be marked.
+        title: Title of the picture.
+    """
+    palette = colours(list(answers))
+    most_used = np.argsort(-((given > 0).sum(axis=0) + wanted.sum(axis=0)), kind="stable")[:_MOST_TREATMENTS]
+    shown = np.sort(most_used)
+    times = np.arange(len(bounds[0]))
+    rows = [_Row(treatments[at], graded[at], given[:, at], wanted[:, at], levels[:, at]) for at in shown]
+    heights = [max(0.6, sum(0.62 if row.graded else 0.28 for row in rows)), *[0.75] * len(features), 0.8]
+    with house_style():
+        figure = Figure(figsize=(7.2, 1.1 + sum(heights) * 1.12), layout="constrained")
+        panels = figure.subplots(len(heights), 1, sharex=True, gridspec_kw={"height_ratios": heights}, squeeze=False)[
+            :, 0
+        ]
+        _draw_treatments(panels[0], rows, visits < few)
+        for place, (axes, feature) in enumerate(zip(panels[1:-1], features, strict=True)):
+            axes.fill_between(times, bounds[0][:, place], bounds[1][:, place], color=_SHADE, linewidth=0)
+            for name, values in answers.items():
+                axes.plot(times, values[:, place], color=palette[name], linewidth=1.6)
+            axes.plot(
+                times[: len(observed)], observed[:, place], color="black", linewidth=1.2, marker=".", markersize=5
+            )
+            low, high = min(0.0, observed.min(), bounds[0].min()), max(1.0, observed.max(), bounds[1].max())
+            margin = 0.06 * (high - low)
+            axes.set_ylim(low - margin, high + margin)
+            _say(axes, feature)
+        _draw_widths(panels[-1], *step_bounds, visits, few, measure)
+        if decision is not None:
+            panels[0].axvspan(decision - 0.4, decision + 0.4, color=_MARK, linewidth=0, zorder=0)
+        panels[-1].set_xlabel("step")
+        panels[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
+        panels[-1].set_xlim(-0.5, len(times) - 0.5)
+        figure.suptitle(literal(title), x=0.01, ha="left", fontsize=10)
+        handles = _story_legend(
+            palette, few, any(row.graded for row in rows), marked=decision is not None, rare=bool((visits < few).any())
+        )
+        figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8)
+    return figure
+
+
+class _Row(NamedTuple):
+    """One treatment over time."""
+
+    name: str
+    graded: bool
+    given: Floats
+    wanted: Floats
+    levels: Floats
+
+
+def _draw_treatments(axes: Axes, rows: Sequence[_Row], rare: Bools) -> None:
+    """Dots and rings on one line; for treatments with levels on two, with the level in each."""
+    places, bottom = [], 0.0
+    for row in rows:
+        height = 2.2 if row.graded else 1.0
+        middle = bottom + height / 2
+        places.append(middle)
+        apart = 0.5 if row.graded else 0.0
+        most = max(float(row.given.max(initial=0)), float(row.levels.max(initial=0)), 1e-9)
+        steps = np.arange(len(row.given)) if row.graded else np.flatnonzero(row.given > 0)
+        sizes = _sizes(row.given[steps], most) if row.graded else 22.0
+        axes.scatter(steps, np.full(len(steps), middle - apart), s=sizes, color="black", zorder=3, linewidths=0)
+        likely = np.flatnonzero(row.wanted > 0.02)
+        for at, style in ((likely[~rare[likely]], "solid"), (likely[rare[likely]], (0, (1.2, 1.0)))):
+            axes.scatter(
+                at,
+                np.full(len(at), middle + apart),
+                s=_sizes(row.levels[at], most) if row.graded else 75.0,
+                facecolors="none",
+                edgecolors=[to_rgba(_RING, float(each)) for each in np.clip(row.wanted[at], 0.15, 1)],
+                linewidths=1.3,
+                linestyles=[style],
+            )
+        if row.graded:
+            for step in np.flatnonzero(row.given > 0).tolist():
+                _write(axes, step, middle - apart, row.given[step], "white")
+            for step in likely.tolist():
+                _write(axes, step, middle + apart, row.levels[step], to_rgba(_RING, max(0.35, row.wanted[step])))
+        bottom += height
+    axes.set_yticks(places, [literal(row.name) for row in rows])
+    axes.set_ylim(bottom + 0.1, -0.1)
+    axes.tick_params(axis="y", length=0)
+    axes.spines[:].set_visible(False)
+    axes.tick_params(axis="x", length=0)
+
+
+def _sizes(levels: Floats, most: float) -> Floats:
+    """Areas of dots; a speck for none."""
+    return np.where(levels > 0, 60 + 90 * levels / most, 4)
+
+
+def _write(axes: Axes, step: int, height: float, level: float, colour: Colour) -> None:
+    text = f"{level:.0f}" if abs(level - round(level)) < 0.05 else f"{level:.1f}"
+    axes.text(step, height, text, color=colour, fontsize=6, ha="center", va="center_baseline", zorder=4)
+
+
+def _draw_widths(axes: Axes, lower: Floats, upper: Floats, visits: Floats, few: int, measure: str) -> None:
+    steps, widths = np.arange(len(lower)), upper - lower
+    rare = visits[: len(lower)] < few
+    axes.bar(steps, np.where(rare, 0, widths), width=0.7, color="#999999")
+    axes.bar(
+        steps, np.where(rare, widths, 0), width=0.7, facecolor="white", edgecolor="#777777", hatch="////", linewidth=0.8
+    )
+    top = max(0.01, 1.35 * float(widths.max(initial=0)))
+    axes.set_ylim(0, top)
+    if len(steps) <= _MOST_COUNTED:
+        for step in steps[~np.isnan(visits[: len(lower)])]:
+            colour = _RARE if rare[step] else "0.35"
+            axes.text(step, widths[step] + 0.02 * top, f"{visits[step]:.0f}", fontsize=6, ha="center", color=colour)
+    counted = "" if np.isnan(visits).all() else "\n(number: visits)"
+    told = "\n".join(textwrap.wrap(f"effect of the coupling on the {measure}", 18, max_lines=4, placeholder="…"))
+    _say(axes, f"{told}{counted}")
+
+
+def _say(axes: Axes, text: str) -> None:
+    axes.set_ylabel(literal(text.replace(" normal", "\nnormal")), rotation=0, ha="right", va="center", fontsize=8)
+    axes.grid(axis="y", color="0.92")
+
+
+def _story_legend(
+    palette: Mapping[str, str], few: int, graded: bool, *, marked: bool, rare: bool
+) -> list[Line2D | Patch]:
+    ring: dict[str, Any] = {"color": "none", "marker": "o", "markeredgecolor": _RING, "markerfacecolor": "none"}
+    level = ", with its level" if graded else ""
+    most = [Patch(color=_MARK, label="the decision that mattered most")] if marked else []
+    hatched = Patch(
+        facecolor="white",
+        edgecolor="#777777",
+        hatch="////",
+        label=f"hatched, dashed: fewer than {few} visits behind it",
+    )
+    return [
+        Line2D([], [], color="black", marker=".", label="what happened"),
+        *(
+            Line2D([], [], color=colour, linewidth=1.6, label=literal(f"would have happened, by {name}"))
+            for name, colour in palette.items()
+        ),
+        Patch(color=_SHADE, label="any coupling"),
+        Line2D(
+            [], [], color="none", marker="o", markerfacecolor="black", markeredgecolor="none", label=f"was given{level}"
+        ),
+        Line2D([], [], markersize=8, label=f"the other policy would give{level} (fainter: less likely)", **ring),
+        *most,
+        *([hatched] if rare else []),
+    ]
