@@ -132,7 +132,7 @@ class NodePanel(NamedTuple):
 
 
 def draw_nodes(panels: Sequence[NodePanel], note: str) -> Figure:
-    """Of one row bars with the bounds as whiskers; of many a square of shares for each node, the bounds written in it."""
+    """Of one row bars with the bounds as whiskers; of many a square of shares for each node, with the bounds in it."""
     panels = [_largest(panel) for panel in panels]
     single = [panel.seen.sum() == 1 for panel in panels]
     widths = [
