@@ -17,8 +17,7 @@ def main() -> NoReturn:
 def run(load: Callable[[], Callable[[list[str]], Any]]) -> NoReturn:
     """Runs an app as the process: signals are heard while it is loaded, and everything that goes wrong is one line."""
     listen(_clean_up)  # before anything is loaded that takes longer than a person takes to press Ctrl-C
-    from countermax.cli._faults import report
-    from countermax.cli._streams import prepare_streams
+    from countermax.cli._faults import prepare_streams, report
 
     gc.set_threshold(100_000, 50, 100)  # imports and traces make many objects and hardly any garbage
     prepare_streams()

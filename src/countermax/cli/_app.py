@@ -5,13 +5,11 @@ from typing import Annotated
 import typer
 
 from countermax._version import __version__
-from countermax.cli._ask import compare, demo
-from countermax.cli._causes import causation
-from countermax.cli._explore import explore
+from countermax.cli._cohort import evaluate_policy, explain
 from countermax.cli._faults import want_traceback
-from countermax.cli._learn import evaluate, train
-from countermax.cli._tables import counterfactuals, transitions
-from countermax.cli._trajectories import evaluate_policy, explain
+from countermax.cli._other import evaluate, explore, train
+from countermax.cli._rows import counterfactuals, transitions
+from countermax.cli._trial import causes, compare, demo
 
 app = typer.Typer(
     help="What would have happened instead? Exact answers for categorical outcomes, under every coupling, with bounds.",
@@ -44,7 +42,7 @@ def _root(
 
 _COMMANDS = (
     compare,
-    causation,
+    causes,
     demo,
     explore,
     counterfactuals,

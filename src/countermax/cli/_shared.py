@@ -14,8 +14,6 @@ from countermax._core.interruption import raise_if_stopped
 from countermax.cli._faults import complain, report
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from countermax._core.results import AbstractOldResult
 
 Arguments = ParamSpec("Arguments")
@@ -36,6 +34,15 @@ SHARED_WORD = "gumbel-max-shared-RATE (from 0, independent, to 1)"
 Overwrite = Annotated[
     bool,
     typer.Option("--overwrite", help="Replace outputs even if they are also inputs."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Plot = Annotated[Path | None, typer.Option(help="Draw the answer into this file (.png, .pdf, .svg).")]
+Page = Annotated[Path | None, typer.Option(help="Write a self-contained page (.html) with everything.")]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        help="Address of a running Ray cluster (host:port, ray://host:port, auto); by default one inside this machine."
+    ),
 ]
 
 _WORD = re.compile(r'\s*+(?:"((?:[^"]|"")*)"\s*|([^",][^,]*|))(,|\Z)')
@@ -166,46 +173,102 @@ def check_outputs(
 
 
 def deliver(
-    result: "AbstractOldResult",
+    ask: Callable[[], "AbstractResult"],
     *,
+    reads: Iterable[str | Path | None],
     json: bool,
-    pictures: Mapping[Path | None, Callable[[], "Figure"]],
-    shown: Any = None,
-    files: Mapping[Path | None, Callable[[Path], object]] | None = None,
-) -> None:
-    """Writes the files, then prints the result, as JSON or for people.
+    plot: Path | None,
+    page: Path | None,
+    overwrite: bool,
+) -> "AbstractResult":
+    """Asks, writes the files, then prints the answer, as JSON or for people; outputs are checked before anything else.
 
     Args:
-        result: Result to deliver.
+        ask: Function that computes the answer.
+        reads: Files that are read.
         json: Whether to print JSON, and nothing else.
-        pictures: Function that draws each picture, by file; those without a file are left out.
-        shown: Object to show to people; by default the result itself.
-        files: Function that writes each other file, likewise.
+        plot: File for the picture.
+        page: File for the page.
+        overwrite: Whether files may be replaced.
     """
-    from countermax import _plotting as plotting
+    from countermax import _plotting
     from countermax._core.files import write_atomically
 
-    drawn = {path: plotting.picture(draw(), path.suffix.lower()) for path, draw in pictures.items() if path}
-    wanted = {path: write for path, write in (files or {}).items() if path}
-    for path, picture in drawn.items():
-        write_atomically(path, picture)
-    for path, write in wanted.items():
-        write(path)
+    picture = None if plot is None else _plotting.checked_format(plot)
+    outputs = {"--plot": picture, "--page": page}
+    check_outputs(outputs, [each for each in reads if each], overwrite=overwrite, pages=["--page"])
+    result = ask()
+    if picture is not None:
+        write_atomically(picture, _plotting.picture(result.plot(), picture.suffix.lower()))
+    if page is not None:
+        result.write_page(page)
     if json:
         sys.stdout.write(f"{result.to_json()}\n")
-        return
-    show(result if shown is None else shown)
-    for path in (*drawn, *wanted):
+        return result
+    show(result)
+    for path in filter(None, (picture, page)):
         show(f"written: {path}")
+    return result
 
 
-def checked_target(path: Path | None) -> Path | None:
-    """A file to draw into, refused at once where its ending names no format; None stays None."""
-    if path is None:
-        return None
-    from countermax import _plotting as plotting
+def columns(text: str) -> str | list[str] | dict[str, str]:
+    """A prefix of names, names, or names by label."""
+    parts = words(text)
+    if "=" in text and not (len(parts) == 1 and text.endswith("=")):  # names may begin with P(X=
+        return by_label(parts, str)
+    return parts if len(parts) > 1 else text
 
-    return plotting.checked_format(path)
+
+def gains(text: str) -> dict[Any, float]:
+    """Numbers by pairs of outcomes: without>with=number."""
+    from countermax._core.errors import InputError
+    from countermax._core.labels import Written
+
+    found = {}
+    for pair, value in by_label(words(text), lambda part: numbers("--gain", part)[0]).items():
+        without, arrow, with_it = str(pair).partition(">")
+        if not arrow:
+            raise InputError(f"--gain must be without>with=number,..., got {str(pair)!r}")
+        found[Written(without.strip()), Written(with_it.strip())] = value
+    return found
+
+
+def label(text: str) -> str:
+    """A label that is read as the type of what it is compared with."""
+    from countermax._core.labels import Written
+
+    return Written(text)
+
+
+def connect(engine: str, address: str | None) -> None:
+    """Connects to the cluster, where one is asked for; options that contradict each other are refused."""
+    from countermax._core.errors import InputError
+    from countermax._core.extras import on_ray
+
+    if engine not in ("local", "ray"):
+        raise InputError(f"--engine must be local or ray, got {engine!r:.60}")
+    if on_ray(engine):
+        from countermax._ray._connection import connect
+
+        connect(address)
+    elif address is not None:
+        raise InputError("--address needs --engine ray: without it nothing is done on a cluster")
+
+
+READERS: Mapping[str, Callable[[str], Any]] = {
+    "labels": lambda text: written(text),
+    "event": lambda text: written(text),
+    "score": lambda text: scores(text),
+    "counterfactual_score": lambda text: scores(text, "--counterfactual-score"),
+    "gain": gains,
+    "couplings": words,
+    "partition_by": words,
+    "absorbing": lambda text: written(text),
+    "factual": columns,
+    "counterfactual": columns,
+    **dict.fromkeys(("control", "treated", "seen", "under", "best", "episode"), label),
+}
+"""How the text of an option becomes an argument; all others are words, numbers and flags."""
 
 
 def _shown(text: str) -> str:

@@ -1,0 +1,189 @@
+"""Options of commands, made from the signatures and docstrings of the library: each is declared and documented once.
+
+Sources are read, not imported: help must not wait for JAX.
+"""
+
+import ast
+import functools
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+_SOURCE = Path(__file__).parents[1]
+REQUIRED = inspect.Parameter.empty
+_ARGUMENT = re.compile(r"^(\w+): (.*)$")
+
+
+class Declared(NamedTuple):
+    """A parameter of a problem, a strategy or a verb."""
+
+    name: str
+    annotation: str
+    default: Any
+    help: str
+
+    @property
+    def kind(self) -> type:
+        """What its text is read as first: a flag, a number or a word."""
+        kinds = {"bool": bool, "int": int, "float": float}
+        words = [each.strip() for each in self.annotation.split("|")]
+        return next((kinds[each] for each in reversed(words) if each in kinds), str) if "str" not in words else str
+
+    def option(self, names: Mapping[str, str]) -> Any:
+        """Its type on a command line, with its help."""
+        kind = self.kind
+        help = re.sub(r"`([^`]*)`", lambda found: names.get(found[1], found[1]), self.help)
+        if kind is bool:
+            return Annotated[bool, typer.Option(f"--{_dashed(self.name)}", help=help)]
+        wanted = kind if self.default not in (None, REQUIRED) or self.default is REQUIRED else kind | None
+        return Annotated[wanted, typer.Option(f"--{_dashed(self.name)}", help=help)]
+
+
+class Group(NamedTuple):
+    """Parameters that one callable of the library takes."""
+
+    parameters: tuple[Declared, ...]
+
+    def __contains__(self, name: object) -> bool:
+        return any(each.name == name for each in self.parameters)
+
+    def without(self, *names: str) -> "Group":
+        """All but some of them."""
+        return Group(tuple(each for each in self.parameters if each.name not in names))
+
+    def optional(self) -> "Group":
+        """The same, none of them required."""
+        return Group(tuple(each._replace(default=None if each.default is REQUIRED else each.default) for each in self.parameters))
+
+
+@functools.cache
+def declared(where: str) -> Group:
+    """Parameters of a class or function: `trial/_trial.py:Trial`, or `...:Trial.compare` for a method."""
+    file, _, path = where.partition(":")
+    node: Any = ast.parse((_SOURCE / file).read_text())
+    documents = ""
+    for name in path.split("."):
+        node = next(each for each in node.body if getattr(each, "name", None) == name)
+    if isinstance(node, ast.ClassDef):
+        documents = ast.get_docstring(node) or ""
+        init = next((each for each in node.body if getattr(each, "name", None) == "__init__"), None)
+        if init is None:
+            return Group(tuple(_fields(node)))
+        node = init
+    documents += "\n" + (ast.get_docstring(node) or "")
+    helps = _arguments(documents)
+    plain, keywords = node.args.args[1:] if path.count(".") or node.name == "__init__" else node.args.args, node.args.kwonlyargs
+    defaults = [None] * (len(plain) - len(node.args.defaults)) + list(node.args.defaults) if plain else []
+    pairs = [*zip(plain, defaults[-len(plain) :] if plain else [], strict=True), *zip(keywords, node.args.kw_defaults, strict=True)]
+    return Group(
+        tuple(
+            Declared(each.arg, "" if each.annotation is None else ast.unparse(each.annotation), _value(default), helps.get(each.arg, ""))
+            for each, default in pairs
+        )
+    )
+
+
+def _fields(node: ast.ClassDef) -> list[Declared]:
+    """Fields of a dataclass, each with the string below it; else what `Args:` or `Attributes:` of the class say."""
+    found, helps = [], _arguments(ast.get_docstring(node) or "")
+    for each, below in zip(node.body, [*node.body[1:], None], strict=True):
+        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name) and not each.target.id.startswith("_"):
+            text = helps.get(each.target.id, "")
+            if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+                text = _first_sentence(" ".join(str(below.value.value).split()))
+            found.append(Declared(each.target.id, ast.unparse(each.annotation), _value(each.value), text))
+    return found
+
+
+def _value(node: ast.expr | None) -> Any:
+    if node is None:
+        return REQUIRED
+    try:
+        return ast.literal_eval(node)
+    except ValueError:
+        return None
+
+
+def _arguments(document: str) -> dict[str, str]:
+    """The first sentence about each argument, from the section `Args:` of a docstring."""
+    found: dict[str, str] = {}
+    name, inside = "", False
+    for line in document.splitlines():
+        if line.strip() in ("Args:", "Attributes:"):
+            inside = True
+        elif inside and line.strip() and not line.startswith(" "):
+            inside = False
+        elif inside and (match := _ARGUMENT.match(line.strip())) and len(line) - len(line.lstrip()) <= 4:
+            name, found[match[1]] = match[1], match[2]
+        elif inside and name and line.strip():
+            found[name] += " " + line.strip()
+    return {name: _first_sentence(text) for name, text in found.items()}
+
+
+def _first_sentence(text: str) -> str:
+    match = re.match(r"(.+?[.])(?:\s+[A-Z`]|\Z)", text)
+    return match[1] if match else text
+
+
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")
+
+
+class Given(NamedTuple):
+    """What was typed, by the name of the parameter; what was left out is absent."""
+
+    values: Mapping[str, Any]
+
+    def of(self, group: Group, readers: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any]:
+        """The arguments of one callable, read from their texts."""
+        found = {each.name: self.values[each.name] for each in group.parameters if each.name in self.values}
+        return {name: readers[name](value) if name in readers else value for name, value in found.items()}
+
+
+def with_options(*groups: Group, **extra: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command the options of all groups; the first group that has a name declares it.
+
+    Args:
+        *groups: Options by callable.
+        **extra: Options of the command line's own, as annotations; they are handed over under their names.
+    """
+
+    def made(command: Callable[..., None]) -> Callable[..., None]:
+        every: dict[str, Declared] = {}
+        for group in groups:
+            for each in group.parameters:
+                every.setdefault(each.name, each)
+        names = {name: f"--{_dashed(name)}" for name in every}
+        own = list(inspect.signature(command).parameters.values())[1:]
+        parameters = [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=False if each.kind is bool and each.default in (None, REQUIRED) else each.default,
+                annotation=each.option(names),
+            )
+            for name, each in every.items()
+        ]
+        fixed = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]
+        ordered = sorted([*fixed, *parameters], key=lambda each: each.default is not REQUIRED)
+
+        @functools.wraps(command)
+        def wrapped(**arguments: Any) -> None:
+            mine = {each.name: arguments.pop(each.name) for each in fixed}
+            typed = {
+                name: value
+                for name, value in arguments.items()
+                if value != (False if every[name].kind is bool and every[name].default is None else every[name].default)
+            }
+            command(Given(typed), **mine)
+
+        wrapped.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
+        wrapped.__annotations__ = {each.name: each.annotation for each in ordered}
+        del wrapped.__wrapped__  # type: ignore[attr-defined]
+        return wrapped
+
+    return made

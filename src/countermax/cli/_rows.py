@@ -1,0 +1,81 @@
+"""Commands about tables with two predictions in each row: `counterfactuals` and `transitions`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from countermax.cli._declared import Given, declared, with_options
+from countermax.cli._shared import READERS, Address, Json, Overwrite, Page, Plot, check_outputs, connect, deliver, one_line_errors, show
+
+if TYPE_CHECKING:
+    from countermax.tables import Rows
+
+_ROWS = declared("tables/_problem.py:Rows").without("data", "refit")
+_WRITE, _TRANSITIONS = (declared(f"tables/_problem.py:Rows.{verb}") for verb in ("write", "transitions"))
+
+Data = Annotated[
+    str,
+    typer.Argument(
+        help="Table: .csv, .parquet or .jsonl (a JSON object in each line). With --engine ray: a Parquet file, a "
+        "folder of them, or several by wildcards in quotes, local or s3://..."
+    ),
+]
+
+
+@one_line_errors
+@with_options(_WRITE.without("target", "overwrite"), _ROWS)
+def counterfactuals(
+    given: Given,
+    data: Data,
+    out: Annotated[
+        str, typer.Option("--out", "-o", help="File to write: .csv, .parquet or .jsonl. With --engine ray: a folder.")
+    ],
+    address: Address = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Get your table back with each row's exact counterfactual probabilities, most likely outcome, bounds and a flag.
+
+    Example: countermax counterfactuals trial.csv --outcome status --factual p_ --counterfactual q_ -o out.parquet
+
+    Example: countermax counterfactuals 's3://lake/trial/*.parquet' --engine ray ... -o s3://lake/answers
+    """
+    if given.values.get("engine", "local") == "local":
+        check_outputs({"--out": Path(out)}, [data, given.values.get("coupling", "")], overwrite=overwrite)
+    found = _rows(given, data, address).write(out, **given.of(_WRITE, READERS), overwrite=overwrite)
+    over = {"any": "any coupling", "stable": "stable couplings"}.get(given.values.get("bounds", "any"))
+    show(f"coupling: {found.coupling}" + (f"; bounds are over {over}" if over else ""))
+    show("\n".join(found.notes))
+    show(f"written: {out} ({found.num_rows:,} rows)")
+
+
+@one_line_errors
+@with_options(_TRANSITIONS, _ROWS)
+def transitions(
+    given: Given,
+    data: Data,
+    json: Json = False,
+    plot: Plot = None,
+    page: Page = None,
+    address: Address = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Count who would have had which outcome instead: exact counts with intervals, and bounds over all couplings.
+
+    Example: countermax transitions customers.parquet --outcome status --factual p_ --counterfactual q_ --plot flows.png
+    """
+    deliver(
+        lambda: _rows(given, data, address).transitions(**given.of(_TRANSITIONS, READERS)),
+        reads=[data, given.values.get("coupling")],
+        json=json,
+        plot=plot,
+        page=page,
+        overwrite=overwrite,
+    )
+
+
+def _rows(given: Given, data: str, address: str | None) -> "Rows":
+    from countermax.tables import Rows
+
+    connect(given.values.get("engine", "local"), address)
+    return Rows(data, **given.of(_ROWS, READERS))

@@ -1,0 +1,135 @@
+"""Commands about two arms: `compare` and `causes`, and the bundled example, `demo`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from countermax.cli._declared import Given, Group, declared, with_options
+from countermax.cli._shared import READERS, Json, Overwrite, Page, Plot, check_outputs, deliver, numbers, one_line_errors, show
+
+_TRIAL = declared("trial/_trial.py:Trial").without("data", "design").optional()
+_DESIGN = declared("trial/_trial.py:Design")
+_WORLDS = declared("trial/_worlds.py:Worlds").without("names").optional()
+_COMPARE, _CAUSES = (declared(f"trial/_trial.py:Trial.{verb}") for verb in ("compare", "causes"))
+_BOTH = ("labels", "score", "best")  # parameters of a trial and of two known laws
+_OF_ROWS = ("outcome", "arm", "missing", "observational")
+
+Data = Annotated[
+    Path | None,
+    typer.Argument(
+        help="Trial with one row for each person: .csv, .parquet or .jsonl. Without it, --control and --treated hold "
+        "counts of the outcomes, or --factual and --counterfactual their probabilities."
+    ),
+]
+
+
+@one_line_errors
+@with_options(_COMPARE, _TRIAL, _DESIGN, _WORLDS)
+def compare(
+    given: Given,
+    data: Data = None,
+    json: Json = False,
+    plot: Plot = None,
+    page: Page = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Get the answer to one question: this was seen in one arm; what would have happened in the other?
+
+    Example: countermax compare trial.csv --outcome status --arm arm --control placebo --treated drug --seen dead
+    --score dead=0,ill=1,well=2
+
+    Or from counts: countermax compare --control 30,40,30 --treated 10,30,60 --labels dead,ill,well --seen dead
+    """
+    deliver(
+        lambda: _problem(given, data).compare(**given.of(_COMPARE, READERS)),
+        reads=[data, *_couplings(given)],
+        json=json,
+        plot=plot,
+        page=page,
+        overwrite=overwrite,
+    )
+
+
+@one_line_errors
+@with_options(_CAUSES, _TRIAL, _DESIGN, _WORLDS)
+def causes(
+    given: Given,
+    data: Data = None,
+    json: Json = False,
+    plot: Plot = None,
+    page: Page = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Find out what a treatment causes: necessity, sufficiency, benefit and harm, with bounds and intervals.
+
+    Example: countermax causes trial.csv --outcome status --arm arm --treated drug --event well --plot causes.png
+    """
+    deliver(
+        lambda: _problem(given, data).causes(**given.of(_CAUSES, READERS)),
+        reads=[data, given.values.get("observational"), *_couplings(given)],
+        json=json,
+        plot=plot,
+        page=page,
+        overwrite=overwrite,
+    )
+
+
+def _couplings(given: Given) -> list[str]:
+    return READERS["couplings"](given.values["couplings"]) if "couplings" in given.values else []
+
+
+def _problem(given: Given, data: Path | None) -> Any:
+    """A trial from a file or from counts, or two known laws: what was typed decides."""
+    from countermax._core.errors import InputError
+    from countermax.trial import Design, Trial, Worlds
+
+    typed = given.values
+    laws = [name for name in typed if name in _WORLDS and name not in (*_BOTH, "seed")]
+    if data is not None:
+        _refuse(laws, "goes without a file")
+        absent = [name for name in ("outcome", "arm") if name not in typed]
+        if absent:
+            raise InputError(f"{data} needs {' and '.join(f'--{name}' for name in absent)}: names of its columns")
+        design = given.of(_DESIGN, READERS)
+        return Trial(data, **given.of(_TRIAL, READERS), design=Design(**design) if design else None)
+    _refuse([name for name in typed if name in _DESIGN or name in _OF_ROWS], "needs a file with one row for each person")
+    pair = ("factual", "counterfactual") if laws else ("control", "treated")
+    absent = [f"--{name}" for name in pair if name not in typed]
+    if absent:
+        raise InputError(
+            "a file, or --control and --treated (counts), or --factual and --counterfactual (probabilities) must be "
+            f"given; {' and '.join(absent)} is missing"
+        )
+    _refuse([name for name in ("control", "treated") if laws and name in typed], "goes without --factual")
+    values = [numbers(f"--{name}", typed[name]) for name in pair]
+    group = (_WORLDS if laws else Group(tuple(each for each in _TRIAL.parameters if each.name not in _OF_ROWS))).without(*pair)
+    return (Worlds if laws else Trial.from_counts)(*values, **given.of(group, READERS))
+
+
+def _refuse(names: list[str], why: str) -> None:
+    from countermax._core.errors import InputError
+
+    if names:
+        raise InputError(f"--{names[0].replace('_', '-')} {why}")
+
+
+_DEMO = ("stroke_trial.csv", "*.png", "comparison.json", "report.html")
+
+
+@one_line_errors
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the pictures and report.html.")] = Path("countermax-demo"),
+    overwrite: Overwrite = False,
+) -> None:
+    """Get pictures and a report that show what the choice of coupling does in a bundled clinical trial."""
+    from countermax.demo import run_demo
+
+    check_outputs({}, overwrite=overwrite, folder=out, names=_DEMO)
+    result = run_demo(out)
+    show(f"{result.trial.title}\n{result.trial.about}\n")
+    show(result.comparison)
+    for finding in result.findings:
+        show(f"\n* {finding}")
+    show("\nwritten: " + ", ".join(path.name for path in result.written))
+    show(f"open {result.written[-1]} in a browser")
