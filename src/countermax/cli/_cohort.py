@@ -10,6 +10,8 @@ from countermax.cli._shared import (
     READERS,
     Address,
     Json,
+    Out,
+    Outputs,
     Overwrite,
     Page,
     Plot,
@@ -43,6 +45,7 @@ def evaluate_policy(
     json: Json = False,
     plot: Plot = None,
     page: Page = None,
+    out: Out = None,
     address: Address = None,
     overwrite: Overwrite = False,
 ) -> None:
@@ -55,13 +58,11 @@ def evaluate_policy(
     from countermax._core.seeds import as_seed
 
     key = jax.random.key(as_seed("--seed", seed))
+    outputs = Outputs(json, plot, page, out, overwrite)
     deliver(
         lambda: _cohort(given, log, policy, address).evaluate(**given.of(_EVALUATE, READERS), key=key),
-        reads=[log, policy, *words(given.values.get("couplings", ""))],
-        json=json,
-        plot=plot,
-        page=page,
-        overwrite=overwrite,
+        [log, policy, *words(given.values.get("couplings", ""))],
+        outputs,
     )
 
 
@@ -74,6 +75,7 @@ def explain(
     json: Json = False,
     plot: Plot = None,
     page: Page = None,
+    out: Out = None,
     address: Address = None,
     overwrite: Overwrite = False,
 ) -> None:
@@ -93,7 +95,7 @@ def explain(
         return cohort.explain(**asked) if "episode" in asked else cohort.rank(**asked)
 
     reads = [log, policy, *words(given.values.get("couplings", ""))]
-    deliver(ask, reads=reads, json=json, plot=plot, page=page, overwrite=overwrite)
+    deliver(ask, reads, Outputs(json, plot, page, out, overwrite))
 
 
 def _cohort(

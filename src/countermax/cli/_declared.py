@@ -39,7 +39,7 @@ class Declared(NamedTuple):
         help = re.sub(r"`([^`]*)`", lambda found: names.get(found[1], found[1]), self.help)
         if kind is bool:
             return Annotated[bool, typer.Option(f"--{_dashed(self.name)}", help=help)]
-        wanted = kind if self.default not in (None, REQUIRED) or self.default is REQUIRED else kind | None
+        wanted = kind | None if self.default is None else kind
         return Annotated[wanted, typer.Option(f"--{_dashed(self.name)}", help=help)]
 
 
@@ -57,7 +57,9 @@ class Group(NamedTuple):
 
     def optional(self) -> "Group":
         """The same, none of them required."""
-        return Group(tuple(each._replace(default=None if each.default is REQUIRED else each.default) for each in self.parameters))
+        return Group(
+            tuple(each._replace(default=None if each.default is REQUIRED else each.default) for each in self.parameters)
+        )
 
 
 @functools.cache
@@ -76,12 +78,17 @@ def declared(where: str) -> Group:
         node = init
     documents += "\n" + (ast.get_docstring(node) or "")
     helps = _arguments(documents)
-    plain, keywords = node.args.args[1:] if path.count(".") or node.name == "__init__" else node.args.args, node.args.kwonlyargs
-    defaults = [None] * (len(plain) - len(node.args.defaults)) + list(node.args.defaults) if plain else []
-    pairs = [*zip(plain, defaults[-len(plain) :] if plain else [], strict=True), *zip(keywords, node.args.kw_defaults, strict=True)]
+    plain = [each for each in node.args.args if each.arg not in ("self", "cls")]
+    defaults: list[Any] = [None] * (len(plain) - len(node.args.defaults)) + node.args.defaults
+    pairs = [*zip(plain, defaults, strict=True), *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)]
     return Group(
         tuple(
-            Declared(each.arg, "" if each.annotation is None else ast.unparse(each.annotation), _value(default), helps.get(each.arg, ""))
+            Declared(
+                each.arg,
+                "" if each.annotation is None else ast.unparse(each.annotation),
+                _value(default),
+                helps.get(each.arg, ""),
+            )
             for each, default in pairs
         )
     )

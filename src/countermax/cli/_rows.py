@@ -6,7 +6,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from countermax.cli._declared import Given, declared, with_options
-from countermax.cli._shared import READERS, Address, Json, Overwrite, Page, Plot, check_outputs, connect, deliver, one_line_errors, show
+from countermax.cli._shared import (
+    READERS,
+    Address,
+    Json,
+    Out,
+    Outputs,
+    Overwrite,
+    Page,
+    Plot,
+    check_outputs,
+    connect,
+    deliver,
+    one_line_errors,
+    show,
+)
 
 if TYPE_CHECKING:
     from countermax.tables import Rows
@@ -57,6 +71,7 @@ def transitions(
     json: Json = False,
     plot: Plot = None,
     page: Page = None,
+    out: Out = None,
     address: Address = None,
     overwrite: Overwrite = False,
 ) -> None:
@@ -64,13 +79,11 @@ def transitions(
 
     Example: countermax transitions customers.parquet --outcome status --factual p_ --counterfactual q_ --plot flows.png
     """
+    outputs = Outputs(json, plot, page, out, overwrite)
     deliver(
         lambda: _rows(given, data, address).transitions(**given.of(_TRANSITIONS, READERS)),
-        reads=[data, given.values.get("coupling")],
-        json=json,
-        plot=plot,
-        page=page,
-        overwrite=overwrite,
+        [data, given.values.get("coupling")],
+        outputs,
     )
 
 

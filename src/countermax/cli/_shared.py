@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, ParamSpec
 
 import typer
 
@@ -14,22 +14,9 @@ from countermax._core.interruption import raise_if_stopped
 from countermax.cli._faults import complain, report
 
 if TYPE_CHECKING:
-    from countermax._core.results import AbstractOldResult
+    from countermax._core.results import AbstractResult
 
 Arguments = ParamSpec("Arguments")
-
-WORDS_WITHOUT_SCORE = ("gumbel-max", "inverse-cdf", "maximal", "independent")
-COUPLING_WORDS = (
-    "gumbel-max",
-    "inverse-cdf",
-    "inverse-cdf-by-score",
-    "vector-quantile",
-    "maximal",
-    "independent",
-    "comonotone",
-)
-"""`countermax.couplings._named.NAMES`, written out because help must not load JAX."""
-SHARED_WORD = "gumbel-max-shared-RATE (from 0, independent, to 1)"
 
 Overwrite = Annotated[
     bool,
@@ -38,6 +25,9 @@ Overwrite = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Plot = Annotated[Path | None, typer.Option(help="Draw the answer into this file (.png, .pdf, .svg).")]
 Page = Annotated[Path | None, typer.Option(help="Write a self-contained page (.html) with everything.")]
+Out = Annotated[
+    Path | None, typer.Option("--out", "-o", help="Write all rows of numbers into this file (.csv, .jsonl, .parquet).")
+]
 Address = Annotated[
     str | None,
     typer.Option(
@@ -172,43 +162,44 @@ def check_outputs(
     check([*wanted, *there], reads, overwrite=overwrite)
 
 
-def deliver(
-    ask: Callable[[], "AbstractResult"],
-    *,
-    reads: Iterable[str | Path | None],
-    json: bool,
-    plot: Path | None,
-    page: Path | None,
-    overwrite: bool,
-) -> "AbstractResult":
+class Outputs(NamedTuple):
+    """Where an answer goes beside the screen."""
+
+    json: bool
+    plot: Path | None
+    page: Path | None
+    out: Path | None
+    overwrite: bool
+
+
+def deliver(ask: Callable[[], "AbstractResult"], reads: Iterable[str | Path | None], outputs: Outputs) -> None:
     """Asks, writes the files, then prints the answer, as JSON or for people; outputs are checked before anything else.
 
     Args:
         ask: Function that computes the answer.
         reads: Files that are read.
-        json: Whether to print JSON, and nothing else.
-        plot: File for the picture.
-        page: File for the page.
-        overwrite: Whether files may be replaced.
+        outputs: Files to write.
     """
     from countermax import _plotting
     from countermax._core.files import write_atomically
+    from countermax._tables.writing import write_table
 
-    picture = None if plot is None else _plotting.checked_format(plot)
-    outputs = {"--plot": picture, "--page": page}
-    check_outputs(outputs, [each for each in reads if each], overwrite=overwrite, pages=["--page"])
+    picture = None if outputs.plot is None else _plotting.checked_format(outputs.plot)
+    files = {"--plot": picture, "--page": outputs.page, "--out": outputs.out}
+    check_outputs(files, [each for each in reads if each], overwrite=outputs.overwrite, pages=["--page"])
     result = ask()
     if picture is not None:
         write_atomically(picture, _plotting.picture(result.plot(), picture.suffix.lower()))
-    if page is not None:
-        result.write_page(page)
-    if json:
+    if outputs.page is not None:
+        result.write_page(outputs.page)
+    if outputs.out is not None:
+        write_table(result.to_frame(), outputs.out)
+    if outputs.json:
         sys.stdout.write(f"{result.to_json()}\n")
-        return result
+        return
     show(result)
-    for path in filter(None, (picture, page)):
+    for path in filter(None, files.values()):
         show(f"written: {path}")
-    return result
 
 
 def columns(text: str) -> str | list[str] | dict[str, str]:

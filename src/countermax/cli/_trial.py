@@ -5,8 +5,21 @@ from typing import Annotated, Any
 
 import typer
 
-from countermax.cli._declared import Given, Group, declared, with_options
-from countermax.cli._shared import READERS, Json, Overwrite, Page, Plot, check_outputs, deliver, numbers, one_line_errors, show
+from countermax.cli._declared import Given, declared, with_options
+from countermax.cli._shared import (
+    READERS,
+    Json,
+    Out,
+    Outputs,
+    Overwrite,
+    Page,
+    Plot,
+    check_outputs,
+    deliver,
+    numbers,
+    one_line_errors,
+    show,
+)
 
 _TRIAL = declared("trial/_trial.py:Trial").without("data", "design").optional()
 _DESIGN = declared("trial/_trial.py:Design")
@@ -32,6 +45,7 @@ def compare(
     json: Json = False,
     plot: Plot = None,
     page: Page = None,
+    out: Out = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Get the answer to one question: this was seen in one arm; what would have happened in the other?
@@ -41,14 +55,8 @@ def compare(
 
     Or from counts: countermax compare --control 30,40,30 --treated 10,30,60 --labels dead,ill,well --seen dead
     """
-    deliver(
-        lambda: _problem(given, data).compare(**given.of(_COMPARE, READERS)),
-        reads=[data, *_couplings(given)],
-        json=json,
-        plot=plot,
-        page=page,
-        overwrite=overwrite,
-    )
+    outputs = Outputs(json, plot, page, out, overwrite)
+    deliver(lambda: _problem(given, data).compare(**given.of(_COMPARE, READERS)), [data, *_couplings(given)], outputs)
 
 
 @one_line_errors
@@ -59,19 +67,18 @@ def causes(
     json: Json = False,
     plot: Plot = None,
     page: Page = None,
+    out: Out = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Find out what a treatment causes: necessity, sufficiency, benefit and harm, with bounds and intervals.
 
     Example: countermax causes trial.csv --outcome status --arm arm --treated drug --event well --plot causes.png
     """
+    outputs = Outputs(json, plot, page, out, overwrite)
     deliver(
         lambda: _problem(given, data).causes(**given.of(_CAUSES, READERS)),
-        reads=[data, given.values.get("observational"), *_couplings(given)],
-        json=json,
-        plot=plot,
-        page=page,
-        overwrite=overwrite,
+        [data, given.values.get("observational"), *_couplings(given)],
+        outputs,
     )
 
 
@@ -93,7 +100,8 @@ def _problem(given: Given, data: Path | None) -> Any:
             raise InputError(f"{data} needs {' and '.join(f'--{name}' for name in absent)}: names of its columns")
         design = given.of(_DESIGN, READERS)
         return Trial(data, **given.of(_TRIAL, READERS), design=Design(**design) if design else None)
-    _refuse([name for name in typed if name in _DESIGN or name in _OF_ROWS], "needs a file with one row for each person")
+    of_rows = [name for name in typed if name in _DESIGN or name in _OF_ROWS]
+    _refuse(of_rows, "needs a file with one row for each person")
     pair = ("factual", "counterfactual") if laws else ("control", "treated")
     absent = [f"--{name}" for name in pair if name not in typed]
     if absent:
@@ -103,7 +111,7 @@ def _problem(given: Given, data: Path | None) -> Any:
         )
     _refuse([name for name in ("control", "treated") if laws and name in typed], "goes without --factual")
     values = [numbers(f"--{name}", typed[name]) for name in pair]
-    group = (_WORLDS if laws else Group(tuple(each for each in _TRIAL.parameters if each.name not in _OF_ROWS))).without(*pair)
+    group = (_WORLDS if laws else _TRIAL.without(*_OF_ROWS)).without(*pair)
     return (Worlds if laws else Trial.from_counts)(*values, **given.of(group, READERS))
 
 
