@@ -1,11 +1,12 @@
 """Commands that learn a coupling and measure it, `train` and `evaluate`; and the one that opens the explorer."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from countermax.cli._shared import Overwrite, check_outputs, deliver, one_line_errors, show
+from countermax.cli._shared import Overwrite, check_outputs, one_line_errors, show
 
 _EVALUATION = ("evaluation.csv", "evaluation.md", "losses.png")
 _RUN = ("coupling-*.safetensors", "checkpoint.safetensors", "run.json", "curves.png", *_EVALUATION)
@@ -55,7 +56,10 @@ def evaluate(
     result = evaluate_run(read_config(config), couplings or [], num_pairs)
     if out is not None:
         write_evaluation(result, writable_folder(out))
-    deliver(result, json=json, pictures={})
+    if json:
+        sys.stdout.write(f"{result.to_json()}\n")
+    else:
+        show(result)
 
 
 @one_line_errors
