@@ -10,9 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 import countermax
-from countermax.cli import _ask, _learn, app
+from countermax.cli import _other, _trial, app
 
-COMPARE = ["compare", "--p", "0.3,0.4,0.3", "--q", "0.1,0.3,0.6", "--labels", "dead,ill,well", "--observed", "dead"]
+WORLDS = ["--factual", "0.3,0.4,0.3", "--counterfactual", "0.1,0.3,0.6", "--labels", "dead,ill,well"]
+COMPARE = ["compare", *WORLDS, "--seen", "dead"]
 
 
 def run(*arguments):
@@ -36,46 +37,59 @@ def test_version():
     assert run("--version").stdout.strip() == f"countermax {countermax.__version__}"
 
 
-def test_compare_prints_a_listing():
+def test_the_answer_comes_first_then_the_table():
     result = run(*COMPARE, "--score", "0,1,2")
     assert result.exit_code == 0, result.output
-    for word in ("Gumbel-max", "0.556", "any coupling", "matters here", "effect variance"):
-        assert word in result.stdout
+    question, answer, *rest = result.stdout.splitlines()
+    assert question == "Seen under factual: dead. What would have happened under counterfactual?"
+    for word in ("whatever the coupling", "Under Gumbel-max it is", "matters here"):
+        assert word in answer
+    for word in ("any coupling", "0.556", "effect variance", "dead 0 < ill 1 < well 2"):
+        assert word in "\n".join(rest)
 
 
-def test_compare_prints_json_and_nothing_else(tmp_path):
-    picture = tmp_path / "out.svg"
-    result = run(*COMPARE, "--json", "--plot", picture, "--plot-couplings", tmp_path / "laws.png")
-    assert json.loads(result.stdout)["answers"][0]["name"] == "Gumbel-max"
+def test_an_answer_goes_to_json_a_picture_a_page_and_a_table(tmp_path):
+    picture, page, table = tmp_path / "out.svg", tmp_path / "out.html", tmp_path / "out.csv"
+    result = run(*COMPARE, "--json", "--plot", picture, "--page", page, "--out", table)
+    found = json.loads(result.stdout)["rows"]
     assert picture.read_text().lstrip().startswith("<?xml")
-    assert (tmp_path / "laws.png").read_bytes().startswith(b"\x89PNG")
+    assert "data:image/png;base64," in page.read_text()
+    assert len(table.read_text().splitlines()) == len(found) + 1
+    assert table.read_text().startswith("quantity,about,coupling,value,lower,upper,ci_lower,ci_upper")
 
 
 def test_json_is_what_the_library_says():
     result = json.loads(run(*COMPARE, "--score", "0,1,2", "--json").stdout)
-    expected = countermax.compare(
-        [0.3, 0.4, 0.3], [0.1, 0.3, 0.6], "dead", labels=["dead", "ill", "well"], score=[0, 1, 2]
-    )
-    assert result == expected.to_dict()
+    worlds = countermax.Worlds([0.3, 0.4, 0.3], [0.1, 0.3, 0.6], labels=["dead", "ill", "well"], score=[0, 1, 2])
+    assert result == worlds.compare("dead").to_dict()
+
+
+def _probability(result, label, coupling="Gumbel-max"):
+    rows = json.loads(result.stdout)["rows"]
+    return next(each["value"] for each in rows if (each["quantity"], each["coupling"]) == (f"P({label})", coupling))
 
 
 def test_logits_and_counts_are_accepted():
-    counts = run("compare", "--p", "30,40,30", "--q", "10,30,60", "--observed", 0, "--normalise", "--json")
-    assert json.loads(counts.stdout)["answers"][0]["probabilities"][2] == pytest.approx(5 / 9)
-    logits = run("compare", "--p", "0,-inf", "--q", "0,0", "--observed", 0, "--logits", "--json")
-    assert json.loads(logits.stdout)["answers"][0]["probabilities"] == pytest.approx([0.5, 0.5])
+    scaled = run(
+        "compare", "--factual", "30,40,30", "--counterfactual", "10,30,60", "--seen", 0, "--normalise", "--json"
+    )
+    assert _probability(scaled, 2) == pytest.approx(5 / 9)
+    counts = run("compare", "--control", "30,40,30", "--treated", "10,30,60", "--seen", 0, "--json")
+    assert _probability(counts, 2) == pytest.approx(5 / 9)
+    logits = run("compare", "--factual", "0,-inf", "--counterfactual", "0,0", "--seen", 0, "--logits", "--json")
+    assert _probability(logits, 1) == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"--p": "0.3,0.4,0.2"}, "`p` must sum to 1, got 0.9"),
-        ({"--p": "0.3,-0.4,1.1"}, "must not be negative"),
-        ({"--p": "0.3,nan,0.2"}, "must not contain NaN"),
-        ({"--p": "0.3,x,0.2"}, "--p must be numbers separated by commas, got 'x'"),
-        ({"--q": "0.5,0.5"}, "same number of outcomes"),
-        ({"--observed": "sick"}, "one of the labels"),
-        ({"--p": "0,0.5,0.5"}, "probability zero"),
+        ({"--factual": "0.3,0.4,0.2"}, "`factual` must sum to 1, got 0.9"),
+        ({"--factual": "0.3,-0.4,1.1"}, "must not be negative"),
+        ({"--factual": "0.3,nan,0.2"}, "must not contain NaN"),
+        ({"--factual": "0.3,x,0.2"}, "--factual must be numbers separated by commas, got 'x'"),
+        ({"--counterfactual": "0.5,0.5"}, "same number of outcomes"),
+        ({"--seen": "sick"}, "one of the labels"),
+        ({"--factual": "0,0.5,0.5"}, "probability zero"),
         ({"--score": "1,2"}, "one number for each"),
         ({"--plot": "out.jpeg"}, "end it in .png, .pdf, .svg"),
         ({"--plot": "/nowhere/out.png"}, "cannot write"),
@@ -100,7 +114,7 @@ def test_demo_writes_its_pictures_and_a_self_contained_report(tmp_path, monkeypa
     assert result.exit_code == 0, result.output
     names = {path.name for path in (tmp_path / "demo").iterdir()}
     pictures = {"answers.png", "couplings.png", "variances.png", "learned.png"}
-    assert names == pictures | {"stroke_trial.csv", "comparison.json", "report.html"} == set(_ask._DEMO)
+    assert names == pictures | {"stroke_trial.csv", "comparison.json", "report.html"} == set(_trial._DEMO)
     page = (tmp_path / "demo" / "report.html").read_text()
     assert page.count("data:image/png;base64,") == 4
     assert "http" not in page
@@ -136,7 +150,8 @@ def test_the_installed_command_runs():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status"), [(["--version"], 0), (["compare", "--p", "x"], 2), (["nonsense"], 2), ([], 0)]
+    ("arguments", "status"),
+    [(["--version"], 0), (["compare", "--factual", "x", "--seen", "0"], 2), (["nonsense"], 2), ([], 0)],
 )
 def test_the_command_ends_with_its_status_and_all_that_it_printed(arguments, status):
     command = Path(sys.executable).with_name("countermax")
@@ -174,7 +189,7 @@ def test_train_writes_a_run_that_evaluate_reads(tmp_path):
         "coupling-0.npz", "coupling-1.npz", "run.json", "evaluation.csv", "evaluation.md", "losses.png", "curves.png",
         "checkpoint.npz",
     }  # fmt: skip
-    assert all(any(fnmatch.fnmatch(name, known) for known in _learn._RUN) for name in names)
+    assert all(any(fnmatch.fnmatch(name, known) for known in _other._RUN) for name in names)
     record = json.loads((out / "run.json").read_text())
     assert record["config"]["task"]["num_outcomes"] == 4
     assert [each["ended"] for each in record["fits"].values()] == ["finished", "finished"]
@@ -183,7 +198,7 @@ def test_train_writes_a_run_that_evaluate_reads(tmp_path):
     rows = json.loads(again.stdout)["rows"]
     assert rows["coupling-1"] == pytest.approx(record["evaluation"]["rows"]["seed 1"])
     assert "Gumbel-max" in run("evaluate", config, "--num-pairs", 20, "--out", tmp_path / "more").stdout
-    assert {path.name for path in (tmp_path / "more").iterdir()} == set(_learn._EVALUATION)
+    assert {path.name for path in (tmp_path / "more").iterdir()} == set(_other._EVALUATION)
     assert run("train", config, "--out", out).exit_code == 0  # finished: the checkpoint is read, nothing is trained
 
 
@@ -230,8 +245,8 @@ def test_a_file_that_is_no_coupling_is_one_line(tmp_path, as_users_call):
 
 def test_a_quoted_label_may_contain_a_comma():
     labels = 'dead,"ill, at home",well'
-    result = json.loads(run(*COMPARE[:5], "--labels", labels, "--observed", "ill, at home", "--json").stdout)
-    assert result["labels"] == ["dead", "ill, at home", "well"]
+    result = run(*COMPARE[:5], "--labels", labels, "--seen", "ill, at home", "--json")
+    assert _probability(result, "ill, at home") > 0
 
 
 @pytest.fixture(scope="module")
@@ -248,30 +263,38 @@ def trial_file(tmp_path_factory):
     return path
 
 
-ARMS = ("--outcome", "status", "--arm", "arm", "--factual", "placebo", "--counterfactual", "drug", "--observed", "dead")
+ARMS = ("--outcome", "status", "--arm", "arm", "--control", "placebo", "--treated", "drug")
 
 
 def test_a_trial_in_a_file_and_its_counts_are_the_same_question(trial_file):
-    of_file = run("compare", "--data", trial_file, *ARMS, "--score", "dead=0,ill=1,well=2", "--json")
-    numbers = ("--p", "30,40,30", "--q", "10,30,60", "--counts", "--labels", "dead,ill,well", "--observed", "dead")
+    of_file = run("compare", trial_file, *ARMS, "--seen", "dead", "--score", "dead=0,ill=1,well=2", "--json")
+    numbers = ("--control", "30,40,30", "--treated", "10,30,60", "--labels", "dead,ill,well", "--seen", "dead")
     of_counts = run("compare", *numbers, "--score", "0,1,2", "--json")
     first, second = (json.loads(each.stdout) for each in (of_file, of_counts))
-    assert first["intervals"]["bounds"] == second["intervals"]["bounds"]
-    assert first["worlds"] == ["placebo", "drug"]
-    assert "sampling of 100 people in placebo and 100 in drug" in first["left_out"]
+    assert first["rows"] == second["rows"]
+    assert first["sample"] == "100 people in placebo and 100 in drug"
+
+
+def test_compare_and_causes_read_a_trial_by_the_same_options(trial_file):
+    found = json.loads(run("causes", trial_file, *ARMS, "--event", "well", "--json").stdout)["rows"]
+    counts = ("--control", "30,40,30", "--treated", "10,30,60", "--labels", "dead,ill,well")
+    same = json.loads(run("causes", *counts, "--event", "well", "--json").stdout)["rows"]
+    assert found == same
+    assert {"PN", "PS", "PNS"} <= {each["quantity"] for each in found}
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--observed", "dead"], "--p and --q is missing"),
-        (["--p", "1,2", "--observed", "0"], "--q is missing"),
-        (["--p", "0.5,0.5", "--q", "0.5,0.5", "--observed", "0", "--weights", "w"], "--weights needs --data"),
-        (["--data", "t.csv", "--observed", "dead", "--arm", "arm"], "--data needs --outcome and --factual"),
-        (["--data", "t.csv", *ARMS, "--counts"], "--counts goes with --p and --q"),
+        ([], "--control and --treated is missing"),
+        (["--factual", "1,2"], "--counterfactual is missing"),
+        (["--factual", "0.5,0.5", "--counterfactual", "0.5,0.5", "--weights", "w"], "--weights needs a file"),
+        (["--factual", "0.5,0.5", "--counterfactual", "0.5,0.5", "--control", "1,2"], "--control goes without"),
+        (["t.csv", "--arm", "arm"], "t.csv needs --outcome: "),
+        (["t.csv", *ARMS, "--logits"], "--logits goes without a file"),
     ],
 )
 def test_a_question_is_asked_of_data_or_of_numbers(arguments, message, as_users_call):
-    result = run("compare", *arguments)
+    result = run("compare", *arguments, "--seen", "dead")
     assert result.exit_code == 2
     assert message in result.stderr

@@ -33,10 +33,10 @@ class Declared(NamedTuple):
         words = [each.strip() for each in self.annotation.split("|")]
         return next((kinds[each] for each in reversed(words) if each in kinds), str) if "str" not in words else str
 
-    def option(self, names: Mapping[str, str]) -> Any:
+    @property
+    def option(self) -> Any:
         """Its type on a command line, with its help."""
-        kind = self.kind
-        help = re.sub(r"`([^`]*)`", lambda found: names.get(found[1], found[1]), self.help)
+        kind, help = self.kind, self.help.replace("`", "")
         if kind is bool:
             return Annotated[bool, typer.Option(f"--{_dashed(self.name)}", help=help)]
         wanted = kind | None if self.default is None else kind
@@ -164,14 +164,13 @@ def with_options(*groups: Group, **extra: Any) -> Callable[[Callable[..., None]]
         for group in groups:
             for each in group.parameters:
                 every.setdefault(each.name, each)
-        names = {name: f"--{_dashed(name)}" for name in every}
         own = list(inspect.signature(command).parameters.values())[1:]
         parameters = [
             inspect.Parameter(
                 name,
                 inspect.Parameter.KEYWORD_ONLY,
                 default=False if each.kind is bool and each.default in (None, REQUIRED) else each.default,
-                annotation=each.option(names),
+                annotation=each.option,
             )
             for name, each in every.items()
         ]
