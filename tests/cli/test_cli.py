@@ -42,7 +42,7 @@ def test_the_answer_comes_first_then_the_table():
     assert result.exit_code == 0, result.output
     question, answer, *rest = result.stdout.splitlines()
     assert question == "Seen under factual: dead. What would have happened under counterfactual?"
-    for word in ("whatever the coupling", "Under Gumbel-max it is", "matters here"):
+    for word in ("hatever the coupling", "Under Gumbel-max it is", "matters here"):
         assert word in answer
     for word in ("any coupling", "0.556", "effect variance", "dead 0 < ill 1 < well 2"):
         assert word in "\n".join(rest)
