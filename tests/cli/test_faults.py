@@ -9,7 +9,7 @@ from countermax import cli, comparison
 from countermax.cli import app
 from countermax.cli._shared import words
 
-COMPARE = ["compare", "--p", "0.3,0.7", "--q", "0.5,0.5", "--observed", "0"]
+COMPARE = ["compare", "--factual", "0.3,0.7", "--counterfactual", "0.5,0.5", "--seen", "0"]
 TRANSITIONS = ["transitions", "x.csv", "--outcome", "a", "--factual", "p_", "--counterfactual", "q_"]
 
 

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from countermax.cli import app
 
-COMPARE = ["compare", "--p", "0.3,0.7", "--q", "0.5,0.5", "--observed", "0"]
+COMPARE = ["compare", "--factual", "0.3,0.7", "--counterfactual", "0.5,0.5", "--seen", "0"]
 TABLE = ["--outcome", "status", "--factual", "p_", "--counterfactual", "q_"]
 ROWS = "status,p_a,p_b,q_a,q_b\na,0.5,0.5,0.2,0.8\nb,0.5,0.5,0.3,0.7\n"
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 COUNTERMAX = [sys.executable, "-m", "countermax.cli"]
-COMPARE = [*COUNTERMAX, "compare", "--p", "0.3,0.7", "--q", "0.5,0.5", "--observed", "b", "--labels"]
+COMPARE = [*COUNTERMAX, "compare", "--factual", "0.3,0.7", "--counterfactual", "0.5,0.5", "--seen", "b", "--labels"]
 WAITING = """
 import sys, time
 from countermax import comparison
