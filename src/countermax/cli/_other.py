@@ -85,7 +85,7 @@ def explore(
     if out is not None:
         if out.suffix.lower() not in (".html", ".htm"):
             raise InputError(f"--out must be a file that ends in .html, got {out}")
-        check_outputs({"--out": out}, [page], overwrite=overwrite, pages=["--out"])
+        check_outputs({"--out": out}, [page], overwrite=overwrite)
         show(f"written: {write_page(out)}")
         return
     try:

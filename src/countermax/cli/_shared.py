@@ -181,19 +181,20 @@ def deliver(ask: Callable[[], "AbstractResult"], reads: Iterable[str | Path | No
         outputs: Files to write.
     """
     from countermax import _plotting
+    from countermax._core.extras import import_pyarrow
     from countermax._core.files import write_atomically
     from countermax._tables.writing import write_table
 
     picture = None if outputs.plot is None else _plotting.checked_format(outputs.plot)
     files = {"--plot": picture, "--page": outputs.page, "--out": outputs.out}
-    check_outputs(files, [each for each in reads if each], overwrite=outputs.overwrite, pages=["--page"])
+    check_outputs(files, [each for each in reads if each], overwrite=outputs.overwrite)
     result = ask()
     if picture is not None:
         write_atomically(picture, _plotting.picture(result.plot(), picture.suffix.lower()))
     if outputs.page is not None:
         result.write_page(outputs.page)
     if outputs.out is not None:
-        write_table(result.to_frame(), outputs.out)
+        write_table(import_pyarrow().Table.from_pylist([each._asdict() for each in result.rows]), outputs.out)
     if outputs.json:
         sys.stdout.write(f"{result.to_json()}\n")
         return
