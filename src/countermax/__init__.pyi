@@ -15,6 +15,7 @@ from . import tables as tables
 from . import testing as testing
 from ._core.errors import InputError as InputError
 from ._core.errors import ProbabilitiesAsLogitsWarning as ProbabilitiesAsLogitsWarning
+from ._core.progress import show_progress as show_progress
 from ._version import __version__ as __version__
 from .bounds import Bounds as Bounds
 from .bounds import better_bounds as better_bounds
