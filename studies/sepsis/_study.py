@@ -458,7 +458,7 @@ def _compute(cell: Cell, context: CellContext) -> Result | None:
 
 
 def _restarts(recipe: Recipe, panel: str) -> int:
-    """How often a gadget is trained for each trial; on perturbed pairs choosing the best would be choosing by luck."""
+    """How often a gadget is trained for each trial; on perturbed pairs choosing the best would bias the result."""
     return 1 if is_generalised(panel) else recipe.restarts
 
 
