@@ -23,7 +23,10 @@ from countermax.causation._sources import Strata, check_sources
 from countermax.comparison import GIVEN_ORDER, order_note
 from countermax.couplings import AbstractCoupling
 from countermax.couplings._named import as_couplings, named_couplings
-from countermax.intervals import AbstractSampling, Interval, check_level, inverted_intervals
+from countermax.intervals import Interval
+from countermax.intervals._interval import check_level
+from countermax.intervals._inversion import inverted_intervals
+from countermax.intervals._sampling import AbstractSampling
 
 Couplings = Mapping[str, str | AbstractCoupling] | Sequence[str]
 

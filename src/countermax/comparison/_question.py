@@ -33,7 +33,11 @@ from countermax.comparison._showing import GIVEN_ORDER, order_note
 from countermax.comparison._unseen import with_nothing_known
 from countermax.couplings import AbstractCoupling
 from countermax.couplings._named import as_couplings, is_same, named_couplings
-from countermax.intervals import DRAWS, AbstractSampling, CountSampling, Interval, check_level, inverted_intervals
+from countermax.intervals import Interval
+from countermax.intervals._interval import check_level
+from countermax.intervals._inversion import inverted_intervals
+from countermax.intervals._portable import DRAWS
+from countermax.intervals._sampling import AbstractSampling, CountSampling
 
 _RARE = -200.0  # log-probability of what was seen, below which it may vanish in the products of the joint law
 

@@ -16,7 +16,7 @@ from countermax._core.sheet import Sheet
 from countermax._pairs import Pairs, draw_pairs, num_outcomes_of
 from countermax.couplings import AbstractCoupling
 from countermax.couplings._named import as_couplings
-from countermax.intervals import ratio_error, standard_error
+from countermax.intervals._interval import ratio_error, standard_error
 from countermax.learning._losses import Loss, expected_losses, least_losses
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from countermax._core.memory import check_memory
 from countermax._core.progress import ProgressBar
 from countermax._core.seeds import as_seed
 from countermax._ray import in_prepared_parts
-from countermax.intervals import check_level
+from countermax.intervals._interval import check_level
 from countermax.mdp._arrays import Floats, Ints, Values, as_number, as_whole, shortened
 from countermax.mdp._process import MODEL_GIVEN, FiniteMDP
 

@@ -15,7 +15,7 @@ from countermax._tables.files import read_frame
 from countermax._tables.frames import Codes, Floats
 from countermax.comparison import Comparison, answered
 from countermax.couplings import AbstractCoupling
-from countermax.intervals import AbstractSampling, CountSampling, ResampledSampling
+from countermax.intervals._sampling import AbstractSampling, CountSampling, ResampledSampling
 from countermax.tables._design import design_notes
 from countermax.tables._people import People, read_people
 

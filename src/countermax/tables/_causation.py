@@ -22,7 +22,7 @@ from countermax.causation import (
     source_name,
 )
 from countermax.couplings import AbstractCoupling
-from countermax.intervals import AbstractSampling, CountSampling
+from countermax.intervals._sampling import AbstractSampling, CountSampling
 from countermax.tables._arms import MISSING_RULES, resampled
 from countermax.tables._crossing import cells_of, crossing_of, merged_strata, sizes_of, whole_law
 from countermax.tables._design import count_clusters, design_notes
