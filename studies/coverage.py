@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from countermax._core.labels import Labels
-from countermax._core.sheet import Sheet, Value
+from countermax._core.page import Sheet, Value
 from countermax.comparison import Comparison, answered
 from countermax.couplings._named import named_couplings
 from countermax.intervals import Interval

@@ -25,10 +25,9 @@ from countermax import _plotting as plotting
 from countermax._core.errors import InputError
 from countermax._core.files import reason_of, remove_left_over, remove_unfinished, writable_folder, write_atomically
 from countermax._core.memory import check_memory
-from countermax._core.page import Block, Grid, Heading, Paragraph, Picture, Preformatted, write_page
+from countermax._core.page import Block, Grid, Heading, Paragraph, Picture, Preformatted, Sheet, write_page
 from countermax._core.progress import ProgressBar
 from countermax._core.quantities import as_count
-from countermax._core.sheet import Sheet
 from countermax._version import __version__
 
 PRESETS = ("quick", "published", "best")

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from countermax import _plotting as plotting
-from countermax._core.sheet import Sheet, Value
+from countermax._core.page import Sheet, Value
 from countermax.couplings import AbstractCoupling, InverseCDF
 from countermax.couplings._named import named_couplings
 from countermax.effects import effect_from_joint

@@ -6,7 +6,7 @@ from typing import NamedTuple, final
 import jax
 import numpy as np
 
-from countermax._core.sheet import Sheet, Value
+from countermax._core.page import Sheet, Value
 from countermax.mdp import FiniteMDP, evaluate_policy, policy_value, simulate
 from studies.engine import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
 

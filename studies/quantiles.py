@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from countermax._core.sheet import Sheet, Value
+from countermax._core.page import Sheet, Value
 from countermax._pairs import AbstractPairs, draw_pairs
 from countermax.couplings import AbstractCoupling, GumbelMax, Independent, InverseCDF, VectorQuantile
 from countermax.couplings._reference import lloyd, scores_of_loss

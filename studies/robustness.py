@@ -7,7 +7,7 @@ from typing import NamedTuple, final
 import jax
 import numpy as np
 
-from countermax._core.sheet import Sheet, Value
+from countermax._core.page import Sheet, Value
 from countermax.mdp import Doubt, EpisodeLog, FiniteMDP, estimate, policy_iteration, rank_episodes, simulate
 from countermax.mdp import trajectory_bounds as bounds_of
 from countermax.mdp.replays import SMALL

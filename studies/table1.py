@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from countermax._core.sheet import Sheet, Value
+from countermax._core.page import Sheet, Value
 from countermax._pairs import draw_pairs
 from countermax.couplings import AbstractCoupling, GumbelMax, InverseCDF
 from countermax.couplings._named import named_couplings

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from countermax._core.sheet import Sheet, Value
+from countermax._core.page import Sheet, Value
 from countermax._pairs import AbstractPairs
 from countermax.intervals._interval import ratio_error, standard_error
 from countermax.learning import FixedPair, GivenOutcome, PerturbedPair, Relaxed, SquaredDifference

@@ -15,7 +15,7 @@ from squares import Squares
 
 from countermax import InputError
 from countermax._core.files import _host
-from countermax._core.sheet import Sheet
+from countermax._core.page import Sheet
 from countermax.learning import Disagreement, Reinforce
 from countermax.learning._recipe import Recipe
 from studies import engine, training

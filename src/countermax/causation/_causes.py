@@ -8,7 +8,7 @@ import numpy as np
 
 from countermax._core.errors import InputError
 from countermax._core.labels import Labels
-from countermax._core.seeds import as_seed
+from countermax._core.quantities import as_seed
 from countermax.causation._answering import Evidences, answers_to, crossed_by, intervals_of
 from countermax.causation._attaining import attained
 from countermax.causation._crossing import Crossing

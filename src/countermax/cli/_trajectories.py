@@ -57,7 +57,7 @@ def evaluate_policy(
     import jax
 
     from countermax import mdp
-    from countermax._core.seeds import as_seed
+    from countermax._core.quantities import as_seed
     from countermax.couplings._named import as_couplings
 
     key = jax.random.key(as_seed("--seed", seed))
@@ -120,7 +120,7 @@ def explain(
     from countermax import mdp
     from countermax._core.errors import InputError
     from countermax._core.labels import Written
-    from countermax._core.seeds import as_seed
+    from countermax._core.quantities import as_seed
     from countermax.couplings._named import as_couplings
     from countermax.mdp._cautions import told_of_restriction
     from countermax.mdp._estimation import restricted

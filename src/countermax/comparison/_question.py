@@ -8,12 +8,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from countermax._core.arrays import as_array
-from countermax._core.checks import as_answer, log_probs_from
+from countermax._core.checks import as_answer, as_array, log_probs_from
 from countermax._core.errors import InputError
 from countermax._core.labels import Labels
 from countermax._core.memory import check_memory
-from countermax._core.seeds import as_seed
+from countermax._core.quantities import as_seed
 from countermax._core.types import Labelled, Numbers
 from countermax.bounds import Bounds
 from countermax.comparison._given import in_order, own_labels, plain_numbers

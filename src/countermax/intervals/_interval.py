@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
-from countermax._core.quantities import as_count, shown
-from countermax._core.seeds import as_seed
+from countermax._core.quantities import as_count, as_seed, shown
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]

@@ -7,8 +7,7 @@ import numpy as np
 
 from countermax._core.errors import InputError
 from countermax._core.labels import listed
-from countermax._core.quantities import FEWEST_RESAMPLES, as_amount, as_count
-from countermax._core.seeds import as_seed
+from countermax._core.quantities import FEWEST_RESAMPLES, as_amount, as_count, as_seed
 from countermax._tables.files import read_frame
 from countermax._tables.frames import AbstractFrame
 from countermax.causation import (

@@ -18,8 +18,7 @@ from countermax._core.errors import InputError
 from countermax._core.extras import on_ray
 from countermax._core.memory import check_memory
 from countermax._core.progress import ProgressBar
-from countermax._core.quantities import as_count
-from countermax._core.seeds import as_seed
+from countermax._core.quantities import as_count, as_seed
 from countermax._tables.frames import Codes, Floats
 from countermax.intervals._interval import check_level, reflected_limits
 from countermax.tables._fits import FitData, copy_of, fit_some, members_of_clusters, row_weights, weight_argument

@@ -11,8 +11,7 @@ import jax
 import numpy as np
 
 from countermax._core.memory import check_memory
-from countermax._core.quantities import as_count
-from countermax._core.seeds import as_seed
+from countermax._core.quantities import as_count, as_seed
 from countermax._tables.frames import AbstractFrame, Floats, as_frame
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, GumbelMax

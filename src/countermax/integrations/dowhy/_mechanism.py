@@ -15,7 +15,7 @@ from countermax._core.checks import has_nan
 from countermax._core.errors import InputError
 from countermax._core.extras import import_dowhy, import_pandas
 from countermax._core.labels import Labels, listed, sorted_labels
-from countermax._core.seeds import as_seed
+from countermax._core.quantities import as_seed
 from countermax.couplings import AbstractMechanism, AbstractNoiseSampler, GumbelMax
 
 dowhy, pd = import_dowhy(), import_pandas()
