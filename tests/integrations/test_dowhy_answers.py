@@ -202,13 +202,14 @@ def test_results_name_their_couplings_and_what_they_take_as_given(model):
     assert (home.coupling, dict(home.above)) == ("maximal", {"status": "Gumbel-max"})
     printed = " ".join(str(found).split())
     for words in (
-        "status, 300 rows: what was seen, and what would have been under Gumbel-max",
-        "under Gumbel-max for status, maximal for home",
+        "What status, home would have been",
+        "Under Gumbel-max for status, maximal for home, ",
         "any coupling",
         "Summed exactly over what status would have been.",
         "fitted classifiers are taken as known",
     ):
         assert words in printed
+    assert "status, 300 rows: what was seen, and what would have been under Gumbel-max" in str(found["status"])
     said = json.loads(found.to_json())
     assert said["nodes"]["home"]["coupling"] == "maximal"
     assert said["nodes"]["home"]["couplings_above"] == {"status": "Gumbel-max"}
