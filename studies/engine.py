@@ -279,7 +279,6 @@ def run_plan(
     *,
     jobs: int = 1,
     train_only: bool = False,
-    progress: bool | None = None,
 ) -> None:
     """Computes the cells that are not stored yet, and stores each as soon as it is done.
 
@@ -289,7 +288,6 @@ def run_plan(
         store: Store that results are looked up in and written to.
         jobs: Number of cells that are computed at once, each in a process of its own.
         train_only: Whether to train everything and measure nothing.
-        progress: Whether to show a bar over the whole plan; by default if the output is a terminal.
 
     Raises:
         Interrupted: By Ctrl-C.
@@ -310,7 +308,7 @@ def run_plan(
         bar.update(done, note=note())
 
     work = sum((cell.cost for cell in pending), 0.0)
-    with ProgressBar("starting", work or 1.0, progress, done=0.0 if pending else 1.0) as bar:
+    with ProgressBar("starting", work or 1.0, done=0.0 if pending else 1.0) as bar:
         bar.update(bar.done, note=note())
         if jobs > 1:
             bar.update(bar.done, label=f"{jobs} at once")
