@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 import countermax
 from countermax._core.labels import Labels
 from countermax.comparison import answered
-from countermax.intervals._inversion import inverted_intervals
-from countermax.intervals._sampling import CountSampling
+from countermax.intervals import CountSampling, inverted_intervals
 
 Floats = NDArray[np.float64]
 

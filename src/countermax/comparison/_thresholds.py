@@ -4,9 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from countermax.bounds import largest_worth
-from countermax.intervals import Interval
-from countermax.intervals._inversion import reaching
-from countermax.intervals._sampling import AbstractSampling
+from countermax.intervals import AbstractSampling, Interval, reaching
 
 Floats = NDArray[np.float64]
 
