@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from countermax._core.extras import import_pandas
 from countermax._core.labels import Labels
-from countermax._core.sheet import Sheet, Value
+from countermax._core.page import Sheet, Value
 from countermax.causation import Arms, Causation, Choosers, Evidence, answered_causes
 from countermax.tables import Predicted, causation_of_arms, causation_of_rows
 from studies import refits

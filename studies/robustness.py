@@ -7,9 +7,10 @@ from typing import NamedTuple, final
 import jax
 import numpy as np
 
-from countermax._core.sheet import Sheet, Value
-from countermax.mdp import Cohort, EpisodeLog, FiniteMDP, Posterior, estimate, policy_iteration, simulate
-from countermax.mdp._results import SMALL
+from countermax._core.page import Sheet, Value
+from countermax.mdp import Doubt, EpisodeLog, FiniteMDP, estimate, policy_iteration, rank_episodes, simulate
+from countermax.mdp import trajectory_bounds as bounds_of
+from countermax.mdp.replays import SMALL
 from studies.engine import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
 from studies.trajectories import sepsis_log, true_value
 
@@ -86,8 +87,10 @@ def robust_gains(
 def _counted(
     process: FiniteMDP, model: FiniteMDP, log: EpisodeLog, policy: np.ndarray, num_resamples: int
 ) -> np.ndarray:
-    found = Cohort(log, policy, process=model, posterior=Posterior(num_draws=num_resamples)).rank(["gumbel-max"])
-    truth = Cohort(log, policy, process=process).bounds().lower - found.observed > SMALL
+    found = rank_episodes(
+        model, log, policy, couplings=["gumbel-max"], doubt=Doubt(num_resamples=num_resamples), progress=False
+    )
+    truth = bounds_of(process, log, policy, progress=False).lower - found.observed > SMALL
     agreed, robust = found.bounds.lower > SMALL, found.robust
     return np.array([each.sum() for each in (agreed, agreed & ~truth, robust, robust & ~truth, truth, robust & truth)])
 
@@ -101,8 +104,8 @@ def sepsis_gains(num_episodes: int, num_resamples: int) -> Result:
     """
     log, model, simulator = sepsis_log(as_published=False, num_episodes=num_episodes, seed=0)
     policy = policy_iteration(model).policy
-    posterior = Posterior(num_draws=num_resamples)
-    found = Cohort(log, policy, process=model, discount=1.0, posterior=posterior).rank(["gumbel-max"])
+    doubt = Doubt(num_resamples=num_resamples)
+    found = rank_episodes(model, log, policy, couplings=["gumbel-max"], discount=1.0, doubt=doubt, progress=False)
     return {
         "episodes": num_episodes,
         "agreed": int((found.bounds.lower > SMALL).sum()),

@@ -8,11 +8,11 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from countermax._core.sheet import Sheet, Value
+from countermax._core.page import Sheet, Value
 from countermax._pairs import draw_pairs
 from countermax.couplings import AbstractCoupling, GumbelMax, InverseCDF
 from countermax.couplings._named import named_couplings
-from countermax.intervals import ratio_error, standard_error
+from countermax.intervals._interval import ratio_error, standard_error
 from countermax.learning import FixedPair
 from countermax.learning._losses import expected_losses, least_losses
 from countermax.learning._recipe import Recipe, implicit_floor

@@ -215,7 +215,11 @@ def process(
     state, done, successor, probs = (np.concatenate(each) for each in zip(*parts, strict=True))
     gains = np.tile(rewards(), 2)
     return FiniteMDP.from_transitions(
-        {"state": state, "action": done, "successor": successor, "probs": probs, "rewards": gains[successor]},
+        state,
+        done,
+        successor,
+        probs,
+        gains[successor],
         num_states=FULL.count,
         num_actions=ACTIONS.count,
         start=start(prob_diabetes),

@@ -10,9 +10,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from countermax._core.sheet import Sheet, Value
+from countermax._core.page import Sheet, Value
 from countermax._pairs import AbstractPairs
-from countermax.intervals import ratio_error, standard_error
+from countermax.intervals._interval import ratio_error, standard_error
 from countermax.learning import FixedPair, GivenOutcome, PerturbedPair, Relaxed, SquaredDifference
 from countermax.learning._losses import AbstractLoss, AbstractObjective, Exact
 from countermax.learning._recipe import Recipe

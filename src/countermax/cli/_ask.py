@@ -100,7 +100,7 @@ def compare(
     """
     from countermax._core.errors import InputError
     from countermax._core.labels import Written
-    from countermax._core.seeds import as_seed
+    from countermax._core.quantities import as_seed
 
     if logits and normalise:
         raise InputError("--logits and --normalise exclude each other: logits need not be normalised; drop one of them")

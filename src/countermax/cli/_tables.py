@@ -156,7 +156,7 @@ def transitions(
 
     Example: countermax transitions customers.parquet --outcome status --factual p_ --counterfactual q_ --plot flows.png
     """
-    from countermax._core.seeds import as_seed
+    from countermax._core.quantities import as_seed
     from countermax.tables import transitions_file, write_table
 
     picture = checked_target(plot)
