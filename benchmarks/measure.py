@@ -15,7 +15,7 @@ from typing import Any
 import jax
 
 from countermax._core.files import write_atomically
-from countermax._core.sheet import Sheet
+from countermax._core.page import Sheet
 
 
 @dataclass(frozen=True)

@@ -150,7 +150,7 @@ def transitions_here(source: str, target: str) -> None:
     """Counts with resamples."""
     import pickle
 
-    from countermax.intervals import Bootstrap
+    from countermax.intervals._interval import Bootstrap
     from countermax.tables import transitions_file
 
     transitions_file(_few_files(source, target), **WORLDS, engine="ray", progress=False)

@@ -1,4 +1,4 @@
-"""Do intervals of causal questions hold the truth? Trials, people who chose, strata, clusters, lost outcomes."""
+"""Coverage of intervals of probabilities of causation: trials, people who chose, strata, clusters, lost outcomes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from countermax._core.extras import import_pandas
 from countermax._core.labels import Labels
-from countermax._core.sheet import Sheet, Value
+from countermax._core.page import Sheet, Value
 from countermax.causation import Arms, Causation, Choosers, Evidence, answered_causes
 from countermax.tables import Predicted, causation_of_arms, causation_of_rows
 from studies import refits
@@ -309,7 +309,7 @@ class CausalCoverage(AbstractExperiment):
     """Data drawn again and again from a known truth."""
 
     name = "causation"
-    title = "Do intervals of probabilities of causation hold the truth?"
+    title = "Coverage of intervals of probabilities of causation"
 
     def cells(self, preset: str, seeds: int | None) -> list[Cell]:
         """Some for each truth, each with a block of its samples; `seeds` counts the samples of a truth."""
@@ -327,7 +327,7 @@ class CausalCoverage(AbstractExperiment):
         return sorted(found, key=lambda cell: (cell.settings["first"], cell.cost))  # a little of every truth first
 
     def compute(self, cell: Cell, context: CellContext) -> Result | None:
-        """How often each number is held, and how wide its interval is."""
+        """How often each interval covers, and how wide it is."""
         if context.train_only:
             return None
         name = cell.name.rsplit(_SAMPLES, 1)[0]
@@ -351,10 +351,10 @@ class CausalCoverage(AbstractExperiment):
                 line.append("none" if least is None else f"{least:.1%} ({width:.2f})")
             lines.append(line)
         headers = ("truth", "samples", *KINDS)
-        title = "How often 95 % intervals hold the whole range: the least over all numbers (mean width)"
+        title = "Coverage of the whole range by 95 % intervals: the least over all numbers (mean width)"
         words = [
             "PN, PS, PNS, disablement, enablement, benefit, harm and tie of data that are drawn from a known truth; an "
-            "interval holds if it holds the whole true range, or what one coupling says about the truth."
+            "interval must cover the whole true range, or what one coupling says about the truth."
         ]
         return Section(self.title, words, {"causation": Sheet(title, headers, ("",) * len(headers), lines)})
 
@@ -362,7 +362,7 @@ class CausalCoverage(AbstractExperiment):
 def causal_coverage(
     truth: CausalTruth | RowTruth, places: Sequence[int], seed: int, advance: Callable[[float], None] = lambda _: None
 ) -> Result:
-    """In how many samples each interval holds the true range, and the sum of the widths.
+    """In how many samples each interval covers the true range, and the sum of the widths.
 
     Args:
         truth: Truth that data are drawn from.

@@ -1,4 +1,4 @@
-"""Do the intervals of comparisons hold the truth? Two arms, drawn again and again from a known truth."""
+"""Coverage of the intervals of comparisons: two arms, drawn again and again from a known truth."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, final
@@ -7,10 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from countermax._core.labels import Labels
-from countermax._core.sheet import Sheet, Value
+from countermax._core.page import Sheet, Value
 from countermax.comparison import Comparison, answered
 from countermax.couplings._named import named_couplings
-from countermax.intervals import CountSampling, Interval, inverted_intervals, resampled_intervals
+from countermax.intervals import Interval
+from countermax.intervals._inversion import inverted_intervals, resampled_intervals
+from countermax.intervals._sampling import CountSampling
 from studies.engine import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
 from studies.refits import NUM_REFITS, NUM_ROWS, STUDIES, refit_coverage
 
@@ -49,7 +51,7 @@ _FAMILIES = ("any coupling", "any stable coupling")
 def coverage(
     trial: Truth, size: int, num_trials: int, seed: int, advance: Callable[[float], None] = lambda _: None
 ) -> Result:
-    """How often intervals hold the truth, and their mean width, for every number that `compare` prints.
+    """Coverage and mean width of the intervals, for every number that `compare` prints.
 
     Samples in which nobody had the outcome that the question is about do not count.
 
@@ -157,7 +159,7 @@ class Coverage(AbstractExperiment):
     """Two arms, drawn again and again from a known truth."""
 
     name = "coverage"
-    title = "Do the intervals hold the truth?"
+    title = "Coverage of the intervals"
 
     def cells(self, preset: str, seeds: int | None) -> list[Cell]:
         """One for each truth and size of the arms, and for each truth of a table; `seeds` counts the trials."""
@@ -204,9 +206,9 @@ class Coverage(AbstractExperiment):
         arms = {name: result for name, result in stored.items() if name not in STUDIES}
         tables = {name: result for name, result in stored.items() if name in STUDIES}
         sheets = {
-            "coverage": _sheet("How often 95 % intervals hold the truth: the least over all numbers", arms, _least),
+            "coverage": _sheet("Coverage of 95 % intervals: the least over all numbers", arms, _least),
             "coverage_widths": _sheet(
-                "Mean width, divided by that of percentile intervals where those hold the truth as often",
+                "Mean width, divided by that of percentile intervals where those cover as often",
                 arms,
                 _ratio,
             ),
@@ -214,7 +216,7 @@ class Coverage(AbstractExperiment):
         }
         words = [
             "Two arms are drawn from a known truth; every number that a comparison prints has an interval, every range "
-            "over couplings one that must hold all of it. Samples in which nobody had the outcome in question do not "
+            "over couplings one that must cover all of it. Samples in which nobody had the outcome in question do not "
             "count. In parentheses: percentile bootstrap of the same numbers, on the same samples.",
             "People with a covariate and a treatment are drawn from a known logistic truth; a logistic regression is "
             "fitted to them, and fitted again on others of them (`refit=True`). In parentheses: percentiles "
@@ -248,7 +250,7 @@ def _refit_sheet(stored: Mapping[str, Result]) -> Sheet:
                 ]
             )
     headers = ("truth", "numbers", "refitted", "width", "classifier as known")
-    title = "How often 95 % intervals hold the truth where a classifier is fitted: the least over numbers"
+    title = "Coverage of 95 % intervals where a classifier is fitted: the least over numbers"
     return Sheet(title, headers, ("",) * len(headers), lines)
 
 

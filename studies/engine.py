@@ -25,10 +25,9 @@ from countermax import _plotting as plotting
 from countermax._core.errors import InputError
 from countermax._core.files import reason_of, remove_left_over, remove_unfinished, writable_folder, write_atomically
 from countermax._core.memory import check_memory
-from countermax._core.page import Block, Grid, Heading, Paragraph, Picture, Preformatted, write_page
+from countermax._core.page import Block, Grid, Heading, Paragraph, Picture, Preformatted, Sheet, write_page
 from countermax._core.progress import ProgressBar
 from countermax._core.quantities import as_count
-from countermax._core.sheet import Sheet
 from countermax._version import __version__
 
 PRESETS = ("quick", "published", "best")
@@ -280,7 +279,6 @@ def run_plan(
     *,
     jobs: int = 1,
     train_only: bool = False,
-    progress: bool | None = None,
 ) -> None:
     """Computes the cells that are not stored yet, and stores each as soon as it is done.
 
@@ -290,7 +288,6 @@ def run_plan(
         store: Store that results are looked up in and written to.
         jobs: Number of cells that are computed at once, each in a process of its own.
         train_only: Whether to train everything and measure nothing.
-        progress: Whether to show a bar over the whole plan; by default if the output is a terminal.
 
     Raises:
         Interrupted: By Ctrl-C.
@@ -311,7 +308,7 @@ def run_plan(
         bar.update(done, note=note())
 
     work = sum((cell.cost for cell in pending), 0.0)
-    with ProgressBar("starting", work or 1.0, progress, done=0.0 if pending else 1.0) as bar:
+    with ProgressBar("starting", work or 1.0, done=0.0 if pending else 1.0) as bar:
         bar.update(bar.done, note=note())
         if jobs > 1:
             bar.update(bar.done, label=f"{jobs} at once")

@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from countermax import _plotting as plotting
-from countermax._core.sheet import Sheet, Value
+from countermax._core.page import Sheet, Value
 from countermax.couplings import AbstractCoupling, InverseCDF
 from countermax.couplings._named import named_couplings
 from countermax.effects import effect_from_joint
-from countermax.intervals import standard_error
+from countermax.intervals._interval import standard_error
 from countermax.learning import Disagreement, PerturbedPair, SquaredDifference
 from countermax.learning._losses import expected_losses
 from countermax.learning._recipe import Recipe

@@ -1,4 +1,4 @@
-"""Do the intervals of a policy's value hold the truth? A process that is known, logged hundreds of times."""
+"""Coverage of the intervals of a policy's value: a process that is known, logged hundreds of times."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, final
@@ -6,7 +6,7 @@ from typing import NamedTuple, final
 import jax
 import numpy as np
 
-from countermax._core.sheet import Sheet, Value
+from countermax._core.page import Sheet, Value
 from countermax.mdp import FiniteMDP, evaluate_policy, policy_value, simulate
 from studies.engine import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
 
@@ -50,10 +50,10 @@ def interval_coverage(
     *,
     num_resamples: int = NUM_RESAMPLES,
 ) -> Result:
-    """How often each estimate's interval holds the truth, how long it is on average, and what the warnings say.
+    """Coverage and mean width of each estimate's interval, bias of the estimate, and what the warnings say.
 
-    The observed return is held against the behaviour policy's value, everything else against the target policy's. A
-    value or an interval that is refused counts as one that does not hold it.
+    The observed return is compared with the behaviour policy's value, everything else with the target policy's. A
+    value or an interval that is refused counts as one that does not cover it.
 
     Args:
         overlap: Treatment rates of the behaviour policy and of the target policy.
@@ -133,7 +133,7 @@ class Policies(AbstractExperiment):
     """A process that is known, logged again and again, and another policy."""
 
     name = "policies"
-    title = "Do the intervals of a policy's value hold the truth?"
+    title = "Coverage of the intervals of a policy's value"
 
     def cells(self, preset: str, seeds: int | None) -> list[Cell]:
         """For each overlap and size, logs on which the rule was chosen; then new ones; `seeds` counts logs."""
@@ -180,13 +180,13 @@ class Policies(AbstractExperiment):
         new = {name.removesuffix(_NEW): found for name, found in stored.items() if name.endswith(_NEW)}
         chosen = {name: found for name, found in stored.items() if not name.endswith(_NEW)}
         named = {
-            "policies": ("How often 95 % intervals hold the truth, on new logs; in parentheses their mean width", new),
+            "policies": ("Coverage of 95 % intervals on new logs; in parentheses their mean width", new),
             "policies_chosen": ("The same on the logs on which the kind of interval was chosen", chosen),
         }
         words = [
             "Logs are drawn from a process of four states that is known, over five steps, and another policy is "
             "evaluated by `evaluate_policy` with its default number of resamples; model and behaviour are estimated "
-            f"from each log. A star marks estimates that hold the truth in fewer than {_ENOUGH:.0%} of the logs. The "
+            f"from each log. A star marks intervals that cover the truth in fewer than {_ENOUGH:.0%} of the logs. The "
             "kind of interval was chosen on other logs than those of the first sheet.",
         ]
         return Section(self.title, words, {name: _sheet(*each) for name, each in named.items() if each[1]})

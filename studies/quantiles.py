@@ -8,11 +8,11 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from countermax._core.sheet import Sheet, Value
+from countermax._core.page import Sheet, Value
 from countermax._pairs import AbstractPairs, draw_pairs
 from countermax.couplings import AbstractCoupling, GumbelMax, Independent, InverseCDF, VectorQuantile
 from countermax.couplings._reference import lloyd, scores_of_loss
-from countermax.intervals import ratio_error, standard_error
+from countermax.intervals._interval import ratio_error, standard_error
 from countermax.learning import Disagreement, FixedPair, MatrixLoss, ObservedPairs, RandomPairs, SquaredDifference
 from countermax.learning._losses import Loss, expected_losses, least_losses
 from countermax.learning._recipe import Recipe

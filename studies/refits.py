@@ -1,4 +1,4 @@
-"""Do intervals hold the truth where a classifier is fitted? People drawn again and again from a logistic truth."""
+"""Coverage of intervals where a classifier is fitted: people drawn again and again from a logistic truth."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -216,7 +216,7 @@ def refit_coverage(
     num_rows: int = NUM_ROWS,
     num_refits: int = NUM_REFITS,
 ) -> Result:
-    """How often intervals hold the truth, and their mean width: refitted, by percentiles, and with a known classifier.
+    """Coverage and mean width of intervals: refitted, by percentiles, and with a known classifier.
 
     The truth is that of the population which people are drawn from. A number that is about people of some age with some
     outcome counts in those samples that have them. As many trials run at once as joblib is told to (`parallel_config`).
@@ -272,7 +272,7 @@ def truth(effect: float) -> dict[str, Range]:
 
 
 def _trial(effect: float, seed: list[int], num_rows: int, num_refits: int) -> list[tuple[str, str, bool, float]]:
-    """For each method and number: whether the interval holds the truth, and how wide it is."""
+    """For each method and number: whether the interval covers the truth, and how wide it is."""
     stream = np.random.default_rng(seed)
     frame, true = sample(stream, effect, num_rows), truth(effect)
     model = Logistic().fit(frame[_FEATURES], frame["status"])

@@ -47,7 +47,6 @@ def reproduce(
     seeds: int | None = None,
     jobs: int = 1,
     train_only: bool = False,
-    progress: bool | None = None,
 ) -> list[Path]:
     """Computes what is not stored yet in `out`, then writes sheets, figures and the page; returns the files.
 
@@ -58,7 +57,6 @@ def reproduce(
         seeds: Number of seeds; by default as many as the preset has.
         jobs: Number of cells that are computed at once.
         train_only: Whether to train everything and measure nothing; the same call without it measures.
-        progress: Whether to show a bar; by default if the output is a terminal.
     """
     unknown = [name for name in names if name not in EXPERIMENTS]
     if unknown or not names:
@@ -67,7 +65,7 @@ def reproduce(
     check_memory(f"{seeds} seeds", (seeds or 0) * _SEED_BYTES, "lower `seeds`")
     store = Store(writable_folder(out))
     cells = [cell for name in names for cell in EXPERIMENTS[name].cells(checked_preset(preset), seeds)]
-    run_plan(EXPERIMENTS, cells, store, jobs=jobs, train_only=train_only, progress=progress)
+    run_plan(EXPERIMENTS, cells, store, jobs=jobs, train_only=train_only)
     return [] if train_only else write_documents(EXPERIMENTS, store)
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple, final
 import jax
 import numpy as np
 
-from countermax._core.sheet import Sheet, Value
+from countermax._core.page import Sheet, Value
 from countermax.mdp import Doubt, EpisodeLog, FiniteMDP, estimate, policy_iteration, rank_episodes, simulate
 from countermax.mdp import trajectory_bounds as bounds_of
 from countermax.mdp.replays import SMALL
@@ -66,7 +66,7 @@ def robust_gains(
     Args:
         family: The processes.
         num_processes: Number of processes, each logged once by random actions.
-        num_resamples: Number of processes drawn to doubt an estimate.
+        num_resamples: Number of models drawn from the posterior of an estimate.
         advance: Function that is told which fraction is done.
     """
     counts = np.zeros(6, np.int64)
@@ -100,7 +100,7 @@ def sepsis_gains(num_episodes: int, num_resamples: int) -> Result:
 
     Args:
         num_episodes: Number of patients.
-        num_resamples: Number of processes drawn to doubt the estimate.
+        num_resamples: Number of models drawn from the posterior.
     """
     log, model, simulator = sepsis_log(as_published=False, num_episodes=num_episodes, seed=0)
     policy = policy_iteration(model).policy

@@ -8,11 +8,11 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from countermax._core.sheet import Sheet, Value
+from countermax._core.page import Sheet, Value
 from countermax._pairs import draw_pairs
 from countermax.couplings import AbstractCoupling, GumbelMax, InverseCDF
 from countermax.couplings._named import named_couplings
-from countermax.intervals import ratio_error, standard_error
+from countermax.intervals._interval import ratio_error, standard_error
 from countermax.learning import FixedPair
 from countermax.learning._losses import expected_losses, least_losses
 from countermax.learning._recipe import Recipe, implicit_floor
@@ -67,7 +67,7 @@ def measure_fixed(this: Table1Task, settings: Result) -> Result:
     rows = {name: _summary(this, np.stack(each)[:, None], np.stack(losses["optimal"])) for name, each in losses.items()}
     if "num_reference" in settings:
         few = {name: each[0] for name, each in losses.items()}
-        _without_luck(rows, few, _on_many_pairs(this, fixed, settings))
+        _with_control_variates(rows, few, _on_many_pairs(this, fixed, settings))
     if floors:
         above = float(np.mean(floors))
         value = (1 + above) * rows["optimal"]["value"]  # estimated on other worlds, so carried over as a ratio
@@ -87,10 +87,10 @@ def _on_many_pairs(this: Table1Task, couplings: Mapping[str, AbstractCoupling], 
     return {name: np.concatenate(each) for name, each in blocks.items()}
 
 
-def _without_luck(rows: dict[str, Result], few: Mapping[str, Losses], many: Mapping[str, Losses]) -> None:
+def _with_control_variates(rows: dict[str, Result], few: Mapping[str, Losses], many: Mapping[str, Losses]) -> None:
     """Replaces values on few pairs by those on many, and the optimum by what many pairs say about the few.
 
-    For one score an order of the outcomes is optimal; else the best order tells how lucky the few pairs were.
+    For one score an order of the outcomes is optimal; else the best order is the control variate.
     """
     best = BY_SCORE if BY_SCORE in many else PROJECTED
     rows["optimal"]["value"], rows["optimal"]["error"] = _controlled(few["optimal"], few[best], many[best])
@@ -357,7 +357,7 @@ class Table1(AbstractExperiment):
             "distance to the optimum is paired: its error is that of the difference on the same pairs.",
             f"Where pairs are random, what is cheap is measured on {_REFERENCE['best']:,} pairs (in the quick preset "
             f"{_REFERENCE['quick']:,}). Learned couplings and linear programs are measured on fewer, common to all of "
-            "them, and the luck of those few is taken out: a learned coupling's value is its ratio to the optimum on "
+            "them, with a control variate: a learned coupling's value is its ratio to the optimum on "
             "the same pairs times the optimum on all, or Gumbel-max on all less what it saves against it there, "
             "whichever errs less; where only linear programs know the optimum, it is controlled by the best order of "
             "the outcomes.",

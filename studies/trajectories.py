@@ -8,10 +8,10 @@ from typing import Any, final
 import jax
 import numpy as np
 
-from countermax._core.sheet import Sheet, Value
+from countermax._core.page import Sheet, Value
 from countermax.couplings import AbstractCoupling, Gadget2, GumbelMax
 from countermax.couplings._named import named_couplings
-from countermax.intervals import percentile_interval
+from countermax.intervals._interval import percentile_interval
 from countermax.learning import SquaredDifference, Training, evaluate, fit
 from countermax.learning._recipe import LEARNED
 from countermax.mdp import (

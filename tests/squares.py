@@ -3,7 +3,7 @@
 import os
 import time
 
-from countermax._core.sheet import Sheet
+from countermax._core.page import Sheet
 from studies.engine import AbstractExperiment, Cell, Section
 
 

@@ -21,7 +21,8 @@ from countermax.bounds import Bounds
 from countermax.comparison import Comparison, answered
 from countermax.couplings import Gadget2, InverseCDF
 from countermax.couplings._named import named_couplings
-from countermax.intervals import CountSampling, Interval
+from countermax.intervals import Interval
+from countermax.intervals._sampling import CountSampling
 from countermax.learning import Evaluation, PerturbedPair, SquaredDifference, Training, evaluate, fit
 from countermax.learning._recipe import LEARNED
 

@@ -12,13 +12,13 @@ from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 from countermax._core.checks import (
     as_answer,
     as_floats,
+    as_key,
     as_log_prob_pair,
     as_outcome,
     as_score_pair,
     fail_if,
     not_finite,
 )
-from countermax._core.draws import as_key
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
 from countermax._core.quantities import as_count

@@ -9,7 +9,7 @@ import numpy as np
 
 from countermax._core.errors import InputError
 from countermax._core.extras import import_gymnasium
-from countermax._core.seeds import as_seed
+from countermax._core.quantities import as_seed
 from studies.processes import sepsis
 
 gymnasium = import_gymnasium()

@@ -10,9 +10,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from countermax._core.sheet import Sheet, Value
+from countermax._core.page import Sheet, Value
 from countermax._pairs import AbstractPairs
-from countermax.intervals import ratio_error, standard_error
+from countermax.intervals._interval import ratio_error, standard_error
 from countermax.learning import FixedPair, GivenOutcome, PerturbedPair, Relaxed, SquaredDifference
 from countermax.learning._losses import AbstractLoss, AbstractObjective, Exact
 from countermax.learning._recipe import Recipe
@@ -458,7 +458,7 @@ def _compute(cell: Cell, context: CellContext) -> Result | None:
 
 
 def _restarts(recipe: Recipe, panel: str) -> int:
-    """How often a gadget is trained for each trial; on perturbed pairs choosing the best would be choosing by luck."""
+    """How often a gadget is trained for each trial; on perturbed pairs choosing the best would bias the result."""
     return 1 if is_generalised(panel) else recipe.restarts
 
 

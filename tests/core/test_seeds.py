@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from countermax import InputError
-from countermax._core.seeds import as_seed
+from countermax._core.quantities import as_seed
 
 
 @pytest.mark.parametrize("seed", [0, 7, 2**32 - 1, np.int64(5), np.uint32(2**32 - 1)])

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from countermax._core import signals
-from countermax._core.signals import deferred_signals
+from countermax._core import interruption as signals
+from countermax._core.interruption import deferred_signals
 
 
 class Told(Exception):

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 import countermax
 from countermax._core.labels import Labels
 from countermax.comparison import answered
-from countermax.intervals import CountSampling, inverted_intervals
+from countermax.intervals._inversion import inverted_intervals
+from countermax.intervals._sampling import CountSampling
 
 Floats = NDArray[np.float64]
 

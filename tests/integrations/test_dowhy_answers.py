@@ -89,16 +89,17 @@ def test_stable_bounds_and_scores_of_a_node_are_those_of_a_table(model):
     worlds = (rows[["age", "drug"]].assign(drug=drug).to_numpy() for drug in "AB")
     p, q = map(mechanism.probabilities, worlds)
     options = {"bounds": "stable", "score": {"dead": 0.0, "ill": 2, "lost": 1, "well": 5}}
-    options |= {"coupling": "comonotone", "prefix": "cf_", "tolerance": 0.3}
+    options |= {"coupling": "comonotone", "tolerance": 0.3}
     expected = counterfactuals(
         rows, outcome="status", factual=p, counterfactual=q, labels=mechanism.labels.values, **options
     )
     found = counterfactual_table(model, TO_B, rows, "status", **options)
-    pd.testing.assert_frame_equal(found.drop(columns="cf_bounds"), expected, check_exact=False, rtol=1e-7, atol=1e-12)
+    plain = found.drop(columns="counterfactual_bounds")
+    pd.testing.assert_frame_equal(plain, expected, check_exact=False, rtol=1e-7, atol=1e-12)
     twice = pd.concat([rows[:2]] * 2)  # an index that repeats
     again = counterfactual_table(model, TO_B, twice, "status", **options)
     pd.testing.assert_frame_equal(again, pd.concat([found[:2]] * 2), rtol=1e-7)
-    with pytest.raises(InputError, match="columns named like new ones, got 'cf_dead'; pass another `prefix`"):
+    with pytest.raises(InputError, match="columns named like new ones, got 'counterfactual_dead'; rename it"):
         counterfactual_table(model, TO_B, found, "status", **options)
 
 
@@ -156,17 +157,17 @@ def test_nodes_below_one_that_cannot_be_explained_do_not_vanish_silently(model):
     gcm.fit(both, data)
     found = counterfactual_probabilities(both, TO_B, data, bounds="none")
     assert list(found) == ["ward"]
-    assert set(found.left_out) == {"status", "home", "cost"}
+    assert set(found.unanswered) == {"status", "home", "cost"}
     assert "home" not in found
     with pytest.raises(KeyError, match="of its parent 'status': the mechanism of 'status' is DoWhy's own"):
         found["home"]
     assert "No answer for home: of its parent 'status'" in " ".join(str(found).split())
-    assert set(found.to_dict()["left_out"]) == {"status", "home", "cost"}
+    assert set(found.to_dict()["unanswered"]) == {"status", "home", "cost"}
 
 
 def test_numbers_that_the_change_reaches_are_named_as_unanswered(model):
     found = counterfactual_probabilities(model, TO_B, DATA)
-    assert found.left_out == {"cost": "it holds numbers, and only classes have probabilities here"}
+    assert found.unanswered == {"cost": "it holds numbers, and only classes have probabilities here"}
     assert "No answer for cost: it holds numbers" in " ".join(str(found).split())
     with pytest.raises(InputError, match="'cost' cannot be answered for exactly: it holds numbers"):
         counterfactual_probabilities(model, TO_B, DATA, nodes=["cost"])
@@ -201,23 +202,23 @@ def test_results_name_their_couplings_and_what_they_take_as_given(model):
     assert (home.coupling, dict(home.above)) == ("maximal", {"status": "Gumbel-max"})
     printed = " ".join(str(found).split())
     for words in (
-        "status, 300 rows: what was seen, and what would have been under Gumbel-max",
-        "under Gumbel-max for status, maximal for home",
+        "What status, home would have been",
+        "Under Gumbel-max for status, maximal for home, ",
         "any coupling",
         "Summed exactly over what status would have been.",
         "fitted classifiers are taken as known",
     ):
         assert words in printed
+    assert "status, 300 rows: what was seen, and what would have been under Gumbel-max" in str(found["status"])
     said = json.loads(found.to_json())
     assert said["nodes"]["home"]["coupling"] == "maximal"
     assert said["nodes"]["home"]["couplings_above"] == {"status": "Gumbel-max"}
-    assert "taken as known" in said["taken_as_given"]
-    frame = found.to_frame()
-    assert len(frame) == 300 * (4 + 2)
-    assert set(frame.loc[frame["node"] == "home", "coupling"]) == {"maximal"}
+    assert "taken as known" in said["assumptions"][0]
+    assert len(found.rows) == 2 * (4 * 4 + 2 * 2)
+    assert {row.coupling for row in home.rows} == {"Gumbel-max for status, maximal for home", "any coupling"}
     table = counterfactual_table(model, TO_B, DATA, "home")
     assert table.attrs["coupling"] == "Gumbel-max"
-    assert "taken as known" in table.attrs["taken_as_given"]
+    assert "taken as known" in table.attrs["assumptions"][0]
     for figure in (found.plot(), home.plot(), counterfactual_probabilities(model, TO_B, DATA[:1]).plot()):
         words = " ".join(each.get_text() for each in figure.findobj(Text)).replace("\n", " ")
         assert "under Gumbel-max" in words
@@ -233,13 +234,13 @@ def test_results_name_their_couplings_and_what_they_take_as_given(model):
 def test_an_order_that_decides_and_that_nobody_gave_is_said(model):
     found = counterfactual_probabilities(model, TO_B, DATA[:3], coupling="inverse-cdf")["status"]
     assert "inverse CDF counts the classes in sorted order (dead, ill, lost, well)" in " ".join(str(found).split())
-    assert "sorted order" in found.to_dict()["remarks"][0]
+    assert "sorted order" in found.to_dict()["notes"][0]
     assert "sorted order" in " ".join(each.get_text() for each in found.plot().findobj(Text)).replace("\n", " ")
-    assert counterfactual_probabilities(model, TO_B, DATA[:3])["status"].remarks == ()
+    assert counterfactual_probabilities(model, TO_B, DATA[:3])["status"].notes_on_couplings == ()
     ordered = DATA.assign(status=pd.Categorical(DATA["status"], ["dead", "lost", "ill", "well"], ordered=True))
     with pytest.raises(InputError, match="ordered category \\('dead' < 'lost' < 'ill' < 'well'\\), but its mechanism"):
         counterfactual_probabilities(model, TO_B, ordered, coupling="inverse-cdf")
-    assert counterfactual_probabilities(model, TO_B, ordered)["status"].remarks == ()
+    assert counterfactual_probabilities(model, TO_B, ordered)["status"].notes_on_couplings == ()
 
 
 def test_what_follows_through_an_additive_noise_model_is_known():

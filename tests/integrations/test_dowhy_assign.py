@@ -131,7 +131,7 @@ def test_an_ordered_category_is_the_order_of_the_classes(in_categories):
     assert model.causal_mechanism("home").labels.values == (1, 0)
     found = counterfactual_probabilities(model, TO_B, data)
     assert list(found["status"].probabilities.columns) == ORDER
-    assert found["status"].remarks == ()  # the order was given
+    assert found["status"].notes_on_couplings == ()  # the order was given
     by_hand = gcm.InvertibleStructuralCausalModel(nx.DiGraph([("drug", "status"), ("age", "status")]))
     for root in ("drug", "age"):
         by_hand.set_causal_mechanism(root, gcm.EmpiricalDistribution())

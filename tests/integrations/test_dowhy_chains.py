@@ -144,7 +144,7 @@ def test_where_paths_meet_again_bounds_are_valid_and_say_that_they_may_be_wide(g
     assert min(gaps) > -1e-9  # no mechanism is outside
     assert max(gaps) > 1e-3  # and the label is deserved
     assert "outer bounds" in str(found[target])
-    assert "outer bounds" in found[target].to_dict()["about_bounds"]
+    assert "outer bounds" in " ".join(found[target].notes)
     assert set(counterfactual_table(built(graph, network), TO_ON, rows, target)["counterfactual_bounds"]) == {"outer"}
     assert "outer" in _words(found.plot())
 

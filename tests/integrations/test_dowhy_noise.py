@@ -11,7 +11,7 @@ from countermax import Gadget2, GumbelMax, InputError, InverseCDF
 from countermax.couplings import AbstractCoupling, AbstractMechanism
 
 pytest.importorskip("dowhy.gcm")
-from countermax.integrations.dowhy._noise import abduct, draw, respond  # noqa: E402
+from countermax.integrations.dowhy._mechanism import abduct, draw, respond  # noqa: E402
 
 P, Q = np.array([0.3, 0.0, 0.4, 0.25, 0.05]), np.array([0.1, 0.2, 0.3, 0.0, 0.4])
 FALSE_ALARM = 1e-6  # of each test; the seeds are fixed

@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 
 from countermax import InputError
-from countermax.intervals import CountSampling, ResampledSampling, inverted_intervals
-from countermax.intervals._design import _quantiles
+from countermax.intervals._inversion import inverted_intervals
+from countermax.intervals._sampling import CountSampling, ResampledSampling, _quantiles
 
 
 def each_of_q(p, q):

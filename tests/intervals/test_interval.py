@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from countermax import InputError, Interval
-from countermax.intervals import check_level, percentile_interval, ratio_error, standard_error
+from countermax.intervals._interval import check_level, percentile_interval, ratio_error, standard_error
 
 
 def test_the_middle_of_the_resamples_is_numpys_quantile():

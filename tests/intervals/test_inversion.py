@@ -5,7 +5,8 @@ import pytest
 from scipy import stats
 
 from countermax import InputError
-from countermax.intervals import CountSampling, ResampledSampling, inverted_intervals, resampled_intervals
+from countermax.intervals._inversion import inverted_intervals, resampled_intervals
+from countermax.intervals._sampling import CountSampling, ResampledSampling
 
 
 def first_of_q(p, q):

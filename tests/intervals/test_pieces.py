@@ -6,7 +6,9 @@ from scipy.stats import binom
 
 from countermax import InputError, compare
 from countermax.bounds import better_bounds, largest_worth
-from countermax.intervals import CountSampling, Interval, errors_when_drawn, inverted_intervals, reaching
+from countermax.intervals import Interval
+from countermax.intervals._inversion import inverted_intervals, reaching
+from countermax.intervals._sampling import CountSampling, errors_when_drawn
 
 P = np.array([0.05, 0.1, 0.15, 0.2, 0.2, 0.15, 0.1, 0.05])
 Q = np.roll(P, 1)

@@ -7,8 +7,9 @@ from jax.extend.random import threefry_2x32
 from scipy import stats
 
 import countermax
-from countermax.intervals import CountSampling, inverted_intervals
+from countermax.intervals._inversion import inverted_intervals
 from countermax.intervals._portable import PortableStream, stream_of, threefry
+from countermax.intervals._sampling import CountSampling
 
 FALSE_ALARM = 1e-4  # of each test of a law, under the fixed seeds here
 

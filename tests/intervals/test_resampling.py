@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from countermax.intervals import Bootstrap
+from countermax.intervals._interval import Bootstrap
 
 COUNT = 10_000
 

@@ -14,8 +14,9 @@ import pytest
 from squares import Squares
 
 from countermax import InputError
+from countermax._core import progress
 from countermax._core.files import _host
-from countermax._core.sheet import Sheet
+from countermax._core.page import Sheet
 from countermax.learning import Disagreement, Reinforce
 from countermax.learning._recipe import Recipe
 from studies import engine, training
@@ -228,13 +229,27 @@ def test_damaged_missing_and_unknown_things_are_named(squares, tmp_path):
         reproduce(["squares"], tmp_path / "new", jobs=0)
 
 
-def test_progress_counts_cells(squares, tmp_path, capsys):
-    reproduce(["squares"], tmp_path, progress=True)
+def test_progress_counts_cells(squares, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(progress, "_chosen", True)
+    reproduce(["squares"], tmp_path)
     shown = capsys.readouterr().err
     assert "squares: of-2" in shown
     assert "3 of 3 cells" in shown
-    reproduce(["squares"], tmp_path, progress=False)
+    monkeypatch.setattr(progress, "_chosen", False)
+    reproduce(["squares"], tmp_path)
     assert capsys.readouterr().err == ""
+
+
+def test_a_bar_within_the_work_of_another_is_silent(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "_chosen", True)
+    with progress.ProgressBar("outer", 1), progress.ProgressBar("inner", 1) as inner:
+        inner.update(1)
+    with progress.ProgressBar("after", 1):
+        pass
+    shown = capsys.readouterr().err
+    assert "outer" in shown
+    assert "inner" not in shown
+    assert "after" in shown
 
 
 def test_a_sheet_is_written_three_ways_and_keeps_its_digits_for_programs():

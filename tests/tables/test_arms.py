@@ -10,7 +10,8 @@ import pytest
 from countermax import InputError, compare, compare_arms
 from countermax.comparison._measuring import intervals_of
 from countermax.couplings._named import as_couplings
-from countermax.intervals import CountSampling, Interval
+from countermax.intervals import Interval
+from countermax.intervals._sampling import CountSampling
 
 LABELS = ["dead", "ill", "well"]
 ASKED = {

@@ -24,7 +24,7 @@ from countermax._tables import files as _base
 from countermax._tables import jsonl as _jsonl
 from countermax._tables import text as _text
 from countermax._tables.files import open_table
-from countermax.intervals import _resampling
+from countermax.intervals import _interval as _resampling
 from countermax.tables import _streaming, counterfactuals_file, transitions_file, write_table
 
 ASK = {"outcome": "y", "factual": "p_", "counterfactual": "q_"}

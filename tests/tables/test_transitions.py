@@ -80,7 +80,7 @@ def test_intervals_are_those_of_drawing_rows_with_replacement():
 
 
 def test_intervals_depend_on_the_seed_alone(monkeypatch):
-    from countermax.intervals import _resampling
+    from countermax.intervals import _interval as _resampling
     from countermax.tables import _rows
 
     def limits(seed):

@@ -1,9 +1,4 @@
-"""Bad input, reported early and clearly.
-
-Shapes and dtypes are known when a function is traced, so they raise `InputError` there. Values that are known are
-looked at by NumPy, outside of compiled code; of traced ones the check travels with the computation
-(`equinox.error_if`) and fires when the numbers are known.
-"""
+"""What comes in, checked and made into arrays: logits, outcomes, scores, keys, noise."""
 
 import operator
 import sys
@@ -18,9 +13,79 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 from numpy.typing import NDArray
 
-from countermax._core.arrays import as_array, float_dtype, log_softmax, normalised, shortened
 from countermax._core.errors import InputError, ProbabilitiesAsLogitsWarning
-from countermax._core.types import LogProbs, Numbers, Outcome
+from countermax._core.types import LogProbs, Numbers, Outcome, Probs, Scalar
+
+
+def as_array(name: str, value: Any, ndim: int, batches: str = "use jax.vmap for batches") -> Any:
+    """Real numbers of `ndim` dimensions: an array of JAX's as it is, everything else as NumPy's.
+
+    Args:
+        name: Name of the argument in error messages.
+        value: Value that was given.
+        ndim: Number of dimensions that it must have: up to two.
+        batches: Advice for an array with more dimensions.
+    """
+    kind = {0: "one number", 1: "a vector", 2: "a matrix"}[ndim]
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise InputError(f"`{name}` must be {kind} of numbers, got a masked array with {value.mask.sum()} missing")
+    try:
+        array = value if isinstance(value, jax.Array) else np.asarray(value)
+    except jax.errors.TracerArrayConversionError:  # a list, say, with traced numbers in it
+        array = jnp.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"`{name}` must be {kind}{_of_numbers(ndim)}, got {shortened(value)}") from error
+    if array.dtype == bool or jnp.issubdtype(array.dtype, jnp.complexfloating):
+        raise InputError(f"`{name}` must hold real numbers, got {array.dtype}")
+    if not _is_number(array.dtype):
+        raise InputError(f"`{name}` must be {kind}{_of_numbers(ndim)}, got {shortened(value)}")
+    if array.ndim != ndim:
+        hint = f"; {batches}" if array.ndim > ndim else ""
+        raise InputError(f"`{name}` must be {kind}, got shape {array.shape}{hint}")
+    return array
+
+
+def _of_numbers(ndim: int) -> str:
+    return " of numbers" if ndim else ""
+
+
+def _is_number(dtype: Any) -> bool:
+    return jnp.issubdtype(dtype, jnp.integer) or jnp.issubdtype(dtype, jnp.floating) or dtype == np.longdouble
+
+
+def float_dtype(dtype: Any) -> Any:
+    """The precision to compute in: JAX's default for integers, single for less than that."""
+    if not jnp.issubdtype(dtype, jnp.integer) and np.dtype(dtype).itemsize <= 4:
+        return np.dtype(np.float32)
+    return jax.dtypes.canonicalize_dtype(np.float64)
+
+
+def normalised(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Log-probabilities; what an outcome that is nearly certain lacks to certainty keeps its digits."""
+    likeliest = logits.argmax()
+    with np.errstate(over="ignore"):  # further apart than the largest number: impossible, as far as numbers go
+        shifted = logits - logits[likeliest]
+    others = np.exp(shifted)
+    others[likeliest] = 0
+    return shifted - np.log1p(others.sum())
+
+
+def log_softmax(logits: Float[Array, " k"]) -> Float[Array, " k"]:
+    """The same of traced logits."""
+    likeliest = jnp.argmax(logits)
+    shifted = logits - logits[likeliest]
+    others = jnp.where(jnp.arange(logits.size) == likeliest, 0, jnp.exp(shifted))
+    return shifted - jnp.log1p(others.sum())
+
+
+def shortened(value: object) -> str:
+    """A value for a message: in one line, and not too long."""
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:  # thousands of digits, which Python does not print
+        return f"a {type(value).__name__} with thousands of digits"
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
 
 T = TypeVar("T", bound=Array | NDArray[Any])
 
@@ -258,3 +323,99 @@ def _no_outcome(found: str) -> str:
 
 def _impossible(outcome: str) -> str:
     return f"`x` must be possible under `p`, but outcome {outcome} was observed and has probability zero there"
+
+
+Drawn = TypeVar("Drawn")
+
+_NO_OUTCOME = -1  # what is drawn from a row that is no distribution
+
+
+def as_key(key: Any) -> Any:
+    """One key of JAX's random numbers, new-style or old."""
+    dtype, shape = getattr(key, "dtype", None), getattr(key, "shape", None)
+    if dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key) and shape == ():
+        return key
+    if dtype == jnp.uint32 and shape in ((2,), (4,)):
+        return key
+    raise InputError(
+        f"`key` must be one key of random numbers, `jax.random.key(0)` for instance, got {shortened(key)}; use "
+        "jax.vmap for batches"
+    )
+
+
+def as_noise(noise: Drawn, like: Any, *, uniform: bool, num_causes: int | None) -> Drawn:
+    """Noise that can have been drawn: anything else would yield some outcome, too.
+
+    Args:
+        noise: Noise that was given.
+        like: Shapes of what is drawn.
+        uniform: Whether its floats are uniform numbers.
+        num_causes: Number of values that its integers can have; None where any will do.
+    """
+    wanted, leaves = [np.shape(leaf) for leaf in jax.tree.leaves(like)], jax.tree.leaves(noise)
+    found = shortened(noise)
+    if not all(map(eqx.is_array_like, leaves)) or [np.shape(leaf) for leaf in leaves] != wanted:
+        raise InputError(f"`noise` must be what `noise` or `abduct` gave, of shapes {wanted}, got {found}")
+    for leaf in leaves:
+        is_cause = num_causes is not None and jnp.issubdtype(jnp.result_type(leaf), jnp.integer)
+        most = num_causes if is_cause else 1 if uniform else None
+        if has_nan(leaf) or (most is not None and not is_traced(leaf) and not 0 <= leaf < most):
+            limits = "not contain NaN" if most is None else f"lie in [0, {most})"
+            raise InputError(f"`noise` must {limits}, got {found}")
+    return noise
+
+
+def draw_from(row: Probs, key: Any) -> Outcome:
+    """An outcome by its probability; for a row with NaN one that `as_drawn` refuses."""
+    return jnp.where(jnp.isfinite(row).all(), jax.random.categorical(key, jnp.log(row)), _NO_OUTCOME)
+
+
+def as_drawn(name: str, outcomes: Drawn) -> Drawn:
+    """Outcomes as they are; an error where one was drawn from a row with NaN, which says nothing of outcomes."""
+    for each in jax.tree.leaves(outcomes):
+        if not is_traced(each) and np.any(np.asarray(each) == _NO_OUTCOME):
+            raise InputError(
+                f"{name} must draw from finite probabilities, got NaN: scores or losses are too large, or the coupling "
+                "breaks its contract (`countermax.testing.check_coupling`)"
+            )
+    return outcomes
+
+
+def as_explained(log_p: LogProbs, x: ArrayLike, *, uniform: bool = False) -> Outcome:
+    """An outcome that noise of this precision can explain.
+
+    Noise that is added to logs must not be lost in the sum, and a uniform number has no digits for intervals that are
+    shorter than its last one.
+
+    Args:
+        log_p: Log-probabilities of the world that was observed.
+        x: Outcome that was seen there.
+        uniform: Whether the noise is one uniform number.
+    """
+    outcome = as_outcome(log_p, x)
+    eps = float(np.finfo(log_p.dtype).eps)
+    least = float(np.log(4 * eps)) if uniform else -0.01 / eps
+    message = (
+        f"`x` must have a log-probability of at least {least:.4g} for noise in {log_p.dtype} to explain it; ask for "
+        "its exact row with `counterfactual_probs`, or compute in double precision"
+    )
+    if is_traced(outcome) or is_traced(log_p):
+        return eqx.error_if(outcome, log_p[outcome] < least, message)
+    if np.asarray(log_p)[int(outcome)] < least:
+        raise InputError(message)
+    return outcome
+
+
+def as_temperature(value: Any, dtype: Any) -> Scalar:
+    """A positive number that does not vanish in this precision."""
+    if is_traced(value):
+        temperature, named = value.astype(dtype), ""
+    else:
+        try:
+            with np.errstate(over="ignore"):
+                temperature, named = jnp.asarray(float(value), dtype), f", got {value}"
+        except (TypeError, ValueError) as error:
+            raise InputError(f"`temperature` must be a number, got {shortened(value)}") from error
+    least = float(np.finfo(dtype).tiny)
+    must = f"`temperature` must be positive and finite{named}"
+    return fail_if(temperature, lambda each: ~((each >= least) & (each < np.inf)), must)

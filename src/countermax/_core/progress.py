@@ -8,6 +8,7 @@ from rich.console import Console
 from countermax._core.interruption import raise_if_stopped
 
 _chosen: bool | None = None
+_running = 0  # bars; one that begins within another one's work is not shown
 
 
 def show_progress(shown: bool | None) -> None:
@@ -32,7 +33,7 @@ class ProgressBar:
             done: Amount of work that is done already.
         """
         console = Console(stderr=True)
-        shown = _chosen if shown is None else shown
+        shown = False if _running else _chosen if shown is None else shown
         count = (
             rich_progress.TextColumn(f"{{task.completed:,.0f}} {unit}") if unit else rich_progress.TaskProgressColumn()
         )
@@ -51,12 +52,16 @@ class ProgressBar:
         self._bar.update(self._task, completed=done)
 
     def __enter__(self) -> "ProgressBar":
+        global _running
+        _running += 1
         self._bar.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        global _running
+        _running -= 1
         self._bar.stop()
 
     @property

@@ -1,4 +1,4 @@
-"""Counts and amounts that a person chose: one rule and one wording for all of them."""
+"""Counts, amounts and seeds that a person chose: one rule and one wording for all of them."""
 
 import math
 import operator
@@ -8,6 +8,9 @@ from countermax._core.errors import InputError
 
 MOST = 2**31 - 1
 """Counts are steps, sizes and indices in compiled code, which has 32 bits for them."""
+
+MOST_SEED = 2**32 - 1
+"""JAX keeps 32 bits of a seed, so a larger one would silently be another one."""
 
 FEWEST_RESAMPLES = 50
 """Of people who are drawn again: fewer say too little about how far an estimate may be off."""
@@ -69,3 +72,19 @@ def shown(value: Any) -> str:
     except (ValueError, RecursionError):  # thousands of digits, which Python does not print, or thousands of brackets
         return "a number with thousands of digits" if isinstance(value, int) else f"a {type(value).__name__}"
     return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def as_seed(argument: str, value: Any) -> int:
+    """A seed from 0 to 2**32 - 1.
+
+    Args:
+        argument: Name of the argument or option, for the message.
+        value: Value that was given.
+    """
+    try:
+        seed = operator.index(value)
+    except TypeError:
+        seed = -1
+    if isinstance(value, bool) or not 0 <= seed <= MOST_SEED:
+        raise InputError(f"`{argument}` must be a whole number from 0 to {MOST_SEED}, got {shown(value)}")
+    return seed

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from countermax._core.arrays import normalised
+from countermax._core.checks import normalised
 
 Floats = NDArray[np.float64]
 

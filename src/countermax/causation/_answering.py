@@ -19,7 +19,9 @@ from countermax.causation._missing import known_part, whole_limits, with_missing
 from countermax.causation._questions import CausalQuestion, Floats
 from countermax.causation._result import CausalAnswer, CausalIntervals
 from countermax.couplings import AbstractCoupling
-from countermax.intervals import AbstractSampling, Interval, inverted_intervals, reaching, resampled_intervals
+from countermax.intervals import Interval
+from countermax.intervals._inversion import inverted_intervals, reaching, resampled_intervals
+from countermax.intervals._sampling import AbstractSampling
 
 Evidences = Callable[[Floats, Floats], Evidence]
 """What pairs of worlds of a sampling say."""

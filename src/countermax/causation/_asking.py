@@ -17,7 +17,7 @@ from countermax.causation._questions import Floats, as_event, as_gain
 from countermax.causation._result import Causation
 from countermax.causation._sampling import SourceSampling
 from countermax.comparison import in_order, own_labels
-from countermax.intervals import AbstractSampling, CountSampling
+from countermax.intervals._sampling import AbstractSampling, CountSampling
 
 _GROUPS = ("control", "treated", "elsewhere")
 _MOST_COUNTED = 2**50  # people with one outcome; a few such numbers are added up without rounding

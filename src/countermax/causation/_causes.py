@@ -8,7 +8,7 @@ import numpy as np
 
 from countermax._core.errors import InputError
 from countermax._core.labels import Labels
-from countermax._core.seeds import as_seed
+from countermax._core.quantities import as_seed
 from countermax.causation._answering import Evidences, answers_to, crossed_by, intervals_of
 from countermax.causation._attaining import attained
 from countermax.causation._crossing import Crossing
@@ -23,7 +23,10 @@ from countermax.causation._sources import Strata, check_sources
 from countermax.comparison import GIVEN_ORDER, order_note
 from countermax.couplings import AbstractCoupling
 from countermax.couplings._named import as_couplings, named_couplings
-from countermax.intervals import AbstractSampling, Interval, check_level, inverted_intervals
+from countermax.intervals import Interval
+from countermax.intervals._interval import check_level
+from countermax.intervals._inversion import inverted_intervals
+from countermax.intervals._sampling import AbstractSampling
 
 Couplings = Mapping[str, str | AbstractCoupling] | Sequence[str]
 

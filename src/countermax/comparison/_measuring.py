@@ -16,13 +16,9 @@ from countermax.bounds import Bounds, unchecked_better_bounds, unchecked_outcome
 from countermax.comparison._thresholds import better_reaching
 from countermax.couplings import AbstractCoupling
 from countermax.effects import unchecked_effect
-from countermax.intervals import (
-    NUM_CANDIDATES,
-    NUM_DRAWS,
-    AbstractSampling,
-    Interval,
-    resampled_intervals,
-)
+from countermax.intervals import Interval
+from countermax.intervals._inversion import NUM_CANDIDATES, NUM_DRAWS, resampled_intervals
+from countermax.intervals._sampling import AbstractSampling
 
 Floats = NDArray[np.float64]
 Scores = tuple[ArrayLike, ArrayLike]

@@ -8,12 +8,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from countermax._core.arrays import as_array
-from countermax._core.checks import as_answer, log_probs_from
+from countermax._core.checks import as_answer, as_array, log_probs_from
 from countermax._core.errors import InputError
 from countermax._core.labels import Labels
 from countermax._core.memory import check_memory
-from countermax._core.seeds import as_seed
+from countermax._core.quantities import as_seed
 from countermax._core.types import Labelled, Numbers
 from countermax.bounds import Bounds
 from countermax.comparison._given import in_order, own_labels, plain_numbers
@@ -33,7 +32,11 @@ from countermax.comparison._showing import GIVEN_ORDER, order_note
 from countermax.comparison._unseen import with_nothing_known
 from countermax.couplings import AbstractCoupling
 from countermax.couplings._named import as_couplings, is_same, named_couplings
-from countermax.intervals import DRAWS, AbstractSampling, CountSampling, Interval, check_level, inverted_intervals
+from countermax.intervals import Interval
+from countermax.intervals._interval import check_level
+from countermax.intervals._inversion import inverted_intervals
+from countermax.intervals._portable import DRAWS
+from countermax.intervals._sampling import AbstractSampling, CountSampling
 
 _RARE = -200.0  # log-probability of what was seen, below which it may vanish in the products of the joint law
 

@@ -15,7 +15,8 @@ from countermax._core.compilation import quickly_compiled
 from countermax.comparison._measuring import Found, limits_of
 from countermax.comparison._sharing_result import SharingCurve, SharingIntervals, TurningPoint
 from countermax.couplings._gumbel_max import noise_correlation
-from countermax.intervals import AbstractSampling, Interval
+from countermax.intervals import Interval
+from countermax.intervals._sampling import AbstractSampling
 
 Floats = NDArray[np.float64]
 

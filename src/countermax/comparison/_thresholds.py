@@ -4,7 +4,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from countermax.bounds import largest_worth
-from countermax.intervals import AbstractSampling, Interval, reaching
+from countermax.intervals import Interval
+from countermax.intervals._inversion import reaching
+from countermax.intervals._sampling import AbstractSampling
 
 Floats = NDArray[np.float64]
 

@@ -15,15 +15,20 @@ from jaxtyping import Array, ArrayLike, DTypeLike, Float, PRNGKeyArray
 
 from countermax._core.checks import (
     as_answer,
+    as_drawn,
+    as_explained,
     as_floats,
+    as_key,
     as_log_prob_pair,
     as_log_probs,
+    as_noise,
     as_outcome,
+    as_temperature,
+    draw_from,
     fail_if,
     has_nan,
     not_finite,
 )
-from countermax._core.draws import as_drawn, as_explained, as_key, as_noise, as_temperature, draw_from
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
 from countermax._core.types import Joint, Logits, LogProbs, Outcome, OutcomeLike, Probs, Scalar

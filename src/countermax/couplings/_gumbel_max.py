@@ -10,8 +10,7 @@ from jaxtyping import Array, ArrayLike, DTypeLike, Float, PRNGKeyArray
 from numpy.typing import NDArray
 
 from countermax import race
-from countermax._core.arrays import as_array
-from countermax._core.checks import as_answer, as_floats, as_log_prob_pair, as_score_pair, fail_if, is_traced
+from countermax._core.checks import as_answer, as_array, as_floats, as_log_prob_pair, as_score_pair, fail_if, is_traced
 from countermax._core.types import Joint, Logits, LogProbs, Outcome, Probs, Scalar, Score
 from countermax.couplings._base import AbstractArgmaxSampler, AbstractCoupling, AbstractMechanism
 from countermax.couplings._fields import check_floats

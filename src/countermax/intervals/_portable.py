@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
-from countermax._core.seeds import as_seed
+from countermax._core.quantities import as_seed
 
 Floats = NDArray[np.float64]
 Words = NDArray[np.uint32]

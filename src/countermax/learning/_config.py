@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from countermax import _plotting as plotting
 from countermax._core.errors import InputError
 from countermax._core.files import read_whole, writable_folder, write_atomically
+from countermax._core.interruption import deferred_signals
 from countermax._core.memory import check_memory
-from countermax._core.quantities import shown
+from countermax._core.quantities import as_seed, shown
 from countermax._core.results import plain
-from countermax._core.seeds import as_seed
-from countermax._core.signals import deferred_signals
 from countermax._pairs import AbstractPairs, FixedPair, PerturbedPair, RandomPairs
 from countermax._version import __version__
 from countermax.couplings import AbstractCoupling, save

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from countermax import _plotting as plotting
 from countermax._core.errors import InputError
+from countermax._core.page import Sheet
 from countermax._core.quantities import as_count
 from countermax._core.results import AbstractResult, Row
-from countermax._core.sheet import Sheet
 from countermax._pairs import Pairs, draw_pairs, num_outcomes_of
 from countermax.couplings import AbstractCoupling
 from countermax.couplings._named import as_couplings
-from countermax.intervals import ratio_error, standard_error
+from countermax.intervals._interval import ratio_error, standard_error
 from countermax.learning._losses import Loss, expected_losses, least_losses
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from countermax import _plotting as plotting
 from countermax._core.archive import pack, unpack
 from countermax._core.errors import InputError
 from countermax._core.files import write_atomically
+from countermax._core.interruption import deferred_signals
 from countermax._core.progress import ProgressBar
 from countermax._core.results import AbstractResult, Row
-from countermax._core.signals import deferred_signals
 from countermax._pairs import Pairs
 from countermax.couplings import AbstractCoupling, AbstractSampler, Independent
 from countermax.learning._losses import AbstractObjective, Loss, expected_losses

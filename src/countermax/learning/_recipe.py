@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
-from countermax._core.quantities import as_amount, as_count, shown
-from countermax._core.seeds import as_seed
+from countermax._core.quantities import as_amount, as_count, as_seed, shown
 from countermax._core.transport import transport_plan
 from countermax._pairs import AbstractPairs, Pairs, draw_pairs, num_outcomes_of
 from countermax.couplings import (

@@ -12,9 +12,9 @@ from countermax._core.errors import InputError
 from countermax._core.extras import on_ray
 from countermax._core.memory import check_memory
 from countermax._core.progress import ProgressBar
-from countermax._core.seeds import as_seed
+from countermax._core.quantities import as_seed
 from countermax._ray import in_prepared_parts
-from countermax.intervals import check_level
+from countermax.intervals._interval import check_level
 from countermax.mdp._arrays import Floats, Ints, Values, as_number, as_whole, shortened
 from countermax.mdp._process import MODEL_GIVEN, FiniteMDP
 

@@ -9,13 +9,12 @@ from numpy.typing import NDArray
 from countermax._core.errors import InputError
 from countermax._core.labels import listed
 from countermax._core.progress import ProgressBar
-from countermax._core.quantities import FEWEST_RESAMPLES, as_count
-from countermax._core.seeds import as_seed
+from countermax._core.quantities import FEWEST_RESAMPLES, as_count, as_seed
 from countermax._tables.files import read_frame
 from countermax._tables.frames import Codes, Floats
 from countermax.comparison import Comparison, answered
 from countermax.couplings import AbstractCoupling
-from countermax.intervals import AbstractSampling, CountSampling, ResampledSampling
+from countermax.intervals._sampling import AbstractSampling, CountSampling, ResampledSampling
 from countermax.tables._design import design_notes
 from countermax.tables._people import People, read_people
 

@@ -7,8 +7,7 @@ import numpy as np
 
 from countermax._core.errors import InputError
 from countermax._core.labels import listed
-from countermax._core.quantities import FEWEST_RESAMPLES, as_amount, as_count
-from countermax._core.seeds import as_seed
+from countermax._core.quantities import FEWEST_RESAMPLES, as_amount, as_count, as_seed
 from countermax._tables.files import read_frame
 from countermax._tables.frames import AbstractFrame
 from countermax.causation import (
@@ -22,7 +21,7 @@ from countermax.causation import (
     source_name,
 )
 from countermax.couplings import AbstractCoupling
-from countermax.intervals import AbstractSampling, CountSampling
+from countermax.intervals._sampling import AbstractSampling, CountSampling
 from countermax.tables._arms import MISSING_RULES, resampled
 from countermax.tables._crossing import cells_of, crossing_of, merged_strata, sizes_of, whole_law
 from countermax.tables._design import count_clusters, design_notes

@@ -8,8 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from countermax._core.errors import InputError
-from countermax._core.quantities import as_count
-from countermax._core.seeds import as_seed
+from countermax._core.quantities import as_count, as_seed
 from countermax._tables.frames import Codes, Floats, as_frame
 from countermax.learning import ObservedPairs
 from countermax.tables._probabilities import ProbabilitiesLike

@@ -18,16 +18,14 @@ from countermax._core.errors import InputError
 from countermax._core.extras import on_ray
 from countermax._core.memory import check_memory
 from countermax._core.progress import ProgressBar
-from countermax._core.quantities import as_count
-from countermax._core.seeds import as_seed
+from countermax._core.quantities import as_count, as_seed
 from countermax._tables.frames import Codes, Floats
-from countermax.intervals import check_level
+from countermax.intervals._interval import check_level, reflected_limits
 from countermax.tables._fits import FitData, copy_of, fit_some, members_of_clusters, row_weights, weight_argument
 from countermax.tables._probabilities import Predicted
 from countermax.tables._rows import Chunk, RowReader
 
 NUM_REFITS = 200
-_CAUTION = 0.6  # of the error that is allowed goes to percentiles: refits are few, and vary less than truths do
 _MOST_DRAWS = 1000  # until each outcome is among the rows that are drawn
 
 Measure = Callable[[Sequence[Chunk]], Floats]
@@ -212,27 +210,11 @@ class Refitted:
         normal number would need, and what the change would bring if it did nothing, unless that is excluded.
         """
         found, again = self._found, self._again
-        tail = _CAUTION * (1 - self._level) / 2
-        spread = -ndtri((1 - self._level) / 2) * _spread(again)
-        unknown = np.isnan(again)
-        below = np.quantile(np.where(unknown, floor, again), tail, axis=0, method="lower")
-        above = np.quantile(np.where(unknown, ceiling, again), 1 - tail, axis=0, method="higher")
-        with np.errstate(invalid="ignore"):
-            lower = np.fmin(np.fmin(below, 2 * found - above), found - spread)
-            upper = np.fmax(np.fmax(above, 2 * found - below), found + spread)
+        lower, upper = reflected_limits(found, again, self._level, floor, ceiling)
         lower = np.where(self.could_do_nothing, np.fmin(lower, self._without), lower)
         upper = np.where(self.could_do_nothing, np.fmax(upper, self._without), upper)
         lower, upper = (np.where(np.isnan(found), np.nan, np.clip(each, floor, ceiling)) for each in (lower, upper))
         return RefitLimits(lower, upper)
-
-
-def _spread(again: Floats) -> Floats:
-    """The standard deviation over refits; zero where a number is known in none or one of them."""
-    known = ~np.isnan(again)
-    count = known.sum(axis=0)
-    middle = np.where(known, again, 0).sum(axis=0) / np.maximum(count, 1)
-    squares = (np.where(known, again - middle, 0) ** 2).sum(axis=0)
-    return np.asarray(np.sqrt(squares / np.maximum(count - 1, 1)))
 
 
 def _gap(chunks: Sequence[Chunk], by_row: bool) -> Floats:

@@ -11,13 +11,13 @@ import jax
 import numpy as np
 
 from countermax._core.memory import check_memory
-from countermax._core.quantities import as_count
-from countermax._core.seeds import as_seed
+from countermax._core.quantities import as_count, as_seed
 from countermax._tables.frames import AbstractFrame, Floats, as_frame
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, GumbelMax
 from countermax.couplings._named import as_coupling, name_of
-from countermax.intervals import Bootstrap, Interval, check_level, percentile_interval
+from countermax.intervals import Interval
+from countermax.intervals._interval import Bootstrap, check_level, percentile_interval
 from countermax.tables._counterfactuals import answer_rows
 from countermax.tables._notes import label_notes, metadata, shown_name, what_is_known
 from countermax.tables._probabilities import ProbabilitiesLike

@@ -4,6 +4,5 @@ Algebraic laws are checked to rounding. Laws about draws are chi-square tests; t
 probability `false_alarm` at most (Bonferroni), and a fixed key makes the verdict repeatable.
 """
 
+from countermax.testing._check import Conformance as Conformance
 from countermax.testing._check import check_coupling as check_coupling
-from countermax.testing._conformance import Conformance as Conformance
-from countermax.testing._conformance import Law as Law

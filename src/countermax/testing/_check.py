@@ -1,15 +1,18 @@
 """Every law in turn, on one coupling."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import jax
 from jaxtyping import PRNGKeyArray
 
+from countermax import _plotting as plotting
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
 from countermax._core.quantities import as_count
+from countermax._core.results import AbstractResult, Row
 from countermax.couplings import (
     AbstractArgmaxSampler,
     AbstractCoupling,
@@ -17,19 +20,90 @@ from countermax.couplings import (
     AbstractNoiseSampler,
     AbstractSampler,
 )
-from countermax.testing import (
-    _abduction_laws,
-    _calling_laws,
-    _draw_laws,
-    _exact_laws,
-    _gradient_laws,
-    _noise_laws,
-    _size_laws,
-)
-from countermax.testing._cases import BrokenError, Case
-from countermax.testing._conformance import Conformance, Law
-from countermax.testing._levels import LEVELS
-from countermax.testing._subject import Subject, on_each
+from countermax.testing import _calling_laws, _draw_laws, _exact_laws, _noise_laws
+from countermax.testing._subject import LEVELS, BrokenError, Case, Subject, on_each
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class Law(NamedTuple):
+    """One law and how the coupling fared."""
+
+    name: str
+    passed: bool
+    detail: str
+
+
+@final
+@dataclass(frozen=True)
+class Conformance(AbstractResult):
+    """The verdict on a coupling, law by law."""
+
+    coupling: str
+    num_outcomes: int
+    level: str
+    """`quick` or `thorough`."""
+    num_samples: int
+    """Draws for each statistical law."""
+    false_alarm: float
+    """The probability that a correct coupling fails any of the statistical laws."""
+    laws: tuple[Law, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether all laws hold."""
+        return all(law.passed for law in self.laws)
+
+    @property
+    def broken(self) -> tuple[str, ...]:
+        """The names of the laws that do not hold."""
+        return tuple(law.name for law in self.laws if not law.passed)
+
+    @property
+    def title(self) -> str:
+        """What was checked."""
+        return f"{self.coupling} with {self.num_outcomes} outcomes: the laws of a coupling ({self.level} check)"
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """1 for each law that holds, 0 for each that is broken."""
+        return tuple(Row(law.name, f"{self.coupling}, 1 if it holds", "", float(law.passed)) for law in self.laws)
+
+    @property
+    def sample(self) -> str:
+        """How many draws each statistical law was tested on."""
+        return f"{self.num_samples:,} draws for each statistical law, false alarm {self.false_alarm:.0e} in all"
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """None."""
+        return ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was seen of broken laws."""
+        return tuple(f"BROKEN: {law.name}: {law.detail}" for law in self.laws if not law.passed)
+
+    def summary(self) -> str:
+        """Whether it conforms."""
+        if self.passed:
+            return f"{self.coupling} conforms: {len(self.laws)} laws hold."
+        return f"{self.coupling} DOES NOT CONFORM: {len(self.broken)} of {len(self.laws)} laws are broken."
+
+    def raise_if_broken(self) -> None:
+        """Fails with the report as the message, for use in a test."""
+        if not self.passed:
+            raise AssertionError(f"\n{self}")
+
+    def plot(self) -> "Figure":
+        """One line for each law, green where it holds."""
+        return plotting.draw_verdicts(
+            {law.name: law.passed for law in self.laws}, f"{self.coupling}, {self.num_outcomes} outcomes"
+        )
+
+    def _details(self) -> Mapping[str, Any]:
+        return {**vars(self), "passed": self.passed}
 
 
 class _Check(NamedTuple):
@@ -63,8 +137,8 @@ def check_coupling(
       double precision agree; gradients are finite, and those of differences, or refused.
     - `AbstractNoiseSampler`: noise is of the kind asked for and fine-grained; abducted noise explains what was seen and
       is distributed as noise that would have shown it; pairs and counterfactuals are responses to noise.
-    - Mechanisms (`AbstractMechanism`): where nothing is done nothing
-      changes, in pairs, counterfactuals and exact rows; worlds may be exchanged.
+    - `AbstractMechanism`: where nothing is done nothing changes, in pairs, counterfactuals and exact rows; worlds may
+      be exchanged.
     - `AbstractArgmaxSampler`: the relaxation is the softmax of scores over the temperature.
 
     Exact laws are checked in single and in double precision, whatever JAX's default is. A coupling without an exact law
@@ -108,7 +182,7 @@ def _laws(subject: Subject, key: PRNGKeyArray) -> Iterator[_Check]:
     sampler = subject.sampler
     if isinstance(sampler, AbstractCoupling):
         yield from _exact(subject)
-    yield _Check("the number of outcomes is true", partial(_size_laws.truthful, subject, key=key), True)
+    yield _Check("the number of outcomes is true", partial(_calling_laws.truthful, subject, key=key), True)
     yield _Check("what cannot be is refused", partial(_calling_laws.refused, subject))
     yield _Check("a batch is its members one by one", partial(_calling_laws.batched, subject))
     yield _Check("compiled or not, the answer is the same", partial(_calling_laws.compiled_or_not, subject))
@@ -140,19 +214,19 @@ def _exact(subject: Subject) -> Iterator[_Check]:
     yield _Check("an expected loss is the joint's sum", on_all(_exact_laws.losses, subject))
     yield _Check("logits may be shifted by a constant", on_all(_exact_laws.shift, subject))
     yield _Check("single and double precision agree", partial(_exact_laws.precisions, subject))
-    yield _Check("gradients are finite, or refused", partial(_gradient_laws.finite, subject))
-    yield _Check("gradients are those of differences", partial(_gradient_laws.right, subject))
+    yield _Check("gradients are finite, or refused", partial(_exact_laws.finite, subject))
+    yield _Check("gradients are those of differences", partial(_exact_laws.right, subject))
     if isinstance(subject.sampler, AbstractMechanism):
         yield _Check("worlds may be exchanged", on_all(_exact_laws.exchange, subject))
         yield _Check("rows of equal worlds stay as they are", on_all(_exact_laws.still, subject))
 
 
 def _noisy(subject: Subject, key: PRNGKeyArray) -> Iterator[_Check]:
-    yield _Check("noise is of the kind that was asked for", partial(_abduction_laws.of_its_kind, subject))
-    yield _Check("noise is fine-grained", partial(_abduction_laws.fine, subject), True)
+    yield _Check("noise is of the kind that was asked for", partial(_noise_laws.of_its_kind, subject))
+    yield _Check("noise is fine-grained", partial(_noise_laws.fine, subject), True)
     yield _Check("abducted noise explains what was seen", partial(_noise_laws.explains, subject))
     case = subject.case("random", subject.native)
-    follows = partial(_abduction_laws.posterior, subject, case, key=key)
+    follows = partial(_noise_laws.posterior, subject, case, key=key)
     yield _Check("abducted noise is distributed as noise", follows, True)
     yield _Check("pairs and counterfactuals are responses to noise", partial(_noise_laws.composed, subject))
     if isinstance(subject.sampler, AbstractMechanism):

@@ -1,7 +1,8 @@
-"""Laws of draws: exact tests against the exact law where there is one, against each other where there is none."""
+"""Laws about draws: they follow the law, by chi-square tests with a stated false-alarm level."""
 
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -11,9 +12,74 @@ from jaxtyping import Array, ArrayLike, Int, PRNGKeyArray
 from numpy.typing import NDArray
 
 from countermax.couplings import AbstractArgmaxSampler, AbstractCoupling, AbstractMatrixCoupling, AbstractSampler
-from countermax.testing._cases import BrokenError, Case
-from countermax.testing._statistics import Finding, binomial, look_again, same_share, smallest
-from countermax.testing._subject import SINGLE, Subject, batch_size, precision
+from countermax.testing._subject import SINGLE, BrokenError, Case, Subject, batch_size, precision
+
+_SUSPICION = 0.05  # a smallest p-value above it, corrected for the number of tests, ends the matter
+_NUM_FOLLOW_UPS = 2
+_TIMES = 4
+
+
+class Finding(NamedTuple):
+    """The smallest p-value of a look, multiplied by the number of its tests, and what it was seen in."""
+
+    value: float
+    what: str
+
+
+def look_again(
+    test: Callable[[int, PRNGKeyArray], Finding],
+    num_samples: int,
+    glances: tuple[int, ...],
+    level: float,
+    key: PRNGKeyArray,
+) -> str:
+    """Condemns with probability `level` at most where the law holds.
+
+    Args:
+        test: Function of a number of draws and a key that says what it found.
+        num_samples: Draws of the first look that can acquit.
+        glances: Draws of looks before it, which can only condemn.
+        level: Probability of a false alarm.
+        key: Key of the draws, consumed once.
+    """
+    draws = [each for each in glances if each < num_samples]
+    draws += [num_samples * _TIMES**each for each in range(1 + _NUM_FOLLOW_UPS)]
+    reached = 1.0  # the probability that a correct coupling gets this far
+    finding = Finding(1.0, "")
+    for place, number in enumerate(draws):
+        finding = test(number, jax.random.fold_in(key, place))
+        if finding.value < level / len(draws) / reached:
+            raise BrokenError(
+                f"{finding.what} does not follow its law in {number:,} draws: p-value {finding.value:.2g}"
+            )
+        if number < num_samples:
+            continue
+        if finding.value > _SUSPICION:
+            break
+        reached *= _SUSPICION
+    return f"{number:,} draws, smallest p-value {finding.value:.2g}"
+
+
+def smallest(tests: Sequence[tuple[str, NDArray[np.floating]]]) -> Finding:
+    """The smallest of many p-values, by Bonferroni."""
+    number = sum(values.size for _, values in tests)
+    least = min(((float(values.min()), what) for what, values in tests if values.size), default=(1.0, "nothing"))
+    return Finding(min(1.0, least[0] * max(1, number)), least[1])
+
+
+def binomial(counts: Any, trials: Any, probs: Any, slack: Any = 0.0) -> NDArray[np.float64]:
+    """Two-sided exact p-values of counts out of trials; a probability counts as right if it is so within `slack`."""
+    from scipy.stats import binom
+
+    below = binom.cdf(counts, trials, np.clip(np.subtract(probs, slack), 0, 1))
+    above = binom.sf(np.subtract(counts, 1), trials, np.clip(np.add(probs, slack), 0, 1))
+    return np.asarray(np.minimum(1.0, 2 * np.minimum(below, above)))
+
+
+def same_share(first: NDArray[np.integer], second: NDArray[np.integer], share: Any = 0.5) -> NDArray[np.float64]:
+    """Two-sided p-values of counts in two samples; given their sum, the first's are binomial with its share."""
+    return binomial(first, first + second, share)
+
 
 _RAREST = 2e-3  # noise that is one uniform number of single precision cannot resolve rarer observations
 _ROUNDING = 16  # units in the last place that a cell of the exact law may be off by

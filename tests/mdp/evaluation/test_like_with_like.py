@@ -8,9 +8,10 @@ import pytest
 from processes import MDP, NUM_ACTIONS, NUM_STATES, frame_of, some_episodes
 
 from countermax import InputError
+from countermax.intervals._interval import student_interval
 from countermax.mdp import EpisodeLog, estimate, evaluate_policy, policy_values, return_distribution, simulate
 from countermax.mdp._estimation import restricted
-from countermax.mdp._importance import doubly_robust, importance_estimates, importance_ratios, resampled_interval
+from countermax.mdp._importance import doubly_robust, importance_estimates, importance_ratios
 from countermax.mdp._log import steps_compared
 
 KEY = jax.random.key(0)
@@ -159,16 +160,16 @@ def test_where_nobody_has_any_weight_there_is_no_number_but_a_reason():
 
 def test_an_interval_is_refused_where_resamples_have_no_value():
     drawn = np.random.default_rng(0).normal(size=1000).tolist()
-    interval, reason = resampled_interval(0.0, [*drawn, *[None] * 20], 0.95, 1e9)
+    interval, reason = student_interval(0.0, [*drawn, *[None] * 20], 0.95, 1e9)
     assert (interval.lower, interval.upper) == pytest.approx((-1.96, 1.96), abs=0.2)
     assert reason is None
-    assert resampled_interval(0.0, [*drawn, *[None] * 40], 0.95, 1e9) == (
+    assert student_interval(0.0, [*drawn, *[None] * 40], 0.95, 1e9) == (
         None,
         "no interval: in 40 of 1040 resamples no episode has any weight",
     )
-    few, _ = resampled_interval(0.0, drawn, 0.95, 5.0)
+    few, _ = student_interval(0.0, drawn, 0.95, 5.0)
     assert few.width > 1.4 * interval.width
-    assert resampled_interval(None, [None], 0.95, 5.0) == resampled_interval(1.0, [], 0.95, 5.0) == (None, None)
-    skewed, _ = resampled_interval(0.0, np.random.default_rng(0).exponential(size=1000).tolist(), 0.95, 1e9)
+    assert student_interval(None, [None], 0.95, 5.0) == student_interval(1.0, [], 0.95, 5.0) == (None, None)
+    skewed, _ = student_interval(0.0, np.random.default_rng(0).exponential(size=1000).tolist(), 0.95, 1e9)
     assert skewed.upper == pytest.approx(3.7, abs=0.4)
     assert skewed.lower < -1.8

@@ -4,10 +4,10 @@ DoWhy's own mechanism for classes cannot explain what was seen, so `gcm.counterf
 `CategoricalMechanism` can. Needs the extra `countermax[dowhy]`.
 """
 
+from countermax.integrations.dowhy._answers import NodeAnswer as NodeAnswer
+from countermax.integrations.dowhy._answers import NodeAnswers as NodeAnswers
 from countermax.integrations.dowhy._answers import counterfactual_probabilities as counterfactual_probabilities
+from countermax.integrations.dowhy._answers import counterfactual_samples as counterfactual_samples
 from countermax.integrations.dowhy._answers import counterfactual_table as counterfactual_table
 from countermax.integrations.dowhy._assign import assign_categorical_mechanisms as assign_categorical_mechanisms
 from countermax.integrations.dowhy._mechanism import CategoricalMechanism as CategoricalMechanism
-from countermax.integrations.dowhy._node import NodeAnswer as NodeAnswer
-from countermax.integrations.dowhy._results import NodeAnswers as NodeAnswers
-from countermax.integrations.dowhy._samples import counterfactual_samples as counterfactual_samples

@@ -1,19 +1,445 @@
 """Exact counterfactual probabilities of a DoWhy model's categorical nodes, where its samples only estimate them."""
 
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+import math
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, final
 
+import numpy as np
+from numpy.typing import NDArray
+
+from countermax import _plotting as plotting
 from countermax._core.errors import InputError
-from countermax._core.extras import import_pandas
-from countermax._core.labels import listed
-from countermax.integrations.dowhy._network import CouplingLike, Interventions, Network
-from countermax.integrations.dowhy._node import NodeAnswer
-from countermax.integrations.dowhy._results import NodeAnswers
-from countermax.integrations.dowhy._settings import Settings
+from countermax._core.extras import import_dowhy, import_pandas
+from countermax._core.labels import Labels, listed
+from countermax._core.memory import check_memory
+from countermax._core.results import AbstractResult, Row, plain
+from countermax.bounds import Bounds
+from countermax.integrations.dowhy._mechanism import CategoricalMechanism, Codes, Floats
+from countermax.integrations.dowhy._mixture import Mixture
+from countermax.integrations.dowhy._network import CouplingLike, Interventions, Network, NodeCouplings
 
-pd = import_pandas()
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
+dowhy, pd = import_dowhy(), import_pandas()
+
+_BOUNDS = ("any", "stable", "none")
+_MAX_STATES = 10_000
+_PREFIX = "counterfactual_"
+_STATES_AT_ONCE = 2**16  # of all rows that are walked together
 _NUMERIC = "it holds numbers, and only classes have probabilities here"
+
+_GIVEN = (
+    "The graph, with noise of its own for each node, and the fitted classifiers are taken as known: how well they were "
+    "estimated is left out, and so is what another sample would give."
+)
+_OVER = {"any": "any coupling", "stable": "any stable coupling"}
+_SHARP = "Each limit is sharp: for each row some choice of couplings attains it."
+_OUTER = (
+    "Limits are outer bounds{rows}: valid for all couplings, but perhaps wider than any of them can be, because "
+    "uncertain nodes meet again on the way."
+)
+_OUTER_STABLE = (
+    "Limits are outer bounds{rows}: valid for all stable couplings, but perhaps wider than any of them can be, because "
+    "several worlds of the parents, or uncertain nodes that meet again, are on the way."
+)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class NodeAnswer(AbstractResult):
+    """What one node would have been, in each row."""
+
+    node: Hashable
+    labels: tuple[Hashable, ...]
+    seen: Any
+    """What was seen, a Series."""
+    coupling: str
+    """The name of the node's coupling."""
+    above: Mapping[Hashable, str]
+    """The couplings of the uncertain nodes that it depends on, from the first to the last."""
+    notes_on_couplings: tuple[str, ...]
+    """An order of the classes that decides and that nobody gave."""
+    probabilities: Any
+    """A DataFrame with a column for each label, under these couplings."""
+    bounds: Bounds | None
+    """Two such frames: the least and the largest probability over couplings of all these nodes, each for itself."""
+    bounds_over: str
+    """The couplings that the bounds are over: `any`, `stable` or `none`."""
+    is_sharp: NDArray[np.bool_]
+    """For each row, whether some choice of couplings attains its bounds; if not they are outer bounds."""
+    unchanged: NDArray[np.bool_]
+    """The rows whose parents would have been as they were: they keep what was seen, whatever the coupling."""
+    slack: Floats | None
+    """For each row, how wide the widest bounds over all couplings are."""
+    score: Any = None
+    """With a score: its expectation in each row, a Series."""
+    score_bounds: Bounds | None = None
+    """Two such Series."""
+    tolerance: float = 0.05
+
+    @property
+    def most_likely(self) -> Any:
+        """The most likely label of each row, in the type of the observed column."""
+        codes = self.probabilities.to_numpy().argmax(axis=1)
+        values = [self.labels[code] for code in codes]
+        try:
+            return pd.Series(values, index=self.seen.index, dtype=self.seen.dtype)
+        except (TypeError, ValueError):  # labels of a kind that the column cannot hold
+            return pd.Series(values, index=self.seen.index)
+
+    @property
+    def coupling_matters(self) -> NDArray[np.bool_] | None:
+        """For each row, whether data alone leave some probability open by more than the tolerance."""
+        return None if self.slack is None else self.slack > self.tolerance
+
+    @property
+    def counts(self) -> Floats:
+        """How many rows with each label are expected to have had which, [seen, instead]."""
+        return self._by_seen(self.probabilities)
+
+    @property
+    def count_bounds(self) -> Bounds | None:
+        """The rows' bounds, added up."""
+        return None if self.bounds is None else Bounds(*map(self._by_seen, self.bounds))
+
+    @property
+    def title(self) -> str:
+        """The question."""
+        if len(self.seen) == 1:
+            return f"{self.node}: {self.seen.iloc[0]} was seen. What would have been under {self._under()}?"
+        return f"{self.node}, {len(self.seen):,} rows: what was seen, and what would have been under {self._under()}"
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """Of one row the probability of each class; of several, how many with each class would have had which."""
+        numbers, limits, places = self.counts, self.count_bounds, np.unique(self._places())
+        found = []
+        for row in places:
+            one = len(self.seen) == 1
+            about = f"{self.node}: {self.labels[row]} was seen" + ("" if one else f" ({numbers[row].sum():,.0f} rows)")
+            for column, other in enumerate(self.labels):
+                quantity = f"P({other})" if one else f"number with {other}"
+                found.append(Row(quantity, about, self._under(), float(numbers[row, column])))
+                if limits is not None:
+                    ends = (float(each[row, column]) for each in limits)
+                    found.append(Row(quantity, about, _OVER[self.bounds_over], None, *ends))
+        if self.score is not None:
+            about = f"{self.node}, mean of {len(self.seen):,} rows"
+            found.append(Row("expected score", about, self._under(), float(self.score.mean())))
+            if self.score_bounds is not None:
+                ends = (float(each.mean()) for each in self.score_bounds)
+                found.append(Row("expected score", about, _OVER[self.bounds_over], None, *ends))
+        return tuple(found)
+
+    @property
+    def sample(self) -> str:
+        """How many rows."""
+        return f"{len(self.seen):,} observed row{'s' * (len(self.seen) > 1)}"
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What is taken as given."""
+        return (_GIVEN,)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the couplings assume, what was summed over, what the bounds are, and which rows keep what was seen."""
+        notes = list(self.notes_on_couplings)
+        if self.above:
+            notes.append(f"Summed exactly over what {', '.join(map(str, self.above))} would have been.")
+        if self.bounds is not None:
+            whose = f" of {', '.join(map(str, [*self.above, self.node]))}" if self.above else ""
+            notes.append(
+                f"{_OVER[self.bounds_over].capitalize()}{whose}, each number for itself. {self._about_bounds()}"
+                + " Counts add the rows' limits up." * (len(self.seen) > 1)
+            )
+        if self.unchanged.any():
+            what = f"{self.unchanged.sum():,} rows" if len(self.seen) > 1 else "This row"
+            notes.append(f"{what}: the parents would have been as they were, so the outcome is the one seen.")
+        return tuple(notes)
+
+    def summary(self) -> str:
+        """How many would have had another class, under the couplings, and how many data leave open."""
+        places = self._places()
+        kept = float(self.probabilities.to_numpy()[np.arange(len(places)), places].sum())
+        many = f"{len(self.seen) - kept:,.1f} of {len(self.seen):,} rows would have had another class of {self.node}"
+        if len(self.seen) == 1:
+            many = f"{self.node} would have been another than {self.seen.iloc[0]} with probability {1 - kept:.3f}"
+        text = f"Under {self._under()}, {many}."
+        if self.coupling_matters is not None:
+            some = int(self.coupling_matters.sum())
+            text += f" The choice of coupling matters in {some:,} of {len(self.seen):,} rows." if some else ""
+            text += "" if some else " The choice of coupling does not matter."
+        return text
+
+    def plot(self) -> "Figure":
+        """Of one row bars with the bounds as whiskers; of several, how many with each label would have had which."""
+        return plotting.draw_nodes([self.panel()], " ".join([*self.notes_on_couplings, _GIVEN]))
+
+    def columns(self) -> Any:
+        """A frame with a row for each observed one: probabilities, most likely label, score, bounds, what matters."""
+        names = Labels(self.labels).names
+        columns = {f"{_PREFIX}{name}": self.probabilities.iloc[:, place] for place, name in enumerate(names)}
+        columns[f"{_PREFIX}most_likely"] = self.most_likely
+        if self.score is not None:
+            columns[f"{_PREFIX}score"] = self.score
+        if self.score_bounds is not None:
+            columns[f"{_PREFIX}score_lower"], columns[f"{_PREFIX}score_upper"] = self.score_bounds
+        if self.bounds is not None:
+            for place, name in enumerate(names):
+                for side, limits in zip(("lower", "upper"), self.bounds, strict=True):
+                    columns[f"{_PREFIX}{name}_{side}"] = limits.iloc[:, place]
+            kinds = np.where(self.is_sharp, "sharp", "outer")
+            columns[f"{_PREFIX}bounds"] = pd.Series(kinds, index=self.seen.index)
+            columns[f"{_PREFIX}coupling_matters"] = pd.Series(self.coupling_matters, index=self.seen.index)
+        frame = pd.DataFrame(columns)
+        frame.attrs = plain({**self._about(), "assumptions": self.assumptions, "notes": self.notes})
+        return frame
+
+    def panel(self) -> plotting.NodePanel:
+        """What `countermax._plotting.draw_nodes` draws of this node."""
+        seen, bounds = np.bincount(self._places(), minlength=len(self.labels)), self.count_bounds
+        rows = np.where(seen > 0, seen, np.nan)[:, None]
+        over = _OVER.get(self.bounds_over, "")
+        title = f"{self.node}: {self.seen.iloc[0]} was seen, what instead" if len(self.seen) == 1 else str(self.node)
+        return plotting.NodePanel(
+            title=f"{title} under {self._under()}",
+            coupling=self.coupling,
+            labels=[str(label) for label in self.labels],
+            seen=seen,
+            shares=self.counts / rows,
+            bounds=None if bounds is None else (bounds.lower / rows, bounds.upper / rows),
+            over=over if self.is_sharp.all() else f"{over} (outer bounds)",
+        )
+
+    def _details(self) -> Mapping[str, Any]:
+        limits = self.bounds and Bounds(*(each.to_numpy() for each in self.bounds))
+        return {
+            **self._about(),
+            "num_unchanged": int(self.unchanged.sum()),
+            "labels": self.labels,
+            "seen": self.seen.astype(object).tolist(),
+            "probabilities": self.probabilities.to_numpy(),
+            "bounds": limits,
+            "is_sharp": None if limits is None else self.is_sharp,
+            "score": None if self.score is None else self.score.to_numpy(),
+            "score_bounds": self.score_bounds and Bounds(*(each.to_numpy() for each in self.score_bounds)),
+            "tolerance": self.tolerance,
+            "coupling_matters": self.coupling_matters,
+        }
+
+    def _about(self) -> dict[str, Any]:
+        return {
+            "node": self.node,
+            "coupling": self.coupling,
+            "couplings_above": dict(self.above),
+            "bounds_over": self.bounds_over,
+        }
+
+    def _under(self) -> str:
+        names = dict.fromkeys([*self.above.values(), self.coupling])
+        if len(names) == 1:
+            return self.coupling
+        return ", ".join(f"{name} for {node}" for node, name in [*self.above.items(), (self.node, self.coupling)])
+
+    def _about_bounds(self) -> str:
+        outer = len(self.seen) - int(self.is_sharp.sum())
+        if not outer:
+            return _SHARP
+        words = _OUTER_STABLE if self.bounds_over == "stable" else _OUTER
+        return words.format(rows="" if outer == len(self.seen) else f" in {outer:,} of {len(self.seen):,} rows")
+
+    def _places(self) -> Codes:
+        return Labels(self.labels).places(self.seen.astype(object).tolist())
+
+    def _by_seen(self, frame: Any) -> Floats:
+        sums = np.zeros((len(self.labels), len(self.labels)))
+        np.add.at(sums, self._places(), frame.to_numpy())
+        return sums
+
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class NodeAnswers(AbstractResult, Mapping[Hashable, NodeAnswer]):
+    """What each categorical node that the change reaches would have been, by node."""
+
+    answers: Mapping[Hashable, NodeAnswer]
+    unanswered: Mapping[Hashable, str]
+    """Nodes that the change reaches and that have no answer, and why; those that hold numbers are among them."""
+
+    def __getitem__(self, node: Hashable) -> NodeAnswer:
+        if node in self.answers:
+            return self.answers[node]
+        if node in self.unanswered:
+            raise KeyError(f"node {node!r} cannot be answered for exactly: {self.unanswered[node]}")
+        raise KeyError(f"no answer for {node!r}; there is one for {listed(self.answers)}")
+
+    def __iter__(self) -> Iterator[Hashable]:
+        return iter(self.answers)
+
+    def __len__(self) -> int:
+        return len(self.answers)
+
+    @property
+    def title(self) -> str:
+        """The question."""
+        return f"What {', '.join(map(str, self))} would have been"
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """Those of all nodes."""
+        return tuple(row for answer in self.values() for row in answer.rows)
+
+    @property
+    def sample(self) -> str:
+        """How many rows."""
+        return next(iter(self.values())).sample
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What is taken as given."""
+        return (_GIVEN,)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Those of all nodes, and the nodes without an answer."""
+        notes = [f"{node}: {note}" for node, answer in self.items() for note in answer.notes]
+        return (*notes, *(f"No answer for {node}: {why}." for node, why in self.unanswered.items()))
+
+    def summary(self) -> str:
+        """A sentence or two for each node."""
+        return " ".join(answer.summary() for answer in self.values())
+
+    def plot(self) -> "Figure":
+        """A panel for each node."""
+        told = dict.fromkeys(each for answer in self.values() for each in answer.notes_on_couplings)
+        unanswered = [f"No answer for {node}: {why}." for node, why in self.unanswered.items()]
+        return plotting.draw_nodes([answer.panel() for answer in self.values()], " ".join([*told, *unanswered, _GIVEN]))
+
+    def _details(self) -> Mapping[str, Any]:
+        return {"nodes": {str(node): answer.to_dict() for node, answer in self.items()}, "unanswered": self.unanswered}
+
+
+class _Questions:
+    """What is asked of every node alike."""
+
+    def __init__(
+        self,
+        network: Network,
+        coupling: CouplingLike | Mapping[Hashable, CouplingLike] | None,
+        bounds: str,
+        tolerance: int | float,
+        max_states: int,
+        score: Any = None,
+    ):
+        if bounds not in _BOUNDS:
+            raise InputError(f"`bounds` must be one of {', '.join(_BOUNDS)}, got {bounds!r}")
+        if not tolerance >= 0:
+            raise InputError(f"`tolerance` must not be negative, got {tolerance}")
+        if isinstance(max_states, bool) or not isinstance(max_states, int | np.integer) or max_states < 1:
+            raise InputError(f"`max_states` must be a positive whole number, got {max_states}")
+        self._network, self._couplings = network, NodeCouplings(network, coupling)
+        self._bounds, self._tolerance, self._max_states = bounds, float(tolerance), max_states
+        self._score = score
+
+    def answer(self, target: Hashable) -> NodeAnswer:
+        """What one node would have been."""
+        network, labels = self._network, self._network.levels[target]
+        assert labels is not None
+        score = None if self._score is None else labels.scores("score", self._score)
+        uncertain = [node for node in network.way_to(target) if self._is_uncertain(node)]
+        couplings = {node: self._couplings.of(node, score if node == target else None) for node in uncertain}
+        first, inverse = _distinct(network, target)
+        size = min(math.prod(len(network.levels[node] or ()) for node in uncertain[:-1]), self._max_states)
+        columns = 2 * (len(labels) + 1) if self._bounds != "none" else 1
+        advice = "lower `max_states`, or pass `bounds='none'`"
+        check_memory(f"{size:,} states of a row", 32 * size * len(labels) * columns, advice)
+        at_once = max(1, _STATES_AT_ONCE // size)
+        parts = [
+            self._numbers(
+                target, first[start : start + at_once], {node: each[0] for node, each in couplings.items()}, score
+            )
+            for start in range(0, len(first), at_once)
+        ]
+        numbers = {name: np.concatenate([part[name] for part in parts])[inverse] for name in parts[0]}
+        names = {node: each[1] for node, each in couplings.items()}
+        notes = tuple(each[2] for each in couplings.values() if each[2] is not None)
+        return self._result(target, list(labels.values), names, notes, numbers)
+
+    def _numbers(
+        self, target: Hashable, rows: Codes, couplings: dict[Hashable, Any], score: Floats | None
+    ) -> dict[str, Any]:
+        mixture = Mixture(
+            self._network, couplings, target, rows, every_state=self._bounds != "none", max_states=self._max_states
+        )
+        probabilities = mixture.probabilities()
+        found = {"probabilities": probabilities, "unchanged": mixture.unchanged(), "sharp": mixture.is_sharp}
+        if score is not None:
+            found["score"] = probabilities @ score
+        if self._bounds == "none":
+            return found
+        loose = mixture.limits(score, stable=False)
+        size = probabilities.shape[1]
+        found["slack"] = (loose[1] - loose[0])[:, :size].max(axis=1)
+        if self._bounds == "stable":
+            found["sharp"], loose = mixture.is_sharp_if_stable, mixture.limits(score, stable=True)
+        found["lower"], found["upper"] = loose[0].clip(0, 1), loose[1].clip(0, 1)
+        if score is not None:
+            found["lower"], found["upper"] = found["lower"][:, :size], found["upper"][:, :size]
+            found["score_lower"], found["score_upper"] = loose[0][:, size], loose[1][:, size]
+        return found
+
+    def _result(
+        self,
+        target: Hashable,
+        labels: list[Hashable],
+        names: dict[Hashable, str],
+        notes: tuple[str, ...],
+        numbers: dict[str, Any],
+    ) -> NodeAnswer:
+        seen = self._network.observed[target]
+
+        def frame(name: str) -> Any:
+            return pd.DataFrame(numbers[name], index=seen.index, columns=pd.Index(labels, dtype=object))
+
+        def series(name: str) -> Any:
+            return pd.Series(numbers[name], index=seen.index)
+
+        bounded = "lower" in numbers
+        return NodeAnswer(
+            node=target,
+            labels=tuple(labels),
+            seen=seen,
+            coupling=names[target],
+            above={node: name for node, name in names.items() if node != target},
+            notes_on_couplings=notes,
+            probabilities=frame("probabilities"),
+            bounds=Bounds(frame("lower"), frame("upper")) if bounded else None,
+            bounds_over=self._bounds,
+            is_sharp=numbers["sharp"],
+            unchanged=numbers["unchanged"],
+            slack=numbers.get("slack"),
+            score=series("score") if "score" in numbers else None,
+            score_bounds=Bounds(series("score_lower"), series("score_upper")) if "score_lower" in numbers else None,
+            tolerance=self._tolerance,
+        )
+
+    def _is_uncertain(self, node: Hashable) -> bool:
+        mechanism = self._network.model.causal_mechanism(node)
+        return isinstance(mechanism, CategoricalMechanism) and node not in self._network.fixed
+
+
+def _distinct(network: Network, target: Hashable) -> tuple[Codes, Codes]:
+    """The first of each group of rows that have the same answer, and the group of each row."""
+    codes = [pd.factorize(network.seen[node], use_na_sentinel=False)[0] for node in network.needed_for(target)]
+    _, first, inverse = np.unique(np.column_stack(codes), axis=0, return_index=True, return_inverse=True)
+    return first, inverse.reshape(-1)
 
 
 def counterfactual_probabilities(
@@ -25,7 +451,7 @@ def counterfactual_probabilities(
     coupling: CouplingLike | Mapping[Hashable, CouplingLike] | None = None,
     bounds: str = "any",
     tolerance: int | float = 0.05,
-    max_states: int = 10_000,
+    max_states: int = _MAX_STATES,
 ) -> NodeAnswers:
     """What samples only estimate: each row's exact probabilities, for each categorical node that the change reaches.
 
@@ -51,15 +477,15 @@ def counterfactual_probabilities(
         max_states: Largest number of states of the nodes above that are summed over for one row.
     """
     network = Network(model, interventions, observed)
-    settings = Settings(network, coupling, bounds, tolerance, max_states)
-    asked, left_out = _asked(network, nodes)
-    found = {node: settings.answer(node) for node in asked}
+    questions = _Questions(network, coupling, bounds, tolerance, max_states)
+    asked, unanswered = _asked(network, nodes)
+    found = {node: questions.answer(node) for node in asked}
     if nodes is None:  # what a change sets for certain is no question
         found = {node: each for node, each in found.items() if node not in interventions or not _is_certain(each)}
     if not found:
-        reasons = "; ".join(f"{node!r}: {why}" for node, why in left_out.items())
+        reasons = "; ".join(f"{node!r}: {why}" for node, why in unanswered.items())
         raise InputError(f"no categorical node can be answered for ({reasons or 'the change reaches none'})")
-    return NodeAnswers(found, left_out)
+    return NodeAnswers(found, unanswered)
 
 
 def counterfactual_table(
@@ -72,8 +498,6 @@ def counterfactual_table(
     score: Any = None,
     bounds: str = "any",
     tolerance: int | float = 0.05,
-    max_states: int = 10_000,
-    prefix: str = "counterfactual_",
 ) -> Any:
     """The observed rows with a node's probabilities, most likely class, bounds over couplings and a flag.
 
@@ -97,18 +521,14 @@ def counterfactual_table(
         score: A number for each class of the node, by label or in their order.
         bounds: Couplings that the bounds are over: `any`, `stable`, or `none` for no such columns.
         tolerance: Largest width of the bounds over all couplings at which the choice of coupling does not matter.
-        max_states: Largest number of states of the nodes above that are summed over for one row.
-        prefix: Beginning of the names of new columns.
     """
     network = Network(model, interventions, observed)
-    settings = Settings(network, coupling, bounds, tolerance, max_states, score=score, prefix=prefix)
+    questions = _Questions(network, coupling, bounds, tolerance, _MAX_STATES, score)
     _asked(network, [node])
-    answer = settings.answer(node).to_frame()
+    answer = questions.answer(node).columns()
     taken = [name for name in answer.columns if name in observed.columns]
     if taken:
-        raise InputError(
-            f"`observed` must not have columns named like new ones, got {taken[0]!r}; pass another `prefix`"
-        )
+        raise InputError(f"`observed` must not have columns named like new ones, got {taken[0]!r}; rename it")
     frame = pd.concat([observed, answer], axis=1) if observed.index.is_unique else _side_by_side(observed, answer)
     frame.attrs = dict(observed.attrs) | answer.attrs
     return frame
@@ -119,13 +539,13 @@ def _asked(network: Network, nodes: Sequence[Hashable] | None) -> tuple[list[Has
     open_ones = [node for node in network.nodes if node in network.reached and node not in network.fixed]
     candidates = [node for node in open_ones if network.is_categorical(node)]
     if nodes is None:
-        left_out = {node: _NUMERIC for node in open_ones if node not in candidates}
-        left_out |= {node: why for node, why in network.obstacles.items() if node in open_ones}
-        left_out = {node: left_out[node] for node in open_ones if node in left_out}
-        asked = [node for node in candidates if node not in left_out]
+        unanswered = {node: _NUMERIC for node in open_ones if node not in candidates}
+        unanswered |= {node: why for node, why in network.obstacles.items() if node in open_ones}
+        unanswered = {node: unanswered[node] for node in open_ones if node in unanswered}
+        asked = [node for node in candidates if node not in unanswered]
         for node in asked:
             network.needed_for(node)
-        return asked, left_out
+        return asked, unanswered
     asked = [nodes] if isinstance(nodes, str) else list(nodes)
     for node in asked:
         if node not in network.nodes:
@@ -149,3 +569,38 @@ def _side_by_side(observed: Any, answer: Any) -> Any:
     """By place, since the index says nothing."""
     joined = pd.concat([each.reset_index(drop=True) for each in (observed, answer)], axis=1)
     return joined.set_axis(observed.index, axis=0)
+
+
+def counterfactual_samples(model: Any, interventions: Interventions, observed: Any) -> Any:
+    """DoWhy's `gcm.counterfactual_samples` of the observed rows, with their index and their categories kept.
+
+    DoWhy turns the categories of root nodes and of nodes that are set into text, counts the rows from zero, and drops
+    an unknown level without a word. Here it is an error that lists the levels.
+
+    Args:
+        model: A fitted `gcm.InvertibleStructuralCausalModel`.
+        interventions: Changes: a function of the old value for each node.
+        observed: A DataFrame with what was seen, a column for each node.
+    """
+    network = Network(model, interventions, observed)
+    network.check_columns(network.nodes)
+    checked = {node: _checked(network, node) for node in interventions}
+    samples = dowhy.gcm.counterfactual_samples(model, checked, observed[network.nodes]).set_index(observed.index)
+    for node in network.nodes:
+        if isinstance(observed[node].dtype, pd.CategoricalDtype):
+            samples[node] = samples[node].astype(observed[node].dtype)
+    return samples
+
+
+def _checked(network: Network, node: Hashable) -> Callable[[Any], Any]:
+    """The change, which looks at each new value once."""
+    change, known = network.interventions[node], set()
+
+    def changed(value: Any) -> Any:
+        after = change(value)
+        if after not in known:
+            network.check_change(node, np.array([after], object))
+            known.add(after)
+        return after
+
+    return changed

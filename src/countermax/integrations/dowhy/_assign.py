@@ -12,8 +12,7 @@ from countermax._core.extras import import_dowhy, import_pandas
 from countermax._core.labels import listed
 from countermax.couplings import GumbelMax
 from countermax.couplings._named import is_same
-from countermax.integrations.dowhy._mechanism import CategoricalMechanism
-from countermax.integrations.dowhy._noise import Mechanism
+from countermax.integrations.dowhy._mechanism import CategoricalMechanism, Mechanism
 
 dowhy, pd = import_dowhy(), import_pandas()
 

@@ -1,23 +1,213 @@
 """A categorical node for DoWhy: a classifier for the probabilities, a mechanism for how worlds are coupled."""
 
 import zlib
-from collections.abc import Hashable, Sequence
-from typing import Any, final
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeAlias, final
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, ArrayLike, Float, Int
 from numpy.typing import NDArray
 
 from countermax._core.checks import has_nan
 from countermax._core.errors import InputError
-from countermax._core.extras import import_dowhy
-from countermax._core.labels import Labels, listed
-from countermax._core.seeds import as_seed
+from countermax._core.extras import import_dowhy, import_pandas
+from countermax._core.labels import Labels, listed, sorted_labels
+from countermax._core.quantities import as_seed
 from countermax.couplings import AbstractMechanism, AbstractNoiseSampler, GumbelMax
-from countermax.integrations.dowhy._categories import CategoryColumn, as_labels, check_parents, levels_of
-from countermax.integrations.dowhy._noise import Codes, Floats, Mechanism, abduct, draw, respond
 
-dowhy = import_dowhy()
+dowhy, pd = import_dowhy(), import_pandas()
+
+
+class CategoryColumn(np.ndarray):
+    """Labels [rows, 1] that become a pandas Categorical where DoWhy makes a column of them.
+
+    DoWhy flattens what a mechanism returns by `reshape(-1)` or `squeeze()` and puts it into a frame. Here these two
+    return a Categorical, so that the column has its categories and their order again. What is computed from it is an
+    array like any other.
+    """
+
+    dtype_of_column: Any = None
+    """Not handed on to views and results."""
+
+    @classmethod
+    def of(cls, values: NDArray[Any], dtype: Any) -> NDArray[Any]:
+        """The values as such a column; unchanged where there are no categories."""
+        if dtype is None:
+            return values
+        column = values.view(cls)
+        column.dtype_of_column = dtype
+        return column
+
+    def reshape(self, *shape: Any, **options: Any) -> Any:
+        """As of any array, but one axis is a Categorical."""
+        return self._flat() if shape in ((-1,), ((-1,),)) else np.asarray(self).reshape(*shape, **options)
+
+    def squeeze(self, axis: Any = None) -> Any:
+        """A Categorical, of a single row too."""
+        return self._flat() if axis is None else np.asarray(self).squeeze(axis)
+
+    def _flat(self) -> Any:
+        values = np.asarray(self).reshape(-1)
+        return values if self.dtype_of_column is None else pd.Categorical(values.tolist(), dtype=self.dtype_of_column)
+
+
+def as_labels(given: Any) -> tuple[tuple[Hashable, ...], Any]:
+    """Labels in their order, checked, and the category dtype that they came as, if they did."""
+    dtype = given if isinstance(given, pd.CategoricalDtype) else getattr(given, "dtype", None)
+    if not isinstance(dtype, pd.CategoricalDtype):
+        return Labels(tuple(given)).values, None
+    if dtype.categories is None:
+        raise InputError("`labels` must name the categories, got a category dtype without any")
+    return Labels(tuple(dtype.categories.tolist())).values, dtype
+
+
+def levels_of(values: NDArray[Any]) -> Labels | None:
+    """The distinct values of a column of texts or booleans, sorted; None for numbers."""
+    distinct = [value for value in pd.unique(np.asarray(values, object).reshape(-1)).tolist() if not pd.isna(value)]
+    if not distinct or not all(isinstance(value, str | bool | np.bool_) for value in distinct):
+        return None
+    return Labels(tuple(sorted_labels(each.item() if isinstance(each, np.generic) else each for each in distinct)))
+
+
+def unknown_level(levels: Labels, values: Sequence[Any] | NDArray[Any]) -> tuple[int, Hashable] | None:
+    """Where the first value is that is none of the levels, and the value; None where there is no such value."""
+    objects = np.asarray(values, object).reshape(-1)
+    codes, distinct = pd.factorize(objects, use_na_sentinel=False)
+    bad = levels.places(list(distinct)) < 0
+    rows = np.flatnonzero(bad[codes])
+    return (int(rows[0]), objects[rows[0]]) if len(rows) else None
+
+
+def check_parents(levels: dict[int, tuple[Hashable, ...]], parents: NDArray[Any]) -> None:
+    """Refuses a level that a classifier was not fitted with: DoWhy would take it for no level at all."""
+    for column, known in levels.items():
+        values = parents[:, column]
+        if all(isinstance(each, bool) for each in known):
+            values = np.array([bool(each) if each in (0, 1) else each for each in values.tolist()], object)
+        found = unknown_level(Labels(known), values)
+        if found is not None:
+            raise InputError(
+                f"a categorical parent must have one of the levels it was fitted with, {listed(known)}, got "
+                f"{listed([found[1]])} (column {column} of the parents by name, row {found[0]}, both counted from 0)"
+            )
+
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+Mechanism: TypeAlias = AbstractNoiseSampler[Any]
+
+_SEEDS = 2.0**48
+_ROWS = (1, 16, 256, 4096)  # computed at once, the last row repeated to fill up: few shapes to compile
+_TRIES = 2**14  # seeds at once, shared evenly among the rows; some milliseconds
+_MOST_TRIES = 3 * 10**8  # that one call may be expected to take; about a minute
+_PATIENCE = 50  # times the expected tries: a mechanism that has its marginals needs more once in e^50 rows
+
+
+def draw(count: int, uniforms: Callable[[int], Floats]) -> Floats:
+    """So many numbers, from a source of uniform numbers in [0, 1)."""
+    return np.floor(uniforms(count) * _SEEDS) / _SEEDS
+
+
+def respond(mechanism: Mechanism, probs: Floats, noise: Floats) -> Codes:
+    """The outcome of each row: `probs` is [rows, outcomes], `noise` one number for each row."""
+    _check_probabilities(probs)
+    if not ((noise >= 0) & (noise < 1)).all():
+        raise InputError(f"the noise of a categorical node must lie in [0, 1), got {noise.min()} to {noise.max()}")
+    if not len(noise):
+        return np.zeros(0, np.int64)
+    rows = _fitting(len(noise))
+    blocks = [slice(start, start + rows) for start in range(0, len(noise), rows)]
+    return np.concatenate([_outcomes(mechanism, probs[block], noise[block, None], rows)[:, 0] for block in blocks])
+
+
+def abduct(mechanism: Mechanism, probs: Floats, x: Codes, uniforms: Callable[[int], Floats]) -> Floats:
+    """Draws numbers under which each row has the outcome `x`, which must be possible.
+
+    Args:
+        mechanism: Mechanism that responds.
+        probs: Each row's probabilities, [rows, outcomes].
+        x: The outcome seen in each row.
+        uniforms: Function that draws a given number of uniform numbers in [0, 1).
+    """
+    _check_probabilities(probs)
+    chance = probs[np.arange(len(x)), x]
+    _check_effort(chance)
+    noise, tried, waiting = np.empty(len(x)), np.zeros(len(x)), np.arange(len(x))
+    while len(waiting):
+        rows = _fitting(len(waiting))
+        rows = min(rows, _fitting(_TRIES * np.median(chance[waiting[:rows]])))  # rare outcomes: fewer rows, more tries
+        block, waiting = waiting[:rows], waiting[rows:]
+        candidates = draw(len(block) * (_TRIES // rows), uniforms).reshape(len(block), -1)
+        hit = _outcomes(mechanism, probs[block], candidates, rows) == x[block, None]
+        found = hit.any(axis=1)
+        noise[block[found]] = candidates[found, hit[found].argmax(axis=1)]
+        tried[block] += candidates.shape[1]
+        waiting = np.concatenate([waiting, block[~found]])
+        _check_progress(mechanism, block[~found], tried, chance)
+    return noise
+
+
+def _outcomes(mechanism: Mechanism, probs: Floats, noise: Floats, rows: int) -> Codes:
+    """What each of a row's numbers [rows, tries] yields; the last row is repeated to reach one of the usual shapes."""
+    padding = ((0, rows - len(probs)), (0, 0))
+    seeds = np.pad(np.rint(noise * _SEEDS).astype(np.int64), padding, mode="edge")
+    with np.errstate(divide="ignore"):
+        log_p = np.pad(np.log(probs), padding, mode="edge")
+    # In double precision and with one kind of random numbers, whatever the settings of JAX are: noise may be stored.
+    with jax.enable_x64(True), jax.threefry_partitionable(True):
+        return np.asarray(_responses(mechanism, log_p, seeds), np.int64)[: len(probs)]
+
+
+@eqx.filter_jit
+def _responses(
+    mechanism: Mechanism, log_p: Float[ArrayLike, "n k"], seeds: Int[ArrayLike, "n tries"]
+) -> Int[Array, "n tries"]:
+    # In single precision a gadget rounds differently in blocks of different shapes, by 1e-7.
+    double = jax.tree.map(lambda leaf: leaf.astype(float) if eqx.is_inexact_array(leaf) else leaf, mechanism)
+
+    def one(log_p: Float[Array, " k"], seed: Int[Array, ""]) -> Int[Array, ""]:
+        key = jax.random.key(seed, impl="threefry2x32")
+        return double._respond(double.noise(log_p.size, key=key, dtype=log_p.dtype), log_p)
+
+    # Two maps, so that what depends on the logits alone is computed once for all tries of a row.
+    return jax.vmap(jax.vmap(one, (None, 0)))(jnp.asarray(log_p), jnp.asarray(seeds))
+
+
+def _fitting(count: int | np.floating) -> int:
+    return next((rows for rows in _ROWS if rows >= count), _ROWS[-1])
+
+
+def _check_probabilities(probs: Floats) -> None:
+    """NaN would pass for the most likely class."""
+    bad = ~((probs >= 0) & (probs < np.inf)).all(axis=1)
+    if bad.any():
+        raise InputError(
+            f"the classifier must give probabilities, but gave {probs[bad.argmax()].tolist()} in row {bad.argmax()} "
+            "(counted from 0); look at its parents there, or train it again"
+        )
+
+
+def _check_effort(chance: Floats) -> None:
+    if (1 / chance).sum() > _MOST_TRIES:
+        raise InputError(
+            f"explaining what was seen would take about {(1 / chance).sum():.0e} tries, one over its probability for "
+            f"each row: row {chance.argmin()} (counted from 0) saw a class of probability {chance.min():.0e}; give the "
+            "mechanism more `smoothing` (1e-4, say), or ask for exact probabilities, which need no noise"
+        )
+
+
+def _check_progress(mechanism: Mechanism, unexplained: Codes, tried: Floats, chance: Floats) -> None:
+    late = unexplained[tried[unexplained] > _PATIENCE * (1 + 1 / chance[unexplained])]
+    if len(late):
+        raise InputError(
+            f"`mechanism` must yield each class as often as the logits say, but in {tried[late[0]]:.0f} tries this "
+            f"{type(mechanism).__name__} never yielded one of probability {chance[late[0]]:.2g}; see what "
+            "`countermax.testing.check_coupling` says about it"
+        )
+
 
 ClassifierFCM: Any = dowhy.gcm.causal_mechanisms.ClassifierFCM
 InvertibleFunctionalCausalModel: Any = dowhy.gcm.causal_mechanisms.InvertibleFunctionalCausalModel

@@ -21,11 +21,10 @@ from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
+from countermax._kernel import row_bounds, row_probabilities, row_score_bounds
 from countermax.couplings import AbstractCoupling
-from countermax.integrations.dowhy._mechanism import CategoricalMechanism
+from countermax.integrations.dowhy._mechanism import CategoricalMechanism, Codes, Floats
 from countermax.integrations.dowhy._network import Network, Objects, as_parents
-from countermax.integrations.dowhy._noise import Codes, Floats
-from countermax.integrations.dowhy._rows import coupled, largest_means, outcome_limits
 
 pd = import_pandas()
 
@@ -128,12 +127,12 @@ class Mixture:
         lower, upper = sure.copy(), sure.copy()
         worlds = stage.p[open_], stage.q[open_], stage.x[open_]
         if open_.any():
-            lower[open_], upper[open_] = outcome_limits(*worlds, stable)
+            lower[open_], upper[open_] = row_bounds(_log(worlds[0]), _log(worlds[1]), worlds[2], stable=stable)
         if score is not None:
             ends = np.stack([score[stage.x], -score[stage.x]], axis=1)
             if open_.any():
                 both = np.broadcast_to(np.stack([score, -score]), (open_.sum(), 2, size))
-                ends[open_] = largest_means(*worlds, both, stable)
+                ends[open_] = _largest_means(*worlds, both, stable)
             upper, lower = np.column_stack([upper, ends[:, 0]]), np.column_stack([lower, -ends[:, 1]])
         return np.concatenate([upper, -lower], axis=1)
 
@@ -177,7 +176,7 @@ class Mixture:
         q, answers = p.copy(), np.eye(p.shape[1])[x]
         if not same.all():
             q[~same] = mechanism.probabilities(as_parents([values[~same] for values in after]))
-            answers[~same] = coupled(self._couplings[node], p[~same], q[~same], x[~same])
+            answers[~same] = row_probabilities(self._couplings[node], _log(p[~same]), _log(q[~same]), x[~same])
         if not (np.isfinite(answers).all() and np.isfinite(q).all()):
             raise InputError(f"the probabilities of node {node!r} must be numbers, but its classifier gives NaN")
         possible = q > 0 if self._every_state else answers > 0
@@ -253,8 +252,21 @@ def _largest(stage: _Stage, worth: Floats, stable: bool) -> Floats:
     open_ = ~stage.same
     if open_.any():
         by_worth = np.ascontiguousarray(ahead[open_].transpose(0, 2, 1))
-        found[open_] = largest_means(stage.p[open_], stage.q[open_], stage.x[open_], by_worth, stable)
+        found[open_] = _largest_means(stage.p[open_], stage.q[open_], stage.x[open_], by_worth, stable)
     return found
+
+
+def _largest_means(p: Floats, q: Floats, x: Codes, worth: Floats, stable: bool) -> Floats:
+    """The largest mean of each worth of the outcomes, [states, worths]; `worth` is [states, worths, outcomes]."""
+    count, size = worth.shape[1], worth.shape[2]
+    log_p, log_q = (np.repeat(_log(each), count, axis=0) for each in (p, q))
+    found = row_score_bounds(log_p, log_q, np.repeat(x, count), worth.reshape(-1, size), stable=stable)
+    return np.asarray(found.upper).reshape(-1, count)
+
+
+def _log(probs: Floats) -> Floats:
+    with np.errstate(divide="ignore"):
+        return np.log(probs)
 
 
 def _equal(first: Objects, second: Objects) -> Flags:

@@ -15,8 +15,7 @@ from countermax._core.labels import Labels, listed
 from countermax.couplings import AbstractCoupling, GumbelMax, Independent, Maximal, SharedGumbelMax
 from countermax.couplings._named import as_coupling, name_of
 from countermax.integrations.dowhy._assign import FITTED
-from countermax.integrations.dowhy._categories import levels_of, unknown_level
-from countermax.integrations.dowhy._mechanism import CategoricalMechanism
+from countermax.integrations.dowhy._mechanism import CategoricalMechanism, levels_of, unknown_level
 
 dowhy, pd = import_dowhy(), import_pandas()
 

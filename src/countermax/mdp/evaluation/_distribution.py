@@ -14,11 +14,12 @@ from countermax._core.console import add_line, listing
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
 from countermax._core.results import AbstractOldResult, plain
-from countermax.intervals import Interval, check_level
+from countermax.intervals import Interval
+from countermax.intervals._interval import check_level, student_interval
 from countermax.mdp._arrays import Floats, Values, as_finite, as_mask, as_number, as_whole
 from countermax.mdp._cautions import censoring_doubts, told_of_ends, told_of_labels, weight_doubts
 from countermax.mdp._estimation import estimate_policy, policy_rows, visits
-from countermax.mdp._importance import effective_sample_size, importance_ratios, resampled_interval, resamples_of
+from countermax.mdp._importance import effective_sample_size, importance_ratios, resamples_of
 from countermax.mdp._log import EpisodeLog, steps_compared, steps_of
 
 if TYPE_CHECKING:
@@ -224,7 +225,7 @@ def return_distribution(
         other = _weighed(again, _ratios(again, wanted, behaviour, steps), weighted, steps, discount)
         drawn.append({} if other is None else replace(found, returns=other[0], probabilities=other[1]).numbers)
     intervals = {
-        name: resampled_interval(value, [each.get(name) for each in drawn], level, effective)[0]
+        name: student_interval(value, [each.get(name) for each in drawn], level, effective)[0]
         for name, value in found.numbers.items()
     }
     return replace(found, intervals={name: each for name, each in intervals.items() if each is not None})

@@ -13,7 +13,7 @@ from countermax._core.progress import ProgressBar
 from countermax._ray import in_prepared_parts
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling
-from countermax.intervals import check_level
+from countermax.intervals._interval import check_level, student_interval
 from countermax.mdp._arrays import Floats, Ints, Values, as_mask, as_whole, check_sizes, shortened
 from countermax.mdp._cautions import doubts, told_of_ends
 from countermax.mdp._couplings import Couplings, chosen_couplings
@@ -24,7 +24,6 @@ from countermax.mdp._importance import (
     importance_estimates,
     importance_ratios,
     model_values,
-    resampled_interval,
     resamples_of,
 )
 from countermax.mdp._log import EpisodeLog, steps_compared, steps_of
@@ -119,7 +118,7 @@ def evaluate_policy(
     estimates, effective = [], effective_sample_size(ratios)
     for (kind, name), value in point.items():
         size = float(len(log)) if kind == "observed" else effective  # a model too knows little of what was seldom done
-        interval, reason = resampled_interval(value, [each[kind, name] for each in drawn], level, size)
+        interval, reason = student_interval(value, [each[kind, name] for each in drawn], level, size)
         estimates.append(Estimate(name, kind, value, interval, _NO_WEIGHT if value is None else reason))
     warned = doubts(log, process, wanted, policy, left_out, ratios, compared, steps)
     return PolicyEvaluation(

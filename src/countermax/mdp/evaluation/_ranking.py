@@ -16,7 +16,8 @@ from countermax._core.extras import import_pandas
 from countermax._core.results import AbstractOldResult, column_names, plain
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling
-from countermax.intervals import Interval, percentile_interval
+from countermax.intervals import Interval
+from countermax.intervals._interval import percentile_interval
 from countermax.mdp._arrays import Floats, Values, as_whole
 from countermax.mdp._couplings import Couplings, chosen_couplings
 from countermax.mdp._log import EpisodeLog

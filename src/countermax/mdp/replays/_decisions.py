@@ -16,7 +16,8 @@ from countermax._core.results import AbstractOldResult, plain
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling
 from countermax.couplings._named import name_of
-from countermax.intervals import Interval, percentile_interval
+from countermax.intervals import Interval
+from countermax.intervals._interval import percentile_interval
 from countermax.mdp._arrays import Floats, Values, as_whole
 from countermax.mdp._estimation import as_policy, deterministic, usual_policy
 from countermax.mdp._labels import spoken

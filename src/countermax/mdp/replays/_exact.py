@@ -22,7 +22,8 @@ from countermax._core.progress import ProgressBar
 from countermax._core.results import AbstractOldResult, plain
 from countermax.couplings import AbstractCoupling
 from countermax.couplings._named import name_of
-from countermax.intervals import Interval, percentile_interval
+from countermax.intervals import Interval
+from countermax.intervals._interval import percentile_interval
 from countermax.mdp._arrays import Floats, Ints, Values
 from countermax.mdp._cautions import told_of_log
 from countermax.mdp._log import EpisodeLog

@@ -8,7 +8,8 @@ from jaxtyping import Float
 
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling
-from countermax.intervals import Interval, percentile_interval
+from countermax.intervals import Interval
+from countermax.intervals._interval import percentile_interval
 from countermax.mdp._arrays import Floats, Ints, Values, one_hot
 from countermax.mdp._log import EpisodeLog
 from countermax.mdp._posterior import Doubt, doubted
