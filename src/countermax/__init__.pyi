@@ -45,5 +45,7 @@ from .intervals import Interval as Interval
 from .learning import evaluate as evaluate
 from .learning import fit as fit
 from .maximality import maximality_gap as maximality_gap
+from .mdp import Cohort as Cohort
+from .mdp import Posterior as Posterior
 from .tables import causation_of_arms as causation_of_arms
 from .tables import compare_arms as compare_arms

@@ -13,7 +13,7 @@ from countermax import GumbelMax, Independent, InputError, SharedGumbelMax, comp
 from countermax.couplings import AbstractMechanism, Gadget1, InverseCDF
 from countermax.couplings._gumbel_max import noise_correlation
 from countermax.couplings._named import as_coupling, as_couplings, is_same, name_of
-from countermax.mdp import replay
+from countermax.mdp import Cohort
 from countermax.tables import counterfactuals
 from countermax.testing import check_coupling
 
@@ -169,7 +169,7 @@ def test_tables_and_comparisons_take_it_by_name():
 def test_trajectories_take_it_and_do_not_mistake_it_for_gumbel_max():
     """The compiled engine knows Gumbel-max and not its dial, and at rate 0 the replay is that of independence."""
     found = {
-        name: replay(MDP, LOG, POLICY, coupling, censored="model").values
+        name: Cohort(LOG, POLICY, process=MDP, censored="model").replay(coupling).values
         for name, coupling in (
             ("none", SharedGumbelMax(0)),
             ("half", SharedGumbelMax(0.5)),

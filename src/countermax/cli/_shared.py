@@ -16,7 +16,7 @@ from countermax.cli._faults import complain, report
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from countermax._core.results import AbstractOldResult
+    from countermax._core.results import AbstractOldResult, AbstractResult
 
 Arguments = ParamSpec("Arguments")
 
@@ -166,7 +166,7 @@ def check_outputs(
 
 
 def deliver(
-    result: "AbstractOldResult",
+    result: "AbstractOldResult | AbstractResult",
     *,
     json: bool,
     pictures: Mapping[Path | None, Callable[[], "Figure"]],

@@ -1,8 +1,7 @@
 """Commands about logged episodes: `evaluate-policy` and `explain`."""
 
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -17,9 +16,6 @@ from countermax.cli._shared import (
     one_line_errors,
     words,
 )
-
-if TYPE_CHECKING:
-    from countermax.mdp import EpisodeLog
 
 _LOG = typer.Argument(help="CSV or Parquet file of logged steps: episode, step, state, action, next_state, reward.")
 _POLICY = typer.Option(help="CSV or Parquet file of the other policy: state, action and, unless certain, probability.")
@@ -57,6 +53,7 @@ def evaluate_policy(
     import jax
 
     from countermax import mdp
+    from countermax._core.labels import Written
     from countermax._core.quantities import as_seed
     from countermax.couplings._named import as_couplings
 
@@ -66,17 +63,15 @@ def evaluate_policy(
     chosen = as_couplings(words(couplings)) if words(couplings) else {}
     read = mdp.read_log_and_policy(log, policy)
     prepare_engine(engine, address)
-    result = mdp.evaluate_policy(
+    cohort = mdp.Cohort(
         read.log,
         read.policy,
-        couplings=chosen,
+        absorbing=None if absorbing is None else [Written(each) for each in words(absorbing)],
         horizon=horizon,
         discount=discount,
-        absorbing=_states(read.log, absorbing),
-        num_resamples=resamples,
-        key=key,
         engine=engine,
     )
+    result = cohort.evaluate(chosen, num_resamples=resamples, key=key)
     deliver(result, json=json, pictures={target: result.plot})
 
 
@@ -122,10 +117,8 @@ def explain(
     from countermax._core.labels import Written
     from countermax._core.quantities import as_seed
     from countermax.couplings._named import as_couplings
-    from countermax.mdp._cautions import told_of_restriction
-    from countermax.mdp._estimation import restricted
 
-    doubt = mdp.Doubt(num_resamples=resamples, seed=as_seed("--seed", seed))
+    posterior = mdp.Posterior(num_draws=resamples, seed=as_seed("--seed", seed))
     if most < 1:
         raise InputError(f"--most must be at least 1, got {most}")
     if episode is not None and engine != "local":
@@ -138,59 +131,21 @@ def explain(
     chosen = as_couplings(words(couplings))
     read = mdp.read_log_and_policy(log, policy)
     prepare_engine(engine, address)
-    model = mdp.estimate(read.log, absorbing=_states(read.log, absorbing))
-    wanted, _ = restricted(model, read.policy)
-    told = told_of_restriction(model, read.log, read.policy)
-    if episode is None:
-        ranking = mdp.rank_episodes(
-            model,
-            read.log,
-            wanted,
-            couplings=chosen,
-            horizon=horizon,
-            discount=discount,
-            censored=censored,
-            doubt=doubt,
-            engine=engine,
-        )
-        ranking = replace(ranking, notes=(*told, *ranking.notes))
-        pictures = {target: lambda: ranking.plot(most)}
-        deliver(ranking, json=json, pictures=pictures, shown=ranking.listing(most))
-        if target is not None:
-            typer.echo(f"{target} shows the ranking; with --episode it would show one story", err=True)
-        return
-    name = Written(episode)
-    story = mdp.explain(
-        model,
+    cohort = mdp.Cohort(
         read.log,
-        name,
-        wanted,
-        couplings=chosen,
+        read.policy,
+        absorbing=None if absorbing is None else [Written(each) for each in words(absorbing)],
         horizon=horizon,
         discount=discount,
         censored=censored,
-        doubt=doubt,
+        posterior=posterior,
+        engine=engine,
     )
-    story = replace(story, notes=(*told, *story.notes))
-    deliver(
-        story,
-        json=json,
-        pictures={target: story.plot},
-        files={out: story.write_report},
-    )
-
-
-def _states(log: "EpisodeLog", text: str | None) -> list[int] | None:
-    """The indices of states by their names."""
-    if text is None:
-        return None
-    from countermax._core.errors import InputError
-    from countermax._core.labels import Written, identity, listed, reader
-
-    names = list(log.state_names or range(log.num_states))
-    read, places = reader(names), {identity(name): place for place, name in enumerate(names)}
-    found = [places.get(identity(read(Written(each)))) for each in words(text)]
-    if None in found:
-        unknown = words(text)[found.index(None)]
-        raise InputError(f"--absorbing must name states of the log ({listed(names)}), got {unknown!r}")
-    return [place for place in found if place is not None]
+    if episode is None:
+        ranking = cohort.rank(chosen)
+        deliver(ranking, json=json, pictures={target: lambda: ranking.plot(most)})
+        if target is not None:
+            typer.echo(f"{target} shows the ranking; with --episode it would show one story", err=True)
+        return
+    story = cohort.explain(Written(episode), couplings=chosen)
+    deliver(story, json=json, pictures={target: story.plot}, files={out: story.write_page})
