@@ -13,6 +13,7 @@ from . import mdp as mdp
 from . import race as race
 from . import tables as tables
 from . import testing as testing
+from . import trial as trial
 from ._core.errors import InputError as InputError
 from ._core.errors import ProbabilitiesAsLogitsWarning as ProbabilitiesAsLogitsWarning
 from ._version import __version__ as __version__
@@ -22,10 +23,8 @@ from .bounds import effect_bounds as effect_bounds
 from .bounds import outcome_bounds as outcome_bounds
 from .bounds import score_bounds as score_bounds
 from .causation import Causation as Causation
-from .causation import probabilities_of_causation as probabilities_of_causation
 from .comparison import Comparison as Comparison
 from .comparison import SharingCurve as SharingCurve
-from .comparison import compare as compare
 from .couplings import Comonotone as Comonotone
 from .couplings import Gadget1 as Gadget1
 from .couplings import Gadget2 as Gadget2
@@ -47,5 +46,6 @@ from .learning import fit as fit
 from .maximality import maximality_gap as maximality_gap
 from .mdp import Cohort as Cohort
 from .mdp import Posterior as Posterior
-from .tables import causation_of_arms as causation_of_arms
-from .tables import compare_arms as compare_arms
+from .trial import Design as Design
+from .trial import Trial as Trial
+from .trial import Worlds as Worlds

@@ -69,9 +69,7 @@ def compare(
     weights: Weights = None,
     clusters: Clusters = None,
     strata: Annotated[str | None, typer.Option(help="Column over which both arms are standardised.")] = None,
-    population: Annotated[
-        str, typer.Option(help="Population whose strata count: both, factual or counterfactual.")
-    ] = "both",
+    population: Annotated[str, typer.Option(help="Population whose strata count: both, control or treated.")] = "both",
     missing: Missing = "refuse",
     level: Level = 0.95,
     seed: DrawSeed = 0,
@@ -110,30 +108,24 @@ def compare(
     check_outputs(outputs, [] if data is None else [data], overwrite=overwrite)
     of_data = {"outcome": outcome, "arm": arm, "factual": factual, "counterfactual": counterfactual}
     further: dict[str, Any] = {"weights": weights, "clusters": clusters, "strata": strata}
-    common: dict[str, Any] = {
-        "score": scores(score),
-        "level": level,
-        "seed": as_seed("--seed", seed),
-        "labels": written(labels),
-        "sharing": sharing or curve is not None,
-    }
+    read: dict[str, Any] = {"score": scores(score), "labels": written(labels)}
+    asked: dict[str, Any] = {"sharing": sharing or curve is not None}
+    seed_of_draws = as_seed("--seed", seed)
     if data is None:
         _refuse({**of_data, **further}, "needs --data")
         absent = [option for option, given in (("--p", p), ("--q", q)) if given is None]
         if p is None or q is None:
             raise InputError(f"--data, or both --p and --q, must be given; {' and '.join(absent)} is missing")
-        from countermax.comparison import compare as ask
+        from countermax.trial import Trial, Worlds
 
-        result = ask(
-            numbers("--p", p),
-            numbers("--q", q),
-            Written(observed),
-            counterfactual_score=scores(counterfactual_score, "--counterfactual-score"),
-            logits=logits,
-            normalise=normalise,
-            counts=counts,
-            **common,
-        )
+        pair = numbers("--p", p), numbers("--q", q)
+        if counts:
+            trial = Trial.from_counts(*pair, **read, seed=seed_of_draws)
+            result = trial.compare(Written(observed), **asked, level=level)
+        else:
+            other = scores(counterfactual_score, "--counterfactual-score")
+            worlds = Worlds(*pair, **read, counterfactual_score=other, logits=logits, normalise=normalise)
+            result = worlds.compare(Written(observed), **asked)
     else:
         refused = {"p": p, "q": q, "counterfactual-score": counterfactual_score}
         flags = {"counts": counts or None, "logits": logits or None, "normalise": normalise or None}
@@ -141,20 +133,13 @@ def compare(
         absent = [f"--{name}" for name, given in of_data.items() if given is None]
         if absent:
             raise InputError(f"--data needs {' and '.join(absent)}")
-        from countermax.tables import compare_arms
+        from countermax.trial import Design, Trial
 
-        columns: dict[str, Any] = {name: of_data[name] for name in ("outcome", "arm")}
-        arms: dict[str, Any] = {name: Written(str(of_data[name])) for name in ("factual", "counterfactual")}
-        result = compare_arms(
-            data,
-            **columns,
-            **arms,
-            observed=Written(observed),
-            population=population,
-            missing=missing,
-            **further,
-            **common,
-        )
+        trial = Trial(
+            data, outcome=outcome, arm=arm, control=Written(str(factual)), treated=Written(str(counterfactual)),
+            design=Design(**further, population=population), missing=missing, seed=seed_of_draws, **read,
+        )  # fmt: skip
+        result = trial.compare(Written(observed), **asked, level=level)
     pictures = {answers: result.plot} | {laws: result.plot_couplings}
     if result.sharing is not None:
         pictures |= {curve: result.sharing.plot}
@@ -179,9 +164,4 @@ def demo(
 
     check_outputs({}, overwrite=overwrite, folder=out, names=_DEMO)
     result = run_demo(out)
-    show(f"{result.trial.title}\n{result.trial.about}\n")
-    show(result.comparison)
-    for finding in result.findings:
-        show(f"\n* {finding}")
-    show("\nwritten: " + ", ".join(path.name for path in result.written))
-    show(f"open {result.written[-1]} in a browser")
+    show(result)

@@ -73,39 +73,33 @@ def causation(
     Example: countermax causation trial.csv --outcome status --arm arm --treated drug --event well --plot causes.png
     """
     from countermax._core.labels import Written
-    from countermax._core.quantities import as_seed
-    from countermax.tables import causation_of_arms
+    from countermax._core.seeds import as_seed
+    from countermax.trial import Design, Trial
 
     picture = checked_target(plot)
     reads = [data] + ([] if observational is None else [observational])
     check_outputs({"--plot": picture, "--page": page}, reads, overwrite=overwrite)
-    result = causation_of_arms(
+    trial = Trial(
         data,
         outcome=outcome,
         arm=arm,
         control=None if control is None else Written(control),
         treated=None if treated is None else Written(treated),
-        event=written(event),
-        score=scores(score),
-        at_least=at_least,
-        gain=_gains(gain),
         labels=written(labels),
-        observational=observational,
-        people=people,
-        treated_share=treated_share,
-        weights=weights,
-        clusters=clusters,
-        strata=strata,
-        thin=thin,
+        score=scores(score),
+        design=Design(weights=weights, clusters=clusters, strata=strata, thin=thin),
         missing=missing,
-        level=level,
+        observational=observational,
         seed=as_seed("--seed", seed),
+    )
+    result = trial.causes(
+        written(event), at_least=at_least, gain=_gains(gain), people=people, treated_share=treated_share, level=level
     )
     deliver(
         result,
         json=json,
         pictures={picture: result.plot},
-        files={page: result.write_report},
+        files={page: result.write_page},
     )
 
 

@@ -10,9 +10,10 @@ from countermax._core.errors import InputError
 from countermax._core.labels import Labels, are_numbers, listed, reader, sorted_labels, spelling_notes
 from countermax._tables.frames import AbstractFrame, Codes, Floats
 
-FACTUAL_ARMS = ("factual", "counterfactual")
-"""Arguments that name two arms, unless they are called otherwise."""
+MISSING_RULES = ("refuse", "worst", "drop")
 
+_FEW_CLUSTERS, _FEW_CLUSTERS_OF_ARM, _FEW_COUNTING = 30, 10, 30
+_TOO_FEW = ": few, so intervals may be too short"
 _WEIGHTS = "`weights` must be finite, not negative, and not all zero"
 
 
@@ -23,12 +24,17 @@ class People(NamedTuple):
     is_ordered: bool
     order: str
     outcome: Codes  # -1 where it is missing
-    arm: Codes  # 0 the factual one, 1 the other
+    arm: Codes  # 0 the control, 1 the treated
     weight: Floats
     cluster: Codes
     stratum: Codes
     strata: tuple[str, ...]
     notes: tuple[str, ...]
+
+    @property
+    def some_missing(self) -> bool:
+        """Whether outcomes are missing."""
+        return bool((self.outcome < 0).any())
 
 
 def read_people(
@@ -37,19 +43,17 @@ def read_people(
     arms: tuple[Hashable, Hashable],
     labels: Sequence[Hashable] | None,
     missing: str,
-    called: tuple[str, str] = FACTUAL_ARMS,
 ) -> People:
     """Everybody in the two arms.
 
     Args:
         frame: One row for each person.
         asked: Names of columns by argument; None where there is none.
-        arms: The factual arm and the other one.
+        arms: The arm without the treatment and the arm with it.
         labels: The outcomes in their order, if they were given.
         missing: Treatment of people without an outcome.
-        called: Arguments that name the two arms, for messages.
     """
-    arm = _arms(frame, asked["arm"], arms, called)
+    arm = _arms(frame, asked["arm"], arms)
     chosen = arm >= 0
     column = frame.column("outcome", asked["outcome"])
     codes, values = frame.factorised(column)
@@ -62,12 +66,15 @@ def read_people(
             f"`outcome` must hold labels {listed(names.values)} only, got {listed(unknown)}"
             f"{names.resemblance(unknown[0])}"
         )
-    notes = [f"Arms are those of column {asked['arm']!r}: assigned or received, whichever that column holds."]
+    notes = [
+        f"Arm = column {asked['arm']!r}. If it records treatment received rather than assigned, this is not an "
+        "intention-to-treat comparison."
+    ]
     in_arms, every_arm = frame.factorised(frame.column("arm", asked["arm"]))
     notes += _spelling(every_arm, "arms", in_arms)
     outside = int((~chosen).sum())
     if outside:
-        notes.append(f"{outside:,} people in other arms play no part.")
+        notes.append(f"{outside:,} people in other arms are left out.")
     cells = np.bincount(outcome[outcome >= 0], minlength=len(names))
     notes += spelling_notes(names.values, "outcomes", cells, "empty these cells and say `missing` (--missing)")
     lost = outcome < 0
@@ -170,10 +177,8 @@ def _spelling(values: list[Any], what: str, codes: Codes) -> list[str]:
     return spelling_notes([values[place] for place in present], what, count[present])
 
 
-def _arms(
-    frame: AbstractFrame, name: Hashable, arms: tuple[Hashable, Hashable], called: tuple[str, str] = FACTUAL_ARMS
-) -> Codes:
-    """0 for the factual arm, 1 for the other, -1 for all others."""
+def _arms(frame: AbstractFrame, name: Hashable, arms: tuple[Hashable, Hashable]) -> Codes:
+    """0 for the control, 1 for the treated, -1 for all others."""
     column = frame.column("arm", name)
     codes, values = frame.factorised(column)
     if (codes < 0).any():
@@ -181,11 +186,11 @@ def _arms(
     present = Labels(tuple(values))
     read = reader(values, frame.kind_of(column))
     places = [present.places([read(each)])[0] for each in arms]
-    for argument, place, each in zip(called, places, arms, strict=True):
+    for argument, place, each in zip(("control", "treated"), places, arms, strict=True):
         if place < 0:
             raise InputError(f"`{argument}` must be an arm of column {name!r}, {listed(values)}, got {each!r}")
     if places[0] == places[1]:
-        raise InputError(f"`{called[0]}` and `{called[1]}` must be two arms, got {arms[0]!r} twice")
+        raise InputError(f"`control` and `treated` must be two arms, got {arms[0]!r} twice")
     result = np.full(len(values), -1)
     result[places] = (0, 1)
     return result[codes]
@@ -204,3 +209,59 @@ def _outcomes(
     present = [values[place] for place in np.unique(codes[codes >= 0])]
     how = "sorted as numbers" if are_numbers(present) else "sorted"
     return Labels(tuple(sorted_labels(present))), False, f"{how}, because no order was given (say one with `labels`)"
+
+
+def two_arms(frame: AbstractFrame, arm: Hashable, control: Hashable, treated: Hashable) -> tuple[Hashable, Hashable]:
+    """The two arms, as far as they can be told without being named."""
+    if control is not None and treated is not None:
+        return control, treated
+    _, values = frame.factorised(frame.column("arm", arm))
+    plain = {str(value).lower(): value for value in values}
+    for pair in (("0", "1"), ("false", "true"), ("0.0", "1.0")):
+        if control is None and treated is None and set(plain) == set(pair):
+            return plain[pair[0]], plain[pair[1]]
+    if len(values) == 2 and (control is not None or treated is not None):
+        given = str(treated if control is None else control)
+        other = [value for value in values if str(value) != given]
+        if len(other) == 1:
+            return (other[0], treated) if control is None else (control, other[0])
+    raise InputError(
+        f"`control` and `treated` must say which arms of column {arm!r} are compared; they are {listed(values)}"
+    )
+
+
+def count_clusters(clusters: Codes, whom: str, column: Hashable) -> int:
+    """How many clusters people come in; a single one is refused."""
+    number = len(np.unique(clusters))
+    if number < 2:
+        raise InputError(
+            f"`clusters` must be at least two in each sample, but {whom} has one in column {column!r}, which does not "
+            "show how clusters differ; add clusters, or leave `clusters` (--clusters) out, but only if people of the "
+            "same cluster are no more alike than others"
+        )
+    return number
+
+
+def design_notes(people: People, asked: Mapping[str, Any], arms: tuple[str, str]) -> list[str]:
+    """That people are weighted, or come in clusters; one cluster in an arm is refused."""
+    notes = []
+    if asked["weights"] is not None:
+        here, there = (people.weight[people.arm == side] for side in (0, 1))
+        counting = [float(each.sum() ** 2 / (each**2).sum()) for each in (here, there)]  # Kish
+        few = min(counting) < _FEW_COUNTING
+        notes.append(
+            f"People are weighted by column {asked['weights']!r}: the effective sample size is {counting[0]:,.0f} in "
+            f"{arms[0]} and {counting[1]:,.0f} in {arms[1]}{_TOO_FEW if few else ''}."
+        )
+    if asked["clusters"] is not None:
+        number = len(np.unique(people.cluster))
+        own, other = (
+            count_clusters(people.cluster[people.arm == side], f"arm {arms[side]!r}", asked["clusters"])
+            for side in (0, 1)
+        )
+        few = number < _FEW_CLUSTERS or min(own, other) < _FEW_CLUSTERS_OF_ARM
+        notes.append(
+            f"People come in {number:,} clusters of column {asked['clusters']!r}, {own:,} of them in {arms[0]} and "
+            f"{other:,} in {arms[1]}{_TOO_FEW if few else ''}."
+        )
+    return notes
