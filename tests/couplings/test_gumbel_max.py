@@ -9,7 +9,7 @@ import pytest
 from processes import LOG, MDP, POLICY
 from scipy.integrate import quad
 
-from countermax import GumbelMax, Independent, InputError, SharedGumbelMax, compare, effects, load, race, save
+from countermax import GumbelMax, Independent, InputError, SharedGumbelMax, Worlds, effects, load, race, save
 from countermax.couplings import AbstractMechanism, Gadget1, InverseCDF
 from countermax.couplings._gumbel_max import noise_correlation
 from countermax.couplings._named import as_coupling, as_couplings, is_same, name_of
@@ -162,8 +162,8 @@ def test_tables_and_comparisons_take_it_by_name():
         found.loc[0, ["counterfactual_a", "counterfactual_b"]].astype(float), expected, atol=1e-9
     )
     assert "Gumbel-max shared 0.5" in str(found.attrs["countermax"])
-    answers = compare([0.6, 0.4], [0.3, 0.7], 0, couplings=["gumbel-max", "gumbel-max-shared-0.5"]).answers
-    np.testing.assert_allclose(answers[1].probabilities, expected, atol=1e-12)
+    asked = Worlds([0.6, 0.4], [0.3, 0.7]).compare(0, couplings=["gumbel-max", "gumbel-max-shared-0.5"])
+    np.testing.assert_allclose(asked.probabilities["Gumbel-max shared 0.5"], expected, atol=1e-12)
 
 
 def test_trajectories_take_it_and_do_not_mistake_it_for_gumbel_max():
