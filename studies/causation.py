@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from countermax._core.extras import import_pandas
 from countermax._core.labels import Labels
-from countermax._core.sheet import Sheet, Value
+from countermax._core.page import Sheet, Value
 from countermax.causation import Causation
 from countermax.causation._answering import Known, causes_of
 from countermax.causation._questions import Arms, Choosers, Evidence

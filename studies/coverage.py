@@ -7,11 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from countermax._core.labels import Labels
-from countermax._core.sheet import Sheet, Value
+from countermax._core.page import Sheet, Value
 from countermax.comparison import Comparison
 from countermax.comparison._asking import TwoWorlds, compare_worlds
 from countermax.couplings._named import named_couplings
-from countermax.intervals import CountSampling, Interval, inverted_intervals, resampled_intervals
+from countermax.intervals import Interval
+from countermax.intervals._inversion import inverted_intervals, resampled_intervals
+from countermax.intervals._sampling import CountSampling
 from studies.engine import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
 from studies.refits import NUM_REFITS, NUM_ROWS, STUDIES, refit_coverage
 

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from countermax import Worlds
 from countermax._core.labels import Labels
 from countermax.comparison._asking import TwoWorlds, compare_worlds
-from countermax.intervals import CountSampling, inverted_intervals
+from countermax.intervals._inversion import inverted_intervals
+from countermax.intervals._sampling import CountSampling
 
 Floats = NDArray[np.float64]
 

@@ -11,7 +11,8 @@ from questions import dial, intervals_of, library_answer, library_intervals, ran
 import countermax
 from countermax._core.labels import Labels
 from countermax.comparison._asking import TwoWorlds, compare_worlds
-from countermax.intervals import CountSampling, inverted_intervals
+from countermax.intervals._inversion import inverted_intervals
+from countermax.intervals._sampling import CountSampling
 
 TOLERANCE = 1e-12
 FEW = 16, 16  # truths and draws of an interval, where many intervals are compared

@@ -9,7 +9,8 @@ import pytest
 from countermax import Design, InputError, Trial, Worlds
 from countermax._core.labels import Labels
 from countermax.comparison._asking import TwoWorlds, compare_worlds
-from countermax.intervals import CountSampling, Interval
+from countermax.intervals import Interval
+from countermax.intervals._sampling import CountSampling
 from countermax.trial import _trial as trial_room
 
 LABELS = ["dead", "ill", "well"]

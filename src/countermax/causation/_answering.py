@@ -54,14 +54,10 @@ from countermax.comparison._asking import (
 from countermax.comparison._measuring import ANY, STABLE
 from countermax.couplings import AbstractCoupling
 from countermax.couplings._named import as_couplings, named_couplings
-from countermax.intervals import (
-    AbstractSampling,
-    Interval,
-    check_level,
-    inverted_intervals,
-    reaching,
-    resampled_intervals,
-)
+from countermax.intervals import Interval
+from countermax.intervals._interval import check_level
+from countermax.intervals._inversion import inverted_intervals, reaching, resampled_intervals
+from countermax.intervals._sampling import AbstractSampling
 
 Evidences = Callable[[Floats, Floats], Evidence]
 """What pairs of worlds of a sampling say."""

@@ -7,10 +7,10 @@ import numpy as np
 
 from countermax.causation._limits import groups
 from countermax.causation._questions import Arms, Choosers, Evidence, Floats
-from countermax.intervals import (
+from countermax.intervals._portable import Stream
+from countermax.intervals._sampling import (
     PROPOSED,
     AbstractSampling,
-    Stream,
     divergence,
     errors_when_drawn,
     normalised,

@@ -73,7 +73,7 @@ def causation(
     Example: countermax causation trial.csv --outcome status --arm arm --treated drug --event well --plot causes.png
     """
     from countermax._core.labels import Written
-    from countermax._core.seeds import as_seed
+    from countermax._core.quantities import as_seed
     from countermax.trial import Design, Trial
 
     picture = checked_target(plot)

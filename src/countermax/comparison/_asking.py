@@ -32,7 +32,10 @@ from countermax.comparison._result import EVERYBODY, PERSON, WIN, Comparison
 from countermax.comparison._sharing import RATES, SHARED, Curve, SharingCurve, by_quantity, many_on_curve, on_curve
 from countermax.couplings import AbstractCoupling, InverseCDF
 from countermax.couplings._named import as_couplings, is_same, named_couplings
-from countermax.intervals import AbstractSampling, Interval, check_level, inverted_intervals
+from countermax.intervals import Interval
+from countermax.intervals._interval import check_level
+from countermax.intervals._inversion import inverted_intervals
+from countermax.intervals._sampling import AbstractSampling
 
 Couplings = Mapping[str, str | AbstractCoupling] | Sequence[str]
 

@@ -21,14 +21,9 @@ from countermax.bounds import (
 )
 from countermax.couplings import AbstractCoupling
 from countermax.effects import unchecked_effect
-from countermax.intervals import (
-    NUM_CANDIDATES,
-    NUM_DRAWS,
-    AbstractSampling,
-    Interval,
-    reaching,
-    resampled_intervals,
-)
+from countermax.intervals import Interval
+from countermax.intervals._inversion import NUM_CANDIDATES, NUM_DRAWS, reaching, resampled_intervals
+from countermax.intervals._sampling import AbstractSampling
 
 Floats = NDArray[np.float64]
 Scores = tuple[ArrayLike, ArrayLike]

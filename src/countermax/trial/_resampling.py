@@ -12,7 +12,7 @@ from countermax._core.progress import ProgressBar
 from countermax._tables.frames import Codes, Floats
 from countermax.causation._crossing import Crossing
 from countermax.causation._questions import Arms, Choosers, Evidence
-from countermax.intervals import ResampledSampling
+from countermax.intervals._sampling import ResampledSampling
 from countermax.trial._people import People
 
 POPULATIONS = ("both", "control", "treated")

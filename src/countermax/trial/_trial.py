@@ -10,8 +10,7 @@ from rich.text import Text
 
 from countermax._core.errors import InputError
 from countermax._core.labels import Labels, listed
-from countermax._core.quantities import FEWEST_RESAMPLES, as_amount, as_count
-from countermax._core.seeds import as_seed
+from countermax._core.quantities import FEWEST_RESAMPLES, as_amount, as_count, as_seed
 from countermax._core.types import Labelled, Numbers
 from countermax._tables.files import read_frame
 from countermax._tables.frames import AbstractFrame, Floats
@@ -22,7 +21,7 @@ from countermax.causation._questions import Arms
 from countermax.causation._sampling import SourceSampling
 from countermax.comparison import Comparison
 from countermax.comparison._asking import GIVEN_ORDER, Couplings, TwoWorlds, compare_worlds, score_words
-from countermax.intervals import AbstractSampling, CountSampling, as_counts
+from countermax.intervals._sampling import AbstractSampling, CountSampling, as_counts
 from countermax.trial._people import (
     MISSING_RULES,
     People,

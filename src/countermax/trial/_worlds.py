@@ -6,8 +6,7 @@ from typing import Any, final
 import numpy as np
 from rich.text import Text
 
-from countermax._core.arrays import as_array
-from countermax._core.checks import log_probs_from
+from countermax._core.checks import as_array, log_probs_from
 from countermax._core.errors import InputError
 from countermax._core.labels import Labels, listed, told_apart
 from countermax._core.quantities import as_amount
