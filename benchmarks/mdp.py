@@ -10,8 +10,9 @@ import numpy as np
 from benchmarks.measure import Row, seconds
 from countermax import Gadget2
 from countermax.learning import SquaredDifference
-from countermax.mdp import EpisodeLog, estimate, policy_iteration, query, simulate
+from countermax.mdp import EpisodeLog, estimate, policy_iteration, simulate
 from countermax.mdp._estimation import softened, visits
+from countermax.mdp._queries import query
 from studies.processes import sepsis
 
 NUM_EPISODES, HORIZON = 20_000, 20

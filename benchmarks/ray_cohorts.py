@@ -17,7 +17,7 @@ import jax
 
 from benchmarks.measure import Row
 from countermax import GumbelMax
-from countermax.mdp import Doubt, evaluate_policy, policy_iteration, rank_episodes, replay, simulate
+from countermax.mdp import Cohort, Posterior, policy_iteration, simulate
 from studies.processes.icu import icu_sepsis
 
 NUM_EPISODES, NUM_RESAMPLES, HORIZON = 2_000, 24, 20
@@ -54,21 +54,19 @@ def _replayed() -> Callable[[str], Any]:
     icu = icu_sepsis()
     log = simulate(icu.mdp, icu.expert_policy, num_episodes=NUM_EPISODES, horizon=HORIZON, key=jax.random.key(0))
     best = policy_iteration(icu.mdp).policy
-    return lambda engine: replay(icu.mdp, log, best, GumbelMax(), engine=engine, progress=False)
+    return lambda engine: Cohort(log, best, process=icu.mdp, engine=engine).replay(GumbelMax())
 
 
 def _evaluated() -> Callable[[str], Any]:
     log, _, best = _sepsis()
     key = jax.random.key(1)
-    return lambda engine: evaluate_policy(
-        log, best, num_resamples=NUM_RESAMPLES, key=key, engine=engine, progress=False
-    )
+    return lambda engine: Cohort(log, best, engine=engine).evaluate(num_resamples=NUM_RESAMPLES, key=key)
 
 
 def _ranked() -> Callable[[str], Any]:
     log, model, best = _sepsis()
-    doubt = Doubt(num_resamples=NUM_RESAMPLES)
-    return lambda engine: rank_episodes(model, log, best, doubt=doubt, engine=engine, progress=False)
+    doubt = Posterior(num_draws=NUM_RESAMPLES)
+    return lambda engine: Cohort(log, best, process=model, posterior=doubt, engine=engine).rank()
 
 
 def _sepsis() -> tuple[Any, Any, Any]:

@@ -13,18 +13,7 @@ import numpy as np
 
 from benchmarks.measure import Row
 from countermax import GumbelMax
-from countermax.mdp import (
-    Doubt,
-    EpisodeLog,
-    FiniteMDP,
-    explain,
-    policy_iteration,
-    rank_episodes,
-    replay,
-    sample_replay,
-    simulate,
-    trajectory_bounds,
-)
+from countermax.mdp import Cohort, EpisodeLog, FiniteMDP, Posterior, policy_iteration, simulate
 from countermax.mdp._estimation import softened
 from countermax.mdp.replays import _exact, engines
 from studies.processes.icu import icu_sepsis
@@ -82,39 +71,39 @@ def _random() -> tuple[FiniteMDP, EpisodeLog, np.ndarray]:
 
 def _replay_records(*, experts: bool = False) -> Callable[[], Any]:
     mdp, log, best, expert_policy = _icu()
-    return lambda: replay(mdp, log, expert_policy if experts else best, GumbelMax(), progress=False)
+    return lambda: Cohort(log, expert_policy if experts else best, process=mdp).replay(GumbelMax())
 
 
 def _bound_records(*, stable: bool = False) -> Callable[[], Any]:
     mdp, log, best, _ = _icu()
     asked = log.select(np.arange(FEW)) if stable else log
-    return lambda: trajectory_bounds(mdp, asked, best, stable=stable, progress=False)
+    return lambda: Cohort(asked, best, process=mdp).bounds(stable=stable)
 
 
 def _explain() -> Callable[[], Any]:
     mdp, log, best, _ = _icu()
-    return lambda: explain(mdp, log, 3, best)
+    return lambda: Cohort(log, best, process=mdp).explain(3)
 
 
 def _replay_random() -> Callable[[], Any]:
     mdp, log, best = _random()
-    return lambda: replay(mdp, log, best, GumbelMax(), progress=False)
+    return lambda: Cohort(log, best, process=mdp).replay(GumbelMax())
 
 
 def _replay_sepsis() -> Callable[[], Any]:
     mdp, log, best = _sepsis()
-    return lambda: replay(mdp, log, best, GumbelMax(), censored="model", progress=False)
+    return lambda: Cohort(log, best, process=mdp, censored="model").replay(GumbelMax())
 
 
 def _bound_sepsis() -> Callable[[], Any]:
     mdp, log, best = _sepsis()
-    return lambda: trajectory_bounds(mdp, log, best, censored="model", progress=False)
+    return lambda: Cohort(log, best, process=mdp, censored="model").bounds()
 
 
 def _rank_sepsis() -> Callable[[], Any]:
     mdp, log, best = _sepsis()
-    some, doubt = log.select(np.arange(RANKED)), Doubt(num_resamples=NUM_RESAMPLES)
-    return lambda: rank_episodes(mdp, some, best, doubt=doubt, progress=False)
+    some, doubt = log.select(np.arange(RANKED)), Posterior(num_draws=NUM_RESAMPLES)
+    return lambda: Cohort(some, best, process=mdp, posterior=doubt).rank()
 
 
 _TASKS: dict[str, Callable[[], Callable[[], Any]]] = {
@@ -136,9 +125,9 @@ def _engines() -> Iterator[Row]:
     some = log.select(np.arange(100))
 
     def spent() -> float:
-        replay(mdp, some, best, GumbelMax(), progress=False)
+        Cohort(some, best, process=mdp).replay(GumbelMax())
         start = time.perf_counter()
-        replay(mdp, some, best, GumbelMax(), progress=False)
+        Cohort(some, best, process=mdp).replay(GumbelMax())
         return time.perf_counter() - start
 
     quick, chosen = spent(), _exact.engine_for
@@ -161,10 +150,12 @@ def _drawn() -> Iterator[Row]:
         return time.perf_counter() - start
 
     def exact() -> Any:
-        return replay(model, few, target, GumbelMax(), progress=False)
+        return Cohort(few, target, process=model).replay(GumbelMax())
 
     exact()
-    sampled = once(lambda: sample_replay(model, few, target, GumbelMax(), num_samples=NUM_DRAWS, key=jax.random.key(0)))
+    sampled = once(
+        lambda: Cohort(few, target, process=model).sample(GumbelMax(), num_samples=NUM_DRAWS, key=jax.random.key(0))
+    )
     yield Row(
         f"drawn with {NUM_DRAWS} trajectories each, against exact",
         sampled / once(exact),

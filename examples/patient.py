@@ -10,7 +10,7 @@ from pathlib import Path
 import jax
 
 from countermax._plotting import picture
-from countermax.mdp import Doubt, Story, estimate, explain, policy_iteration, rank_episodes, simulate
+from countermax.mdp import Cohort, Posterior, Story, estimate, policy_iteration, simulate
 from countermax.mdp._estimation import restricted, softened
 from studies.processes import sepsis
 
@@ -33,13 +33,13 @@ def main(folder: Path) -> Story:
 
     outcomes = sepsis.projected_outcomes()
     # The model is doubted when the story is told; to pick a patient it is taken as given.
-    given = Doubt(num_resamples=0)
-    ranking = rank_episodes(model, log, policy, couplings=["gumbel-max"], outcomes=outcomes, doubt=given).to_frame()
+    given = Posterior(num_draws=0)
+    ranking = Cohort(log, policy, process=model, outcomes=outcomes, posterior=given).rank(["gumbel-max"]).to_frame()
     died = ranking["observed"] < 0
     unsettled = ranking["effect_upper"] - ranking["effect_lower"] > 0.3
     patient = int(ranking.loc[died & unsettled, "episode"].iloc[0])
 
-    story = explain(model, log, patient, policy, features=sepsis.projected_features(), outcomes=outcomes)
+    story = Cohort(log, policy, process=model, outcomes=outcomes).explain(patient, features=sepsis.projected_features())
     print(*story.findings, sep="\n")
     (folder / "patient.png").write_bytes(picture(story.plot()))
     return story

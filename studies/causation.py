@@ -10,8 +10,11 @@ from numpy.typing import NDArray
 from countermax._core.extras import import_pandas
 from countermax._core.labels import Labels
 from countermax._core.page import Sheet, Value
-from countermax.causation import Arms, Causation, Choosers, Evidence, answered_causes
-from countermax.tables import Predicted, causation_of_arms, causation_of_rows
+from countermax.causation import Causation
+from countermax.causation._answering import Known, causes_of
+from countermax.causation._questions import Arms, Choosers, Evidence
+from countermax.tables import Predicted, causation_of_rows
+from countermax.trial import Design, Trial
 from studies import refits
 from studies.engine import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
 from studies.refits import AGES, LABELS, Logistic
@@ -150,8 +153,8 @@ Spans = dict[str, tuple[float, float]]
 """Least and largest, by kind and name of a number."""
 
 _ONE = "one coupling"
-_FIELDS = {"any coupling": "bounds", "stable": "stable_bounds", "monotone": "monotone_bounds"}
-KINDS = (*_FIELDS, _ONE)
+_KINDS = {"any coupling": "any coupling", "stable couplings": "stable", "monotone": "monotone"}
+KINDS = (*_KINDS.values(), _ONE)
 """Of numbers: ranges over couplings, and answers of single ones."""
 
 
@@ -163,15 +166,14 @@ def spans_of(result: Causation, what: str) -> Spans:
         what: Whether its numbers are the `truth`, or to be told by their `intervals`.
     """
     found = {}
-    for answer in result.answers:
-        source: Any = answer if what == "truth" else answer.intervals
-        for kind, field in _FIELDS.items():
-            span = getattr(source, field)
-            if span is not None:
-                found[f"{kind}: {answer.name}"] = (float(span.lower), float(span.upper))
-        for name, said in source.by_coupling.items():
-            lower, upper = (said, said) if what == "truth" else said[:2]
-            found[f"{_ONE}: {answer.name}, {name}"] = (float(lower), float(upper))
+    for row in result.rows:
+        numbers: Any = (row.ci_lower, row.ci_upper) if what == "intervals" else (row.lower, row.upper)
+        if what == "truth" and row.value is not None:
+            numbers = (row.value, row.value)
+        kind = _KINDS.get(row.coupling)
+        name = f"{_ONE}: {row.quantity}, {row.coupling}" if kind is None else f"{kind}: {row.quantity}"
+        if numbers[0] is not None:
+            found[name] = numbers
     return found
 
 
@@ -195,19 +197,9 @@ def known_causes(truth: CausalTruth) -> Causation:
     evidence = Evidence(Arms(control, treated), choices, 0.5, weight, unknown)
     if strata == 1:
         evidence = evidence.without_strata(itemgetter(0))
-    return answered_causes(
-        Labels(tuple(range(size))),
-        evidence,
-        sampling=None,
-        evidence_of=None,
-        event=list(truth.event),
-        scores=np.arange(size, dtype=np.float64),
-        at_least=None,
-        gain=None,
-        people=truth.people,
-        couplings=truth.couplings,
-        arms=("0", "1"),
-    )
+    score = np.arange(size, dtype=np.float64)
+    known = Known(Labels(tuple(range(size))), ("0", "1"), evidence, (score, score))
+    return causes_of(known, list(truth.event), people=truth.people, couplings=truth.couplings)
 
 
 def _with_lost(truth: CausalTruth, *arms: Floats) -> list[Floats]:
@@ -235,12 +227,11 @@ def sampled_causes(truth: CausalTruth, stream: np.random.Generator, seed: int) -
     design: dict[str, Any] = {} if truth.tilt is None else {"weights": "weight", "clusters": "cluster"}
     if strata > 1:
         design |= {"strata": "stratum", "thin": "merge"}
-    return causation_of_arms(
-        pandas.concat([pandas.DataFrame(each) for each in frames]), observational=seen,
-        outcome="outcome", arm="arm", labels=range(size), seed=seed, level=LEVEL, progress=False,
-        couplings=truth.couplings, event=list(truth.event), score=list(range(size)), people=truth.people,
-        missing=truth.missing, **design,
+    trial = Trial(
+        pandas.concat([pandas.DataFrame(each) for each in frames]), observational=seen, outcome="outcome", arm="arm",
+        labels=range(size), seed=seed, score=list(range(size)), missing=truth.missing, design=Design(**design),
     )  # fmt: skip
+    return trial.causes(list(truth.event), couplings=truth.couplings, people=truth.people, level=LEVEL)
 
 
 def _losing(truth: CausalTruth, people: dict[str, Any], stream: np.random.Generator) -> dict[str, Any]:

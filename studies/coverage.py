@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from countermax._core.labels import Labels
 from countermax._core.page import Sheet, Value
-from countermax.comparison import Comparison, answered
+from countermax.comparison import Comparison
+from countermax.comparison._asking import TwoWorlds, compare_worlds
 from countermax.couplings._named import named_couplings
 from countermax.intervals import Interval
 from countermax.intervals._inversion import inverted_intervals, resampled_intervals
@@ -45,7 +46,8 @@ LEVEL = 0.95
 
 _METHODS: Mapping[str, Callable[..., Interval]] = {"inverted": inverted_intervals, "percentile": resampled_intervals}
 _ROUNDING = 1e-8
-_FAMILIES = ("any coupling", "any stable coupling")
+_WORDS = {"stable couplings": "any stable coupling"}  # what stored results are called
+_EVERYBODY = ("better", "worse")  # numbers of which stored results are about everybody
 
 
 def coverage(
@@ -104,35 +106,21 @@ def _asked(
     seed: int,
 ) -> Comparison:
     score = np.arange(len(trial.p), dtype=np.float64)
-    return answered(
-        Labels(tuple(str(label) for label in range(len(trial.p)))),
-        trial.observed,
-        log_p,
-        log_q,
-        sampling=sampling,
-        scores=(score, score),
-        couplings=dict(named_couplings(COUPLINGS)),
-        level=LEVEL,
-        seed=seed,
-        method=method,
-    )
+    labels = Labels(tuple(str(label) for label in range(len(trial.p))))
+    worlds = TwoWorlds(labels, ("p", "q"), log_p, log_q, (score, score), sampling, seed=seed)
+    couplings = dict(named_couplings(COUPLINGS))
+    return compare_worlds(worlds, str(trial.observed), couplings=couplings, level=LEVEL, method=method)
 
 
 def _limits(result: Comparison, intervals: bool) -> dict[str, tuple[float, float]]:
     """Of every number its interval, or the number itself twice; of every range its interval, or its limits."""
-    rows = dict(result.rows())
-    names = [answer.name for answer in result.answers]
-    columns = [column for column in rows[names[0]] if "_ci_" not in column]
     found: dict[str, tuple[Any, Any]] = {}
-    for name, first, second in (
-        *((name, name, name) for name in names),
-        *((family, f"{family}, lower", f"{family}, upper") for family in _FAMILIES),
-    ):
-        for column in columns:
-            suffixes = ("_ci_lower", "_ci_upper") if intervals else ("", "")
-            pair = rows[first][column + suffixes[0]], rows[second][column + suffixes[1]]
-            if None not in pair:
-                found[f"{name}: {column}"] = pair
+    for row in result.rows:
+        if row.coupling and row.quantity != "same" and (row.quantity not in _EVERYBODY or row.about == "everybody"):
+            numbers = (row.ci_lower, row.ci_upper) if intervals else (row.lower, row.upper)
+            pair = (row.value, row.value) if numbers == (None, None) and not intervals else numbers
+            column = row.quantity.removeprefix("P(").removesuffix(")").replace(" ", "_")
+            found[f"{_WORDS.get(row.coupling, row.coupling)}: {column}"] = pair
     return found
 
 

@@ -7,12 +7,12 @@ import jax
 import numpy as np
 
 from countermax._core.page import Sheet, Value
-from countermax.mdp import FiniteMDP, evaluate_policy, policy_value, simulate
+from countermax.mdp import Cohort, FiniteMDP, policy_value, simulate
 from studies.engine import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
 
 HORIZON = 5
 NUM_RESAMPLES = 100
-"""The default of `evaluate_policy`."""
+"""The default of `Cohort.evaluate`."""
 LEVEL = 0.95
 
 # ill, worse, better, home; wait and treat
@@ -74,19 +74,11 @@ def interval_coverage(
     for place in range(num_trials):
         draw, resample = jax.random.split(jax.random.fold_in(jax.random.key(seed), place))
         log = simulate(process, behaviour, num_episodes=size, horizon=HORIZON, key=draw)
-        found = evaluate_policy(
-            log,
-            target,
-            couplings=couplings,
-            absorbing=[_HOME],
-            horizon=HORIZON,
-            num_resamples=num_resamples,
-            level=LEVEL,
-            key=resample,
-            progress=False,
+        found = Cohort(log, target, absorbing=[_HOME], horizon=HORIZON).evaluate(
+            couplings, num_resamples=num_resamples, level=LEVEL, key=resample
         )
         sizes.append(found.effective_sample_size)
-        warned += any("not to be trusted" in each for each in found.warnings)
+        warned += any("not to be trusted" in each for each in found.notes)
         for each in found.estimates:
             right = logged if each.kind == "observed" else truth
             holds = each.interval is not None and each.interval.lower <= right <= each.interval.upper
@@ -185,7 +177,7 @@ class Policies(AbstractExperiment):
         }
         words = [
             "Logs are drawn from a process of four states that is known, over five steps, and another policy is "
-            "evaluated by `evaluate_policy` with its default number of resamples; model and behaviour are estimated "
+            "evaluated by `Cohort.evaluate` with its default number of resamples; model and behaviour are estimated "
             f"from each log. A star marks intervals that cover the truth in fewer than {_ENOUGH:.0%} of the logs. The "
             "kind of interval was chosen on other logs than those of the first sheet.",
         ]

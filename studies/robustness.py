@@ -8,9 +8,8 @@ import jax
 import numpy as np
 
 from countermax._core.page import Sheet, Value
-from countermax.mdp import Doubt, EpisodeLog, FiniteMDP, estimate, policy_iteration, rank_episodes, simulate
-from countermax.mdp import trajectory_bounds as bounds_of
-from countermax.mdp.replays import SMALL
+from countermax.mdp import Cohort, EpisodeLog, FiniteMDP, Posterior, estimate, policy_iteration, simulate
+from countermax.mdp._results import SMALL
 from studies.engine import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
 from studies.trajectories import sepsis_log, true_value
 
@@ -87,10 +86,8 @@ def robust_gains(
 def _counted(
     process: FiniteMDP, model: FiniteMDP, log: EpisodeLog, policy: np.ndarray, num_resamples: int
 ) -> np.ndarray:
-    found = rank_episodes(
-        model, log, policy, couplings=["gumbel-max"], doubt=Doubt(num_resamples=num_resamples), progress=False
-    )
-    truth = bounds_of(process, log, policy, progress=False).lower - found.observed > SMALL
+    found = Cohort(log, policy, process=model, posterior=Posterior(num_draws=num_resamples)).rank(["gumbel-max"])
+    truth = Cohort(log, policy, process=process).bounds().lower - found.observed > SMALL
     agreed, robust = found.bounds.lower > SMALL, found.robust
     return np.array([each.sum() for each in (agreed, agreed & ~truth, robust, robust & ~truth, truth, robust & truth)])
 
@@ -104,8 +101,8 @@ def sepsis_gains(num_episodes: int, num_resamples: int) -> Result:
     """
     log, model, simulator = sepsis_log(as_published=False, num_episodes=num_episodes, seed=0)
     policy = policy_iteration(model).policy
-    doubt = Doubt(num_resamples=num_resamples)
-    found = rank_episodes(model, log, policy, couplings=["gumbel-max"], discount=1.0, doubt=doubt, progress=False)
+    posterior = Posterior(num_draws=num_resamples)
+    found = Cohort(log, policy, process=model, discount=1.0, posterior=posterior).rank(["gumbel-max"])
     return {
         "episodes": num_episodes,
         "agreed": int((found.bounds.lower > SMALL).sum()),

@@ -15,21 +15,18 @@ from countermax.intervals._interval import percentile_interval
 from countermax.learning import SquaredDifference, Training, evaluate, fit
 from countermax.learning._recipe import LEARNED
 from countermax.mdp import (
+    Cohort,
     EpisodeLog,
     FiniteMDP,
     estimate,
-    evaluate_policy,
     logged_pairs,
     policy_iteration,
     policy_value,
-    policy_values,
-    replay,
     simulate,
-    trajectory_bounds,
 )
 from countermax.mdp._estimation import restricted, usual_policy
 from countermax.mdp._importance import importance_estimates, importance_ratios
-from countermax.mdp._planning import state_distributions
+from countermax.mdp._planning import policy_values, state_distributions
 from studies.engine import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
 from studies.processes import sepsis
 from studies.processes.icu import icu_sepsis
@@ -78,8 +75,8 @@ def oberst_sontag(num_repeats: int) -> dict[str, Any]:
         # Ends are recorded by their vital signs there: no episode comes to an end, the model carries all of them on,
         # and it alone pays for ends; what the log earned would be paid for twice.
         unpaid = replace(log, rewards=np.zeros(log.rewards.shape))
-        replayed = replay(model, unpaid, target, GumbelMax(), discount=1.0, censored="model", progress=False)
-        bounds = trajectory_bounds(model, unpaid, target, discount=1.0, censored="model", progress=False)
+        asked = Cohort(unpaid, target, process=model, discount=1.0, censored="model")
+        replayed, bounds = asked.replay(GumbelMax()), asked.bounds()
         planned = policy_values(model, target, horizon=HORIZON, discount=1.0)
         truth = true_value(simulator, target)
         rollout = state_distributions(model, target, HORIZON)[-1]
@@ -126,15 +123,10 @@ def cohort(num_resamples: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     log, model, simulator = sepsis_log(as_published=False, num_episodes=NUM_EPISODES, seed=0)
     target = cautious_policy(log, model)
-    evaluation = evaluate_policy(
-        log,
-        target,
-        couplings=named_couplings(["gumbel-max", "inverse-cdf", "maximal"]),
-        model=estimated_model,
-        outcomes=sepsis.projected_outcomes(),
-        discount=1.0,
-        num_resamples=num_resamples,
-        key=jax.random.key(1),
+    evaluation = Cohort(
+        log, target, process=estimated_model, outcomes=sepsis.projected_outcomes(), discount=1.0
+    ).evaluate(
+        named_couplings(["gumbel-max", "inverse-cdf", "maximal"]), num_resamples=num_resamples, key=jax.random.key(1)
     )
     found["sepsis, learned policy"] = evaluation.to_dict() | {"truth": true_value(simulator, target)}
     icu = icu_sepsis()
@@ -148,11 +140,10 @@ def cohort(num_resamples: int) -> dict[str, Any]:
         "icu, the optimal policy": (best, named_couplings(["gumbel-max", "inverse-cdf"])),
     }
     for name, (policy, couplings) in targets.items():
-        settings: dict[str, Any] = {"model": learn, "horizon": HORIZON, "discount": 1.0, "progress": False}
-        settings["key"] = jax.random.key(3)
-        told = evaluate_policy(records, policy, couplings={}, num_resamples=num_resamples, **settings).to_dict()
+        asked, key = Cohort(records, policy, process=learn, horizon=HORIZON, discount=1.0), jax.random.key(3)
+        told = asked.evaluate({}, num_resamples=num_resamples, key=key).to_dict()
         if couplings:
-            once = evaluate_policy(records, policy, couplings=couplings, num_resamples=0, **settings).to_dict()
+            once = asked.evaluate(couplings, num_resamples=0, key=key).to_dict()
             told["estimates"] += [each for each in once["estimates"] if each["kind"] == "counterfactual"]
         found[name] = told | {"truth": policy_value(icu.mdp, policy, horizon=HORIZON, discount=1.0)}
     return found
@@ -172,10 +163,8 @@ def learned(steps: int) -> dict[str, Any]:
     result = fit(gadget, pairs, loss, Training(steps=steps, batch_size=64), key=jax.random.key(5))
     couplings = named_couplings() | {LEARNED: result.coupling}
     one_step = evaluate(couplings, pairs, loss, key=jax.random.key(6), num_pairs=2000)
-    replays = {
-        name: replay(model, log, target, each, outcomes=labels, discount=1.0, progress=False)
-        for name, each in couplings.items()
-    }
+    asked = Cohort(log, target, process=model, outcomes=labels, discount=1.0)
+    replays = {name: asked.replay(each) for name, each in couplings.items()}
     whole = {
         name: {
             "mean": each.mean,

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pandas as pd
 
-from countermax.mdp import FiniteMDP, simulate
+from countermax.mdp import Cohort, FiniteMDP, simulate
 
 NUM_STATES, NUM_ACTIONS, HORIZON = 4, 2, 3
 STATES, ACTIONS = ("ill", "worse", "better", "home"), ("wait", "treat")
@@ -88,3 +88,9 @@ def write_frames(frames, folder):
     for frame, path in zip(frames, paths, strict=True):
         frame.to_csv(path, index=False)
     return paths
+
+
+def single_decisions(mdp, log, coupling, *, otherwise=None, **options):
+    """Single decisions about the one episode of a log; the policy plays no part in them."""
+    anything = mdp.allowed / mdp.allowed.sum(axis=1, keepdims=True)
+    return Cohort(log, anything, process=mdp, **options).decisions(log.name_of(0), coupling, otherwise=otherwise)

@@ -9,7 +9,7 @@
 
 # %%
 from countermax import GumbelMax, InverseCDF
-from countermax.mdp import Doubt, explain, rank_episodes, replay, trajectory_bounds
+from countermax.mdp import Cohort, Posterior
 from studies.processes import sepsis
 from studies.trajectories import cautious_policy, sepsis_log, true_value
 
@@ -25,9 +25,9 @@ print(f"{log.lengths.size} patients, {log.lengths.sum()} steps")
 
 # %%
 for coupling in (GumbelMax(), InverseCDF()):
-    replayed = replay(model, log, policy, coupling, outcomes=outcomes, discount=1.0)
+    replayed = Cohort(log, policy, process=model, outcomes=outcomes, discount=1.0).replay(coupling)
     print(f"{type(coupling).__name__:<11} mean outcome {replayed.values.mean():+.3f}")
-bounds = trajectory_bounds(model, log, policy, discount=1.0)
+bounds = Cohort(log, policy, process=model, discount=1.0).bounds()
 print(f"any coupling between {bounds.lower.mean():+.3f} and {bounds.upper.mean():+.3f}")
 print(f"seen in the log {log.returns(1.0).mean():+.3f}")
 print(f"in truth, by the simulator {true_value(simulator, policy):+.3f}")
@@ -38,10 +38,10 @@ print(f"in truth, by the simulator {true_value(simulator, policy):+.3f}")
 # ## Whose case is open?
 
 # %%
-given = Doubt(num_resamples=0)  # to pick a patient, the model is taken as given
-ranking = rank_episodes(
-    model, log, policy, couplings=["gumbel-max"], outcomes=outcomes, discount=1.0, doubt=given
-).to_frame()
+given = Posterior(num_draws=0)  # to pick a patient, the model is taken as given
+ranking = (
+    Cohort(log, policy, process=model, outcomes=outcomes, discount=1.0, posterior=given).rank(["gumbel-max"]).to_frame()
+)
 open_cases = ranking[(ranking["observed"] < 0) & (ranking["effect_upper"] - ranking["effect_lower"] > 0.3)]
 patient = int(open_cases["episode"].iloc[0])
 open_cases[["episode", "observed", "effect_lower", "effect_upper"]].head(3).round(2)
@@ -50,15 +50,8 @@ open_cases[["episode", "observed", "effect_lower", "effect_upper"]].head(3).roun
 # ## Her story
 
 # %%
-story = explain(
-    model,
-    log,
-    patient,
-    policy,
-    features=sepsis.projected_features(),
-    outcomes=outcomes,
-    discount=1.0,
-    doubt=Doubt(num_resamples=20),
+story = Cohort(log, policy, process=model, outcomes=outcomes, discount=1.0, posterior=Posterior(num_draws=20)).explain(
+    patient, features=sepsis.projected_features()
 )
 print(*story.findings, sep="\n")
 

@@ -11,11 +11,11 @@ from importlib.resources import files
 import matplotlib.pyplot as plt
 import pandas as pd
 
-from countermax import compare_arms
+from countermax import Design, Trial
 
 plt.rcParams["figure.dpi"] = 70
-trial = pd.read_csv(files("countermax") / "data/stroke_trial.csv")
-trial.groupby("arm")["outcome"].value_counts().unstack()
+people = pd.read_csv(files("countermax") / "data/stroke_trial.csv")
+people.groupby("arm")["outcome"].value_counts().unstack()
 
 # %% [markdown]
 # Fewer die on the drug: 64 against 112. But these are different people. The table says how many died in each arm; it does not say *who* would have.
@@ -25,8 +25,10 @@ trial.groupby("arm")["outcome"].value_counts().unstack()
 # %%
 order = ["dead", "hospital", "nursing home", "home"]
 score = {"dead": 0, "hospital": 0.35, "nursing home": 0.6, "home": 1}
-question = {"outcome": "outcome", "arm": "arm", "factual": "placebo", "counterfactual": "drug", "observed": "dead"}
-answer = compare_arms(trial, labels=order, score=score, **question)
+columns = {"outcome": "outcome", "arm": "arm", "control": "placebo", "treated": "drug"}
+trial = Trial(people, labels=order, score=score, **columns)
+answer = trial.compare("dead")
+print(trial, answer.summary(), sep="\n\n")
 answer.plot()
 
 # %% [markdown]
@@ -52,13 +54,11 @@ answer.plot_couplings()
 # Those who do not want to assume a coupling read the bounds.
 
 # %%
-dead = answer.labels.index("dead")
-found = answer.intervals.bounds
-better = found.better
-print(f"She would have died on the drug too: at most {answer.bounds.upper[dead]:.0%}")
-print(f"... with 95 % confidence about the sample: at most {found.probabilities.upper[dead]:.0%}")
-print(f"Of everybody, {better.lower:.0%} to {better.upper:.0%} would do better on the drug (95 % confidence)")
-print(answer.verdict)
+dead = answer.row("P(dead)", "any coupling")
+better = answer.row("better", "any coupling", "everybody")
+print(f"She would have died on the drug too: at most {dead.upper:.0%}")
+print(f"... with 95 % confidence about the sample: at most {dead.ci_upper:.0%}")
+print(f"Of everybody, {better.ci_lower:.0%} to {better.ci_upper:.0%} would do better on the drug (95 % confidence)")
 
 # %% [markdown]
 # ## What if we knew more about her?
@@ -66,7 +66,8 @@ print(answer.verdict)
 # The answer is for a patient of whom only the arm and the outcome are known. Within strata of severity the arms can be compared again, and each stratum counts as often as it occurs:
 
 # %%
-by_severity = compare_arms(trial, labels=order, score=score, strata="severity", **question)
+stratified = Trial(people, labels=order, score=score, design=Design(strata="severity"), **columns)
+by_severity = stratified.compare("dead")
 print(*by_severity.notes, sep="\n")
 
 # %% [markdown]
@@ -80,7 +81,7 @@ import numpy as np
 
 from countermax import GumbelMax
 
-shares = trial.groupby("arm")["outcome"].value_counts(normalize=True).unstack()[order]
+shares = people.groupby("arm")["outcome"].value_counts(normalize=True).unstack()[order]
 p, q = (np.log(shares.loc[arm].to_numpy()) for arm in ("placebo", "drug"))
 exact = GumbelMax().counterfactual_probs(p, q, 0)
 

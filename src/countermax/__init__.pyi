@@ -13,6 +13,7 @@ from . import mdp as mdp
 from . import race as race
 from . import tables as tables
 from . import testing as testing
+from . import trial as trial
 from ._core.errors import InputError as InputError
 from ._core.errors import ProbabilitiesAsLogitsWarning as ProbabilitiesAsLogitsWarning
 from ._core.progress import show_progress as show_progress
@@ -23,10 +24,8 @@ from .bounds import effect_bounds as effect_bounds
 from .bounds import outcome_bounds as outcome_bounds
 from .bounds import score_bounds as score_bounds
 from .causation import Causation as Causation
-from .causation import probabilities_of_causation as probabilities_of_causation
 from .comparison import Comparison as Comparison
 from .comparison import SharingCurve as SharingCurve
-from .comparison import compare as compare
 from .couplings import Comonotone as Comonotone
 from .couplings import Gadget1 as Gadget1
 from .couplings import Gadget2 as Gadget2
@@ -46,5 +45,8 @@ from .intervals import Interval as Interval
 from .learning import evaluate as evaluate
 from .learning import fit as fit
 from .maximality import maximality_gap as maximality_gap
-from .tables import causation_of_arms as causation_of_arms
-from .tables import compare_arms as compare_arms
+from .mdp import Cohort as Cohort
+from .mdp import Posterior as Posterior
+from .trial import Design as Design
+from .trial import Trial as Trial
+from .trial import Worlds as Worlds

@@ -1,83 +1,101 @@
 """The bundled clinical trial: two minutes from a clone to a picture that explains something."""
 
-import csv
 import json
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.resources import files
+from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 from matplotlib.figure import Figure
+from rich.console import Group, RenderableType
+from rich.text import Text
 
 from countermax import _plotting as plotting
+from countermax._core.console import add_line, as_text, listing
 from countermax._core.files import writable_folder, write_atomically
-from countermax._core.labels import Labels
 from countermax._core.page import Grid, Heading, Paragraph, Picture, write_page
-from countermax.bounds import Bounds
-from countermax.comparison import Comparison, answered
+from countermax._core.results import Row, Table, tables_of
+from countermax._core.words import confidence, number, span
+from countermax.causation import Causation
+from countermax.comparison import Comparison
 from countermax.couplings import Gadget2, InverseCDF
 from countermax.couplings._named import named_couplings
 from countermax.intervals import Interval
-from countermax.intervals._sampling import CountSampling
 from countermax.learning import Evaluation, PerturbedPair, SquaredDifference, Training, evaluate, fit
 from countermax.learning._recipe import LEARNED
+from countermax.trial import Trial
 
-_SCORE_COLUMNS = ("expected_score", "better", "worse", "effect_variance")
+_BY_SCORE = "inverse CDF by score"
+_SHOWN = ("any coupling", "stable couplings", "Gumbel-max", _BY_SCORE)
 
 
 @dataclass(frozen=True)
-class Trial:
-    """Counts of outcomes in two arms, and a score for each outcome."""
+class Example:
+    """The trial that comes with the package, and what is asked about it."""
 
     title: str
     about: str
     people: str
     """The file with one row for each person."""
-    factual: str
-    counterfactual: str
-    observed: str
+    control: str
+    treated: str
+    seen: str
     score: Mapping[str, float]
     cost: Mapping[str, float]
-    outcomes: Sequence[str]
-    """In the order of the alphabet: the file has no other."""
-    counts: Mapping[str, Sequence[int]]
-    """How many had each outcome, by arm."""
+
+    def trial(self) -> Trial:
+        """The people of the file."""
+        with as_file(files("countermax") / "data" / self.people) as path:
+            return Trial(
+                path, outcome="outcome", arm="arm", control=self.control, treated=self.treated, score=self.score
+            )
 
 
 @dataclass(frozen=True)
 class Demo:
     """What the demonstration found and where it wrote it."""
 
-    trial: Trial
+    example: Example
     comparison: Comparison
+    causes: Causation
     evaluation: Evaluation
     findings: tuple[str, ...]
     written: tuple[Path, ...]
 
+    def __rich__(self) -> Group:
+        parts: list[RenderableType] = [
+            Text(self.comparison.title, style="bold"), Text(self.comparison.summary()), Text(self.causes.summary())
+        ]  # fmt: skip
+        for table in _short_tables(self.comparison):
+            shown = listing("", table.columns, left=table.left)
+            for line in table.lines:
+                add_line(shown, line)
+            parts.append(shown)
+        parts += [Text(f"* {each}") for each in self.findings]
+        parts.append(Text(f"{self.example.title}. {self.example.about}"))
+        parts.append(Text("written: " + ", ".join(path.name for path in self.written)))
+        return Group(*parts, Text(f"open {self.written[-1]} in a browser"))
 
-def load_trial() -> Trial:
+    def __str__(self) -> str:
+        return as_text(self.__rich__())
+
+
+def load_example() -> Example:
     """The example that comes with the package."""
-    fields: dict[str, Any] = json.loads(_bundled("trial.json").decode())
-    people = list(csv.DictReader(_bundled(fields["people"]).decode().splitlines()))
-    outcomes = sorted({person["outcome"] for person in people})
-    number = Counter((person["arm"], person["outcome"]) for person in people)
-    arms = (fields["factual"], fields["counterfactual"])
-    return Trial(
-        **fields, outcomes=outcomes, counts={arm: [number[arm, outcome] for outcome in outcomes] for arm in arms}
-    )
+    return Example(**json.loads(_bundled("trial.json").decode()))
 
 
-def run_demo(out: str | Path, *, progress: bool | None = None) -> Demo:
+def run_demo(out: str | Path) -> Demo:
     """Asks the bundled question, trains a small gadget, draws the pictures and writes the report into `out`."""
     folder = writable_folder(out)
-    trial = load_trial()
-    comparison = ask(trial)
-    evaluation = _learn(trial, comparison, progress)
-    findings = (*_findings(trial, comparison), _learned_finding(evaluation))
+    example = load_example()
+    trial = example.trial()
+    comparison, causes = trial.compare(example.seen), trial.causes(example.seen)
+    evaluation = _learn(example, comparison)
+    findings = (*_findings(example, comparison), _learned_finding(evaluation))
     figures = {
         "answers": comparison.plot(),
         "couplings": comparison.plot_couplings(),
@@ -85,57 +103,50 @@ def run_demo(out: str | Path, *, progress: bool | None = None) -> Demo:
         "learned": evaluation.plot(),
     }
     pictures = {name: plotting.picture(figure) for name, figure in figures.items()}
-    written = [write_atomically(folder / trial.people, _bundled(trial.people))]
+    written = [write_atomically(folder / example.people, _bundled(example.people))]
     written.extend(write_atomically(folder / f"{name}.png", png) for name, png in pictures.items())
     written.append(write_atomically(folder / "comparison.json", comparison.to_json()))
-    written.append(_write_page(folder / "report.html", trial, comparison, findings, pictures))
-    return Demo(trial, comparison, evaluation, findings, tuple(written))
-
-
-def ask(trial: Trial) -> Comparison:
-    """The trial's question, as `compare_arms` would ask it of the file; without a library for frames."""
-    worlds = (trial.factual, trial.counterfactual)
-    here, there = (np.array(trial.counts[arm], np.float64) for arm in worlds)
-    sampling = CountSampling(here, there, worlds)
-    names = Labels(tuple(trial.outcomes))
-    score = names.scores("score", trial.score)
-    return answered(
-        names,
-        names.place_of("observed", trial.observed),
-        np.log(sampling.p),
-        np.log(sampling.q),
-        sampling=sampling,
-        scores=(score, score),
-        couplings=None,
-        worlds=worlds,
-        order="in the order of the alphabet, because the file has no other",
-    )
+    written.append(_write_page(folder / "report.html", example, comparison, causes, findings, pictures))
+    return Demo(example, comparison, causes, evaluation, findings, tuple(written))
 
 
 def _bundled(name: str) -> bytes:
     return files("countermax").joinpath("data", name).read_bytes()
 
 
-def _variances(comparison: Comparison) -> Figure:
-    found = comparison.intervals
-    return plotting.draw_variances(
-        {each.name: each.effect_variance for each in comparison.answers if each.effect_variance is not None},
-        "The order of the outcomes decides the variance",
-        "variance of the effect score(Y) - score(X)",
-        intervals=None if found is None else {name: each.effect_variance for name, each in found.answers.items()},
+def _short_tables(comparison: Comparison) -> list[Table]:
+    """What is asked about the person, by few couplings."""
+    return tables_of(
+        [
+            each
+            for each in comparison.rows
+            if each.about == "this person" and each.coupling in _SHOWN and each.quantity not in ("worse", "same")
+        ]
     )
 
 
-def _learn(trial: Trial, comparison: Comparison, progress: bool | None) -> Evaluation:
+def _variances(comparison: Comparison) -> Figure:
+    rows = {name: comparison.row("effect variance", name) for name in comparison.joints}
+    return plotting.draw_variances(
+        {name: float(each.value or 0.0) for name, each in rows.items()},
+        "The order of the outcomes decides the variance",
+        "variance of the effect score(Y) - score(X)",
+        intervals={
+            name: Interval(each.ci_lower, each.ci_upper, comparison.level or 0.0) for name, each in rows.items()
+        },
+    )
+
+
+def _learn(example: Example, comparison: Comparison) -> Evaluation:
     """Two scores at once, so that no order is optimal: trains a small gadget on trials like this one."""
-    score, cost = (np.array([each[outcome] for outcome in trial.outcomes]) for each in (trial.score, trial.cost))
+    score, cost = (np.array([each[label] for label in comparison.labels]) for each in (example.score, example.cost))
     scores = np.stack([score, cost], axis=1)
     scores = (scores - scores.mean(axis=0)) / scores.std(axis=0)
     pairs = PerturbedPair(np.log(comparison.p), np.log(comparison.q), 0.5)
-    gadget = Gadget2(len(trial.score), 16, key=jax.random.key(0), hidden=(32, 32), rounds=10)
+    gadget = Gadget2(len(score), 16, key=jax.random.key(0), hidden=(32, 32), rounds=10)
     training = Training(steps=200, batch_size=16, num_held_out=32)
     learned = fit(gadget, pairs, SquaredDifference(scores), training, key=jax.random.key(1))
-    couplings = {
+    couplings: dict[str, Any] = {
         **named_couplings(("gumbel-max", "inverse-cdf-by-score"), score=score),
         "inverse CDF by cost": InverseCDF.sorted_by(cost),
         LEARNED: learned.coupling,
@@ -144,70 +155,66 @@ def _learn(trial: Trial, comparison: Comparison, progress: bool | None) -> Evalu
 
 
 def _learned_finding(evaluation: Evaluation) -> str:
-    rows = evaluation.by_coupling
-    loss = {name: float(row["loss"] or 0) for name, row in rows.items()}
-    fixed = min(loss[name] for name in loss if name not in (LEARNED, "optimum"))
+    loss = {name: float(each.mean()) for name, each in evaluation.losses.items()}
+    fixed = min(loss[name] for name in loss if name != LEARNED)
     return (
         "With two scores at once, quality of life and cost, no order of the outcomes is optimal, and a coupling can "
-        f"be learned: over trials like this one its loss is {loss[LEARNED]:.3f}, against {fixed:.3f} for "
-        f"the best fixed one and {loss['Gumbel-max']:.3f} for Gumbel-max; no coupling has less than "
-        f"{loss['optimum']:.3f}. These trials are taken as known, so their losses have no intervals."
+        f"be learned: over trials like this one its loss is {number(loss[LEARNED])}, against {number(fixed)} for "
+        f"the best fixed one and {number(loss['Gumbel-max'])} for Gumbel-max; no coupling has less than "
+        f"{number(evaluation.optimum.mean())}. These trials are taken as known, so their losses have no intervals."
     )
 
 
-def _findings(trial: Trial, comparison: Comparison) -> tuple[str, ...]:
-    found, scores = comparison.intervals, comparison.score_bounds
-    assert found is not None
-    assert scores is not None
-    answers = {answer.name: answer for answer in comparison.answers}
-    best = max(trial.outcomes, key=lambda outcome: trial.score[outcome])
-    at = trial.outcomes.index(best)
+def _findings(example: Example, comparison: Comparison) -> tuple[str, ...]:
+    best = max(example.score, key=lambda outcome: example.score[outcome])
 
-    def probability(name: str) -> str:
-        return _with_interval(answers[name].probabilities[at], _at(found.answers[name].probabilities, at), 2)
+    def said(quantity: str, coupling: str, digits: int = 2) -> str:
+        return _with_interval(comparison.row(quantity, coupling), digits)
 
-    def variance(name: str) -> str:
-        return _with_interval(answers[name].effect_variance, found.answers[name].effect_variance, 3)
-
-    seen, level = comparison.observed, f"{100 * found.level:g}%"
-    spared, surely = 1 - comparison.bounds.upper[seen], 1 - found.bounds.probabilities.upper[seen]
+    level = confidence(comparison.level or 0.0)
+    stays = comparison.row(f"P({example.seen})", "any coupling")
+    spared, surely = 1 - (stays.upper or 0.0), 1 - (stays.ci_upper or 0.0)
+    whole, variance = comparison.row(f"P({best})", "any coupling"), "effect variance"
+    better = comparison.row("better", "any coupling", "everybody")
     return (
-        f"On {trial.factual} a patient's outcome was {trial.observed!r}. On {trial.counterfactual}, would it have been "
-        f"{best!r}? Gumbel-max says: with probability {probability('Gumbel-max')}, inverse CDF "
-        f"{probability('inverse CDF')}, inverse CDF in the order of the score {probability('inverse CDF by score')}.",
-        f"In parentheses: {level} intervals, what other patients could have shown. More patients would make them "
-        "shorter and would not tell which coupling is true: all of them fit the trial perfectly. Over all couplings "
-        f"the probability is {_span(_at(comparison.bounds, at), 2)} at the shares seen in this trial. What no "
-        f"coupling can deny: with probability {spared:.2f} at least, the outcome would not have been "
-        f"{trial.observed!r}; with {level} confidence, {surely:.2f} at least.",
-        f"The mean effect is the same under all of them; its variance is not: {variance('Gumbel-max')} under "
-        f"Gumbel-max; {variance('inverse CDF')} under inverse CDF in the order of the alphabet; "
-        f"{variance('inverse CDF by score')} under inverse CDF in the order of the score, and no coupling has less.",
-        f"Of two different patients, the one on {trial.counterfactual} does better than the one on {trial.factual} "
-        f"with probability {_with_interval(comparison.win_probability, found.win_probability, 2)}, ties counted half: "
-        "the win probability of Mann and Whitney, which the trial shows. How many patients would themselves have done "
-        f"better, it does not show: {_with_interval(scores.better, found.bounds.better, 2)} over all couplings.",
+        f"Would the outcome have been {best!r}? Gumbel-max says: with probability {said(f'P({best})', 'Gumbel-max')}, "
+        f"inverse CDF {said(f'P({best})', 'inverse CDF')}, inverse CDF in the order of the score "
+        f"{said(f'P({best})', _BY_SCORE)}.",
+        f"In parentheses: {level} confidence intervals. More patients would make them shorter and would not tell which "
+        "coupling is true: all of them fit the trial perfectly. Over all couplings the probability is "
+        f"{span(whole.lower, whole.upper, 2)}. What no coupling can deny: with probability {spared:.2f} at least, the "
+        f"outcome would not have been {example.seen!r}; with {level} confidence, {surely:.2f} at least.",
+        f"The mean effect is the same under all of them; its variance is not: {said(variance, 'Gumbel-max', 3)} under "
+        f"Gumbel-max; {said(variance, 'inverse CDF', 3)} under inverse CDF in the order of the alphabet; "
+        f"{said(variance, _BY_SCORE, 3)} under inverse CDF in the order of the score, and no coupling has less.",
+        f"Of two different patients, the one on {example.treated} does better than the one on {example.control} with "
+        f"probability {_with_interval(comparison.row('win probability'), 2)}, ties counted half: the win probability "
+        "of Mann and Whitney, which the trial shows. How many patients would themselves have done better, it does not "
+        f"show: {_with_interval(better, 2)} over all couplings.",
     )
 
 
 def _write_page(
-    path: Path, trial: Trial, comparison: Comparison, findings: tuple[str, ...], pictures: Mapping[str, bytes]
+    path: Path,
+    example: Example,
+    comparison: Comparison,
+    causes: Causation,
+    findings: tuple[str, ...],
+    pictures: Mapping[str, bytes],
 ) -> Path:
-    counts = [[arm, *(str(count) for count in counts)] for arm, counts in trial.counts.items()]
+    grids = [
+        Grid(each.columns, [[cell.replace("\n", " ") for cell in line] for line in each.lines])
+        for each in (*comparison.tables(), *causes.tables())
+    ]
     return write_page(
         path,
-        trial.title,
+        example.title,
         [
-            Paragraph(trial.about),
-            Grid(
-                ["", *trial.outcomes],
-                [*counts, ["score", *(f"{trial.score[outcome]:g}" for outcome in trial.outcomes)]],
-            ),
+            Paragraph(example.about),
             Heading("One patient, several answers"),
+            Paragraph(comparison.summary()),
             *(Paragraph(finding) for finding in findings[:2]),
             Picture(pictures["answers"], "counterfactual probabilities of each coupling, with bounds and intervals"),
-            _answers(comparison),
-            Paragraph(comparison.verdict),
             Heading("Why they differ: how the two worlds are coupled"),
             Picture(pictures["couplings"], "joint law of the outcomes in both worlds under each coupling"),
             Heading("What the choice does to the treatment effect"),
@@ -217,46 +224,14 @@ def _write_page(
             Heading("Two scores at once: a coupling that is learned"),
             Paragraph(findings[4]),
             Picture(pictures["learned"], "expected loss of fixed and learned couplings, with the optimum"),
-            Paragraph(" ".join((*comparison.notes, comparison.left_out)), note=True),
+            Heading("All numbers"),
+            *grids,
+            Paragraph(" ".join(comparison.notes), note=True),
         ],
     )
 
 
-def _answers(comparison: Comparison) -> Grid:
-    """Every number with its interval: a line for each coupling, then one for each family of couplings."""
-    found = comparison.intervals
-    assert found is not None
-    lines = [(each.name, vars(each), found.answers[each.name]) for each in comparison.answers]
-    for name, bounds, scores, intervals in (
-        ("any coupling", comparison.bounds, comparison.score_bounds, found.bounds),
-        ("any stable coupling", comparison.stable_bounds, comparison.stable_score_bounds, found.stable_bounds),
-    ):
-        lines.append((name, {"probabilities": bounds, **({} if scores is None else vars(scores))}, intervals))
-    rows = []
-    for name, values, intervals in lines:
-        probabilities = [
-            _with_interval(_at(values["probabilities"], at), _at(intervals.probabilities, at), 3)
-            for at in range(len(comparison.labels))
-        ]
-        others = [_with_interval(values.get(each), getattr(intervals, each), 3) for each in _SCORE_COLUMNS]
-        rows.append([name, *probabilities, *others])
-    return Grid(["", *comparison.labels, *(column.replace("_", " ") for column in _SCORE_COLUMNS)], rows)
-
-
-def _at(values: Any, place: int) -> Any:
-    """One entry of an array, or of both limits of a range."""
-    if isinstance(values, Bounds | Interval):
-        return values._replace(lower=values.lower[place], upper=values.upper[place])
-    return values[place]
-
-
-def _with_interval(value: Any, interval: Interval | None, decimals: int) -> str:
-    """A number, or the range over couplings, and in parentheses what other data could have shown."""
-    if value is None:
-        return ""
-    text = _span(value, decimals) if isinstance(value, Bounds) else f"{float(value):.{decimals}f}"
-    return text if interval is None else f"{text} ({_span(interval, decimals)})"
-
-
-def _span(limits: Any, decimals: int) -> str:
-    return f"{float(limits[0]):z.{decimals}f} to {float(limits[1]):z.{decimals}f}"
+def _with_interval(row: Row, digits: int) -> str:
+    """A number, or the range over couplings, with its confidence interval."""
+    text = number(row.value, digits) if row.lower is None else span(row.lower, row.upper, digits)
+    return text if row.ci_lower is None else f"{text} ({span(row.ci_lower, row.ci_upper, digits)})"

@@ -58,7 +58,7 @@ def icu_sepsis(*, admissible_only: bool = False, discount: float = 1.0) -> ICUSe
     except (OSError, ValueError, LookupError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise InputError(f"cannot read the data of icu-sepsis in {folder}: {error}; install it again") from error
     mdp = FiniteMDP.from_transitions(
-        *entries,
+        dict(zip(("state", "action", "successor", "probs", "rewards"), entries, strict=True)),
         num_states=num_states,
         num_actions=num_actions,
         start=arrays["d_0"],

@@ -215,11 +215,7 @@ def process(
     state, done, successor, probs = (np.concatenate(each) for each in zip(*parts, strict=True))
     gains = np.tile(rewards(), 2)
     return FiniteMDP.from_transitions(
-        state,
-        done,
-        successor,
-        probs,
-        gains[successor],
+        {"state": state, "action": done, "successor": successor, "probs": probs, "rewards": gains[successor]},
         num_states=FULL.count,
         num_actions=ACTIONS.count,
         start=start(prob_diabetes),

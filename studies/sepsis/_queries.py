@@ -10,18 +10,10 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
 
-from countermax.mdp import (
-    EpisodeLog,
-    FiniteMDP,
-    Query,
-    estimate,
-    estimate_policy,
-    policy_iteration,
-    query,
-    simulate,
-)
+from countermax.mdp import EpisodeLog, FiniteMDP, estimate, estimate_policy, policy_iteration, simulate
 from countermax.mdp._estimation import softened, visits
 from countermax.mdp._planning import state_distributions
+from countermax.mdp._queries import Query, query
 from studies.processes import sepsis
 from studies.processes.icu import icu_sepsis
 
@@ -31,7 +23,7 @@ BEST_ACTION = 0.95
 _ENDS = (sepsis.DEATH, sepsis.DISCHARGE)
 
 
-class Cohort(NamedTuple):
+class SimulatedCohort(NamedTuple):
     """Patients, twice: as the simulator knows them, and as a clinician sees them."""
 
     episodes: EpisodeLog
@@ -41,7 +33,7 @@ class Cohort(NamedTuple):
     simulator: FiniteMDP
 
 
-def simulated_cohort(*, as_published: bool, num_episodes: int, seed: int) -> Cohort:
+def simulated_cohort(*, as_published: bool, num_episodes: int, seed: int) -> SimulatedCohort:
     """Draws patients who are treated by the best policy, with one step in twenty left to chance.
 
     Args:
@@ -55,7 +47,7 @@ def simulated_cohort(*, as_published: bool, num_episodes: int, seed: int) -> Coh
     episodes = simulate(simulator, behaviour, num_episodes=num_episodes, horizon=HORIZON, key=jax.random.key(seed))
     projection = sepsis.projection(as_published=as_published)
     log = episodes.with_states(projection, sepsis.NUM_PROJECTED, state_names=sepsis.projected_names())
-    return Cohort(episodes, log, simulator)
+    return SimulatedCohort(episodes, log, simulator)
 
 
 @lru_cache

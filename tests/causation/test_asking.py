@@ -4,8 +4,9 @@ import json
 
 import numpy as np
 import pytest
+from quantities import quantities, quantity
 
-from countermax import InputError, probabilities_of_causation
+from countermax import InputError, Trial, Worlds
 from countermax.causation import _answering
 from countermax.couplings._named import named_couplings
 
@@ -16,19 +17,13 @@ LABELS = ["dead", "ill", "well"]
 @pytest.fixture(scope="module")
 def found():
     gain = np.subtract.outer(-np.arange(3.0), -np.arange(3.0)) - 0.2
-    return probabilities_of_causation(
-        **COUNTS, labels=LABELS, event="well", score=range(3), at_least=2, gain=gain, counts=True
-    )
+    return Trial.from_counts(**COUNTS, labels=LABELS, score=range(3)).causes("well", at_least=2, gain=gain)
 
 
 def test_every_limit_is_attained_by_a_coupling_with_these_margins(found):
-    for answer in found.answers:
-        for kind, bounds in (
-            ("any", answer.bounds),
-            ("stable", answer.stable_bounds),
-            ("monotone", answer.monotone_bounds),
-        ):
-            for side in ("lower", "upper") if bounds is not None else ():
+    for answer in quantities(found):
+        for kind, bounds in answer.spans().items():
+            for side in ("lower", "upper"):
                 attained = found.attaining(answer.name, side, kind)
                 joint = attained.joints["everybody"]
                 assert attained.value == pytest.approx(getattr(bounds, side), abs=1e-9)
@@ -41,20 +36,18 @@ def test_every_limit_is_attained_by_a_coupling_with_these_margins(found):
 @pytest.mark.parametrize("trial", [True, False])
 def test_limits_from_observations_are_attained(elsewhere, trial):
     rest = 1 - elsewhere
-    seen = {"control": rest * np.array([0.2, 0.1, 0.15]), "treated": rest * np.array([0.1, 0.2, 0.25])}
-    worlds = {"control": [0.4, 0.3, 0.3], "treated": [0.25, 0.35, 0.4]} if trial else {}
-    found = probabilities_of_causation(
-        **worlds, observational=seen | {"elsewhere": [elsewhere, 0, 0]}, event=2, score=range(3)
-    )
-    for answer in found.answers:
+    seen = {"factual": rest * np.array([0.2, 0.1, 0.15]), "counterfactual": rest * np.array([0.1, 0.2, 0.25])}
+    worlds = ([0.4, 0.3, 0.3], [0.25, 0.35, 0.4]) if trial else (None, None)
+    found = Worlds(*worlds, observational=seen | {"elsewhere": [elsewhere, 0, 0]}, score=range(3)).causes(2)
+    for answer in quantities(found):
         for side in ("lower", "upper"):
             attained = found.attaining(answer.name, side)
             assert attained.value == pytest.approx(getattr(answer.bounds, side), abs=1e-9), answer.name
             total = sum(attained.joints.values())
             assert total.sum() == pytest.approx(1)
             if trial:
-                np.testing.assert_allclose(total.sum(axis=1), worlds["control"], atol=1e-9)
-                np.testing.assert_allclose(total.sum(axis=0), worlds["treated"], atol=1e-9)
+                np.testing.assert_allclose(total.sum(axis=1), worlds[0], atol=1e-9)
+                np.testing.assert_allclose(total.sum(axis=0), worlds[1], atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -63,11 +56,9 @@ def test_limits_from_observations_are_attained(elsewhere, trial):
 )
 def test_limits_for_people_who_chose_unseen_are_attained_by_what_they_chose(control, treated):
     last = len(control) - 1
-    found = probabilities_of_causation(control, treated, event=last, people="chosen", couplings=[])
+    found = Worlds(control, treated).causes(last, people="chosen", couplings=[])
     for name in ("PN", "PS", "disablement", "enablement"):
-        answer = found[name]
-        spans = {"any": answer.bounds, "stable": answer.stable_bounds, "monotone": answer.monotone_bounds}
-        for kind, bounds in spans.items():
+        for kind, bounds in quantity(found, name).spans().items():
             for side in ("lower", "upper"):
                 attained = found.attaining(name, side, kind)
                 assert attained.value == pytest.approx(getattr(bounds, side), abs=1e-9)
@@ -77,29 +68,29 @@ def test_limits_for_people_who_chose_unseen_are_attained_by_what_they_chose(cont
                 assert min(each.min() for each in attained.joints.values()) >= 0
                 assert kind != "monotone" or np.allclose(total[last, :last], 0)
     if control == treated:  # no effect, and nobody is harmed: nobody is helped
-        assert found["PN"].monotone_bounds == found["PN"].stable_bounds == (0, 0)
+        assert quantity(found, "PN").monotone_bounds == quantity(found, "PN").stable_bounds == (0, 0)
 
 
 def test_intervals_hold_bounds_and_answers(found):
-    for answer in found.answers:
-        interval = answer.intervals.bounds
-        assert interval.lower <= answer.bounds.lower <= answer.bounds.upper <= interval.upper
+    for answer in quantities(found):
+        lower, upper = answer.interval()
+        assert lower <= answer.bounds.lower <= answer.bounds.upper <= upper
         for value in answer.by_coupling.values():
             assert answer.bounds.contains(value)
-    assert "100 people in control and 100 in treated" in found.left_out
+    assert found.sample == "100 people in control and 100 in treated"
 
 
 def test_a_result_shows_itself_and_becomes_everything_else(found, tmp_path):
     assert "necessity" in str(found)
     assert "Whom to treat" in str(found)
-    assert found.to_frame().loc["PN", "lower"] == pytest.approx(0.5)
+    assert found.to_frame().query("quantity == 'PN' and coupling == 'any coupling'")["lower"].item() == 0.5
     told = json.loads(found.to_json())
     assert told["decision"]["certain"] == found.decision.certain
     assert found.plot().axes
-    page = found.write_report(tmp_path / "page.html").read_text()
+    page = found.write_page(tmp_path / "page.html").read_text()
     assert "sufficiency" in page
-    with pytest.raises(InputError, match="the result has PN, PS"):
-        found["PX"]
+    with pytest.raises(InputError, match="must match one row, and 0 match 'PX'"):
+        found.row("PX")
 
 
 def test_joint_laws_of_many_pairs_are_found_in_parts_of_one_shape(monkeypatch):
@@ -124,7 +115,7 @@ def test_joint_laws_of_many_pairs_are_found_in_parts_of_one_shape(monkeypatch):
 
 def test_decisions_are_certain_only_where_every_coupling_agrees():
     def decision(gain):
-        return probabilities_of_causation([0.6, 0.4], [0.3, 0.7], gain=gain).decision
+        return Worlds([0.6, 0.4], [0.3, 0.7]).causes(gain=gain).decision
 
     assert decision([[0, 1], [-0.1, 0]]).certain == "treat"
     assert decision([[0, 1], [-5, 0]]).certain == "open"
@@ -134,34 +125,45 @@ def test_decisions_are_certain_only_where_every_coupling_agrees():
     assert decision([[0, 1], [-5, 0]]).regret == pytest.approx(0.3)
 
 
-TWO = {"control": [0.6, 0.4], "treated": [0.3, 0.7]}
-SEEN = {"control": [0.3, 0.2], "treated": [0.2, 0.3]}
+TWO = {"factual": [0.6, 0.4], "counterfactual": [0.3, 0.7]}
+NONE = {"factual": None, "counterfactual": None}
+SEEN = {"factual": [0.3, 0.2], "counterfactual": [0.2, 0.3]}
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("worlds", "asked", "message"),
     [
-        ({"control": [0.5, 0.5], "event": 1}, "give both `control` and `treated`"),
-        ({"event": 1}, "say what is known"),
-        (TWO, "say what is asked about"),
-        (TWO | {"event": [0, 1]}, "must leave out an outcome"),
-        (TWO | {"event": 7}, "must be one of the labels"),
-        ({"control": [1, 0], "treated": [1, 0], "event": 1}, "never happens"),
-        ({"control": [0.5, 0.6], "treated": [1, 0], "event": 1}, "must sum to 1"),
-        ({"control": [0.5, -0.5], "treated": [1, 0], "event": 1}, "must not be negative"),
-        (TWO | {"event": 1, "people": "all"}, "`people` must be one of trial, chosen"),
-        (TWO | {"event": 1, "gain": [[1]]}, "got shape"),
-        ({"observational": {"control": [0.5, 0.5]}, "event": 1}, "must have numbers for 'control' and 'treated'"),
-        ({"observational": {"control": [0.5, 0.5], "treated": [0, 0]}, "event": 1}, "must have people who chose"),
-        ({"observational": SEEN, "event": 1, "people": "trial"}, "only with an experiment"),
+        ({"factual": [0.5, 0.5], "counterfactual": None}, {"event": 1}, "give both `factual` and `counterfactual`"),
+        (NONE, {"event": 1}, "say what is known"),
+        (TWO, {}, "say what is asked about"),
+        (TWO, {"event": [0, 1]}, "must leave out an outcome"),
+        (TWO, {"event": 7}, "must be one of the labels"),
+        ({"factual": [1, 0], "counterfactual": [1, 0]}, {"event": 1}, "never happens"),
+        ({"factual": [0.5, 0.6], "counterfactual": [1, 0]}, {"event": 1}, "must sum to 1"),
+        ({"factual": [0.5, -0.5], "counterfactual": [1, 0]}, {"event": 1}, "must not be negative"),
+        (TWO, {"event": 1, "people": "all"}, "`people` must be one of trial, chosen"),
+        (TWO, {"event": 1, "gain": [[1]]}, "got shape"),
+        (NONE | {"observational": {"factual": [0.5, 0.5]}}, {"event": 1}, "must have numbers for 'factual' and"),
         (
-            TWO | {"observational": SEEN | {"control": [0.1, 0.4], "treated": [0.35, 0.15]}, "event": 1},
-            "cannot both be",
+            NONE | {"observational": {"factual": [0.5, 0.5], "counterfactual": [0, 0]}}, {"event": 1},
+            "must have people who chose",
         ),
-        ({"control": [5, 0.5], "treated": [1, 9], "counts": True, "event": 1}, "whole numbers"),
+        (NONE | {"observational": SEEN}, {"event": 1, "people": "trial"}, "only with an experiment"),
+        (TWO | {"observational": {"factual": [0.1, 0.4], "counterfactual": [0.35, 0.15]}}, {"event": 1}, "cannot both"),
+        (TWO, {"event": 1, "couplings": {"monotone": "gumbel-max"}}, "must not reuse the name 'monotone'"),
     ],
-)
-def test_bad_input_is_one_clear_line(arguments, message):
+)  # fmt: skip
+def test_bad_input_is_one_clear_line(worlds, asked, message):
     with pytest.raises(InputError, match=message) as refused:
-        probabilities_of_causation(**arguments)
+        Worlds(**worlds).causes(**asked)
     assert "\n" not in str(refused.value)
+
+
+def test_counts_are_whole_numbers():
+    with pytest.raises(InputError, match="whole numbers"):
+        Trial.from_counts([5, 0.5], [1, 9])
+
+
+def test_two_scores_are_compared_each_in_its_own_world():
+    shifted = Worlds([0.6, 0.4], [0.3, 0.7], score=[0, 1], counterfactual_score=[2, 3]).causes()
+    assert shifted.row("benefit", "any coupling").lower == 1  # whoever, whatever

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from countermax.causation import Arms, Crossing, Evidence
-from countermax.causation._halving import halved_intervals, without_effects
+from countermax.causation._crossing import Crossing, halved_intervals, without_effects
+from countermax.causation._questions import Arms, Evidence
 
 
 @pytest.mark.parametrize("effect", [0.0, 3.0])
-def test_luck_at_a_kink_is_told_by_halves(effect):
+def test_bias_at_a_kink_is_told_by_halves(effect):
     """The mean distance over 40 strata, each known up to a standard error: the estimates are .8 too large at 0.
 
     False alarms: 1e-4 for a coverage of 95 %.

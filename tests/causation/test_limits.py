@@ -4,19 +4,18 @@ import itertools
 
 import numpy as np
 import pytest
+from quantities import quantity
 from scipy.optimize import linprog
 
-from countermax import probabilities_of_causation
+from countermax import Trial, Worlds
 from countermax._core.errors import InputError
 from countermax._core.labels import Labels
 from countermax.bounds import largest_worth
-from countermax.causation._evidence import Arms, Choosers, Evidence
-from countermax.causation._kinds import has_kind
-from countermax.causation._limits import CHOSEN, TRIAL, Memo, limits
-from countermax.causation._missing import known_part, whole_limits
-from countermax.causation._questions import questions_about
-from countermax.causation._sources import Strata, check_sources
+from countermax.causation._answering import Strata, check_sources
+from countermax.causation._limits import CHOSEN, MONOTONE, TRIAL, Memo, has_kind, known_part, limits, whole_limits
+from countermax.causation._questions import Arms, Choosers, Evidence, questions_about
 from countermax.causation._stable import pieces_of_order, ratio_ranks, stable_pairs
+from countermax.comparison._measuring import ANY, STABLE
 
 TOLERANCE = 1e-9
 
@@ -66,7 +65,7 @@ def asked_of(size, rng, groups=True):
     event = sorted(rng.choice(size, rng.integers(1, size), replace=False).tolist())
     scores = np.arange(size, dtype=float)
     gain = rng.normal(size=(size, size))
-    return questions_about(Labels(tuple(range(size))), ("old", "new"), event, scores, 1.0, gain, groups)
+    return questions_about(Labels(tuple(range(size))), ("old", "new"), event, (scores, scores), 1.0, gain, groups)
 
 
 def weights_of(question, types):
@@ -127,7 +126,7 @@ def test_bounds_for_units_of_a_trial_are_those_of_all_response_types(num_arms, n
                 assert (lower * asked, upper * asked) == pytest.approx((low, high), abs=TOLERANCE), question.name
 
 
-@pytest.mark.parametrize("kind", ["monotone", "stable"])
+@pytest.mark.parametrize("kind", [MONOTONE, STABLE])
 @pytest.mark.parametrize("num_outcomes", [2, 3, 4])
 def test_bounds_under_monotonicity_and_stability_are_those_of_a_programme(kind, num_outcomes):
     rng = np.random.default_rng(num_outcomes)
@@ -135,14 +134,14 @@ def test_bounds_under_monotonicity_and_stability_are_those_of_a_programme(kind, 
     for _ in range(4):
         law = drawn_law(rng, types)
         for question in asked_of(num_outcomes, rng, groups=False):
-            some = law * (question.allowed[types[:, 1], types[:, 2]] if kind == "monotone" else 1)
+            some = law * (question.allowed[types[:, 1], types[:, 2]] if kind == MONOTONE else 1)
             some = some / some.sum()
             both = data_of(types, some, num_outcomes)
             evidence = Evidence(both.trial, None, 0.5)
             if not has_kind(question, evidence, kind):
                 continue
             ranks = ratio_ranks(*both.arms)
-            fine = question.allowed if kind == "monotone" else stable_pairs(ranks)
+            fine = question.allowed if kind == MONOTONE else stable_pairs(ranks)
             weights = question.worth[types[:, 1], types[:, 2]]
             low, high = programme(
                 types, some, weights, trial=True, choices=False, allowed=fine[types[:, 1], types[:, 2]]
@@ -182,7 +181,7 @@ def programme_of_choices(question, control, treated, fine):
     return [sign * each.fun if each.status == 0 else np.nan for sign, each in zip((1, -1), solved, strict=True)]
 
 
-@pytest.mark.parametrize("kind", ["any", "stable", "monotone"])
+@pytest.mark.parametrize("kind", [ANY, STABLE, MONOTONE])
 @pytest.mark.parametrize("num_outcomes", [2, 3])
 def test_of_people_who_chose_unseen_all_may_be_whatever_a_coupling_of_the_kind_allows(kind, num_outcomes):
     rng = np.random.default_rng(num_outcomes)
@@ -193,42 +192,40 @@ def test_of_people_who_chose_unseen_all_may_be_whatever_a_coupling_of_the_kind_a
         for question in asked_of(num_outcomes, rng, groups=False):
             if question.of_everybody:
                 continue
-            some = law * (question.allowed[types[:, 1], types[:, 2]] if kind == "monotone" else 1)
+            some = law * (question.allowed[types[:, 1], types[:, 2]] if kind == MONOTONE else 1)
             worlds = data_of(types, some / some.sum(), num_outcomes).arms
             control, treated = worlds if number % 3 else (worlds[0], worlds[0])  # no effect
-            fine = {"any": np.ones_like(question.allowed), "monotone": question.allowed}.get(kind)
+            fine = {ANY: np.ones_like(question.allowed), MONOTONE: question.allowed}.get(kind)
             fine = stable_pairs(ratio_ranks(control, treated)) if fine is None else fine
             found = limits(question, Evidence(Arms(control, treated), None, 0.5), CHOSEN, kind)
             expected = programme_of_choices(question, control, treated, fine)
             assert found == pytest.approx(expected, abs=1e-7, nan_ok=True), question.name
             seen.add(tuple(map(float, found)))
-    assert kind == "any" or (0.0, 0.0) in seen
+    assert kind == ANY or (0.0, 0.0) in seen
 
 
 def test_all_who_chose_unseen_may_be_of_one_stratum_and_have_had_a_missing_outcome():
     question = questions_about(Labels((0, 1)), ("a", "b"), [1], None, None, None, False)[0]
     control, treated = np.array([[1.0, 0.0], [0.5, 0.5]]), np.array([[0.6, 0.4], [0.5, 0.5]])
     strata = Evidence(Arms(control, treated), None, None, strata=np.array([0.5, 0.5]))
-    for kind, expected in (("any", (0, 1)), ("monotone", (0, 1))):
+    for kind, expected in ((ANY, (0, 1)), (MONOTONE, (0, 1))):
         assert limits(question, strata, CHOSEN, kind) == expected
     assert limits(question, strata._replace(strata=np.array([1.0, 0.0])), CHOSEN) == (1, 1)
-    assert limits(question, strata._replace(strata=np.array([0.0, 1.0])), CHOSEN, "monotone") == (0, 0)
+    assert limits(question, strata._replace(strata=np.array([0.0, 1.0])), CHOSEN, MONOTONE) == (0, 0)
     lost = Evidence(Arms(np.array([0.8, 0.0, 0.2]), np.array([0.6, 0.4, 0.0])), None, None, unknown=True)
     assert limits(question, known_part(lost), CHOSEN) == (1, 1)
     assert whole_limits(question, lost, CHOSEN) == (0, 1)
     both = lost._replace(trial=Arms(*(each[None] for each in lost.arms)), strata=np.array([1.0]))
-    assert whole_limits(question, both, CHOSEN, "monotone") == (0, 1)
+    assert whole_limits(question, both, CHOSEN, MONOTONE) == (0, 1)
 
 
 def test_a_coupling_alone_says_nothing_of_those_who_chose_unseen():
     """It fixes how two worlds go together in everybody, not who of them chose what."""
-    found = probabilities_of_causation(
-        [80, 20], [40, 60], event=1, people="chosen", couplings=["gumbel-max"], counts=True
-    )
-    assert found["PN"].by_coupling == {}
-    assert found["PN"].intervals.by_coupling == {}
-    assert found["PNS"].by_coupling == {"Gumbel-max": pytest.approx(0.4)}
-    assert set(found["PNS"].intervals.by_coupling) == {"Gumbel-max"}
+    found = Trial.from_counts([80, 20], [40, 60]).causes(1, people="chosen", couplings=["gumbel-max"])
+    assert quantity(found, "PN").by_coupling == {}
+    assert quantity(found, "PN").interval("Gumbel-max") is None
+    assert quantity(found, "PNS").by_coupling == {"Gumbel-max": pytest.approx(0.4)}
+    assert quantity(found, "PNS").interval("Gumbel-max") is not None
 
 
 def test_two_sources_are_never_wider_than_one():
@@ -259,7 +256,7 @@ def test_many_worlds_are_answered_as_each_alone():
     rng = np.random.default_rng(0)
     p, q = rng.dirichlet(np.ones(4), 50), rng.dirichlet(np.ones(4), 50)
     for question in asked_of(4, rng, groups=False):
-        for kind in ("any", "stable"):
+        for kind in (ANY, STABLE):
             lower, upper = limits(question, Evidence(Arms(p, q), None, 0.5), TRIAL, kind)
             for place in range(0, 50, 7):
                 alone = limits(question, Evidence(Arms(p[place], q[place]), None, 0.5), TRIAL, kind)
@@ -272,10 +269,13 @@ def test_what_questions_have_in_common_is_found_once(others):
     control, treated = rng.dirichlet(np.ones(3), (2, 50))
     chose = 0.5 * (1 - others) * np.stack([control, treated])
     evidence = Evidence(Arms(control, treated), Choosers(*chose, np.full(50, others)), 0.5)
-    questions, memo = questions_about(Labels((0, 1, 2)), ("a", "b"), [2], np.arange(3.0), None, None, True), Memo()
+    questions, memo = (
+        questions_about(Labels((0, 1, 2)), ("a", "b"), [2], (np.arange(3.0),) * 2, None, None, True),
+        Memo(),
+    )
     for question in questions:
         for people in (CHOSEN, TRIAL):
-            found = limits(question, evidence, people, "any", memo)
+            found = limits(question, evidence, people, ANY, memo)
             np.testing.assert_allclose(found, limits(question, evidence, people), atol=1e-12)
     if not others:  # an event, benefit, harm and tie, least and largest, in two groups
         assert len(memo.means) == 16
@@ -310,15 +310,12 @@ def test_pieces_in_whole_numbers_give_the_stable_bounds(num_outcomes):
 def test_stable_bounds_have_intervals_up_to_six_outcomes_and_a_note_beyond():
     counts = {"control": [40, 30, 20, 10, 10], "treated": [10, 10, 20, 30, 40]}
     gain = np.arange(25.0).reshape(5, 5) % 7
-    found = probabilities_of_causation(**counts, event=4, gain=gain, counts=True, couplings=[])
-    span, interval = found["PNS"].stable_bounds, found["PNS"].intervals.stable_bounds
-    assert interval.lower <= span.lower <= span.upper <= interval.upper
-    assert "Stable bounds of gain have no interval: with more than 4 outcomes" in " ".join(found.notes)
-    tied = probabilities_of_causation([40, 20, 20, 10, 10], [10, 20, 20, 25, 25], event=4, counts=True, couplings=[])
-    assert tied["PNS"].stable_bounds == pytest.approx(
-        probabilities_of_causation([40, 40, 10, 10], [10, 40, 25, 25], event=3, counts=True, couplings=[])[
-            "PNS"
-        ].stable_bounds
-    )
-    many = probabilities_of_causation(np.full(7, 1 / 7), np.full(7, 1 / 7), event=4, couplings=[])
+    found = Trial.from_counts(**counts).causes(4, gain=gain, couplings=[])
+    span, interval = quantity(found, "PNS").stable_bounds, quantity(found, "PNS").interval("stable couplings")
+    assert interval[0] <= span.lower <= span.upper <= interval[1]
+    assert "Stable bounds of gain have no confidence interval: with more than 4 outcomes" in " ".join(found.notes)
+    tied = Trial.from_counts([40, 20, 20, 10, 10], [10, 20, 20, 25, 25]).causes(4, couplings=[])
+    merged = Trial.from_counts([40, 40, 10, 10], [10, 40, 25, 25]).causes(3, couplings=[])
+    assert quantity(tied, "PNS").stable_bounds == pytest.approx(quantity(merged, "PNS").stable_bounds)
+    many = Worlds(np.full(7, 1 / 7), np.full(7, 1 / 7)).causes(4, couplings=[])
     assert "up to 6 outcomes, not 7; merge some" in " ".join(many.notes)

@@ -4,10 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from quantities import quantities, quantity
 
-from countermax import probabilities_of_causation
+from countermax import Trial, Worlds
 from countermax._core.labels import Labels
-from countermax.causation import Arms, Choosers, Evidence, limits, questions_about
+from countermax.causation._limits import limits
+from countermax.causation._questions import Arms, Choosers, Evidence, questions_about
 
 TYPES = np.array([(x, a, b) for x in (0, 1) for a in (0, 1) for b in (0, 1)])  # chosen, without, with
 
@@ -40,38 +42,35 @@ def test_bounds_from_both_sources_are_those_of_causalml():
 
 
 LEGAL = {
-    "event": "dead",
-    "arms": ("no drug", "drug"),
-    "observational": {"control": {"alive": 972, "dead": 28}, "treated": {"alive": 998, "dead": 2}},
+    "names": ("no drug", "drug"),
+    "observational": {"no drug": {"alive": 972, "dead": 28}, "drug": {"alive": 998, "dead": 2}},
 }
 
 
 def test_the_legal_example_of_tian_and_pearl():
     """Neither source alone says that the drug killed him; together they leave no doubt."""
     control, treated = {"alive": 986, "dead": 14}, {"alive": 984, "dead": 16}
-    both = probabilities_of_causation(control, treated, normalise=True, **LEGAL)
-    assert tuple(both["PN"].bounds) == pytest.approx((1, 1))
-    assert both["PS"].bounds.lower == pytest.approx(0.002, abs=5e-4)
-    assert tuple(both["PS"].bounds) == pytest.approx((0.002 * 0.5 / 0.486, 0.031), abs=1e-3)
-    experiment = probabilities_of_causation(
-        control, treated, normalise=True, event="dead", people="trial", treated_share=0.5
-    )
-    assert tuple(experiment["PN"].bounds) == pytest.approx((0.125, 1))
-    monotone = experiment["PN"].monotone_bounds  # the excess risk ratio
+    both = Worlds(control, treated, normalise=True, **LEGAL).causes("dead")
+    assert tuple(quantity(both, "PN").bounds) == pytest.approx((1, 1))
+    assert quantity(both, "PS").bounds.lower == pytest.approx(0.002, abs=5e-4)
+    assert tuple(quantity(both, "PS").bounds) == pytest.approx((0.002 * 0.5 / 0.486, 0.031), abs=1e-3)
+    experiment = Worlds(control, treated, normalise=True).causes("dead", people="trial", treated_share=0.5)
+    assert tuple(quantity(experiment, "PN").bounds) == pytest.approx((0.125, 1))
+    monotone = quantity(experiment, "PN").monotone_bounds  # the excess risk ratio
     assert tuple(monotone) == pytest.approx((0.125, 0.125))
-    observed = probabilities_of_causation(normalise=True, **LEGAL)
-    assert tuple(observed["PN"].bounds) == (0, 1)
-    counted = probabilities_of_causation(control, treated, counts=True, **LEGAL)
-    assert counted["PN"].bounds.lower == pytest.approx(1)
-    assert counted["PN"].intervals.bounds.lower < 0.5  # two deaths among those who chose it: far from certain
+    observed = Worlds(None, None, normalise=True, **LEGAL).causes("dead")
+    assert tuple(quantity(observed, "PN").bounds) == (0, 1)
+    counted = Trial.from_counts(control, treated, **LEGAL).causes("dead")
+    assert quantity(counted, "PN").bounds.lower == pytest.approx(1)
+    assert quantity(counted, "PN").interval()[0] < 0.5  # two deaths among those who chose it: far from certain
 
 
 def test_with_two_outcomes_stability_and_monotonicity_say_the_same():
     rng = np.random.default_rng(0)
     for _ in range(20):
         low, high = np.sort(rng.random(2))
-        found = probabilities_of_causation([1 - low, low], [1 - high, high], event=1, treated_share=0.5)
-        for answer in found.answers:
+        found = Worlds([1 - low, low], [1 - high, high]).causes(1, treated_share=0.5)
+        for answer in quantities(found):
             assert tuple(answer.stable_bounds) == pytest.approx(tuple(answer.monotone_bounds))
             assert answer.stable_bounds.width < 1e-12
             assert answer.by_coupling["maximal"] == pytest.approx(answer.stable_bounds.lower)

@@ -7,21 +7,32 @@ from importlib.resources import files
 import numpy as np
 import pandas as pd
 import pytest
+from quantities import quantities, quantity
 from typer.testing import CliRunner
 
-from countermax import InputError, causation_of_arms, probabilities_of_causation
+from countermax import Design, InputError, Trial, Worlds
 from countermax._tables.frames import as_frame
-from countermax.causation import questions_about
 from countermax.causation._crossing import crossed_limits
+from countermax.causation._questions import questions_about
 from countermax.cli import app
 from countermax.couplings import GumbelMax
 from countermax.tables import Predicted, causation_of_rows
-from countermax.tables._crossing import crossing_of, merged_strata
-from countermax.tables._people import read_people
+from countermax.trial._people import read_people
+from countermax.trial._resampling import merged_strata, splits_of
 from studies.causation import TRUTHS, sampled_causes
 
 PATH = str(files("countermax") / "data/stroke_trial.csv")
 ARMS = {"outcome": "outcome", "arm": "arm", "treated": "drug", "event": "home", "couplings": ["maximal"]}
+
+
+VERB = {"event", "at_least", "gain", "people", "treated_share", "couplings", "level"}
+DESIGN = {"weights", "clusters", "strata", "thin", "num_resamples"}
+
+
+def causation_of_arms(data, **given):
+    """A question about a trial; options of the verb and of the design are told by their names."""
+    asked, design = ({name: given.pop(name) for name in names & set(given)} for names in (VERB, DESIGN))
+    return Trial(data, **given, design=Design(**design) if design else None).causes(**asked)
 
 
 @pytest.fixture(scope="module")
@@ -32,34 +43,34 @@ def trial():
 def test_a_trial_is_answered_as_its_counts(trial):
     found = causation_of_arms(trial, **ARMS)
     table = pd.crosstab(trial["arm"], trial["outcome"])
-    counted = probabilities_of_causation(
-        table.loc["placebo"], table.loc["drug"], event="home", counts=True, couplings=["maximal"]
-    )
-    for ours, theirs in zip(found.answers, counted.answers, strict=True):
+    counted = Trial.from_counts(table.loc["placebo"], table.loc["drug"]).causes("home", couplings=["maximal"])
+    for ours, theirs in zip(quantities(found), quantities(counted), strict=True):
         assert ours.bounds == pytest.approx(theirs.bounds, abs=1e-12)
-        assert ours.intervals.bounds == pytest.approx(theirs.intervals.bounds, abs=1e-12)
+        assert ours.interval() == pytest.approx(theirs.interval(), abs=1e-12)
 
 
 def test_strata_clusters_and_weights(trial):
     plain = causation_of_arms(trial, **ARMS)
     strata = causation_of_arms(trial, **ARMS, strata="severity", clusters="hospital", num_resamples=60)
-    assert strata["PNS"].bounds.upper <= plain["PNS"].bounds.upper + 1e-9
+    assert quantity(strata, "PNS").bounds.upper <= quantity(plain, "PNS").bounds.upper + 1e-9
     assert "cross-fitted" in " ".join(strata.notes)
     assert "40 clusters" in " ".join(strata.notes)
     weighted = causation_of_arms(trial.assign(weight=2.0), **ARMS, weights="weight", num_resamples=60)
-    assert weighted["PN"].bounds == pytest.approx(plain["PN"].bounds)
+    assert quantity(weighted, "PN").bounds == pytest.approx(quantity(plain, "PN").bounds)
     with pytest.raises(InputError, match="at least 20 people in each arm, but 'H37'"):
         causation_of_arms(trial, **ARMS, strata="hospital")
     merged = causation_of_arms(trial.assign(place=trial["hospital"].str[:2]), **ARMS, strata="place", thin="merge")
-    assert merged["PNS"].bounds.lower <= merged["PNS"].bounds.upper
+    assert quantity(merged, "PNS").bounds.lower <= quantity(merged, "PNS").bounds.upper
 
 
 def test_an_event_that_nobody_had_is_possible_with_weights_and_one_cluster_is_refused(trial):
     without = trial[(trial["arm"] == "placebo") | (trial["outcome"] != "home")].assign(one=1.0)
     asked = {**ARMS, "couplings": ()}
-    plain, weighted = (causation_of_arms(without, **asked, **each)["PNS"] for each in ({}, {"weights": "one"}))
+    plain, weighted = (
+        quantity(causation_of_arms(without, **asked, **each), "PNS") for each in ({}, {"weights": "one"})
+    )
     assert weighted.bounds.upper == 0
-    assert weighted.intervals.bounds.upper == pytest.approx(plain.intervals.bounds.upper, rel=0.4)
+    assert weighted.interval()[1] == pytest.approx(plain.interval()[1], rel=0.4)
     alone = trial.assign(site=np.where(trial["arm"] == "drug", "none", trial["hospital"]))
     with pytest.raises(InputError, match="two in each sample, but arm 'drug' has one in column 'site'"):
         causation_of_arms(alone, **ARMS, clusters="site")
@@ -70,21 +81,21 @@ def test_an_event_that_nobody_had_is_possible_with_weights_and_one_cluster_is_re
 
 def test_the_design_can_say_how_many_were_treated(trial):
     table = pd.crosstab(trial["arm"], trial["outcome"], normalize="index")
-    known = probabilities_of_causation(table.loc["placebo"], table.loc["drug"], event="home", treated_share=0.25)
+    known = Worlds(table.loc["placebo"], table.loc["drug"]).causes("home", treated_share=0.25)
     plain = causation_of_arms(trial, **ARMS, treated_share=0.25)
     weighted = trial.assign(weight=1.0 + (trial["arm"] == "drug"))
     said = causation_of_arms(weighted, **ARMS, weights="weight", treated_share=0.25, num_resamples=60)
     unsaid = causation_of_arms(weighted, **ARMS, weights="weight", num_resamples=60)
     for found in (plain, said):
-        assert found["disablement"].bounds == pytest.approx(known["disablement"].bounds)
+        assert quantity(found, "disablement").bounds == pytest.approx(quantity(known, "disablement").bounds)
         assert "as known" not in " ".join(found.notes)
-    assert unsaid["disablement"].bounds.upper > known["disablement"].bounds.upper + 0.01
+    assert quantity(unsaid, "disablement").bounds.upper > quantity(known, "disablement").bounds.upper + 0.01
     assert "take 0.667, the weighted share of the treated, as known" in " ".join(unsaid.notes)
     with pytest.raises(InputError, match="`treated_share`"):
         causation_of_arms(trial, **ARMS, treated_share=1.5)
 
 
-def test_cross_fitting_removes_the_luck_of_small_strata():
+def test_cross_fitting_removes_the_bias_of_small_strata():
     """Four people in each stratum and arm, no effect: the plain mean of bounds is far above 0."""
     stream = np.random.default_rng(0)
     frame = pd.DataFrame({
@@ -92,13 +103,13 @@ def test_cross_fitting_removes_the_luck_of_small_strata():
     })  # fmt: skip
     asked = {"outcome": "outcome", "arm": "arm", "clusters": None, "strata": "stratum", "weights": None}
     people = read_people(as_frame(frame), asked, (0, 1), None, "refuse")
-    (benefit, *_) = questions_about(people.labels, ("a", "b"), None, np.arange(4.0), None, None, False)
+    (benefit, *_) = questions_about(people.labels, ("a", "b"), None, (np.arange(4.0),) * 2, None, None, False)
     counts = np.zeros((2, 200, 4))
     np.add.at(counts, (people.arm, people.stratum, people.outcome), 0.25)
     survival = counts[..., ::-1].cumsum(axis=2)
     plain = np.maximum((survival[1] - survival[0]).max(axis=1), 0).mean()
     assert plain > 0.1
-    bounds, interval = crossed_limits(benefit, crossing_of([people], 4, 0.5, 0), "trial", "any")
+    bounds, interval = crossed_limits(benefit, splits_of([people], 4, 0).crossing(0.5), "trial", "any coupling")
     assert bounds.lower < 0.04
     assert interval.lower == 0
     assert len(merged_strata([people], "merge")[0][0].strata) < 60
@@ -118,7 +129,10 @@ def test_arms_that_cannot_be_told_or_never_occur_are_refused(trial):
     with pytest.raises(InputError, match="'surgery'"):
         causation_of_arms(trial, **asked | {"treated": "surgery", "control": "placebo"})
     flags = trial.assign(arm=trial["arm"] == "drug")
-    assert causation_of_arms(flags, **asked)["PN"].bounds == causation_of_arms(trial, **ARMS)["PN"].bounds
+    assert (
+        quantity(causation_of_arms(flags, **asked), "PN").bounds
+        == quantity(causation_of_arms(trial, **ARMS), "PN").bounds
+    )
 
 
 def test_rows_are_answered_as_each_alone():
@@ -137,15 +151,17 @@ def test_rows_are_answered_as_each_alone():
         labels=range(3),
     )
     for place in range(0, 40, 9):
-        alone = probabilities_of_causation(p[place], q[place], event=2, score=range(3), gain=gain, treated_share=0.5)
+        alone = Worlds(p[place], q[place], score=range(3)).causes(2, gain=gain, treated_share=0.5)
         row = found.individual.iloc[place]
-        for answer in found.answers:
-            assert row[f"{answer.name}_lower"] == pytest.approx(alone[answer.name].bounds.lower)
-            assert row[f"{answer.name}_upper"] == pytest.approx(alone[answer.name].bounds.upper)
-            assert row[f"{answer.name}_Gumbel-max"] == pytest.approx(alone[answer.name].by_coupling["Gumbel-max"])
+        for answer in quantities(found):
+            assert row[f"{answer.name}_lower"] == pytest.approx(quantity(alone, answer.name).bounds.lower)
+            assert row[f"{answer.name}_upper"] == pytest.approx(quantity(alone, answer.name).bounds.upper)
+            assert row[f"{answer.name}_Gumbel-max"] == pytest.approx(
+                quantity(alone, answer.name).by_coupling["Gumbel-max"]
+            )
         assert row["decision"] == alone.decision.certain
         assert row["least_regret"] == alone.decision.least_regret
-    assert found["PNS"].bounds.lower == pytest.approx(found.individual["PNS_lower"].mean())
+    assert quantity(found, "PNS").bounds.lower == pytest.approx(found.individual["PNS_lower"].mean())
 
 
 def test_a_classifier_is_fitted_again():
@@ -160,10 +176,10 @@ def test_a_classifier_is_fitted_again():
         frame, control=Predicted(model, {"treated": 0}), treated=Predicted(model, {"treated": 1}), outcome="status",
         event="well", refit=True, num_resamples=8, progress=False,
     )  # fmt: skip
-    for answer in found.answers:
-        assert answer.intervals.bounds.lower <= answer.bounds.lower <= answer.bounds.upper
-        assert answer.bounds.upper <= answer.intervals.bounds.upper
-    assert "fitted again" in found.notes[0]
+    for answer in quantities(found):
+        assert answer.interval()[0] <= answer.bounds.lower <= answer.bounds.upper
+        assert answer.bounds.upper <= answer.interval()[1]
+    assert "fitted again" in " ".join(found.notes)
 
 
 def test_the_command_prints_draws_and_writes_a_page(tmp_path):
@@ -173,7 +189,7 @@ def test_the_command_prints_draws_and_writes_a_page(tmp_path):
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
     assert told["decision"]["certain"] == "open"
-    assert [each["name"] for each in told["answers"]][:3] == ["PN", "PS", "PNS"]
+    assert list(told["meanings"])[:3] == ["PN", "PS", "PNS"]
     assert (tmp_path / "causes.png").read_bytes().startswith(b"\x89PNG")
     assert "necessity" in (tmp_path / "causes.html").read_text()
     wrong = CliRunner().invoke(app, [*command[:-1], "homme"])
@@ -199,23 +215,22 @@ def test_missing_outcomes_at_their_worst_are_the_extremes_of_all_ways_to_fill_th
     worst = causation_of_arms(
         small_trial(known[0] + [None] * 2, known[1] + [None] * 2), **SMALL, missing="worst", gain=gain
     )
-    spans = {answer.name: [] for answer in worst.answers}
-    monotone = {answer.name: [] for answer in worst.answers}
+    spans = {name: [] for name in worst.meanings}
+    monotone = {name: [] for name in worst.meanings}
     for extra in itertools.product(range(3), repeat=4):
         arms = (np.bincount(known[side] + list(extra[2 * side : 2 * side + 2]), minlength=3) for side in (0, 1))
-        filled = probabilities_of_causation(
-            *arms, event=[1, 2], score=range(3), gain=gain, normalise=True, treated_share=0.5, couplings=[]
-        )
-        for answer in filled.answers:
+        laws = Worlds(*arms, score=range(3), normalise=True)
+        filled = laws.causes([1, 2], gain=gain, treated_share=0.5, couplings=[])
+        for answer in quantities(filled):
             spans[answer.name] += [] if answer.bounds is None else [answer.bounds]
             monotone[answer.name] += [] if answer.monotone_bounds is None else [answer.monotone_bounds]
-    for answer in worst.answers:
+    for answer in quantities(worst):
         for found, filled in ((answer.bounds, spans[answer.name]), (answer.monotone_bounds, monotone[answer.name])):
             if filled:
                 assert found.lower == pytest.approx(min(each.lower for each in filled), abs=1e-9), answer.name
                 assert found.upper == pytest.approx(max(each.upper for each in filled), abs=1e-9), answer.name
-        assert answer.intervals.bounds.lower <= answer.bounds.lower
-        assert answer.intervals.bounds.upper >= answer.bounds.upper
+        assert answer.interval()[0] <= answer.bounds.lower
+        assert answer.interval()[1] >= answer.bounds.upper
     assert "cover whatever they had" in " ".join(worst.notes)
 
 
@@ -224,10 +239,15 @@ def test_missing_outcomes_widen_bounds_within_strata(trial):
     asked = ARMS | {"strata": "severity", "couplings": ["maximal"]}
     dropped, worst = (causation_of_arms(some, **asked, missing=rule) for rule in ("drop", "worst"))
     for name in ("PN", "PS", "PNS", "enablement"):
-        assert worst[name].bounds.lower <= dropped[name].bounds.lower + 1e-9
-        assert worst[name].bounds.upper >= dropped[name].bounds.upper - 1e-9
-        assert worst[name].bounds.upper - worst[name].bounds.lower > dropped[name].bounds.width + 0.01
-        assert worst[name].by_coupling["maximal"] == pytest.approx(dropped[name].by_coupling["maximal"], abs=0.02)
+        assert quantity(worst, name).bounds.lower <= quantity(dropped, name).bounds.lower + 1e-9
+        assert quantity(worst, name).bounds.upper >= quantity(dropped, name).bounds.upper - 1e-9
+        assert (
+            quantity(worst, name).bounds.upper - quantity(worst, name).bounds.lower
+            > quantity(dropped, name).bounds.width + 0.01
+        )
+        assert quantity(worst, name).by_coupling["maximal"] == pytest.approx(
+            quantity(dropped, name).by_coupling["maximal"], abs=0.02
+        )
 
 
 def drawn(stream, laws, number):
@@ -257,17 +277,20 @@ def test_strata_of_two_sources_are_bounded_each_and_averaged_by_who_chose():
     assert strata.people == "chosen"
     assert "cross-fitted" in " ".join(strata.notes)
     by_place = [
-        causation_of_arms(trial[trial["place"] == place], **BINARY, observational=seen[seen["place"] == place])["PNS"]
+        quantity(
+            causation_of_arms(trial[trial["place"] == place], **BINARY, observational=seen[seen["place"] == place]),
+            "PNS",
+        )
         for place in (0, 1)
     ]
     for side in ("lower", "upper"):
         mean = np.mean([getattr(each.bounds, side) for each in by_place])
-        assert getattr(strata["PNS"].bounds, side) == pytest.approx(mean, abs=0.01)
-    together = causation_of_arms(trial, **BINARY, observational=seen)["PNS"]
-    assert strata["PNS"].bounds.width < together.bounds.width - 0.02
-    for answer in strata.answers:
-        assert answer.intervals.bounds.lower <= answer.bounds.lower <= answer.bounds.upper
-        assert answer.bounds.upper <= answer.intervals.bounds.upper
+        assert getattr(quantity(strata, "PNS").bounds, side) == pytest.approx(mean, abs=0.01)
+    together = quantity(causation_of_arms(trial, **BINARY, observational=seen), "PNS")
+    assert quantity(strata, "PNS").bounds.width < together.bounds.width - 0.02
+    for answer in quantities(strata):
+        assert answer.interval()[0] <= answer.bounds.lower <= answer.bounds.upper
+        assert answer.bounds.upper <= answer.interval()[1]
 
 
 def test_two_sources_take_weights_and_clusters():
@@ -276,7 +299,7 @@ def test_two_sources_take_weights_and_clusters():
     with_group = [each.assign(weight=2.0, group=np.arange(len(each)) // 5) for each in (trial, seen)]
     found = causation_of_arms(with_group[0], **BINARY, observational=with_group[1], **some)
     plain = causation_of_arms(trial, **BINARY, observational=seen)
-    assert found["PNS"].bounds == pytest.approx(plain["PNS"].bounds, abs=0.02)
+    assert quantity(found, "PNS").bounds == pytest.approx(quantity(plain, "PNS").bounds, abs=0.02)
     assert "clusters" in " ".join(found.notes)
     with pytest.raises(InputError, match="`couplings` must be left out with `observational` and strata"):
         causation_of_arms(trial, **BINARY, observational=seen, strata="place", couplings=["maximal"])
@@ -306,14 +329,12 @@ def test_an_interval_over_five_strata_reaches_a_tie_at_which_every_stratum_has_a
     truth = TRUTHS["5 strata, no effect, kinks"]
     stream = np.random.default_rng(1)
     for sample in range(14):
-        tie = sampled_causes(truth, stream, sample)["tie"]
-        assert tie.intervals.bounds.lower == 0
-        assert tie.intervals.bounds.upper == 1
+        assert quantity(sampled_causes(truth, stream, sample), "tie").interval() == (0, 1)
 
 
 def test_no_coupling_need_be_asked():
-    found = probabilities_of_causation([30, 70], [60, 40], event=1, counts=True, couplings=[])
-    assert all(not answer.by_coupling for answer in found.answers)
+    found = Trial.from_counts([30, 70], [60, 40]).causes(1, couplings=[])
+    assert not any(each.by_coupling for each in quantities(found))
 
 
 def test_the_command_takes_strata_with_two_sources_and_missing_outcomes(tmp_path):
@@ -337,14 +358,13 @@ def test_what_couplings_say_within_strata_without_effects_reaches_the_boundary()
     stream = np.random.default_rng(2)
     for sample in range(4):
         found = sampled_causes(truth, stream, sample)
-        for answer in found.answers:
-            assert set(answer.intervals.by_coupling) == set(answer.by_coupling)
+        for answer in quantities(found):
             for name, said in answer.by_coupling.items():
-                interval = answer.intervals.by_coupling[name]
-                assert interval.lower <= said <= interval.upper
-        assert found["tie"].by_coupling["maximal"] < 1
-        assert found["tie"].intervals.by_coupling["maximal"].upper == 1
-        assert found["harm"].intervals.by_coupling["Gumbel-max"].lower == 0
+                lower, upper = answer.interval(name)
+                assert lower <= said <= upper
+        assert quantity(found, "tie").by_coupling["maximal"] < 1
+        assert quantity(found, "tie").interval("maximal")[1] == 1
+        assert quantity(found, "harm").interval("Gumbel-max")[0] == 0
 
 
 @pytest.mark.parametrize(

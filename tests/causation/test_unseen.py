@@ -5,16 +5,15 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
+from quantities import quantities, quantity
 from scipy.optimize import linprog
 
-from countermax import InputError, causation_of_arms, probabilities_of_causation
+from countermax import Design, InputError, Trial, Worlds
 from countermax._core.labels import Labels
-from countermax.causation._evidence import Arms, Choosers, Evidence
-from countermax.causation._limits import limits
-from countermax.causation._missing import whole_limits
-from countermax.causation._questions import questions_about
+from countermax.causation._limits import limits, whole_limits
+from countermax.causation._questions import Arms, Choosers, Evidence, questions_about
 
-ASKED = {"outcome": "outcome", "arm": "arm", "labels": range(2), "event": 1, "score": range(2)}
+READ = {"outcome": "outcome", "arm": "arm", "labels": range(2), "score": range(2)}
 
 
 def population(stream, size, *, elsewhere):
@@ -66,7 +65,9 @@ def largest(worth, weights, evidence):
 def test_limits_are_sharp_for_questions_about_everybody_and_hold_the_truth_for_all(size, elsewhere):
     stream = np.random.default_rng(size)
     gain = stream.normal(size=(size, size))
-    questions = questions_about(Labels(tuple(range(size))), ("a", "b"), [1], np.arange(float(size)), None, gain, True)
+    questions = questions_about(
+        Labels(tuple(range(size))), ("a", "b"), [1], (np.arange(float(size)),) * 2, None, gain, True
+    )
     for _ in range(3):
         joint, shown, lost = population(stream, size, elsewhere=elsewhere)
         evidence = evidence_of(shown, lost, joint[2].sum())
@@ -86,7 +87,7 @@ def test_nothing_missing_gives_the_limits_of_both_sources():
     joint, shown, _ = population(stream, 3, elsewhere=True)
     nothing = [np.zeros(3)] * 4
     evidence, full = evidence_of(shown, nothing, joint[2].sum()), of_laws(shown, joint[2].sum())
-    for question in questions_about(Labels((0, 1, 2)), ("a", "b"), [1], np.arange(3.0), None, None, True):
+    for question in questions_about(Labels((0, 1, 2)), ("a", "b"), [1], (np.arange(3.0),) * 2, None, None, True):
         for people in ("chosen", "trial"):
             np.testing.assert_allclose(
                 whole_limits(question, evidence, people), limits(question, full, people), atol=1e-8
@@ -108,34 +109,35 @@ def two_sources(lost):
     return trial.assign(place=np.arange(600) % 2), seen.assign(place=np.arange(600) % 2)
 
 
-@pytest.mark.parametrize("design", [{}, {"strata": "place"}, {"people": "trial"}])
-def test_missing_outcomes_of_two_sources_widen_bounds_and_intervals(design):
+@pytest.mark.parametrize(("strata", "people"), [(None, None), ("place", None), (None, "trial")])
+def test_missing_outcomes_of_two_sources_widen_bounds_and_intervals(strata, people):
     trial, seen = two_sources(0.1)
+    design = Design(strata=strata, num_resamples=100)
     worst, dropped = (
-        causation_of_arms(trial, observational=seen, **ASKED, couplings=[], missing=rule, num_resamples=100, **design)
+        Trial(trial, observational=seen, **READ, missing=rule, design=design).causes(1, couplings=[], people=people)
         for rule in ("worst", "drop")
     )
-    for answer in worst.answers:
-        inner = dropped[answer.name]
+    for answer in quantities(worst):
+        inner = quantity(dropped, answer.name)
         assert answer.bounds.lower <= inner.bounds.lower + 0.02
         assert answer.bounds.upper >= inner.bounds.upper - 0.02
-        assert answer.intervals.bounds.lower <= answer.bounds.lower
-        assert answer.intervals.bounds.upper >= answer.bounds.upper
-    assert worst["PNS"].bounds.width > dropped["PNS"].bounds.width + 0.05
+        assert answer.interval()[0] <= answer.bounds.lower
+        assert answer.interval()[1] >= answer.bounds.upper
+    assert quantity(worst, "PNS").bounds.width > quantity(dropped, "PNS").bounds.width + 0.05
     assert worst.observational[:2].sum() == pytest.approx(1)
     assert "Of those who chose: " in " ".join(worst.notes)
 
 
 def test_sources_contradict_each_other_only_if_no_missing_outcome_repairs_it():
-    counts = {"control": [60, 40], "treated": [50, 50]}
-    wrong = {"control": [10, 60], "treated": [20, 10]}
+    wrong = {"factual": [10, 60], "counterfactual": [20, 10]}
     with pytest.raises(InputError, match="cannot both be right"):
-        probabilities_of_causation(**counts, event=1, observational=wrong, normalise=True, couplings=[])
+        Worlds([60, 40], [50, 50], observational=wrong, normalise=True).causes(1, couplings=[])
     rows = [(arm, outcome) for arm, outcome in itertools.product((0, 1), (0, 1)) for _ in range(50)]
     trial = pd.DataFrame(rows * 4, columns=["arm", "outcome"]).astype({"outcome": "Int64"})
     seen = pd.DataFrame([(0, 1)] * 320 + [(1, 0)] * 80, columns=["arm", "outcome"]).astype({"outcome": "Int64"})
     with pytest.raises(InputError, match="cannot both be right"):
-        causation_of_arms(trial, observational=seen, **ASKED, missing="worst")
+        Trial(trial, observational=seen, **READ, missing="worst").causes(1)
     gone = trial.assign(outcome=trial["outcome"].mask((trial["outcome"] == 0) & (np.arange(800) % 4 < 3)))
-    found = causation_of_arms(gone, observational=seen, **ASKED, missing="worst", num_resamples=50)
-    assert found["PNS"].bounds.lower <= found["PNS"].bounds.upper
+    few = Design(num_resamples=50)
+    found = Trial(gone, observational=seen, **READ, missing="worst", design=few).causes(1)
+    assert quantity(found, "PNS").bounds.lower <= quantity(found, "PNS").bounds.upper

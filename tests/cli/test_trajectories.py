@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 
 from countermax import Gadget2, Maximal, save
 from countermax.cli import app
-from countermax.mdp import Doubt, estimate, evaluate_policy, explain, read_log_and_policy
-from countermax.mdp._estimation import restricted
+from countermax.mdp import Cohort, Posterior, estimate, read_log_and_policy
 
 LOG = some_episodes(MDP, 60, seed=8)
 POLICY = np.array([[0.2, 0.8], [0.5, 0.5], [1.0, 0.0], [0.5, 0.5]])
@@ -34,13 +33,12 @@ def test_evaluate_policy_prints_what_the_library_says(files, tmp_path):
     result = run(*arguments, "--json", "--plot", picture)
     assert result.exit_code == 0, result.output
     read = read_log_and_policy(log, policy)
-    expected = evaluate_policy(
-        read.log, read.policy, couplings={"maximal": Maximal()}, num_resamples=0, key=jax.random.key(0)
-    )
+    cohort = Cohort(read.log, read.policy)
+    expected = cohort.evaluate({"maximal": Maximal()}, num_resamples=0, key=jax.random.key(0))
     assert json.loads(result.stdout) == json.loads(expected.to_json())
     assert picture.read_text().lstrip().startswith("<?xml")
     table = run(*arguments).stdout
-    for word in ("weighted importance sampling", "counterfactual, maximal", "any coupling"):
+    for word in ("weighted importance sampling", "counterfactual", "maximal", "any coupling"):
         assert word in table
 
 
@@ -50,14 +48,13 @@ def test_explain_tells_one_story_or_ranks_all(files, tmp_path):
     result = run("explain", log, "--policy", policy, "--episode", 5, "--out", page, "--resamples", 3)
     assert result.exit_code == 0, result.output
     read = read_log_and_policy(log, policy)
-    model = estimate(read.log)
-    story = explain(model, read.log, "5", restricted(model, read.policy)[0], doubt=Doubt(num_resamples=3))
-    assert story.findings[1] in result.stdout
-    assert "processes that the log could have come from" in " ".join(result.stdout.split())
+    story = Cohort(read.log, read.policy, posterior=Posterior(num_draws=3)).explain("5")
+    assert story.notes[1] in result.stdout
+    assert "3 transition models drawn from the posterior given your counts" in " ".join(result.stdout.split())
     assert "data:image/png;base64," in page.read_text()
-    ranked = json.loads(run("explain", log, "--policy", policy, "--resamples", 0, "--json").stdout)["episodes"]
-    assert len(ranked) == len(LOG)
-    effects = [row["effects"]["Gumbel-max"] for row in ranked]
+    ranked = json.loads(run("explain", log, "--policy", policy, "--resamples", 0, "--json").stdout)
+    assert len(ranked["episodes"]) == len(LOG)
+    effects = [row["value"] for row in ranked["rows"] if row["coupling"] == "Gumbel-max"]
     assert effects == sorted(effects, reverse=True)
     picture = tmp_path / "ranking.png"
     shown = run("explain", log, "--policy", policy, "--most", 3, "--plot", picture, "--resamples", 0)
@@ -66,8 +63,8 @@ def test_explain_tells_one_story_or_ranks_all(files, tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
     lines = shown.stdout.splitlines()
     first = next(place for place, line in enumerate(lines) if line.strip().startswith("──")) + 1
-    listed = [line.split()[0] for line in lines[first : first + 3]]
-    assert listed == [str(row["episode"]) for row in ranked[:3]]
+    listed = [" ".join(line.split()[:2]) for line in lines[first : first + 3]]
+    assert listed == [f"episode {each}" for each in ranked["episodes"][:3]]
 
 
 def test_a_policy_that_does_what_nobody_did_is_told_so_by_name(files):
@@ -84,7 +81,7 @@ def test_a_policy_that_does_what_nobody_did_is_told_so_by_name(files):
         assert "Taken as ends, because nobody was seen to leave them: home" in told
 
 
-def test_explain_doubts_the_model_as_often_as_asked(files):
+def test_explain_draws_as_many_models_as_asked(files):
     log, policy = files
     asked = ["explain", log, "--policy", policy, "--json", "--couplings", "maximal"]
 
@@ -93,17 +90,20 @@ def test_explain_doubts_the_model_as_often_as_asked(files):
         assert result.exit_code == 0, result.output
         return json.loads(result.stdout)
 
-    given, doubted, other = (
+    def returns(told, *columns):
+        return [[row[each] for each in columns] for row in told["rows"] if row["quantity"] == "return"]
+
+    given, drawn, other = (
         answered("--episode", 5, *options)
         for options in (["--resamples", 0], ["--resamples", 4], ["--resamples", 4, "--seed", 1])
     )
-    assert given["doubted"] is None
-    assert given["values"] == doubted["values"]
-    assert given["value_bounds"] == doubted["value_bounds"]
-    assert doubted["doubted"]["lower"] <= doubted["value_bounds"]["lower"] + 0.5
-    assert doubted["intervals"] != other["intervals"]
-    assert all(each["doubted"] is None for each in answered("--resamples", 0)["episodes"])
-    assert all(each["doubted"] is not None for each in answered("--resamples", 3)["episodes"])
+    numbers = ("coupling", "value", "lower", "upper")
+    assert returns(given, *numbers) == returns(drawn, *numbers)
+    assert all(each == [None, None] for each in returns(given, "ci_lower", "ci_upper"))
+    assert returns(drawn, "ci_lower") != returns(other, "ci_lower")
+    for count in (0, 3):
+        effects = [row for row in answered("--resamples", count)["rows"] if row["quantity"] == "effect"]
+        assert all((row["ci_lower"] is None) == (count == 0) for row in effects)
 
 
 def spoil_log(change):
@@ -215,9 +215,12 @@ def test_an_episode_is_read_as_the_type_of_its_column(tmp_path):
         assert result.exit_code == 0, result.output
         return json.loads(result.stdout)
 
+    def values(paths, episode):
+        return [row["value"] for row in story(paths, episode)["rows"] if row["quantity"] == "return"]
+
     assert story(texts, "05")["episode"] == "05"
-    assert story(texts, "05")["values"] == story(numbers, "05")["values"]
-    assert story(texts, "5")["values"] == story(numbers, "6")["values"]
+    assert values(texts, "05") == values(numbers, "05")
+    assert values(texts, "5") == values(numbers, "6")
     assert story(numbers, "5.0")["episode"] == 5
 
 
@@ -235,7 +238,8 @@ def test_files_with_one_stem_and_files_called_like_couplings_have_lines_of_their
     assert list(values) == [f"counterfactual, {name}" for name in expected]
     assert len(set(values.values())) == 6
     ranked = run("explain", log, "--policy", policy, "--couplings", couplings, "--json", "--resamples", 0)
-    assert json.loads(ranked.stdout)["couplings"] == expected
+    rows = json.loads(ranked.stdout)["rows"]
+    assert [row["coupling"] for row in rows[:7]] == [*expected, "any coupling"]
 
 
 def test_swapped_files_and_files_of_another_kind_are_named(files, tmp_path, as_users_call):
@@ -246,7 +250,7 @@ def test_swapped_files_and_files_of_another_kind_are_named(files, tmp_path, as_u
             (policy, log, [], "are the two files swapped?"),
             (log, log, [], "but has those of a log; are the two files swapped?"),
             (stored, policy, [], "cannot tell the format of 'mine.npz'; end it in .csv or .parquet"),
-            (log, policy, ["--couplings", log], "was not written by countermax"),
+            (log, policy, ["--couplings", log], "not a file of countermax"),
         ):
             result = run(command, first, "--policy", second, *arguments)
             assert result.exit_code == 2, result.output
@@ -269,20 +273,23 @@ def test_a_story_can_be_told_where_no_episode_ends(tmp_path):
 def test_states_where_episodes_end_are_named_as_the_log_names_them(files):
     log, policy = files
     read = read_log_and_policy(log, policy)
-    place = int((~estimate(read.log).absorbing).argmax())
-    end = read.log.state_names[place]
-    asked = {"couplings": {"maximal": Maximal()}, "absorbing": [place], "horizon": 9, "num_resamples": 0}
-    expected = evaluate_policy(read.log, read.policy, **asked, key=jax.random.key(0))
+    place = int(estimate(read.log).absorbing.argmax())
+    expected = Cohort(read.log, read.policy, absorbing=[place], horizon=9).evaluate(
+        {"maximal": Maximal()}, num_resamples=0, key=jax.random.key(0)
+    )
     arguments = ["evaluate-policy", log, "--policy", policy, "--resamples", 0, "--couplings", "maximal", "--horizon", 9]
     arguments.append("--json")
-    found = run(*arguments, "--absorbing", end)
+    found = run(*arguments, "--absorbing", read.log.state_names[place])
     assert json.loads(found.stdout) == json.loads(expected.to_json())
-    assert json.loads(found.stdout) != json.loads(run(*arguments).stdout)
+    assert json.loads(found.stdout)["notes"] != json.loads(run(*arguments).stdout)["notes"]
     for command in (arguments, ["explain", log, "--policy", policy]):
         refused = run(*command, "--absorbing", "nowhere")
         assert refused.exit_code == 2
-        assert "--absorbing must name states of the log" in refused.stderr
+        assert "`absorbing` must name states of the log" in refused.stderr
         assert "got 'nowhere'" in refused.stderr
+        left = run(*command, "--absorbing", "ill")
+        assert left.exit_code == 2
+        assert "`absorbing` states must end episodes, but episode" in left.stderr
 
 
 def test_explain_can_carry_censored_episodes_on(files):

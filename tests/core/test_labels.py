@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from countermax import InputError, compare
+from countermax import InputError, Worlds
 from countermax._core.labels import (
     MISSING,
     UNKNOWN,
@@ -63,9 +63,9 @@ class Status(enum.StrEnum):
     ],
 )
 def test_one_question_and_a_table_take_a_value_for_the_same_label(labels, value):
-    one, row = compare(P, Q, value, labels=list(labels)), one_row(value, list(labels))
-    assert one.observed == 1
-    assert_allclose([row[name] for name in one.labels], one.answers[0].probabilities, atol=1e-12)
+    one, row = Worlds(P, Q, labels=list(labels)).compare(value), one_row(value, list(labels))
+    assert one.seen == 1
+    assert_allclose([row[name] for name in one.labels], one.probabilities["Gumbel-max"], atol=1e-12)
     assert_allclose([row[f"{name}_upper"] for name in one.labels], one.bounds.upper, atol=1e-12)
 
 
@@ -86,7 +86,7 @@ def test_one_question_and_a_table_take_a_value_for_the_same_label(labels, value)
 def test_one_question_and_a_table_name_unknown_labels_alike(labels, value, words):
     shown, known = words
     with pytest.raises(InputError, match=f"one of the labels {known}, got {shown}"):
-        compare(P, Q, value, labels=labels)
+        Worlds(P, Q, labels=labels).compare(value)
     with pytest.raises(InputError, match=f"the outcome {shown} is none of the labels {known}"):
         one_row(value, labels)
 
@@ -98,7 +98,7 @@ def test_one_question_and_a_table_name_unknown_labels_alike(labels, value, words
 )
 def test_one_question_and_a_table_refuse_the_same_labels(labels, as_users_call):
     messages = []
-    for ask in (lambda: compare(P, Q, "a", labels=labels), lambda: one_row("a", labels)):
+    for ask in (lambda: Worlds(P, Q, labels=labels).compare("a"), lambda: one_row("a", labels)):
         with pytest.raises(InputError) as caught:
             ask()
         messages.append(str(caught.value))

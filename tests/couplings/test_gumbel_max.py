@@ -9,11 +9,11 @@ import pytest
 from processes import LOG, MDP, POLICY
 from scipy.integrate import quad
 
-from countermax import GumbelMax, Independent, InputError, SharedGumbelMax, compare, effects, load, race, save
+from countermax import GumbelMax, Independent, InputError, SharedGumbelMax, Worlds, effects, load, race, save
 from countermax.couplings import AbstractMechanism, Gadget1, InverseCDF
 from countermax.couplings._gumbel_max import noise_correlation
 from countermax.couplings._named import as_coupling, as_couplings, is_same, name_of
-from countermax.mdp import replay
+from countermax.mdp import Cohort
 from countermax.tables import counterfactuals
 from countermax.testing import check_coupling
 
@@ -162,14 +162,14 @@ def test_tables_and_comparisons_take_it_by_name():
         found.loc[0, ["counterfactual_a", "counterfactual_b"]].astype(float), expected, atol=1e-9
     )
     assert "Gumbel-max shared 0.5" in str(found.attrs["countermax"])
-    answers = compare([0.6, 0.4], [0.3, 0.7], 0, couplings=["gumbel-max", "gumbel-max-shared-0.5"]).answers
-    np.testing.assert_allclose(answers[1].probabilities, expected, atol=1e-12)
+    asked = Worlds([0.6, 0.4], [0.3, 0.7]).compare(0, couplings=["gumbel-max", "gumbel-max-shared-0.5"])
+    np.testing.assert_allclose(asked.probabilities["Gumbel-max shared 0.5"], expected, atol=1e-12)
 
 
 def test_trajectories_take_it_and_do_not_mistake_it_for_gumbel_max():
     """The compiled engine knows Gumbel-max and not its dial, and at rate 0 the replay is that of independence."""
     found = {
-        name: replay(MDP, LOG, POLICY, coupling, censored="model").values
+        name: Cohort(LOG, POLICY, process=MDP, censored="model").replay(coupling).values
         for name, coupling in (
             ("none", SharedGumbelMax(0)),
             ("half", SharedGumbelMax(0.5)),

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import countermax
+from countermax import Worlds
 from countermax._core.labels import Labels
-from countermax.comparison import answered
+from countermax.comparison._asking import TwoWorlds, compare_worlds
 from countermax.intervals._inversion import inverted_intervals
 from countermax.intervals._sampling import CountSampling
 
@@ -55,21 +55,34 @@ def _question(stream: np.random.Generator) -> dict[str, Any]:
 
 def library_answer(question: dict[str, Any]) -> dict[str, Any]:
     """Every number that the page shows, from the library."""
-    found = countermax.compare(question["p"], question["q"], question["x"], score=question["score"], normalise=True)
-    answers = {each.name: {key: value for key, value in vars(each).items() if key != "name"} for each in found.answers}
+    found = Worlds(question["p"], question["q"], score=question["score"], normalise=True).compare(question["x"])
+    numbers = by_coupling(found, lambda row: row.value if row.lower is None else (row.lower, row.upper))
+    answers = {name: {**numbers[name], "joint": found.joints[name]} for name in found.joints}
     answers["dial"] = _on_the_dial(found.p, found.q, question)
     for each in answers.values():
         each["correlation"] = _correlation(each["joint"], found.p, found.q, np.asarray(question["score"]))
     return {
         "answers": answers,
-        "bounds": {"probabilities": found.bounds, **vars(found.score_bounds)},
-        "stable": {"probabilities": found.stable_bounds, **_known(found.stable_score_bounds)},
-        "win_probability": found.win_probability,
+        "bounds": numbers["any coupling"],
+        "stable": numbers["stable couplings"],
+        "win_probability": found.row("win probability").value,
     }
 
 
-def _known(bounds: Any) -> dict[str, Any]:
-    return {key: value for key, value in vars(bounds).items() if value is not None}
+def by_coupling(found: Any, number: Any) -> dict[str, dict[str, Any]]:
+    """Numbers of a result as the page has them: by coupling, then by name; of `better` and `worse` everybody's."""
+    result: dict[str, dict[str, Any]] = {}
+    for row in found.rows:
+        each = result.setdefault(row.coupling, {})
+        if row.quantity.startswith("P("):
+            each.setdefault("probabilities", []).append(number(row))
+        elif row.quantity != "same" and (row.quantity not in ("better", "worse") or row.about == "everybody"):
+            each[row.quantity.replace(" ", "_")] = number(row)
+    for each in result.values():
+        if "probabilities" in each:
+            pairs = np.array(each["probabilities"], float)
+            each["probabilities"] = pairs if pairs.ndim == 1 else tuple(pairs.T)
+    return result
 
 
 def _on_the_dial(p: Floats, q: Floats, question: dict[str, Any]) -> dict[str, Any]:
@@ -159,25 +172,19 @@ def library_intervals(question: dict[str, Any], num_candidates: int, num_draws: 
 
     with np.errstate(divide="ignore"):
         logs = [np.log(each / each.sum()) for each in counts]
-    found = answered(
-        Labels(tuple(range(len(score)))),
-        question["x"],
-        *logs,
-        sampling=CountSampling(*counts),
-        scores=(score, score),
-        couplings=None,
-        level=question["level"],
-        seed=question["seed"],
-        method=fewer,
-    ).intervals
-    assert found is not None
+    labels = Labels(tuple(range(len(score))))
+    sampling = CountSampling(*counts)
+    worlds = TwoWorlds(labels, ("p", "q"), *logs, (score, score), sampling, seed=question["seed"])
+    found = compare_worlds(worlds, question["x"], level=question["level"], method=fewer)
+    return intervals_of(found)
+
+
+def intervals_of(found: Any) -> dict[str, Any]:
+    """Limits of every interval of a result, as the page has them."""
+    ends = by_coupling(found, lambda row: (row.ci_lower, row.ci_upper))
     return {
-        "answers": {name: _limits(each) for name, each in found.answers.items()},
-        "bounds": _limits(found.bounds),
-        "stable": _limits(found.stable_bounds),
-        "win_probability": found.win_probability[:2],
+        "answers": {name: ends[name] for name in found.joints},
+        "bounds": ends["any coupling"],
+        "stable": ends["stable couplings"],
+        "win_probability": ends[""]["win_probability"],
     }
-
-
-def _limits(intervals: Any) -> dict[str, Any]:
-    return {name: each[:2] for name, each in vars(intervals).items() if each is not None}

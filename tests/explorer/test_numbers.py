@@ -1,14 +1,18 @@
 """The page's JavaScript gives the library's numbers."""
 
-from functools import cache
+from functools import cache, partial
 from inspect import signature
 
 import jax
 import numpy as np
 import pytest
-from questions import dial, library_answer, library_intervals, random_counts, random_questions
+from questions import dial, intervals_of, library_answer, library_intervals, random_counts, random_questions
 
 import countermax
+from countermax._core.labels import Labels
+from countermax.comparison._asking import TwoWorlds, compare_worlds
+from countermax.intervals._inversion import inverted_intervals
+from countermax.intervals._sampling import CountSampling
 
 TOLERANCE = 1e-12
 FEW = 16, 16  # truths and draws of an interval, where many intervals are compared
@@ -65,26 +69,28 @@ def test_intervals_in_javascript_equal_pythons_on_a_thousand_samples(calculate):
 
 def test_intervals_of_the_usual_size_are_those_of_compare(calculate):
     question = {"p": [112, 84, 96, 108], "q": [64, 76, 108, 152], "x": 0, "score": [0, 0.35, 0.6, 1], "seed": 0}
-    found = countermax.compare(
-        question["p"], question["q"], 0, score=question["score"], counts=True, draws="portable"
-    ).intervals
+    counts = [np.asarray(question[key], float) for key in ("p", "q")]
+    score = np.asarray(question["score"])
+    worlds = TwoWorlds(
+        Labels(tuple(range(4))), ("p", "q"), *(np.log(each / each.sum()) for each in counts), (score, score),
+        CountSampling(*counts),
+    )  # fmt: skip
+    found = intervals_of(compare_worlds(worlds, 0, method=partial(inverted_intervals, draws="portable")))
     (got,) = calculate("(each) => Intervals.solve(each)", [question])
-    for name, each in found.answers.items():
-        limits = {key: value and value[:2] for key, value in vars(each).items()}
-        assert _worst(got["answers"][name], limits)[0] <= TOLERANCE
-    for name, each in (("bounds", found.bounds), ("stable", found.stable_bounds)):
-        assert _worst(got[name], {key: value and value[:2] for key, value in vars(each).items()})[0] <= TOLERANCE
+    assert _worst(got, found)[0] <= TOLERANCE
 
 
 def test_an_outcome_that_nobody_had_has_no_answer_and_the_widest_bounds(calculate):
     (got,) = calculate(
         "(each) => Countermax.solve(each)", [{"p": [0, 4, 6], "q": [1, 2, 7], "x": 0, "score": [0, 1, 2]}]
     )
-    found = countermax.compare([0, 4, 6], [1, 2, 7], 0, score=[0, 1, 2], counts=True)
+    found = countermax.Trial.from_counts([0, 4, 6], [1, 2, 7], score=[0, 1, 2]).compare(0)
     assert got["answers"]["Gumbel-max"]["probabilities"] is None
     assert got["bounds"]["probabilities"] == [found.bounds.lower.tolist(), found.bounds.upper.tolist()]
-    assert got["bounds"]["effect"] == list(found.score_bounds.effect)
-    assert got["answers"]["maximal"]["agreement"] == pytest.approx(found.answers[3].agreement, abs=TOLERANCE)
+    effect = found.row("effect", "any coupling")
+    assert got["bounds"]["effect"] == [effect.lower, effect.upper]
+    agreement = found.row("agreement", "maximal").value
+    assert got["answers"]["maximal"]["agreement"] == pytest.approx(agreement, abs=TOLERANCE)
 
 
 def test_the_dial_runs_from_independent_to_gumbel_max_with_both_margins():

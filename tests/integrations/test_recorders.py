@@ -9,7 +9,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from countermax import InputError
 from countermax.integrations.gymnasium import EpisodeRecorder, VectorEpisodeRecorder
-from countermax.mdp import EpisodeLog, estimate, estimate_policy, evaluate_policy, read_log_and_policy
+from countermax.mdp import Cohort, EpisodeLog, estimate, estimate_policy, read_log_and_policy
 from countermax.mdp._log import steps_compared
 from studies.processes.environment import SepsisEnv
 
@@ -60,14 +60,8 @@ def test_truncated_episodes_are_censored_and_terminated_ones_are_not():
     assert env.ends == ("terminated", "truncated", "truncated")
     log = env.log()
     assert steps_compared(log, env.absorbing, 6).tolist() == [6, 3, 3]
-    found = evaluate_policy(
-        log,
-        estimate_policy(log),
-        couplings={},
-        absorbing=env.absorbing,
-        horizon=6,
-        num_resamples=0,
-        key=jax.random.key(0),
+    found = Cohort(log, estimate_policy(log), absorbing=env.absorbing, horizon=6).evaluate(
+        {}, num_resamples=0, key=jax.random.key(0)
     )
     assert found.num_censored == 2
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from countermax import InputError, compare
+from countermax import InputError, Trial
 from countermax.bounds import better_bounds, largest_worth
 from countermax.intervals import Interval
 from countermax.intervals._inversion import inverted_intervals, reaching
@@ -66,12 +66,13 @@ def test_errors_are_those_of_draws():
 def test_a_comparison_reaches_as_far():
     counts = [np.array([10.0, 30, 40, 20]), np.array([20.0, 10, 30, 40])]
     worth = np.triu(np.ones((4, 4)), 1)
-    found = compare(*counts, 1, counts=True, score=np.arange(4.0), couplings=["independent"]).intervals.bounds
-    for interval, pieces in ((found.better, worth), (found.worse, worth.T)):
+    found = Trial.from_counts(*counts, score=np.arange(4.0)).compare(1, couplings=["independent"])
+    for quantity, pieces in (("better", worth), ("worse", worth.T)):
+        row = found.row(quantity, "any coupling", "everybody")
         nothing = Interval(np.inf, -np.inf, 0.95)
         alone = reaching(nothing, CountSampling(*counts), largest_worth(-pieces), largest_worth(pieces))
-        assert interval.lower <= alone.lower
-        assert interval.upper >= alone.upper
+        assert row.ci_lower <= alone.lower
+        assert row.ci_upper >= alone.upper
 
 
 def test_levels_that_the_draws_do_not_reach_are_refused_and_the_others_differ():

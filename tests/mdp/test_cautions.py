@@ -7,25 +7,13 @@ import pytest
 from processes import frame_of
 
 from countermax import GumbelMax, InputError
-from countermax.mdp import (
-    Doubt,
-    EpisodeLog,
-    FiniteMDP,
-    estimate,
-    evaluate_policy,
-    explain,
-    rank_episodes,
-    read_log_and_policy,
-    replay,
-    return_distribution,
-    sample_replay,
-)
+from countermax.mdp import Cohort, EpisodeLog, FiniteMDP, Posterior, estimate, read_log_and_policy
 from countermax.mdp._cautions import told_of_ends, told_of_labels, told_of_restriction, told_of_undone
 from countermax.mdp._estimation import deterministic, restricted
 
 STATES = ("dead", "home", "ill", "lost", "worse")
 ACTIONS = ("treat", "wait")
-KEY, GIVEN = jax.random.key(0), Doubt(num_resamples=0)
+KEY, GIVEN = jax.random.key(0), Posterior(num_draws=0)
 TAKEN = (
     "Taken as ends, because nobody was seen to leave them: home (4 of 9 episodes), dead (3), lost (2). If that is "
     "wrong, name the ends with `absorbing`."
@@ -55,21 +43,22 @@ WAIT = deterministic([1] * 5, 2)
 
 
 def _notes(model, log):
-    asked = {"couplings": ["maximal"], "doubt": GIVEN, "progress": False}
-    yield replay(model, log, WAIT, GumbelMax()).notes
-    yield sample_replay(model, log, WAIT, GumbelMax(), num_samples=1, key=KEY).notes
-    yield rank_episodes(model, log, WAIT, **asked).notes
-    yield explain(model, log, 0, WAIT, **asked).notes
+    cohort = Cohort(log, WAIT, process=model, posterior=GIVEN)
+    yield cohort.replay(GumbelMax()).notes
+    yield cohort.sample(GumbelMax(), num_samples=1, key=KEY).notes
+    yield cohort.rank(["maximal"]).notes
+    yield cohort.explain(0, couplings=["maximal"]).notes
+    yield cohort.decisions(0).notes
 
 
 def test_every_result_says_which_states_it_took_for_ends():
     for notes in _notes(estimate(LOG), LOG):
         assert notes.count(TAKEN) == 1
-    evaluated = evaluate_policy(LOG, WAIT, couplings=[], num_resamples=0, key=KEY)
-    for result in (evaluated, return_distribution(LOG, WAIT)):
-        assert result.notes == (TAKEN,)
+    evaluated = Cohort(LOG, WAIT).evaluate([], num_resamples=0, key=KEY)
+    for result in (evaluated, Cohort(LOG, WAIT).returns()):
+        assert result.notes.count(TAKEN) == 1
         assert "Taken as ends" in str(result)
-        assert result.to_dict()["notes"] == [TAKEN]
+        assert TAKEN in result.to_dict()["notes"]
 
 
 def test_episodes_that_stop_beside_the_named_ends_are_censored():
@@ -79,14 +68,14 @@ def test_episodes_that_stop_beside_the_named_ends_are_censored():
     for notes in _notes(model, LOG):
         assert not any(note.startswith("Taken") for note in notes)
         assert notes.count(UNKNOWN) == 1
-    replayed = replay(model, LOG, WAIT, GumbelMax(), horizon=5)
+    replayed = Cohort(LOG, WAIT, process=model, horizon=5).replay(GumbelMax())
     np.testing.assert_array_equal(replayed.censored, LOG.last_states == 3)
     np.testing.assert_array_equal(replayed.steps, np.where(LOG.last_states == 3, LOG.lengths, 5))
-    doubted = next(Doubt(num_resamples=1).processes(model))
-    np.testing.assert_array_equal(doubted.ends, model.ends)
-    evaluated = evaluate_policy(LOG, WAIT, absorbing=[0, 1], horizon=5, couplings=[], num_resamples=0, key=KEY)
+    drawn = next(Posterior(num_draws=1).draws(model))
+    np.testing.assert_array_equal(drawn.ends, model.ends)
+    evaluated = Cohort(LOG, WAIT, absorbing=[0, 1], horizon=5).evaluate([], num_resamples=0, key=KEY)
     assert evaluated.num_censored == 2
-    assert evaluated.notes == (UNKNOWN,)
+    assert evaluated.notes.count(UNKNOWN) == 1
 
 
 def test_ends_of_a_process_that_was_not_estimated_are_not_spoken_of():
@@ -110,9 +99,9 @@ def test_actions_that_look_alike_are_named_with_how_often_they_occur(other):
     assert "(17 in the log)" in told
     assert "(1 in the log) are 2 actions: labels are compared letter by letter" in told
     policy = deterministic([1] * 5, 3)
-    assert told in replay(estimate(log), log, policy, GumbelMax()).notes
-    assert told in evaluate_policy(log, policy, couplings=[], num_resamples=0, key=KEY).warnings
-    assert told in return_distribution(log, policy).warnings
+    assert told in Cohort(log, policy, process=estimate(log)).replay(GumbelMax()).notes
+    assert told in Cohort(log, policy).evaluate([], num_resamples=0, key=KEY).notes
+    assert told in Cohort(log, policy).returns().notes
 
 
 def test_states_that_look_alike_are_named_and_others_are_not():
@@ -131,17 +120,18 @@ def test_what_nobody_did_is_named_with_the_state_and_where_it_occurs_at_all():
     log = _log(_frame(), (*ACTIONS, "surgery"))
     wanted = deterministic([0, 0, 2, 0, 0], 3)
     assert told_of_undone(log, wanted) == "surgery in ill, treat in worse (surgery occurs nowhere in the log)"
-    warned = evaluate_policy(log, wanted, couplings=[], num_resamples=0, key=KEY).warnings
+    warned = Cohort(log, wanted).evaluate([], num_resamples=0, key=KEY).notes
     assert any(told_of_undone(log, wanted) in each for each in warned)
     model = estimate(log)
     assert told_of_restriction(model, log, wanted) == (
-        "The policy would do what nobody ever did in that state: surgery in ill, treat in worse (surgery occurs "
-        "nowhere in the log). Where it would do nothing else, it is taken to do what was done most often: treat in "
-        "ill, wait in worse.",
+        "WARNING: your policy asks for what is not in the log: surgery in ill, treat in worse (surgery occurs nowhere "
+        "in the log). Where it asks for nothing else, it was replaced by what was done most often: treat in ill, wait "
+        "in worse.",
     )
     half = (deterministic([1] * 5, 3) + wanted) / 2
     (told,) = told_of_restriction(model, log, half)
-    assert told.endswith("Where it would do something else as well, it is taken to do only that.")
+    assert told.endswith("Where it asks for other actions as well, it was replaced by those.")
+    assert told in Cohort(log, half).rank(["maximal"]).notes
     assert told_of_restriction(model, log, restricted(model, wanted)[0]) == ()
 
 

@@ -11,21 +11,11 @@ from processes import LOG, MDP, POLICY, frame_of, steps_and_decisions, write_fra
 
 from countermax import InputError
 from countermax.couplings import AbstractMatrixCoupling, AbstractSampler
-from countermax.mdp import (
-    EpisodeLog,
-    FiniteMDP,
-    estimate_policy,
-    evaluate_policy,
-    query,
-    rank_episodes,
-    read_log_and_policy,
-    replay,
-    sample_replay,
-    trajectory_bounds,
-)
+from countermax.mdp import Cohort, EpisodeLog, FiniteMDP, estimate_policy, read_log_and_policy
 from countermax.mdp._estimation import policy_rows, softened
 from countermax.mdp._importance import effective_sample_size, importance_estimates, importance_ratios
 from countermax.mdp._planning import action_values
+from countermax.mdp._queries import query
 
 HEADER = b"episode,step,state,action,next_state,reward\n"
 POLICY_FILE = b"state,action,probability\nill,wait,1\n"
@@ -183,15 +173,18 @@ def test_a_damaged_process_is_refused(change, message):
         (lambda: policy_rows(MDP, [[0.5, 0.5 + 1j]] * 4), "`policy` must hold numbers, got"),
         (lambda: action_values(MDP, [np.nan] * 4), "`values` must hold finite numbers"),
         (lambda: estimate_policy(LOG, pseudo_count=np.inf), "`pseudo_count` must lie in"),
-        (lambda: trajectory_bounds(MDP, LOG, POLICY, final=[np.nan] * 4), "`final` must hold finite numbers"),
-        (lambda: trajectory_bounds(MDP, LOG, POLICY, rewards=[0.0] * 4), "`rewards` must be a number or have shape"),
+        (lambda: Cohort(LOG, POLICY, process=MDP).bounds(final=[np.nan] * 4), "`final` must hold finite numbers"),
+        (
+            lambda: Cohort(LOG, POLICY, process=MDP).bounds(rewards=[0.0] * 4),
+            "`rewards` must be a number or have shape",
+        ),
         (lambda: effective_sample_size(np.array([[np.nan]])), "`ratios` must hold finite numbers"),
         (lambda: query(MDP, 0, 0, 1).outcome_of(2.5), "`next_state` must be reachable from state 0, got 2.5"),
         (
-            lambda: rank_episodes(MDP, LOG, POLICY, couplings=7),
+            lambda: Cohort(LOG, POLICY, process=MDP).rank(7),
             "`couplings` must be words or files, or couplings by name",
         ),
-        (lambda: rank_episodes(MDP, LOG, POLICY, couplings=[1]), r"couplings by name, got \[1\]"),
+        (lambda: Cohort(LOG, POLICY, process=MDP).rank([1]), r"couplings by name, got \[1\]"),
         (lambda: LOG.select([0.5]), "`episodes` must hold integers, got float64"),
         (lambda: EpisodeLog.from_frame({"state": [1]}), "`frame` must be a pandas dataframe, got dict"),
         (
@@ -214,7 +207,7 @@ def test_an_estimate_without_a_value_is_none_and_not_nan():
         frame_of(("a", 0, 0, 0, 1, 1.0), ("a", 1, 1, 1, 2, 1.0), ("b", 0, 0, 1, 1, 0.0), ("b", 1, 1, 0, 2, 0.0))
     )
     never = np.array([[0.0, 1.0], [0.0, 1.0], [0.5, 0.5]])  # one did the first, the other the second
-    found = evaluate_policy(log, never, couplings=["maximal"], num_resamples=2, key=KEY)
+    found = Cohort(log, never).evaluate(["maximal"], num_resamples=2, key=KEY)
     assert found["weighted importance sampling"].value is None
     assert found["weighted importance sampling"].interval is None
     assert "weighted importance sampling" in str(found)
@@ -262,13 +255,13 @@ class Astray(AbstractSampler):
 
 def test_a_coupling_without_an_answer_is_an_error_and_never_an_argmax():
     for ask in (
-        lambda: replay(MDP, LOG, POLICY, Silent()),
-        lambda: rank_episodes(MDP, LOG, POLICY, couplings={"silent": Silent()}),
+        lambda: Cohort(LOG, POLICY, process=MDP).replay(Silent()),
+        lambda: Cohort(LOG, POLICY, process=MDP).rank({"silent": Silent()}),
     ):
         with pytest.raises(InputError, match="must answer with outcomes that are possible, but Silent does not"):
             ask()
     with pytest.raises(InputError, match="must answer with outcomes that are possible, but Astray does not"):
-        sample_replay(MDP, LOG, POLICY, Astray(), num_samples=3, key=KEY)
+        Cohort(LOG, POLICY, process=MDP).sample(Astray(), num_samples=3, key=KEY)
 
 
 def test_a_log_given_for_a_policy_in_a_frame_is_refused(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 from processes import MDP, POLICY, some_episodes
 
 from countermax import GumbelMax
-from countermax.mdp import evaluate_policy, explain, rank_episodes, replay, sample_replay, trajectory_bounds
+from countermax.mdp import Cohort
 
 LOG = some_episodes(MDP, 12, seed=4)
 ONE = LOG.select([int(LOG.lengths.argmax())])
@@ -17,14 +17,13 @@ def test_every_question_about_an_episode_has_the_same_discount(asked):
     assert MDP.discount == 0.9
     factor = asked.get("discount", 0.9)
     couplings = {"Gumbel-max": GumbelMax()}
-    exact = replay(MDP, ONE, POLICY, GumbelMax(), **asked)
-    drawn = sample_replay(MDP, ONE, POLICY, GumbelMax(), num_samples=1, key=jax.random.key(0), **asked)
-    bounds = trajectory_bounds(MDP, ONE, POLICY, **asked)
-    ranking = rank_episodes(MDP, ONE, POLICY, couplings=couplings, **asked)
-    story = explain(MDP, ONE, 0, POLICY, couplings=couplings, features={"last": np.eye(4)[3]}, **asked)
-    evaluation = evaluate_policy(
-        ONE, POLICY, model=MDP, couplings=couplings, num_resamples=0, key=jax.random.key(0), **asked
-    )
+    cohort = Cohort(ONE, POLICY, process=MDP, **asked)
+    exact = cohort.replay(GumbelMax())
+    drawn = cohort.sample(GumbelMax(), num_samples=1, key=jax.random.key(0))
+    bounds = cohort.bounds()
+    ranking = cohort.rank(couplings)
+    story = cohort.explain(0, couplings=couplings, features={"last": np.eye(4)[3]})
+    evaluation = cohort.evaluate(couplings, num_resamples=0, key=jax.random.key(0))
     assert exact.discount == drawn.discount == story.discount == evaluation.discount == factor
 
     observed = ONE.rewards[0] @ factor ** np.arange(ONE.longest)
@@ -38,20 +37,20 @@ def test_every_question_about_an_episode_has_the_same_discount(asked):
         assert each == pytest.approx(observed, abs=1e-12)
     for each in (
         ranking.effects["Gumbel-max"][0] + observed,
-        story.values["Gumbel-max"],
+        story.returns.values["Gumbel-max"],
         evaluation["counterfactual, Gumbel-max"].value,
     ):
         assert each == pytest.approx(exact.values[0], abs=1e-12)
     for side in ("lower", "upper"):
         for each in (
             getattr(ranking.bounds, side)[0] + observed,
-            getattr(story.value_bounds, side),
+            getattr(story.returns.bounds, side),
             getattr(evaluation.bounds, side),
         ):
             assert each == pytest.approx(getattr(bounds, side)[0], abs=1e-12)
 
 
 def test_an_estimated_model_has_no_discount_unless_it_is_given_one():
-    found = evaluate_policy(LOG, POLICY, couplings={}, num_resamples=0, key=jax.random.key(0))
+    found = Cohort(LOG, POLICY).evaluate({}, num_resamples=0, key=jax.random.key(0))
     assert found.discount == 1
     assert found["observed return"].value == pytest.approx(LOG.returns().mean())

@@ -10,21 +10,19 @@ from processes import LOG, MDP, POLICY
 
 from countermax import GumbelMax
 from countermax._core.errors import InputError
-from countermax.mdp import evaluate_policy, rank_episodes, replay, trajectory_bounds
-from countermax.mdp.replays import _bounds, _walks
-from countermax.mdp.replays._choices import choices_of
-from countermax.mdp.replays._course import course_of
-from countermax.mdp.replays._facts import facts_of
-from countermax.mdp.replays._questions import TransitionCoupling
+from countermax.mdp import Cohort
+from countermax.mdp.replays import _trajectories
+from countermax.mdp.replays._course import course_of, fresh
+from countermax.mdp.replays._questions import TransitionCoupling, facts_of
 from countermax.mdp.replays.engines import GeneralEngine, _spread, engine_for
 
 QUESTIONS = {
-    "replay": lambda **options: replay(MDP, LOG, POLICY, GumbelMax(), **options),
-    "trajectory_bounds": lambda **options: trajectory_bounds(MDP, LOG, POLICY, **options),
-    "evaluate_policy": lambda **options: evaluate_policy(
-        LOG, POLICY, model=MDP, num_resamples=0, key=jax.random.key(0), **options
+    "replay": lambda **options: Cohort(LOG, POLICY, process=MDP, **options).replay(GumbelMax()),
+    "bounds": lambda **options: Cohort(LOG, POLICY, process=MDP, **options).bounds(),
+    "evaluate": lambda **options: Cohort(LOG, POLICY, process=MDP, **options).evaluate(
+        num_resamples=0, key=jax.random.key(0)
     ),
-    "rank_episodes": lambda **options: rank_episodes(MDP, LOG, POLICY, **options),
+    "rank": lambda **options: Cohort(LOG, POLICY, process=MDP, **options).rank(),
 }
 
 
@@ -50,15 +48,15 @@ def test_local_work_imports_no_ray():
 
 
 @pytest.mark.parametrize("choose", [engine_for, GeneralEngine])
-@pytest.mark.parametrize("censored", ["stop", "model"])
-def test_a_part_is_walked_as_it_is_among_all(choose, censored):
+@pytest.mark.parametrize("carried_on", [False, True])
+def test_a_part_is_walked_as_it_is_among_all(choose, carried_on):
     facts = facts_of(MDP, LOG)
-    choices = choices_of(MDP, LOG, facts, POLICY, "fresh", None, None)
-    course = course_of(MDP, LOG, facts, choices, horizon=5, discount=None, censored=censored)
+    choices = fresh(POLICY, facts)
+    course = course_of(MDP, LOG, facts, choices, horizon=5, discount=0.9, carried_on=carried_on)
     law, batch = TransitionCoupling.exact(MDP, GumbelMax()), np.array([4, 1, 5])
     for engine, walk, to_come in (
-        (choose(course, law), lambda *asked: _walks._walked(*asked, None), course.squares_to_come()),
-        (choose(course, None), _bounds._walked, course.to_come()),
+        (choose(course, law), lambda *asked: _trajectories._walked(*asked, None), course.squares_to_come()),
+        (choose(course, None), _trajectories._bounded, course.to_come()),
     ):
         there = course.part(batch), engine.part(batch), _spread._some(to_come, batch)
         part = _spread._walking(engine, course, walk)(*there)

@@ -3,21 +3,12 @@
 import jax
 import numpy as np
 import pytest
-from processes import HORIZON, MDP, NUM_ACTIONS, NUM_STATES
+from processes import HORIZON, MDP, NUM_ACTIONS, NUM_STATES, single_decisions
 
 from countermax import GumbelMax, InputError
-from countermax.mdp import (
-    estimate_policy,
-    evaluate_policy,
-    explain,
-    policy_values,
-    rank_episodes,
-    replay,
-    sample_replay,
-    simulate,
-    single_decisions,
-)
+from countermax.mdp import Cohort, estimate_policy, simulate
 from countermax.mdp._estimation import deterministic
+from countermax.mdp._planning import policy_values
 
 SAME = deterministic([0, 1, 0, 0], NUM_ACTIONS)
 LOG = simulate(MDP, SAME, num_episodes=12, horizon=HORIZON, key=jax.random.key(2))
@@ -28,11 +19,16 @@ FEATURES = {"at the end": np.eye(NUM_STATES)[3]}
 @pytest.mark.parametrize("horizon", range(1, HORIZON + 2))
 def test_a_policy_that_changes_nothing_adds_nothing_over_any_horizon(horizon):
     asked = {"horizon": horizon}
-    assert np.abs(replay(MDP, LOG, SAME, GumbelMax(), **asked).effects[LOG.lengths >= horizon]).max(initial=0) < 1e-12
-    drawn = sample_replay(MDP, LOG, SAME, GumbelMax(), num_samples=2, key=KEY, **asked)
+    assert (
+        np.abs(Cohort(LOG, SAME, process=MDP, **asked).replay(GumbelMax()).effects[LOG.lengths >= horizon]).max(
+            initial=0
+        )
+        < 1e-12
+    )
+    drawn = Cohort(LOG, SAME, process=MDP, **asked).sample(GumbelMax(), num_samples=2, key=KEY)
     gain = (drawn.returns - drawn.observed[:, None])[LOG.lengths >= horizon]
     assert np.abs(gain).max(initial=0) < 1e-12
-    ranked = rank_episodes(MDP, LOG, SAME, couplings=["gumbel-max"], **asked)
+    ranked = Cohort(LOG, SAME, process=MDP, **asked).rank(["gumbel-max"])
     np.testing.assert_allclose(ranked.observed, LOG.returns(MDP.discount, horizon=horizon))
 
 
@@ -47,11 +43,13 @@ def test_returns_over_a_horizon_leave_out_what_came_later():
 @pytest.mark.parametrize("horizon", [1, 2, HORIZON + 2])
 def test_a_story_and_its_decisions_keep_to_the_horizon(horizon):
     longest = int(LOG.lengths.argmax())
-    story = explain(MDP, LOG, longest, SAME, features=FEATURES, couplings=["gumbel-max"], horizon=horizon)
+    story = Cohort(LOG, SAME, process=MDP, horizon=horizon).explain(
+        longest, couplings=["gumbel-max"], features=FEATURES
+    )
     told = min(horizon, HORIZON)
-    assert (len(story.observed), len(story.given)) == (told + 1, told)
+    assert (len(story.features.observed), len(story.care.given)) == (told + 1, told)
     assert story.observed_return == pytest.approx(LOG.returns(MDP.discount, horizon=horizon)[longest])
-    assert len(story.to_frame()) == told + 1  # it stops before its end
+    assert story.num_steps == told  # it stops before its end
     assert story.plot() is not None
     decisions = single_decisions(MDP, LOG.select([longest]), GumbelMax(), horizon=horizon)
     assert {each.step for each in decisions} == set(range(told))
@@ -60,7 +58,7 @@ def test_a_story_and_its_decisions_keep_to_the_horizon(horizon):
 @pytest.mark.parametrize("horizon", [1, 2])
 def test_every_estimate_of_the_logs_own_policy_is_over_the_horizon(horizon):
     own = estimate_policy(LOG)
-    found = evaluate_policy(LOG, own, couplings=["maximal"], model=MDP, horizon=horizon, num_resamples=0, key=KEY)
+    found = Cohort(LOG, own, process=MDP, horizon=horizon).evaluate(["maximal"], num_resamples=0, key=KEY)
     observed = LOG.returns(MDP.discount, horizon=horizon).mean()
     for name in ("observed return", "ordinary importance sampling", "per-decision importance sampling"):
         assert found[name].value == pytest.approx(observed)

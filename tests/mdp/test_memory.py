@@ -10,23 +10,11 @@ import pytest
 from processes import LOG, MDP, POLICY, frame_of
 
 from countermax import InputError, Maximal
-from countermax.mdp import (
-    EpisodeLog,
-    FiniteMDP,
-    estimate,
-    estimate_policy,
-    evaluate_policy,
-    logged_pairs,
-    policy_values,
-    rank_episodes,
-    replay,
-    sample_replay,
-    trajectory_bounds,
-)
+from countermax.mdp import Cohort, EpisodeLog, FiniteMDP, estimate, estimate_policy, logged_pairs
 from countermax.mdp._estimation import deterministic
+from countermax.mdp._explain import _earned_at
 from countermax.mdp._importance import doubly_robust, importance_ratios
-from countermax.mdp._planning import state_distributions
-from countermax.mdp.story._outlook import earned_at
+from countermax.mdp._planning import policy_values, state_distributions
 
 HUGE = 10**9
 FAR = EpisodeLog.from_frame(frame_of(("a", 0, 0, 0, HUGE, 0.0)))
@@ -41,7 +29,10 @@ def a_machine_of_known_size(monkeypatch):
 
 def process_of(num_states, num_actions):
     return FiniteMDP.from_transitions(
-        [0], [0], [0], [1.0], [0.0], num_states=num_states, num_actions=num_actions, start=0
+        {"state": [0], "action": [0], "successor": [0], "probs": [1.0], "rewards": [0.0]},
+        num_states=num_states,
+        num_actions=num_actions,
+        start=0,
     )
 
 
@@ -54,11 +45,11 @@ def process_of(num_states, num_actions):
         (lambda: estimate_policy(FAR), "1000000001 states and 1 actions"),
         (lambda: deterministic(np.zeros(1000, int), HUGE), "1000 states and 1000000000 actions"),
         (
-            lambda: sample_replay(MDP, LOG, POLICY, Maximal(), num_samples=HUGE, key=KEY),
+            lambda: Cohort(LOG, POLICY, process=MDP).sample(Maximal(), num_samples=HUGE, key=KEY),
             "1000000000 draws of 6 episodes over 3 steps would need about .*; lower `num_samples` or `horizon`",
         ),
         (
-            lambda: evaluate_policy(LOG, POLICY, num_resamples=HUGE, key=KEY),
+            lambda: Cohort(LOG, POLICY).evaluate(num_resamples=HUGE, key=KEY),
             "1000000000 resamples of 10 estimates would need about 1.5 TB of memory.*; lower `num_resamples`",
         ),
         (lambda: logged_pairs(MDP, LOG, POLICY, outcomes=[0, 1, 2, 10**12]), "pairs of 1000000000001 outcomes"),
@@ -75,12 +66,12 @@ def test_sizes_that_nobody_can_have_are_refused_with_the_number_and_the_limit(as
     [
         lambda horizon: policy_values(MDP, POLICY, horizon=horizon),
         lambda horizon: state_distributions(MDP, POLICY, horizon),
-        lambda horizon: replay(MDP, LOG, POLICY, Maximal(), horizon=horizon, path=True),
-        lambda horizon: sample_replay(MDP, LOG, POLICY, Maximal(), num_samples=1, horizon=horizon, key=KEY),
-        lambda horizon: trajectory_bounds(MDP, LOG, POLICY, horizon=horizon),
-        lambda horizon: rank_episodes(MDP, LOG, POLICY, couplings=["maximal"], horizon=horizon),
+        lambda horizon: Cohort(LOG, POLICY, process=MDP, horizon=horizon).replay(Maximal(), path=True),
+        lambda horizon: Cohort(LOG, POLICY, process=MDP, horizon=horizon).sample(Maximal(), num_samples=1, key=KEY),
+        lambda horizon: Cohort(LOG, POLICY, process=MDP, horizon=horizon).bounds(),
+        lambda horizon: Cohort(LOG, POLICY, process=MDP, horizon=horizon).rank(["maximal"]),
         lambda horizon: doubly_robust(MDP, LOG, POLICY, RATIOS, horizon=horizon),
-        lambda horizon: evaluate_policy(LOG, POLICY, horizon=horizon, num_resamples=0, key=KEY),
+        lambda horizon: Cohort(LOG, POLICY, horizon=horizon).evaluate(num_resamples=0, key=KEY),
     ],
 )
 def test_a_horizon_without_end_is_refused_everywhere(ask):
@@ -92,8 +83,8 @@ def test_paths_and_distributions_over_long_horizons_are_estimated_first(monkeypa
     monkeypatch.setenv("COUNTERMAX_MAX_MEMORY", "0.001")
     for ask in (
         lambda: state_distributions(MDP, POLICY, 10**6),
-        lambda: replay(MDP, LOG, POLICY, Maximal(), horizon=10**6, path=True),
-        lambda: evaluate_policy(LOG, POLICY, horizon=10**6, num_resamples=0, key=KEY),
+        lambda: Cohort(LOG, POLICY, process=MDP, horizon=10**6).replay(Maximal(), path=True),
+        lambda: Cohort(LOG, POLICY, horizon=10**6).evaluate(num_resamples=0, key=KEY),
     ):
         with pytest.raises(InputError, match=r"would need about .*, and the limit is 1 MB; .*lower `horizon`"):
             ask()
@@ -125,7 +116,7 @@ def test_what_ends_earn_is_found_in_little_more_memory_than_two_arrays_of_the_pr
     one = EpisodeLog.from_frame(frame_of(("a", 0, 0, 0, 119, 1.0)), num_states=120, num_actions=6)
     tracemalloc.start()
     try:
-        found = earned_at(wide, one, np.array([119]))
+        found = _earned_at(wide, one, np.array([119]))
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

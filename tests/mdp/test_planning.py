@@ -10,9 +10,9 @@ from processes import random_arrays, random_mdp, random_policy
 from scipy.optimize import linprog
 
 from countermax import InputError
-from countermax.mdp import FiniteMDP, policy_iteration, policy_value, policy_values
+from countermax.mdp import FiniteMDP, policy_iteration, policy_value
 from countermax.mdp._estimation import deterministic
-from countermax.mdp._planning import action_values, policy_matrix, state_distributions
+from countermax.mdp._planning import action_values, policy_matrix, policy_values, state_distributions
 
 
 def dense_chain(transitions, rewards, policy, absorbing=()):

@@ -7,8 +7,9 @@ import pytest
 from processes import LOG, NUM_ACTIONS, NUM_STATES, random_mdp
 
 from countermax import InputError
-from countermax.mdp import FiniteMDP, estimate, policy_values
+from countermax.mdp import FiniteMDP, estimate
 from countermax.mdp._estimation import deterministic, policy_rows, restricted, softened, usual_policy
+from countermax.mdp._planning import policy_values
 
 
 def test_softened_policies_keep_the_rest_for_the_others():

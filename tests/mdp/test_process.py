@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from processes import random_arrays, random_mdp
 
 from countermax import InputError
-from countermax.mdp import FiniteMDP, policy_iteration, policy_values
+from countermax.mdp import FiniteMDP, policy_iteration
 from countermax.mdp._estimation import deterministic
+from countermax.mdp._planning import policy_values
 
 
 @settings(max_examples=40)
@@ -68,11 +69,13 @@ def test_sparse_rows_stay_sparse():
     size = 2000
     state = np.arange(size)
     mdp = FiniteMDP.from_transitions(
-        np.repeat(state, 2),
-        np.zeros(2 * size, int),
-        np.stack([state, (state + 1) % size], axis=1).ravel(),
-        np.full(2 * size, 0.5),
-        np.ones(2 * size),
+        {
+            "state": np.repeat(state, 2),
+            "action": np.zeros(2 * size, int),
+            "successor": np.stack([state, (state + 1) % size], axis=1).ravel(),
+            "probs": np.full(2 * size, 0.5),
+            "rewards": np.ones(2 * size),
+        },
         num_states=size,
         num_actions=1,
         start=0,
@@ -86,6 +89,11 @@ def broken(**changes):
     transitions, rewards, start = random_arrays(0)
     arguments = {"transitions": transitions, "rewards": rewards, "start": start} | changes
     return FiniteMDP.from_dense(arguments.pop("transitions"), arguments.pop("rewards"), **arguments)
+
+
+def listed(*columns):
+    transitions = dict(zip(("state", "action", "successor", "probs", "rewards"), columns, strict=False))
+    return FiniteMDP.from_transitions(transitions, num_states=2, num_actions=1, start=0)
 
 
 @pytest.mark.usefixtures("as_users_call")
@@ -120,9 +128,11 @@ def test_what_is_wrong_with_arrays_is_named_by_state_and_action():
     with pytest.raises(InputError, match=r"`counts` must hold whole numbers, got 0\.5"):
         broken(counts=np.full(transitions.shape, 0.5))
     with pytest.raises(InputError, match="state 0, action 0, next state 1: each transition must be given once"):
-        FiniteMDP.from_transitions([0, 0], [0, 0], [1, 1], [0.5, 0.5], [0, 0], num_states=2, num_actions=1, start=0)
+        listed([0, 0], [0, 0], [1, 1], [0.5, 0.5], [0, 0])
     with pytest.raises(InputError, match="state 1 must allow an action or be absorbing"):
-        FiniteMDP.from_transitions([0], [0], [1], [1.0], [0], num_states=2, num_actions=1, start=0)
+        listed([0], [0], [1], [1.0], [0])
+    with pytest.raises(InputError, match=r"`transitions` must have state, .*, but lacks \['probs', 'rewards'\]"):
+        listed([0], [0], [1])
     mdp = broken()
     with pytest.raises(InputError, match=r"`action` must lie in 0\.\.2, got 3"):
         mdp.row(0, 3)

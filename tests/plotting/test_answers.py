@@ -5,7 +5,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
-from countermax import compare
+from countermax import Trial
 from countermax._plotting import draw_answers, draw_couplings
 
 
@@ -25,7 +25,7 @@ def test_answers_show_every_coupling_and_the_outcomes_that_could_be_likeliest(si
 
 def test_a_long_question_stays_within_a_narrow_picture():
     labels = ["recovered with sequelae", "unchanged"]
-    figure = compare([112, 40], [30, 200], labels[0], labels=labels, counts=True).plot()
+    figure = Trial.from_counts([112, 40], [30, 200], labels=labels).compare(labels[0]).plot()
     FigureCanvasAgg(figure).draw()
     (question,) = (text for text in figure.findobj(Text) if text.get_text().startswith("Seen under"))
     assert question.get_window_extent().x1 <= figure.bbox.x1

@@ -110,7 +110,7 @@ def test_gains_have_bounds_doubt_and_hollow_marks_where_visits_are_few():
         instead=["treat", "stop"],
         gains={"mine": np.array([0.1, 0.2]), "yours": np.array([0.3, 0.0])},
         bounds=[(0.0, 0.5), (-0.1, 0.2)],
-        doubted=[(-0.2, 0.7, 0.95), (-0.3, 0.4, 0.95)],
+        limits=[(-0.2, 0.7, 0.95), (-0.3, 0.4, 0.95)],
         visits=[1, 12],
         few=5,
         label="gain",
@@ -126,7 +126,7 @@ def test_gains_have_bounds_doubt_and_hollow_marks_where_visits_are_few():
     assert said[-2:] == ["any coupling, 95% model uncertainty", "hollow: rests on fewer than 5 visits"]
     many = draw_gains(
         steps=range(30), done=["a"] * 30, instead=["b"] * 30, gains={"mine": np.arange(30.0)}, bounds=[(0.0, 1.0)] * 30,
-        doubted=[None] * 30, visits=[None] * 30, few=5, label="gain", title="a title",
+        limits=[None] * 30, visits=[None] * 30, few=5, label="gain", title="a title",
     )  # fmt: skip
     assert len(many.axes[0].get_yticks()) == 24
     assert many._suptitle.get_text() == "a title (24 of 30 steps)"

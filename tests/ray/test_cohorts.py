@@ -18,18 +18,9 @@ from countermax import GumbelMax, InverseCDF, Maximal, SharedGumbelMax
 from countermax._core.errors import InputError
 from countermax.cli import app
 from countermax.intervals import Interval
-from countermax.mdp import (
-    Doubt,
-    EpisodeLog,
-    estimate,
-    evaluate_policy,
-    policy_iteration,
-    rank_episodes,
-    replay,
-    trajectory_bounds,
-)
+from countermax.mdp import Cohort, EpisodeLog, Posterior, estimate, policy_iteration
 from countermax.mdp._estimation import restricted
-from countermax.mdp.replays import _walks
+from countermax.mdp.replays import _trajectories
 from countermax.mdp.replays.engines import _compiled, _general
 
 pytestmark = pytest.mark.usefixtures("ray")
@@ -41,7 +32,7 @@ LOG = EpisodeLog.from_frame(STEPS, num_states=STATES, num_actions=ACTIONS)
 MODEL = estimate(LOG)
 CERTAIN = policy_iteration(MODEL).policy
 LEFT_TO_CHANCE, _ = restricted(MODEL, np.random.default_rng(1).dirichlet(np.ones(ACTIONS), STATES))
-DOUBT = Doubt(num_resamples=5, seed=3)
+POSTERIOR = Posterior(num_draws=5, seed=3)
 
 
 @pytest.fixture
@@ -66,42 +57,42 @@ def assert_same(one, other):
 
 
 @pytest.mark.parametrize(
-    ("policy", "coupling", "options"),
+    ("policy", "coupling", "options", "path"),
     [
-        (CERTAIN, GumbelMax(), {"path": True}),
-        (LEFT_TO_CHANCE, GumbelMax(), {"censored": "model", "discount": 0.9, "doubt": DOUBT}),
-        (LEFT_TO_CHANCE, InverseCDF(), {"censored": "model", "actions": "coupled", "horizon": 9, "path": True}),
+        (CERTAIN, GumbelMax(), {}, True),
+        (LEFT_TO_CHANCE, GumbelMax(), {"censored": "model", "discount": 0.9, "posterior": POSTERIOR}, False),
+        (LEFT_TO_CHANCE, InverseCDF(), {"censored": "model", "actions": "coupled", "horizon": 9}, True),
     ],
 )
-def test_a_replay_in_parts_is_the_same_to_the_bit(parts_of, policy, coupling, options):
-    whole = replay(MODEL, LOG, policy, coupling, **options)
+def test_a_replay_in_parts_is_the_same_to_the_bit(parts_of, policy, coupling, options, path):
+    whole = Cohort(LOG, policy, process=MODEL, **options).replay(coupling, path=path)
     assert whole.censored.any()
     for size in (7, 50, 1_000):
         parts_of(size)
-        assert_same(whole, replay(MODEL, LOG, policy, coupling, engine="ray", **options))
+        assert_same(whole, Cohort(LOG, policy, process=MODEL, engine="ray", **options).replay(coupling, path=path))
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("options", "asked"),
     [
-        {},
-        {"censored": "model", "rewards": 0.0, "final": np.arange(STATES * 120.0).reshape(120, STATES) % 7},
-        {"actions": "coupled", "final": np.arange(float(STATES)), "horizon": 4},
-        {"stable": True},
+        ({}, {}),
+        ({"censored": "model"}, {"rewards": 0.0, "final": np.arange(STATES * 120.0).reshape(120, STATES) % 7}),
+        ({"actions": "coupled", "horizon": 4}, {"final": np.arange(float(STATES))}),
+        ({}, {"stable": True}),
     ],
 )
-def test_bounds_in_parts_are_the_same_to_the_bit(parts_of, options):
-    whole = trajectory_bounds(MODEL, LOG, LEFT_TO_CHANCE, **options)
+def test_bounds_in_parts_are_the_same_to_the_bit(parts_of, options, asked):
+    whole = Cohort(LOG, LEFT_TO_CHANCE, process=MODEL, **options).bounds(**asked)
     for size in (11, 1_000):
         parts_of(size)
-        found = trajectory_bounds(MODEL, LOG, LEFT_TO_CHANCE, engine="ray", **options)
+        found = Cohort(LOG, LEFT_TO_CHANCE, process=MODEL, engine="ray", **options).bounds(**asked)
         np.testing.assert_array_equal(np.stack(found), np.stack(whole))
 
 
 def test_a_coupling_without_a_closed_form_is_the_same_up_to_rounding(parts_of):
-    whole = replay(MODEL, LOG, CERTAIN, SharedGumbelMax(0.5))
+    whole = Cohort(LOG, CERTAIN, process=MODEL).replay(SharedGumbelMax(0.5))
     parts_of(40)
-    found = replay(MODEL, LOG, CERTAIN, SharedGumbelMax(0.5), engine="ray")
+    found = Cohort(LOG, CERTAIN, process=MODEL, engine="ray").replay(SharedGumbelMax(0.5))
     np.testing.assert_allclose(found.values, whole.values, rtol=0, atol=1e-12)
     np.testing.assert_allclose(found.variances, whole.variances, rtol=0, atol=1e-12)
 
@@ -113,17 +104,18 @@ def test_an_evaluation_keeps_its_estimates_intervals_and_warnings(parts_of):
         assert names
         return estimate(log)
 
-    asked = {"model": model, "num_resamples": 12, "discount": 0.9, "key": jax.random.key(5)}
-    whole = evaluate_policy(LOG, LEFT_TO_CHANCE, **asked)
+    asked, drawn = {"process": model, "discount": 0.9}, {"num_resamples": 12, "key": jax.random.key(5)}
+    whole = Cohort(LOG, LEFT_TO_CHANCE, **asked).evaluate(**drawn)
     parts_of(20)
-    assert evaluate_policy(LOG, LEFT_TO_CHANCE, engine="ray", **asked).to_json() == whole.to_json()
+    assert Cohort(LOG, LEFT_TO_CHANCE, engine="ray", **asked).evaluate(**drawn).to_json() == whole.to_json()
 
 
 def test_a_ranking_keeps_its_effects_bounds_and_intervals(parts_of):
-    asked = {"couplings": {"one": GumbelMax(), "two": Maximal()}, "doubt": DOUBT, "censored": "model"}
-    whole = rank_episodes(MODEL, LOG, LEFT_TO_CHANCE, **asked)
+    asked, couplings = {"posterior": POSTERIOR, "censored": "model"}, {"one": GumbelMax(), "two": Maximal()}
+    whole = Cohort(LOG, LEFT_TO_CHANCE, process=MODEL, **asked).rank(couplings)
     parts_of(20)
-    assert rank_episodes(MODEL, LOG, LEFT_TO_CHANCE, engine="ray", **asked).to_json() == whole.to_json()
+    found = Cohort(LOG, LEFT_TO_CHANCE, process=MODEL, engine="ray", **asked).rank(couplings)
+    assert found.to_json() == whole.to_json()
 
 
 def test_killed_workers_are_replaced_and_the_answer_is_the_same(parts_of, monkeypatch, tmp_path):
@@ -132,14 +124,14 @@ def test_killed_workers_are_replaced_and_the_answer_is_the_same(parts_of, monkey
         if deaths < 3:
             (tmp_path / str(os.getpid())).touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        from countermax.mdp.replays import _walks as unchanged  # in the worker it is
+        from countermax.mdp.replays import _trajectories as unchanged  # in the worker it is
 
         return unchanged._walked_there(*arguments, **options)
 
-    whole = replay(MODEL, LOG, CERTAIN, GumbelMax())
+    whole = Cohort(LOG, CERTAIN, process=MODEL).replay(GumbelMax())
     parts_of(15)
-    monkeypatch.setattr(_walks, "_walked_there", killed_three_times)
-    assert_same(whole, replay(MODEL, LOG, CERTAIN, GumbelMax(), engine="ray"))
+    monkeypatch.setattr(_trajectories, "_walked_there", killed_three_times)
+    assert_same(whole, Cohort(LOG, CERTAIN, process=MODEL, engine="ray").replay(GumbelMax()))
     assert len(list(tmp_path.iterdir())) >= 3
 
 
@@ -150,7 +142,7 @@ def test_what_a_resample_refuses_is_raised_as_it_was():
         return estimate(log)
 
     with pytest.raises(InputError, match="^resamples cannot be learned from$"):
-        evaluate_policy(LOG, CERTAIN, model=model, num_resamples=3, key=jax.random.key(0), engine="ray")
+        Cohort(LOG, CERTAIN, process=model, engine="ray").evaluate(num_resamples=3, key=jax.random.key(0))
 
 
 def test_what_cannot_be_sent_is_refused():
@@ -161,7 +153,7 @@ def test_what_cannot_be_sent_is_refused():
             return estimate(log)
 
     with pytest.raises(InputError, match='can be pickled: .*engine="local"'):
-        evaluate_policy(LOG, CERTAIN, model=model, num_resamples=3, key=jax.random.key(0), engine="ray")
+        Cohort(LOG, CERTAIN, process=model, engine="ray").evaluate(num_resamples=3, key=jax.random.key(0))
 
 
 @pytest.mark.parametrize("command", ["evaluate-policy", "explain"])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from countermax.mdp import evaluate_policy
+from countermax.mdp import Cohort
 from studies.engine import Store
 from studies.policies import HORIZON, NUM_RESAMPLES, OVERLAPS, interval_coverage
 from studies.registry import EXPERIMENTS
@@ -33,7 +33,7 @@ def test_trials_tell_coverage_width_and_warnings():
 
 
 def test_trials_use_the_default_number_of_resamples():
-    assert signature(evaluate_policy).parameters["num_resamples"].default == NUM_RESAMPLES
+    assert signature(Cohort.evaluate).parameters["num_resamples"].default == NUM_RESAMPLES
     for name, record in stored().items():
         assert record.settings["num_resamples"] == NUM_RESAMPLES
         number = 1000 if name.endswith("new logs") else 400

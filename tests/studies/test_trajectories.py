@@ -4,7 +4,7 @@ import jax
 import numpy as np
 
 from countermax.couplings import GumbelMax
-from countermax.mdp import replay, sample_replay
+from countermax.mdp import Cohort
 from studies.engine import Store, run_plan
 from studies.processes import sepsis
 from studies.registry import EXPERIMENTS
@@ -16,9 +16,9 @@ def test_exact_answers_on_sepsis_are_those_of_draws():
     log, model, _ = sepsis_log(as_published=False, num_episodes=200, seed=0)
     policy, labels = cautious_policy(log, model, least_visits=5), sepsis.projected_outcomes()
     some = log.select(np.arange(20))
-    exact = replay(model, some, policy, GumbelMax(), outcomes=labels, discount=1.0)
-    drawn = sample_replay(
-        model, some, policy, GumbelMax(), num_samples=400, outcomes=labels, discount=1.0, key=jax.random.key(1)
+    exact = Cohort(some, policy, process=model, outcomes=labels, discount=1.0).replay(GumbelMax())
+    drawn = Cohort(some, policy, process=model, outcomes=labels, discount=1.0).sample(
+        GumbelMax(), num_samples=400, key=jax.random.key(1)
     )
     # Returns lie in [-1, 1], so Bernstein's inequality holds whatever their law: each mean is off by more than this
     # with probability 1e-6 / 42 at most.
@@ -33,7 +33,12 @@ def test_exact_answers_on_sepsis_are_those_of_draws():
 def test_a_policy_is_worth_less_in_truth_than_in_the_model_it_was_planned_in():
     log, model, simulator = sepsis_log(as_published=False, num_episodes=1000, seed=0)
     policy = cautious_policy(log, model)
-    assert true_value(simulator, policy) < 0.5 < 0.8 < replay(model, log, policy, GumbelMax(), discount=1.0).mean
+    assert (
+        true_value(simulator, policy)
+        < 0.5
+        < 0.8
+        < Cohort(log, policy, process=model, discount=1.0).replay(GumbelMax()).mean
+    )
 
 
 def test_a_study_runs_and_is_stored(tmp_path):

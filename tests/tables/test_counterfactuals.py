@@ -12,7 +12,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.linear_model import LogisticRegression
 
-from countermax import Gadget2, GumbelMax, InputError, InverseCDF, Maximal, compare, save
+from countermax import Gadget2, GumbelMax, InputError, InverseCDF, Maximal, Worlds, save
 from countermax._core.labels import Written
 from countermax.couplings import AbstractCoupling, Comonotone
 from countermax.tables import Predicted, counterfactuals, effects, transitions
@@ -49,16 +49,17 @@ def test_every_row_has_the_answer_of_compare(library):
     assert type(result) is type(frame)
     for row in range(7):
         p, q = ([columns[f"{world}_{label}"][row] for label in LABELS] for world in "pq")
-        one = compare(p, q, columns["status"][row], labels=LABELS, score=list(SCORE.values()))
-        answer = one.answers[0]
+        one = Worlds(p, q, labels=LABELS, score=list(SCORE.values())).compare(columns["status"][row])
         limits = np.stack(one.bounds, axis=1).ravel()
-        bounds = one.score_bounds.expected_score
-        numbers = [*answer.probabilities, answer.expected_score, bounds.lower, bounds.upper, *limits]
+        bounds, score = (one.row("expected score", name) for name in ("any coupling", "Gumbel-max"))
+        numbers = [*one.probabilities["Gumbel-max"], score.value, bounds.lower, bounds.upper, *limits]
         names = [f"counterfactual_{label}" for label in LABELS]
         names += [f"counterfactual_score{side}" for side in ("", "_lower", "_upper")]
         names += [f"counterfactual_{label}_{side}" for label in LABELS for side in ("lower", "upper")]
         assert_allclose(block(result, names)[row], numbers, atol=1e-14)
-        assert column(result, "counterfactual_most_likely")[row] == LABELS[int(answer.probabilities.argmax())]
+        assert (
+            column(result, "counterfactual_most_likely")[row] == LABELS[int(one.probabilities["Gumbel-max"].argmax())]
+        )
         assert column(result, "counterfactual_coupling_matters")[row] == one.coupling_matters
 
 

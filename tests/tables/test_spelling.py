@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from countermax import causation_of_arms, compare, probabilities_of_causation
+from countermax import Trial, Worlds
 from countermax._tables.files import read_frame
 from countermax.tables import counterfactuals, counterfactuals_file, effects, transitions, transitions_file
-from countermax.tables._people import read_people
+from countermax.trial._people import read_people
 
 ARMS = {"outcome": "status", "arm": "arm"}
 WORLDS = {"outcome": "status", "factual": "p_", "counterfactual": "q_"}
@@ -60,15 +60,14 @@ def test_outcomes_that_look_alike_are_named():
 
 def test_outcomes_that_look_alike_are_told_apart_in_print():
     labels = ["Well", "well", "well "]
-    found = compare([0.2, 0.5, 0.3], [0.4, 0.4, 0.2], "well ", labels=labels, couplings=["independent"])
-    heading = next(line for line in str(found).splitlines() if line.startswith(" coupling"))
-    assert heading.split()[1:] == ["Well", "'well'", "'well", "'"]
-    assert str(found).startswith("Seen under p: 'well '.")
+    worlds = Worlds([0.2, 0.5, 0.3], [0.4, 0.4, 0.2], labels=labels)
+    found = worlds.compare("well ", couplings=["independent"])
+    assert all(f"P({label}) " in str(found) for label in ("Well", "'well'", "'well '"))
+    assert str(found).startswith("Seen under factual: 'well '.")
     ticks = [tick.get_text() for tick in found.plot().axes[0].get_xticklabels()]
     assert ticks == ["Well", "'well'", "'well '"]
     assert found.labels == tuple(labels)  # which are what they were
-    causes = probabilities_of_causation([0.2, 0.5, 0.3], [0.4, 0.4, 0.2], labels=labels, event="well ", couplings=[])
-    assert causes.title.startswith("'well ': is treated")
+    assert worlds.causes("well ", couplings=[]).title.startswith("'well ': is counterfactual")
 
 
 @pytest.mark.parametrize(("column", "what"), [("sex", "strata"), ("site", "clusters"), ("arm", "arms")])
@@ -118,7 +117,7 @@ def test_numbers_are_in_the_same_order_from_a_frame_and_from_a_file(tmp_path):
 def test_causation_from_a_file_sorts_numbers_and_says_what_looks_missing(tmp_path):
     source = str(tmp_path / "trial.csv")
     a_trial([]).assign(status=np.array(["9", "10", "NA"])[np.arange(60) % 3]).to_csv(source, index=False)
-    found = causation_of_arms(source, **ARMS, treated="new", event="10", couplings=["inverse-cdf"])
+    found = Trial(source, **ARMS, treated="new").causes("10", couplings=["inverse-cdf"])
     assert found.labels == ("9", "10", "NA")
     assert any(note.startswith("Among the outcomes is 'NA' (20 cells)") for note in found.notes)
 

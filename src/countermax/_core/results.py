@@ -148,6 +148,9 @@ class AbstractResult(ABC):
     def __str__(self) -> str:
         return as_text(self.__rich__())
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def _repr_html_(self) -> str:
         grids = "".join(each.html() for each in self._grids())
         notes = "".join(f"<li>{escape(each)}</li>" for each in self._remarks())

@@ -59,7 +59,7 @@ def draw_effects(
     title: str,
     label: str,
     kind: str = "episode",
-    doubted: tuple[Floats, Floats] | None = None,
+    limits: tuple[Floats, Floats] | None = None,
 ) -> Figure:
     """One line for each episode (or whatever `kind` says), from the top down.
 
@@ -70,7 +70,7 @@ def draw_effects(
         title: Title of the picture.
         label: Name of the quantity that is shown.
         kind: Name of what the lines are.
-        doubted: 95 % limits of the bounds, over models drawn from the posterior.
+        limits: 95 % limits of the bounds, over models drawn from the posterior.
     """
     palette = colours(list(effects))
     looks: dict[str, Any] = {
@@ -78,8 +78,8 @@ def draw_effects(
     }
     places = np.arange(len(names))
     with one_panel(6.4, 1.3 + 0.22 * len(names), title) as (figure, axes):
-        if doubted is not None:
-            axes.hlines(places, *doubted, color="0.8", linewidth=1, linestyle=(0, (3, 2)))
+        if limits is not None:
+            axes.hlines(places, *limits, color="0.8", linewidth=1, linestyle=(0, (3, 2)))
         axes.hlines(places, *bounds, color="0.6", linewidth=2)
         axes.plot(bounds[0], places, "|", color="0.6", markersize=7)
         axes.plot(bounds[1], places, "|", color="0.6", markersize=7)
@@ -96,7 +96,7 @@ def draw_effects(
             *(Line2D([], [], linestyle="none", label=literal(name), **look) for name, look in looks.items()),
             Line2D([], [], color="0.6", linewidth=2, label="any coupling"),
         ]
-        if doubted is not None:
+        if limits is not None:
             label = "any coupling, with model uncertainty"
             handles.append(Line2D([], [], color="0.8", linewidth=1, linestyle=(0, (3, 2)), label=label))
         figure.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=8)
@@ -123,7 +123,7 @@ def draw_gains(
     instead: Sequence[str],
     gains: Mapping[str, Floats],
     bounds: Sequence[tuple[float, float]],
-    doubted: Sequence[tuple[float, float, float] | None],
+    limits: Sequence[tuple[float, float, float] | None],
     visits: Sequence[int | None],
     few: int,
     label: str,
@@ -137,7 +137,7 @@ def draw_gains(
         instead: Other decision at each step.
         gains: One number for each step, by coupling.
         bounds: Lower and upper for each step, over all couplings.
-        doubted: Lower, upper and confidence of the bounds, over models drawn from the posterior.
+        limits: Lower, upper and confidence of the bounds, over models drawn from the posterior.
         visits: Number of times that the log saw the other decision there.
         few: Number of visits below which marks are hollow.
         label: Name of the quantity that is shown.
@@ -157,8 +157,8 @@ def draw_gains(
         figure = Figure(figsize=(7.2, 1.7 + 0.34 * len(kept)), layout="constrained")
         axes = figure.subplots()
         for place, at in enumerate(kept):
-            if (limits := doubted[at]) is not None:
-                axes.hlines(place, limits[0], limits[1], color="0.55", linewidth=1, linestyle=_DASHES)
+            if (both := limits[at]) is not None:
+                axes.hlines(place, both[0], both[1], color="0.55", linewidth=1, linestyle=_DASHES)
             axes.hlines(place, *bounds[at], color="0.75", linewidth=4)
         for (name, values), apart in zip(gains.items(), _apart(len(gains)), strict=True):
             chosen, heights = values[kept], places + apart  # marks of one height would hide each other
@@ -177,7 +177,7 @@ def draw_gains(
         axes.grid(axis="x", color="0.92")
         left = "" if len(kept) == len(steps) else f" ({len(kept)} of {len(steps)} steps)"
         figure.suptitle(literal(title + left), x=0.01, ha="left", fontsize=10)
-        handles = _gain_legend(looks, doubted, few, rare=bool(rare.any()))
+        handles = _gain_legend(looks, limits, few, rare=bool(rare.any()))
         figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8)
     return figure
 
@@ -188,9 +188,9 @@ def _apart(count: int) -> list[float]:
 
 
 def _gain_legend(
-    looks: Mapping[str, Any], doubted: Sequence[tuple[float, float, float] | None], few: int, *, rare: bool
+    looks: Mapping[str, Any], limits: Sequence[tuple[float, float, float] | None], few: int, *, rare: bool
 ) -> list[Line2D]:
-    levels = {each[2] for each in doubted if each is not None}
+    levels = {each[2] for each in limits if each is not None}
     return [
         *(Line2D([], [], label=literal(f"by {name}"), **look) for name, look in looks.items()),
         Line2D([], [], color="0.75", linewidth=4, label="any coupling"),
@@ -382,7 +382,7 @@ def _draw_widths(axes: Axes, lower: Floats, upper: Floats, visits: Floats, few: 
         for step in steps[~np.isnan(visits[: len(lower)])]:
             colour = _RARE if rare[step] else "0.35"
             axes.text(step, widths[step] + 0.02 * top, f"{visits[step]:.0f}", fontsize=6, ha="center", color=colour)
-    counted = "" if np.isnan(visits).all() else "\n(number: visits)"
+    counted = "" if np.isnan(visits).all() else "\n(records behind it)"
     told = "\n".join(textwrap.wrap(f"effect of the coupling on the {measure}", 18, max_lines=4, placeholder="…"))
     _say(axes, f"{told}{counted}")
 

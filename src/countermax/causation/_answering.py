@@ -1,158 +1,256 @@
-"""Every number of a result: bounds, what each coupling says, and the intervals of all of them."""
+"""Every number of a result: bounds, what each coupling says, the intervals of all of them, and what to note."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from countermax._core.compilation import quickly_compiled
+from countermax._core.errors import InputError
+from countermax._core.labels import Labels
+from countermax._core.results import Row
 from countermax.bounds import Bounds, largest_worth, num_pieces
-from countermax.causation._crossing import Crossing, crossed_limits
-from countermax.causation._evidence import Evidence
-from countermax.causation._halving import halved_intervals, without_effects
-from countermax.causation._kinds import KINDS, has_kind
-from countermax.causation._limits import CHOSEN, Memo, averaged, chose_unseen, counted_people, denominator, groups
-from countermax.causation._missing import known_part, whole_limits, with_missing
-from countermax.causation._questions import CausalQuestion, Floats
-from countermax.causation._result import CausalAnswer, CausalIntervals
+from countermax.causation._crossing import Crossing, crossed_limits, halved_intervals, without_effects
+from countermax.causation._limits import (
+    CHOSEN,
+    FAMILIES,
+    MONOTONE,
+    PEOPLE,
+    TRIAL,
+    Memo,
+    chose_unseen,
+    groups,
+    has_kind,
+    is_monotone,
+    known_part,
+    said_by,
+    whole_limits,
+    why_not,
+)
+from countermax.causation._questions import (
+    Arms,
+    CausalQuestion,
+    Evidence,
+    Floats,
+    as_event,
+    as_gain,
+    listed_names,
+    questions_about,
+)
+from countermax.causation._result import ABOUT, Causation, causation_title
+from countermax.comparison._asking import (
+    GIVEN_ORDER,
+    Couplings,
+    family_notes,
+    order_note,
+    refuse_families,
+    row_of,
+    score_words,
+)
+from countermax.comparison._measuring import ANY, STABLE
 from countermax.couplings import AbstractCoupling
+from countermax.couplings._named import as_couplings, named_couplings
 from countermax.intervals import Interval
+from countermax.intervals._interval import check_level
 from countermax.intervals._inversion import inverted_intervals, reaching, resampled_intervals
 from countermax.intervals._sampling import AbstractSampling
 
 Evidences = Callable[[Floats, Floats], Evidence]
 """What pairs of worlds of a sampling say."""
 
+Intervals = dict[tuple[str, str], Interval]
+"""By question, and by coupling or family of couplings."""
 Crossed = dict[tuple[str, str], tuple[Bounds | None, Interval]]
-"""Cross-fitted bounds and their intervals, by question and kind of couplings."""
+"""Cross-fitted bounds and their intervals, by question and family of couplings."""
 
-_FEASIBLE = 1e-9
 _CANDIDATES, _DRAWS, _SEARCHED = 200, 125, 4000
 _FEWEST_TIED, _MOST_TIED = 4, 16  # pieces of a limit whose errors are taken together; fewer are searched for
 _FEW_LAWS, _LAWS_AT_ONCE = 128, 4096  # pairs of worlds
+_ROUNDING = 1e-9
+_MOST_NOTES = 3
+_ERRORS = 3.5  # standard errors by which two estimates may miss each other
 
 
-def answers_to(
+class Strata(NamedTuple):
+    """Who was counted."""
+
+    names: tuple[str, ...] | None
+    """None where there are no strata."""
+    sizes: Floats
+    """[strata, 3]: how many people were counted: in the control arm, with the treatment, and observed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What is known about a treatment, read and checked."""
+
+    labels: Labels
+    arms: tuple[str, str]
+    """Names of the arm without the treatment and of the arm with it."""
+    evidence: Evidence
+    scores: tuple[Floats, Floats] | None = None
+    """Score of each outcome (larger is better), without the treatment and with it."""
+    sampling: AbstractSampling | None = None
+    """Sampling behind the evidence; None where it is known, or cross-fitted."""
+    evidence_of: Evidences | None = None
+    crossing: Crossing | None = None
+    """Halves of the people and people drawn again, by stratum: bounds are then cross-fitted."""
+    strata: Strata | None = None
+    sample: str = ""
+    order: str = GIVEN_ORDER
+    """Source of the order of the outcomes, for the couplings that depend on it."""
+    notes: tuple[str, ...] = ()
+    seed: int = 0
+
+
+def causes_of(
+    known: Known,
+    event: Any = None,
+    *,
+    at_least: int | float | None = None,
+    gain: Any = None,
+    people: str | None = None,
+    couplings: Couplings | None = None,
+    level: float = 0.95,
+    method: Callable[..., Interval] = inverted_intervals,
+) -> Causation:
+    """Everything that a result says, from what is known."""
+    check_level(level)
+    names, arms, evidence = known.labels, known.arms, known.evidence
+    people = (TRIAL if evidence.choices is None else CHOSEN) if people is None else people
+    if people not in PEOPLE:
+        raise InputError(f"`people` must be one of {', '.join(PEOPLE)}, got {people!r}")
+    if people == TRIAL and evidence.trial is None:
+        raise InputError("`people` can be 'trial' only with an experiment: give both arms")
+    places = None if event is None else as_event(names, event)
+    if places is not None:
+        _check_event(names, evidence, places)
+    worth = None if gain is None else as_gain(names, gain)
+    separately = evidence.choices is not None and people == CHOSEN
+    questions = questions_about(names, arms, places, known.scores, at_least, worth, separately)
+    notes = [*known.notes]
+    if people == TRIAL and evidence.share is None:
+        left = [each.name for each in questions if each.name in ("disablement", "enablement")]
+        questions = [each for each in questions if each.name not in left]
+        if left:
+            notes.append("Disablement and enablement need the share of the treated: say `treated_share`.")
+    notes += check_sources(evidence, names, arms, known.strata)
+    by_score: dict[str, Any] = {}
+    if known.scores is not None:
+        by_score = {"score": known.scores[0], "counterfactual_score": known.scores[1]}
+    asked: Mapping[str, AbstractCoupling] = {}
+    with jax.enable_x64(True):
+        if couplings is not None:
+            asked = as_couplings(couplings, len(names), **by_score) if len(couplings) else {}
+        elif people == TRIAL and evidence.choices is None:
+            asked = named_couplings(["gumbel-max", "inverse-cdf", "maximal", "independent"])
+    refuse_families(asked, FAMILIES)
+    crossed = None
+    intervals: Intervals | None = None
+    if known.crossing is not None:
+        crossed = _crossed_by(questions, known.crossing, people, level)
+        intervals = {key: interval for key, (_, interval) in crossed.items()}
+        intervals |= _halved(questions, known.crossing, people, asked, level)
+    elif known.sampling is not None:
+        intervals = _inverted(questions, known, people, asked, level, method)
+    values = _values(questions, evidence, people, asked, crossed)
+    rows = _rows(questions, values, asked, intervals, ABOUT[people])
+    families = [kind for kind in FAMILIES if any(each.coupling == kind for each in rows)]
+    if known.scores is not None:
+        notes.append(f"S{score_words(names.names, known.scores)[1:]}.")
+    notes += [*_noted(known, people, questions, rows), *order_note(names, asked, known.order)]
+    return Causation(
+        title=causation_title(names.names, arms, places),
+        labels=names.names,
+        arms=arms,
+        people=people,
+        rows=rows,
+        level=None if intervals is None else level,
+        sample=known.sample if known.sampling is None else known.sampling.words(),
+        notes=(*(f"{each.name}: {each.meaning}." for each in questions),
+               *family_notes(families, None if intervals is None else level), *notes),
+        questions=tuple(questions),
+        evidence=evidence,
+    )  # fmt: skip
+
+
+def _values(
     questions: Sequence[CausalQuestion],
     evidence: Evidence,
     people: str,
     couplings: Mapping[str, AbstractCoupling],
-    found: Mapping[str, CausalIntervals] | None = None,
-    crossed: Crossed | None = None,
-) -> tuple[CausalAnswer, ...]:
-    """All answers about one pair of worlds.
-
-    Args:
-        questions: Questions to answer.
-        evidence: Evidence to answer from.
-        people: People the question is about.
-        couplings: Couplings to ask, by name.
-        found: Intervals by question.
-        crossed: Cross-fitted limits, which bounds over all couplings then are.
-    """
+    crossed: Crossed | None,
+) -> dict[tuple[str, str], Bounds | float]:
+    """All numbers about one pair of worlds; none of a question that is asked about nobody."""
     known_law = known_part(evidence)
     joints = _joints(couplings, known_law)
-    result = []
+    found: dict[tuple[str, str], Bounds | float] = {}
     for question in questions:
-        spans: dict[str, Bounds | None] = {}
-        for kind in KINDS:
-            if crossed is not None and kind == "any":
-                spans[kind] = crossed[question.name, kind][0]
+        for kind in FAMILIES:
+            if crossed is not None and kind == ANY:
+                bounds = crossed[question.name, kind][0]
+                if bounds is not None:
+                    found[question.name, kind] = bounds
                 continue
-            fits = has_kind(question, evidence, kind) and (kind != "monotone" or is_monotone(question, evidence))
-            span = whole_limits(question, evidence, people, kind) if fits else (np.nan, np.nan)
-            spans[kind] = None if np.isnan(span[0]) else Bounds(*map(float, span))
-        by_coupling = {name: said_by(question, known_law, people, joint) for name, joint in joints.items()}
-        said = spans["any"] is not None and not chose_unseen(question, evidence, people)  # who chose is not known
-        intervals = None if found is None else found[question.name]
-        if intervals is not None and not said:
-            intervals = replace(intervals, by_coupling={})
-        result.append(
-            CausalAnswer(
-                name=question.name,
-                meaning=question.meaning,
-                monotonicity=None if question.monotonicity is None else question.monotonicity.holds,
-                bounds=spans["any"],
-                stable_bounds=spans["stable"],
-                monotone_bounds=spans["monotone"],
-                by_coupling={name: float(value) for name, value in by_coupling.items()} if said else {},
-                intervals=intervals,
-            )
-        )
-    return tuple(result)
+            if not has_kind(question, evidence, kind) or (kind == MONOTONE and not is_monotone(question, evidence)):
+                continue
+            span = whole_limits(question, evidence, people, kind)
+            if not np.isnan(span[0]):
+                found[question.name, kind] = Bounds(*map(float, span))
+        if (question.name, ANY) in found and not chose_unseen(question, evidence, people):  # who chose is not known
+            for name, joint in joints.items():
+                found[question.name, name] = float(said_by(question, known_law, people, joint))
+    return found
 
 
-def is_monotone(question: CausalQuestion, evidence: Evidence) -> bool:
-    """Whether the data leave room for monotonicity: some coupling has none of the pairs that it excludes."""
-    if evidence.trial is None:
-        return True
-    pairs = list(groups(evidence)) if evidence.choices is not None else [evidence.trial]
-    allowed = question.allowed.astype(np.float64)
-    pieces = largest_worth(with_missing(allowed)[0] if evidence.unknown else allowed)
-    return all(bool((pieces.least(*pair) >= np.sum(pair[0], axis=-1) - _FEASIBLE).all()) for pair in pairs)
+def _rows(
+    questions: Sequence[CausalQuestion],
+    values: Mapping[tuple[str, str], Bounds | float],
+    couplings: Mapping[str, AbstractCoupling],
+    intervals: Intervals | None,
+    about: str,
+) -> tuple[Row, ...]:
+    rows = []
+    for question in questions:
+        whole = None if intervals is None else intervals[question.name, ANY]
+        for name in (*FAMILIES, *couplings):
+            value = values.get((question.name, name))
+            interval = None if intervals is None else intervals.get((question.name, name))
+            if value is None and (interval is None or name not in FAMILIES):
+                continue
+            if interval is not None and whole is not None and name in (STABLE, MONOTONE):
+                interval = interval.within(whole)  # a stable coupling is a coupling
+            rows.append(row_of(question.name, about, name, value, interval))
+    return tuple(rows)
 
 
-def crossed_by(questions: Sequence[CausalQuestion], crossing: Crossing, people: str, level: float) -> Crossed:
-    """Cross-fitted limits of every question over every kind of couplings that it has."""
+def _crossed_by(questions: Sequence[CausalQuestion], crossing: Crossing, people: str, level: float) -> Crossed:
+    """Cross-fitted limits of every question over every family of couplings that it has."""
     return {
         (question.name, kind): crossed_limits(question, crossing, people, kind, level)
         for question in questions
-        for kind in KINDS
+        for kind in FAMILIES
         if has_kind(question, crossing.whole, kind, many=True)
     }
 
 
-def intervals_of(
-    questions: Sequence[CausalQuestion],
-    sampling: AbstractSampling | None,
-    evidence_of: Evidences | None,
-    people: str,
-    couplings: Mapping[str, AbstractCoupling],
-    *,
-    level: float,
-    seed: int,
-    method: Callable[..., Interval] = inverted_intervals,
-    crossing: Crossing | None = None,
-    crossed: Crossed | None = None,
-) -> dict[str, CausalIntervals]:
-    """The intervals of every number; of a range, one that holds all of it.
-
-    They are found from the sampling, or where bounds are `crossed`, from the `crossing`.
-    """
-    if crossing is not None and crossed is not None:
-        spans = {key: interval for key, (_, interval) in crossed.items()}
-        said = _halved(questions, crossing, people, couplings, level)
-    else:
-        assert sampling is not None
-        assert evidence_of is not None
-        spans, said = _inverted(questions, sampling, evidence_of, people, couplings, level, seed, method)
-    result = {}
-    for question in questions:
-        whole, *others = (spans.get((question.name, kind)) for kind in KINDS)
-        assert whole is not None
-        inside = [  # a stable coupling is a coupling
-            None if each is None else each.within(whole) for each in others
-        ]
-        by_name = {name: said[question.name, name] for name in couplings if (question.name, name) in said}
-        result[question.name] = CausalIntervals(whole, inside[0], inside[1], by_name)
-    return result
-
-
 def _inverted(
     questions: Sequence[CausalQuestion],
-    sampling: AbstractSampling,
-    evidence_of: Evidences,
+    known: Known,
     people: str,
     couplings: Mapping[str, AbstractCoupling],
     level: float,
-    seed: int,
     method: Callable[..., Interval],
-) -> tuple[dict[tuple[str, str], Interval], dict[tuple[str, str], Interval]]:
-    """Intervals by question and kind of couplings, and by question and coupling, from tests of proposed truths."""
-    columns: list[tuple[str, str]] = []
+) -> Intervals:
+    """Intervals of every number, from tests of proposed truths; of a range, one that holds all of it."""
+    sampling, evidence_of = known.sampling, known.evidence_of
+    assert sampling is not None
+    assert evidence_of is not None
+    columns: list[tuple[str, str, str]] = []
 
     def ask(p: Floats, q: Floats) -> Floats:
         evidence, values, memo = evidence_of(p, q), [], Memo()
@@ -161,38 +259,33 @@ def _inverted(
         columns.clear()
         for question in questions:
             least, most = question.worth.min(), question.worth.max()
-            for kind in KINDS:
+            for kind in FAMILIES:
                 if has_kind(question, evidence, kind, many=True):
                     lower, upper = whole_limits(question, evidence, people, kind, memo)
                     values += [np.where(np.isnan(lower), least, lower), np.where(np.isnan(upper), most, upper)]
-                    columns.extend([(question.name, f"{kind} lower"), (question.name, f"{kind} upper")])
+                    columns.extend([(question.name, kind, "lower"), (question.name, kind, "upper")])
             for name, joint in joints.items():
                 value = said_by(question, known_law, people, joint)
                 values.append(np.where(np.isnan(value), least, value))
-                columns.append((question.name, f"by {name}"))
+                columns.append((question.name, name, ""))
         return np.stack(values, axis=1)
 
-    number = {"num_candidates": _CANDIDATES, "num_draws": _DRAWS, "num_searched": _SEARCHED}
-    interval = method(sampling, ask, level=level, seed=seed, **number)
+    sizes = {"num_candidates": _CANDIDATES, "num_draws": _DRAWS, "num_searched": _SEARCHED}
+    interval = method(sampling, ask, level=level, seed=known.seed, **sizes)
     places = {column: place for place, column in enumerate(columns)}
-
-    spans, said = {}, {}
-    for (name, column), place in places.items():
-        if column.startswith("by "):
-            said[name, column[3:]] = Interval(float(interval.lower[place]), float(interval.upper[place]), level)
-        elif column.endswith(" lower"):
-            kind = column.removesuffix(" lower")
-            high = places[name, f"{kind} upper"]
-            spans[name, kind] = Interval(float(interval.lower[place]), float(interval.upper[high]), level)
+    found: Intervals = {}
+    for (name, coupling, side), place in places.items():
+        if side != "upper":
+            end = place if side == "" else places[name, coupling, "upper"]
+            found[name, coupling] = Interval(float(interval.lower[place]), float(interval.upper[end]), level)
     evidence = evidence_of(sampling.p, sampling.q)
     if method is not resampled_intervals and evidence.choices is None and not evidence.unknown:
         for question in questions:  # of everybody in the trial, whose limits are linear pieces
             if question.of_everybody and num_pieces(question.worth) <= _MOST_TIED:
                 pieces = largest_worth(-question.worth), largest_worth(question.worth)
-                spans[question.name, "any"] = reaching(
-                    spans[question.name, "any"], sampling, *pieces, fewest=_FEWEST_TIED
-                )
-    return spans, said
+                whole = found[question.name, ANY]
+                found[question.name, ANY] = reaching(whole, sampling, *pieces, fewest=_FEWEST_TIED)
+    return found
 
 
 def _halved(
@@ -201,13 +294,13 @@ def _halved(
     people: str,
     couplings: Mapping[str, AbstractCoupling],
     level: float,
-) -> dict[tuple[str, str], Interval]:
+) -> Intervals:
     """Intervals by question and coupling, from halves of the people and people who were drawn again."""
     if not couplings:
         return {}
     whole, halves, again, without = (known_part(each) for each in (*crossing[:3], without_effects(crossing, level)))
     parts = [(each, _joints(couplings, each)) for each in (whole, halves._replace(strata=whole.strata), again, without)]
-    result: dict[tuple[str, str], Interval] = {}
+    result: Intervals = {}
     for question in questions:
         said = [
             {name: said_by(question, evidence, people, joint) for name, joint in joints.items()}
@@ -218,22 +311,6 @@ def _halved(
         intervals = halved_intervals(found, said[1], said[2], without_any, ends, level, crossing.freedom)
         result |= {(question.name, name): interval for name, interval in intervals.items()}
     return result
-
-
-def said_by(question: CausalQuestion, evidence: Evidence, people: str, joints: Mapping[str, Floats]) -> Floats:
-    """The answer under given joint laws of each group; NaN where nobody is asked about."""
-    if evidence.strata is not None:
-        inner = evidence._replace(strata=None)
-        weight = evidence.strata * denominator(question, inner, people)
-        return averaged(said_by(question, inner, people, joints), weight)
-    of = {"control": question.of_control, "treated": question.of_treated, "elsewhere": question.of_others}
-    asked = denominator(question, evidence, people)
-    if people == CHOSEN and evidence.choices is not None:
-        total: Any = sum(np.einsum("...ij,ij", joint, question.worth) for name, joint in joints.items() if of[name])
-    else:
-        factor = counted_people(question, evidence, people)[0]
-        total = factor * sum(np.einsum("...ij,ij", joint, question.worth) for joint in joints.values())
-    return np.asarray(np.where(asked > 0, total, np.nan) / np.where(asked > 0, asked, 1.0))
 
 
 def _joints(couplings: Mapping[str, AbstractCoupling], evidence: Evidence) -> dict[str, dict[str, Floats]]:
@@ -281,3 +358,133 @@ def _many(many_numbers: bool) -> Callable[..., Any]:
         return jax.vmap(lambda p, q: {name: each._joint(p, q) for name, each in couplings.items()})(log_p, log_q)
 
     return quickly_compiled(run, many_numbers=many_numbers)
+
+
+def _noted(known: Known, people: str, questions: Sequence[CausalQuestion], rows: Sequence[Row]) -> list[str]:
+    """What stands below the numbers: who is asked about, what is contradicted, what is not there."""
+    notes, evidence = [], known.evidence
+    there = {(each.quantity, each.coupling): each for each in rows if each.shown}
+    nobody = [each.name for each in questions if (each.name, ANY) not in there]
+    if nobody:
+        notes.append(f"{', '.join(nobody)}: nobody in these data is asked about, so the number may be anything.")
+    rules: dict[str, list[str]] = {}
+    contradicted: dict[tuple[str, str], list[str]] = {}
+    for each in questions:
+        rule = each.monotonicity
+        if rule is not None and (each.name, MONOTONE) in there:
+            rules.setdefault(rule.holds, []).append(each.name)
+        if rule is not None and has_kind(each, evidence, MONOTONE) and not is_monotone(each, evidence):
+            contradicted.setdefault((rule.holds, rule.fails), []).append(each.name)
+    if rules:
+        told = [f"{rule} ({', '.join(names)})" for rule, names in rules.items()]
+        notes.append(f"Monotone: {'; '.join(told)}.")
+    for (holds, fails), about in contradicted.items():
+        notes.append(
+            f"There are no monotone bounds of {', '.join(about)}: these estimates contradict that {holds}; {fails}, or "
+            "the estimates are off by chance."
+        )
+    if len(known.labels) == 2 and any(coupling == STABLE for _, coupling in there):
+        notes.append("With two outcomes exactly one coupling is stable: the one that changes as few as possible.")
+    if people == CHOSEN and evidence.choices is None:
+        notes.append(
+            "These are people who chose their arm, and there are no observations of them: PN and PS may then be "
+            "anything that is possible at all; observations beside the experiment would narrow them (`observational`)."
+        )
+    lacking = [
+        each.quantity
+        for each in rows
+        if each.coupling == STABLE and each.shown and each.ci_lower is None and known.sampling is not None
+    ]
+    if lacking:
+        notes.append(
+            f"Stable bounds of {', '.join(lacking)} have no confidence interval: with more than 4 outcomes a worth "
+            "must have two values; merge outcomes, or read the interval over any coupling, which holds them."
+        )
+    return [*notes, *_lacking(evidence, questions)]
+
+
+def _lacking(evidence: Evidence, questions: Sequence[CausalQuestion]) -> list[str]:
+    """Why there are no bounds over some kinds of couplings."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for kind in FAMILIES:
+        for each in questions:
+            reason = why_not(each, evidence, kind)
+            if reason is not None:
+                found.setdefault((kind, reason), []).append(each.name)
+    notes = []
+    for (kind, reason), about in found.items():
+        of = "" if len(about) == len(questions) else f" of {', '.join(about)}"
+        notes.append(f"There are no {kind.split()[0]} bounds{of}: {reason}.")
+    return notes
+
+
+def _check_event(names: Labels, evidence: Evidence, event: list[int]) -> None:
+    """Refuses an event that never happens, or always."""
+    worlds = evidence.trial or [each / each.sum() for each in evidence.chosen[:2]]
+    shares = [share for each in worlds for share in np.ravel(each[..., event].sum(axis=-1))]
+    for limit, word in ((0.0, "never"), (1.0, "always")):
+        if all(abs(share - limit) < 1e-15 for share in shares):
+            raise InputError(
+                f"`event` must happen to some and not to others, but {listed_names(names, event)} {word} happens in "
+                "these data; ask about another event"
+            )
+
+
+def check_sources(evidence: Evidence, labels: Labels, arms: tuple[str, str], strata: Strata | None = None) -> list[str]:
+    """Refuses sources that contradict each other, with the inequality that is violated; notes misses that chance makes.
+
+    Args:
+        evidence: Evidence about one pair of worlds, or about one in each stratum.
+        labels: The outcomes.
+        arms: Names of the arm without the treatment and of the arm with it.
+        strata: Numbers of people counted; None where probabilities are known.
+    """
+    if evidence.trial is None or evidence.choices is None:
+        return []
+    if evidence.strata is None:
+        return _checked(evidence, labels, arms, None if strata is None else strata.sizes[0], "")
+    notes = []
+    names = tuple(map(str, range(evidence.strata.shape[-1]))) if strata is None else strata.names
+    for place, name in enumerate(names or ()):
+        inner = evidence.without_strata(itemgetter(place))
+        notes += _checked(inner, labels, arms, None if strata is None else strata.sizes[place], f" in stratum {name!r}")
+    return notes[:_MOST_NOTES]
+
+
+def _checked(evidence: Evidence, labels: Labels, arms: tuple[str, str], sizes: Floats | None, where: str) -> list[str]:
+    """The same in one stratum."""
+    notes = []
+    for place, (arm, whole, seen) in enumerate(zip(arms, evidence.arms, evidence.chosen[:2], strict=True)):
+        if evidence.unknown:  # whoever has no outcome in the experiment may have had this one
+            whole, seen = whole[:-1] + whole[-1], seen[:-1]
+        error: Any = 0.0
+        if sizes is not None:
+            error = _ERRORS * np.sqrt(_variance(whole, sizes[place]) + _variance(seen, sizes[2]))
+        excess = seen - whole
+        if (excess > error + _ROUNDING).any():
+            outcome = int((excess - error).argmax())
+            beyond = "" if sizes is None else ", by more than chance"
+            raise InputError(
+                f"the sources cannot both be right{where}: P({labels.names[outcome]!r} if {arm}) in the experiment, "
+                f"{whole[outcome]:.4g}, must be at least P(chose {arm} and had {labels.names[outcome]!r}) in the "
+                f"observations, {seen[outcome]:.4g}, but is less{beyond}; are they the same people, outcomes and arms?"
+            )
+        if (excess > _ROUNDING).any():
+            outcome = int(excess.argmax())
+            notes.append(
+                f"The two sources miss each other by chance{where}: P({labels.names[outcome]!r} if {arm}) was "
+                f"estimated below P(chose {arm} and had {labels.names[outcome]!r}), which cannot be; it was taken as "
+                "equal."
+            )
+    return notes
+
+
+def _variance(share: Floats, size: float) -> Floats:
+    """Of an estimated share, with half a person added so that nothing is certain."""
+    smooth = (share * size + 0.5) / (size + 1)
+    return np.asarray(smooth * (1 - smooth) / size)
+
+
+def of_two_arms(share: float | None, *, unknown: bool = False) -> Evidences:
+    """What pairs of worlds say that are the two arms of a trial, of whom a share was treated."""
+    return lambda p, q: Evidence(Arms(p, q), None, share, unknown=unknown)

@@ -1,37 +1,40 @@
 """Joint laws under which an answer is as small, or as large, as it can be."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 import numpy as np
 
 from countermax._core.transport import transport_plan
-from countermax.causation._answering import said_by
-from countermax.causation._evidence import Choosers, Evidence
-from countermax.causation._limits import CHOSEN, asked_pairs, chose_unseen, groups
-from countermax.causation._questions import CausalQuestion, Flags, Floats
-from countermax.causation._result import Attained
+from countermax.causation._limits import CHOSEN, MONOTONE, asked_pairs, chose_unseen, groups, said_by
+from countermax.causation._questions import CausalQuestion, Choosers, Evidence, Flags, Floats
 from countermax.causation._stable import ratio_ranks, stable_pairs
+from countermax.comparison._measuring import STABLE
 
 _SAME = 1e-12
 
 
-def attained(question: CausalQuestion, evidence: Evidence, people: str, side: str, kind: str) -> Attained:
-    """Couplings under which the answer is as small, or as large, as it can be.
+@dataclass(frozen=True, eq=False)
+class Attained:
+    """Joint laws under which a number is as small, or as large, as it can be."""
 
-    Args:
-        question: Question to answer.
-        evidence: One pair of worlds.
-        people: People the question is about.
-        side: `lower` or `upper`.
-        kind: Couplings that the answer ranges over.
-    """
+    joints: Mapping[str, Floats]
+    """[without, with] for each group of people: everybody, or those who chose an arm. Together they sum to one."""
+    value: float
+    """The number under these laws."""
+
+
+def attained(question: CausalQuestion, evidence: Evidence, people: str, side: str, kind: str) -> Attained:
+    """Couplings under which the answer is as small, or as large, as it can be."""
     if chose_unseen(question, evidence, people):
         return _attained_unseen(question, evidence, side, kind)
     sign = 1.0 if side == "lower" else -1.0
     costs = sign * question.worth
     penalty = 8 * len(costs) * max(float(np.ptp(costs)), 1.0)
-    if kind == "monotone":
+    if kind == MONOTONE:
         costs = np.where(question.allowed, costs, costs.max() + penalty)
     if evidence.choices is None:
-        if kind == "stable":
+        if kind == STABLE:
             costs = np.where(_fine(question, evidence, kind), costs, costs.max() + penalty)
         pairs: dict[str, tuple[Floats, Floats]] = {"everybody": evidence.arms}
     elif evidence.trial is None:
@@ -47,10 +50,10 @@ def attained(question: CausalQuestion, evidence: Evidence, people: str, side: st
 
 def _fine(question: CausalQuestion, evidence: Evidence, kind: str) -> Flags:
     """Pairs that a coupling of this kind may have."""
-    if kind == "monotone":
+    if kind == MONOTONE:
         return question.allowed
     stable = stable_pairs(ratio_ranks(*evidence.arms))
-    return stable if kind == "stable" else np.ones_like(stable)
+    return stable if kind == STABLE else np.ones_like(stable)
 
 
 def _attained_unseen(question: CausalQuestion, evidence: Evidence, side: str, kind: str) -> Attained:

@@ -7,22 +7,30 @@ piece that other people chose is a fixed number, its estimate has no luck, its e
 narrower than the bound; so nothing has to be known about which piece is the largest.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from countermax.bounds import Bounds, Pieces
-from countermax.causation._evidence import Evidence
 from countermax.causation._limits import (
     CHOSEN,
+    MONOTONE,
+    asked_with,
     counted_people,
+    is_unseen,
     terms_of,
+    unseen_pieces,
+    unseen_term,
+    whole_limits,
+    with_missing,
 )
-from countermax.causation._missing import asked_with, whole_limits, with_missing
-from countermax.causation._questions import CausalQuestion, Flags, Floats
-from countermax.causation._unseen import is_unseen, unseen_pieces, unseen_term
+from countermax.causation._questions import Arms, CausalQuestion, Evidence, Flags, Floats
 from countermax.intervals import Interval
 
+_BIAS_AT_KINKS = 1 / (np.sqrt(2) - 1)  # bias of all people, in what half of them have more
+_ERROR, _MOST_ERROR = 1 / 2, 1 / 3  # error of the bias: this part of itself, at most this part of the reach
+_FEWEST_KNOWN = 0.5  # share of the draws in which somebody must be asked about
 _NUM_CHOOSING = 10  # halves near which pieces are looked for, where they are too many to look at all
 
 
@@ -118,7 +126,7 @@ def _measured(
     worth: Floats, question: CausalQuestion, crossing: Crossing, counted: tuple[float, float, float], kind: str
 ) -> tuple[float, Floats]:
     """The largest total worth, measured by those who did not choose its pieces; and [halves, draws] of it."""
-    allowed = question.allowed if kind == "monotone" else None
+    allowed = question.allowed if kind == MONOTONE else None
     if is_unseen(crossing.whole):
         some = crossing.halves.without_strata(lambda each: each[:_NUM_CHOOSING])
         near = unseen_pieces(worth, counted, [crossing.whole, some])
@@ -161,3 +169,71 @@ def _asked(question: CausalQuestion, evidence: Evidence, people: str, sign: floa
     assert evidence.strata is not None
     asked = asked_with(question, evidence._replace(strata=None), sign, people)
     return np.asarray((evidence.strata * asked).sum(axis=-1))
+
+
+# Intervals of what couplings say within strata, from halves of the people and people who were drawn again. Where worlds
+# are equal an answer has a kink: with no effect, the share of those who fare better is 0, and every estimate of it is
+# larger. Over many strata that bias adds up, while errors average out, so that truths near the estimates do not come
+# back to the truth. But half of the people have more of it than all of them, and by how much tells the rest: bias at a
+# kink falls with the root of the number of people, any other with the number itself. And where the data of a stratum do
+# not exclude that the treatment does nothing there, the interval reaches the answer for that.
+
+
+def halved_intervals(
+    found: Mapping[str, float],
+    halves: Mapping[str, Floats],
+    again: Mapping[str, Floats],
+    without: Mapping[str, float],
+    ends: tuple[float, float],
+    level: float,
+    freedom: float,
+) -> dict[str, Interval]:
+    """The interval of each answer, whether its luck is that at a kink or there is none.
+
+    It holds as many standard errors as a normal number would need, the percentiles of the draws, and their reflection.
+
+    Args:
+        found: Answers of all people, by coupling; NaN where nobody is asked about.
+        halves: Answers of halves of them.
+        again: Answers of people who were drawn again.
+        without: Answers of all people, if the treatment did nothing wherever that is possible.
+        ends: The least and the largest answer there is.
+        level: Confidence.
+        freedom: Number of independent units, less those that are used up.
+    """
+    from scipy.special import ndtri, stdtrit
+
+    result = {}
+    for name, value in found.items():
+        half, drawn = (each[name][~np.isnan(each[name])] for each in (halves, again))
+        if value != value or len(half) < 2 or len(drawn) < _FEWEST_KNOWN * len(again[name]):
+            result[name] = Interval(*ends, level)
+            continue
+        few = float(stdtrit(freedom, (1 + level) / 2) / ndtri((1 + level) / 2))
+        deviation = drawn - drawn.mean()
+        below, above = np.quantile(deviation, [(1 - level) / 2, (1 + level) / 2])
+        reach = few * float(max(-below, above, ndtri((1 + level) / 2) * deviation.std(ddof=1)))
+        bias = _BIAS_AT_KINKS * float(half.mean() - value)
+        biases = [0.0, bias + float(np.sign(bias)) * min(_ERROR * abs(bias), _MOST_ERROR * reach)]
+        biases += [value - without[name]] if without[name] == without[name] else []
+        lower, upper = np.clip([value - max(biases) - reach, value - min(biases) + reach], *ends).tolist()
+        result[name] = Interval(lower, upper, level)
+    return result
+
+
+def without_effects(crossing: Crossing, level: float) -> Evidence:
+    """What all people say, with one law for both arms of every stratum whose data do not exclude that.
+
+    Args:
+        crossing: The estimates, of a trial alone.
+        level: Confidence; each side of an interval may err where it is wrongly excluded in some stratum.
+    """
+    from scipy.special import ndtri
+
+    whole, again = crossing.whole, crossing.again
+    gap, drawn = whole.arms.treated - whole.arms.control, again.arms.treated - again.arms.control
+    reach = -ndtri((1 - level) / 4 / gap.size)
+    same = (np.abs(gap) <= reach * drawn.std(axis=0, ddof=1) + 1e-12).all(axis=-1, keepdims=True)
+    share = 0.5 if whole.share is None else whole.share
+    common = (1 - share) * whole.arms.control + share * whole.arms.treated
+    return whole._replace(trial=Arms(*(np.where(same, common, each) for each in whole.arms)))

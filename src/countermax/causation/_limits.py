@@ -7,20 +7,28 @@ of worlds of its own, and bounds within groups add up (Tian and Pearl 2000 for t
 neither, what is left is shared with them: one transport problem between what is known and what is left.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from countermax.bounds import Pieces, largest_worth
-from countermax.causation._evidence import Evidence
-from countermax.causation._questions import CausalQuestion, Flags, Floats
-from countermax.causation._stable import Orders, largest_stable
+from countermax.bounds import MOST_PIECES, Pieces, largest_worth, num_pieces
+from countermax.causation._questions import Arms, CausalQuestion, Choosers, Evidence, Flags, Floats
+from countermax.causation._stable import MOST_ORDERED, Orders, has_pieces, largest_stable
+from countermax.comparison._measuring import ANY, STABLE
+
+MONOTONE = "monotone"
+FAMILIES = (ANY, STABLE, MONOTONE)
+"""Of couplings that an answer ranges over."""
 
 TRIAL, CHOSEN = "trial", "chosen"
 PEOPLE = (TRIAL, CHOSEN)
 
 _SAME = 1e-12
+_FARTHEST = 4.0  # price of an outcome, in the range of the worth and by outcome; what is dearer says that nothing fits
+_DIGITS = 9
 
 
 class Term(NamedTuple):
@@ -51,7 +59,7 @@ class Memo:
 
 
 def limits(
-    question: CausalQuestion, evidence: Evidence, people: str, kind: str = "any", memo: Memo | None = None
+    question: CausalQuestion, evidence: Evidence, people: str, kind: str = ANY, memo: Memo | None = None
 ) -> tuple[Floats, Floats]:
     """The least and the largest answer in each world; NaN where nobody is asked about.
 
@@ -152,7 +160,7 @@ def _largest(
     memo: Memo | None,
 ) -> Floats:
     """The largest total worth of those who count."""
-    if kind == "stable":
+    if kind == STABLE:
         orders = None if memo is None else memo.orders
         if orders is None:
             orders = Orders(*evidence.arms, exact=memo is None)
@@ -163,7 +171,7 @@ def _largest(
         if key not in found:
             found[key] = largest_stable(worth, orders)
         return np.asarray(counted[0] * found[key])
-    allowed = question.allowed if kind == "monotone" else None
+    allowed = question.allowed if kind == MONOTONE else None
     if evidence.choices is not None:
         if memo is not None and memo.groups is None and evidence.trial is not None:
             memo.groups = groups(evidence)
@@ -256,3 +264,269 @@ def _nothing_known(question: CausalQuestion, evidence: Evidence, kind: str, memo
     )
     known = possible | impossible
     return np.where(known, np.where(impossible, 0.0, 1.0), np.nan), np.where(known, possible * 1.0, np.nan)
+
+
+def said_by(question: CausalQuestion, evidence: Evidence, people: str, joints: Mapping[str, Floats]) -> Floats:
+    """The answer under given joint laws of each group; NaN where nobody is asked about."""
+    if evidence.strata is not None:
+        inner = evidence._replace(strata=None)
+        weight = evidence.strata * denominator(question, inner, people)
+        return averaged(said_by(question, inner, people, joints), weight)
+    of = {"control": question.of_control, "treated": question.of_treated, "elsewhere": question.of_others}
+    asked = denominator(question, evidence, people)
+    if people == CHOSEN and evidence.choices is not None:
+        total: Any = sum(np.einsum("...ij,ij", joint, question.worth) for name, joint in joints.items() if of[name])
+    else:
+        factor = counted_people(question, evidence, people)[0]
+        total = factor * sum(np.einsum("...ij,ij", joint, question.worth) for joint in joints.values())
+    return np.asarray(np.where(asked > 0, total, np.nan) / np.where(asked > 0, asked, 1.0))
+
+
+def has_kind(question: CausalQuestion, evidence: Evidence, kind: str, *, many: bool = False) -> bool:
+    """Whether these bounds are there for a question; and for `many` worlds in a time that a person would wait."""
+    if many and kind == STABLE and not has_pieces(question.worth):
+        return False
+    return why_not(question, evidence, kind) is None
+
+
+def why_not(question: CausalQuestion, evidence: Evidence, kind: str) -> str | None:
+    """Why there are no such bounds, as the end of a sentence; None where there are some."""
+    if kind == ANY:
+        return None
+    if kind == STABLE:
+        if evidence.choices is not None:
+            return "they are computed for a trial alone"
+        if evidence.strata is not None:
+            return "they are not computed within strata"
+        if evidence.unknown:
+            return "they are computed only if every outcome is known"
+        if len(question.worth) > MOST_ORDERED:
+            return f"they are computed for up to {MOST_ORDERED} outcomes, not {len(question.worth)}; merge some"
+        return None
+    if question.monotonicity is None:
+        return "monotonicity is about an `event` or a `score`, and none was given"
+    if question.allowed.all():
+        return "all outcomes have the same score"
+    if evidence.unknown and evidence.choices is not None:
+        return "with two sources they are computed only if every outcome is known"
+    if num_pieces(np.where(question.allowed, question.worth, -1e3)) > MOST_PIECES // 4:
+        return f"{len(question.worth)} outcomes are too many; merge some"
+    if evidence.choices is not None and not (np.asarray(evidence.chosen.elsewhere) <= 0).all():
+        return "some people chose something else"
+    return None
+
+
+def is_monotone(question: CausalQuestion, evidence: Evidence) -> bool:
+    """Whether the data leave room for monotonicity: some coupling has none of the pairs that it excludes."""
+    if evidence.trial is None:
+        return True
+    pairs = list(groups(evidence)) if evidence.choices is not None else [evidence.trial]
+    allowed = question.allowed.astype(np.float64)
+    pieces = largest_worth(with_missing(allowed)[0] if evidence.unknown else allowed)
+    return all(bool((pieces.least(*pair) >= np.sum(pair[0], axis=-1) - 1e-9).all()) for pair in pairs)
+
+
+# Missing outcomes. The missing outcome is one more outcome. Whoever has it may have had any of the others, so that a
+# pair with it is worth what the best of those pairs is: the same transport problem with one more row and column. Where
+# the number of those who are asked about depends on missing outcomes, too, all ways to fill them in are compared.
+
+
+def whole_limits(
+    question: CausalQuestion, evidence: Evidence, people: str, kind: str = ANY, memo: Memo | None = None
+) -> tuple[Floats, Floats]:
+    """The least and the largest answer in each world, whatever missing outcomes were; arguments as of `limits`.
+
+    Sharp, but with strata or both sources, and where missing outcomes decide who is asked about, both ends of the ratio
+    are taken at their worst: never too narrow.
+    """
+    if not evidence.unknown:
+        return limits(question, evidence, people, kind, memo)
+    if chose_unseen(question, evidence, people) and evidence.strata is not None:
+        return widest(whole_limits(question, evidence._replace(strata=None), people, kind), evidence.strata)
+    if evidence.strata is None and not question.of_everybody and evidence.choices is None:
+        return _over_fillings(question, evidence, people, kind, Memo() if memo is None else memo)
+    counted = counted_people(question, evidence, people)
+    allowed = question.allowed if kind == MONOTONE else None
+    found = []
+    for sign in (-1.0, 1.0):
+        if is_unseen(evidence):
+            total = unseen_term(unseen_pieces(sign * question.worth, counted, [evidence]), evidence).least()
+        else:
+            pieces = largest_worth(*with_missing(sign * question.worth, allowed))
+            total = counted[0] * pieces.least(*evidence.arms)
+        asked = asked_with(question, evidence._replace(strata=None), sign, people)
+        if evidence.strata is not None:
+            total, asked = (np.asarray((evidence.strata * each).sum(axis=-1)) for each in (total, asked))
+        found.append(np.where(asked > 0, sign * total, np.nan) / np.where(asked > 0, asked, 1.0))
+    least, most = question.worth.min(), question.worth.max()
+    upper = np.clip(found[1], least, most)
+    return np.asarray(np.clip(found[0], least, upper) + 0.0), np.asarray(upper + 0.0)
+
+
+def known_part(evidence: Evidence) -> Evidence:
+    """Outcomes of those who have one, as if the others were like them."""
+    if not evidence.unknown or evidence.trial is None:
+        return evidence
+    trial, choices = Arms(*map(_like_others, evidence.trial)), evidence.choices
+    if choices is not None:
+        choices = Choosers(_like_others(choices.control), _like_others(choices.treated), choices.elsewhere)
+    return evidence._replace(trial=trial, choices=choices, unknown=False)
+
+
+def _like_others(law: Floats) -> Floats:
+    """As many people, all of whom have an outcome."""
+    known = law[..., :-1]
+    total = known.sum(axis=-1, keepdims=True)
+    shares = np.where(total > 0, known, 1.0) / np.where(total > 0, total, known.shape[-1])
+    return np.asarray(shares * law.sum(axis=-1, keepdims=True))
+
+
+def with_missing(worth: Floats, allowed: Flags | None = None) -> tuple[Floats, Flags | None]:
+    """A worth, and pairs that somebody can have, with one more row and column for outcomes that may be any."""
+    open_to = worth if allowed is None else np.where(allowed, worth, -np.inf)
+    rows = np.concatenate([open_to, open_to.max(axis=1, keepdims=True)], axis=1)
+    whole = np.concatenate([rows, rows.max(axis=0, keepdims=True)])
+    if allowed is None:
+        return whole, None
+    possible = np.isfinite(whole)
+    return np.where(possible, whole, worth.min()), possible
+
+
+def asked_with(question: CausalQuestion, evidence: Evidence, sign: float, people: str = TRIAL) -> Floats:
+    """How many are asked about: as few as can be for a largest answer (1), as many as can be for a least one (-1)."""
+    if not evidence.unknown or (question.of_everybody and evidence.choices is None):
+        return denominator(question, evidence, people)
+    among = [
+        np.append(each, each.min() if sign > 0 else each.max())
+        for each in (question.among_control, question.among_treated)
+    ]
+    return denominator(question, evidence, people, (among[0], among[1]))
+
+
+def _over_fillings(
+    question: CausalQuestion, evidence: Evidence, people: str, kind: str, memo: Memo
+) -> tuple[Floats, Floats]:
+    """Limits over all ways to fill in missing outcomes, for a question that depends only on whether an event happened.
+
+    Limits are monotone in both shares of the event, except where these are equal or add up to one: so they are extreme
+    at corners of what is possible, or where its edges meet those lines.
+    """
+    happens = question.worth.max(axis=0) > 0
+    if happens.tobytes() not in memo.fillings:
+        memo.fillings[happens.tobytes()] = [(each, Memo()) for each in _fillings(evidence, happens)]
+    lower: Any = np.inf
+    upper: Any = -np.inf
+    for filled, inner in memo.fillings[happens.tobytes()]:
+        span = limits(question, filled, people, kind, inner)
+        fine = ~np.isnan(span[0])
+        if kind == MONOTONE:
+            control, treated = (each[..., happens].sum(axis=-1) for each in filled.arms)
+            fine &= treated >= control - _SAME
+        lower = np.where(fine, np.minimum(lower, span[0]), lower)
+        upper = np.where(fine, np.maximum(upper, span[1]), upper)
+    return np.where(lower <= upper, lower, np.nan), np.where(lower <= upper, upper, np.nan)
+
+
+def _fillings(evidence: Evidence, happens: Flags) -> list[Evidence]:
+    """Corners of what missing outcomes can have been, and where its edges meet the lines."""
+    arms = evidence.arms
+    event, other = int(happens.argmax()), int((~happens).argmax())
+    shares = [each[..., :-1][..., happens].sum(axis=-1) for each in arms]
+    lost = [each[..., -1] for each in arms]
+
+    def filled(side: int, part: Any) -> Floats:
+        law = np.array(arms[side][..., :-1])
+        law[..., event] += part * lost[side]
+        law[..., other] += (1 - part) * lost[side]
+        return law
+
+    zero = np.zeros_like(shares[0])
+    ways = [(zero + x, zero + y) for x in (0.0, 1.0) for y in (0.0, 1.0)]
+    for edge in (0.0, 1.0):
+        for side in (0, 1):
+            own = shares[side] + edge * lost[side]
+            for wanted in (own, 1 - own):
+                gap = lost[1 - side]
+                part = np.clip((wanted - shares[1 - side]) / np.where(gap > 0, gap, 1), 0, 1)
+                ways.append((zero + edge, part) if side == 0 else (part, zero + edge))
+    found = []
+    for way in ways:
+        laws = Arms(*(filled(side, part) for side, part in enumerate(way)))
+        found.append(evidence._replace(trial=laws, unknown=False))
+    return found
+
+
+# A trial and people who chose, with missing outcomes in either. Whoever has no outcome may have had any, so what is
+# known of an outcome is how many had it at least: in each arm of the trial, and of those who chose each arm. Laws of
+# both outcomes in the groups of those who chose that give everybody at least as many are the feasible points of a
+# linear program; its dual says what each number that is known is worth. Every feasible point of the dual is a limit for
+# all data, so that those that are found near the estimates are pieces.
+
+
+def is_unseen(evidence: Evidence) -> bool:
+    """Whether there are both sources, and outcomes are missing."""
+    return evidence.unknown and evidence.choices is not None
+
+
+def unseen_pieces(worth: Floats, counted: tuple[float, float, float], data: list[Evidence]) -> Pieces:
+    """Pieces of the largest total worth: those that bind in the worlds of the `data`.
+
+    Args:
+        worth: A number for each pair of outcomes.
+        counted: Weights of people in control, with the treatment and elsewhere.
+        data: Evidence with both sources, whose last outcome is that none is known.
+    """
+    worlds = np.concatenate([_known(each).reshape(-1, 3 + 4 * len(worth)) for each in data])
+    found = [_prices(worth.tobytes(), len(worth), counted, world.tobytes()) for world in worlds]
+    near = [each for each in found if each[3:].max() < _farthest(worth) / 2] or found
+    prices = np.unique(np.round(near, _DIGITS), axis=0)
+    groups, size = prices[:, :3], len(worth)
+    seen_control, seen_treated, control, treated = (prices[:, 3 + k * size : 3 + (k + 1) * size] for k in range(4))
+    nothing = np.zeros((len(prices), 1))
+    return Pieces(
+        np.concatenate([groups[:, :1] - seen_control, groups[:, :1], -control, nothing, groups[:, 2:]], axis=1),
+        np.concatenate([groups[:, 1:2] - seen_treated, groups[:, 1:2], -treated, nothing], axis=1),
+    )
+
+
+def unseen_term(pieces: Pieces, evidence: Evidence) -> Term:
+    """The masses that such pieces count."""
+    others = np.asarray(evidence.chosen.elsewhere)[..., None]
+    rows = np.concatenate([evidence.chosen.control, evidence.arms.control, others], axis=-1)
+    return Term(1.0, pieces, rows, np.concatenate([evidence.chosen.treated, evidence.arms.treated], axis=-1))
+
+
+def _known(evidence: Evidence) -> Floats:
+    """How many chose what, and had which outcome at least."""
+    laws = evidence.chosen.control, evidence.chosen.treated, evidence.arms.control, evidence.arms.treated
+    groups = [*(each.sum(axis=-1) for each in laws[:2]), np.asarray(evidence.chosen.elsewhere)]
+    return np.concatenate([np.stack(groups, axis=-1), *(each[..., :-1] for each in laws)], axis=-1)
+
+
+def _farthest(worth: Floats) -> float:
+    return _FARTHEST * len(worth) * max(float(np.ptp(worth)), 1e-12)
+
+
+@lru_cache(maxsize=4096)
+def _prices(data: bytes, size: int, counted: tuple[float, float, float], known: bytes) -> Floats:
+    """Prices of being in each group, less those of each outcome that is known: the cheapest that pay every worth."""
+    from scipy.optimize import linprog
+
+    worth = np.frombuffer(data).reshape(size, size)
+    rows, limits = [], []
+    for group, weight in enumerate(counted):
+        for i, j in np.ndindex(size, size):
+            row = np.zeros(3 + 4 * size)
+            row[group] = -1.0
+            row[[3 + 2 * size + i, 3 + 3 * size + j]] = 1.0
+            if group < 2:
+                row[3 + i if group == 0 else 3 + size + j] = 1.0
+            rows.append(row)
+            limits.append(-weight * worth[i, j])
+    cost = np.frombuffer(known) * np.append(np.ones(3), -np.ones(4 * size))
+    bounds: list[tuple[float | None, float | None]] = [(None, None)] * 3 + [(0.0, _farthest(worth))] * (4 * size)
+    if not cost[2] > 0:  # nobody is elsewhere, whose price then is the least that pays
+        cost[2] = 1e-12
+    found = linprog(cost, A_ub=np.array(rows), b_ub=np.array(limits), bounds=bounds, method="highs")
+    assert found.status == 0, found.message
+    return np.asarray(found.x)

@@ -1,10 +1,10 @@
-"""Probabilities of causation as questions: what is counted, in whom, and among whom.
+"""Probabilities of causation as questions: what is counted, in whom, and among whom; and what is known to answer from.
 
 Outcomes without the treatment are rows (i), those with it columns (j). Every question is the mean worth of a pair of
 outcomes, divided by how many it is asked about.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,6 +20,57 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 GAIN = "gain"
+
+
+class Arms(NamedTuple):
+    """An experiment: P(outcome) without the treatment and with it; arrays run over worlds, then outcomes."""
+
+    control: Floats
+    treated: Floats
+
+
+class Choosers(NamedTuple):
+    """People who chose."""
+
+    control: Floats
+    """P(chose to be without the treatment, and had the outcome)."""
+    treated: Floats
+    """P(chose the treatment, and had the outcome)."""
+    elsewhere: Floats
+    """P(chose something else)."""
+
+
+class Evidence(NamedTuple):
+    """What is known; None where a source is missing."""
+
+    trial: Arms | None
+    choices: Choosers | None
+    share: float | None
+    """P(with the treatment) among units of the trial."""
+    strata: Floats | None = None
+    """[worlds, strata]: how many are in each stratum; arrays of the sources then have strata before outcomes."""
+    unknown: bool = False
+    """Whether the last outcome of an experiment is that none is known."""
+
+    @property
+    def arms(self) -> Arms:
+        """The experiment, where there is one."""
+        assert self.trial is not None
+        return self.trial
+
+    @property
+    def chosen(self) -> Choosers:
+        """The people who chose, where they were observed."""
+        assert self.choices is not None
+        return self.choices
+
+    def without_strata(self, one: Callable[[Floats], Floats]) -> "Evidence":
+        """What `one` makes of the strata of each array."""
+        return self._replace(
+            trial=None if self.trial is None else Arms(*(np.asarray(one(each)) for each in self.trial)),
+            choices=None if self.choices is None else Choosers(*(np.asarray(one(each)) for each in self.choices)),
+            strata=None,
+        )
 
 
 class Monotonicity(NamedTuple):
@@ -70,7 +121,7 @@ def questions_about(
     labels: Labels,
     arms: tuple[str, str],
     event: Sequence[int] | None,
-    scores: Floats | None,
+    scores: tuple[Floats, Floats] | None,
     at_least: int | float | None,
     gain: Floats | None,
     groups: bool,
@@ -81,7 +132,7 @@ def questions_about(
         labels: The outcomes.
         arms: Names of the arm without the treatment and of the arm with it.
         event: The outcomes that are the event.
-        scores: Score of each outcome (larger is better).
+        scores: Score of each outcome (larger is better), without the treatment and with it.
         at_least: A gain of the score, to ask how many gain as much.
         gain: [without, with]: what it is worth to treat such a person.
         groups: Whether people who chose either arm are asked about separately.
@@ -129,7 +180,7 @@ def questions_about(
             of_control=True, among_treated=1 - happens, among_control=1 - happens,
         )  # fmt: skip
     if scores is not None:
-        gains = scores[None, :] - scores[:, None]
+        gains = scores[1][None, :] - scores[0][:, None]
         lowered = f"a lower score with {treated} than with {control}"
         rule = Monotonicity(gains < 0, f"nobody has {lowered}", f"some must have {lowered}")
         kinds = [("benefit", f"would do better with {treated} than with {control}", gains > 0)]

@@ -1,188 +1,241 @@
-"""Probabilities of causation: the result, and how it shows itself."""
+"""Probabilities of causation: the result."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, final
 
-from rich.console import Group
+import numpy as np
 
+from countermax import _plotting as plotting
 from countermax._core.errors import InputError
-from countermax._core.extras import import_pandas
 from countermax._core.labels import told_apart
-from countermax._core.results import AbstractOldResult, plain
-from countermax.bounds import Bounds
-from countermax.causation import _showing
-from countermax.causation._deciding import TreatmentDecision, decide
-from countermax.causation._questions import GAIN, Floats
-from countermax.intervals import Interval
+from countermax._core.results import AbstractResult, Row
+from countermax._core.words import confidence, number, span
+from countermax.causation._attaining import Attained, attained
+from countermax.causation._limits import CHOSEN, FAMILIES, MONOTONE, TRIAL, known_part
+from countermax.causation._questions import GAIN, CausalQuestion, Evidence, Floats
+from countermax.comparison._measuring import ANY
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
+ROWS = "rows"
+ABOUT = {TRIAL: "participants", CHOSEN: "people who chose", ROWS: "rows"}
+"""Words for the people that are asked about."""
 
-@dataclass(frozen=True, eq=False)
-class CausalIntervals:
-    """What other data could have shown: of ranges, the whole range."""
-
-    bounds: Interval
-    stable_bounds: Interval | None
-    monotone_bounds: Interval | None
-    by_coupling: Mapping[str, Interval]
+_NARROW = 0.05  # bounds at which the choice of coupling hardly matters
 
 
-@dataclass(frozen=True, eq=False)
-class CausalAnswer:
-    """One number: what data alone leave open, and what each coupling says."""
+@dataclass(frozen=True)
+class TreatmentDecision:
+    """Whether to treat, by the mean gain."""
 
-    name: str
-    meaning: str
-    bounds: Bounds | None
-    """Over all couplings; None where nobody is asked about."""
-    stable_bounds: Bounds | None
-    """Over counterfactually stable couplings, where they are known."""
-    monotone_bounds: Bounds | None
-    """Under monotonicity; None where the data contradict that, or where it adds nothing."""
-    monotonicity: str | None
-    """What that assumes about this number, in words."""
-    by_coupling: Mapping[str, float]
-    intervals: CausalIntervals | None
+    certain: str
+    """`treat`, `leave` or `open`: what every coupling says."""
+    by_interval: str | None
+    """The same for all that the confidence interval holds."""
+    least_regret: str
+    """`treat` or `leave`: what loses less in the worst case."""
+    regret: float
+    """What that can lose at most."""
+    by_coupling: Mapping[str, str]
 
 
-@dataclass(frozen=True, eq=False)
-class Attained:
-    """Joint laws under which a number is as small, or as large, as it can be."""
+def decide(lower: float, upper: float) -> str:
+    """What is certain about a gain between two limits."""
+    return "treat" if lower > 0 else "leave" if upper <= 0 else "open"
 
-    joints: Mapping[str, Floats]
-    """[without, with] for each group of people: everybody, or those who chose an arm. Together they sum to one."""
-    value: float
-    """The number under these laws."""
+
+def causation_title(labels: Sequence[str], arms: tuple[str, str], event: Sequence[int] | None) -> str:
+    """The question."""
+    if event is None:
+        return f"What {arms[1]} changes, rather than {arms[0]}"
+    texts = told_apart(labels)
+    return f"{' or '.join(texts[place] for place in event)}: is {arms[1]} rather than {arms[0]} the cause?"
 
 
 @final
-@dataclass(frozen=True, eq=False)
-class Causation(AbstractOldResult):
-    """Probabilities of causation, each with its bounds."""
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Causation(AbstractResult):
+    """Probabilities of causation: for each quantity bounds over families of couplings, and what single couplings say.
 
+    Quantities of an event are `PN`, `PS`, `PNS`, `disablement` and `enablement`; of a score `benefit`, `harm` and
+    `tie`; of a gain `gain`. Where the estimates have no bounds (nobody is asked about, or they contradict
+    monotonicity), a note says so, and a row has at most its confidence interval.
+    """
+
+    title: str = ""
     labels: tuple[str, ...]
     arms: tuple[str, str]
     """What being without the treatment, and being with it, is called."""
-    event: tuple[str, ...] | None
     people: str
     """Who is asked about: units of the `trial`, people who have `chosen` their arm, or the `rows` of a table."""
-    control: Floats | None
-    """P(outcome without the treatment) in the experiment; None without one."""
-    treated: Floats | None
-    observational: Floats | None
-    """[control, treated, elsewhere; outcomes]: P(chose, had); None without observations."""
-    answers: tuple[CausalAnswer, ...]
+    rows: tuple[Row, ...] = ()
     level: float | None
     """Confidence of the intervals; None where probabilities are taken as known."""
-    sample: str | None
-    """Whose outcomes were counted, in words."""
-    notes: tuple[str, ...]
-    attain: Callable[[str, str, str], Attained] | None
-    """Couplings that attain a limit: name, side, kind; None for averages over strata or rows."""
+    sample: str = ""
+    notes: tuple[str, ...] = ()
+    questions: tuple[CausalQuestion, ...]
+    evidence: Evidence | None = None
+    """What was known; None for averages over rows."""
     individual: Any = None
     """A frame with each row's own numbers, where rows were asked about."""
 
-    def __getitem__(self, name: str) -> CausalAnswer:
-        found = next((each for each in self.answers if each.name == name), None)
-        if found is None:
-            raise InputError(f"the result has {', '.join(each.name for each in self.answers)}, not {name!r}")
-        return found
+    @property
+    def meanings(self) -> dict[str, str]:
+        """Each quantity in words."""
+        return {each.name: each.meaning for each in self.questions}
 
-    def attaining(self, name: str, side: str, kind: str = "any") -> Attained:
-        """Joint laws of both outcomes under which a number is at its `lower` or `upper` limit.
+    @property
+    def control(self) -> Floats | None:
+        """P(outcome without the treatment) in the experiment; None without one."""
+        return None if self._known is None or self._known.trial is None else self._known.trial.control
 
-        Args:
-            name: The number, for instance `PN`.
-            side: `lower` or `upper`.
-            kind: Couplings that the answer ranges over: `any`, `stable` or `monotone` ones.
-        """
-        if side not in ("lower", "upper") or kind not in ("any", "stable", "monotone"):
-            raise InputError(f"`side` must be lower or upper and `kind` any, stable or monotone, got {side}, {kind}")
-        bounds = getattr(self[name], "bounds" if kind == "any" else f"{kind}_bounds")
-        if self.attain is None or bounds is None:
-            raise InputError(f"no coupling is known for the {side} limit of {name} over {kind} couplings")
-        return self.attain(name, side, kind)
+    @property
+    def treated(self) -> Floats | None:
+        """P(outcome with the treatment) in the experiment; None without one."""
+        return None if self._known is None or self._known.trial is None else self._known.trial.treated
+
+    @property
+    def observational(self) -> Floats | None:
+        """[control, treated, elsewhere; outcomes]: P(chose, had); None without observations."""
+        choices = None if self._known is None else self._known.choices
+        if choices is None:
+            return None
+        rest = np.zeros_like(choices.control)
+        rest[0] = np.asarray(choices.elsewhere)
+        return np.stack([choices.control, choices.treated, rest])
 
     @property
     def decision(self) -> TreatmentDecision | None:
         """Whether to treat; None where no `gain` was given."""
-        answer = next((each for each in self.answers if each.name == GAIN), None)
-        if answer is None or answer.bounds is None:
+        rows = {each.coupling: each for each in self.rows if each.quantity == GAIN}
+        whole = rows.get(ANY)
+        if whole is None or whole.lower is None or whole.upper is None:
             return None
-        lower, upper = answer.bounds
+        lower, upper = whole.lower, whole.upper
         treat = upper + lower > 0
-        interval = None if answer.intervals is None else decide(*answer.intervals.bounds[:2])
-        says = {name: "treat" if value > 0 else "leave" for name, value in answer.by_coupling.items()}
+        interval = None if whole.ci_lower is None else decide(whole.ci_lower, whole.ci_upper or 0.0)
+        says = {name: "treat" if row.value > 0 else "leave" for name, row in rows.items() if row.value is not None}
         regret = max(0.0, -lower if treat else upper)
         return TreatmentDecision(decide(lower, upper), interval, "treat" if treat else "leave", regret, says)
 
     @property
-    def left_out(self) -> str:
+    def assumptions(self) -> tuple[str, ...]:
         """What the numbers take as given."""
-        return _showing.left_out(self)
+        who = {
+            TRIAL: "participants were randomised. For people who chose their treatment, a trial alone says nothing "
+            "about PN or PS.",
+            CHOSEN: "the people asked about chose their arm themselves.",
+            ROWS: "among rows with the same covariates the treatment is as good as randomised.",
+        }
+        found = [who[self.people]]
+        if self._known is not None and self._known.choices is not None and self._known.trial is not None:
+            found.append("the samples are of one population.")
+        if self.level is None and self.people != ROWS:
+            found.append("the probabilities are known; how well they were estimated is not included.")
+        return tuple(found)
 
-    def columns(self) -> dict[str, list[Any]]:
-        """One entry for each number.
+    def summary(self) -> str:
+        """What was asked, what data alone say, what a coupling adds, and whether to treat or whether that matters."""
+        whose = f": {self.sample}" if self.sample else ""
+        asked = f"Asked about {ABOUT[self.people]}{whose}."
+        whole = next((each for each in self.rows if each.coupling == ANY and each.lower is not None), None)
+        if whole is None or whole.lower is None or whole.upper is None:
+            return f"{asked} Nobody in these data is asked about, so every number may be anything."
+        name = whole.quantity
+        sentences = [asked, f"The data alone put {name} ({self.meanings[name]}) at {self._words(whole)}."]
+        others = [each for each in self.rows if each.quantity == name and each.coupling != ANY and each.shown]
+        one = next((each for each in others if each.coupling not in FAMILIES), None)
+        one = one or next((each for each in others if each.coupling == MONOTONE), None)
+        if one is not None:
+            under = "Under monotonicity" if one.coupling == MONOTONE else f"Under {one.coupling}"
+            sentences.append(f"{under} it is {self._words(one)}.")
+        if self.decision is not None:
+            sentences.append(_decision_words(self.decision, self.arms))
+        elif whole.upper - whole.lower > _NARROW:
+            sentences.append(
+                "The choice of coupling matters here: every value in that range fits the data equally well."
+            )
+        else:
+            sentences.append("The choice of coupling hardly matters here.")
+        return " ".join(sentences)
 
-        `lower` and `upper` are the bounds over all couplings (`stable_` and `monotone_` over some), `bounds_ci_lower`
-        and `bounds_ci_upper` the interval of the whole range. Each coupling has a column for its own answer, and
-        with `_ci_lower` and `_ci_upper` behind its name, for the interval of that.
+    def attaining(self, quantity: str, side: str, couplings: str = ANY) -> Attained:
+        """Joint laws of both outcomes under which a quantity is at its `lower` or `upper` limit.
+
+        Args:
+            quantity: Quantity, for instance `PN`.
+            side: `lower` or `upper`.
+            couplings: Family of couplings that it ranges over: `any coupling`, `stable couplings` or `monotone`.
         """
-        return _showing.columns(self)
-
-    def to_frame(self) -> "pd.DataFrame":
-        """One row for each number."""
-        return import_pandas().DataFrame(self.columns()).dropna(axis="columns", how="all").set_index("name")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain lists and numbers."""
-        answers = [
-            {**vars(each), "intervals": None if each.intervals is None else vars(each.intervals)}
-            for each in self.answers
-        ]
-        return plain(
-            {
-                "labels": self.labels,
-                "arms": self.arms,
-                "event": self.event,
-                "people": self.people,
-                "control": self.control,
-                "treated": self.treated,
-                "observational": self.observational,
-                "answers": answers,
-                "decision": None if self.decision is None else vars(self.decision),
-                "level": self.level,
-                "sample": self.sample,
-                "notes": self.notes,
-                "left_out": self.left_out,
-            }
-        )
+        if side not in ("lower", "upper") or couplings not in FAMILIES:
+            raise InputError(
+                f"`side` must be lower or upper and `couplings` one of {', '.join(FAMILIES)}, got {side}, {couplings}"
+            )
+        row, question = self.row(quantity, couplings), next(each for each in self.questions if each.name == quantity)
+        if row.lower is None or self.evidence is None or self.evidence.strata is not None or self.evidence.unknown:
+            raise InputError(f"no coupling is known for the {side} limit of {quantity} over {couplings}")
+        return attained(question, self.evidence, self.people, side, couplings)
 
     def plot(self) -> "Figure":
-        """Ranges and answers of couplings, one block for each number, with their intervals."""
-        return _showing.drawn(self)
+        """Ranges and answers of couplings, one block for each quantity, with their intervals."""
+        lines: dict[str, plotting.CausationLine] = {
+            each.name: plotting.CausationLine(each.name, {}, {}) for each in self.questions
+        }
+        for row in self.rows:
+            line = lines[row.quantity]
+            ends = None if row.ci_lower is None or row.ci_upper is None else (row.ci_lower, row.ci_upper)
+            if row.value is not None:
+                said: Any = line.by_coupling
+                said[row.coupling] = plotting.CausalSpan(row.value, row.value, ends)
+            elif row.lower is not None and row.upper is not None:
+                ranges: Any = line.ranges
+                ranges[row.coupling] = plotting.CausalSpan(row.lower, row.upper, ends)
+        label = "probability" if self.decision is None else "value"
+        return plotting.draw_causation([*lines.values()], self.title, label, self.level)
 
-    def write_report(self, path: str | Path) -> Path:
-        """A self-contained page: the picture, every number with its meaning, and what is left out."""
-        return _showing.write_page(self, path)
+    def _details(self) -> Mapping[str, Any]:
+        return {
+            "labels": self.labels,
+            "arms": self.arms,
+            "people": self.people,
+            "meanings": self.meanings,
+            "control": self.control,
+            "treated": self.treated,
+            "observational": self.observational,
+            "decision": None if self.decision is None else vars(self.decision),
+            "level": self.level,
+        }
 
-    @property
-    def title(self) -> str:
-        """The question."""
-        if self.event is None:
-            return f"What {self.arms[1]} changes, rather than {self.arms[0]}"
-        texts = zip(self.labels, told_apart(self.labels), strict=True)
-        event = [text for label, text in texts if label in self.event]
-        return f"{' or '.join(event)}: is {self.arms[1]} rather than {self.arms[0]} the cause?"
+    @cached_property
+    def _known(self) -> Evidence | None:
+        """What is known of those who have an outcome, over all strata."""
+        if self.evidence is None:
+            return None
+        known = known_part(self.evidence)
+        return known if known.strata is None else known.without_strata(known.strata.__matmul__)
 
-    def __rich__(self) -> Group:
-        return _showing.shown(self)
+    def _words(self, row: Row) -> str:
+        text = number(row.value) if row.lower is None else span(row.lower, row.upper)
+        if row.ci_lower is None or self.level is None:
+            return text
+        return f"{text} ({confidence(self.level)} confidence interval {span(row.ci_lower, row.ci_upper)})"
 
-    def sentences(self) -> list[str]:
-        """What stands below the numbers."""
-        return _showing.sentences(self)
+
+def _decision_words(decision: TreatmentDecision, arms: tuple[str, str]) -> str:
+    certain = {
+        "treat": f"whatever the coupling, {arms[1]} gains on average",
+        "leave": f"whatever the coupling, {arms[1]} gains nothing on average",
+        "open": f"the data alone do not say whether {arms[1]} gains on average",
+    }[decision.certain]
+    says = "" if not decision.by_coupling else "; " + ", ".join(f"{k}: {v}" for k, v in decision.by_coupling.items())
+    chance = {None: "", "open": ", but the confidence interval leaves it open"}.get(
+        decision.by_interval, ", and the confidence interval agrees"
+    )
+    chance = "" if decision.certain == "open" else chance
+    return (
+        f"Whom to treat: {certain}{chance}; least regret in the worst case: {decision.least_regret} (loses at most "
+        f"{decision.regret:.3g}){says}."
+    )

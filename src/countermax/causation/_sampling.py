@@ -5,9 +5,8 @@ from typing import Any, final
 
 import numpy as np
 
-from countermax.causation._evidence import Arms, Choosers, Evidence
 from countermax.causation._limits import groups
-from countermax.causation._questions import Floats
+from countermax.causation._questions import Arms, Choosers, Evidence, Floats
 from countermax.intervals._portable import Stream
 from countermax.intervals._sampling import (
     PROPOSED,

@@ -12,16 +12,24 @@ from jaxtyping import ArrayLike
 from numpy.typing import NDArray
 
 from countermax._core.compilation import quickly_compiled
-from countermax.bounds import Bounds, unchecked_better_bounds, unchecked_outcome_bounds, unchecked_score_bounds
-from countermax.comparison._thresholds import better_reaching
+from countermax.bounds import (
+    Bounds,
+    largest_worth,
+    unchecked_better_bounds,
+    unchecked_outcome_bounds,
+    unchecked_score_bounds,
+)
 from countermax.couplings import AbstractCoupling
 from countermax.effects import unchecked_effect
 from countermax.intervals import Interval
-from countermax.intervals._inversion import NUM_CANDIDATES, NUM_DRAWS, resampled_intervals
+from countermax.intervals._inversion import NUM_CANDIDATES, NUM_DRAWS, reaching, resampled_intervals
 from countermax.intervals._sampling import AbstractSampling
 
 Floats = NDArray[np.float64]
 Scores = tuple[ArrayLike, ArrayLike]
+
+ANY, STABLE = "any coupling", "stable couplings"
+"""Families of couplings, as they are called in results."""
 
 _FEW_OUTCOMES = 64
 _MOST_NUMBERS = 2**28  # of joint laws, over which intervals are computed: fewer truths are tried where laws are large
@@ -30,31 +38,24 @@ _FEWEST_CANDIDATES, _FEWEST_DRAWS = 150, 100
 
 
 class Measures(NamedTuple):
-    """What one coupling says; without a score, None where there would be one."""
+    """What one coupling says, or the bounds over a family of them; None for what there is not."""
 
     probabilities: Any
-    agreement: Any
-    expected_score: Any
-    effect_variance: Any
-    better: Any
-    worse: Any
-
-
-class Limits(NamedTuple):
-    """What a whole family of couplings leaves open."""
-
-    probabilities: Any
-    expected_score: Any
-    better: Any
-    worse: Any
+    expected_score: Any = None
+    better: Any = None
+    worse: Any = None
+    same: Any = None
+    """Up to here about the person; the rest about everybody."""
+    all_better: Any = None
+    all_worse: Any = None
+    agreement: Any = None
+    effect_variance: Any = None
 
 
 class Found(NamedTuple):
-    """Everything that is asked of two worlds."""
+    """Everything that is asked of two worlds, by coupling and family of couplings."""
 
-    answers: dict[str, Measures]
-    any: Limits
-    stable: Limits
+    by: dict[str, Measures]
     win_probability: Any
 
 
@@ -65,41 +66,48 @@ def solved(
     seen: int,
     scores: tuple[Floats, Floats] | None,
     rare: bool,
-    some_unknown: bool,
+    unknown: bool,
 ) -> tuple[Found, dict[str, Floats]]:
     """All numbers for one pair of worlds, and each coupling's joint law."""
     solve = _one_quickly() if log_p.size <= _FEW_OUTCOMES else _one()
-    return jax.tree.map(np.asarray, solve(dict(couplings), log_p, log_q, np.asarray(seen), scores, rare, some_unknown))
+    return jax.tree.map(np.asarray, solve(dict(couplings), log_p, log_q, np.asarray(seen), scores, rare, unknown))
 
 
-def intervals_of(
-    sampling: AbstractSampling,
-    couplings: Mapping[str, AbstractCoupling],
-    seen: int,
-    scores: tuple[Floats, Floats] | None,
-    *,
-    some_unknown: bool,
-    level: float,
-    seed: int,
-    method: Callable[..., Interval],
+def many_solved(
+    couplings: Mapping[str, AbstractCoupling], seen: int, scores: tuple[Floats, Floats] | None, unknown: bool
+) -> Callable[[Floats, Floats], Found]:
+    """The same numbers for many pairs of worlds, from their log-probabilities."""
+    return lambda log_p, log_q: _many()(dict(couplings), log_p, log_q, np.asarray(seen), scores, unknown)
+
+
+def with_reach(
+    found: Found, sampling: AbstractSampling, scores: tuple[Floats, Floats] | None, unknown: bool, method: Any
 ) -> Found:
-    """The intervals of all numbers, in place of the numbers; a range's spans it whole, in place of its `Bounds`."""
-
-    def many(log_p: Floats, log_q: Floats) -> Found:
-        return _many()(dict(couplings), log_p, log_q, np.asarray(seen), scores, some_unknown)
-
-    limits = limits_of(sampling, many, seen, len(couplings), level=level, seed=seed, method=method)
-    found = _paired(*limits, level)
+    """Intervals of `paired` limits: as far as the errors of all thresholds reach, and stable ones within all."""
+    every, stable = found.by[ANY], found.by[STABLE]
     if scores is not None and method is not resampled_intervals:
         better, worse = (
-            better_reaching(each, sampling, sign * scores[0], sign * scores[1], some_unknown)
-            for each, sign in ((found.any.better, 1), (found.any.worse, -1))
+            _better_reaching(each, sampling, sign * scores[0], sign * scores[1], unknown)
+            for each, sign in ((every.all_better, 1), (every.all_worse, -1))
         )
-        found = found._replace(any=found.any._replace(better=better, worse=worse))
+        every = every._replace(all_better=better, all_worse=worse)
     inside = (  # a stable coupling is a coupling
-        None if stable is None else stable.within(every) for stable, every in zip(found.stable, found.any, strict=True)
+        None if each is None else each.within(whole) for each, whole in zip(stable, every, strict=True)
     )
-    return found._replace(stable=Limits(*inside))
+    return found._replace(by=found.by | {ANY: every, STABLE: Measures(*inside)})
+
+
+def _better_reaching(
+    interval: Interval, sampling: AbstractSampling, here: Floats, there: Floats, unknown: bool
+) -> Interval:
+    """The interval of who is better off: many thresholds of the score can be equally good at once."""
+    pieces = []
+    for sign, (first, second) in ((-1, (np.max, np.min)), (1, (np.min, np.max))):
+        rows, columns = here, there
+        if unknown:  # the last entry of both worlds may be anything, so the worst
+            rows, columns = np.append(here, first(here)), np.append(there, second(there))
+        pieces.append(largest_worth(sign * (columns[None, :] > rows[:, None]).astype(np.float64)))
+    return reaching(interval, sampling, pieces[0], pieces[1])
 
 
 def limits_of(
@@ -111,8 +119,8 @@ def limits_of(
     level: float,
     seed: int,
     method: Callable[..., Interval],
-) -> tuple[Any, Any]:
-    """Where the intervals of all answers begin and end, in trees like those of the answers.
+) -> Any:
+    """The intervals of all answers, in a tree like that of the answers; a range's spans it whole.
 
     Args:
         sampling: Sampling behind the two worlds.
@@ -159,7 +167,7 @@ def limits_of(
         )
         for side in (interval.lower, interval.upper)
     )
-    return lower, upper
+    return _paired(lower, upper, level)
 
 
 def _paired(lower: Any, upper: Any, level: float) -> Any:
@@ -170,8 +178,9 @@ def _paired(lower: Any, upper: Any, level: float) -> Any:
         return Interval(lower.lower, upper.upper, level)
     if isinstance(lower, dict):
         return {key: _paired(lower[key], upper[key], level) for key in lower}
-    if isinstance(lower, Measures | Limits | Found):
-        return type(lower)(*(_paired(*each, level) for each in zip(lower, upper, strict=True)))
+    if isinstance(lower, tuple):
+        each = [_paired(*both, level) for both in zip(lower, upper, strict=True)]
+        return type(lower)(*each) if hasattr(lower, "_fields") else tuple(each)
     return Interval(lower, upper, level)
 
 
@@ -182,63 +191,76 @@ def _solve(
     seen: ArrayLike,
     scores: Scores | None,
     rare: bool = False,
-    some_unknown: bool = False,
+    unknown: bool = False,
 ) -> tuple[Found, dict[str, Any]]:
     """Every number that has to be computed: a dozen small programs would take far longer.
 
     The inputs have been checked. A check in here would call the host, and what calls the host cannot be kept compiled.
     An answer is the row of the joint law; only for an outcome so `rare` that products underflow it is asked for by
-    itself. If `some_unknown`, the last entry of both worlds is for people whose outcome is not known: couplings answer
+    itself. If `unknown`, the last entry of both worlds is for people whose outcome is not known: couplings answer
     for the others, bounds cover whatever it was.
     """
     log_p, log_q, seen = jnp.asarray(log_p), jnp.asarray(log_q), jnp.asarray(seen)
     here, there = (None, None) if scores is None else map(jnp.asarray, scores)
-    worst = None
-    if some_unknown:
+    by: dict[str, Measures] = {}
+    if unknown:
         worst = _worst_case(log_p, log_q, seen, here, there)
+        by |= {ANY: worst, STABLE: worst._replace(all_better=None, all_worse=None)}
         log_p, log_q = (each[:-1] - jax.nn.logsumexp(each[:-1]) for each in (log_p, log_q))
-    joints, answers = {}, {}
+    else:
+        by |= {name: _limits(log_p, log_q, seen, here, there, stable=name == STABLE) for name in (ANY, STABLE)}
+    joints = {}
     for name, each in couplings.items():
         joint = joints[name] = each._joint(log_p, log_q)
         total = joint[seen].sum()
         row = each._counterfactual_probs(log_p, log_q, seen) if rare else joint[seen] / jnp.where(total > 0, total, 1)
+        by[name] = Measures(row, agreement=jnp.trace(joint))
         if here is None or there is None:
-            answers[name] = Measures(row, jnp.trace(joint), None, None, None, None)
             continue
         rises, falls = (there[None, :] > here[:, None]), (there[None, :] < here[:, None])
-        answers[name] = Measures(
+        own = _of_person(here, there, seen) @ row
+        by[name] = Measures(
             row,
-            jnp.trace(joint),
-            row @ there,
-            unchecked_effect(joint, here, there).variance,
-            (joint * rises).sum(),
-            (joint * falls).sum(),
+            own[0],
+            own[1],
+            own[2],
+            own[3],
+            all_better=(joint * rises).sum(),
+            all_worse=(joint * falls).sum(),
+            agreement=jnp.trace(joint),
+            effect_variance=unchecked_effect(joint, here, there).variance,
         )
-    families = (
-        [_limits(log_p, log_q, seen, here, there, stable=stable) for stable in (False, True)]
-        if worst is None
-        else [worst, worst._replace(better=None, worse=None)]
-    )
     win = None
     if here is not None and there is not None:
         alone = jnp.exp(log_p)[:, None] * jnp.exp(log_q)[None, :]
         win = (alone * ((there[None, :] > here[:, None]) + 0.5 * (there[None, :] == here[:, None]))).sum()
-    return Found(answers, families[0], families[1], win), joints
+    return Found(by, win), joints
 
 
-def _limits(log_p: Any, log_q: Any, seen: Any, here: Any, there: Any, *, stable: bool) -> Limits:
+def _of_person(here: Any, there: Any, seen: Any) -> Any:
+    """[4, outcomes]: the score, and whether it is better than, worse than or the same as what was seen."""
+    start = here[seen]
+    return jnp.stack([there, there > start, there < start, there == start])
+
+
+def _limits(log_p: Any, log_q: Any, seen: Any, here: Any, there: Any, *, stable: bool) -> Measures:
     probabilities = unchecked_outcome_bounds(log_p, log_q, seen, stable=stable)
     if here is None:
-        return Limits(probabilities, None, None, None)
-    expected = unchecked_score_bounds(log_p, log_q, seen, there, stable=stable)
+        return Measures(probabilities)
+    person = jax.vmap(lambda score: unchecked_score_bounds(log_p, log_q, seen, score, stable=stable))(
+        _of_person(here, there, seen)
+    )
+    score, better, worse, same = (Bounds(person.lower[place], person.upper[place]) for place in range(4))
+    found = Measures(probabilities, score, better, worse, same)
     if stable:
-        return Limits(probabilities, expected, None, None)
-    better = unchecked_better_bounds(log_p, log_q, here, there)
-    worse = unchecked_better_bounds(log_p, log_q, -here, -there)
-    return Limits(probabilities, expected, better, worse)
+        return found
+    return found._replace(
+        all_better=unchecked_better_bounds(log_p, log_q, here, there),
+        all_worse=unchecked_better_bounds(log_p, log_q, -here, -there),
+    )
 
 
-def _worst_case(log_p: Any, log_q: Any, seen: Any, here: Any, there: Any) -> Limits:
+def _worst_case(log_p: Any, log_q: Any, seen: Any, here: Any, there: Any) -> Measures:
     """Limits that hold whatever those had whose outcome is not known: the last entry of both worlds.
 
     All ranges widen with fewer who had what was seen; then everybody unknown had the same, the worst for each limit.
@@ -254,12 +276,13 @@ def _worst_case(log_p: Any, log_q: Any, seen: Any, here: Any, there: Any) -> Lim
     least = jax.vmap(lambda j: unchecked_outcome_bounds(another, had(log_q, (j + 1) % size), seen).lower[j])(each)
     probabilities = Bounds(least, most)
     if here is None:
-        return Limits(probabilities, None, None, None)
-    low, high = jnp.argmin(there), jnp.argmax(there)
-    expected = Bounds(
-        unchecked_score_bounds(another, had(log_q, low), seen, there).lower,
-        unchecked_score_bounds(another, had(log_q, high), seen, there).upper,
-    )
+        return Measures(probabilities)
+
+    def own(score: Any) -> Bounds:
+        return Bounds(
+            unchecked_score_bounds(another, had(log_q, jnp.argmin(score)), seen, score).lower,
+            unchecked_score_bounds(another, had(log_q, jnp.argmax(score)), seen, score).upper,
+        )
 
     def better(here: Any, there: Any) -> Bounds:
         worst, best = (
@@ -268,7 +291,8 @@ def _worst_case(log_p: Any, log_q: Any, seen: Any, here: Any, there: Any) -> Lim
         )
         return Bounds(worst.lower, best.upper)
 
-    return Limits(probabilities, expected, better(here, there), better(-here, -there))
+    score, above, below, same = (own(each) for each in _of_person(here, there, seen))
+    return Measures(probabilities, score, above, below, same, better(here, there), better(-here, -there))
 
 
 @functools.cache
@@ -284,7 +308,7 @@ def _one() -> Callable[..., Any]:
 
 @functools.cache
 def _many() -> Callable[..., Found]:
-    def run(couplings: Any, log_p: Any, log_q: Any, seen: Any, scores: Any, some_unknown: bool) -> Found:
-        return jax.vmap(lambda p, q: _solve(couplings, p, q, seen, scores, False, some_unknown)[0])(log_p, log_q)
+    def run(couplings: Any, log_p: Any, log_q: Any, seen: Any, scores: Any, unknown: bool) -> Found:
+        return jax.vmap(lambda p, q: _solve(couplings, p, q, seen, scores, False, unknown)[0])(log_p, log_q)
 
     return quickly_compiled(run, many_numbers=True)

@@ -1,122 +1,85 @@
-"""All answers to one question, and how they are shown."""
+"""All answers to one question about a person."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
-from numpy.typing import NDArray
-from rich.console import Group
 
 from countermax import _plotting as plotting
-from countermax._core.extras import import_pandas
 from countermax._core.labels import told_apart
-from countermax._core.results import AbstractOldResult, plain
+from countermax._core.results import AbstractResult, Row, Table, tables_of
+from countermax._core.words import confidence, percent, percents
 from countermax.bounds import Bounds
-from countermax.comparison import _showing
-from countermax.comparison._sharing_result import SharingCurve
+from countermax.comparison._measuring import ANY, STABLE, Floats
+from countermax.comparison._sharing import SharingCurve
 from countermax.intervals import Interval
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
-Floats = NDArray[np.float64]
-
-SCORE_COLUMNS = ("expected_score", "effect", "effect_variance", "better", "worse", "agreement")
-
-EVERY_COUPLING = ("any coupling", "any stable coupling")
-
-
-@dataclass(frozen=True, eq=False)
-class Answer:
-    """What one coupling says."""
-
-    name: str
-    probabilities: Floats
-    """P(Y=. | X=observed)."""
-    joint: Floats
-    """P(X=i, Y=j)."""
-    agreement: float
-    """P(X=Y): how often the outcome would have been the same."""
-    expected_score: float | None
-    """E[score(Y) | X=observed]."""
-    effect: float | None
-    """E[score(Y) | X=observed] - score(observed): what the change would have added."""
-    effect_variance: float | None
-    """The variance of score(Y) - score(X) over everybody."""
-    better: float | None
-    """P(score(Y) > score(X)) over everybody."""
-    worse: float | None
-    """P(score(Y) < score(X)) over everybody."""
-
-
-@dataclass(frozen=True, eq=False)
-class ScoreBounds:
-    """What data alone say about a score; over stable couplings there are no bounds on how many are better off."""
-
-    expected_score: Bounds
-    effect: Bounds
-    better: Bounds | None
-    worse: Bounds | None
-
-
-@dataclass(frozen=True, eq=False)
-class AnswerIntervals:
-    """What other data would have made one coupling say; of a whole family of couplings, the whole range."""
-
-    probabilities: Interval
-    agreement: Interval | None
-    expected_score: Interval | None
-    effect: Interval | None
-    effect_variance: Interval | None
-    better: Interval | None
-    worse: Interval | None
-
-
-@dataclass(frozen=True, eq=False)
-class ComparisonIntervals:
-    """Sampling uncertainty of everything in a comparison: what other data could have shown."""
-
-    level: float
-    sample: str
-    """Whose outcomes were counted, in words."""
-    answers: Mapping[str, AnswerIntervals]
-    """By coupling."""
-    bounds: AnswerIntervals
-    """Of the whole range over all couplings."""
-    stable_bounds: AnswerIntervals
-    """Of the whole range over counterfactually stable couplings."""
-    win_probability: Interval | None
+PERSON, EVERYBODY = "this person", "everybody"
+WIN = "win probability"
 
 
 @final
-@dataclass(frozen=True, eq=False)
-class Comparison(AbstractOldResult):
-    """All answers to one question."""
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Comparison(AbstractResult):
+    """All answers to one question: this was seen in one world; what would have happened in the other?
+
+    Rows about `this person` are `P(outcome)` for each outcome, and with a score `expected score`, `effect` (the
+    expected score less that of what was seen), `better`, `worse` and `same` (probabilities of a score that is higher,
+    lower or the same). Rows about `everybody` are `better`, `worse`, `agreement` (how often the outcome stays the same)
+    and `effect variance`. `win probability` is about two people, and no coupling is involved.
+    """
 
     labels: tuple[str, ...]
-    observed: int
+    seen: int
+    """Index of the outcome that was seen."""
     worlds: tuple[str, str]
     """What the factual world and the other one are called."""
     p: Floats
     q: Floats
-    answers: tuple[Answer, ...]
-    bounds: Bounds
-    """On P(Y=j | X=observed), over all couplings."""
-    stable_bounds: Bounds
-    """The same over counterfactually stable couplings."""
-    score_bounds: ScoreBounds | None
-    stable_score_bounds: ScoreBounds | None
-    win_probability: float | None
-    """P(score(Y) > score(X)), half of P(equal) added, for two people drawn independently: Mann and Whitney's."""
-    intervals: ComparisonIntervals | None
-    """None where `p` and `q` were taken as known."""
-    notes: tuple[str, ...]
-    """What the reader should know about the data and the couplings."""
+    joints: Mapping[str, Floats]
+    """P(X=i, Y=j) under each coupling."""
+    rows: tuple[Row, ...] = ()
+    level: float | None
+    """Confidence of the intervals; None where the two laws were taken as known."""
+    sample: str = ""
+    notes: tuple[str, ...] = ()
     tolerance: float
+    """Largest width of the bounds at which the choice of coupling does not matter."""
     sharing: SharingCurve | None = None
     """The same question for all that the two worlds may share; None where nobody asked."""
+
+    @property
+    def title(self) -> str:
+        """The question."""
+        here, there = self.worlds
+        return f"Seen under {here}: {told_apart(self.labels)[self.seen]}. What would have happened under {there}?"
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the numbers take as given."""
+        if self.level is None:
+            return ("the two laws are known; how well they were estimated is not included.",)
+        return ("the two arms are comparable: randomised, or alike in all that matters.",)
+
+    @cached_property
+    def probabilities(self) -> dict[str, Floats]:
+        """P(Y=. | X=seen) under each coupling."""
+        return {name: np.array([each.value for each in self._outcomes(name)]) for name in self.joints}
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """On P(Y=j | X=seen), over all couplings."""
+        return self._family(ANY)
+
+    @cached_property
+    def stable_bounds(self) -> Bounds:
+        """The same over counterfactually stable couplings."""
+        return self._family(STABLE)
 
     @property
     def slack(self) -> float:
@@ -126,134 +89,111 @@ class Comparison(AbstractOldResult):
     @property
     def disagreement(self) -> float:
         """The largest difference between two of the compared couplings about the probability of an outcome."""
-        rows = np.stack([answer.probabilities for answer in self.answers])
+        rows = np.stack([*self.probabilities.values()])
         return float((rows.max(axis=0) - rows.min(axis=0)).max())
 
     @property
     def was_seen(self) -> bool:
         """Whether anybody in the factual world had the outcome that the question is about."""
-        return bool(self.p[self.observed] > 0)
+        return bool(self.p[self.seen] > 0)
 
     @property
     def coupling_matters(self) -> bool:
-        """Whether p and q alone leave the answer open by more than the tolerance."""
+        """Whether the two laws alone leave the answer open by more than the tolerance."""
         return not self.was_seen or self.slack > self.tolerance
 
-    @property
-    def verdict(self) -> str:
-        """The flag in words."""
-        return _showing.verdict(self)
-
-    @property
-    def left_out(self) -> str:
-        """What the numbers take as given."""
-        return _showing.left_out(self)
-
-    def to_frame(self) -> "pd.DataFrame":
-        """One row for each coupling and for each limit of the bounds; one column for each outcome, then the scores'.
-
-        With sampling uncertainty each has two more: `_ci_lower` and `_ci_upper`.
-        """
-        pd = import_pandas()
-        names, rows = zip(*self.rows(), strict=True)
-        return pd.DataFrame(list(rows), index=pd.Index(names, name="coupling")).dropna(axis="columns", how="all")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain lists and numbers."""
-        return plain(
-            {
-                "observed": self.labels[self.observed],
-                "labels": self.labels,
-                "worlds": self.worlds,
-                "p": self.p,
-                "q": self.q,
-                "answers": [vars(each) for each in self.answers],
-                "bounds": self.bounds,
-                "stable_bounds": self.stable_bounds,
-                "score_bounds": None if self.score_bounds is None else vars(self.score_bounds),
-                "stable_score_bounds": None if self.stable_score_bounds is None else vars(self.stable_score_bounds),
-                "win_probability": self.win_probability,
-                "intervals": None if self.intervals is None else _plain_intervals(self.intervals),
-                "tolerance": self.tolerance,
-                "coupling_matters": self.coupling_matters,
-                "verdict": self.verdict,
-                "notes": self.notes,
-                "left_out": self.left_out,
-                "sharing": None if self.sharing is None else self.sharing.to_dict(),
-            }
-        )
+    def summary(self) -> str:
+        """What was asked, what data alone say, what a coupling adds, and whether the choice matters."""
+        here, there = self.worlds
+        label = repr(self.labels[self.seen])
+        whose = f" ({self.sample})" if self.sample else ""
+        asked = f"Asked: what a person who had {label} under {here} would have had under {there}{whose}."
+        if not self.was_seen:
+            return (
+                f"{asked} Nobody in the sample of {here} had {label}: these data say nothing about such a person, and "
+                "every probability may be anything from 0 to 1."
+            )
+        widest = int(self.bounds.width.argmax())
+        scored = ("better", PERSON, ANY) in self._index
+        quantity = "better" if scored else f"P({self.labels[widest]})"
+        words = "of doing better" if scored else f"of {self.labels[widest]!r}"
+        whole, name = self._index[quantity, PERSON, ANY], next(iter(self.joints))
+        known = "Whatever the coupling, " if self.level is None else "The two arms alone say, whatever the coupling: "
+        data = f"{known}the probability {words} is {percents(whole.lower, whole.upper)}{self._ci(whole)}."
+        one = self._index[quantity, PERSON, name]
+        adds = f"Under {name} it is {percent(one.value)}{self._ci(one)}."
+        return " ".join((asked, data, adds, self._verdict(widest)))
 
     def plot(self) -> "Figure":
         """Bars of the counterfactual probabilities, with the bounds as whiskers; both with their intervals."""
-        found = self.intervals
+        known = self.level is None
         return plotting.draw_answers(
-            {answer.name: answer.probabilities for answer in self.answers},
+            self.probabilities,
             told_apart(self.labels),
             self.bounds,
             self.stable_bounds,
-            _showing.title(self),
-            intervals=None if found is None else {name: each.probabilities for name, each in found.answers.items()},
-            bounds_intervals=None if found is None else (found.bounds.probabilities, found.stable_bounds.probabilities),
+            self.title,
+            intervals=None if known else {name: self._interval(name) for name in self.joints},
+            bounds_intervals=None if known else (self._interval(ANY), self._interval(STABLE)),
         )
 
     def plot_couplings(self) -> "Figure":
-        """A heatmap of each coupling's joint law, with p and q on its margins."""
+        """A heatmap of each coupling's joint law, with both laws on its margins."""
         return plotting.draw_couplings(
-            {answer.name: answer.joint for answer in self.answers},
-            self.p,
-            self.q,
-            told_apart(self.labels),
-            "P(row seen, column in the other world)",
+            self.joints, self.p, self.q, told_apart(self.labels), "P(row seen, column in the other world)"
         )
 
-    def __rich__(self) -> Group:
-        return _showing.shown(self)
-
-    def rows(self) -> list[tuple[str, dict[str, float | None]]]:
-        """A name and a number for each column, for each coupling and each limit of the bounds."""
-        found = self.intervals
+    def tables(self) -> list[Table]:
+        """Quantities down, couplings across; the win probability is a sentence below."""
+        shown = dict(zip((f"P({each})" for each in self.labels), told_apart(self.labels), strict=True))
         rows = [
-            (each.name, self._row(vars(each), None if found is None else found.answers[each.name]))
-            for each in self.answers
+            each._replace(quantity=f"P({shown[each.quantity]})") if each.quantity in shown else each
+            for each in self.rows
+            if each.quantity != WIN
         ]
-        families = (
-            (self.bounds, self.score_bounds, None if found is None else found.bounds),
-            (self.stable_bounds, self.stable_score_bounds, None if found is None else found.stable_bounds),
-        )
-        for whose, (bounds, scores, intervals) in zip(EVERY_COUPLING, families, strict=True):
-            for side in ("lower", "upper"):
-                values = {"probabilities": getattr(bounds, side)}
-                for column, value in ({} if scores is None else vars(scores)).items():
-                    values[column] = None if value is None else getattr(value, side)
-                rows.append((f"{whose}, {side}", self._row(values, intervals, side)))
-        return rows
+        return [*tables_of(rows), *([] if self.sharing is None else self.sharing.tables())]
 
-    def _row(
-        self, values: Mapping[str, Any], intervals: AnswerIntervals | None, side: str | None = None
-    ) -> dict[str, float | None]:
-        """Numbers by column; of a range's interval the limit on the given side only."""
-        row: dict[str, float | None] = {}
+    def _details(self) -> Mapping[str, Any]:
+        return {
+            "seen": self.labels[self.seen],
+            "labels": self.labels,
+            "worlds": self.worlds,
+            "p": self.p,
+            "q": self.q,
+            "joints": self.joints,
+            "level": self.level,
+            "coupling_matters": self.coupling_matters,
+            "sharing": None if self.sharing is None else self.sharing.to_dict(),
+        }
 
-        def put(column: str, value: Any, interval: tuple[Any, Any] | None) -> None:
-            row[column] = None if value is None else float(value)
-            if intervals is not None:
-                for place, limit in enumerate(("lower", "upper")):
-                    known = interval is not None and side in (None, limit)
-                    row[f"{column}_ci_{limit}"] = float(interval[place]) if known and interval is not None else None
+    @cached_property
+    def _index(self) -> dict[tuple[str, str, str], Row]:
+        return {(each.quantity, each.about, each.coupling): each for each in self.rows}
 
-        for index, label in enumerate(self.labels):
-            interval = None if intervals is None else intervals.probabilities
-            put(label, values["probabilities"][index], interval and (interval.lower[index], interval.upper[index]))
-        for column in SCORE_COLUMNS:
-            interval = None if intervals is None else getattr(intervals, column)
-            put(column, values.get(column), interval and interval[:2])
-        return row
+    def _outcomes(self, coupling: str) -> list[Row]:
+        return [self._index[f"P({label})", PERSON, coupling] for label in self.labels]
 
+    def _family(self, name: str) -> Bounds:
+        rows = self._outcomes(name)
+        return Bounds(np.array([each.lower for each in rows]), np.array([each.upper for each in rows]))
 
-def _plain_intervals(intervals: ComparisonIntervals) -> dict[str, Any]:
-    return {
-        **vars(intervals),
-        "answers": {name: vars(each) for name, each in intervals.answers.items()},
-        "bounds": vars(intervals.bounds),
-        "stable_bounds": vars(intervals.stable_bounds),
-    }
+    def _interval(self, name: str) -> Interval:
+        rows = self._outcomes(name)
+        lower, upper = (np.array([getattr(each, side) for each in rows]) for side in ("ci_lower", "ci_upper"))
+        return Interval(lower, upper, self.level or 0.0)
+
+    def _ci(self, row: Row) -> str:
+        if row.ci_lower is None or self.level is None:
+            return ""
+        return f" ({confidence(self.level)} confidence interval {percents(row.ci_lower, row.ci_upper)})"
+
+    def _verdict(self, widest: int) -> str:
+        known = "two laws" if self.level is None else "two arms"
+        if not self.coupling_matters:
+            text = f"The choice of coupling hardly matters here: the {known} alone fix every probability"
+            return f"{text} within {self.slack:.2g}."
+        low, high = self.bounds.lower[widest], self.bounds.upper[widest]
+        text = f"The choice of coupling matters here: P({self.labels[widest]}) may be {percents(low, high)}"
+        if len(self.joints) > 1:
+            text += f", and the couplings compared differ by up to {percent(self.disagreement)}"
+        return f"{text}."

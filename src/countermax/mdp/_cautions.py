@@ -9,7 +9,7 @@ from jaxtyping import Bool
 
 from countermax._core.labels import look_alikes
 from countermax.mdp._arrays import Floats, Ints
-from countermax.mdp._estimation import policy_rows, restricted, visits
+from countermax.mdp._estimation import restricted, visits
 from countermax.mdp._importance import effective_sample_size, visit_shares
 from countermax.mdp._labels import Names, spoken
 from countermax.mdp._log import EpisodeLog
@@ -18,6 +18,9 @@ from countermax.mdp._process import FiniteMDP
 
 _MOST_NAMED = 6
 _SMALL_SHARE = 1e-9  # rounding
+_FEW_EPISODES = 30
+_THIN_VISITS = 10
+_LARGE_THIN_SHARE = 0.1
 
 
 def told_of_log(mdp: FiniteMDP, log: EpisodeLog) -> tuple[str, ...]:
@@ -82,18 +85,83 @@ def told_of_restriction(mdp: FiniteMDP, log: EpisodeLog, policy: Floats) -> tupl
         log: Logged episodes.
         policy: [state, action]: what was asked for.
     """
-    wanted, (kept, left_out) = policy_rows(mdp, policy), restricted(mdp, policy)
+    kept, left_out = restricted(mdp, policy)
     changed = (left_out > _SMALL_SHARE) & ~mdp.absorbing
     if not changed.any():
         return ()
-    told = f"The policy would do what nobody ever did in that state: {told_of_undone(log, wanted)}."
+    undone = told_of_undone(log, policy) or "actions that the model leaves out"
+    told = f"WARNING: your policy asks for what is not in the log: {undone}."
     partly = changed & (left_out < 1 - _SMALL_SHARE)
     if partly.any():
-        told += " Where it would do something else as well, it is taken to do only that."
+        told += " Where it asks for other actions as well, it was replaced by those."
     usual = [_pair(log, int(kept[state].argmax()), state) for state in np.flatnonzero(changed & ~partly).tolist()]
     if usual:
-        told += f" Where it would do nothing else, it is taken to do what was done most often: {_some(usual)}."
+        told += f" Where it asks for nothing else, it was replaced by what was done most often: {_some(usual)}."
     return (told,)
+
+
+def told_of_weights(log: EpisodeLog, policy: Floats, ratios: Floats) -> tuple[str, ...]:
+    """What makes importance sampling unreliable: few effective episodes, and actions that nobody took.
+
+    Args:
+        log: Logged episodes.
+        policy: [state, action]: the policy that was asked about.
+        ratios: Ratios up to each step, no further than the horizon.
+    """
+    found = []
+    size = effective_sample_size(ratios)
+    if size < _FEW_EPISODES:
+        matching = int((ratios[:, -1] > 0).sum())
+        found.append(
+            f"WARNING: importance sampling has an effective sample size of {size:.1f} ({matching} of {len(log)} "
+            "episodes have any weight); its estimates and their intervals are not to be trusted."
+        )
+    unseen = float(visit_shares(log) @ (policy * (visits(log) == 0)).sum(axis=1))
+    if unseen > _SMALL_SHARE:
+        found.append(
+            f"WARNING: in {100 * unseen:.2g} % of the logged steps the target policy would do what nobody ever did in "
+            f"that state: {told_of_undone(log, policy)}."
+        )
+    return tuple(found)
+
+
+def told_of_support(process: FiniteMDP, log: EpisodeLog, wanted: Floats, horizon: int) -> tuple[str, ...]:
+    """How much of a policy's own steps the model does not know, or hardly knows.
+
+    Args:
+        process: The model.
+        log: Logged episodes.
+        wanted: [state, action]: the policy that was asked about.
+        horizon: Number of steps.
+    """
+    policy, left_out = restricted(process, wanted)
+    found = []
+    occupancy = state_distributions(process, policy, horizon)[:-1].sum(axis=0) * ~process.absorbing
+    occupancy /= max(occupancy.sum(), 1e-300)
+    beyond = float(occupancy @ left_out)
+    if beyond > _SMALL_SHARE:
+        found.append(
+            f"WARNING: for {100 * beyond:.2g} % of the target policy's own steps the model knows no such action; every "
+            "estimate is of the policy that chooses among the actions that it knows, and where it knows none that the "
+            "target policy wants, does what was done most often."
+        )
+    thin = float((occupancy[:, None] * policy * (visits(log) < _THIN_VISITS)).sum())
+    if thin > _LARGE_THIN_SHARE:
+        found.append(
+            f"WARNING: {100 * thin:.0f} % of the target policy's own steps rest on rows of fewer than {_THIN_VISITS} "
+            "visits; where data are thin a policy that was optimised on them looks too good."
+        )
+    return tuple(found)
+
+
+def told_of_censoring(censored: int, count: int, *, carried_on: bool) -> tuple[str, ...]:
+    """How many episodes stop before their end, if any do, and what becomes of them."""
+    what = (
+        "carried on with the model in both worlds, the factual one by what was usually done"
+        if carried_on
+        else "compared up to where they stop"
+    )
+    return (f"{censored} of {count} episodes are censored, stopping before their end: {what}.",) if censored else ()
 
 
 def _where(log: EpisodeLog, states: Bool[np.ndarray, " s"]) -> str:
@@ -132,92 +200,3 @@ def _pair(log: EpisodeLog, action: int, state: int) -> str:
 def _some(texts: Sequence[str]) -> str:
     more = len(texts) - _MOST_NAMED
     return ", ".join(texts[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-_FEW_EPISODES = 30
-_THIN_VISITS = 10
-_LARGE_THIN_SHARE = 0.1
-_SMALL_SHARE = 1e-9  # rounding
-
-
-def doubts(
-    log: EpisodeLog,
-    process: FiniteMDP,
-    target: Floats,
-    policy: Floats,
-    left_out: Floats,
-    ratios: Floats,
-    steps: Ints,
-    horizon: int,
-) -> tuple[str, ...]:
-    """What makes the estimates doubtful, in words.
-
-    Args:
-        log: Logged episodes.
-        process: The model.
-        target: The policy that was asked about.
-        policy: The same among the actions that the model knows.
-        left_out: [state]: how much of the target policy the model does not know.
-        ratios: Ratios up to each step, no further than the horizon.
-        steps: Number of steps over which each episode is compared.
-        horizon: Number of steps.
-    """
-    found = [*told_of_labels(log), *weight_doubts(log, target, ratios)]
-    counts = visits(log)
-    occupancy = state_distributions(process, policy, horizon)[:-1].sum(axis=0) * ~process.absorbing
-    occupancy /= max(occupancy.sum(), 1e-300)
-    beyond = float(occupancy @ left_out)
-    if beyond > _SMALL_SHARE:
-        found.append(
-            f"for {100 * beyond:.2g}% of the target policy's own steps the model knows no such action; every estimate "
-            "is of the policy that chooses among the actions that it knows, and where it knows none that the "
-            "target policy wants, does what was done most often"
-        )
-    thin = float((occupancy[:, None] * policy * (counts < _THIN_VISITS)).sum())
-    if thin > _LARGE_THIN_SHARE:
-        found.append(
-            f"{thin:.0%} of the target policy's own steps rest on rows of fewer than {_THIN_VISITS} visits; where data "
-            "are thin a policy that was optimised on them looks too good"
-        )
-    return (*found, *censoring_doubts(steps, horizon))
-
-
-def weight_doubts(log: EpisodeLog, target: Floats, ratios: Floats) -> tuple[str, ...]:
-    """What makes importance sampling doubtful.
-
-    Args:
-        log: Logged episodes.
-        target: The policy that was asked about.
-        ratios: Ratios up to each step, no further than the horizon.
-    """
-    found = []
-    size = effective_sample_size(ratios)
-    if size < _FEW_EPISODES:
-        matching = int((ratios[:, -1] > 0).sum())
-        found.append(
-            f"importance sampling rests on {size:.1f} effective episodes ({matching} of {len(log)} have any weight); "
-            "its estimates and their intervals are not to be trusted"
-        )
-    unseen = float(visit_shares(log) @ (target * (visits(log) == 0)).sum(axis=1))
-    if unseen > _SMALL_SHARE:
-        found.append(
-            f"in {100 * unseen:.2g}% of the logged steps the target policy would do what nobody ever did in that "
-            f"state: {told_of_undone(log, target)}"
-        )
-    return tuple(found)
-
-
-def censoring_doubts(steps: Ints, horizon: int) -> tuple[str, ...]:
-    """How many episodes stop too early, if any do.
-
-    Args:
-        steps: Number of steps over which each episode is compared.
-        horizon: Number of steps.
-    """
-    censored = int((steps < horizon).sum())
-    if not censored:
-        return ()
-    return (
-        f"{censored} of {len(steps)} episodes are censored: they stop before step {horizon} without reaching an "
-        "absorbing state; each counts only as far as it was seen",
-    )

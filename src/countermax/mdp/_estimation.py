@@ -190,18 +190,20 @@ def estimate(
         probs, rewards, counts = np.append(probs, nothing + 1), np.append(rewards, nothing), np.append(counts, nothing)
         variances = np.append(variances, nothing)
     return FiniteMDP.from_transitions(
-        state,
-        action,
-        successor,
-        probs,
-        rewards,
+        {
+            "state": state,
+            "action": action,
+            "successor": successor,
+            "probs": probs,
+            "rewards": rewards,
+            "counts": counts,
+            "reward_variances": variances if variances.any() else None,
+        },
         num_states=log.num_states,
         num_actions=log.num_actions,
         start=np.bincount(log.states[:, 0], minlength=log.num_states) / len(log),
         discount=discount,
         absorbing=ends,
-        counts=counts,
-        reward_variances=variances if variances.any() else None,
         state_names=log.state_names,
         action_names=log.action_names,
         never_left=ends & ~given,

@@ -260,12 +260,6 @@ def steps_compared(log: EpisodeLog, absorbing: Bool[np.ndarray, " s"], horizon: 
     return np.where(known, horizon, log.lengths)
 
 
-def check_single(log: EpisodeLog) -> None:
-    """Refuses a log of several episodes."""
-    if len(log) != 1:
-        raise InputError(f"`log` must hold one episode, got {len(log)}; use `select`")
-
-
 def _space(kind: str, size: int | None, names: Sequence[Hashable] | None) -> Space:
     """How many states or actions there are, as far as that is known before any is read, and their names."""
     if size is not None:

@@ -1,4 +1,4 @@
-"""Other processes that the same log could have come from: what an answer would be with other data."""
+"""Model uncertainty: the posterior of a transition model given its counts, and questions put to draws from it."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -9,52 +9,58 @@ from jaxtyping import Bool, Float
 from scipy.special import gammaln
 
 from countermax._core.errors import InputError
-from countermax._core.extras import on_ray
 from countermax._core.memory import check_memory
 from countermax._core.progress import ProgressBar
 from countermax._core.quantities import as_seed
+from countermax._core.words import confidence
 from countermax._ray import in_prepared_parts
 from countermax.intervals._interval import check_level
 from countermax.mdp._arrays import Floats, Ints, Values, as_number, as_whole, shortened
-from countermax.mdp._process import MODEL_GIVEN, FiniteMDP
+from countermax.mdp._process import FiniteMDP
+
+NO_CONFOUNDING = (
+    "No hidden confounding: the states hold everything that moved both what was done and what came of it. No "
+    "resampling can test this."
+)
+"""What every answer from a log assumes."""
 
 _NEVER = 1e-9  # a drawn probability below this is as good as none, and makes rows no wider
 _PRIORS = {
     "pooled": (
-        "Dirichlet draws of every row that was visited: its counts, and pseudo-visits spread over where the state led "
-        "under other actions and over all states that were ever reached, {strength}"
+        "Dirichlet prior for each visited row, centred on where its state led under other actions and on all states "
+        "that were reached; {strength}"
     ),
-    "seen": "Dirichlet draws of every row that was visited: its counts alone, so nothing unseen can happen",
+    "seen": "Dirichlet draws from the counts alone, so nothing unseen can happen",
 }
 _STRENGTHS = tuple(2.0**power for power in range(-3, 11))
 _SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
-UNDOUBTED = (
-    "No resample can doubt what the states hide: where something unrecorded moved both what was done and what came of "
-    "it, all of this may be wrong."
-)
-"""What is left when the model was doubted."""
-
-_UNVISITED = "rows that were never visited stay as the model has them"
+_MOST_KEPT = 2**28  # bytes of drawn models
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Doubt:
-    """How an estimated process is doubted: redrawn from its counts, again and again."""
+class Posterior:
+    """Model uncertainty: transition models drawn from the posterior given the counts of an estimate.
 
-    num_resamples: int = 100
-    """How many processes are drawn; 0 to take the model as given."""
+    Rows that were never visited stay as the estimate has them.
+
+    Args:
+        num_draws: Number of models that are drawn; 0 takes the estimate as given.
+        prior: Prior of each row: "pooled", centred on where its state led under other actions and on all states that
+            were ever reached, or "seen", under which nothing unseen can happen.
+        strength: Strength of the pooled prior in visits; by default fitted by empirical Bayes.
+        level: Level of the credible intervals.
+        seed: Seed of the draws.
+    """
+
+    num_draws: int = 100
     prior: str = "pooled"
-    """What is believed before any count: "pooled", that a row may lead where its state leads under other actions, or
-    anywhere that was ever reached; "seen", that nothing unseen can happen."""
     strength: float | None = None
-    """How many visits that belief is worth in every row; by default as many as make the counts likeliest."""
     level: float = 0.95
-    """How sure a statement must be."""
     seed: int = 0
 
     def __post_init__(self) -> None:
-        as_whole("num_resamples", self.num_resamples, least=0)
+        as_whole("num_draws", self.num_draws, least=0)
         if self.prior not in _PRIORS:
             raise InputError(f"`prior` must be one of {', '.join(_PRIORS)}, got {shortened(self.prior)}")
         if self.strength is not None:
@@ -62,85 +68,87 @@ class Doubt:
         check_level(self.level)
         as_seed("seed", self.seed)
 
-    @property
-    def description(self) -> str:
-        """In words."""
-        strength = "as many as make the counts likeliest" if self.strength is None else f"{self.strength:g} in each row"
-        return f"{_PRIORS[self.prior].format(strength=strength)}; {_UNVISITED}"
-
-    def told(self, mdp: FiniteMDP) -> str:
-        """What is said once beside numbers that were, or could not be, doubted."""
-        if mdp.counts is None or not self.num_resamples:
-            return MODEL_GIVEN
-        return (
-            f"Other data: {self.num_resamples} processes that the log could have come from, {100 * self.level:g}% of "
-            f"them within each interval ({self.description}). {UNDOUBTED}"
-        )
-
-    def processes(self, mdp: FiniteMDP, outcomes: Values | None = None) -> Iterator[FiniteMDP]:
-        """The processes, one after the other.
+    def draws(self, mdp: FiniteMDP, outcomes: Values | None = None) -> Iterator[FiniteMDP]:
+        """The models, one after the other.
 
         Args:
             mdp: An estimate, with its counts.
             outcomes: Label of each state as an outcome, if that is not the state itself. Then no row leads to two
                 states of one label: an outcome that was never seen there is the state that the action led to elsewhere.
         """
-        yield from map(_drawing(mdp, self, outcomes), range(self.num_resamples))
+        yield from map(_drawing(mdp, self, outcomes), range(self.num_draws))
+
+    def note(self, mdp: FiniteMDP) -> str:
+        """What is said beside numbers with intervals from these draws; nothing where there are none."""
+        if mdp.counts is None or not self.num_draws:
+            return ""
+        strength = "fitted by empirical Bayes" if self.strength is None else f"worth {self.strength:g} visits"
+        prior = _PRIORS[self.prior].format(strength=f"its strength is {strength}")
+        return (
+            f"Model uncertainty: {self.num_draws} transition models drawn from the posterior given your counts; each "
+            f"interval holds {confidence(self.level)} of them ({prior})."
+        )
 
 
-def doubt_of(mdp: FiniteMDP, doubt: Doubt | None) -> Doubt:
-    """What was asked for; by default estimates are doubted, and processes without counts are taken as given."""
-    return doubt if doubt is not None else Doubt() if mdp.counts is not None else Doubt(num_resamples=0)
+class PosteriorDraws:
+    """The posterior draws of one estimate, drawn when they are first asked for, and kept unless they are too large."""
+
+    def __init__(self, mdp: FiniteMDP, posterior: Posterior, outcomes: Values | None, *, spread: bool):
+        """Draws nothing yet; `spread` draws and asks on Ray."""
+        self.posterior = posterior
+        self._mdp, self._outcomes, self._spread = mdp, outcomes, spread
+        self._kept: list[FiniteMDP] = []
+
+    def ask(self, question: Callable[[FiniteMDP], Floats], *, spread: bool = True) -> Float[np.ndarray, "r ..."]:
+        """One question put to every model: a function from a process to numbers, which other processes can import."""
+        count = self.posterior.num_draws
+        if not count:
+            return np.array([])
+        shared = (self._mdp, self.posterior, question, self._outcomes)
+        answers = (
+            in_prepared_parts(_asking, shared, ((each,) for each in range(count)))
+            if self._spread and spread
+            else map(question, self._models())
+        )
+        found = []
+        with ProgressBar("posterior draws", count, unit="models") as bar:
+            for each in answers:
+                found.append(each)
+                bar.advance(1)
+        return np.array(found)
+
+    def _models(self) -> Iterator[FiniteMDP]:
+        yield from self._kept
+        if len(self._kept) < self.posterior.num_draws:
+            draw = _drawing(self._mdp, self.posterior, self._outcomes)
+            for number in range(len(self._kept), self.posterior.num_draws):
+                model = draw(number)
+                if len(self._kept) == number and (number + 1) * _size(model) <= _MOST_KEPT:
+                    self._kept.append(model)
+                yield model
 
 
-def doubted(
-    mdp: FiniteMDP,
-    doubt: Doubt,
-    ask: Callable[[FiniteMDP], Floats],
-    progress: bool | None,
-    *,
-    outcomes: Values | None = None,
-    engine: str = "local",
-) -> Float[np.ndarray, "r ..."]:
-    """One question put to every process that the log could have come from.
-
-    Args:
-        mdp: The estimate.
-        doubt: Doubt about the estimate.
-        ask: Function from a process to numbers.
-        progress: Whether to show a progress bar; by default if the output is a terminal.
-        outcomes: Label of each state as an outcome, if the question goes by labels.
-        engine: "local", or "ray" to draw and ask processes on a cluster.
-    """
-    if not doubt.num_resamples:
-        return np.array([])
-    shared, parts = (mdp, doubt, ask, outcomes), ((each,) for each in range(doubt.num_resamples))
-    answers = in_prepared_parts(_asking, shared, parts) if on_ray(engine) else map(ask, doubt.processes(mdp, outcomes))
-    found = []
-    with ProgressBar("doubting", doubt.num_resamples, progress, unit="processes") as bar:
-        for each in answers:
-            found.append(each)
-            bar.advance(1)
-    return np.array(found)
+def _size(model: FiniteMDP) -> int:
+    return 4 * model.probs.nbytes
 
 
 def _asking(
-    mdp: FiniteMDP, doubt: Doubt, ask: Callable[[FiniteMDP], Floats], outcomes: Values | None
+    mdp: FiniteMDP, posterior: Posterior, question: Callable[[FiniteMDP], Floats], outcomes: Values | None
 ) -> Callable[[int], Floats]:
-    """A function from the number of a resample to the answer."""
-    draw = _drawing(mdp, doubt, outcomes)
-    return lambda resample: ask(draw(resample))
+    """A function from the number of a draw to the answer."""
+    draw = _drawing(mdp, posterior, outcomes)
+    return lambda number: question(draw(number))
 
 
-def _drawing(mdp: FiniteMDP, doubt: Doubt, outcomes: Values | None) -> Callable[[int], FiniteMDP]:
-    """A function from the number of a resample to its process."""
+def _drawing(mdp: FiniteMDP, posterior: Posterior, outcomes: Values | None) -> Callable[[int], FiniteMDP]:
+    """A function from the number of a draw to its process."""
     if mdp.counts is None:
         raise InputError(
-            "`mdp` must have counts to be doubted: estimate it from a log, or hand in `counts`; "
-            "`Doubt(num_resamples=0)` takes it as given"
+            "`process` must have counts for a posterior: estimate it from a log, or hand in `counts`; "
+            "`Posterior(num_draws=0)` takes it as given"
         )
-    cells = _cells(mdp, doubt, None if outcomes is None else np.unique(outcomes, return_inverse=True)[1])
-    return lambda resample: _drawn(mdp, cells, np.random.default_rng([doubt.seed, resample]))
+    cells = _cells(mdp, posterior, None if outcomes is None else np.unique(outcomes, return_inverse=True)[1])
+    return lambda number: _drawn(mdp, cells, np.random.default_rng([posterior.seed, number]))
 
 
 class _Cells(NamedTuple):
@@ -157,31 +165,31 @@ class _Cells(NamedTuple):
     """Those that were counted, which are always possible."""
 
 
-def _cells(mdp: FiniteMDP, doubt: Doubt, labels: Ints | None) -> _Cells:
+def _cells(mdp: FiniteMDP, posterior: Posterior, labels: Ints | None) -> _Cells:
     counts = mdp.counts
     assert counts is not None
     state, action, slot = np.nonzero(counts * ~mdp.absorbing[:, None, None])
     if not len(state):
-        raise InputError("`mdp` must have counted some transition to be doubted")
+        raise InputError("`process` must have counted some transition for a posterior")
     times, successor = counts[state, action, slot].astype(np.float64), mdp.successors[state, action, slot]
     reward = mdp.rewards[state, action, slot]
     spread = np.zeros(len(state)) if mdp.reward_variances is None else mdp.reward_variances[state, action, slot]
     row, size = state * mdp.num_actions + action, mdp.num_states
     seen = _Cells(row, successor, times, reward, np.sqrt(spread / times), spread, np.arange(len(row)))
-    if doubt.prior == "seen" or doubt.strength == 0:
+    if posterior.prior == "seen" or posterior.strength == 0:
         return seen
     reached = np.bincount(successor, times, minlength=size)
     earned = np.bincount(successor, times * reward, minlength=size) / np.where(reached > 0, reached, 1)
     anywhere = np.flatnonzero(reached)
     rows = np.unique(row)
     check_memory(
-        f"doubts about {len(rows)} rows of {len(anywhere)} successors",
+        f"posterior draws of {len(rows)} rows of {len(anywhere)} successors",
         80 * len(rows) * len(anywhere),
         'use prior="seen"',
     )
     by_row = np.zeros((len(rows), size))
     np.add.at(by_row, (np.searchsorted(rows, row), successor), times)
-    base, strength = _believed(by_row, rows // mdp.num_actions, mdp.num_states, doubt.strength)
+    base, strength = _prior(by_row, rows // mdp.num_actions, mdp.num_states, posterior.strength)
     if labels is not None:
         base = _one_of_each_name(base, labels, _stands_for(labels, rows % mdp.num_actions, by_row))
     base = base[:, anywhere]
@@ -220,18 +228,18 @@ def _stands_for(labels: Ints, action: Ints, counts: Floats) -> Ints:
 
 
 def _one_of_each_name(base: Floats, labels: Ints, stands_for: Ints) -> Floats:
-    """The same beliefs, with all states of one name in the one that stands for them."""
+    """The same priors, with all states of one name in the one that stands for them."""
     found = np.zeros_like(base)
     sums = base @ (labels[:, None] == np.arange(stands_for.shape[1])).astype(np.float64)
     np.put_along_axis(found, stands_for, sums, axis=1)
     return found
 
 
-def _believed(counts: Floats, state: Ints, num_states: int, strength: float | None) -> tuple[Floats, float]:
-    """[row, successor]: where each row is believed to lead before it is visited, and how many visits that is worth.
+def _prior(counts: Floats, state: Ints, num_states: int, strength: float | None) -> tuple[Floats, float]:
+    """[row, successor]: the centre of each row's prior, and its strength in visits.
 
-    A mixture of where the state led under its other actions and of all states that were ever reached, in the share, and
-    for the strength, that make the counts of all rows likeliest.
+    A mixture of where the state led under its other actions and of all states that were ever reached; its share and the
+    strength maximise the marginal likelihood of all counts (empirical Bayes).
     """
     by_state = np.zeros((num_states, counts.shape[1]))
     np.add.at(by_state, state, counts)
@@ -266,17 +274,19 @@ def _drawn(mdp: FiniteMDP, cells: _Cells, random: np.random.Generator) -> Finite
     row = np.concatenate([row, fixed])
     variance = np.concatenate([cells.variance[keep], np.zeros(len(fixed))])
     return FiniteMDP.from_transitions(
-        row // mdp.num_actions,
-        row % mdp.num_actions,
-        np.concatenate([cells.successor[keep], mdp.successors[given]]),
-        np.concatenate([probs, mdp.probs[given]]),
-        np.concatenate([reward, mdp.rewards[given]]),
+        {
+            "state": row // mdp.num_actions,
+            "action": row % mdp.num_actions,
+            "successor": np.concatenate([cells.successor[keep], mdp.successors[given]]),
+            "probs": np.concatenate([probs, mdp.probs[given]]),
+            "rewards": np.concatenate([reward, mdp.rewards[given]]),
+            "reward_variances": variance if variance.any() else None,
+        },
         num_states=mdp.num_states,
         num_actions=mdp.num_actions,
         start=mdp.start,
         discount=mdp.discount,
         absorbing=mdp.absorbing,
-        reward_variances=variance if variance.any() else None,
         state_names=mdp.state_names,
         action_names=mdp.action_names,
         never_left=mdp.never_left,

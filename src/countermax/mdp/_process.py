@@ -4,7 +4,7 @@ Transition rows are kept as supports, padded to the widest one: most rows of a c
 states out of hundreds, and everything downstream costs what the supports cost.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, final
@@ -35,8 +35,8 @@ from countermax.mdp._arrays import (
 from countermax.mdp._labels import Names, as_names, named
 from countermax.mdp._transitions import PaddedRows, check_rows, entries_of_dense, pack, transitions_from
 
-MODEL_GIVEN = "Takes the model as given: how well it was estimated is left out."
-"""What every answer about episodes says once."""
+MODEL_GIVEN = "The model is taken as given: intervals leave out how well it was estimated."
+"""What is assumed where there are no posterior draws."""
 
 _CHECKS: dict[str, Callable[[str, Values], NDArray]] = {
     "successors": as_integers,
@@ -133,9 +133,7 @@ class FiniteMDP:
             action_axis=action_axis,
         )
         return cls.from_transitions(
-            *entries[:5],
-            counts=entries.counts,
-            reward_variances=entries.reward_variances,
+            entries._asdict(),
             num_states=num_states,
             num_actions=num_actions,
             start=start,
@@ -148,19 +146,13 @@ class FiniteMDP:
     @classmethod
     def from_transitions(
         cls,
-        state: Values,
-        action: Values,
-        successor: Values,
-        probs: Values,
-        rewards: Values,
+        transitions: Mapping[str, Values | None],
         *,
         num_states: int,
         num_actions: int,
         start: Values,
         discount: float = 1.0,
         absorbing: Values | None = None,
-        counts: Values | None = None,
-        reward_variances: Values | None = None,
         state_names: Sequence[Hashable] | None = None,
         action_names: Sequence[Hashable] | None = None,
         never_left: Bool[np.ndarray, " s"] | None = None,
@@ -170,35 +162,21 @@ class FiniteMDP:
         An action without any entry is not allowed in that state.
 
         Args:
-            state: State in which each transition starts.
-            action: Action taken there.
-            successor: State that the transition leads to; each once for a state and action.
-            probs: Probability of each transition.
-            rewards: Reward of each transition.
+            transitions: Columns of one length: `state`, `action` and `successor` of each transition (each once), its
+                `probs` and `rewards`; and, where there are any, `counts`, how often it was seen, and
+                `reward_variances`.
             num_states: Number of states.
             num_actions: Number of actions.
             start: Distribution of the first state, or the one state that all episodes start in.
             discount: Discount factor for each step.
             absorbing: States where episodes end, as indices or as a mask; transitions out of them are left out.
-            counts: Number of times that each transition was seen.
-            reward_variances: Variance of the reward of each transition, if rewards vary.
             state_names: One for each state.
             action_names: One for each action.
             never_left: [state]: which of the absorbing states nobody named, in an estimate.
         """
         check_sizes(as_whole("num_states", num_states, least=1), as_whole("num_actions", num_actions, least=1))
         ends = as_mask("absorbing", absorbing, num_states)
-        entries = transitions_from(
-            state,
-            action,
-            successor,
-            probs,
-            rewards,
-            counts,
-            reward_variances,
-            num_states=num_states,
-            num_actions=num_actions,
-        )
+        entries = transitions_from(transitions, num_states=num_states, num_actions=num_actions)
         rows = pack(entries, num_states=num_states, num_actions=num_actions, absorbing=ends)
         return cls(
             successors=rows.successors,

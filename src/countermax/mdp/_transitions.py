@@ -1,6 +1,6 @@
 """A list of transitions, checked entry by entry and packed into rows of supports."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -47,27 +47,21 @@ class TransitionList(NamedTuple):
         )
 
 
-def transitions_from(
-    state: Values,
-    action: Values,
-    successor: Values,
-    probs: Values,
-    rewards: Values,
-    counts: Values | None,
-    reward_variances: Values | None,
-    *,
-    num_states: int,
-    num_actions: int,
-) -> TransitionList:
+def transitions_from(columns: Mapping[str, Values | None], *, num_states: int, num_actions: int) -> TransitionList:
     """The entries in the order of (state, action, successor); what is wrong with one is named by these three."""
+    wanted = {name: columns[name] for name in TransitionList._fields if name in columns}
+    given = {name: values for name, values in wanted.items() if values is not None}
+    missing = [name for name in TransitionList._fields[:5] if name not in given]
+    if missing:
+        raise InputError(f"`transitions` must have {', '.join(TransitionList._fields[:5])}, but lacks {missing}")
     entries = TransitionList(
-        as_indices("state", state, num_states),
-        as_indices("action", action, num_actions),
-        as_indices("successor", successor, num_states),
-        as_floats("probs", probs),
-        as_floats("rewards", rewards),
-        None if counts is None else as_counts(counts),
-        None if reward_variances is None else as_floats("reward_variances", reward_variances),
+        as_indices("state", given["state"], num_states),
+        as_indices("action", given["action"], num_actions),
+        as_indices("successor", given["successor"], num_states),
+        as_floats("probs", given["probs"]),
+        as_floats("rewards", given["rewards"]),
+        as_counts(given["counts"]) if "counts" in given else None,
+        as_floats("reward_variances", given["reward_variances"]) if "reward_variances" in given else None,
     )
     shapes = {each.shape for each in entries if each is not None}
     if len(shapes) > 1 or entries.state.ndim != 1:

@@ -1,8 +1,6 @@
 """Counterfactuals of dataframes and files: pandas, polars, Arrow, CSV, Parquet and JSON lines alike."""
 
 from countermax._tables.writing import write_table as write_table
-from countermax.tables._arms import compare_arms as compare_arms
-from countermax.tables._causation import causation_of_arms as causation_of_arms
 from countermax.tables._causation_rows import causation_of_rows as causation_of_rows
 from countermax.tables._counterfactuals import counterfactuals as counterfactuals
 from countermax.tables._effect_result import TableEffects as TableEffects

@@ -13,18 +13,12 @@ from countermax._core.errors import InputError
 from countermax._core.results import column_names
 from countermax._tables.frames import Floats, as_frame
 from countermax.bounds import Bounds
-from countermax.causation import (
-    Arms,
-    CausalAnswer,
-    CausalIntervals,
-    CausalQuestion,
-    Causation,
-    Evidence,
-    as_event,
-    as_gain,
-    limits,
-    questions_about,
-)
+from countermax.causation import Causation
+from countermax.causation._limits import limits
+from countermax.causation._questions import Arms, CausalQuestion, Evidence, as_event, as_gain, questions_about
+from countermax.causation._result import ABOUT, ROWS, causation_title
+from countermax.comparison._asking import refuse_families, row_of
+from countermax.comparison._measuring import ANY
 from countermax.couplings import AbstractCoupling
 from countermax.couplings._named import as_couplings
 from countermax.intervals import Interval
@@ -111,7 +105,7 @@ def causation_of_rows(
             names,
             arms,
             None if event is None else as_event(names, event),
-            scores,
+            None if scores is None else (scores, scores),
             at_least,
             None if gain is None else as_gain(names, gain),
             False,
@@ -121,6 +115,7 @@ def causation_of_rows(
     with jax.enable_x64(True):
         by_score: dict[str, Any] = {} if scores is None else {"score": scores, "counterfactual_score": scores}
         chosen = as_couplings(couplings, len(names), **by_score) if couplings else {}
+    refuse_families(chosen)
     refits = None if refitting is None else Refits(reader, refitting)
     sides = [*_LIMITS, *chosen]
     columns: list[str] = []
@@ -138,7 +133,7 @@ def causation_of_rows(
             kept, used = kept + int(chunk.kept.sum()), used + int(good.sum())
     if not used:
         raise InputError("`frame` must have at least one row that can be answered, got none")
-    found: dict[str, CausalIntervals] | None = None
+    found: dict[tuple[str, str], Interval] | None = None
     if refitting is not None and refits is not None:
 
         def measure(chunks: Sequence[Chunk]) -> Floats:
@@ -154,35 +149,30 @@ def causation_of_rows(
         found = _intervals(questions, sides, *again.limits(*ends), level)
     with np.errstate(invalid="ignore"):
         means = total[0] / np.where(total[1] > 0, total[1], np.nan)
-    answers = []
+    rows_of_result = []
     for place, each in enumerate(questions):
         lower, upper, *said = means[place * len(sides) : (place + 1) * len(sides)].tolist()
-        known = lower == lower
-        answers.append(
-            CausalAnswer(
-                each.name, each.meaning, Bounds(lower, upper) if known else None, None, None, None,
-                dict(zip(sides[2:], said, strict=True)) if known else {}, None if found is None else found[each.name],
-            )
-        )  # fmt: skip
+        if lower == lower:
+            for name, value in {ANY: Bounds(lower, upper), **dict(zip(sides[2:], said, strict=True))}.items():
+                interval = None if found is None else found[each.name, name]
+                rows_of_result.append(row_of(each.name, ABOUT[ROWS], name, value, interval))
     return Causation(
+        title=causation_title(names.names, arms, None if event is None else as_event(names, event)),
         labels=names.names,
         arms=arms,
-        event=None if event is None else tuple(names.names[place] for place in as_event(names, event)),
-        people="rows",
-        control=None,
-        treated=None,
-        observational=None,
-        answers=tuple(answers),
+        people=ROWS,
+        rows=tuple(rows_of_result),
         level=None if found is None else level,
-        sample=None if found is None else f"{used:,} rows",
+        sample=f"{used:,} rows",
         notes=(
+            *(f"{each.name}: {each.meaning}." for each in questions),
             f"{_averages(questions, used)} {what_is_known(reader, refit)}",
             "There are neither stable nor monotone bounds of rows.",
             *label_notes(names, reader.order, chosen.values()),
             *unchanged_notes(kept),
             *left_out_notes(reader.frame.num_rows - used),
         ),
-        attain=None,
+        questions=tuple(questions),
         individual=_individual(reader, columns, rows, "gain" if gain is not None else None),
     )
 
@@ -243,16 +233,13 @@ def _sums(values: Floats, asked: Floats, weight: Floats) -> Floats:
 
 def _intervals(
     questions: Sequence[CausalQuestion], sides: list[str], lower: Floats, upper: Floats, level: float
-) -> dict[str, CausalIntervals]:
+) -> dict[tuple[str, str], Interval]:
     found = {}
     for place, each in enumerate(questions):
         start = place * len(sides)
-        said = {
-            name: Interval(float(lower[start + 2 + k]), float(upper[start + 2 + k]), level)
-            for k, name in enumerate(sides[2:])
-        }
-        whole = Interval(float(lower[start]), float(upper[start + 1]), level)
-        found[each.name] = CausalIntervals(whole, None, None, said)
+        found[each.name, ANY] = Interval(float(lower[start]), float(upper[start + 1]), level)
+        for k, name in enumerate(sides[2:], start + 2):
+            found[each.name, name] = Interval(float(lower[k]), float(upper[k]), level)
     return found
 
 

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from processes import MDP, NUM_ACTIONS, NUM_STATES, POLICY, some_episodes
 
 from countermax import InputError
-from countermax.mdp import EpisodeLog, estimate_policy, evaluate_policy, return_distribution
+from countermax.mdp import Cohort, EpisodeLog, estimate_policy
 from countermax.mdp._importance import importance_estimates, importance_ratios
 
 LOG = some_episodes(MDP, 200, seed=3)
@@ -18,14 +18,14 @@ RATIOS = importance_ratios(LOG, POLICY, estimate_policy(LOG))
 
 @pytest.fixture(scope="module")
 def found():
-    return return_distribution(LOG, POLICY, shares=(0.1, 0.5))
+    return Cohort(LOG, POLICY).returns(shares=(0.1, 0.5))
 
 
 def test_the_mean_is_that_of_weighted_importance_sampling(found):
     assert found.mean == pytest.approx(importance_estimates(LOG, RATIOS, discount=1.0).weighted)
     assert found.probabilities.sum() == pytest.approx(1)
     assert found.cvar(1.0) == pytest.approx(found.mean)
-    ordinary = return_distribution(LOG, POLICY, weighted=False, behaviour=estimate_policy(LOG))
+    ordinary = Cohort(LOG, POLICY, behaviour=estimate_policy(LOG)).returns(weighted=False)
     assert ordinary.probabilities.sum() <= 1
 
 
@@ -39,7 +39,7 @@ def test_the_mean_of_the_worst_counts_the_last_episode_in_part():
         num_states=2,
         num_actions=1,
     )
-    found = return_distribution(log, np.ones((2, 1)))
+    found = Cohort(log, np.ones((2, 1))).returns()
     assert found.cvar(0.2) == pytest.approx(0.5)
     assert found.cvar(0.25) == pytest.approx((0 + 1 + 2 / 2) / 2.5)
     assert found.mean_up_to_quantile(0.25) == pytest.approx(1.0)
@@ -59,48 +59,46 @@ def test_it_shows_itself_in_every_form(found):
     ):
         assert word in text
     plain = json.loads(found.to_json())
-    assert plain["cvar"]["0.1"] == pytest.approx(found.cvar(0.1))
-    assert plain["mean"] == pytest.approx(found.mean)
-    frame = found.to_frame()
-    assert frame["return"].is_monotonic_increasing
-    assert frame["share"].iloc[-1] == pytest.approx(1)
+    assert plain["returns"] == sorted(plain["returns"])
+    assert found.row("mean of the worst 0.1 (CVaR)").value == found.cvar(0.1)
+    assert found.row("mean").value == found.mean
+    assert found.to_frame()["value"].tolist() == list(found.numbers.values())
     assert isinstance(found.plot(), Figure)
 
 
-def test_doubts_are_told():
-    few = return_distribution(LOG.select(np.arange(8)), POLICY, absorbing=[3], horizon=9)
-    assert any("not to be trusted" in each for each in few.warnings)
-    assert any("episodes are censored: they stop before step 9" in each for each in few.warnings)
-    assert few.num_censored > 0
-    assert "careful" in str(few)
+def test_what_makes_it_unreliable_is_told():
+    few = Cohort(LOG.select(np.arange(8)), POLICY, absorbing=[3], horizon=9).returns()
+    assert any("not to be trusted" in each for each in few.notes)
+    assert any("episodes are censored, stopping before their end" in each for each in few.notes)
+    assert "WARNING" in str(few)
 
 
 def test_bad_input_is_named(as_users_call, found):
     with pytest.raises(InputError, match=r"`shares` must hold numbers above 0 and at most 1, got \[0.0\]"):
-        return_distribution(LOG, POLICY, shares=[0])
+        Cohort(LOG, POLICY).returns(shares=[0])
     with pytest.raises(InputError, match="`share` must be more than 0, got 0"):
         found.cvar(0)
     with pytest.raises(InputError, match=r"`share` must lie in \[0, 1\], got 2"):
         found.quantile(2)
-    with pytest.raises(InputError, match=r"`target` must be \[state, action\]"):
-        return_distribution(LOG, np.full((NUM_STATES, NUM_ACTIONS + 1), 0.5))
+    with pytest.raises(InputError, match=r"`policy` must be \[state, action\]"):
+        Cohort(LOG, np.full((NUM_STATES, NUM_ACTIONS + 1), 0.5)).returns()
 
 
-def test_intervals_are_those_that_evaluate_policy_gives_for_the_same_resamples(found):
+def test_intervals_are_those_that_evaluate_gives_for_the_same_resamples(found):
     key = jax.random.key(4)
-    doubted = return_distribution(LOG, POLICY, shares=(0.1, 0.5), num_resamples=12, key=key)
-    whole = evaluate_policy(LOG, POLICY, couplings=[], num_resamples=12, discount=1.0, key=key)
+    resampled = Cohort(LOG, POLICY).returns(shares=(0.1, 0.5), num_resamples=12, key=key)
+    whole = Cohort(LOG, POLICY, discount=1.0).evaluate([], num_resamples=12, key=key)
     (same,) = [each.interval for each in whole.estimates if each.name == "weighted importance sampling"]
-    np.testing.assert_allclose(doubted.intervals["mean"][:2], same[:2], atol=1e-12)
+    np.testing.assert_allclose(resampled.intervals["mean"][:2], same[:2], atol=1e-12)
     assert found.intervals == {}
-    assert doubted.numbers == found.numbers
-    assert set(doubted.intervals) == set(doubted.numbers)
-    for name, value in doubted.numbers.items():
-        assert doubted.intervals[name].lower <= value <= doubted.intervals[name].upper
-    assert "95% intervals, from 12 resamples" in str(doubted)
-    assert json.loads(doubted.to_json())["intervals"]["mean"]["lower"] == doubted.intervals["mean"].lower
+    assert resampled.numbers == found.numbers
+    assert set(resampled.intervals) == set(resampled.numbers)
+    for name, value in resampled.numbers.items():
+        assert resampled.intervals[name].lower <= value <= resampled.intervals[name].upper
+    assert "95 % confidence intervals, from 12 resamples" in str(resampled)
+    assert resampled.row("mean").ci_lower == resampled.intervals["mean"].lower
 
 
 def test_resamples_need_a_key():
     with pytest.raises(InputError, match="`key` must be given to draw 3 resamples"):
-        return_distribution(LOG, POLICY, num_resamples=3)
+        Cohort(LOG, POLICY).returns(num_resamples=3)

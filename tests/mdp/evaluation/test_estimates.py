@@ -9,16 +9,17 @@ from matplotlib.figure import Figure
 from processes import MDP, NUM_ACTIONS, NUM_STATES, POLICY, some_episodes
 
 from countermax import GumbelMax, InputError
-from countermax.mdp import FiniteMDP, estimate, estimate_policy, evaluate_policy, policy_values, replay, simulate
+from countermax.mdp import Cohort, FiniteMDP, estimate, estimate_policy, simulate
 from countermax.mdp._estimation import restricted
 from countermax.mdp._importance import importance_estimates, importance_ratios
+from countermax.mdp._planning import policy_values
 
 LOG = some_episodes(MDP, 400, seed=3)
 
 
 @pytest.fixture(scope="module")
 def evaluation():
-    return evaluate_policy(LOG, POLICY, couplings={"Gumbel-max": GumbelMax()}, num_resamples=12, key=jax.random.key(0))
+    return Cohort(LOG, POLICY).evaluate({"Gumbel-max": GumbelMax()}, num_resamples=12, key=jax.random.key(0))
 
 
 def test_each_estimate_is_what_its_name_says(evaluation):
@@ -26,7 +27,7 @@ def test_each_estimate_is_what_its_name_says(evaluation):
     assert evaluation["observed return"].value == pytest.approx(LOG.returns().mean())
     expected = policy_values(model, POLICY, horizon=LOG.longest, discount=1.0)[LOG.states[:, 0]].mean()
     assert evaluation["model-based"].value == pytest.approx(expected)
-    replayed = replay(model, LOG, POLICY, GumbelMax(), discount=1.0)
+    replayed = Cohort(LOG, POLICY, process=model, discount=1.0).replay(GumbelMax())
     assert evaluation["counterfactual, Gumbel-max"].value == pytest.approx(replayed.mean)
     assert evaluation.bounds.lower < replayed.mean < evaluation.bounds.upper
     for each in evaluation.estimates:
@@ -38,7 +39,7 @@ def test_each_estimate_is_what_its_name_says(evaluation):
 
 def test_intervals_come_from_refitting_the_model(evaluation):
     """With a process that is known only the first states vary, which is far less."""
-    known = evaluate_policy(LOG, POLICY, model=MDP, couplings={}, discount=1.0, num_resamples=12, key=jax.random.key(0))
+    known = Cohort(LOG, POLICY, process=MDP, discount=1.0).evaluate({}, num_resamples=12, key=jax.random.key(0))
     wide, narrow = evaluation["model-based"], known["model-based"]
     assert wide.interval.width > 1.5 * narrow.interval.width
     assert narrow.value == pytest.approx(policy_values(MDP, POLICY, horizon=3, discount=1.0)[LOG.states[:, 0]].mean())
@@ -46,17 +47,17 @@ def test_intervals_come_from_refitting_the_model(evaluation):
 
 def test_it_shows_itself(evaluation):
     text = str(evaluation)
-    for word in ("weighted importance sampling", "95% interval", "any coupling", "effective sample size"):
+    for word in ("weighted importance sampling", "95 % confidence interval", "any coupling", "effective sample size"):
         assert word in text
     plain = json.loads(evaluation.to_json())
     assert plain["estimates"][0]["name"] == "observed return"
     assert plain["bounds"] == evaluation.bounds._asdict()
-    row = evaluation.to_frame().loc["doubly robust"]
-    assert row["kind"] == "importance sampling"
-    assert (row["value_ci_lower"], row["value_ci_upper"]) == evaluation["doubly robust"].interval[:2]
-    bounds = evaluation.to_frame().loc["any coupling"]
-    assert np.isnan(bounds["value"])
-    assert (bounds["value_lower"], bounds["value_upper"]) == evaluation.bounds
+    row = evaluation.row("doubly robust")
+    assert (row.ci_lower, row.ci_upper) == evaluation["doubly robust"].interval[:2]
+    assert evaluation.row("counterfactual", "Gumbel-max").value == evaluation["counterfactual, Gumbel-max"].value
+    bounds = evaluation.row("counterfactual", "any coupling")
+    assert bounds.value is None
+    assert (bounds.lower, bounds.upper) == evaluation.bounds
     assert isinstance(evaluation.plot(truth=0.1), Figure)
 
 
@@ -66,21 +67,21 @@ def test_thin_coverage_is_told():
     steps = few.steps()
     np.add.at(seen, (steps.state, steps.action), 1)
     target = np.eye(NUM_ACTIONS)[seen.argmin(axis=1)]
-    found = evaluate_policy(few, target, couplings={}, num_resamples=0, key=jax.random.key(0))
-    told = " ".join(found.warnings)
-    assert "effective episodes" in told
+    found = Cohort(few, target).evaluate({}, num_resamples=0, key=jax.random.key(0))
+    told = " ".join(found.notes)
+    assert "an effective sample size of" in told
     assert "rows of fewer than 10 visits" in told
     assert found["model-based"].interval is None
     assert json.loads(found.to_json())["estimates"][0]["interval"] is None
-    plenty = evaluate_policy(LOG, estimate_policy(LOG), couplings={}, num_resamples=0, key=jax.random.key(0))
-    assert plenty.warnings == ()
+    plenty = Cohort(LOG, estimate_policy(LOG)).evaluate({}, num_resamples=0, key=jax.random.key(0))
+    assert not any("WARNING" in each for each in plenty.notes)
 
 
 def test_actions_that_nobody_took_are_told_and_left_out():
     log = LOG.select(np.flatnonzero(~((LOG.states[:, :-1] == 1) & (LOG.actions == 1) & LOG.mask).any(axis=1)))
     target = np.eye(NUM_ACTIONS)[[0, 1, 0, 0]]
-    found = evaluate_policy(log, target, couplings={"Gumbel-max": GumbelMax()}, num_resamples=0, key=jax.random.key(0))
-    told = " ".join(found.warnings)
+    found = Cohort(log, target).evaluate({"Gumbel-max": GumbelMax()}, num_resamples=0, key=jax.random.key(0))
+    told = " ".join(found.notes)
     assert "what nobody ever did" in told
     assert "the model knows no such action" in told
 
@@ -88,11 +89,11 @@ def test_actions_that_nobody_took_are_told_and_left_out():
 def test_bad_input_is_named(as_users_call):
     arguments = {"num_resamples": 0, "key": jax.random.key(0)}
     with pytest.raises(InputError, match=r"sum to one in each state, got 1.5 in state 0"):
-        evaluate_policy(LOG, np.full((NUM_STATES, NUM_ACTIONS), 0.75), **arguments)
+        Cohort(LOG, np.full((NUM_STATES, NUM_ACTIONS), 0.75)).evaluate(**arguments)
     with pytest.raises(InputError, match=r"of shape \(4, 2\), got \(2, 4\)"):
-        evaluate_policy(LOG, POLICY.T, **arguments)
+        Cohort(LOG, POLICY.T)
     with pytest.raises(InputError, match="`level` must lie between 0 and 1, got 1"):
-        evaluate_policy(LOG, POLICY, level=1.0, **arguments)
+        Cohort(LOG, POLICY).evaluate(level=1.0, **arguments)
 
 
 def test_no_coupling_lies_outside_the_range():
@@ -100,17 +101,17 @@ def test_no_coupling_lies_outside_the_range():
     chosen = np.eye(NUM_ACTIONS)[[0, 1, 0, 0]]
     log = simulate(MDP, chosen, num_episodes=9, horizon=3, key=jax.random.key(2))
     for logged, target in ((LOG, estimate_policy(LOG)), (log, chosen)):
-        found = evaluate_policy(
-            logged, target, couplings=["independent", "maximal"], num_resamples=0, key=jax.random.key(0)
-        )
+        found = Cohort(logged, target).evaluate(["independent", "maximal"], num_resamples=0, key=jax.random.key(0))
         for name in ("independent", "maximal"):
             value = found[f"counterfactual, {name}"].value
             assert found.bounds.lower - 1e-9 <= value <= found.bounds.upper + 1e-9
 
 
 def test_importance_sampling_cannot_weigh_what_a_model_adds():
-    with pytest.raises(InputError, match='`censored` must be "stop".*nobody earned what a model adds, got .model'):
-        evaluate_policy(LOG, POLICY, censored="model", key=jax.random.key(0))
+    with pytest.raises(
+        InputError, match='`evaluate` needs a cohort with censored="stop".*nobody earned what a model adds'
+    ):
+        Cohort(LOG, POLICY, censored="model").evaluate(key=jax.random.key(0))
 
 
 def _without(process, lost):
@@ -134,8 +135,8 @@ def test_without_couplings_a_model_may_lack_what_was_logged(whole_row):
     steps = LOG.steps()
     state, action = int(steps.state[0]), int(steps.action[0])
     model = _without(MDP, (state, action) if whole_row else (state, action, int(steps.next_state[0])))
-    options = {"model": model, "num_resamples": 3, "discount": 1.0, "key": jax.random.key(0)}
-    found = evaluate_policy(LOG, POLICY, couplings=[], **options)
+    cohort = Cohort(LOG, POLICY, process=model, discount=1.0)
+    found = cohort.evaluate([], num_resamples=3, key=jax.random.key(0))
     assert found.bounds is None
     assert found["observed return"].value == pytest.approx(LOG.returns(1.0).mean())
     policy, _ = restricted(model, POLICY)
@@ -143,9 +144,9 @@ def test_without_couplings_a_model_may_lack_what_was_logged(whole_row):
     expected = importance_estimates(LOG, ratios, discount=1.0, horizon=LOG.longest)
     assert found["weighted importance sampling"].value == pytest.approx(expected.weighted)
     assert all(np.isfinite(each.value) for each in found.estimates)
-    assert "no bounds: the model calls logged steps impossible" in str(found)
-    assert np.isnan(found.to_frame().loc["any coupling", "value_lower"])
+    assert "no bounds, because the model calls logged steps impossible" in str(found)
+    assert "any coupling" not in set(found.to_frame()["coupling"])
     assert json.loads(found.to_json())["bounds"] is None
     assert isinstance(found.plot(), Figure)
     with pytest.raises(InputError, match="must be possible under the process"):
-        evaluate_policy(LOG, POLICY, couplings=["gumbel-max"], **options)
+        cohort.evaluate(["gumbel-max"], num_resamples=0, key=jax.random.key(0))

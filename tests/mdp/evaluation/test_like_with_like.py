@@ -9,10 +9,11 @@ from processes import MDP, NUM_ACTIONS, NUM_STATES, frame_of, some_episodes
 
 from countermax import InputError
 from countermax.intervals._interval import student_interval
-from countermax.mdp import EpisodeLog, estimate, evaluate_policy, policy_values, return_distribution, simulate
+from countermax.mdp import Cohort, EpisodeLog, estimate, simulate
 from countermax.mdp._estimation import restricted
 from countermax.mdp._importance import doubly_robust, importance_estimates, importance_ratios
 from countermax.mdp._log import steps_compared
+from countermax.mdp._planning import policy_values
 
 KEY = jax.random.key(0)
 SURE = np.eye(NUM_ACTIONS)[[0, 1, 0, 0]]
@@ -41,9 +42,7 @@ def censored():
 @pytest.mark.parametrize("horizon", [2, 3, 8, 12])
 def test_the_policy_that_was_followed_earns_what_was_observed_whatever_the_horizon(censored, horizon):
     """Ratios are one and values telescope, if and only if each episode is compared as far as it was seen."""
-    found = evaluate_policy(
-        censored, SURE, couplings=["gumbel-max"], absorbing=[END], horizon=horizon, num_resamples=0, key=KEY
-    )
+    found = Cohort(censored, SURE, absorbing=[END], horizon=horizon).evaluate(["gumbel-max"], num_resamples=0, key=KEY)
     observed = censored.returns(horizon=horizon).mean()
     for each in found.estimates:
         if each.kind != "model":
@@ -51,12 +50,12 @@ def test_the_policy_that_was_followed_earns_what_was_observed_whatever_the_horiz
     assert found.bounds == pytest.approx((observed, observed), abs=1e-12)
     steps = steps_compared(censored, MDP.absorbing, horizon)
     assert found.num_censored == (steps < horizon).sum()
-    told = [each for each in found.warnings if f"{found.num_censored} of 60 episodes are censored" in each]
+    told = [each for each in found.notes if f"{found.num_censored} of 60 episodes are censored" in each]
     assert len(told) == (found.num_censored > 0)
 
 
 def test_the_model_is_asked_for_as_many_steps_as_each_episode_has(censored):
-    found = evaluate_policy(censored, SURE, couplings={}, absorbing=[END], horizon=12, num_resamples=0, key=KEY)
+    found = Cohort(censored, SURE, absorbing=[END], horizon=12).evaluate({}, num_resamples=0, key=KEY)
     model = estimate(censored, absorbing=[END])
     by_hand = [
         policy_values(model, SURE, horizon=12 if end == END else int(length))[first]
@@ -85,9 +84,8 @@ def test_a_state_that_nobody_left_is_an_end_unless_told_otherwise():
     log = cut(some_episodes(MDP, 40, seed=5, horizon=6), np.full(40, 6))
     inner = log.select(np.flatnonzero(~((log.states[:, :-1] == 2) & log.mask).any(axis=1)))
     policy = np.full((NUM_STATES, NUM_ACTIONS), 0.5)
-    arguments = {"couplings": {}, "horizon": 9, "num_resamples": 0, "key": KEY}
-    unknown = evaluate_policy(inner, policy, **arguments)
-    known = evaluate_policy(inner, policy, absorbing=[END], **arguments)
+    unknown = Cohort(inner, policy, horizon=9).evaluate({}, num_resamples=0, key=KEY)
+    known = Cohort(inner, policy, absorbing=[END], horizon=9).evaluate({}, num_resamples=0, key=KEY)
     assert known.num_censored - unknown.num_censored == (inner.last_states == 2).sum()
 
 
@@ -97,7 +95,7 @@ def test_every_estimate_is_of_the_policy_that_the_result_names():
     log = log.select(np.flatnonzero(~((log.states[:, :-1] == 1) & (log.actions == 1) & log.mask).any(axis=1)))
     target = np.array([[0.3, 0.7], [0.4, 0.6], [0.8, 0.2], [0.5, 0.5]])
     behaviour = np.full((NUM_STATES, NUM_ACTIONS), 0.5)
-    found = evaluate_policy(log, target, behaviour=behaviour, couplings={}, num_resamples=0, key=KEY)
+    found = Cohort(log, target, behaviour=behaviour).evaluate({}, num_resamples=0, key=KEY)
     model = estimate(log)
     within, _ = restricted(model, target)
     assert within[1].tolist() == [1, 0]
@@ -109,9 +107,9 @@ def test_every_estimate_is_of_the_policy_that_the_result_names():
         expected = doubly_robust(model, log, within, ratios, weighted=weighted)
         assert found[name].value == pytest.approx(expected)
     assert found.target == "the target policy among the actions that the model knows"
-    assert any("the model knows no such action; every estimate is of the policy" in each for each in found.warnings)
-    assert f"Values of {found.target}" in str(found)
-    asked = evaluate_policy(log, within, behaviour=behaviour, couplings={}, num_resamples=0, key=KEY)
+    assert any("the model knows no such action; every estimate is of the policy" in each for each in found.notes)
+    assert f"of {found.target}." in found.summary()
+    asked = Cohort(log, within, behaviour=behaviour).evaluate({}, num_resamples=0, key=KEY)
     assert asked.target == "the target policy"
     assert [each.value for each in asked.estimates] == [each.value for each in found.estimates]
 
@@ -141,7 +139,7 @@ def nobody():
 
 def test_where_nobody_has_any_weight_there_is_no_number_but_a_reason():
     target = np.array([[1.0, 0], [1, 0], [1, 0]])
-    found = evaluate_policy(nobody(), target, couplings=["gumbel-max"], num_resamples=5, key=KEY)
+    found = Cohort(nobody(), target).evaluate(["gumbel-max"], num_resamples=5, key=KEY)
     for name in ("weighted importance sampling", "weighted per-decision importance sampling"):
         assert found[name].value is None
         assert found[name].interval is None
@@ -154,8 +152,8 @@ def test_where_nobody_has_any_weight_there_is_no_number_but_a_reason():
     assert "nan" not in str(found)
     assert "NaN" not in found.to_json()
     assert json.loads(found.to_json())["estimates"][3]["value"] is None
-    with pytest.raises(InputError, match="`target` must give some episode a weight, but nobody did what"):
-        return_distribution(nobody(), target)
+    with pytest.raises(InputError, match="`policy` must give some episode a weight, but nobody did what"):
+        Cohort(nobody(), target).returns()
 
 
 def test_an_interval_is_refused_where_resamples_have_no_value():

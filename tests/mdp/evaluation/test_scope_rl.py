@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from countermax.mdp import EpisodeLog, FiniteMDP, return_distribution
+from countermax.mdp import Cohort, EpisodeLog, FiniteMDP
 from countermax.mdp._importance import doubly_robust, importance_estimates, importance_ratios, model_values
 
 STORED = json.loads(Path(__file__).with_name("scope_rl.json").read_text())
@@ -50,7 +50,7 @@ def test_estimates_are_those_of_scope_rl(case):
 def test_distributions_of_the_return_are_those_of_scope_rl(case, weighted):
     log, _, target, behaviour, theirs = case
     expected = theirs["weighted_distribution" if weighted else "distribution"]
-    found = return_distribution(log, target, behaviour=behaviour, weighted=weighted)
+    found = Cohort(log, target, behaviour=behaviour).returns(weighted=weighted)
     np.testing.assert_allclose(found.cdf(np.array(expected["returns"]) + 1e-9), expected["cdf"], rtol=0, atol=1e-8)
     assert found.mean == pytest.approx(expected["mean"], **CLOSE)
     assert found.variance == pytest.approx(expected["variance"], **CLOSE)

@@ -8,7 +8,7 @@ import pytest
 from processes import HORIZON, LOG, MDP, NUM_ACTIONS, NUM_STATES, POLICY, small_mdp, some_episodes
 
 from countermax import GumbelMax, InverseCDF, Maximal
-from countermax.mdp import FiniteMDP, replay, simulate, trajectory_bounds
+from countermax.mdp import Cohort, FiniteMDP, simulate
 from countermax.mdp._estimation import deterministic
 from countermax.mdp._planning import state_distributions
 
@@ -72,7 +72,7 @@ def test_bounds_are_reached_by_brute_force():
         actions = [1, 0, 0]
         for episode in range(2):
             one = log.select([episode])
-            found = trajectory_bounds(mdp, one, deterministic(actions, 2), horizon=int(log.lengths[episode]))
+            found = Cohort(one, deterministic(actions, 2), process=mdp, horizon=int(log.lengths[episode])).bounds()
             expected = brute_force(mdp, log, episode, actions, 0.9)
             np.testing.assert_allclose([found.lower[0], found.upper[0]], expected, atol=1e-10)
             checked += int(log.lengths[episode]) == 2
@@ -80,11 +80,11 @@ def test_bounds_are_reached_by_brute_force():
 
 
 def test_every_coupling_lies_within_the_bounds():
-    wide, narrow = (trajectory_bounds(MDP, LOG, POLICY, stable=stable) for stable in (False, True))
+    wide, narrow = (Cohort(LOG, POLICY, process=MDP).bounds(stable=stable) for stable in (False, True))
     for coupling in (GumbelMax(), InverseCDF(), Maximal()):
-        values = replay(MDP, LOG, POLICY, coupling).values
+        values = Cohort(LOG, POLICY, process=MDP).replay(coupling).values
         assert wide.contains(values, 1e-9).all()
-    values = replay(MDP, LOG, POLICY, GumbelMax()).values
+    values = Cohort(LOG, POLICY, process=MDP).replay(GumbelMax()).values
     assert narrow.contains(values, 1e-9).all()
     assert (narrow.width <= wide.width + 1e-9).all()
     assert narrow.width.sum() < 0.9 * wide.width.sum()
@@ -101,17 +101,17 @@ def test_doing_what_was_done_leaves_nothing_open():
         and log.states[episode, log.lengths[episode]] == 3
     ]
     assert followed
-    found = trajectory_bounds(MDP, log.select(followed), deterministic(actions, NUM_ACTIONS))
+    found = Cohort(log.select(followed), deterministic(actions, NUM_ACTIONS), process=MDP).bounds()
     np.testing.assert_allclose(found.width, 0, atol=1e-12)
     np.testing.assert_allclose(found.lower, log.select(followed).returns(MDP.discount), atol=1e-12)
 
 
 def test_a_final_score_bounds_a_probability():
     dead = np.eye(NUM_STATES)[3]
-    found = trajectory_bounds(MDP, LOG, POLICY, rewards=0.0, final=dead, discount=1.0)
+    found = Cohort(LOG, POLICY, process=MDP, discount=1.0).bounds(rewards=0.0, final=dead)
     assert (found.lower >= -1e-12).all()
     assert (found.upper <= 1 + 1e-12).all()
-    exact = replay(MDP, LOG, POLICY, GumbelMax()).last.toarray()[:, 3]
+    exact = Cohort(LOG, POLICY, process=MDP).replay(GumbelMax()).last.toarray()[:, 3]
     assert (found.lower - 1e-9 <= exact).all()
     assert (exact <= found.upper + 1e-9).all()
 
@@ -120,7 +120,9 @@ def test_after_the_end_of_the_log_the_process_decides():
     """An episode of one step, followed for two more: the plain chain from where the first step can lead."""
     mdp = small_mdp(3, sparse=False)
     log = some_episodes(mdp, 5, seed=1, horizon=1)
-    found = trajectory_bounds(mdp, log, POLICY, rewards=0.0, final=np.ones(NUM_STATES), discount=1.0, horizon=HORIZON)
+    found = Cohort(log, POLICY, process=mdp, discount=1.0, horizon=HORIZON).bounds(
+        rewards=0.0, final=np.ones(NUM_STATES)
+    )
     np.testing.assert_allclose(found.lower, 1, atol=1e-12)
     np.testing.assert_allclose(found.upper, 1, atol=1e-12)
     assert state_distributions(mdp, POLICY, 2).shape == (3, NUM_STATES)
@@ -128,8 +130,8 @@ def test_after_the_end_of_the_log_the_process_decides():
 
 @pytest.mark.parametrize("stable", [False, True])
 def test_many_episodes_are_what_they_are_alone(stable):
-    together = trajectory_bounds(MDP, LOG, POLICY, stable=stable)
+    together = Cohort(LOG, POLICY, process=MDP).bounds(stable=stable)
     for episode in range(0, len(LOG), 2):
-        alone = trajectory_bounds(MDP, LOG.select([episode]), POLICY, stable=stable, horizon=LOG.longest)
+        alone = Cohort(LOG.select([episode]), POLICY, process=MDP, horizon=LOG.longest).bounds(stable=stable)
         assert alone.lower[0] == pytest.approx(together.lower[episode], abs=1e-10)
         assert alone.upper[0] == pytest.approx(together.upper[episode], abs=1e-10)

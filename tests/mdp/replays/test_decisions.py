@@ -5,10 +5,10 @@ import json
 import jax
 import numpy as np
 import pytest
-from processes import MDP, NUM_ACTIONS, some_episodes
+from processes import MDP, NUM_ACTIONS, POLICY, single_decisions, some_episodes
 
-from countermax import GumbelMax, InputError, InverseCDF
-from countermax.mdp import FiniteMDP, simulate, single_decisions
+from countermax import GumbelMax, InverseCDF
+from countermax.mdp import Cohort, FiniteMDP, simulate
 
 LOG = some_episodes(MDP, 12, seed=4)
 ONE = LOG.select([int(LOG.lengths.argmax())])
@@ -37,19 +37,19 @@ def test_all_decisions_are_tried_and_sorted():
     effects = [each.effect for each in found]
     assert effects == sorted(effects, reverse=True)
     assert all(each.effect_bounds.contains(each.effect, 1e-9) for each in found)
-    with pytest.raises(InputError, match="must hold one episode, got 12; use `select`"):
-        single_decisions(MDP, LOG, InverseCDF())
+    among_others = Cohort(LOG, POLICY, process=MDP).decisions(int(LOG.lengths.argmax()), InverseCDF())
+    assert [each.effect for each in among_others] == effects
 
 
 def test_decisions_show_themselves_in_every_form():
     found = single_decisions(MDP, ONE, InverseCDF())
     frame = found.to_frame()
-    assert list(frame.columns[-5:]) == ["effect", "effect_lower", "effect_upper", "visits", "robust"]
-    np.testing.assert_array_equal(frame["effect_lower"], [each.effect_bounds.lower for each in found])
+    ranges = frame[frame["coupling"] == "any coupling"]
+    np.testing.assert_array_equal(ranges["lower"], [each.effect_bounds.lower for each in found])
     plain = json.loads(found.to_json())
     assert (plain["coupling"], plain["discount"]) == ("inverse CDF", MDP.discount)
     assert plain["decisions"][0]["effect_bounds"] == found[0].effect_bounds._asdict()
-    for word in ("by inverse CDF", "effect lower", "Takes the model as given", "action 1"):
+    for word in ("By inverse CDF", "any coupling", "The model is taken as given", "effect of action 1 at step"):
         assert word in str(found)
     names = [label.get_text() for label in found.plot(2).axes[0].get_yticklabels()]
     assert names == [f"{each.step}: action {each.other_action}" for each in found.decisions[:2]]

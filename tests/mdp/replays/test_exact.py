@@ -8,23 +8,13 @@ from dataclasses import replace
 import jax
 import numpy as np
 import pytest
-from processes import HORIZON, LOG, MDP, NUM_ACTIONS, NUM_STATES, POLICY, small_mdp, some_episodes
+from processes import HORIZON, LOG, MDP, NUM_ACTIONS, NUM_STATES, POLICY, single_decisions, small_mdp, some_episodes
 
 from countermax import Gadget2, GumbelMax, Independent, InputError, InverseCDF, Maximal, Optimal
 from countermax.couplings import AbstractSampler
-from countermax.mdp import (
-    EpisodeLog,
-    FiniteMDP,
-    estimate,
-    estimate_policy,
-    policy_values,
-    replay,
-    sample_replay,
-    simulate,
-    single_decisions,
-)
+from countermax.mdp import Cohort, EpisodeLog, FiniteMDP, estimate, estimate_policy, simulate
 from countermax.mdp._estimation import deterministic
-from countermax.mdp.replays import replayed_values, step_bounds
+from countermax.mdp._planning import policy_values
 
 
 @functools.cache
@@ -75,7 +65,7 @@ def enumerated(coupling, mdp, log, policy, horizon, discount):
 def test_values_and_variances_are_sums_over_all_paths(coupling):
     """One step longer than the log, so that the plain rows after its end are walked too."""
     log = LOG.select([0, 1, 2])
-    found = replay(MDP, log, POLICY, coupling, horizon=HORIZON + 1, censored="model")
+    found = Cohort(log, POLICY, process=MDP, horizon=HORIZON + 1, censored="model").replay(coupling)
     values, variances = enumerated(coupling, MDP, log, POLICY, HORIZON + 1, MDP.discount)
     np.testing.assert_allclose(found.values, values, atol=1e-12)
     np.testing.assert_allclose(found.variances, variances, atol=1e-12)
@@ -84,7 +74,7 @@ def test_values_and_variances_are_sums_over_all_paths(coupling):
 def test_the_chain_is_the_enumeration_of_all_noise():
     """Of inverse CDF, whose noise is one number: between two cuts of [0, 1] no row can distinguish its values."""
     log = some_episodes(MDP, 4, seed=5)
-    found = replay(MDP, log, deterministic([1, 0, 1, 0], NUM_ACTIONS), InverseCDF())
+    found = Cohort(log, deterministic([1, 0, 1, 0], NUM_ACTIONS), process=MDP).replay(InverseCDF())
     cuts = np.unique(np.append(0, [MDP.row(s, a).cumsum() for s in range(NUM_STATES) for a in range(NUM_ACTIONS)]))
     cuts = np.unique(np.clip(np.round(cuts, 15), 0, 1))
     middles, widths = (cuts[1:] + cuts[:-1]) / 2, np.diff(cuts)
@@ -124,7 +114,7 @@ def test_without_a_change_of_policy_nothing_changes():
     mdp = FiniteMDP.from_dense(transitions, np.arange(5.0), start=0, absorbing=[4])
     log = simulate(mdp, np.ones((5, 1)), num_episodes=30, horizon=6, key=jax.random.key(0))
     for coupling in COUPLINGS:
-        found = replay(mdp, log, np.ones((5, 1)), coupling)
+        found = Cohort(log, np.ones((5, 1)), process=mdp).replay(coupling)
         np.testing.assert_allclose(found.values, found.observed, atol=1e-12)
         np.testing.assert_allclose(found.variances, 0, atol=1e-12)
         np.testing.assert_allclose(found.effects, 0, atol=1e-12)
@@ -144,7 +134,7 @@ def test_averaged_over_what_could_have_been_seen_every_coupling_gives_the_policy
                 num_states=NUM_STATES,
                 num_actions=NUM_ACTIONS,
             )
-            total += MDP.start[state] / NUM_ACTIONS * probs @ replay(MDP, log, POLICY, coupling).values
+            total += MDP.start[state] / NUM_ACTIONS * probs @ Cohort(log, POLICY, process=MDP).replay(coupling).values
         assert total == pytest.approx(MDP.start @ policy_values(MDP, POLICY, horizon=1), abs=1e-12)
 
 
@@ -159,15 +149,15 @@ def test_labels_decide_what_two_worlds_have_in_common():
         num_states=5, num_actions=2,
     )  # fmt: skip
     policy = deterministic([1, 0, 0, 0, 0], 2)
-    assert replay(mdp, log, policy, GumbelMax()).values[0] == pytest.approx(0.5)
-    assert replay(mdp, log, policy, GumbelMax(), outcomes=[0, 1, 2, 1, 2]).values[0] == pytest.approx(1)
+    assert Cohort(log, policy, process=mdp).replay(GumbelMax()).values[0] == pytest.approx(0.5)
+    assert Cohort(log, policy, process=mdp, outcomes=[0, 1, 2, 1, 2]).replay(GumbelMax()).values[0] == pytest.approx(1)
     with pytest.raises(InputError, match=r"two of state 0, action 1 share a label"):
-        replay(mdp, log, policy, GumbelMax(), outcomes=[0, 1, 2, 3, 3])
+        Cohort(log, policy, process=mdp, outcomes=[0, 1, 2, 3, 3]).replay(GumbelMax())
 
 
 def test_couplings_made_for_a_number_of_outcomes_see_all_of_them():
     gadget = Gadget2(NUM_STATES, 3, key=jax.random.key(0), hidden=(4,))
-    found = replay(MDP, LOG.select([0]), POLICY, gadget, horizon=1)
+    found = Cohort(LOG.select([0]), POLICY, process=MDP, horizon=1).replay(gadget)
     state, action, successor = (int(each) for each in (LOG.states[0, 0], LOG.actions[0, 0], LOG.states[0, 1]))
     expected = 0.0
     with np.errstate(divide="ignore"), jax.enable_x64(True):
@@ -178,21 +168,21 @@ def test_couplings_made_for_a_number_of_outcomes_see_all_of_them():
             expected += POLICY[state, choice] * row[reached] @ MDP.rewards[state, choice, : len(reached)]
     assert found.values[0] == pytest.approx(expected, abs=1e-6)
     with pytest.raises(InputError, match="as many outcomes as there are, 4, but this Optimal is for 3"):
-        replay(MDP, LOG, POLICY, Optimal(np.zeros((3, 3))))
+        Cohort(LOG, POLICY, process=MDP).replay(Optimal(np.zeros((3, 3))))
 
 
 def test_bad_input_is_named(as_users_call):
     with pytest.raises(InputError, match=r"sum to one in each state, got 0.5 in state 2"):
-        replay(MDP, LOG, np.where(np.arange(4)[:, None] == 2, POLICY / 2, POLICY), GumbelMax())
+        Cohort(LOG, np.where(np.arange(4)[:, None] == 2, POLICY / 2, POLICY), process=MDP).replay(GumbelMax())
     with pytest.raises(InputError, match="make an instance"):
-        replay(MDP, LOG, POLICY, GumbelMax)
+        Cohort(LOG, POLICY, process=MDP).replay(GumbelMax)
     other = small_mdp(0, sparse=False)
     with pytest.raises(
         InputError, match=r"episode \d+, step \d+, goes from state . by action . to state ., which has prob"
     ):
-        replay(MDP, some_episodes(other, 200), POLICY, GumbelMax())
+        Cohort(some_episodes(other, 200), POLICY, process=MDP).replay(GumbelMax())
     with pytest.raises(InputError, match="states and actions of the process, 4 and 2, got 5 and 2"):
-        replay(MDP, EpisodeLog(**{**LOG.__dict__, "num_states": 5}), POLICY, GumbelMax())
+        Cohort(EpisodeLog(**{**LOG.__dict__, "num_states": 5}), POLICY, process=MDP).replay(GumbelMax())
 
     class Drawn(AbstractSampler):
         @property
@@ -207,29 +197,34 @@ def test_bad_input_is_named(as_users_call):
 
     one = LOG.select([0])
     for exact in (
-        lambda: replay(MDP, LOG, POLICY, Drawn()),
-        lambda: step_bounds(MDP, one, POLICY, Drawn()),
+        lambda: Cohort(LOG, POLICY, process=MDP).replay(Drawn()),
+        lambda: Cohort(one, POLICY, process=MDP)._model.step_bounds(Drawn()),
         lambda: single_decisions(MDP, one, Drawn()),
     ):
         with pytest.raises(InputError, match="Drawn can only draw; use `sample_replay`"):
             exact()
-    assert sample_replay(MDP, LOG, POLICY, Drawn(), num_samples=2, key=jax.random.key(0)).returns.shape == (6, 2)
+    assert Cohort(LOG, POLICY, process=MDP).sample(Drawn(), num_samples=2, key=jax.random.key(0)).returns.shape == (
+        6,
+        2,
+    )
 
 
 def test_a_replay_shows_itself_in_every_form():
-    found = replay(estimate(LOG), LOG, _seen(LOG), GumbelMax())
+    found = Cohort(LOG, _seen(LOG), process=estimate(LOG)).replay(GumbelMax())
     frame = found.to_frame()
-    assert list(frame.columns) == ["episode", "observed", "counterfactual", "effect", "standard_deviation"]
-    assert len(frame) == len(LOG)
+    effects = frame[frame["quantity"] == "effect"]
+    np.testing.assert_allclose(effects["value"], [found.effects.mean(), *found.effects])
+    assert found.row("return", "observed", about="episode 3").value == found.observed[3]
     assert "6 episodes by Gumbel-max" in repr(found)
-    assert "6 episodes by Gumbel-max; horizon 3, discount 1" in str(found)
+    for word in ("6 episodes under the other policy, by Gumbel-max", "horizon 3, discount 1", "mean of 6 episodes"):
+        assert word in str(found)
     plain = json.loads(found.to_json())
-    assert plain["counterfactual"] == pytest.approx(found.mean)
-    np.testing.assert_allclose([row["effect"] for row in plain["episodes"]], found.effects)
+    np.testing.assert_allclose(plain["values"], found.values)
+    np.testing.assert_allclose(plain["variances"], found.variances)
     assert [text.get_text() for text in found.plot().legends[0].get_texts()][-1].startswith("mean")
-    assert str(found).count("Takes the model as given") == 1
+    assert str(found).count("The model is taken as given") == 1
     broken = json.loads(replace(found, observed=np.full(len(LOG), np.nan)).to_json())
-    assert broken["observed"] is broken["episodes"][0]["effect"] is None
+    assert broken["observed"][0] is broken["rows"][0]["value"] is None
 
 
 def _seen(log):
@@ -241,8 +236,8 @@ def _seen(log):
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=lambda each: type(each).__name__)
 @pytest.mark.parametrize("options", [{}, {"censored": "model", "horizon": 6, "discount": 0.7}, {"actions": "coupled"}])
 def test_values_alone_are_those_of_the_replay(coupling, options):
-    whole = replay(MDP, LOG, POLICY, coupling, **options)
-    found = replayed_values(MDP, LOG, POLICY, coupling, **options)
+    whole = Cohort(LOG, POLICY, process=MDP, **options).replay(coupling)
+    found = Cohort(LOG, POLICY, process=MDP, **options)._model.values(coupling)
     np.testing.assert_allclose(found, whole.values, rtol=0, atol=1e-13)
 
 
@@ -261,7 +256,7 @@ def test_a_constant_added_to_all_rewards_changes_no_variance(coupling, vary):
     for offset in (0.0, 1e8):
         mdp = _far(2, offset, vary=vary)
         log = simulate(mdp, np.full((4, 2), 0.5), num_episodes=3, horizon=3, key=jax.random.key(1))
-        found.append(replay(mdp, log, POLICY, coupling, horizon=5, censored="model", path=True))
+        found.append(Cohort(log, POLICY, process=mdp, horizon=5, censored="model").replay(coupling, path=True))
     plain, far = found
     assert plain.variances.min() > 0.1
     np.testing.assert_allclose(far.variances, plain.variances, rtol=1e-6)
@@ -280,7 +275,7 @@ def test_a_constant_changes_no_variance_where_every_episode_ends_after_as_many_s
     for offset in (0.0, 1e8):
         mdp = FiniteMDP.from_dense(transitions, rewards + offset, start=[0.5, 0.5, 0, 0, 0], absorbing=[4])
         log = simulate(mdp, np.full((5, 2), 0.5), num_episodes=6, horizon=2, key=jax.random.key(1))
-        found.append(replay(mdp, log, np.full((5, 2), 0.5), GumbelMax()))
+        found.append(Cohort(log, np.full((5, 2), 0.5), process=mdp).replay(GumbelMax()))
     plain, far = found
     assert plain.variances.min() > 0.01
     np.testing.assert_allclose(far.variances, plain.variances, rtol=1e-6)
@@ -290,16 +285,21 @@ def test_a_constant_changes_no_variance_where_every_episode_ends_after_as_many_s
 def test_couplings_are_taken_by_name():
     one = LOG.select([0])
     np.testing.assert_array_equal(
-        replay(MDP, LOG, POLICY, "inverse-cdf").values, replay(MDP, LOG, POLICY, InverseCDF()).values
+        Cohort(LOG, POLICY, process=MDP).replay("inverse-cdf").values,
+        Cohort(LOG, POLICY, process=MDP).replay(InverseCDF()).values,
     )
-    assert replay(MDP, LOG, POLICY, "gumbel-max", actions="coupled").coupling == "Gumbel-max"
+    assert Cohort(LOG, POLICY, process=MDP, actions="coupled").replay("gumbel-max").coupling == "Gumbel-max"
     np.testing.assert_array_equal(
-        replayed_values(MDP, LOG, POLICY, "maximal"), replayed_values(MDP, LOG, POLICY, Maximal())
+        Cohort(LOG, POLICY, process=MDP)._model.values("maximal"),
+        Cohort(LOG, POLICY, process=MDP)._model.values(Maximal()),
     )
     by_name, by_itself = (single_decisions(MDP, one, each) for each in ("gumbel-max", GumbelMax()))
     assert by_name.to_dict() == by_itself.to_dict()
-    np.testing.assert_array_equal(step_bounds(MDP, one, POLICY, "maximal"), step_bounds(MDP, one, POLICY, Maximal()))
-    drawn = sample_replay(MDP, one, POLICY, "gumbel-max", num_samples=2, key=jax.random.key(0))
+    np.testing.assert_array_equal(
+        Cohort(one, POLICY, process=MDP)._model.step_bounds("maximal"),
+        Cohort(one, POLICY, process=MDP)._model.step_bounds(Maximal()),
+    )
+    drawn = Cohort(one, POLICY, process=MDP).sample("gumbel-max", num_samples=2, key=jax.random.key(0))
     assert drawn.coupling == "Gumbel-max"
     with pytest.raises(InputError, match="`coupling` must be .*gumbel-max.* got 'gumbel'"):
-        replay(MDP, LOG, POLICY, "gumbel")
+        Cohort(LOG, POLICY, process=MDP).replay("gumbel")

@@ -5,22 +5,12 @@ import itertools
 import jax
 import numpy as np
 import pytest
-from processes import LOG, MDP, NUM_ACTIONS, NUM_STATES, POLICY, some_episodes
+from processes import LOG, MDP, NUM_ACTIONS, NUM_STATES, POLICY, single_decisions, some_episodes
 
 from countermax import Gadget1, Gadget2, GumbelMax, Independent, InputError, InverseCDF, Maximal
-from countermax.mdp import (
-    EpisodeLog,
-    FiniteMDP,
-    estimate,
-    policy_values,
-    replay,
-    sample_replay,
-    simulate,
-    single_decisions,
-    trajectory_bounds,
-)
+from countermax.mdp import Cohort, EpisodeLog, FiniteMDP, estimate, simulate
 from countermax.mdp._estimation import deterministic
-from countermax.mdp.replays import step_bounds
+from countermax.mdp._planning import policy_values
 
 COUPLINGS = [
     GumbelMax(),
@@ -51,31 +41,33 @@ def cut(log, lengths):
 @pytest.mark.parametrize("horizon", [1, 3, None, 12])
 def test_the_logged_policy_changes_nothing_at_any_horizon(coupling, horizon):
     log = cut(logged(CHOSEN, 40), np.random.default_rng(0).integers(1, 8, 40))
-    found = replay(MDP, log, CHOSEN, coupling, horizon=horizon)
+    found = Cohort(log, CHOSEN, process=MDP, horizon=horizon).replay(coupling)
     np.testing.assert_allclose(found.effects, 0, atol=1e-12)
     np.testing.assert_allclose(found.variances, 0, atol=1e-12)
-    bounds = trajectory_bounds(MDP, log, CHOSEN, horizon=horizon)
+    bounds = Cohort(log, CHOSEN, process=MDP, horizon=horizon).bounds()
     np.testing.assert_allclose(bounds.lower, found.observed, atol=1e-12)
     np.testing.assert_allclose(bounds.upper, found.observed, atol=1e-12)
 
 
 def test_censored_episodes_stop_where_they_were_seen_and_others_run_to_the_horizon():
     log = logged(POLICY, 30, horizon=3)
-    found = replay(MDP, log, POLICY, Independent(), horizon=9)
+    found = Cohort(log, POLICY, process=MDP, horizon=9).replay(Independent())
     ended = MDP.absorbing[log.last_states]
     assert ended.any()
     assert not ended.all()
     np.testing.assert_array_equal(found.steps, np.where(ended, 9, log.lengths))
     np.testing.assert_array_equal(found.censored, ~ended)
-    told = f"{int((~ended).sum())} of 30 episodes stop before their end: compared up to where they stop."
+    told = (
+        f"{int((~ended).sum())} of 30 episodes are censored, stopping before their end: compared up to where they stop."
+    )
     assert told in found.notes
     assert found.to_dict()["notes"][0] == told
-    carried = replay(MDP, log, POLICY, Independent(), horizon=9, censored="model")
+    carried = Cohort(log, POLICY, process=MDP, horizon=9, censored="model").replay(Independent())
     np.testing.assert_array_equal(carried.steps, 9)
     assert "carried on with the model in both worlds" in carried.notes[0]
     np.testing.assert_allclose(carried.observed[ended], found.observed[ended])
     with pytest.raises(InputError, match=r'`censored` must be "stop" or "model"'):
-        replay(MDP, log, POLICY, GumbelMax(), censored="drop")
+        Cohort(log, POLICY, process=MDP, censored="drop").replay(GumbelMax())
 
 
 def test_the_model_carries_both_worlds_on():
@@ -84,8 +76,8 @@ def test_the_model_carries_both_worlds_on():
     model = estimate(log, discount=MDP.discount, absorbing=MDP.absorbing)
     target = np.where(model.allowed, CHOSEN, 0)
     target = np.where(target.sum(axis=1, keepdims=True) > 0, target, np.eye(NUM_ACTIONS)[0])
-    found = replay(model, log, target, GumbelMax(), horizon=6, censored="model")
-    assert found.carried_on
+    found = Cohort(log, target, process=model, horizon=6, censored="model").replay(GumbelMax())
+    assert any("carried on with the model" in each for each in found.notes)
     np.testing.assert_allclose(found.effects, 0, atol=1e-12)
     later = policy_values(model, target, horizon=4)[log.last_states]
     expected = log.returns(model.discount) + model.discount**2 * np.where(found.censored, later, 0)
@@ -98,7 +90,7 @@ def test_an_episode_by_itself_has_as_many_steps_as_it_has():
     one = log.select([short])
     assert one.longest == log.lengths[short] < log.longest
     assert single_decisions(MDP, one, GumbelMax()).horizon == one.longest
-    assert len(step_bounds(MDP, one, POLICY, GumbelMax()).lower) == one.longest
+    assert len(Cohort(one, POLICY, process=MDP)._model.step_bounds(GumbelMax()).lower) == one.longest
 
 
 def test_two_actions_that_are_the_same_are_worth_the_same():
@@ -115,8 +107,8 @@ def test_two_actions_that_are_the_same_are_worth_the_same():
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=IDS)
 def test_no_coupling_leaves_the_bounds(coupling):
     log = logged(POLICY, 25, seed=3)
-    values = replay(MDP, log, CHOSEN, coupling).values
-    bounds = trajectory_bounds(MDP, log, CHOSEN)
+    values = Cohort(log, CHOSEN, process=MDP).replay(coupling).values
+    bounds = Cohort(log, CHOSEN, process=MDP).bounds()
     assert (values >= bounds.lower - 1e-12).all()
     assert (values <= bounds.upper + 1e-12).all()
 
@@ -131,9 +123,9 @@ def random_rewards(log, seed=0):
 
 def test_where_nothing_is_changed_the_logged_reward_is_earned():
     log = random_rewards(logged(CHOSEN, 20))
-    found = replay(MDP, log, CHOSEN, Independent())
+    found = Cohort(log, CHOSEN, process=MDP).replay(Independent())
     np.testing.assert_allclose(found.effects, 0, atol=1e-12)
-    drawn = sample_replay(MDP, log, CHOSEN, Independent(), num_samples=3, key=jax.random.key(0))
+    drawn = Cohort(log, CHOSEN, process=MDP).sample(Independent(), num_samples=3, key=jax.random.key(0))
     np.testing.assert_allclose(drawn.returns, np.repeat(found.observed[:, None], 3, axis=1), atol=1e-12)
 
 
@@ -145,7 +137,7 @@ def test_elsewhere_rewards_are_means_and_their_variance_is_carried():
     one = log.select([0])
     first, action = int(one.states[0, 0]), int(one.actions[0, 0])
     policy = deterministic(np.where(np.arange(NUM_STATES) == first, 1 - action, 0), NUM_ACTIONS)
-    found = replay(model, one, policy, Independent(), horizon=1)
+    found = Cohort(one, policy, process=model, horizon=1).replay(Independent())
     row = model.probs[first, 1 - action]
     mean = row @ model.rewards[first, 1 - action]
     square = row @ (model.rewards[first, 1 - action] ** 2 + model.reward_variances[first, 1 - action])
@@ -170,13 +162,13 @@ BEHAVIOUR = np.array([[0.3, 0.7], [0.6, 0.4], [0.5, 0.5], [1.0, 0.0]])
 @pytest.mark.parametrize("coupling", COUPLINGS[:4], ids=IDS[:4])
 def test_with_the_noise_of_what_was_done_the_same_policy_changes_nothing(coupling):
     log = random_rewards(logged(BEHAVIOUR, 30))
-    found = replay(MDP, log, BEHAVIOUR, coupling, actions="coupled", behaviour=BEHAVIOUR)
+    found = Cohort(log, BEHAVIOUR, process=MDP, actions="coupled", behaviour=BEHAVIOUR).replay(coupling)
     np.testing.assert_allclose(found.effects, 0, atol=1e-12)
     assert any("with the noise that explains what was done" in note for note in found.notes)
-    bounds = trajectory_bounds(MDP, log, BEHAVIOUR, actions="coupled", behaviour=BEHAVIOUR)
+    bounds = Cohort(log, BEHAVIOUR, process=MDP, actions="coupled", behaviour=BEHAVIOUR).bounds()
     np.testing.assert_allclose(bounds.lower, found.observed, atol=1e-12)
     np.testing.assert_allclose(bounds.upper, found.observed, atol=1e-12)
-    afresh = replay(MDP, log, BEHAVIOUR, coupling)
+    afresh = Cohort(log, BEHAVIOUR, process=MDP).replay(coupling)
     assert np.abs(afresh.effects).max() > 0.1
     assert any("drawn afresh" in note for note in afresh.notes)
 
@@ -186,8 +178,8 @@ def test_coupled_actions_are_rows_of_the_coupling():
     log = logged(BEHAVIOUR, 12, seed=5).select(range(12))
     target = np.array([[0.8, 0.2], [0.1, 0.9], [0.5, 0.5], [1.0, 0.0]])
     for coupling in (GumbelMax(), InverseCDF(), Maximal()):
-        found = replay(MDP, log, target, coupling, actions="coupled", behaviour=BEHAVIOUR, horizon=1)
-        bounds = trajectory_bounds(MDP, log, target, actions="coupled", behaviour=BEHAVIOUR, horizon=1)
+        found = Cohort(log, target, process=MDP, actions="coupled", behaviour=BEHAVIOUR, horizon=1).replay(coupling)
+        bounds = Cohort(log, target, process=MDP, actions="coupled", behaviour=BEHAVIOUR, horizon=1).bounds()
         for episode, (state, action) in enumerate(zip(log.states[:, 0], log.actions[:, 0], strict=True)):
             with jax.enable_x64(True), np.errstate(divide="ignore"):
                 wanted = coupling.counterfactual_probs(np.log(BEHAVIOUR[state]), np.log(target[state]), int(action))
@@ -208,9 +200,9 @@ def test_coupled_actions_are_rows_of_the_coupling():
 def test_sampled_coupled_actions_have_the_exact_mean():
     log = logged(BEHAVIOUR, 4, seed=1)
     target = np.array([[0.8, 0.2], [0.1, 0.9], [0.5, 0.5], [1.0, 0.0]])
-    exact = replay(MDP, log, target, GumbelMax(), actions="coupled", behaviour=BEHAVIOUR)
-    drawn = sample_replay(
-        MDP, log, target, GumbelMax(), num_samples=4000, actions="coupled", behaviour=BEHAVIOUR, key=jax.random.key(2)
+    exact = Cohort(log, target, process=MDP, actions="coupled", behaviour=BEHAVIOUR).replay(GumbelMax())
+    drawn = Cohort(log, target, process=MDP, actions="coupled", behaviour=BEHAVIOUR).sample(
+        GumbelMax(), num_samples=4000, key=jax.random.key(2)
     )
     errors = np.sqrt(exact.variances / 4000) + 1e-12
     assert (np.abs(drawn.returns.mean(axis=1) - exact.values) < 5 * errors).all()  # 4 x 6e-7 false alarms
@@ -219,12 +211,12 @@ def test_sampled_coupled_actions_have_the_exact_mean():
 def test_what_cannot_be_coupled_is_refused():
     log = logged(BEHAVIOUR, 5)
     with pytest.raises(InputError, match=r'`actions` must be "fresh" or "coupled", got'):
-        replay(MDP, log, BEHAVIOUR, GumbelMax(), actions="new")
+        Cohort(log, BEHAVIOUR, process=MDP, actions="new").replay(GumbelMax())
     never = deterministic(1 - log.actions[0, 0] + np.zeros(NUM_STATES, int), NUM_ACTIONS)
     with pytest.raises(InputError, match=r"`behaviour` must give what was done a positive probability"):
-        replay(MDP, log, BEHAVIOUR, GumbelMax(), actions="coupled", behaviour=never)
+        Cohort(log, BEHAVIOUR, process=MDP, actions="coupled", behaviour=never).replay(GumbelMax())
     with pytest.raises(InputError, match=r"for as many outcomes as there are actions, 2, for them to be coupled"):
-        replay(MDP, log, BEHAVIOUR, COUPLINGS[4], actions="coupled", behaviour=BEHAVIOUR)
+        Cohort(log, BEHAVIOUR, process=MDP, actions="coupled", behaviour=BEHAVIOUR).replay(COUPLINGS[4])
 
 
 def test_otherwise_is_what_was_done_most_often():
@@ -252,7 +244,7 @@ def test_otherwise_is_what_was_done_most_often():
 @pytest.mark.slow
 def test_all_of_it_holds_without_the_compiled_engine(monkeypatch):
     """The same numbers from the engine that asks any coupling."""
-    from countermax.mdp.replays import _bounds, _decisions, _exact, _step_bounds, engines
+    from countermax.mdp.replays import _trajectories, engines
 
     log, target = random_rewards(logged(BEHAVIOUR, 25, seed=7)), np.array([[0.8, 0.2], [0.1, 0.9], [0.5, 0.5], [1, 0]])
     laws = [GumbelMax(), InverseCDF([2, 0, 3, 1]), Maximal()]
@@ -262,19 +254,18 @@ def test_all_of_it_holds_without_the_compiled_engine(monkeypatch):
         for coupling in laws:
             coupled = common if coupling.num_outcomes is None else {}
             for options in ({}, coupled, {"outcomes": [1, 0, 3, 2], "horizon": 4}):
-                found = replay(MODEL, log, target, coupling, path=True, **options)
+                found = Cohort(log, target, process=MODEL, **options).replay(coupling, path=True)
                 yield from (found.values, found.variances, found.path, found.last.toarray())
             one = single_decisions(MODEL, log.select([1]), coupling, outcomes=[1, 0, 3, 2])
             yield np.array([[each.value, *each.effect_bounds] for each in one])
-            yield np.array(step_bounds(MODEL, log.select([1]), target, coupling))
+            yield np.array(Cohort(log.select([1]), target, process=MODEL)._model.step_bounds(coupling))
         for stable, options in itertools.product((False, True), ({}, common)):
-            yield np.array(trajectory_bounds(MODEL, log, target, stable=stable, **options))
+            yield np.array(Cohort(log, target, process=MODEL, **options).bounds(stable=stable))
             final = np.random.default_rng(0).normal(size=(25, NUM_STATES))
-            yield np.array(trajectory_bounds(MODEL, log, target, stable=stable, rewards=0.0, final=final))
+            yield np.array(Cohort(log, target, process=MODEL).bounds(stable=stable, rewards=0.0, final=final))
 
     MODEL = estimate(random_rewards(some_episodes(MDP, 500, seed=1)), absorbing=MDP.absorbing, discount=0.9)
     quick = list(everything())
-    for module in (_bounds, _decisions, _exact, _step_bounds):
-        monkeypatch.setattr(module, "engine_for", engines.GeneralEngine)
+    monkeypatch.setattr(_trajectories, "engine_for", engines.GeneralEngine)
     for fast, slow in zip(quick, everything(), strict=True):
         np.testing.assert_allclose(fast, slow, atol=1e-12)

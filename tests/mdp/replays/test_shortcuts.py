@@ -9,8 +9,8 @@ import pytest
 pytest.importorskip("numba")
 
 from countermax import GumbelMax, InverseCDF  # noqa: E402
-from countermax.mdp import FiniteMDP, replay, simulate, trajectory_bounds  # noqa: E402
-from countermax.mdp.replays import _bounds, engines  # noqa: E402
+from countermax.mdp import Cohort, FiniteMDP, simulate  # noqa: E402
+from countermax.mdp.replays import _trajectories, engines
 from countermax.mdp.replays.engines import GeneralEngine, _backwards, _compiled  # noqa: E402
 
 NUM_STATES, NUM_ACTIONS, HORIZON = 9, 3, 7
@@ -34,12 +34,17 @@ def known():
     return process, log, policy
 
 
+def asked(known, **options):
+    process, log, policy = known
+    return Cohort(log, policy, process=process, censored="model", **options)
+
+
 def bounded(known, **options):
-    return np.stack(trajectory_bounds(*known, censored="model", progress=False, **options))
+    return np.stack(asked(known, **options).bounds())
 
 
 def replayed(known, coupling, **options):
-    found = replay(*known, coupling, censored="model", progress=False, **options)
+    found = asked(known, **options).replay(coupling)
     return np.concatenate([found.values, found.variances, found.last.toarray().ravel()])
 
 
@@ -62,7 +67,7 @@ def test_bounds_by_one_order_of_the_states_are_those_row_by_row(known, actions, 
     at_once = bounded(known, actions=actions)
     monkeypatch.setattr(_backwards, "WIDE", 0)
     np.testing.assert_allclose(at_once, bounded(known, actions=actions), atol=1e-12)
-    monkeypatch.setattr(_bounds, "engine_for", GeneralEngine)
+    monkeypatch.setattr(_trajectories, "engine_for", GeneralEngine)
     np.testing.assert_allclose(at_once, bounded(known, actions=actions), atol=1e-12)
     assert [each.row.size > 0 for each in used] == [True, False]
 
@@ -90,8 +95,8 @@ def test_one_transition_may_have_earned_this_and_that(known):
     process, log, policy = known
     noisy = replace(log, rewards=np.where(log.mask, np.arange(len(log))[:, None] % 5, 0.0))
     alone = [
-        replay(process, noisy.select([each]), policy, GumbelMax(), horizon=HORIZON, progress=False).values[0]
+        Cohort(noisy.select([each]), policy, process=process, horizon=HORIZON).replay(GumbelMax()).values[0]
         for each in range(20)
     ]
-    found = replay(process, noisy, policy, GumbelMax(), horizon=HORIZON, progress=False)
+    found = Cohort(noisy, policy, process=process, horizon=HORIZON).replay(GumbelMax())
     np.testing.assert_allclose(alone, found.values[:20], atol=1e-12)

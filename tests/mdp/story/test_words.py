@@ -1,4 +1,4 @@
-"""What a clinician reads: treatments by their parts, ends instead of returns, visits and doubt in every sentence."""
+"""What a clinician reads: treatments by their parts, ends instead of returns, visits in every sentence."""
 
 import re
 
@@ -7,16 +7,19 @@ import pytest
 from processes import frame_of
 
 from countermax import GumbelMax
+from countermax._core.words import percent, percents
 from countermax.bounds import Bounds
 from countermax.intervals import Interval
-from countermax.mdp import Doubt, EpisodeLog, FiniteMDP, estimate, explain, rank_episodes, replay, trajectory_bounds
+from countermax.mdp import Cohort, EpisodeLog, FiniteMDP, Posterior, estimate
 from countermax.mdp._estimation import restricted
-from countermax.mdp._posterior import UNDOUBTED
-from countermax.mdp.story._treatments import treatments_of
-from countermax.mdp.story._words import DATA, LUCK, Claim, Meaning, behind, steps_in_words
+from countermax.mdp._explain import treatments_of
+from countermax.mdp._posterior import NO_CONFOUNDING
+from countermax.mdp._process import MODEL_GIVEN
+from countermax.mdp._telling import COUPLING, Claim, Meaning, behind, steps_in_words
+from countermax.mdp._telling import MODEL as ESTIMATE
 
 STATES, ACTIONS = ("ill", "worse", "death", "survival"), ("fluid 0, oxygen", "fluid 2, oxygen", "fluid 0")
-QUICK = Doubt(num_resamples=12)
+QUICK = Posterior(num_draws=12)
 
 
 def _log():
@@ -53,12 +56,12 @@ STARVE = restricted(MODEL, np.eye(3)[[2, 1, 1, 1]])[0]
 
 @pytest.fixture(scope="module")
 def story():
-    return explain(MODEL, LOG, 0, TREAT, doubt=QUICK, progress=False)
+    return Cohort(LOG, TREAT, process=MODEL, posterior=QUICK).explain(0)
 
 
 @pytest.fixture(scope="module")
 def starved():
-    return explain(MODEL, LOG, 0, STARVE, couplings=["maximal"], doubt=QUICK, progress=False)
+    return Cohort(LOG, STARVE, process=MODEL, posterior=QUICK).explain(0, couplings=["maximal"])
 
 
 def _process(names):
@@ -86,39 +89,39 @@ def test_numbers_of_drugs_and_of_actions_are_no_levels():
 
 
 @pytest.mark.parametrize(
-    ("bounds", "interval", "doubted", "expected"),
+    ("bounds", "interval", "limits", "expected"),
     [
         ((0.1, 0.3), None, None, ()),
         ((0.1, 0.3), (0.1, 0.4), (0.05, 0.5), ()),
-        ((-0.1, 0.3), None, None, (LUCK,)),
-        ((-0.1, 0.3), (0.1, 0.4), (-0.2, 0.5), (LUCK,)),
-        ((0.1, 0.3), (-0.1, 0.4), (-0.2, 0.5), (DATA,)),
-        ((0.1, 0.3), (0.1, 0.4), (-0.2, 0.5), (DATA,)),
-        ((-0.1, 0.3), (-0.1, 0.4), (-0.2, 0.5), (LUCK, DATA)),
+        ((-0.1, 0.3), None, None, (COUPLING,)),
+        ((-0.1, 0.3), (0.1, 0.4), (-0.2, 0.5), (COUPLING,)),
+        ((0.1, 0.3), (-0.1, 0.4), (-0.2, 0.5), (ESTIMATE,)),
+        ((0.1, 0.3), (0.1, 0.4), (-0.2, 0.5), (ESTIMATE,)),
+        ((-0.1, 0.3), (-0.1, 0.4), (-0.2, 0.5), (COUPLING, ESTIMATE)),
     ],
 )
-def test_robust_means_every_coupling_and_other_data_too(bounds, interval, doubted, expected):
-    limits = [None if each is None else Interval(*each, 0.9) for each in (interval, doubted)]
-    assert Claim(0.2, Bounds(*bounds), *limits).depends_on == expected
-    turned = [None if each is None else Interval(-each[1], -each[0], 0.9) for each in (interval, doubted)]
+def test_robust_means_every_coupling_with_confidence_in_the_model(bounds, interval, limits, expected):
+    both = [None if each is None else Interval(*each, 0.9) for each in (interval, limits)]
+    assert Claim(0.2, Bounds(*bounds), *both).depends_on == expected
+    turned = [None if each is None else Interval(-each[1], -each[0], 0.9) for each in (interval, limits)]
     mirrored = Claim(-0.2, Bounds(-bounds[1], -bounds[0]), *turned)
     assert mirrored.depends_on == expected
-    assert ("robust" in mirrored.sure) == (not expected and doubted is not None)
+    assert ("robust" in mirrored.sure) == (not expected and limits is not None)
     if expected:
         assert mirrored.sure == f"depends on {' and on '.join(expected)}"
 
 
-def test_no_effect_by_any_coupling_can_still_depend_on_data():
+def test_no_effect_by_any_coupling_can_still_depend_on_the_model():
     assert Claim(0.0, Bounds(0.0, 0.0), None, None).depends_on == ()
     nothing, wide = Interval(0.0, 0.0, 0.9), Interval(0.0, 0.4, 0.9)
     assert Claim(0.0, Bounds(0.0, 0.0), nothing, nothing).depends_on == ()
-    assert Claim(0.0, Bounds(0.0, 0.0), nothing, wide).depends_on == (DATA,)
+    assert Claim(0.0, Bounds(0.0, 0.0), nothing, wide).depends_on == (ESTIMATE,)
 
 
 def test_a_return_that_counts_deaths_is_told_as_their_chance_but_drawn_as_a_return():
     deaths = Meaning(("death", "home"), np.array([-1.0, 0.0]), 1.0)
     assert deaths.gain(0.2) == "lowered the chance of death by 20 percentage points"
-    assert deaths.between(-0.3, -0.1) == "10 to 30%"
+    assert deaths.between(-0.3, -0.1) == "10 to 30 %"
     assert deaths.drawn == "return"
     assert Meaning(("death", "home"), np.array([0.0, 1.0]), 1.0).drawn == "chance of home"
     assert Meaning(("death", "home"), np.array([0.0, 1.0]), 0.9).gain(0.2) == "added 0.2 to the return"
@@ -133,90 +136,95 @@ def test_numbers_in_words():
     assert steps_in_words([0, 1, 2, 5, 7, 8]) == "steps 0 to 2, 5, 7 and 8"
 
 
-def test_values_are_doubted_as_in_the_ranking(story):
-    ranking = rank_episodes(MODEL, LOG, TREAT, doubt=QUICK, progress=False)
+def test_intervals_are_those_of_the_ranking(story):
+    ranking = Cohort(LOG, TREAT, process=MODEL, posterior=QUICK).rank()
     earned = story.observed_return
-    assert story.doubted.lower - earned == pytest.approx(ranking.doubted.lower[0])
-    assert story.doubted.upper - earned == pytest.approx(ranking.doubted.upper[0])
-    for name, interval in story.intervals.items():
+    assert story.returns.any_interval.lower - earned == pytest.approx(ranking.any_interval.lower[0])
+    assert story.returns.any_interval.upper - earned == pytest.approx(ranking.any_interval.upper[0])
+    for name, interval in story.returns.intervals.items():
         assert interval.lower - earned == pytest.approx(ranking.intervals[name].lower[0])
     assert (not story.depends_on) == bool(ranking.robust[0])
-    assert all(each.doubted is not None for found in story.decisions_by_coupling.values() for each in found)
+    assert all(each.any_interval is not None for found in story.decisions_by_coupling.values() for each in found)
 
 
-def test_an_estimate_is_doubted_unless_it_is_taken_as_given(story):
-    given = explain(MODEL, LOG, 0, TREAT, doubt=Doubt(num_resamples=0))
-    assert given.doubted is None
-    assert not given.intervals
-    assert given.chances_doubted is None
-    assert given.values == story.values
-    assert "Takes the model as given" in given.findings[-1]
-    assert UNDOUBTED in story.findings[-1]
-    assert not any("robust" in each for each in given.findings)
+def test_an_estimate_has_intervals_unless_it_is_taken_as_given(story):
+    given = Cohort(LOG, TREAT, process=MODEL, posterior=Posterior(num_draws=0)).explain(0)
+    for each in (given.returns, *given.ends, given.unfinished):
+        assert each.any_interval is None
+        assert not each.intervals
+    assert given.returns.values == story.returns.values
+    assert given.assumptions == (MODEL_GIVEN, NO_CONFOUNDING)
+    assert story.assumptions == (NO_CONFOUNDING,)
+    assert not any("obust" in each for each in given.notes)
     short = LOG.select([0])
     model = estimate(short, absorbing=[2, 3])
     done = restricted(model, TREAT)[0]
-    assert explain(model, short, 0, done, couplings=["maximal"], progress=False).doubted is not None
+    assert Cohort(short, done, process=model).explain(0, couplings=["maximal"]).returns.any_interval is not None
 
 
 def test_ends_are_told_by_their_names_and_chances(story):
-    last = replay(MODEL, LOG, TREAT, GumbelMax()).last.toarray()[0]
-    places = [STATES.index(end) for end in story.ends]
-    np.testing.assert_allclose(story.chances["Gumbel-max"], last[places], atol=1e-12)
-    assert story.chance_bounds.contains(story.chances["inverse CDF"], 1e-9).all()
-    np.testing.assert_allclose(story.chance_bounds.lower, story.bounds.lower[-1], atol=1e-9)
-    happened, meaning, *_ = story.findings
+    last = Cohort(LOG, TREAT, process=MODEL).replay(GumbelMax()).last.toarray()[0]
+    places = [STATES.index(end) for end in story.end_names]
+    np.testing.assert_allclose([each.values["Gumbel-max"] for each in story.ends], last[places], atol=1e-12)
+    for place, each in enumerate(story.ends):
+        assert each.bounds.contains(each.values["inverse CDF"], 1e-9)
+        assert each.bounds.lower == pytest.approx(story.features.bounds.lower[-1, place], abs=1e-9)
+    happened, meaning, *_ = story.notes
     assert happened == "In 2 steps the episode came to its end: death."
     assert meaning.startswith("The return counts nothing but how it ends: ")
     assert "survival 1" in meaning
-    assert f"survival {last[3]:.0%}" in story.told.instead[0]
-    assert not any("earned" in each for each in story.findings)
+    assert f"survival {percent(last[3])}" in story.told.instead[0]
+    assert not any("earned" in each for each in story.notes)
     assert "raised the chance of survival by" in story.told.instead[-1]
 
 
 def test_a_story_says_what_the_ranking_says_of_an_episode_that_ended_early(story):
     assert LOG.lengths[0] < LOG.longest == story.num_steps
-    ranking = rank_episodes(MODEL, LOG, TREAT, doubt=Doubt(num_resamples=0), progress=False)
-    for name, value in story.values.items():
+    ranking = Cohort(LOG, TREAT, process=MODEL, posterior=Posterior(num_draws=0)).rank()
+    for name, value in story.returns.values.items():
         assert value - story.observed_return == pytest.approx(ranking.effects[name][0])
-    assert story.value_bounds.lower - story.observed_return == pytest.approx(ranking.bounds.lower[0])
-    assert story.value_bounds.upper - story.observed_return == pytest.approx(ranking.bounds.upper[0])
+    assert story.returns.bounds.lower - story.observed_return == pytest.approx(ranking.bounds.lower[0])
+    assert story.returns.bounds.upper - story.observed_return == pytest.approx(ranking.bounds.upper[0])
 
 
 def test_what_comes_to_no_end_is_told_beside_the_ends(story):
-    last = replay(MODEL, LOG, TREAT, GumbelMax()).last.toarray()[0]
-    left = story.unfinished["Gumbel-max"]
+    last = Cohort(LOG, TREAT, process=MODEL).replay(GumbelMax()).last.toarray()[0]
+    left = story.unfinished.values["Gumbel-max"]
     assert left == pytest.approx(last[:2].sum())
-    assert left + story.chances["Gumbel-max"].sum() == pytest.approx(1)
+    assert left + sum(each.values["Gumbel-max"] for each in story.ends) == pytest.approx(1)
     assert left > 0.05
-    assert f"no end within 4 steps {left:.0%} by Gumbel-max" in story.told.instead[0]
-    lower, upper = story.unfinished_bounds
+    assert f"no end within 4 steps {percent(left)} by Gumbel-max" in story.told.instead[0]
+    lower, upper = story.unfinished.bounds
     assert lower <= left <= upper
-    assert f"no end within 4 steps {lower:.0%} to {upper:.0%}" in story.told.sure[1]
-    assert f"would not have ended by then with a chance of {left:.0%} by Gumbel-max" in story.told.changes[-1]
-    assert story.to_dict()["unfinished"]["Gumbel-max"] == left
+    assert f"no end within 4 steps {percents(lower, upper)}" in story.told.sure[1]
+    assert f"would not have ended by then with a chance of {percent(left)} by Gumbel-max" in story.told.changes[-1]
+    assert story.row("P(no end)", "Gumbel-max").value == left
 
 
 def test_an_episode_carried_on_is_said_to_be():
     open_ended = next(place for place in range(len(LOG)) if LOG.last_states[place] < 2)
-    nothing = Doubt(num_resamples=0)
-    told = explain(MODEL, LOG, open_ended, TREAT, couplings=["maximal"], doubt=nothing, horizon=9, censored="model")
+    nothing = Posterior(num_draws=0)
+    told = Cohort(LOG, TREAT, process=MODEL, posterior=nothing, horizon=9, censored="model").explain(
+        open_ended, couplings=["maximal"]
+    )
     recorded = LOG.lengths[open_ended]
     assert told.told.changes[-1].endswith(
-        f"9 steps are compared in both worlds. The record stops after {recorded} without an end; from there the model "
-        "carries both worlds on."
+        f"9 steps are compared in both worlds. The episode is censored after {recorded}; from there the model carries "
+        "both worlds on."
     )
 
 
 def test_features_of_a_far_horizon_are_those_of_every_time_alone(story):
-    far = explain(MODEL, LOG, 0, TREAT, couplings=["maximal"], doubt=Doubt(num_resamples=0), horizon=30)
+    far = Cohort(LOG, TREAT, process=MODEL, posterior=Posterior(num_draws=0), horizon=30).explain(
+        0, couplings=["maximal"]
+    )
     for time in (1, 3, 30):
-        mark = np.eye(4)[[STATES.index(far.features[0])]]
-        found = trajectory_bounds(
-            MODEL, LOG.select([0]), TREAT, horizon=time, discount=1.0, rewards=0.0, final=mark, progress=False
+        mark = np.eye(4)[[STATES.index(far.features.names[0])]]
+        found = Cohort(LOG.select([0]), TREAT, process=MODEL, horizon=time, discount=1.0).bounds(
+            rewards=0.0, final=mark
         )
-        np.testing.assert_allclose(far.bounds.lower[time, 0], found.lower[0], atol=1e-12)
-        np.testing.assert_allclose(far.bounds.upper[time, 0], found.upper[0], atol=1e-12)
+        np.testing.assert_allclose(far.features.bounds.lower[time, 0], found.lower[0], atol=1e-12)
+        np.testing.assert_allclose(far.features.bounds.upper[time, 0], found.upper[0], atol=1e-12)
 
 
 def test_every_sentence_that_rests_on_the_model_says_on_how_many_visits(story, starved):
@@ -226,7 +234,7 @@ def test_every_sentence_that_rests_on_the_model_says_on_how_many_visits(story, s
 
 
 def test_what_rests_on_few_visits_is_marked_in_words_and_in_the_pictures(story, starved):
-    assert starved.visits[0] == 2
+    assert starved.record.visits[0] == 2
     assert "its least known step rests on 2 visits only" in starved.told.instead[0]
     assert "at steps 0 and 1 was seen fewer than 5 times" in starved.told.sure[-1]
     assert starved.plot().axes[-1].containers[1][0].get_height() == pytest.approx(starved.step_bounds.width[0])
@@ -239,7 +247,7 @@ def test_what_rests_on_few_visits_is_marked_in_words_and_in_the_pictures(story, 
 
 
 def test_the_page_reads_from_what_happened_to_the_numbers(story, tmp_path):
-    page = story.write_report(tmp_path / "story.html").read_text()
+    page = story.write_page(tmp_path / "story.html").read_text()
     headings = re.findall("<h2>(.*?)</h2>", page)
     assert headings[:4] == [
         "What happened",
@@ -247,21 +255,22 @@ def test_the_page_reads_from_what_happened_to_the_numbers(story, tmp_path):
         "How sure that is",
         "What would change this answer",
     ]
-    assert all(heading.startswith("Numbers") for heading in headings[4:])
+    assert headings[4:] == ["One decision changed, the rest as it was"]
     assert page.count("data:image/png;base64,") == 2
     box = re.search('<div class="box">.*?</div>', page, re.DOTALL)[0]
-    for word in ("Another assumption about luck", "Other data", "the records do not hold", "Another horizon"):
+    for word in ("nder every coupling", "Another model", "the records do not hold", "Another horizon"):
         assert word in box
-    assert page.partition("<pre>")[0].count(UNDOUBTED) == 1
-    before = page.partition("Numbers")[0]
-    assert "mechanism" not in before
+    assert page.partition("<pre>")[0].count(NO_CONFOUNDING) == 1
+    assert page.index(story.summary()[:40]) < page.index("What happened")
 
 
 def test_a_record_without_an_end_is_told_as_one(tmp_path):
     open_ended = next(place for place in range(len(LOG)) if LOG.last_states[place] < 2)
-    told = explain(MODEL, LOG, open_ended, TREAT, couplings=["maximal"], doubt=Doubt(num_resamples=0), horizon=9)
-    assert len(told.bounds.lower) == LOG.lengths[open_ended] + 1
-    assert "the record stops without an end" in told.findings[0]
+    told = Cohort(LOG, TREAT, process=MODEL, posterior=Posterior(num_draws=0), horizon=9).explain(
+        open_ended, couplings=["maximal"]
+    )
+    assert told.num_steps + 1 == LOG.lengths[open_ended] + 1
+    assert "the record stops without an end" in told.notes[0]
     assert "is not counted" in told.told.changes[-1]
 
 
@@ -271,7 +280,9 @@ def test_names_are_escaped_on_the_page(tmp_path):
     evil = ("ill", "worse", "<script>", "survival")
     log = replace(LOG, state_names=evil)
     model = estimate(log, absorbing=[2, 3])
-    page = explain(model, log, 0, TREAT, couplings=["maximal"], doubt=Doubt(num_resamples=0)).write_report(
-        tmp_path / "story.html"
+    page = (
+        Cohort(log, TREAT, process=model, posterior=Posterior(num_draws=0))
+        .explain(0, couplings=["maximal"])
+        .write_page(tmp_path / "story.html")
     )
     assert "<script>" not in page.read_text()

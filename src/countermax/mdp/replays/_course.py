@@ -10,15 +10,93 @@ from scipy import sparse
 
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
-from countermax.mdp._arrays import MOST_REWARD, Floats, Ints, Values, as_finite, shortened
-from countermax.mdp._estimation import usual_policy
-from countermax.mdp._log import EpisodeLog, steps_compared, steps_of
+from countermax.couplings import AbstractCoupling
+from countermax.mdp._arrays import MOST_REWARD, Floats, Ints, Values, as_finite
+from countermax.mdp._estimation import deterministic, usual_policy
+from countermax.mdp._log import EpisodeLog, steps_compared
 from countermax.mdp._planning import policy_matrix
-from countermax.mdp._process import FiniteMDP, as_discount
-from countermax.mdp.replays._choices import Choices
-from countermax.mdp.replays._facts import Facts
+from countermax.mdp._process import FiniteMDP
+from countermax.mdp.replays._questions import Facts, exact_rows
 
 _FAR = 1e3  # times the range of rewards: from there on they are moved to zero before they are squared
+
+
+class Choices(NamedTuple):
+    """Probabilities of actions while episodes last, one table for each thing that may have been seen, and after."""
+
+    tables: Float[np.ndarray, "k s a"]
+    of_fact: Int[np.ndarray, " f"]
+    """Which table holds at a step, by what was seen there."""
+    after: Float[np.ndarray, "s a"]
+    """What is done where the log says nothing."""
+    doing: Float[np.ndarray, " f"] | None = None
+    """How likely the logged action was; then tables hold the policy, and actions have any coupling with what was done.
+
+    None where the tables are all that there is to know.
+    """
+    steady: Bool[np.ndarray, " f"] | None = None
+    """Where both policies are the same in the logged state, so that there the same is done; beside `doing`."""
+
+
+def fresh(policy: Floats, facts: Facts) -> Choices:
+    """The policy, whatever was done."""
+    return Choices(policy[None], np.zeros(len(facts.state), np.int64), policy)
+
+
+def as_logged(mdp: FiniteMDP, facts: Facts, otherwise: Floats) -> Choices:
+    """What was logged, whatever the state; `otherwise` where that is not known, and after an episode's end."""
+    check_memory(
+        f"choices of {mdp.num_actions} actions in {mdp.num_states} states",
+        16 * mdp.num_actions**2 * mdp.num_states,
+        "merge actions",
+    )
+    tables = np.stack(
+        [
+            np.where(
+                mdp.allowed[:, [action]],
+                deterministic(np.full(mdp.num_states, action), mdp.num_actions),
+                otherwise,
+            )
+            for action in range(mdp.num_actions)
+        ]
+    )
+    return Choices(tables, facts.action, otherwise)
+
+
+def coupled(coupling: AbstractCoupling, facts: Facts, policy: Floats, behaviour: Floats) -> Choices:
+    """The policy's actions as outcomes of the coupling, given what was done by the behaviour policy."""
+    num_states, num_actions = policy.shape
+    if coupling.num_outcomes not in (None, num_actions):
+        raise InputError(
+            f"`coupling` must be for as many outcomes as there are actions, {num_actions}, for them to be coupled, but "
+            f'is for {coupling.num_outcomes}; use `actions="fresh"`'
+        )
+    done, of_fact = np.unique(facts.state * num_actions + facts.action, return_inverse=True)
+    check_memory(
+        f"coupled choices of {num_actions} actions in {num_states} states after {len(done)} logged ones",
+        48 * len(done) * num_states * num_actions,
+        'use `actions="fresh"`, or fewer episodes at once',
+    )
+    distinct, place = np.unique(policy, axis=0, return_inverse=True)
+    state, action = np.divmod(done, num_actions)
+    number = np.repeat(np.arange(len(done)), len(distinct))
+    rows = exact_rows(coupling, behaviour[state[number]], np.tile(distinct, (len(done), 1)), action[number])
+    tables = rows.reshape(len(done), len(distinct), num_actions)[:, place.ravel()]
+    steady = np.flatnonzero((policy[state] == behaviour[state]).all(axis=1))
+    tables[steady, state[steady]] = np.arange(num_actions) == action[steady, None]
+    return Choices(tables, of_fact, policy)
+
+
+def any_coupled(facts: Facts, policy: Floats, behaviour: Floats) -> Choices:
+    """For bounds: the policy's actions, coupled with what was done in whatever way."""
+    steady = (policy == behaviour).all(axis=1)[facts.state]
+    return Choices(
+        policy[None],
+        np.zeros(len(facts.state), np.int64),
+        policy,
+        behaviour[facts.state, facts.action],
+        steady,
+    )
 
 
 class Part(NamedTuple):
@@ -164,27 +242,24 @@ def course_of(
     facts: Facts,
     choices: Choices,
     *,
-    horizon: int | None,
-    discount: float | None,
-    censored: str = "stop",
+    horizon: int,
+    discount: float,
+    carried_on: bool = False,
     rewards: Values | None = None,
 ) -> Course:
-    """What was asked for, checked.
+    """The episodes with these choices.
 
     Args:
         mdp: The process.
         log: Logged episodes.
         facts: The log in terms of the process.
         choices: Choices of actions.
-        horizon: Largest number of steps; by default that of the longest episode.
-        discount: Discount factor for each step; by default the process's own.
-        censored: Treatment of episodes that stop before their end.
+        horizon: Largest number of steps.
+        discount: Discount factor for each step.
+        carried_on: Whether censored episodes are carried on with the process.
         rewards: Rewards in the shape of `mdp.rewards`, in place of its own and of those in the log.
     """
-    if censored not in ("stop", "model"):
-        raise InputError(f'`censored` must be "stop" or "model", got {shortened(censored)}')
-    most = steps_of(log, horizon)
-    known = steps_compared(log, mdp.ends, most)
+    known = steps_compared(log, mdp.ends, horizon)
     gains, spreads, earned = mdp.rewards, mdp.reward_variances, log.rewards
     if rewards is not None:
         gains, spreads = as_shape("rewards", rewards, mdp.rewards.shape), None
@@ -194,12 +269,12 @@ def course_of(
         mdp=mdp,
         facts=facts,
         choices=choices,
-        horizon=most,
-        discount=as_discount(mdp, discount),
+        horizon=horizon,
+        discount=discount,
         first=log.states[:, 0],
-        seen=np.minimum(log.lengths, most),
-        steps=known if censored == "stop" else np.full(len(log), most),
-        censored=known < most,
+        seen=np.minimum(log.lengths, horizon),
+        steps=np.full(len(log), horizon) if carried_on else known,
+        censored=known < horizon,
         earned=earned,
         gains=gains,
         spreads=spreads,

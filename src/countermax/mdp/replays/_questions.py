@@ -1,4 +1,4 @@
-"""Counterfactual questions between any two rows of a process, put to a coupling in bulk.
+"""Counterfactual questions between any two rows of a process, put to a coupling in bulk, and their answers kept.
 
 A question is (s, a, s', c, b): in state s, action a led to s'; where would action b have led from state c? The first
 three are what a log says about the process; the answer is one row of a coupling over the outcomes that either row can
@@ -15,13 +15,58 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray
+from scipy import sparse
 
 from countermax._core.errors import InputError
 from countermax.couplings import AbstractCoupling, AbstractSampler
 from countermax.couplings._named import as_coupling
-from countermax.mdp._arrays import Floats, Ints, Values, as_indices, shortened
+from countermax.mdp._arrays import Floats, Ints, Values, as_indices, plainly, shortened
+from countermax.mdp._log import EpisodeLog
 from countermax.mdp._process import FiniteMDP
-from countermax.mdp.replays._facts import Facts
+
+
+class Facts(NamedTuple):
+    """The distinct observed transitions of a log, and which of them each step is."""
+
+    state: Ints
+    action: Ints
+    next_slot: Ints
+    """The slot of the observed successor in its row."""
+    of_step: Int[np.ndarray, "n t"]
+    """The number of the transition at each step; -1 after an episode's end."""
+
+    def at(self, episode: Ints, step: int) -> Ints:
+        """What was seen in each episode at this step; -1 after its end."""
+        return self.of_step[episode, step] if step < self.of_step.shape[1] else np.full(len(episode), -1)
+
+
+def facts_of(mdp: FiniteMDP, log: EpisodeLog) -> Facts:
+    """The log in terms of the process; a step that the process calls impossible is named."""
+    if (log.num_states, log.num_actions) != (mdp.num_states, mdp.num_actions):
+        raise InputError(
+            f"`log` must have the states and actions of the process, {mdp.num_states} and {mdp.num_actions}, got "
+            f"{log.num_states} and {log.num_actions}"
+        )
+    steps = log.steps()
+    cells = (steps.state * mdp.num_actions + steps.action) * mdp.num_states + steps.next_state
+    distinct, first, which = np.unique(cells, return_index=True, return_inverse=True)
+    rows, successor = np.divmod(distinct, mdp.num_states)
+    state, action = np.divmod(rows, mdp.num_actions)
+    here = (mdp.successors[state, action] == successor[:, None]) & (mdp.probs[state, action] > 0)
+    impossible = ~here.any(axis=1)
+    if impossible.any():
+        at = int(first[impossible].min())
+        episode = plainly(log.name_of(int(steps.episode[at])))
+        raise InputError(
+            f"`log` must be possible under the process, but episode {episode}, step "
+            f"{steps.step[at]}, goes from {mdp.name_of_state(int(steps.state[at]))} by "
+            f"{mdp.name_of_action(int(steps.action[at]))} to {mdp.name_of_state(int(steps.next_state[at]))}, which has "
+            f"probability zero; {int(impossible[which].sum())} step(s) in all"
+        )
+    of_step = np.full(log.actions.shape, -1)
+    of_step[steps.episode, steps.step] = which
+    return Facts(state, action, here.argmax(axis=1), of_step)
+
 
 _CHUNKS = (256, 4_096, 16_384)  # questions for one call: few shapes, each compiled once
 _ROUND = 8  # numbers of outcomes are rounded up to a multiple of this, so that few shapes are compiled
@@ -225,3 +270,65 @@ def _drawn(coupling: AbstractSampler, log_p: ArrayLike, log_q: ArrayLike, x: Arr
         return coupling._counterfactual(log_p, log_q, x, key=key)
 
     return jax.vmap(one)(jnp.asarray(log_p), jnp.asarray(log_q), jnp.asarray(x), keys)
+
+
+class ChainRows(NamedTuple):
+    """Rows of the counterfactual chain: [row, state]."""
+
+    chances: sparse.csr_array
+    gains: sparse.csr_array
+    """Chances times rewards."""
+    squares: sparse.csr_array
+    """Chances times squared rewards."""
+
+
+class AnswerCache:
+    """Remembers the answer to every question that was asked about a log."""
+
+    def __init__(self, coupling: TransitionCoupling, facts: Facts):
+        self.mdp = coupling.mdp
+        self._coupling = coupling
+        self._facts = facts
+        self._keys = np.zeros(0, np.int64)
+        nothing = sparse.csr_array((0, coupling.mdp.num_states))
+        self._rows = ChainRows(nothing, nothing, nothing)
+
+    def rows(self, fact: Ints, state: Ints, action: Ints) -> ChainRows:
+        """The chain's rows from these states under these actions, given what was seen."""
+        keys = (fact * self.mdp.num_states + state) * self.mdp.num_actions + action
+        place = self._find(keys)
+        unknown = place < 0
+        if unknown.any():
+            self._learn(np.unique(keys[unknown]))
+            place = self._find(keys)
+        return ChainRows(*(each[place] for each in self._rows))
+
+    def _find(self, keys: Ints) -> Ints:
+        if len(self._keys) == 0:
+            return np.full(len(keys), -1)
+        place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        return np.where(self._keys[place] == keys, place, -1)
+
+    def _learn(self, keys: Ints) -> None:
+        mdp = self.mdp
+        fact, world = np.divmod(keys, mdp.num_states * mdp.num_actions)
+        state, action = np.divmod(world, mdp.num_actions)
+        chances = self._coupling.answers(questions(self._facts, fact, state, action))
+        successors, rewards = mdp.successors[state, action], mdp.rewards[state, action]
+        squares = rewards**2 if mdp.reward_variances is None else rewards**2 + mdp.reward_variances[state, action]
+        everything = np.concatenate([self._keys, keys])
+        order = np.argsort(everything)
+        self._keys = everything[order]
+        self._rows = ChainRows(
+            *(
+                sparse.csr_array(sparse.vstack([known, _packed(values, successors, mdp.num_states)], format="csr"))[
+                    order
+                ]
+                for known, values in zip(self._rows, (chances, chances * rewards, chances * squares), strict=True)
+            )
+        )
+
+
+def _packed(values: Float[np.ndarray, "m w"], successors: Int[np.ndarray, "m w"], num_states: int) -> sparse.csr_array:
+    row, slot = np.nonzero(values)
+    return sparse.csr_array((values[row, slot], (row, successors[row, slot])), shape=(len(values), num_states))

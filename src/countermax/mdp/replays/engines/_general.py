@@ -16,10 +16,8 @@ from countermax.bounds import Bounds, filled_mean, unchecked_score_bounds
 from countermax.couplings import Independent
 from countermax.mdp._arrays import Floats, Ints
 from countermax.mdp._process import FiniteMDP
-from countermax.mdp.replays._cache import AnswerCache
 from countermax.mdp.replays._course import Course
-from countermax.mdp.replays._facts import Facts
-from countermax.mdp.replays._questions import TransitionCoupling, questions
+from countermax.mdp.replays._questions import AnswerCache, Facts, TransitionCoupling, questions
 from countermax.mdp.replays.engines._base import AbstractEngine, Bounded, Walked
 
 _CELLS_AT_ONCE = 2**18  # episodes times states that are walked together: what fits the processor's cache

@@ -1,0 +1,341 @@
+"""A question about one person, put to every coupling in one compiled program."""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from numbers import Real
+from operator import attrgetter
+from typing import Any
+
+import jax
+import numpy as np
+
+from countermax._core.checks import as_answer
+from countermax._core.errors import InputError
+from countermax._core.labels import Labels, told_apart
+from countermax._core.memory import check_memory
+from countermax._core.results import Row
+from countermax._core.words import confidence, number, span
+from countermax.bounds import Bounds
+from countermax.comparison._measuring import (
+    ANY,
+    STABLE,
+    Floats,
+    Found,
+    Measures,
+    limits_of,
+    many_solved,
+    solved,
+    with_reach,
+)
+from countermax.comparison._result import EVERYBODY, PERSON, WIN, Comparison
+from countermax.comparison._sharing import RATES, SHARED, Curve, SharingCurve, by_quantity, many_on_curve, on_curve
+from countermax.couplings import AbstractCoupling, InverseCDF
+from countermax.couplings._named import as_couplings, is_same, named_couplings
+from countermax.intervals import Interval
+from countermax.intervals._interval import check_level
+from countermax.intervals._inversion import inverted_intervals
+from countermax.intervals._sampling import AbstractSampling
+
+Couplings = Mapping[str, str | AbstractCoupling] | Sequence[str]
+
+GIVEN_ORDER = "as they were given"
+"""Source of the order of the outcomes, where a person gave them."""
+
+_RARE = -200.0  # log-probability of what was seen, below which it may vanish in the products of the joint law
+_MOST_NAMED = 12  # outcomes in a sentence
+_QUANTITIES = (
+    ("expected_score", "expected score", PERSON),
+    ("effect", "effect", PERSON),
+    ("better", "better", PERSON),
+    ("worse", "worse", PERSON),
+    ("same", "same", PERSON),
+    ("all_better", "better", EVERYBODY),
+    ("all_worse", "worse", EVERYBODY),
+    ("agreement", "agreement", EVERYBODY),
+    ("effect_variance", "effect variance", EVERYBODY),
+)
+_LEAST_VARIANCE = ("comonotone", "inverse CDF by score")
+
+
+@dataclass(frozen=True, eq=False)
+class TwoWorlds:
+    """Two worlds, or two arms, that have been read and checked."""
+
+    labels: Labels
+    names: tuple[str, str]
+    """Of the factual world and of the other one."""
+    log_p: Floats
+    log_q: Floats
+    scores: tuple[Floats, Floats] | None = None
+    """A number for each outcome, in either world."""
+    sampling: AbstractSampling | None = None
+    """How the worlds were estimated; None where they are known."""
+    unknown: bool = False
+    """Whether the last entry of both worlds is for people whose outcome is not known."""
+    order: str = GIVEN_ORDER
+    """Source of the order of the outcomes, for the couplings that depend on it."""
+    notes: tuple[str, ...] = ()
+    seed: int = 0
+
+
+def compare_worlds(
+    worlds: TwoWorlds,
+    seen: Hashable,
+    *,
+    couplings: Couplings | None = None,
+    tolerance: int | float = 0.05,
+    sharing: bool = False,
+    level: float = 0.95,
+    method: Callable[..., Interval] = inverted_intervals,
+) -> Comparison:
+    """Everything that can be said about somebody who had an outcome in the factual world."""
+    check_level(level)
+    if not isinstance(tolerance, Real) or not tolerance >= 0:
+        raise InputError(f"`tolerance` must not be negative, got {tolerance}")
+    labels, log_p, log_q, scores = worlds.labels, worlds.log_p, worlds.log_q, worlds.scores
+    place = labels.place_of("seen", seen)
+    occurs = bool(log_p[place] > -np.inf)
+    here, there = worlds.names
+    if not occurs and worlds.sampling is None:
+        hint = f"; it is possible under {there}: are the two worlds swapped?" if log_q[place] > -np.inf else ""
+        raise InputError(f"{labels.names[place]!r} was seen but has probability zero under {here}{hint}")
+    if sharing and not occurs:
+        raise InputError(
+            f"`sharing` must be asked about somebody, but nobody under {here} had {labels.names[place]!r}; leave it out"
+        )
+    with jax.enable_x64(True):
+        asked = _couplings(couplings, labels, scores)
+        same = {name: next(first for first in asked if is_same(asked[first], asked[name])) for name in asked}
+        distinct = {name: asked[name] for name in same.values()}
+        rare = bool(-np.inf < log_p[place] < _RARE)
+        found, joints = solved(distinct, log_p, log_q, place, scores, rare, worlds.unknown)
+        intervals, rates = None, None
+        if worlds.sampling is not None:
+            answers = many_solved(distinct, place, scores, worlds.unknown)
+            on_rates = many_on_curve(place, scores, worlds.unknown) if sharing else lambda *_: None
+            intervals, rates = limits_of(
+                worlds.sampling,
+                lambda p, q: (answers(p, q), on_rates(p, q)),
+                place,
+                len(distinct) + sharing * len(RATES),
+                level=level,
+                seed=worlds.seed,
+                method=method,
+            )
+            intervals = with_reach(intervals, worlds.sampling, scores, worlds.unknown, method)
+    if worlds.unknown:
+        log_p, log_q = (each[:-1] - np.log1p(-np.exp(each[-1])) for each in (log_p, log_q))
+        worlds = replace(worlds, log_p=log_p, log_q=log_q)
+    if occurs:
+        for name in distinct:
+            as_answer(f"the coupling {name!r}", (found.by[name], joints[name]))
+        as_answer("the bounds", (found.by[ANY], found.by[STABLE]))
+    else:  # nobody had it, which is not to say that nobody can
+        found = _nothing_known(found, len(labels), scores, place, Bounds, np.nan)
+        if intervals is not None:
+            intervals = _nothing_known(intervals, len(labels), scores, place, partial(_interval, level=level), None)
+    start = None if scores is None else float(scores[0][place])
+    rows = _rows(worlds, same, found, intervals, start)
+    curve = _curve(worlds, place, rows, rates, level) if sharing else None
+    notes = [*worlds.notes, *_notes(worlds, asked, rows, None if intervals is None else level)]
+    return Comparison(
+        labels=labels.names,
+        seen=place,
+        worlds=worlds.names,
+        p=np.exp(log_p),
+        q=np.exp(log_q),
+        joints={name: joints[first] for name, first in same.items()},
+        rows=rows,
+        level=None if intervals is None else level,
+        sample="" if worlds.sampling is None else worlds.sampling.words(),
+        notes=tuple(notes if curve is None else [*notes, curve.summary(), *curve.notes]),
+        tolerance=float(tolerance),
+        sharing=curve,
+    )
+
+
+def _couplings(
+    given: Couplings | None, labels: Labels, scores: tuple[Floats, Floats] | None
+) -> dict[str, AbstractCoupling]:
+    """The couplings to ask, by name; called where double precision is on."""
+    by_score: dict[str, Any] = {} if scores is None else {"score": scores[0], "counterfactual_score": scores[1]}
+    asked = named_couplings(**by_score) if given is None else as_couplings(given, len(labels), **by_score)
+    refuse_families(asked)
+    check_memory(
+        f"the joint laws of {len(asked)} couplings of {len(labels)} by {len(labels)} outcomes",
+        3.0 * len(asked) * len(labels) ** 2 * 8,
+        "ask for rows with `counterfactual_probs`, which need no matrix",
+    )
+    return asked
+
+
+def refuse_families(asked: Iterable[str], families: Sequence[str] = (ANY, STABLE)) -> None:
+    """Refuses couplings that are called like a family of couplings."""
+    taken = next((name for name in asked if name in families), None)
+    if taken is not None:
+        raise InputError(f"`couplings` must not reuse the name {taken!r}, which is the library's own; rename yours")
+
+
+def _interval(lower: Any, upper: Any, level: float) -> Interval:
+    return Interval(lower, upper, level)
+
+
+def _nothing_known(
+    found: Found,
+    size: int,
+    scores: tuple[Floats, Floats] | None,
+    seen: int,
+    range_of: Callable[[Any, Any], Any],
+    unknown: float | None,
+) -> Found:
+    """The same with nothing known about the person: ranges as wide as can be, and no answers."""
+    wide: dict[str, Any] = {"probabilities": range_of(np.zeros(size), np.ones(size))}
+    if scores is not None:
+        start, there = scores[0][seen], scores[1]
+        wide["expected_score"] = range_of(float(there.min()), float(there.max()))
+        for name, counts in (("better", there > start), ("worse", there < start), ("same", there == start)):
+            wide[name] = range_of(float(counts.all()), float(counts.any()))
+    own = dict.fromkeys(wide, unknown) | {"probabilities": np.full(size, unknown)} if unknown is not None else wide
+    by = {name: each._replace(**(wide if name in (ANY, STABLE) else own)) for name, each in found.by.items()}
+    return found._replace(by=by)
+
+
+def _rows(
+    worlds: TwoWorlds, same: Mapping[str, str], found: Found, intervals: Found | None, start: float | None
+) -> tuple[Row, ...]:
+    """Every number: quantities in their order, and for each the families of couplings, then single couplings."""
+    rows: list[Row] = []
+    names = {ANY: ANY, STABLE: STABLE, **same}
+
+    def add(quantity: str, about: str, of: Callable[[Measures], Any]) -> None:
+        for name, first in names.items():
+            value = of(found.by[first])
+            if value is not None:
+                interval = None if intervals is None else of(intervals.by[first])
+                rows.append(row_of(quantity, about, name, value, interval))
+
+    for place, label in enumerate(worlds.labels.names):
+        add(f"P({label})", PERSON, partial(_at, place))
+    for field, quantity, about in _QUANTITIES:
+        add(quantity, about, partial(_shifted, start) if field == "effect" else attrgetter(field))
+    if found.win_probability is not None:
+        interval = None if intervals is None else intervals.win_probability
+        rows.append(row_of(WIN, "two people", "", found.win_probability, interval))
+    return tuple(rows)
+
+
+def row_of(quantity: str, about: str, coupling: str, value: Any, interval: Any) -> Row:
+    """A number or a range, with its interval; None where the estimates have none, and only the interval is known."""
+    ends = (None, None) if interval is None else (float(interval.lower), float(interval.upper))
+    if isinstance(value, Bounds):
+        return Row(quantity, about, coupling, None, float(value.lower), float(value.upper), *ends)
+    return Row(quantity, about, coupling, None if value is None else float(value), None, None, *ends)
+
+
+def _at(place: int, found: Measures) -> Any:
+    """The probability of one outcome, or both limits of it."""
+    values = found.probabilities
+    if isinstance(values, Bounds | Interval):
+        return values._replace(lower=values.lower[place], upper=values.upper[place])
+    return values[place]
+
+
+def _shifted(start: float | None, found: Measures) -> Any:
+    """The effect: the expected score less the one at the start."""
+    values = found.expected_score
+    if values is None or start is None:
+        return None
+    if isinstance(values, Bounds | Interval):
+        return values._replace(lower=values.lower - start, upper=values.upper - start)
+    return values - start
+
+
+def _curve(worlds: TwoWorlds, seen: int, rows: Sequence[Row], limits: Curve | None, level: float) -> SharingCurve:
+    families = tuple(each for each in rows if each.coupling in (ANY, STABLE) and each.about == PERSON)
+    with jax.enable_x64(True):
+        curves, turns = on_curve(worlds.labels.names, seen, worlds.log_p, worlds.log_q, worlds.scores)
+    start = None if worlds.scores is None else float(worlds.scores[0][seen])
+    return SharingCurve(
+        labels=worlds.labels.names,
+        seen=seen,
+        worlds=worlds.names,
+        shared=SHARED,
+        curves=by_quantity(worlds.labels.names, curves, start),
+        intervals={} if limits is None else by_quantity(worlds.labels.names, limits, start),
+        families=families,
+        turning_points=turns,
+        level=None if limits is None else level,
+        sample="" if worlds.sampling is None else worlds.sampling.words(),
+    )
+
+
+def _notes(
+    worlds: TwoWorlds, asked: Mapping[str, AbstractCoupling], rows: Sequence[Row], level: float | None
+) -> list[str]:
+    notes = family_notes((ANY, STABLE), level)
+    if worlds.unknown:
+        notes.append("With missing outcomes, stable couplings get the bounds of all couplings.")
+    if worlds.scores is not None:
+        notes.append(f"S{score_words(worlds.labels.names, worlds.scores)[1:]}.")
+    notes += order_note(worlds.labels, asked, worlds.order)
+    best = next((name for name in _LEAST_VARIANCE if name in asked), None)
+    if best is not None:
+        notes.append(
+            f"{best[0].upper()}{best[1:]} has the least variance of the effect of this score: a criterion of "
+            "precision, no evidence that it is how the two worlds are coupled."
+        )
+    win = next((each for each in rows if each.quantity == WIN), None)
+    if win is not None:
+        here, there = worlds.names
+        ends = "" if win.ci_lower is None else f" ({span(win.ci_lower, win.ci_upper)})"
+        notes.append(
+            f"Win probability (Mann and Whitney): somebody under {there} does better than somebody else under {here} "
+            f"with probability {number(win.value)}{ends}, ties counted half. That compares two people; 'better' "
+            "compares a person with herself, and no trial sees that."
+        )
+    return notes
+
+
+def family_notes(families: Sequence[str], level: float | None) -> list[str]:
+    """What the words of a table mean."""
+    words = [] if level is None else [f"(...): {confidence(level)} confidence interval."]
+    words.append("Any coupling: smallest to largest answer compatible with the two arms" if level is not None else "")
+    words[-1] = words[-1] or "Any coupling: smallest to largest answer compatible with the two laws"
+    words[-1] += "; its interval covers that whole range." if level is not None else "."
+    if STABLE in families:
+        words.append(
+            "Stable couplings: an outcome changes only to one that the treatment makes relatively more likely."
+        )
+    return [" ".join(words)]
+
+
+def score_words(labels: Sequence[str], scores: tuple[Floats, Floats] | None) -> str:
+    """Which outcomes are better: `score: dead 0 < ill 0.5 < well 1 (higher is better)`."""
+    if scores is None:
+        return "no score: outcomes are not better or worse than each other"
+    if np.array_equal(*scores):
+        return f"score: {_ranked(labels, scores[0])} (higher is better)"
+    here, there = (_ranked(labels, each) for each in scores)
+    return f"score: {here}; in the other world: {there} (higher is better)"
+
+
+def _ranked(labels: Sequence[str], score: Floats) -> str:
+    order, names = np.argsort(score, kind="stable"), told_apart(labels)
+    text = f"{names[order[0]]} {score[order[0]]:g}"
+    for place, (before, each) in enumerate(zip(order, order[1:], strict=False), 1):
+        if len(order) > _MOST_NAMED and place == _MOST_NAMED - 1:
+            last = order[-1]
+            return f"{text} < ... < {names[last]} {score[last]:g}"
+        text += f" {'=' if score[each] == score[before] else '<'} {names[each]} {score[each]:g}"
+    return text
+
+
+def order_note(names: Labels, asked: Mapping[str, AbstractCoupling], order: str) -> list[str]:
+    """The order of the outcomes, where it decides an answer."""
+    plain = next((name for name, each in asked.items() if is_same(each, InverseCDF())), None)
+    if plain is None or len(names) < 3:
+        return []
+    labels = told_apart(names.names)
+    listed = ", ".join(labels[:_MOST_NAMED]) + (", and so on" if len(labels) > _MOST_NAMED else "")
+    return [f"{plain[0].upper()}{plain[1:]} runs through the outcomes {order}: {listed}."]

@@ -1,0 +1,542 @@
+"""A cohort: logged episodes beside another policy, checked once, and everything that can be asked about them."""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TypeAlias, final
+
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from countermax._core.errors import InputError
+from countermax._core.extras import on_ray
+from countermax._core.labels import identity, listed, reader
+from countermax.bounds import Bounds
+from countermax.couplings import AbstractCoupling, AbstractSampler
+from countermax.couplings._named import as_couplings, name_of, named_couplings
+from countermax.intervals import Interval
+from countermax.intervals._interval import check_level, percentile_interval
+from countermax.mdp._arrays import Floats, Values, as_mask, as_number, as_whole, shortened
+from countermax.mdp._cautions import (
+    told_of_censoring,
+    told_of_log,
+    told_of_restriction,
+    told_of_support,
+    told_of_weights,
+)
+from countermax.mdp._decisions import Decisions, decisions_of
+from countermax.mdp._distribution import SHARES, ReturnDistribution, distribution_of, with_intervals
+from countermax.mdp._estimation import (
+    as_policy,
+    deterministic,
+    estimate,
+    estimate_policy,
+    policy_rows,
+    restricted,
+    usual_policy,
+)
+from countermax.mdp._evaluation import RESTRICTED, WHOLE, PolicyEvaluation, Task, evaluated
+from countermax.mdp._explain import find_episode, story_of
+from countermax.mdp._files import read_log_and_policy
+from countermax.mdp._importance import effective_sample_size, importance_ratios
+from countermax.mdp._log import EpisodeLog, steps_compared, steps_of
+from countermax.mdp._posterior import NO_CONFOUNDING, Posterior, PosteriorDraws
+from countermax.mdp._process import MODEL_GIVEN, FiniteMDP, as_discount
+from countermax.mdp._results import Context, Ranking, Replay, SampledReplay, counted
+from countermax.mdp._story import Story
+from countermax.mdp.replays._trajectories import Setting, Trajectories
+
+Couplings: TypeAlias = Mapping[str, str | Path | AbstractCoupling] | Iterable[str | Path]
+"""Couplings by name, or a list of words and files, which name themselves."""
+
+_DRAWN = {
+    "fresh": "Where the policy leaves the action to chance, it is drawn afresh, whatever was done.",
+    "coupled": "Where the policy leaves the action to chance, it is drawn with the noise that explains what was done.",
+}
+_RANGES = "'any coupling' is the range over all couplings; in parentheses, the {level} interval for that range."
+_RANGE_GIVEN = "The range over all couplings takes the model as given."
+_BOOTSTRAP = "In parentheses: {level} confidence intervals, from {count} resamples of episodes; {refitted}."
+
+
+@final
+class Cohort:
+    """Logged episodes beside another policy: what would have become of them, and what the policy is worth.
+
+    Each episode starts in its own first state, and both worlds cover the same steps. Where the other world is in the
+    logged state and does what was done, it goes where the log went and earns what the log earned, whatever the
+    coupling; elsewhere rewards are the process's means, and their variances are carried.
+
+    A policy that asks for actions that an estimated process does not know is restricted to those that it knows, and
+    every answer says so. What several questions need is computed once and kept.
+    """
+
+    def __init__(
+        self,
+        log: EpisodeLog | str | Path,
+        policy: Values | str | Path,
+        *,
+        process: FiniteMDP | Callable[[EpisodeLog], FiniteMDP] | None = None,
+        absorbing: Values | None = None,
+        outcomes: Values | None = None,
+        horizon: int | None = None,
+        discount: float | None = None,
+        censored: str = "stop",
+        actions: str = "fresh",
+        behaviour: Values | None = None,
+        posterior: Posterior | None = None,
+        engine: str = "local",
+    ):
+        """Checks the episodes, the process and the policy.
+
+        Args:
+            log: Logged episodes, or a CSV or Parquet file of steps: episode, step, state, action, next_state, reward.
+            policy: Policy that would have been followed, [state, action]; beside a file of steps, a file of state,
+                action and, unless certain, probability.
+            process: Process behind the log, or a function that estimates one from a log; by default its frequencies.
+                Every logged step must be possible under it.
+            absorbing: States where episodes end by themselves, by name, index or mask, where the process is estimated
+                here; by default those that nobody was seen to leave. Episodes that stop elsewhere are censored.
+            outcomes: Label of each state as an outcome. Two worlds agree where their outcomes have one label, so states
+                that differ by the action alone (a treatment flag, say) deserve a common one; couplings that go by order
+                take the order of the labels. By default each state is an outcome of its own.
+            horizon: Largest number of steps of an episode; by default that of the longest one.
+            discount: Discount factor for each step; by default the process's own, which is 1 for estimates.
+            censored: Treatment of episodes that stop before their end: "stop" compares both worlds up to there; "model"
+                carries both on with the process, the factual one by what was usually done.
+            actions: Way in which a policy that leaves something to chance draws its actions: "fresh", whatever was
+                done, or "coupled", as outcomes of the same coupling, with the noise that explains what was done.
+            behaviour: Policy that the log was made with, [state, action], if known; by default frequencies, which are
+                consistent but make importance sampling biased in small logs.
+            posterior: Posterior of an estimated process, for intervals that include model uncertainty. By default
+                `rank`, `decisions` and `explain` draw 100 models where the process has counts, and `replay` none.
+            engine: Engine: "local", or "ray" for parts of the episodes, posterior draws and resamples on the Ray
+                cluster that is connected, else on one inside this machine. The numbers are the same.
+        """
+        self._spread = on_ray(engine)
+        if isinstance(log, str | Path):
+            if not isinstance(policy, str | Path):
+                raise InputError("`policy` must be a file where `log` is one, so that both name the same states")
+            log, policy = read_log_and_policy(log, policy)
+        elif isinstance(policy, str | Path):
+            raise InputError("`log` must be a file where `policy` is one, so that both name the same states")
+        self.log = log
+        self._learn, self._source = _learner(log, process, absorbing)
+        self.process = self._learn if isinstance(self._learn, FiniteMDP) else self._learn(log)
+        _check_sizes(log, self.process)
+        self._wanted = policy_rows(self.process, policy)
+        self.policy = restricted(self.process, self._wanted)[0]
+        self.horizon = steps_of(log, horizon)
+        self.discount = as_discount(self.process, discount)
+        if censored not in ("stop", "model"):
+            raise InputError(f'`censored` must be "stop" or "model", got {shortened(censored)}')
+        if actions not in _DRAWN:
+            raise InputError(f'`actions` must be "fresh" or "coupled", got {shortened(actions)}')
+        if posterior is not None and not isinstance(posterior, Posterior):
+            raise InputError(f"`posterior` must be a Posterior, got {shortened(posterior)}")
+        self._behaviour = None if behaviour is None else policy_rows(self.process, behaviour, argument="behaviour")
+        self._actions, self._posterior = actions, posterior
+        self._setting = Setting(
+            log=log,
+            policy=self.policy,
+            outcomes=outcomes,
+            horizon=self.horizon,
+            discount=self.discount,
+            censored=censored,
+            behaviour=self._done() if actions == "coupled" else None,
+        )
+        self._compared = steps_compared(log, self.process.ends, self.horizon)
+        self._bounds: dict[bool, Bounds] = {}
+
+    def __len__(self) -> int:
+        return len(self.log)
+
+    def __repr__(self) -> str:
+        return f"Cohort({self._sample})"
+
+    def replay(self, coupling: str | Path | AbstractCoupling = "gumbel-max", *, path: bool = False) -> Replay:
+        """What would have become of every episode, exactly.
+
+        Args:
+            coupling: Coupling with an exact law, fixed or learned; or its name or file. For others there is `sample`.
+            path: Whether to keep the distributions of all times, not the last one only.
+        """
+        answering = self._model.law(coupling).answering
+        found = self._model.replayed(answering, path=path)
+        draws = self._draws if self._posterior is not None else None
+        others = np.array([]) if draws is None else draws.ask(partial(_effect, self._setting, answering))
+        level = 0.95 if self._posterior is None else self._posterior.level
+        return Replay(
+            context=self._context(draws),
+            episodes=self.log.names,
+            observed=self._model.observed,
+            values=found.values,
+            variances=found.variances,
+            last=found.last,
+            path=found.path,
+            coupling=name_of(answering),
+            steps=self._model.plain_course.steps,
+            censored=self._model.plain_course.censored,
+            interval=percentile_interval(others, level),
+        )
+
+    def sample(
+        self, coupling: str | Path | AbstractSampler = "gumbel-max", *, num_samples: int, key: PRNGKeyArray
+    ) -> SampledReplay:
+        """Trajectories of every episode, drawn; `replay` is their exact law.
+
+        For couplings that can only be drawn from, and for looking at single trajectories. Rewards are the process's
+        means, or what the log earned where nothing is changed. A key means the same trajectories whatever JAX's default
+        precision is.
+
+        Args:
+            coupling: Coupling that can be drawn from, or its name or file.
+            num_samples: Number of trajectories for each episode.
+            key: Random key; consumed once.
+        """
+        as_whole("num_samples", num_samples, least=1)
+        states, actions, returns = self._model.drawn(coupling, num_samples, key=key)
+        return SampledReplay(
+            context=self._context(None),
+            episodes=self.log.names,
+            observed=self._model.observed,
+            states=states,
+            actions=actions,
+            returns=returns,
+            coupling=name_of(self._model.sampler(coupling)),
+        )
+
+    def bounds(self, *, stable: bool = False, rewards: Values | None = None, final: Values | None = None) -> Bounds:
+        """The least and the largest value of each episode over all couplings; the process is taken as given.
+
+        Valid for every coupling; sharp if couplings may differ from step to step. The mean of the bounds over many
+        episodes is valid for the mean value, but wider than need be.
+
+        Args:
+            stable: Whether to allow counterfactually stable couplings only (Gumbel-max is one), over states as
+                outcomes.
+            rewards: Rewards in the shape of `process.rewards`, in place of its own and of those in the log; zeros to
+                ask for `final` alone.
+            final: Score for being in each state at the end, [state] or [episode, state]. With zero rewards and an
+                indicator it bounds a probability.
+        """
+        if rewards is not None or final is not None:
+            return self._model.bounds(stable=stable, rewards=rewards, final=final)
+        if stable not in self._bounds:
+            self._bounds[stable] = self._model.bounds(stable=stable)
+        return self._bounds[stable]
+
+    def decisions(
+        self,
+        episode: Hashable,
+        coupling: str | Path | AbstractCoupling = "gumbel-max",
+        *,
+        otherwise: Values | None = None,
+    ) -> Decisions:
+        """Every other action at every step of one episode, the largest effect first; exact.
+
+        All other actions stay as logged, whatever the state; so without the change the episode would be what it was.
+
+        Args:
+            episode: Name of the episode, or its position where episodes have no names.
+            coupling: Coupling with an exact law, or its name or file.
+            otherwise: What is done where a logged action is not known, and after the episode's end, [state, action];
+                by default what was done most often, as far as the process has counts.
+        """
+        setting, answering = self._one(episode), self._model.law(coupling).answering
+        rest = self._usual if otherwise is None else as_policy(self.process, otherwise)
+        model = Trajectories(self.process, setting, quiet=True)
+        observed, name = float(model.observed[0]), name_of(answering)
+        effects = model.worth_of_actions([answering], rest) - observed
+        drawn = self._draws.ask(partial(_decided, setting, answering, rest, observed), spread=False)
+        level, context = self._draws.posterior.level, self._context(self._draws, ranges=True)
+        return decisions_of(self.process, setting, context, {name: name}, effects, drawn, observed, level)[name]
+
+    def explain(
+        self, episode: Hashable, *, couplings: Couplings | None = None, features: Mapping[str, Values] | None = None
+    ) -> Story:
+        """What would have become of one episode, and how much of the answer is the coupling's doing.
+
+        Args:
+            episode: Name of the episode, or its position where episodes have no names.
+            couplings: Couplings by name; steps are judged by the first, decisions by all. By default Gumbel-max and
+                inverse CDF.
+            features: Features to follow over time: a number for each state, by name; probabilities and indicators read
+                best. By default the ends that episodes come to; where the log has no end of the process, their last
+                states.
+        """
+        if self._actions != "fresh":
+            raise InputError('`explain` needs a cohort with actions="fresh": steps are judged one by one')
+        setting, chosen, _ = self._one(episode), _couplings(couplings), self._model
+        context = self._context(self._draws, ranges=True)
+        return story_of(self.process, self.log, setting, chosen, features, self._usual, self._draws, context)
+
+    def rank(self, couplings: Couplings | None = None) -> Ranking:
+        """All episodes by what the other policy would have added: which claims rest on the coupling, which on the data.
+
+        Args:
+            couplings: Couplings by name, the one to sort by first; by default Gumbel-max and inverse CDF.
+        """
+        chosen, observed = _couplings(couplings), self._model.observed
+        effects = {name: self._model.values(each) - observed for name, each in chosen.items()}
+        bounds = self.bounds().shifted(-observed)
+        drawn = self._draws.ask(partial(_effects, self._setting, list(chosen.values()), observed))
+        found = percentile_interval(drawn, self._draws.posterior.level)
+        intervals, limits = {}, None
+        if found is not None:
+            intervals = {
+                name: Interval(found.lower[place], found.upper[place], found.level) for place, name in enumerate(chosen)
+            }
+            limits = Interval(found.lower[-2], found.upper[-1], found.level)
+        return Ranking(
+            context=self._context(self._draws, ranges=True),
+            episodes=self.log.names,
+            observed=observed,
+            effects=effects,
+            bounds=bounds,
+            intervals=intervals,
+            any_interval=limits,
+        )
+
+    def evaluate(
+        self,
+        couplings: Couplings | None = None,
+        *,
+        num_resamples: int = 100,
+        level: float = 0.95,
+        key: PRNGKeyArray,
+    ) -> PolicyEvaluation:
+        """Estimates of what the policy is worth, in every common way, all of one policy and over the same steps.
+
+        Each episode is compared from its own first state over the horizon or, where it is censored, as far as it was
+        seen. Intervals come from resampling episodes. Everything that is learned from the log, the model and the
+        behaviour policy, is learned again from each resample; the policy stays as it is.
+
+        Args:
+            couplings: Couplings for the counterfactual estimates, by name; by default Gumbel-max and inverse CDF.
+                Without any, nothing is replayed.
+            num_resamples: Number of resamples for the intervals; 0 for none.
+            level: Confidence of the intervals, which reach at least as far as this share of the resamples.
+            key: Random key for drawing the resamples; consumed once.
+        """
+        as_whole("num_resamples", num_resamples, least=0)
+        check_level(level)
+        if self._setting.censored != "stop":
+            raise InputError(
+                '`evaluate` needs a cohort with censored="stop": importance sampling weighs what was earned, and '
+                "nobody earned what a model adds; `replay` and `rank` can carry episodes on with the model"
+            )
+        chosen = _couplings(couplings, none=True)
+        task = Task(self._setting, chosen, self._learn, self._behaviour, self._compared)
+        found = evaluated(task, self.process, num_resamples, level, key=key, spread=self._spread)
+        changed = (self.policy != self._wanted)[~self.process.absorbing].any()
+        told = (
+            *told_of_weights(self.log, self._wanted, found.ratios),
+            *told_of_support(self.process, self.log, self._wanted, self.horizon),
+            _bootstrap(num_resamples, level),
+        )
+        return PolicyEvaluation(
+            context=self._context(None, told=told, assumed=(_RANGE_GIVEN,)),
+            estimates=found.estimates,
+            bounds=found.bounds,
+            target=RESTRICTED if changed else WHOLE,
+            policy=self.policy,
+            effective_sample_size=effective_sample_size(found.ratios),
+            num_censored=int((self._compared < self.horizon).sum()),
+            num_resamples=num_resamples,
+            level=level,
+        )
+
+    def returns(
+        self,
+        *,
+        weighted: bool = True,
+        shares: Sequence[float] = SHARES,
+        num_resamples: int = 0,
+        level: float = 0.95,
+        key: PRNGKeyArray | None = None,
+    ) -> ReturnDistribution:
+        """How returns would be distributed under the policy, by trajectory-wise importance sampling, without a model.
+
+        A censored episode's return counts as far as it was seen.
+
+        Args:
+            weighted: Whether to divide ratios by their mean (self-normalised), so that probabilities sum to one. Else
+                they are unbiased at each return if the behaviour is known, and cut off where they would sum to more
+                than one.
+            shares: Shares of the worst episodes whose mean is shown.
+            num_resamples: Number of resamples of episodes for intervals, drawn as `evaluate` draws them; the behaviour
+                policy is estimated again from each, unless it is known. By default there are no intervals.
+            level: Confidence of the intervals, which reach at least as far as this share of the resamples.
+            key: Random key for drawing the resamples; consumed once.
+        """
+        as_whole("num_resamples", num_resamples, least=0)
+        check_level(level)
+        if num_resamples and key is None:
+            raise InputError(f"`key` must be given to draw {num_resamples} resamples; for instance jax.random.key(0)")
+        kept = tuple(as_number("shares", each, 0, 1) for each in shares)
+        if not kept or min(kept) == 0:
+            raise InputError(f"`shares` must hold numbers above 0 and at most 1, got {list(kept)}")
+        ratios = importance_ratios(self.log, self._wanted, self._done())[:, : self.horizon]
+        told = (*told_of_weights(self.log, self._wanted, ratios), _bootstrap(num_resamples, level))
+        context = self._context(None, told=told, assumed=())
+        asked = (self.log, self._wanted, self._behaviour)
+        found = distribution_of(context, *asked, kept, weighted=weighted)
+        if key is None or not num_resamples:
+            return found
+        return with_intervals(found, *asked, num_resamples, level, key=key)
+
+    def _done(self) -> Floats:
+        """What the log was made with: as it was given, or its frequencies."""
+        return estimate_policy(self.log) if self._behaviour is None else self._behaviour
+
+    @cached_property
+    def _model(self) -> Trajectories:
+        if self.process.counts is None:
+            as_policy(self.process, self._wanted)  # what a known process does not allow is refused
+        return Trajectories(self.process, self._setting, spread=self._spread)
+
+    @cached_property
+    def _draws(self) -> PosteriorDraws:
+        asked = self._posterior or (Posterior() if self.process.counts is not None else Posterior(num_draws=0))
+        return PosteriorDraws(self.process, asked, self._setting.outcomes, spread=self._spread)
+
+    @cached_property
+    def _usual(self) -> Floats:
+        """What was done most often, as far as the process has counts."""
+        return deterministic(usual_policy(self.process).argmax(axis=1), self.process.num_actions)
+
+    def _one(self, episode: Hashable) -> Setting:
+        """The same questions about one episode, over the steps that are compared."""
+        position = find_episode(self.log, episode)
+        known = int(self._compared[position]) if self._setting.censored == "stop" else self.horizon
+        return self._setting.of_episode(position, known)
+
+    @cached_property
+    def _sample(self) -> str:
+        censored = int((self._compared < self.horizon).sum())
+        mdp = self.process
+        return (
+            f"{counted(len(self.log), 'episode')}, {counted(self.log.num_steps, 'step')}, "
+            f"{counted(mdp.num_states, 'state')}, {counted(mdp.num_actions, 'action')}; {censored} censored; "
+            f"horizon {self.horizon}, discount {self.discount:g}; {self._source}"
+        )
+
+    def _context(
+        self,
+        draws: PosteriorDraws | None,
+        *,
+        ranges: bool = False,
+        told: tuple[str, ...] | None = None,
+        assumed: tuple[str, ...] = (MODEL_GIVEN,),
+    ) -> Context:
+        """What is said beside an answer.
+
+        Args:
+            draws: Posterior draws behind its intervals.
+            ranges: Whether it has ranges over all couplings, with intervals from these draws.
+            told: Warnings of its own, which also say what the policy was restricted to.
+            assumed: What it assumes of the model, if there are no draws.
+        """
+        note = "" if draws is None else draws.posterior.note(self.process)
+        level = "" if draws is None else f"{100 * draws.posterior.level:g} %"
+        left, censored = self.policy[~self.process.absorbing], int((self._compared < self.horizon).sum())
+        chance = told is None and bool(((left > 0) & (left < 1)).any())
+        notes = (
+            *(told_of_restriction(self.process, self.log, self._wanted) if told is None else told),
+            *told_of_log(self.process, self.log),
+            *told_of_censoring(censored, len(self.log), carried_on=self._setting.censored == "model"),
+            _DRAWN[self._actions] if chance else "",
+            _RANGES.format(level=level) if ranges and note else "",
+            note,
+        )
+        return Context(
+            self._sample,
+            (*(() if note else assumed), NO_CONFOUNDING),
+            tuple(each for each in notes if each),
+            self.horizon,
+            self.discount,
+            len(self.log),
+        )
+
+
+def _learner(
+    log: EpisodeLog, process: FiniteMDP | Callable[[EpisodeLog], FiniteMDP] | None, absorbing: Values | None
+) -> tuple[FiniteMDP | Callable[[EpisodeLog], FiniteMDP], str]:
+    """The process, or what estimates it from a log; and where it comes from, in words."""
+    if not isinstance(log, EpisodeLog):
+        raise InputError(f"`log` must be an EpisodeLog or a file, got {shortened(log)}")
+    if process is None:
+        ends = None if absorbing is None else _named_states(log, absorbing)
+        return partial(estimate, absorbing=ends), "process estimated from these episodes"
+    if absorbing is not None:
+        raise InputError("`absorbing` must be left out beside a `process`, which says itself where episodes end")
+    if isinstance(process, FiniteMDP):
+        return process, "process given" + ("" if process.counts is None else ", an estimate with counts")
+    if not callable(process):
+        raise InputError(f"`process` must be a FiniteMDP, or a function from a log to one, got {shortened(process)}")
+    return process, "process estimated from these episodes"
+
+
+def _named_states(log: EpisodeLog, absorbing: Values) -> Values:
+    """States by name, where they are given as text; else as they are."""
+    found = [absorbing] if isinstance(absorbing, str) else absorbing
+    if isinstance(found, np.ndarray) or not any(isinstance(each, str) for each in found):  # type: ignore[union-attr]
+        return as_mask("absorbing", found, log.num_states)
+    names = list(log.state_names or range(log.num_states))
+    read, places = reader(names), {identity(name): place for place, name in enumerate(names)}
+    wanted = list(found)  # type: ignore[arg-type]
+    chosen = [places.get(identity(read(each))) for each in wanted]
+    if None in chosen:
+        unknown = wanted[chosen.index(None)]
+        raise InputError(f"`absorbing` must name states of the log ({listed(names)}), got {shortened(str(unknown))}")
+    return as_mask("absorbing", [each for each in chosen if each is not None], log.num_states)
+
+
+def _check_sizes(log: EpisodeLog, mdp: FiniteMDP) -> None:
+    if (log.num_states, log.num_actions) != (mdp.num_states, mdp.num_actions):
+        raise InputError(
+            f"`log` must have the states and actions of the process, {mdp.num_states} and {mdp.num_actions}, got "
+            f"{log.num_states} and {log.num_actions}"
+        )
+
+
+def _couplings(couplings: Couplings | None, *, none: bool = False) -> dict[str, AbstractCoupling]:
+    """The couplings asked for; by default two that are known to disagree. `none` allows none at all."""
+    if couplings is None:
+        return named_couplings(("gumbel-max", "inverse-cdf"))
+    if not isinstance(couplings, Mapping | str | Path):
+        try:
+            couplings = list(couplings)
+        except TypeError:
+            raise InputError(
+                f"`couplings` must be words or files, or couplings by name, got {shortened(couplings)}"
+            ) from None
+        if any(not isinstance(each, str | Path) for each in couplings):
+            raise InputError(f"`couplings` must be words or files, or couplings by name, got {shortened(couplings)}")
+    return {} if none and not couplings else as_couplings(couplings)
+
+
+def _bootstrap(num_resamples: int, level: float) -> str:
+    if not num_resamples:
+        return "No resamples were drawn: sampling uncertainty is left out."
+    refitted = "whatever is learned from the log is learned again in each"
+    return _BOOTSTRAP.format(level=f"{100 * level:g} %", count=num_resamples, refitted=refitted)
+
+
+def _effect(setting: Setting, coupling: AbstractCoupling, process: FiniteMDP) -> Floats:
+    """[episode]: effects by one coupling in a posterior draw."""
+    model = Trajectories(process, setting, quiet=True)
+    return model.values(coupling) - model.observed
+
+
+def _effects(setting: Setting, couplings: list[AbstractCoupling], observed: Floats, process: FiniteMDP) -> Floats:
+    """[couplings, least and largest; episode]: effects in a posterior draw."""
+    model = Trajectories(process, setting, quiet=True)
+    return np.stack([*(model.values(each) for each in couplings), *model.bounds()]) - observed
+
+
+def _decided(
+    setting: Setting, coupling: AbstractCoupling, otherwise: Floats, observed: float, process: FiniteMDP
+) -> Floats:
+    """[coupling, least and largest; step; action]: effects of single decisions in a posterior draw."""
+    return Trajectories(process, setting, quiet=True).worth_of_actions([coupling], otherwise) - observed

@@ -1,0 +1,226 @@
+"""The single decision that would have mattered most, found by changing one action at a time."""
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, final
+
+import numpy as np
+from jaxtyping import Float
+
+from countermax import _plotting as plotting
+from countermax._core.results import Row
+from countermax.bounds import Bounds
+from countermax.intervals import Interval
+from countermax.intervals._interval import percentile_interval
+from countermax.mdp._arrays import Floats, as_whole
+from countermax.mdp._labels import spoken
+from countermax.mdp._process import FiniteMDP
+from countermax.mdp._results import SMALL, AbstractCohortResult, Context, any_row, coupled_row
+from countermax.mdp.replays._trajectories import Setting
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FEW_VISITS = 5
+"""What rests on fewer visits than this is marked."""
+
+_MOST_SHOWN = 20  # in a picture
+
+
+class Decision(NamedTuple):
+    """One action changed, the rest as it was."""
+
+    step: int
+    state: int
+    action: int
+    """What was done."""
+    other_action: int
+    """What might have been done."""
+    value: float
+    """What the episode would have earned on average."""
+    effect: float
+    """How much more than it did."""
+    effect_bounds: Bounds
+    """The effect over all couplings."""
+    visits: int | None
+    """How often the other action was taken in that state, where the process has counts."""
+    interval: Interval | None
+    """Model uncertainty of the effect; None where the model is taken as given."""
+    any_interval: Interval | None
+    """Model uncertainty of the whole range over couplings."""
+
+    @property
+    def robust(self) -> bool:
+        """Whether every coupling says that it would have helped, with the stated confidence in the model too."""
+        limits = self.any_interval or self.effect_bounds
+        return min(self.effect_bounds.lower, limits.lower) > SMALL
+
+
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Decisions(AbstractCohortResult):
+    """Every other action at every step of one episode, the largest effect first; a sequence of `Decision`."""
+
+    context: Context
+    decisions: tuple[Decision, ...]
+    episode: Hashable
+    observed: float
+    """What the episode earned."""
+    coupling: str
+    """What kind of coupling answered; bounds are over all of them."""
+    action_names: tuple[str, ...]
+    """All actions, in words."""
+
+    def __len__(self) -> int:
+        return len(self.decisions)
+
+    def __iter__(self) -> Iterator[Decision]:
+        return iter(self.decisions)
+
+    def __getitem__(self, place: int) -> Decision:
+        return self.decisions[place]
+
+    @property
+    def title(self) -> str:
+        """The question."""
+        return f"Episode {self.episode}: one decision changed, the rest as it was"
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The effects of all decisions, the largest first."""
+        return decision_rows({self.coupling: self})
+
+    @property
+    def effects(self) -> dict[tuple[int, int], float]:
+        """By step and other action."""
+        return {(each.step, each.other_action): each.effect for each in self}
+
+    def summary(self) -> str:
+        """The best decision, and how many would have helped under every coupling."""
+        best = self.decisions[0] if self.decisions else None
+        if best is None or best.effect <= SMALL:
+            return f"No other single decision in episode {self.episode} would have helped, by {self.coupling}."
+        sure = "" if best.any_interval is None else ", with confidence in the model too"
+        (least, most), robust = best.effect_bounds, sum(each.robust for each in self)
+        done, instead = self.action_names[best.action], self.action_names[best.other_action]
+        return (
+            f"By {self.coupling}, {instead} instead of {done} at step {best.step} would have added most: "
+            f"{best.effect:.3g}; over all couplings, {least:.3g} to {most:.3g}. {robust} of {len(self)} decisions "
+            f"would have helped under every coupling{sure}."
+        )
+
+    def plot(self, most: int = _MOST_SHOWN) -> "Figure":
+        """The effects of the first decisions within their bounds.
+
+        Args:
+            most: Number of decisions to show.
+        """
+        first = self.decisions[: as_whole("most", most, least=1)]
+        limits = np.array([each.any_interval[:2] for each in first if each.any_interval is not None])
+        return plotting.draw_effects(
+            [f"{each.step}: {self.action_names[each.other_action]}" for each in first],
+            {self.coupling: np.array([each.effect for each in first])},
+            Bounds(*np.array([each.effect_bounds for each in first]).reshape(-1, 2).T),
+            title=self.title,
+            label="what the other action would have added",
+            kind="step and other action",
+            limits=None if not len(limits) else (limits[:, 0], limits[:, 1]),
+        )
+
+    def __repr__(self) -> str:
+        return f"Decisions({len(self)} of episode {self.episode!r}, by {self.coupling})"
+
+    def _sentences(self) -> tuple[str, ...]:
+        rare = [
+            f"{self.action_names[each.other_action]} at step {each.step} ({each.visits})"
+            for each in self
+            if each.visits is not None and each.visits < FEW_VISITS
+        ]
+        return (f"Resting on fewer than {FEW_VISITS} visits: {', '.join(rare)}.",) if rare else ()
+
+    def _details(self) -> Mapping[str, Any]:
+        return {
+            "episode": self.episode,
+            "observed": self.observed,
+            "coupling": self.coupling,
+            "horizon": self.horizon,
+            "discount": self.discount,
+            "decisions": [{**each._asdict(), "robust": each.robust} for each in self],
+        }
+
+
+def decision_rows(by_coupling: Mapping[str, Decisions]) -> tuple[Row, ...]:
+    """The effects of all decisions, in the order of the first coupling."""
+    first = next(iter(by_coupling.values()))
+    about, found = f"episode {first.episode}", []
+    others = {name: {(each.step, each.other_action): each for each in of} for name, of in by_coupling.items()}
+    for each in first:
+        quantity = f"effect of {first.action_names[each.other_action]} at step {each.step}"
+        for name, decisions in others.items():
+            same = decisions[each.step, each.other_action]
+            found.append(coupled_row(quantity, about, name, same.effect, same.interval))
+        found.append(any_row(quantity, about, each.effect_bounds, each.any_interval))
+    return tuple(found)
+
+
+def decisions_of(
+    mdp: FiniteMDP,
+    setting: Setting,
+    context: Context,
+    couplings: Mapping[str, str],
+    effects: Float[np.ndarray, "k t a"],
+    drawn: Floats,
+    observed: float,
+    level: float,
+) -> dict[str, Decisions]:
+    """All decisions about one episode, by coupling.
+
+    Args:
+        mdp: The process.
+        setting: What was asked about the one episode.
+        context: What is said beside the numbers.
+        couplings: Kind of each coupling, by name.
+        effects: Effects by coupling, then the least and the largest over all couplings.
+        drawn: The same for each posterior draw; empty where there are none.
+        observed: What the episode earned.
+        level: Level of the intervals.
+    """
+    visits = None if mdp.counts is None else mdp.counts.sum(axis=2)
+    log = setting.log
+    limits = percentile_interval(drawn, level)
+    found = {}
+    for place, (name, kind) in enumerate(couplings.items()):
+        decisions = []
+        for step in range(effects.shape[1]):
+            state, action = int(log.states[0, step]), int(log.actions[0, step])
+            for other in np.flatnonzero(mdp.allowed[state]).tolist():
+                if other == action:
+                    continue
+                effect, lower, upper = (float(effects[each, step, other]) for each in (place, -2, -1))
+                decisions.append(
+                    Decision(
+                        step,
+                        state,
+                        action,
+                        other,
+                        effect + observed,
+                        effect,
+                        Bounds(lower, upper),
+                        None if visits is None else int(visits[state, other]),
+                        _between(limits, (place, step, other), (place, step, other)),
+                        _between(limits, (-2, step, other), (-1, step, other)),
+                    )
+                )
+        found[name] = Decisions(
+            context=context,
+            decisions=tuple(sorted(decisions, key=lambda each: (-each.effect, each.step))),
+            episode=log.name_of(0),
+            observed=observed,
+            coupling=kind,
+            action_names=tuple(spoken("action", each, mdp.action_names) for each in range(mdp.num_actions)),
+        )
+    return found
+
+
+def _between(limits: Interval | None, least: tuple[int, ...], most: tuple[int, ...]) -> Interval | None:
+    return None if limits is None else Interval(float(limits.lower[least]), float(limits.upper[most]), limits.level)

@@ -1,0 +1,272 @@
+"""What a policy would be worth, from the log of another one: every estimate that people know, side by side."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
+
+import numpy as np
+from jaxtyping import Float, PRNGKeyArray
+
+from countermax import _plotting as plotting
+from countermax._core.memory import check_memory
+from countermax._core.progress import ProgressBar
+from countermax._core.results import Row
+from countermax._core.words import number, span
+from countermax._ray import in_prepared_parts
+from countermax.bounds import Bounds
+from countermax.couplings import AbstractCoupling
+from countermax.intervals import Interval
+from countermax.intervals._interval import student_interval
+from countermax.mdp._arrays import Floats, Ints, check_sizes
+from countermax.mdp._estimation import estimate_policy, restricted
+from countermax.mdp._importance import (
+    corrected_value,
+    effective_sample_size,
+    importance_estimates,
+    importance_ratios,
+    model_values,
+    resamples_of,
+)
+from countermax.mdp._log import EpisodeLog
+from countermax.mdp._process import FiniteMDP
+from countermax.mdp._results import AbstractCohortResult, Context, any_row, counted
+from countermax.mdp.replays._trajectories import Setting, Trajectories
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Model: TypeAlias = FiniteMDP | Callable[[EpisodeLog], FiniteMDP]
+
+WHOLE = "the target policy"
+RESTRICTED = "the target policy among the actions that the model knows"
+_NO_WEIGHT = "no episode has a weight of 1e-300 or more: nobody did what the target policy would do"
+_NO_BOUNDS = "any coupling: no bounds, because the model calls logged steps impossible"
+_COUNTERFACTUAL = "counterfactual"
+
+
+class Estimate(NamedTuple):
+    """One estimate of the policy's value."""
+
+    name: str
+    kind: str
+    """`observed`, `importance sampling`, `model` or `counterfactual`."""
+    value: float | None
+    """None where the log has no episode that the estimate could rest on."""
+    interval: Interval | None
+    """Bootstrap interval over episodes; None where there are no resamples, or too many without a value."""
+    reason: str | None = None
+    """Why there is no value, or no interval, in words."""
+
+
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PolicyEvaluation(AbstractCohortResult):
+    """All estimates of a policy's value, what they rest on, and what to be careful about."""
+
+    context: Context
+    estimates: tuple[Estimate, ...]
+    bounds: Bounds | None
+    """The counterfactual mean over these episodes, whatever the coupling, if the model is right.
+
+    None where the model calls logged steps impossible: then no coupling can say anything about them.
+    """
+    target: str
+    """Which policy every estimate but the observed return is of, in words."""
+    policy: Float[np.ndarray, "s a"]
+    """The same as an array [state, action]."""
+    effective_sample_size: float
+    """How many equally weighted episodes importance sampling rests on."""
+    num_censored: int
+    """How many episodes stop before the horizon without reaching an end; they count as far as they were seen."""
+    num_resamples: int
+    level: float
+    """The confidence of the intervals."""
+
+    @property
+    def title(self) -> str:
+        """The question."""
+        return f"The target policy's value, from {counted(self.context.num_episodes, 'episode')} of another policy"
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """One for each estimate, and the range over all couplings."""
+        about, found = counted(self.context.num_episodes, "episode"), []
+        for each in self.estimates:
+            limits = (None, None) if each.interval is None else each.interval[:2]
+            coupling = each.name.partition(", ")[2] if each.kind == _COUNTERFACTUAL else ""
+            name = _COUNTERFACTUAL if coupling else each.name
+            found.append(Row(name, about, coupling, each.value, None, None, *limits))
+        return (*found, *(() if self.bounds is None else (any_row(_COUNTERFACTUAL, about, self.bounds, None),)))
+
+    def __getitem__(self, name: str) -> Estimate:
+        """An estimate by its name."""
+        for each in self.estimates:
+            if each.name == name:
+                return each
+        raise KeyError(f"no estimate is called {name!r}; there are {', '.join(each.name for each in self.estimates)}")
+
+    def summary(self) -> str:
+        """What was earned, what the model and importance sampling say, and how far couplings may differ."""
+        told = [
+            f"The logged episodes earned {number(self['observed return'].value)} on average; the model says "
+            f"{number(self['model-based'].value)} of {self.target}."
+        ]
+        weighted = self["weighted importance sampling"].value
+        size = f"an effective sample size of {self.effective_sample_size:.1f}"
+        told.append(
+            f"Importance sampling has no weight to rest on ({size})."
+            if weighted is None
+            else f"Weighted importance sampling says {number(weighted)}, from {size}."
+        )
+        if self.bounds is not None:
+            told.append(
+                f"Over all couplings the counterfactual mean lies in {span(*self.bounds)}, if the model is right."
+            )
+        return " ".join(told)
+
+    def plot(self, *, truth: float | None = None) -> "Figure":
+        """Dots with intervals, one line for each estimate.
+
+        Args:
+            truth: The value to be estimated, drawn as a line where it is known.
+        """
+        return plotting.draw_estimates(
+            [
+                (each.name, each.kind, each.value, *((None, None) if each.interval is None else each.interval[:2]))
+                for each in self.estimates
+                if each.value is not None
+            ],
+            bounds=self.bounds,
+            truth=truth,
+            title=self.title,
+            label=f"mean return over {self.horizon} steps",
+        )
+
+    def _sentences(self) -> tuple[str, ...]:
+        reasons = [f"{each.name}: {each.reason}." for each in self.estimates if each.reason is not None]
+        return (*reasons, *([f"{_NO_BOUNDS}."] if self.bounds is None else []))
+
+    def _details(self) -> Mapping[str, Any]:
+        names = ("horizon", "discount", "target", "effective_sample_size", "num_censored", "num_resamples", "level")
+        kept = {name: getattr(self, name) for name in names}
+        return kept | {"num_episodes": self.context.num_episodes, "estimates": self.estimates, "bounds": self.bounds}
+
+
+class Task(NamedTuple):
+    """What is estimated from every resample of the episodes."""
+
+    setting: Setting
+    """The policy is that of the estimates."""
+    couplings: dict[str, AbstractCoupling]
+    model: Model
+    behaviour: Floats | None
+    """What the log was made with, if known; else its frequencies."""
+    compared: Ints
+    """How many steps of each episode every estimate covers: the same in all resamples."""
+
+
+class Evaluated(NamedTuple):
+    """What an evaluation found."""
+
+    estimates: tuple[Estimate, ...]
+    bounds: Bounds | None
+    ratios: Floats
+    """Ratios of probabilities up to each step, no further than the horizon."""
+
+
+def evaluated(
+    task: Task, process: FiniteMDP, num_resamples: int, level: float, *, key: PRNGKeyArray, spread: bool
+) -> Evaluated:
+    """Every estimate, with intervals from resampled episodes; `spread` asks resamples on Ray."""
+    log = task.setting.log
+    _check_sizes(log, task.setting.horizon, 8 + len(task.couplings), num_resamples)
+    with ProgressBar("evaluating", num_resamples + 1, unit="resamples") as bar:
+        point, ratios = _estimates(task, process, np.arange(len(log)), spread=spread)
+        bar.advance(1)
+        drawn = []
+        resamples = resamples_of(key, len(log), num_resamples)
+        for each in in_prepared_parts(_again, (task,), zip(resamples)) if spread else map(_again(task), resamples):
+            drawn.append(each)
+            bar.advance(1)
+    estimates, effective = [], effective_sample_size(ratios)
+    for (kind, name), value in point.items():
+        size = float(len(log)) if kind == "observed" else effective  # a model too knows little of what was seldom done
+        interval, reason = student_interval(value, [each[kind, name] for each in drawn], level, size)
+        estimates.append(Estimate(name, kind, value, interval, _NO_WEIGHT if value is None else reason))
+    return Evaluated(tuple(estimates), _bounds(task, process, spread=spread), ratios)
+
+
+def _check_sizes(log: EpisodeLog, horizon: int, count: int, num_resamples: int) -> None:
+    """What grows with numbers that were asked for."""
+    check_sizes(log.num_states, log.num_actions)
+    check_memory(
+        f"{horizon} steps of {log.num_states} states and {log.num_actions} actions",
+        16 * horizon * log.num_states * (log.num_actions + 1),
+        "lower `horizon`",
+    )
+    check_memory(
+        f"{num_resamples} resamples of {count} estimates", 150 * count * num_resamples, "lower `num_resamples`"
+    )
+
+
+_Values: TypeAlias = dict[tuple[str, str], float | None]
+"""Estimates by kind and name."""
+
+
+def _again(task: Task) -> Callable[[Ints], _Values]:
+    """A function from the episodes of a resample to its estimates."""
+    return lambda chosen: _estimates(task, None, chosen)[0]
+
+
+def _estimates(task: Task, known: FiniteMDP | None, chosen: Ints, *, spread: bool = False) -> tuple[_Values, Floats]:
+    """Every estimate from some of the episodes, repeats allowed; the model is learned from them unless it is known."""
+    log, steps = task.setting.log.select(chosen), task.compared[chosen]
+    if known is None:
+        known = task.model if isinstance(task.model, FiniteMDP) else task.model(log)
+    horizon, discount = task.setting.horizon, task.setting.discount
+    behaviour = estimate_policy(log) if task.behaviour is None else task.behaviour
+    policy, _ = restricted(known, task.setting.policy)  # a resample may lack rows
+    ratios = importance_ratios(log, policy, behaviour)
+    sampled = importance_estimates(log, ratios, discount=discount, horizon=horizon, steps=steps)
+    planned = model_values(known, log, policy, steps, discount=discount)
+    robust, weighted = (corrected_value(planned, ratios, steps, discount, weighted=each) for each in (False, True))
+    found: _Values = {
+        ("observed", "observed return"): float(log.returns(discount, horizon=horizon).mean()),
+        ("importance sampling", "ordinary importance sampling"): sampled.ordinary,
+        ("importance sampling", "per-decision importance sampling"): sampled.per_decision,
+        ("importance sampling", "weighted importance sampling"): sampled.weighted,
+        ("importance sampling", "weighted per-decision importance sampling"): sampled.weighted_per_decision,
+        ("importance sampling", "doubly robust"): robust,
+        ("importance sampling", "weighted doubly robust"): weighted,
+        ("model", "model-based"): float(planned.values.mean()),
+    }
+    distinct, times = np.unique(chosen, return_counts=True)  # an episode drawn twice is replayed once
+    totals = dict.fromkeys(task.couplings, 0.0)
+    for part, some in _alike(task, known, policy, distinct, spread=spread) if totals else ():
+        for name, coupling in task.couplings.items():
+            totals[name] += float(some.values(coupling) @ times[part])
+    found |= {(_COUNTERFACTUAL, f"{_COUNTERFACTUAL}, {name}"): each / len(chosen) for name, each in totals.items()}
+    return found, ratios[:, :horizon]
+
+
+def _bounds(task: Task, process: FiniteMDP, *, spread: bool) -> Bounds | None:
+    """The mean over all episodes of what any coupling could say; None where the model calls the log impossible."""
+    log, lower, upper = task.setting.log, 0.0, 0.0
+    logged = log.steps()
+    if not process.matrix[logged.state * process.num_actions + logged.action, logged.next_state].all():
+        return None  # a replay would have been refused
+    for _, some in _alike(task, process, task.setting.policy, np.arange(len(log)), spread=spread):
+        found = some.bounds()
+        lower, upper = lower + float(found.lower.sum()), upper + float(found.upper.sum())
+    return Bounds(lower / len(log), upper / len(log))
+
+
+def _alike(
+    task: Task, process: FiniteMDP, policy: Floats, chosen: Ints, *, spread: bool
+) -> Iterator[tuple[Ints, Trajectories]]:
+    """Some episodes by the number of steps that they are compared over: places among the chosen, and trajectories."""
+    steps = task.compared[chosen]
+    for each in np.unique(steps).tolist():
+        part = np.flatnonzero(steps == each)
+        asked = replace(task.setting, log=task.setting.log.select(chosen[part]), policy=policy, horizon=each)
+        yield part, Trajectories(process, asked, spread=spread, quiet=True)

@@ -1,0 +1,306 @@
+"""How the story of one episode is put together: one pass over the posterior draws for all that it says."""
+
+import re
+from collections.abc import Hashable, Mapping
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from countermax._core.errors import InputError
+from countermax._core.labels import identity, listed, reader
+from countermax.bounds import Bounds
+from countermax.couplings import AbstractCoupling
+from countermax.couplings._named import name_of
+from countermax.intervals import Interval
+from countermax.intervals._interval import percentile_interval
+from countermax.mdp._arrays import MOST_REWARD, Floats, Ints, Values, as_floats, one_hot, shortened
+from countermax.mdp._decisions import decisions_of
+from countermax.mdp._labels import spoken
+from countermax.mdp._log import EpisodeLog
+from countermax.mdp._posterior import PosteriorDraws
+from countermax.mdp._process import FiniteMDP
+from countermax.mdp._results import Answer, Context
+from countermax.mdp._story import Care, Features, Record, Story
+from countermax.mdp.replays._trajectories import Exact, Setting, Trajectories
+
+_MOST_ENDS = 4
+_LIKELY = 0.05
+_BETWEEN = re.compile(r" \+ |, ")
+_LEVEL = re.compile(r"(.*\S)\s+(\d{1,6}(?:\.\d{1,6})?)")
+_NOTHING = ("", "none", "nothing")
+
+
+def story_of(
+    mdp: FiniteMDP,
+    log: EpisodeLog,
+    setting: Setting,
+    couplings: Mapping[str, AbstractCoupling],
+    features: Mapping[str, Values] | None,
+    otherwise: Floats,
+    draws: PosteriorDraws,
+    context: Context,
+) -> Story:
+    """The story of one episode.
+
+    Args:
+        mdp: The process.
+        log: All episodes.
+        setting: What is asked of the one episode, over the steps that are compared.
+        couplings: Couplings by name; steps are judged by the first, decisions by all.
+        features: Features to follow over time, by name; by default the ends.
+        otherwise: What is done where a logged action is not known.
+        draws: Posterior draws of the process.
+        context: What is said beside the numbers.
+    """
+    one, policy, steps = setting.log, setting.policy, setting.horizon
+    names, scores = _as_features(mdp, log, features)
+    ends, model = ends_of(mdp, log), Trajectories(mdp, setting, quiet=True)
+    marks = np.stack([*(one_hot(int(end), mdp.num_states) for end in ends), (~mdp.ends).astype(np.float64)])
+    replays = {name: model.replayed(each, path=True) for name, each in couplings.items()}
+    kinds = list(couplings.values())
+    observed = float(model.observed[0])
+    found = np.concatenate([[_answer(each, marks) for each in replays.values()], _limits(model, marks)])
+    worth = model.worth_of_actions(kinds, otherwise) - observed
+    drawn = draws.ask(partial(_numbers, setting, kinds, marks, otherwise, observed), spread=False)
+    level, split = draws.posterior.level, found.size
+    others = drawn[:, :split].reshape(-1, *found.shape) if len(drawn) else drawn
+    of_decisions = drawn[:, split:].reshape(-1, *worth.shape) if len(drawn) else drawn
+    limits = percentile_interval(others, level)
+
+    def answer(place: int, quantity: str, was: float | None) -> Answer:
+        """One column of the numbers."""
+        by_name = {name: float(found[at, place]) for at, name in enumerate(couplings)}
+        bounds = Bounds(float(found[-2, place]), float(found[-1, place]))
+        if limits is None:
+            return Answer(quantity, was, by_name, bounds, {}, None)
+        within = {
+            name: Interval(float(limits.lower[at, place]), float(limits.upper[at, place]), level)
+            for at, name in enumerate(couplings)
+        }
+        return Answer(
+            quantity,
+            was,
+            by_name,
+            bounds,
+            within,
+            Interval(float(limits.lower[-2, place]), float(limits.upper[-1, place]), level),
+        )
+
+    paths = {name: _path(each) for name, each in replays.items()}
+    length = min(int(one.lengths[0]), steps)
+    states, actions = one.states[0, : length + 1], one.actions[0, :length]
+    first = next(iter(paths.values()))
+    return Story(
+        context=context,
+        episode=one.name_of(0),
+        returns=answer(0, "return", observed),
+        standard_deviations={name: float(np.sqrt(each.variances[0])) for name, each in replays.items()},
+        ends=tuple(
+            answer(place, f"P({spoken('state', int(end), mdp.state_names)})", None) for place, end in enumerate(ends, 1)
+        ),
+        end_rewards=_earned_at(mdp, one, ends),
+        unfinished=answer(len(ends) + 1, "P(no end)", None),
+        features=Features(
+            names,
+            scores[states],
+            {name: path @ scores for name, path in paths.items()},
+            model.feature_bounds(scores),
+        ),
+        care=_care(mdp, first, policy, actions),
+        record=Record(
+            tuple(spoken("state", state, mdp.state_names) for state in states.tolist()),
+            tuple(spoken("action", action, mdp.action_names) for action in actions.tolist()),
+            tuple(spoken("action", action, mdp.action_names) for action in range(mdp.num_actions)),
+            bool(mdp.ends[states[-1]]),
+            tuple(np.flatnonzero(policy[states[:-1], actions] < 0.5).tolist()),
+            _visits_behind(mdp, first, policy, one),
+        ),
+        step_bounds=model.step_bounds(kinds[0]),
+        decisions_by_coupling=decisions_of(
+            mdp,
+            setting,
+            context,
+            {name: name_of(each) for name, each in couplings.items()},
+            worth,
+            of_decisions,
+            observed,
+            level,
+        ),
+    )
+
+
+def find_episode(log: EpisodeLog, episode: Hashable) -> int:
+    """The position of an episode, by the rule for labels: 2 and 2.0 are one name, the text "2" is another."""
+    names = [log.name_of(position) for position in range(len(log))]
+    try:
+        wanted = identity(reader(names)(episode))
+    except TypeError:
+        wanted = None
+    for position, name in enumerate(names):
+        if identity(name) == wanted:
+            return position
+    alike = [name for name in names if str(name) == str(episode)]
+    hint = f"; {listed(alike[:1])} is there, but a text never equals a number" if alike else ""
+    raise InputError(f"`episode` must be in the log ({listed(names)}), got {shortened(episode)}{hint}")
+
+
+def ends_of(mdp: FiniteMDP, log: EpisodeLog) -> Ints:
+    """The ends that episodes come to, the most frequent ones first."""
+    ended = log.last_states[mdp.ends[log.last_states]]
+    often = np.bincount(ended, minlength=mdp.num_states)
+    chosen = np.argsort(-often, kind="stable")[:_MOST_ENDS]
+    return chosen[often[chosen] > 0]
+
+
+def _numbers(
+    setting: Setting,
+    couplings: list[AbstractCoupling],
+    marks: Floats,
+    otherwise: Floats,
+    observed: float,
+    process: FiniteMDP,
+) -> Floats:
+    """All that is asked of one posterior draw: values and chances, then effects of decisions, in one row."""
+    model = Trajectories(process, setting, quiet=True)
+    answers = [_answer(model.replayed(each), marks) for each in couplings]
+    numbers = np.concatenate([answers, _limits(model, marks)])
+    return np.concatenate([numbers.ravel(), (model.worth_of_actions(couplings, otherwise) - observed).ravel()])
+
+
+def _answer(replayed: Exact, marks: Floats) -> Floats:
+    """The value, and the chance of each mark at the end."""
+    return np.append(replayed.values, replayed.last.toarray()[0] @ marks.T)
+
+
+def _limits(model: Trajectories, marks: Floats) -> Floats:
+    """[lower and upper; value and marks]."""
+    return np.concatenate([np.array(model.bounds()), np.clip(np.array(model.final_bounds(marks)), 0, 1)], axis=1)
+
+
+def _path(replayed: Exact) -> Floats:
+    assert replayed.path is not None
+    return replayed.path[0]
+
+
+def _earned_at(mdp: FiniteMDP, one: EpisodeLog, ends: Ints) -> Float[np.ndarray, " e"] | None:
+    """What each end earns, where nothing but ends earns anything; else None."""
+    there = (mdp.probs > 0) & (mdp.allowed & ~mdp.absorbing[:, None])[:, :, None]
+    if mdp.reward_variances is not None and mdp.reward_variances[there].any():
+        return None
+    successor, reward = mdp.successors[there], mdp.rewards[there]
+    if not len(ends) or not np.isin(successor[np.flatnonzero(reward)], ends).all():
+        return None
+    at_end = np.isin(np.arange(mdp.num_states), ends)[successor]
+    successor, reward = successor[at_end], reward[at_end]
+    found = np.array([reward[successor == end].mean() if (successor == end).any() else 0.0 for end in ends])
+    last = int(one.last_states[0])
+    expected = float(found[ends.tolist().index(last)]) if last in ends.tolist() else 0.0
+    alike = all(np.ptp(reward[successor == end]) < 1e-9 for end in ends if (successor == end).any())
+    same = abs(float(one.returns(1.0)[0]) - expected) < 1e-9
+    return found if alike and same and found.any() else None
+
+
+def _visits_behind(mdp: FiniteMDP, path: Floats, policy: Floats, one: EpisodeLog) -> Float[np.ndarray, " t"]:
+    """How often the log saw what the other world does at each step; NaN where nothing rests on that.
+
+    The least visited of all that it does with a chance of at least one in twenty, unless it does what was done in the
+    logged state, or the episode is over.
+    """
+    found = np.full(len(path) - 1, np.nan)
+    if mdp.counts is None:
+        return found
+    visits = mdp.counts.sum(axis=2)
+    for step in range(len(found)):
+        taken = path[step][:, None] * policy * ~mdp.absorbing[:, None]
+        if step < one.lengths[0]:
+            taken[one.states[0, step], one.actions[0, step]] = 0
+        if (taken >= _LIKELY).any():
+            found[step] = visits[taken >= _LIKELY].min()
+        elif taken.sum() >= _LIKELY:
+            found[step] = visits[taken > 0].min()
+    return found
+
+
+def _care(mdp: FiniteMDP, path: Floats, policy: Floats, actions: Ints) -> Care:
+    parts = treatments_of(mdp)
+    going = path[:-1] * ~mdp.absorbing
+    alive = going.sum(axis=1, keepdims=True)
+    return Care(
+        parts.names,
+        parts.graded,
+        parts.levels[actions],
+        going @ (policy @ (parts.levels > 0)),
+        going @ (policy @ parts.levels) / np.where(alive > 0, alive, 1),
+    )
+
+
+def _as_features(
+    mdp: FiniteMDP, log: EpisodeLog, features: Mapping[str, Values] | None
+) -> tuple[tuple[str, ...], Floats]:
+    if features is None:
+        chosen = ends_of(mdp, log)
+        if not len(chosen):
+            often = np.bincount(log.last_states, minlength=mdp.num_states)
+            chosen = np.argsort(-often, kind="stable")[:_MOST_ENDS]
+            chosen = chosen[often[chosen] > 0]
+        found = {spoken("state", int(end), mdp.state_names): one_hot(int(end), mdp.num_states) for end in chosen}
+    elif not isinstance(features, Mapping):
+        raise InputError(f"`features` must have a number for each state, by name, got {shortened(features)}")
+    else:
+        found = {str(name): as_floats(f"features[{name!r}]", values) for name, values in features.items()}
+    for name, values in found.items():
+        if values.shape != (mdp.num_states,) or not (np.abs(values) <= MOST_REWARD).all():
+            raise InputError(
+                f"`features[{name!r}]` must have one finite number for each of {mdp.num_states} states, "
+                f"got {shortened(values)}"
+            )
+    if not found:
+        raise InputError("`features` must name at least one")
+    return tuple(found), np.stack(list(found.values()), axis=1)
+
+
+class Treatments(NamedTuple):
+    """The parts of all actions."""
+
+    names: tuple[str, ...]
+    graded: tuple[bool, ...]
+    """Which of them come in levels, as in `fluid 2`; level 0 is none of it."""
+    levels: Float[np.ndarray, "a p"]
+    """How much of each part is in each action; 1 for parts without levels."""
+
+
+def treatments_of(mdp: FiniteMDP) -> Treatments:
+    """What actions are made of, read from their names: `antibiotic + ventilation`, `fluid 2, vasopressor 0`.
+
+    An action without a name is a part of its own.
+    """
+    names = [spoken("action", action, mdp.action_names) for action in range(mdp.num_actions)]
+    unnamed = [mdp.action_names is None or name != str(mdp.action_names[at]) for at, name in enumerate(names)]
+    split = [
+        [name] if whole else [part for part in _BETWEEN.split(name) if part not in _NOTHING]
+        for name, whole in zip(names, unnamed, strict=True)
+    ]
+    read = [
+        [(part, None) if whole else _as_level(part) for part in parts]
+        for parts, whole in zip(split, unnamed, strict=True)
+    ]
+    twice = {name for parts in read for name, level in parts if [each for each, _ in parts].count(name) > 1}
+    found: dict[str, dict[int, float]] = {}
+    graded: dict[str, bool] = {}
+    for action, (parts, texts) in enumerate(zip(read, split, strict=True)):
+        for (name, level), text in zip(parts, texts, strict=True):
+            own = level is None or name in twice  # two levels of one thing at a time are two things
+            called = text if own else name
+            found.setdefault(called, {})[action] = 1.0 if own or level is None else level
+            graded[called] = graded.get(called, False) or not own
+    levels = np.zeros((mdp.num_actions, len(found)))
+    for place, amounts in enumerate(found.values()):
+        levels[list(amounts), place] = list(amounts.values())
+    return Treatments(tuple(found), tuple(graded[name] for name in found), levels)
+
+
+def _as_level(part: str) -> tuple[str, float | None]:
+    read = _LEVEL.fullmatch(part)
+    return (part, None) if read is None else (read[1], float(read[2]))

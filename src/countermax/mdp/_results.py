@@ -1,0 +1,354 @@
+"""What every answer about a cohort says beside its numbers, and the answers by episode."""
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, final
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy import sparse
+
+from countermax import _plotting as plotting
+from countermax._core.results import AbstractResult, Row
+from countermax._core.words import confidence, number
+from countermax.bounds import Bounds
+from countermax.intervals import Interval
+from countermax.mdp._arrays import Floats, as_whole
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ANY, OBSERVED = "any coupling", "observed"
+SMALL = 1e-9
+"""An effect below this is rounding."""
+
+_MOST_SHOWN = 20  # in a picture
+
+
+class Context(NamedTuple):
+    """What is said beside the numbers of an answer."""
+
+    sample: str
+    assumptions: tuple[str, ...]
+    notes: tuple[str, ...]
+    horizon: int
+    discount: float
+    num_episodes: int
+
+
+class AbstractCohortResult(AbstractResult):
+    """An answer about a cohort; what it says beside its numbers is in its context."""
+
+    context: Context
+
+    @property
+    def sample(self) -> str:
+        """Which episodes, over which steps, and where the process comes from."""
+        return self.context.sample
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the numbers take as given."""
+        return self.context.assumptions
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Warnings first; then ends that nobody named, censoring, and model uncertainty."""
+        return (*self._sentences(), *self.context.notes)
+
+    @property
+    def horizon(self) -> int:
+        """Largest number of steps that are compared."""
+        return self.context.horizon
+
+    @property
+    def discount(self) -> float:
+        """Discount factor for each step."""
+        return self.context.discount
+
+    def _sentences(self) -> tuple[str, ...]:
+        """What is told before the notes of the context."""
+        return ()
+
+
+class Answer(NamedTuple):
+    """One number about one episode: as it was, by each coupling, over all of them, and with model uncertainty."""
+
+    quantity: str
+    observed: float | None
+    values: Mapping[str, float]
+    bounds: Bounds
+    intervals: Mapping[str, Interval]
+    """By coupling; empty where the model is taken as given."""
+    any_interval: Interval | None
+    """Of the whole range over couplings."""
+
+    def rows(self, about: str) -> Iterator[Row]:
+        """One for each coupling, and one for all of them."""
+        if self.observed is not None:
+            yield Row(self.quantity, about, OBSERVED, self.observed)
+        for name, value in self.values.items():
+            yield coupled_row(self.quantity, about, name, value, self.intervals.get(name))
+        yield any_row(self.quantity, about, self.bounds, self.any_interval)
+
+
+def coupled_row(quantity: str, about: str, coupling: str, value: float, interval: Interval | None) -> Row:
+    """A number by one coupling."""
+    limits = (None, None) if interval is None else (float(interval.lower), float(interval.upper))
+    return Row(quantity, about, coupling, float(value), None, None, *limits)
+
+
+def any_row(quantity: str, about: str, bounds: Bounds, interval: Interval | None) -> Row:
+    """A range over all couplings."""
+    limits = (None, None) if interval is None else (float(interval.lower), float(interval.upper))
+    return Row(quantity, about, ANY, None, float(bounds.lower), float(bounds.upper), *limits)
+
+
+def at(interval: Interval | None, place: Any) -> Interval | None:
+    """The part of an interval for some of its numbers."""
+    return None if interval is None else Interval(interval.lower[place], interval.upper[place], interval.level)
+
+
+def counted(count: int, what: str) -> str:
+    """`1 episode`, `1,204 steps`."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Replay(AbstractCohortResult):
+    """What would have become of each logged episode under one coupling, exactly."""
+
+    context: Context
+    episodes: tuple[Hashable, ...]
+    observed: Float[np.ndarray, " n"]
+    """What each episode earned in the steps that are compared."""
+    values: Float[np.ndarray, " n"]
+    """What it would have earned on average, over the randomness that the log leaves open."""
+    variances: Float[np.ndarray, " n"]
+    """How much that varies."""
+    last: sparse.csr_array
+    """[episode, state]: where it would have been at the end."""
+    path: Float[np.ndarray, "n times s"] | None
+    """The same at all times, if asked for."""
+    coupling: str
+    steps: Int[np.ndarray, " n"]
+    """How many steps of each episode are compared, in both worlds."""
+    censored: Bool[np.ndarray, " n"]
+    """Which episodes stop before the horizon without having come to an end."""
+    interval: Interval | None
+    """Model uncertainty of the effects; None where the model is taken as given."""
+
+    @property
+    def title(self) -> str:
+        """The question."""
+        return f"{counted(len(self.values), 'episode')} under the other policy, by {self.coupling}"
+
+    @property
+    def effects(self) -> Float[np.ndarray, " n"]:
+        """What the other policy would have added to each episode, on average."""
+        return self.values - self.observed
+
+    @property
+    def mean(self) -> float:
+        """The average over episodes of what they would have earned."""
+        return float(self.values.mean())
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """Mean return and effect, then those of each episode."""
+        return _replay_rows(self.episodes, self.observed, self.values, self.coupling, self.interval)
+
+    def summary(self) -> str:
+        """The means, and what one coupling leaves open."""
+        return _replay_summary(self.observed, self.values, self.coupling)
+
+    def plot(self) -> "Figure":
+        """The effects of all episodes, from the largest to the smallest."""
+        return _waterfall(self.effects, np.sqrt(self.variances), self.title)
+
+    def __repr__(self) -> str:
+        return (
+            f"Replay({len(self.values)} episodes by {self.coupling}: observed {self.observed.mean():.4g}, "
+            f"counterfactual {self.mean:.4g} on average; variance within an episode {self.variances.mean():.4g})"
+        )
+
+    def _details(self) -> Mapping[str, Any]:
+        return {"coupling": self.coupling, "horizon": self.horizon, "discount": self.discount} | {
+            name: getattr(self, name) for name in ("episodes", "observed", "values", "variances", "steps", "censored")
+        }
+
+
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SampledReplay(AbstractCohortResult):
+    """Trajectories that might have been, drawn one by one."""
+
+    context: Context
+    episodes: tuple[Hashable, ...]
+    observed: Float[np.ndarray, " n"]
+    """What each episode earned."""
+    states: Int[np.ndarray, "n samples times"]
+    """After the end of a trajectory its last state is repeated."""
+    actions: Int[np.ndarray, "n samples t"]
+    returns: Float[np.ndarray, "n samples"]
+    """What each trajectory earned."""
+    coupling: str
+
+    @property
+    def title(self) -> str:
+        """The question."""
+        count, samples = self.returns.shape
+        return (
+            f"{counted(count, 'episode')} under the other policy, {counted(samples, 'draw')} each, by {self.coupling}"
+        )
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """Mean return and effect, then those of each episode, each a mean over draws."""
+        return _replay_rows(self.episodes, self.observed, self.returns.mean(axis=1), self.coupling, None)
+
+    def summary(self) -> str:
+        """The means, and what one coupling leaves open."""
+        return _replay_summary(self.observed, self.returns.mean(axis=1), self.coupling)
+
+    def plot(self) -> "Figure":
+        """The mean effects of all episodes, from the largest to the smallest."""
+        return _waterfall(self.returns.mean(axis=1) - self.observed, self.returns.std(axis=1), self.title)
+
+    def __repr__(self) -> str:
+        count, samples = self.returns.shape
+        return f"SampledReplay({count} episodes, {samples} trajectories each, by {self.coupling})"
+
+    def _details(self) -> Mapping[str, Any]:
+        return {"coupling": self.coupling, "horizon": self.horizon, "discount": self.discount} | {
+            name: getattr(self, name) for name in ("episodes", "observed", "returns")
+        }
+
+
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Ranking(AbstractCohortResult):
+    """Effects of a policy on each episode, by coupling and over all of them, the largest claim first."""
+
+    context: Context
+    episodes: tuple[Hashable, ...]
+    observed: Float[np.ndarray, " n"]
+    effects: Mapping[str, Float[np.ndarray, " n"]]
+    """What each coupling says the policy would have added."""
+    bounds: Bounds
+    """The effects over all couplings."""
+    intervals: Mapping[str, Interval]
+    """Model uncertainty of the effects, by coupling; empty where the model is taken as given."""
+    any_interval: Interval | None
+    """Model uncertainty of the whole range over couplings."""
+
+    @property
+    def title(self) -> str:
+        """The question."""
+        return f"{counted(len(self.episodes), 'episode')}, ranked by what the other policy would have added"
+
+    @property
+    def robust(self) -> Bool[np.ndarray, " n"]:
+        """Whether every coupling says that the policy would have helped, with confidence in the model too."""
+        agreed = self.bounds.lower > SMALL
+        return agreed if self.any_interval is None else agreed & (self.any_interval.lower > SMALL)
+
+    @property
+    def order(self) -> Int[np.ndarray, " n"]:
+        """The positions of the episodes, the largest claim of the first coupling first."""
+        return np.lexsort((-self.bounds.lower, -next(iter(self.effects.values()))))
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The effects in order, then what each episode earned."""
+        order = self.order.tolist()
+        found = []
+        for place in order:
+            about = f"episode {self.episodes[place]}"
+            for name, effect in self.effects.items():
+                found.append(coupled_row("effect", about, name, effect[place], at(self.intervals.get(name), place)))
+            limits = Bounds(self.bounds.lower[place], self.bounds.upper[place])
+            found.append(any_row("effect", about, limits, at(self.any_interval, place)))
+        earned = (
+            Row("return", f"episode {self.episodes[place]}", OBSERVED, float(self.observed[place])) for place in order
+        )
+        return (*found, *earned)
+
+    def summary(self) -> str:
+        """How many would have gained, by one coupling, by all of them, and with confidence in the model."""
+        name, first = next(iter(self.effects.items()))
+        gained, agreed = int((first > SMALL).sum()), int((self.bounds.lower > SMALL).sum())
+        told = (
+            f"By {name}, {gained} of {counted(len(first), 'episode')} would have gained from the other policy. "
+            f"Every coupling says so of {agreed}"
+        )
+        if self.any_interval is None:
+            return f"{told}, if the model is right."
+        sure = f"{confidence(self.any_interval.level)} confidence in the model too"
+        return f"{told}, and of {int(self.robust.sum())} with {sure}."
+
+    def plot(self, most: int = _MOST_SHOWN) -> "Figure":
+        """The effects of the first episodes, by coupling, within their bounds.
+
+        Args:
+            most: Number of episodes to show.
+        """
+        first = self.order[: as_whole("most", most, least=1)]
+        limits = at(self.any_interval, first)
+        return plotting.draw_effects(
+            [str(self.episodes[place]) for place in first],
+            {name: effect[first] for name, effect in self.effects.items()},
+            Bounds(self.bounds.lower[first], self.bounds.upper[first]),
+            title=f"The {len(first)} of {len(self.episodes)} episodes that would have gained most",
+            label="what the other policy would have added",
+            limits=None if limits is None else (limits.lower, limits.upper),
+        )
+
+    def __repr__(self) -> str:
+        return f"Ranking({self.summary()})"
+
+    def _details(self) -> Mapping[str, Any]:
+        order = self.order
+        return {
+            "horizon": self.horizon,
+            "discount": self.discount,
+            "num_robust": self.robust.sum(),
+            "episodes": [self.episodes[place] for place in order],
+            "robust": self.robust[order],
+        }
+
+
+def _replay_rows(
+    episodes: Sequence[Hashable], observed: Floats, values: Floats, coupling: str, interval: Interval | None
+) -> tuple[Row, ...]:
+    mean = f"mean of {counted(len(episodes), 'episode')}"
+    found = [
+        Row("return", mean, OBSERVED, float(observed.mean())),
+        Row("return", mean, coupling, float(values.mean())),
+        Row("effect", mean, coupling, float((values - observed).mean())),
+    ]
+    for place, (name, earned, value) in enumerate(zip(episodes, observed.tolist(), values.tolist(), strict=True)):
+        about = f"episode {name}"
+        found += [
+            Row("return", about, OBSERVED, earned),
+            Row("return", about, coupling, value),
+            coupled_row("effect", about, coupling, value - earned, at(interval, place)),
+        ]
+    return tuple(found)
+
+
+def _replay_summary(observed: Floats, values: Floats, coupling: str) -> str:
+    effects = values - observed
+    better, worse = int((effects > SMALL).sum()), int((effects < -SMALL).sum())
+    return (
+        f"These episodes earned {number(observed.mean())} on average; by {coupling} they would have earned "
+        f"{number(values.mean())} under the other policy. The effect is positive for {better} and negative for {worse} "
+        f"of {len(values)}. Other couplings may say otherwise: `bounds()` gives the range over all of them."
+    )
+
+
+def _waterfall(effects: Floats, deviations: Floats, title: str) -> "Figure":
+    return plotting.draw_waterfall(
+        effects, deviations, title=f"{title}: what it would have added", label="effect on the return"
+    )

@@ -1,0 +1,451 @@
+"""A log under another policy, in one process: exact values, variances, bounds, and drawn trajectories.
+
+Given a logged episode, the counterfactual state is a Markov chain. While the episode lasts, its row from state c under
+action b is the coupling's answer given what was seen at that step; after its end, the process's own row. A forward
+recursion over the chain carries three numbers for each state: the probability, and the first two moments of the reward
+so far. Nothing is sampled.
+
+Bounds: at each step a coupling may answer with any row `w` between 0 and `q / p_x`, which is all that the data say of
+it. Backwards from the last step, the best (the worst) such row from every state gives bounds for the value of a whole
+trajectory. The logged action in the logged state leads to the logged successor for certain. No coupling gives a value
+outside the bounds; some attain each, if they may differ from step to step.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import NamedTuple, TypeAlias, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int, PRNGKeyArray
+from scipy import sparse
+
+from countermax._core.errors import InputError
+from countermax._core.memory import check_memory
+from countermax._core.progress import ProgressBar
+from countermax.bounds import Bounds
+from countermax.couplings import AbstractCoupling, AbstractSampler
+from countermax.couplings._named import name_of
+from countermax.mdp._arrays import Floats, Ints, Values
+from countermax.mdp._log import EpisodeLog
+from countermax.mdp._planning import edges_of, pick
+from countermax.mdp._process import FiniteMDP
+from countermax.mdp.replays._course import (
+    Choices,
+    Course,
+    any_coupled,
+    as_logged,
+    as_shape,
+    centred,
+    check_path,
+    coupled,
+    course_of,
+    fresh,
+    observed_returns,
+)
+from countermax.mdp.replays._questions import Facts, TransitionCoupling, facts_of, questions
+from countermax.mdp.replays.engines import (
+    AbstractEngine,
+    Bounded,
+    ToCome,
+    Walked,
+    engine_for,
+    walk_all,
+    walk_on_ray,
+)
+
+AnyCoupling: TypeAlias = str | Path | AbstractSampler
+"""A coupling, its name, or its file."""
+
+
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Setting:
+    """What is asked of a log, whatever the process; checked by the cohort."""
+
+    log: EpisodeLog
+    policy: Floats
+    outcomes: Values | None
+    horizon: int
+    discount: float
+    censored: str
+    behaviour: Floats | None
+    """What the log was made with, where actions are coupled; None where they are drawn afresh."""
+
+    def of_episode(self, position: int, steps: int) -> "Setting":
+        """The same for one episode, over so many steps."""
+        return replace(self, log=self.log.select([position]), horizon=steps)
+
+
+class Exact(NamedTuple):
+    """What would have become of each episode."""
+
+    values: Float[np.ndarray, " n"]
+    variances: Float[np.ndarray, " n"]
+    last: sparse.csr_array
+    path: Float[np.ndarray, "n times s"] | None
+
+
+class Drawn(NamedTuple):
+    """Trajectories that might have been."""
+
+    states: Int[np.ndarray, "n samples times"]
+    actions: Int[np.ndarray, "n samples t"]
+    returns: Float[np.ndarray, "n samples"]
+
+
+class Trajectories:
+    """Every question about a log that needs one process; what several of them need is computed once."""
+
+    def __init__(self, mdp: FiniteMDP, setting: Setting, *, spread: bool = False, quiet: bool = False):
+        """Computes nothing yet.
+
+        Args:
+            mdp: The process.
+            setting: What is asked of the log.
+            spread: Whether parts of the episodes are walked on Ray.
+            quiet: Whether there is no progress bar: within another one there cannot be.
+        """
+        self.mdp, self.setting, self._spread = mdp, setting, spread
+        self._shown = False if quiet else None
+
+    @cached_property
+    def facts(self) -> Facts:
+        """Which transition each logged step was."""
+        return facts_of(self.mdp, self.setting.log)
+
+    @cached_property
+    def plain_course(self) -> Course:
+        """The episodes with actions that are drawn afresh."""
+        return self._course(fresh(self.setting.policy, self.facts))
+
+    @cached_property
+    def observed(self) -> Floats:
+        """What each episode earned in the steps that are compared."""
+        return observed_returns(self.plain_course, self.setting.log)
+
+    def law(self, coupling: AnyCoupling) -> TransitionCoupling:
+        """A coupling between the rows of the process; one that can only be drawn from is refused."""
+        return TransitionCoupling.exact(self.mdp, coupling, self.setting.outcomes)
+
+    def sampler(self, coupling: AnyCoupling) -> AbstractSampler:
+        """A coupling that may be one that can only be drawn from."""
+        return TransitionCoupling.of(self.mdp, coupling, self.setting.outcomes).coupling
+
+    def values(self, coupling: AnyCoupling) -> Floats:
+        """What each episode would have earned on average, and nothing else."""
+        law = self.law(coupling)
+        course = self._course_of(law.answering)
+        engine, found, to_come = engine_for(course, law), np.zeros(len(course)), course.to_come()
+        walks = (
+            _valued_elsewhere(engine, course, to_come)
+            if self._spread
+            else walk_all(engine, lambda batch: _valued(engine, course, batch, to_come))
+        )
+        with ProgressBar("replaying", len(course), self._shown, unit="episodes") as bar:
+            for episodes, values in walks:
+                found[episodes] = values
+                bar.advance(len(episodes))
+        return found
+
+    def replayed(self, coupling: AnyCoupling, *, path: bool = False) -> Exact:
+        """Values with variances and where episodes would have ended; with `path`, where they would have been."""
+        law = self.law(coupling)
+        course = self._course_of(law.answering)
+        if path:
+            check_path(course)
+        walked, taken = centred(course)
+        law = law if walked is course else TransitionCoupling.exact(walked.mdp, law.answering, self.setting.outcomes)
+        count = len(course)
+        first, second = np.zeros(count), np.zeros(count)
+        paths = np.zeros((count, course.horizon + 1, self.mdp.num_states)) if path else None
+        ends: list[tuple[Ints, sparse.csr_array]] = []
+        with ProgressBar("replaying", count, self._shown, unit="episodes") as bar:
+            for episodes, one, two, last in _replayed(engine_for(walked, law), walked, paths, spread=self._spread):
+                first[episodes], second[episodes] = one, two
+                ends.append((episodes, last))
+                bar.advance(len(episodes))
+        order = np.argsort(np.concatenate([episodes for episodes, _ in ends]))
+        last = sparse.csr_array(sparse.vstack([each for _, each in ends], format="csr"))
+        return Exact(first + taken, np.maximum(second - first**2, 0), last[order], paths)
+
+    def bounds(self, *, stable: bool = False, rewards: Values | None = None, final: Values | None = None) -> Bounds:
+        """The least and the largest value of each episode over all couplings; see `Cohort.bounds`."""
+        course = self._course_of(None, rewards)
+        shape = (len(course), self.mdp.num_states)
+        last = None if final is None else as_shape("final", final, shape, shape[1:])
+        return _bounds(course, course.to_come(last), stable=stable, spread=self._spread, shown=self._shown)
+
+    def final_bounds(self, marks: Floats) -> Bounds:
+        """The bounds of several scores for where one episode ends, [mark, state], with nothing earned on the way."""
+        copies = self.setting.log.select(np.zeros(len(marks), np.int64))
+        some = Trajectories(self.mdp, replace(self.setting, log=copies, discount=1.0), quiet=True)
+        return some.bounds(rewards=0.0, final=marks)
+
+    def feature_bounds(self, scores: Floats) -> Bounds:
+        """The bounds of features, [state, feature], along one episode, [time, feature].
+
+        Each is a walk back from that time, with nothing earned.
+        """
+        count, horizon = scores.shape[1], self.setting.horizon
+        check_memory(
+            f"{count} features of {self.mdp.num_states} states over {horizon} steps",
+            24 * count * self.mdp.num_states * (horizon + 1),
+            "lower `horizon`, or follow fewer features",
+        )
+        times = np.repeat(np.arange(horizon + 1), count)
+        copies = self.setting.log.select(np.zeros(len(times), np.int64))
+        asked = replace(self.setting, log=copies, discount=1.0, censored="model", behaviour=None)
+        course = Trajectories(self.mdp, asked)._course_of(None, 0.0)
+        timed = replace(course, seen=np.minimum(course.seen, times), steps=times)
+        found = _bounds(timed, _carried_back(timed, scores), stable=False, shown=False)
+        return Bounds(found.lower.reshape(-1, count), found.upper.reshape(-1, count))
+
+    def step_bounds(self, coupling: AnyCoupling) -> Bounds:
+        """The bounds of one episode's value if one step's coupling is any other, for each logged step; sharp."""
+        course = self.plain_course
+        engine, any_coupling = engine_for(course, self.law(coupling)), engine_for(course, None)
+        nobody = np.zeros(1, np.int64)
+        chain = engine.forwards(nobody, path=True).path
+        values = engine.backwards(nobody, *course.to_come(), keep=True).values
+        assert chain is not None
+        assert values is not None
+        count = int(course.seen[0])
+        whole = float(values[0, 0, 0, course.first[0]])
+        limits = np.full((2, count), whole)
+        for step in range(count):
+            fact, earned = int(self.facts.of_step[0, step]), float(course.earned[0, step])
+            for limit, sign in zip(limits, (-1, 1), strict=True):
+                gained = any_coupling.one_step(fact, earned, values[0, 0, step + 1], sign=sign) - values[0, 0, step]
+                limit[step] += course.discount**step * (chain[0, step] @ gained)
+        return Bounds(np.minimum(limits[0], whole), np.maximum(limits[1], whole))
+
+    def worth_of_actions(self, couplings: Sequence[AnyCoupling], otherwise: Floats) -> Floats:
+        """[couplings, least and largest; step; action]: what one episode would have earned, had this been done there.
+
+        All other actions stay as logged, and `otherwise` acts where those are not known. Up to the change nothing
+        differs, so the other world is where the log was: what was earned until then, and one row that leads to states
+        whose worth under the logged actions a single walk back gives for all decisions at once.
+        """
+        course = self._course(as_logged(self.mdp, self.facts, otherwise))
+        count = int(course.seen[0])
+        earned = course.discount ** np.arange(count) * course.earned[0, :count]
+        before = np.concatenate([[0], np.cumsum(earned)])
+        asked = [(engine_for(course, self.law(each)), (1,)) for each in couplings]
+        found = []
+        for engine, signs in (*asked, (engine_for(course, None), (-1, 1))):
+            values = engine.backwards(np.zeros(1, np.int64), *course.to_come(), keep=True).values
+            assert values is not None
+            for sign in signs:
+                worth = np.zeros((count, self.mdp.num_actions))
+                for step in range(count):
+                    later = np.ascontiguousarray(values[0 if sign < 0 else 1, 0, step + 1])
+                    fact, state = int(self.facts.of_step[0, step]), int(self.setting.log.states[0, step])
+                    rows = engine.one_row(fact, float(course.earned[0, step]), later, state, sign=sign)
+                    worth[step] = before[step] + course.discount**step * rows
+                found.append(worth)
+        return np.stack(found)
+
+    def drawn(self, coupling: AnyCoupling, num_samples: int, *, key: PRNGKeyArray) -> Drawn:
+        """Trajectories of every episode: noise that explains what was seen, put to the other policy's rows."""
+        mdp, log, facts = self.mdp, self.setting.log, self.facts
+        rows = TransitionCoupling.of(mdp, coupling, self.setting.outcomes)
+        law = rows.coupling if isinstance(rows.coupling, AbstractCoupling) else None
+        if self.setting.behaviour is not None and law is None:
+            name = name_of(rows.coupling)
+            raise InputError(f"`coupling` must have an exact law for coupled actions, but {name} can only draw")
+        course = self.plain_course if law is None else self._course_of(law)
+        choices, steps, factor = course.choices, course.horizon, course.discount
+        count = len(log) * num_samples
+        check_memory(
+            f"{num_samples} draws of {len(log)} episodes over {steps} steps",
+            8 * count * (2 * steps + 8 + 3 * (mdp.width + mdp.num_actions)),
+            "lower `num_samples` or `horizon`",
+        )
+        episode = np.repeat(np.arange(len(log)), num_samples)
+        states, done = np.zeros((count, steps + 1), np.int64), np.zeros((count, steps), np.int64)
+        returns = np.zeros(count)
+        states[:, 0] = log.states[episode, 0]
+        for step in range(steps):
+            key_uniform, key_answers = jax.random.split(jax.random.fold_in(key, step))
+            for_action, for_state = np.asarray(jax.random.uniform(key_uniform, (2, count), jnp.float32))
+            state, fact = states[:, step], facts.at(episode, step)
+            wanted = np.where(
+                (fact >= 0)[:, None], choices.tables[choices.of_fact[np.maximum(fact, 0)], state], choices.after[state]
+            )
+            action = pick(edges_of(wanted), for_action)
+            slot = pick(edges_of(mdp.probs[state, action]), for_state)
+            seen = np.flatnonzero((fact >= 0) & ~mdp.absorbing[state])
+            asked = questions(facts, fact[seen], state[seen], action[seen])
+            same = (asked.state == asked.other_state) & (asked.action == asked.other_action)
+            drawn = seen[~same]
+            if len(drawn):
+                asked_there = questions(facts, fact[drawn], state[drawn], action[drawn])
+                slot[drawn] = rows.draws(asked_there, key=key_answers)
+            gain = mdp.rewards[state, action, slot]
+            kept = seen[same]  # nothing is changed there, so nothing changes
+            slot[kept], gain[kept] = asked.next_slot[same], log.rewards[episode[kept], min(step, log.longest - 1)]
+            going = step < course.steps[episode]
+            states[:, step + 1] = np.where(going, mdp.successors[state, action, slot], state)
+            done[:, step] = np.where(going, action, 0)
+            returns += factor**step * np.where(going, gain, 0)
+        shape = (len(log), num_samples)
+        return Drawn(states.reshape(*shape, -1), done.reshape(*shape, -1), returns.reshape(shape))
+
+    def _course_of(self, coupling: AbstractCoupling | None, rewards: Values | None = None) -> Course:
+        """The episodes with the choices of the policy; without a coupling, for bounds."""
+        policy, behaviour = self.setting.policy, self.setting.behaviour
+        if behaviour is None:
+            return self.plain_course if rewards is None else self._course(self.plain_course.choices, rewards)
+        never = behaviour[self.facts.state, self.facts.action] <= 0
+        if never.any():
+            at = int(never.argmax())
+            raise InputError(
+                "`behaviour` must give what was done a positive probability, but has none for "
+                f"{self.mdp.name_of_action(int(self.facts.action[at]))} in "
+                f"{self.mdp.name_of_state(int(self.facts.state[at]))}"
+            )
+        if coupling is None:
+            return self._course(any_coupled(self.facts, policy, behaviour), rewards)
+        return self._course(coupled(coupling, self.facts, policy, behaviour), rewards)
+
+    def _course(self, choices: Choices, rewards: Values | None = None) -> Course:
+        asked = self.setting
+        return course_of(
+            self.mdp,
+            asked.log,
+            self.facts,
+            choices,
+            horizon=asked.horizon,
+            discount=asked.discount,
+            carried_on=asked.censored == "model",
+            rewards=rewards,
+        )
+
+
+def _valued(engine: AbstractEngine, course: Course, batch: Ints, to_come: ToCome) -> tuple[Ints, Floats]:
+    """Some episodes and their values: what was earned when the log ends, and what is still to come."""
+    walked, (later, rows) = engine.forwards(batch, path=False), to_come
+    after = (walked.moments[:, :, 0] * later[rows[walked.episodes]]).sum(axis=1)
+    return walked.episodes, walked.moments[:, :, 1].sum(axis=1) + course.discount ** course.seen[
+        walked.episodes
+    ] * after
+
+
+def _valued_elsewhere(engine: AbstractEngine, course: Course, to_come: ToCome) -> Iterator[tuple[Ints, Floats]]:
+    """The same by workers of a cluster."""
+    for batch, (episodes, values) in walk_on_ray(engine, course, to_come, _valued, backwards=False):
+        yield batch[episodes], values
+
+
+class _Replayed(NamedTuple):
+    """Some episodes: which ones, both moments of their returns, and where they are at the end."""
+
+    episodes: Ints
+    first: Floats
+    second: Floats
+    last: sparse.csr_array
+
+
+def _replayed(engine: AbstractEngine, course: Course, paths: Floats | None, *, spread: bool) -> Iterator[_Replayed]:
+    """All episodes in parts, as they are done; `paths`, [episode, time, state], is written to where it is asked for."""
+    to_come = course.squares_to_come()
+    if spread:
+        return _walked_elsewhere(engine, course, to_come, paths)
+    return walk_all(engine, lambda batch: _walked(engine, course, batch, to_come, paths))
+
+
+def _walked(engine: AbstractEngine, course: Course, batch: Ints, to_come: ToCome, paths: Floats | None) -> _Replayed:
+    walked = engine.forwards(batch, path=paths is not None)
+    last = _carried_on(engine, course, walked) if paths is None else _followed(course, walked, paths)
+    return _Replayed(walked.episodes, *_moments(course, walked, *to_come), last)
+
+
+def _walked_there(
+    engine: AbstractEngine, course: Course, batch: Ints, to_come: ToCome, *, path: bool
+) -> tuple[_Replayed, Floats | None]:
+    paths = np.zeros((len(course), course.horizon + 1, course.mdp.num_states)) if path else None
+    return _walked(engine, course, batch, to_come, paths), paths
+
+
+def _walked_elsewhere(
+    engine: AbstractEngine, course: Course, to_come: ToCome, paths: Floats | None
+) -> Iterator[_Replayed]:
+    """The same by workers of a cluster, with their paths brought home."""
+    walk = partial(_walked_there, path=paths is not None)
+    for batch, (part, kept) in walk_on_ray(engine, course, to_come, walk, backwards=False):
+        if paths is not None:
+            paths[batch] = kept
+        yield part._replace(episodes=batch[part.episodes])
+
+
+def _moments(course: Course, walked: Walked, first: Floats, second: Floats, rows: Ints) -> tuple[Floats, Floats]:
+    """First and second moment of the return: of what was earned when the log ends, and of what is still to come."""
+    row = rows[walked.episodes]
+    factor = course.discount ** course.seen[walked.episodes]
+    mass, one, two = np.moveaxis(walked.moments, 2, 0)
+    later, its_square = first[row], second[row]
+    return (
+        one.sum(axis=1) + factor * (mass * later).sum(axis=1),
+        two.sum(axis=1) + 2 * factor * (one * later).sum(axis=1) + factor**2 * (mass * its_square).sum(axis=1),
+    )
+
+
+def _carried_on(engine: AbstractEngine, course: Course, walked: Walked) -> sparse.csr_array:
+    """Where chains are at the end of what is compared, on plain rows after the log's end."""
+    rest = course.steps[walked.episodes] - course.seen[walked.episodes]
+    return sparse.csr_array(engine.carry_on(walked.moments[:, :, 0], rest))
+
+
+def _followed(course: Course, walked: Walked, paths: Floats) -> sparse.csr_array:
+    """The same, with where they are at all times on the way."""
+    seen, steps = course.seen[walked.episodes], course.steps[walked.episodes]
+    here = walked.moments[:, :, 0].copy()
+    if walked.path is not None:
+        paths[walked.episodes, : walked.path.shape[1]] = walked.path
+    for step in range(int(seen.min()), course.horizon):
+        going = np.flatnonzero((seen <= step) & (step < steps))
+        if len(going):
+            here[going] = np.asarray(here[going] @ course.chain)
+        over = np.flatnonzero(seen <= step)
+        paths[walked.episodes[over], step + 1] = here[over]
+    return sparse.csr_array(here)
+
+
+def _bounds(course: Course, to_come: ToCome, *, stable: bool, spread: bool = False, shown: bool | None) -> Bounds:
+    engine = engine_for(course, None, stable=stable)
+    lower, upper = np.zeros(len(course)), np.zeros(len(course))
+    walks = (
+        _bounded_elsewhere(engine, course, to_come)
+        if spread
+        else walk_all(engine, lambda batch: _bounded(engine, course, batch, to_come), rows=to_come[-1])
+    )
+    with ProgressBar("bounding", len(course), shown, unit="episodes") as bar:
+        for each in walks:
+            lower[each.episodes], upper[each.episodes] = each.lower, each.upper
+            bar.advance(len(each.episodes))
+    return Bounds(lower, upper)
+
+
+def _bounded(engine: AbstractEngine, course: Course, batch: Ints, to_come: ToCome) -> Bounded:
+    del course
+    return engine.backwards(batch, *to_come, keep=False)
+
+
+def _bounded_elsewhere(engine: AbstractEngine, course: Course, to_come: ToCome) -> Iterator[Bounded]:
+    """The same by workers of a cluster."""
+    for batch, found in walk_on_ray(engine, course, to_come, _bounded, backwards=True):
+        yield found._replace(episodes=batch[found.episodes])
+
+
+def _carried_back(course: Course, scores: Floats) -> ToCome:
+    """What is still to come of every feature when the log ends, for the times in their order: one walk for all."""
+    rest, count = course.steps - course.seen, scores.shape[1]
+    worth = [scores]
+    for _ in range(int(rest.max())):
+        worth.append(np.asarray(course.chain @ worth[-1]))
+    rows = rest * count + np.arange(len(rest)) % count
+    return np.ascontiguousarray(np.stack(worth).transpose(0, 2, 1)).reshape(-1, len(scores)), rows

@@ -1,0 +1,267 @@
+"""Who is in the two arms of a trial, with which outcome: read from a frame or a file, and checked."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from countermax._core.errors import InputError
+from countermax._core.labels import Labels, are_numbers, listed, reader, sorted_labels, spelling_notes
+from countermax._tables.frames import AbstractFrame, Codes, Floats
+
+MISSING_RULES = ("refuse", "worst", "drop")
+
+_FEW_CLUSTERS, _FEW_CLUSTERS_OF_ARM, _FEW_COUNTING = 30, 10, 30
+_TOO_FEW = ": few, so intervals may be too short"
+_WEIGHTS = "`weights` must be finite, not negative, and not all zero"
+
+
+class People(NamedTuple):
+    """Everybody in the two arms; arrays run over people."""
+
+    labels: Labels
+    is_ordered: bool
+    order: str
+    outcome: Codes  # -1 where it is missing
+    arm: Codes  # 0 the control, 1 the treated
+    weight: Floats
+    cluster: Codes
+    stratum: Codes
+    strata: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def some_missing(self) -> bool:
+        """Whether outcomes are missing."""
+        return bool((self.outcome < 0).any())
+
+
+def read_people(
+    frame: AbstractFrame,
+    asked: Mapping[str, Any],
+    arms: tuple[Hashable, Hashable],
+    labels: Sequence[Hashable] | None,
+    missing: str,
+) -> People:
+    """Everybody in the two arms.
+
+    Args:
+        frame: One row for each person.
+        asked: Names of columns by argument; None where there is none.
+        arms: The arm without the treatment and the arm with it.
+        labels: The outcomes in their order, if they were given.
+        missing: Treatment of people without an outcome.
+    """
+    arm = _arms(frame, asked["arm"], arms)
+    chosen = arm >= 0
+    column = frame.column("outcome", asked["outcome"])
+    codes, values = frame.factorised(column)
+    names, is_ordered, order = _outcomes(frame, column, values, codes[chosen], labels)
+    places = np.append(names.places(values), -1)
+    outcome = places[codes[chosen]]
+    if (outcome < -1).any():
+        unknown = [value for value, place in zip(values, places, strict=False) if place < -1]
+        raise InputError(
+            f"`outcome` must hold labels {listed(names.values)} only, got {listed(unknown)}"
+            f"{names.resemblance(unknown[0])}"
+        )
+    notes = [
+        f"Arm = column {asked['arm']!r}. If it records treatment received rather than assigned, this is not an "
+        "intention-to-treat comparison."
+    ]
+    in_arms, every_arm = frame.factorised(frame.column("arm", asked["arm"]))
+    notes += _spelling(every_arm, "arms", in_arms)
+    outside = int((~chosen).sum())
+    if outside:
+        notes.append(f"{outside:,} people in other arms are left out.")
+    cells = np.bincount(outcome[outcome >= 0], minlength=len(names))
+    notes += spelling_notes(names.values, "outcomes", cells, "empty these cells and say `missing` (--missing)")
+    lost = outcome < 0
+    if lost.any():
+        count = int(lost.sum())
+        if missing == "refuse":
+            raise InputError(
+                f"`outcome` is missing for {count:,} of {len(outcome):,} people; say `missing`: 'worst' widens the "
+                "bounds to cover whatever they had, 'drop' assumes that they are like the others"
+            )
+        notes.append(
+            f"{count:,} of {len(outcome):,} people have no outcome: bounds over all couplings cover whatever they had; "
+            "each coupling's own answer takes them for people like the others."
+            if missing == "worst"
+            else f"{count:,} of {len(outcome):,} people have no outcome and were left out, as if they were like others."
+        )
+    kept = ~lost if missing == "drop" else np.ones(len(outcome), bool)
+    rows = chosen.copy()
+    rows[chosen] = kept
+    weight = _weights(frame, asked["weights"], rows)
+    if not weight.sum() > 0:
+        raise InputError(_WEIGHTS)
+    cluster, stratum, strata = np.arange(len(weight)), np.zeros(len(weight), np.int64), [""]
+    if asked["clusters"] is not None:
+        cluster, clusters = _groups(frame, "clusters", asked["clusters"], rows)
+        notes += _spelling(clusters, "clusters", cluster)
+    if asked["strata"] is not None:
+        stratum, strata = _groups(frame, "strata", asked["strata"], rows)
+        notes += _spelling(strata, "strata", stratum)
+    people = People(
+        labels=names,
+        is_ordered=is_ordered,
+        order=order,
+        outcome=outcome[kept],
+        arm=arm[rows],
+        weight=weight,
+        cluster=cluster,
+        stratum=stratum,
+        strata=tuple(map(str, strata)),
+        notes=tuple(notes),
+    )
+    for side, label in enumerate(arms):
+        if not (people.outcome[people.arm == side] >= 0).any():
+            raise InputError(f"nobody in arm {label!r} has an outcome; an arm needs people")
+    return people
+
+
+def with_others(
+    frame: AbstractFrame, asked: Mapping[str, Any], arms: tuple[Hashable, Hashable], people: People
+) -> People:
+    """People of two arms, and those of all other arms as a third one, whose outcomes play no part.
+
+    Args:
+        frame: One row for each person.
+        asked: Names of columns by argument.
+        arms: The two arms.
+        people: The people in them.
+    """
+    outside = _arms(frame, asked["arm"], arms) < 0
+    number = int(outside.sum())
+    if not number:
+        return people
+    cluster, stratum = len(people.cluster) + np.arange(number), np.zeros(number, np.int64)
+    if asked["clusters"] is not None:
+        cluster, _ = _groups(frame, "clusters", asked["clusters"], outside)
+    if asked["strata"] is not None:
+        stratum, _ = _groups(frame, "strata", asked["strata"], outside)
+    return people._replace(
+        outcome=np.concatenate([people.outcome, np.zeros(number, np.int64)]),
+        arm=np.concatenate([people.arm, np.full(number, 2)]),
+        weight=np.concatenate([people.weight, _weights(frame, asked["weights"], outside)]),
+        cluster=np.concatenate([people.cluster, cluster]),
+        stratum=np.concatenate([people.stratum, stratum]),
+    )
+
+
+def _weights(frame: AbstractFrame, name: Hashable | None, rows: NDArray[np.bool_]) -> Floats:
+    """The weights of some rows; ones where no column has them."""
+    if name is None:
+        return np.ones(int(rows.sum()))
+    weight = frame.numbers("weights", [name])[rows, 0]
+    if not ((weight >= 0) & (weight < np.inf)).all():
+        raise InputError(_WEIGHTS)
+    return weight
+
+
+def _groups(frame: AbstractFrame, argument: str, name: Hashable, rows: NDArray[np.bool_]) -> tuple[Codes, list[Any]]:
+    """Which of the groups of a column each of some rows is in, and the groups."""
+    codes, found = frame.factorised(frame.column(argument, name))
+    lacking = int((codes[rows] < 0).sum())
+    if lacking:
+        raise InputError(f"`{argument}` is missing for {lacking:,} people; fill it in, or drop them")
+    return codes[rows], found
+
+
+def _spelling(values: list[Any], what: str, codes: Codes) -> list[str]:
+    """What to say about how the values that occur are written."""
+    count = np.bincount(codes, minlength=len(values))
+    present = np.flatnonzero(count)
+    return spelling_notes([values[place] for place in present], what, count[present])
+
+
+def _arms(frame: AbstractFrame, name: Hashable, arms: tuple[Hashable, Hashable]) -> Codes:
+    """0 for the control, 1 for the treated, -1 for all others."""
+    column = frame.column("arm", name)
+    codes, values = frame.factorised(column)
+    if (codes < 0).any():
+        raise InputError(f"`arm` is missing for {int((codes < 0).sum()):,} people; fill it in, or drop them")
+    present = Labels(tuple(values))
+    read = reader(values, frame.kind_of(column))
+    places = [present.places([read(each)])[0] for each in arms]
+    for argument, place, each in zip(("control", "treated"), places, arms, strict=True):
+        if place < 0:
+            raise InputError(f"`{argument}` must be an arm of column {name!r}, {listed(values)}, got {each!r}")
+    if places[0] == places[1]:
+        raise InputError(f"`control` and `treated` must be two arms, got {arms[0]!r} twice")
+    result = np.full(len(values), -1)
+    result[places] = (0, 1)
+    return result[codes]
+
+
+def _outcomes(
+    frame: AbstractFrame, column: Any, values: list[Any], codes: Codes, labels: Sequence[Hashable] | None
+) -> tuple[Labels, bool, str]:
+    """The outcomes in their order, whether that is an order of better and worse, and where it comes from."""
+    if labels is not None:
+        return Labels.read(labels, values, frame.kind_of(column)), False, "in the order of `labels`"
+    categories, is_ordered = frame.categories(column)
+    if categories is not None:
+        where = "in the order of the category" if is_ordered else "as the category lists them, which is no order"
+        return Labels(tuple(categories)), is_ordered, where
+    present = [values[place] for place in np.unique(codes[codes >= 0])]
+    how = "sorted as numbers" if are_numbers(present) else "sorted"
+    return Labels(tuple(sorted_labels(present))), False, f"{how}, because no order was given (say one with `labels`)"
+
+
+def two_arms(frame: AbstractFrame, arm: Hashable, control: Hashable, treated: Hashable) -> tuple[Hashable, Hashable]:
+    """The two arms, as far as they can be told without being named."""
+    if control is not None and treated is not None:
+        return control, treated
+    _, values = frame.factorised(frame.column("arm", arm))
+    plain = {str(value).lower(): value for value in values}
+    for pair in (("0", "1"), ("false", "true"), ("0.0", "1.0")):
+        if control is None and treated is None and set(plain) == set(pair):
+            return plain[pair[0]], plain[pair[1]]
+    if len(values) == 2 and (control is not None or treated is not None):
+        given = str(treated if control is None else control)
+        other = [value for value in values if str(value) != given]
+        if len(other) == 1:
+            return (other[0], treated) if control is None else (control, other[0])
+    raise InputError(
+        f"`control` and `treated` must say which arms of column {arm!r} are compared; they are {listed(values)}"
+    )
+
+
+def count_clusters(clusters: Codes, whom: str, column: Hashable) -> int:
+    """How many clusters people come in; a single one is refused."""
+    number = len(np.unique(clusters))
+    if number < 2:
+        raise InputError(
+            f"`clusters` must be at least two in each sample, but {whom} has one in column {column!r}, which does not "
+            "show how clusters differ; add clusters, or leave `clusters` (--clusters) out, but only if people of the "
+            "same cluster are no more alike than others"
+        )
+    return number
+
+
+def design_notes(people: People, asked: Mapping[str, Any], arms: tuple[str, str]) -> list[str]:
+    """That people are weighted, or come in clusters; one cluster in an arm is refused."""
+    notes = []
+    if asked["weights"] is not None:
+        here, there = (people.weight[people.arm == side] for side in (0, 1))
+        counting = [float(each.sum() ** 2 / (each**2).sum()) for each in (here, there)]  # Kish
+        few = min(counting) < _FEW_COUNTING
+        notes.append(
+            f"People are weighted by column {asked['weights']!r}: the effective sample size is {counting[0]:,.0f} in "
+            f"{arms[0]} and {counting[1]:,.0f} in {arms[1]}{_TOO_FEW if few else ''}."
+        )
+    if asked["clusters"] is not None:
+        number = len(np.unique(people.cluster))
+        own, other = (
+            count_clusters(people.cluster[people.arm == side], f"arm {arms[side]!r}", asked["clusters"])
+            for side in (0, 1)
+        )
+        few = number < _FEW_CLUSTERS or min(own, other) < _FEW_CLUSTERS_OF_ARM
+        notes.append(
+            f"People come in {number:,} clusters of column {asked['clusters']!r}, {own:,} of them in {arms[0]} and "
+            f"{other:,} in {arms[1]}{_TOO_FEW if few else ''}."
+        )
+    return notes

@@ -1,0 +1,342 @@
+"""What people say who were drawn again: standardised over strata, or in halves of the people of each stratum."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from countermax._core.errors import InputError
+from countermax._core.labels import listed
+from countermax._core.progress import ProgressBar
+from countermax._tables.frames import Codes, Floats
+from countermax.causation._crossing import Crossing
+from countermax.causation._questions import Arms, Choosers, Evidence
+from countermax.intervals._sampling import ResampledSampling
+from countermax.trial._people import People
+
+POPULATIONS = ("both", "control", "treated")
+THIN_RULES = ("refuse", "merge")
+
+_FEWEST = 20  # people in a stratum and arm; and in a stratum, of those who chose
+_MOST_LACKING = 0.1  # of the resamples may lack people of a stratum in an arm
+_NUM_SPLITS = 20
+
+
+def cells_of(people: People, times: Floats, size: int, num_groups: int = 2) -> Floats:
+    """Weights of people by group (arm, or what was chosen), stratum and outcome; the last is for a missing one."""
+    outcome = np.where(people.outcome < 0, size - 1, people.outcome)
+    places = (people.arm * len(people.strata) + people.stratum) * size + outcome
+    shape = (num_groups, len(people.strata), size)
+    return np.bincount(places, people.weight * times, int(np.prod(shape))).reshape(shape).astype(np.float64)
+
+
+def _standardised(totals: Floats, population: str) -> tuple[Floats, Floats]:
+    """Probabilities in both arms, each stratum as frequent as in the population; NaN where an arm lacks a stratum."""
+    share = _shares(totals, population)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        within = totals / totals.sum(axis=2, keepdims=True)
+    here, there = np.where(share[None, :, None] > 0, within * share[None, :, None], 0).sum(axis=1)
+    return here, there
+
+
+def _shares(totals: Floats, population: str) -> Floats:
+    """How frequent each stratum is in the population."""
+    people = totals.sum(axis=2)
+    share = {"both": people.sum(axis=0), "control": people[0], "treated": people[1]}[population]
+    return np.asarray(share / share.sum())
+
+
+def check_strata(people: People, totals: Floats, population: str) -> None:
+    """Refuses strata that lack an arm which the population needs."""
+    empty = totals.sum(axis=2) == 0
+    needed = {"both": empty.any(axis=0), "control": empty[1] & ~empty[0], "treated": empty[0] & ~empty[1]}
+    if needed[population].any():
+        lacking = [name for name, lacks in zip(people.strata, needed[population], strict=True) if lacks]
+        raise InputError(
+            f"`strata` must have people in both arms, but {listed(lacking)} has only one; merge strata, or standardise "
+            "to another `population`"
+        )
+
+
+def thin_notes(people: People) -> list[str]:
+    """That strata have few people."""
+    count = np.zeros((2, len(people.strata)), np.int64)
+    np.add.at(count, (people.arm, people.stratum), 1)
+    few = np.asarray((count < _FEWEST).any(axis=0) & count.any(axis=0))
+    thin = [people.strata[place] for place in np.flatnonzero(few)]
+    if not thin:
+        return []
+    return [
+        f"Fewer than {_FEWEST} people in an arm of stratum {listed(thin)}: intervals may be too short; merge strata."
+    ]
+
+
+class Resamples(NamedTuple):
+    """Both arms' estimates, and those of people or clusters that were drawn again; arms are control, treated."""
+
+    estimates: tuple[Floats, Floats]
+    again: tuple[Floats, Floats]
+    """[resamples, outcomes] of each arm."""
+    people: tuple[float, float]
+    """Effective sample sizes."""
+    units: tuple[float, float]
+    """The same of clusters."""
+    words: str
+
+    def sampling(self, first: int = 0) -> ResampledSampling:
+        """With the control (0) or the treated (1) as the first world."""
+        a, b = first, 1 - first
+        return ResampledSampling(
+            self.estimates[a], self.estimates[b], self.again[a], self.again[b], self.words,
+            people=(self.people[a], self.people[b]), units=(self.units[a], self.units[b]),
+        )  # fmt: skip
+
+
+def resampled(
+    people: People, totals: Floats, num_resamples: int, seed: int, arms: tuple[str, str], population: str = "both"
+) -> Resamples:
+    """Both arms' estimates, and those of people or clusters that were drawn again.
+
+    Args:
+        people: Everybody in the two arms.
+        totals: Weights by arm, stratum and outcome.
+        num_resamples: Number of resamples.
+        seed: Seed of the draws.
+        arms: Names of the arms.
+        population: Population whose strata count.
+    """
+    sides, number = cluster_groups(people), int(people.cluster.max()) + 1
+    stream = np.random.default_rng(seed)
+    found = []
+    with ProgressBar("resampling", num_resamples) as bar:
+        for _ in range(num_resamples):
+            times = np.zeros(number)
+            for group in sides:
+                times[group] = stream.multinomial(len(group), np.full(len(group), 1 / len(group)))
+            found.append(_standardised(cells_of(people, times[people.cluster], totals.shape[2]), population))
+            bar.advance(1)
+    here, there = (np.stack(each) for each in zip(*found, strict=True))
+    whole = ~(np.isnan(here).any(axis=1) | np.isnan(there).any(axis=1))
+    if whole.mean() < 1 - _MOST_LACKING:
+        raise InputError(
+            "`strata` are too thin: in many resamples a stratum has people in one arm only; merge some of them"
+        )
+    sizes = [int((people.arm == side).sum()) for side in (0, 1)]
+    words = f"{sizes[0]:,} people in {arms[0]} and {sizes[1]:,} in {arms[1]}"
+    clusters = sum(len(each) for each in sides)
+    if clusters < len(people.arm):
+        words += f" in {clusters:,} clusters"
+    numbers = _effective_numbers(people, totals, population)
+    return Resamples(_standardised(totals, population), (here[whole], there[whole]), numbers[0], numbers[1], words)
+
+
+def _effective_numbers(people: People, totals: Floats, population: str) -> list[tuple[float, float]]:
+    """How many people, and how many clusters, would count as much in each arm, if all had the same weight (Kish)."""
+    mass = totals.sum(axis=2)
+    counts = np.where(mass > 0, _shares(totals, population) / np.where(mass > 0, mass, 1), 0)
+    each = people.weight * counts[people.arm, people.stratum]
+    result = []
+    for groups in (np.arange(len(each)), people.cluster):
+        parts = [np.bincount(groups[people.arm == side], each[people.arm == side]) for side in (0, 1)]
+        here, there = (float(part.sum() ** 2 / (part**2).sum()) for part in parts)
+        result.append((here, there))
+    return result
+
+
+def cluster_groups(people: People) -> list[Codes]:
+    """Clusters that are drawn again together: those of an arm, if each is in one arm; else all of them."""
+    first = np.zeros(people.cluster.max() + 1, np.int64)
+    first[people.cluster] = people.arm
+    present = np.unique(people.cluster)
+    if not (first[people.cluster] == people.arm).all():
+        return [present]
+    return [present[first[present] == side] for side in np.unique(people.arm)]
+
+
+def merged_strata(samples: Sequence[People], thin: str) -> tuple[list[People], list[str]]:
+    """The same strata in every sample, each with enough people: thin ones are refused, or merged into one.
+
+    Args:
+        samples: A trial; and people who chose, if they were observed.
+        thin: Whether to `refuse` thin strata or to `merge` them.
+    """
+    names = list(dict.fromkeys(name for people in samples for name in people.strata))
+    place_of = {name: place for place, name in enumerate(names)}
+    samples = [_renumbered(each, [place_of[name] for name in each.strata], names) for each in samples]
+    count = np.zeros((2, len(names)), np.int64)
+    np.add.at(count, (samples[0].arm, samples[0].stratum), 1)
+    for people in samples[1:]:
+        count = np.concatenate([count, np.bincount(people.stratum, minlength=len(names))[None]])
+    present = count.sum(axis=0) > 0
+    few = (count < _FEWEST).any(axis=0) & present
+    if not few.any():
+        return _kept(samples, present, names, []), []
+    lacking = [name for name, lacks in zip(names, few, strict=True) if lacks]
+    if thin == "refuse":
+        whom = "in each arm" if len(samples) == 1 else "in each arm of the trial and of those who chose"
+        raise InputError(
+            f"`strata` must have at least {_FEWEST} people {whom}, but {listed(lacking)} "
+            f"{'has' if len(lacking) == 1 else 'have'} fewer; coarsen the column, or say thin='merge' (--thin merge)"
+        )
+    together = few.copy()
+    for place in np.argsort(count.min(axis=0), kind="stable"):  # the smallest of the others join until there are enough
+        if (count[:, together].sum(axis=1) >= _FEWEST).all():
+            break
+        together[place] |= bool(present[place])
+    joined = [name for name, some in zip(names, together & present, strict=True) if some]
+    merged = _kept(samples, present & ~together, names, [" + ".join(joined)])
+    return merged, [f"{len(joined)} thin strata were merged into one."]
+
+
+def _kept(samples: Sequence[People], kept: NDArray[np.bool_], names: list[str], rest: list[str]) -> list[People]:
+    """Strata that are kept, and one for all others."""
+    places = np.where(kept, np.cumsum(kept) - 1, int(kept.sum()))
+    names = [name for name, some in zip(names, kept, strict=True) if some] + rest
+    return [_renumbered(each, places, names) for each in samples]
+
+
+def _renumbered(people: People, places: Codes | list[int], names: list[str]) -> People:
+    return people._replace(stratum=np.asarray(places, np.int64)[people.stratum], strata=tuple(names))
+
+
+def whole_law(totals: Floats) -> tuple[Floats, Floats]:
+    """The law of stratum and outcome in each arm, one cell after the other."""
+    here, there = (each.ravel() / max(float(each.sum()), 1e-300) for each in totals)
+    return here, there
+
+
+def sizes_of(samples: Sequence[People]) -> Floats:
+    """[strata, 3]: how many people are in each arm, and how many chose."""
+    number = len(samples[0].strata)
+    count = np.zeros((number, 3))
+    np.add.at(count, (samples[0].stratum, samples[0].arm), 1)
+    for people in samples[1:]:
+        count[:, 2] = np.bincount(people.stratum, minlength=number)
+    return count
+
+
+def evidence_of(
+    trial: Floats, seen: Floats | None, share: float, *, of_trial: bool = True, unknown: bool = False
+) -> Evidence:
+    """What totals by arm, stratum and outcome say; a stratum that an arm lacks takes the other's outcomes.
+
+    Args:
+        trial: [..., arms, strata, outcomes].
+        seen: [..., choices, strata, outcomes], where people were observed who chose: without, with, something else.
+        share: Share of the treated in the trial.
+        of_trial: Whether strata count as in the trial, not as among those who chose.
+        unknown: Whether the last outcome is that none is known.
+    """
+    arms = [trial[..., side, :, :] for side in (0, 1)]
+    people = [each.sum(axis=-1) for each in arms]
+    laws = []
+    for own, other in ((0, 1), (1, 0)):
+        mass = np.where(people[own][..., None] > 0, arms[own], arms[other])
+        total = mass.sum(axis=-1, keepdims=True)
+        laws.append(np.where(total > 0, mass, 1 / mass.shape[-1]) / np.where(total > 0, total, 1))
+    strata = [each / each.sum(axis=-1, keepdims=True) for each in people]
+    weight = (1 - share) * strata[0] + share * strata[1]
+    trial_law = Arms(laws[0], laws[1])
+    if seen is None:
+        return Evidence(trial_law, None, share, weight, unknown)
+    whole = seen.sum(axis=(-3, -1))
+    chose = seen / np.where(whole > 0, whole, 1)[..., None, :, None]
+    if not of_trial:
+        weight = whole / whole.sum(axis=-1, keepdims=True)
+    choices = Choosers(chose[..., 0, :, :], chose[..., 1, :, :], chose[..., 2, :, :].sum(axis=-1))
+    return Evidence(trial_law, choices, share, weight, unknown)
+
+
+class Splits(NamedTuple):
+    """Totals of all people, of halves of them, and of people who were drawn again: of a trial, and of who chose."""
+
+    whole: list[Floats]
+    """[groups, strata, outcomes] for each sample."""
+    halves: list[Floats]
+    """[halves, groups, strata, outcomes]: each half is followed by the other one."""
+    again: list[Floats]
+    freedom: float
+    """Degrees of freedom."""
+
+    def crossing(self, share: float, *, of_trial: bool = True, unknown: bool = False) -> Crossing:
+        """What they say; arguments as of `evidence_of`."""
+        estimates, halved, drawn = (
+            evidence_of(each[0], each[1] if len(each) > 1 else None, share, of_trial=of_trial, unknown=unknown)
+            for each in self[:3]
+        )
+        return Crossing(estimates, halved, drawn, self.freedom)
+
+
+def splits_of(
+    samples: Sequence[People], size: int, seed: int, *, plain: bool = True, num_resamples: int = 400
+) -> Splits:
+    """Totals of all people, of halves of them, and of people who were drawn again.
+
+    Args:
+        samples: A trial; and people who chose, if they were observed.
+        size: Number of outcomes.
+        seed: Seed of the halves and of the draws.
+        plain: Whether people are independent and count the same.
+        num_resamples: Number of times that people are drawn again.
+    """
+    stream = np.random.default_rng(seed)
+    whole, halves, again = [], [], []
+    for place, people in enumerate(samples):
+        totals = cells_of(people, np.ones(len(people.outcome)), size, 2 + place)
+        whole.append(totals)
+        if plain:
+            halves.append(_counted_halves(totals, place == 0, stream))
+            again.append(stream.standard_gamma(totals + 1 / size, (num_resamples, *totals.shape)))
+        else:
+            halves.append(_drawn_halves(people, totals, place == 0, stream))
+            again.append(_drawn_again(people, totals, place == 0, num_resamples, stream))
+    if len(samples) > 1 and not whole[1][2].any():
+        again[1][:, 2] = 0.0  # a table without others says that there are none
+    units = min(len(np.unique(each.cluster)) for each in samples)
+    return Splits(whole, halves, again, float(max(units - 2, 1)))
+
+
+def _counted_halves(totals: Floats, by_arm: bool, stream: np.random.Generator) -> Floats:
+    """Counts of halves of the people of each stratum, and of each arm of a trial."""
+    halves = np.zeros((_NUM_SPLITS, 2, *totals.shape))
+    counts = totals.astype(np.int64)
+    for stratum in range(totals.shape[1]):
+        for some in [slice(0, 1), slice(1, 2)] if by_arm else [slice(None)]:
+            cells = counts[some, stratum].ravel()
+            half = stream.multivariate_hypergeometric(cells, int(cells.sum()) // 2, _NUM_SPLITS, method="marginals")
+            both = np.stack([half, cells - half], axis=1)
+            halves[:, :, some, stratum] = both.reshape(_NUM_SPLITS, 2, -1, totals.shape[2])
+    return _filled(halves.reshape(-1, *totals.shape), totals, by_arm)
+
+
+def _drawn_halves(people: People, totals: Floats, by_arm: bool, stream: np.random.Generator) -> Floats:
+    """Totals of halves of the clusters."""
+    clusters = np.unique(people.cluster, return_inverse=True)[1].ravel()
+    halves = []
+    for _ in range(_NUM_SPLITS):
+        side = stream.permutation(np.arange(clusters.max() + 1) % 2)[clusters]
+        halves += [cells_of(people, (side == each).astype(float), totals.shape[2], len(totals)) for each in (0, 1)]
+    return _filled(np.stack(halves), totals, by_arm)
+
+
+def _filled(halves: Floats, totals: Floats, by_arm: bool) -> Floats:
+    """Halves, with all people where a half has nobody in a stratum, or in one of its arms."""
+    some = halves.sum(axis=-1 if by_arm else (-3, -1), keepdims=True) > 0
+    return np.asarray(np.where(some, halves, totals))
+
+
+def _drawn_again(people: People, totals: Floats, by_arm: bool, number: int, stream: np.random.Generator) -> Floats:
+    """Totals of clusters that were drawn again; and of part of a person anywhere, so that nothing is certain."""
+    groups = cluster_groups(people) if by_arm else [np.unique(people.cluster)]
+    size = int(people.cluster.max()) + 1
+    found = np.empty((number, *totals.shape))
+    with ProgressBar("resampling", number) as bar:
+        for draw in range(number):
+            times = np.zeros(size)
+            for group in groups:
+                times[group] = stream.multinomial(len(group), np.full(len(group), 1 / len(group)))
+            found[draw] = cells_of(people, times[people.cluster], totals.shape[2], len(totals))
+            bar.advance(1)
+    mean = float(people.weight.mean())
+    return found + mean * stream.standard_gamma(1 / totals.shape[2], found.shape)

@@ -1,0 +1,192 @@
+"""Posterior draws of an estimated process, and what is said of model uncertainty."""
+
+import json
+
+import numpy as np
+import pytest
+from processes import MDP, NUM_STATES, POLICY, frame_of, single_decisions, some_episodes
+
+from countermax import GumbelMax, InputError
+from countermax.mdp import Cohort, EpisodeLog, Posterior, _posterior, estimate
+from countermax.mdp._estimation import deterministic
+from countermax.mdp._process import MODEL_GIVEN
+
+LOG = some_episodes(MDP, 60, seed=4)
+MODEL = estimate(LOG, absorbing=MDP.absorbing, discount=0.9)
+FEW = LOG.select(range(8))
+
+
+def test_draws_have_the_moments_of_their_dirichlet_distribution():
+    """With nothing unseen possible: mean n_j / n and variance m (1 - m) / (n + 1) in every row."""
+    drawn = np.array([each.row(0, 0) for each in Posterior(num_draws=400, prior="seen").draws(MODEL)])
+    counts = np.zeros(NUM_STATES)
+    np.add.at(counts, MODEL.successors[0, 0], MODEL.counts[0, 0])
+    visits = counts.sum()
+    mean = counts / visits
+    variance = mean * (1 - mean) / (visits + 1)
+    assert (np.abs(drawn.mean(axis=0) - mean) < 5 * np.sqrt(variance / 400) + 1e-12).all()  # 4 x 6e-7 false alarms
+    np.testing.assert_allclose(drawn.var(axis=0), variance, rtol=0.4, atol=1e-12)
+
+
+def test_what_was_never_seen_may_happen_and_what_was_seen_must_stay_possible():
+    some = FEW
+    model = estimate(some, absorbing=MDP.absorbing)
+    wider = 0
+    for each in Posterior(num_draws=30, strength=4.0).draws(model):
+        wider += int(((each.probs > 0).sum(axis=2) > (model.probs > 0).sum(axis=2)).sum())
+        for state, action in np.argwhere(model.allowed & ~model.absorbing[:, None]).tolist():
+            assert (each.row(state, action)[model.support(state, action)[0]] > 0).all()
+        np.testing.assert_array_equal(each.allowed, model.allowed)
+        Cohort(some, np.where(model.allowed, 1, 0) / model.allowed.sum(axis=1, keepdims=True), process=each).replay(
+            GumbelMax()
+        )
+    assert wider > 30
+    assert all(
+        ((each.probs > 0).sum(axis=2) == (model.probs > 0).sum(axis=2)).all()
+        for each in Posterior(num_draws=5, prior="seen").draws(model)
+    )
+
+
+def test_rows_that_nobody_visited_stay_as_the_model_has_them():
+    model = estimate(FEW, absorbing=MDP.absorbing, unseen=3)
+    unseen = np.argwhere((model.counts.sum(axis=2) == 0) & ~model.absorbing[:, None])
+    if not len(unseen):
+        model = estimate(FEW.select([0]), absorbing=MDP.absorbing, unseen=3)
+        unseen = np.argwhere((model.counts.sum(axis=2) == 0) & ~model.absorbing[:, None])
+    assert len(unseen)
+    for each in Posterior(num_draws=3).draws(model):
+        for state, action in unseen:
+            np.testing.assert_array_equal(each.row(int(state), int(action)), model.row(int(state), int(action)))
+
+
+def test_the_strength_is_fitted_by_empirical_bayes():
+    """Rows that all follow one distribution deserve a strong prior, rows that have nothing in common a weak one."""
+    from countermax.mdp._posterior import _prior
+
+    random = np.random.default_rng(0)
+    alike = random.multinomial(50, [0.4, 0.3, 0.2, 0.1], size=30).astype(float)
+    apart = np.eye(4)[random.integers(0, 4, 30)] * 50
+    state = np.repeat(np.arange(10), 3)
+    assert _prior(alike, state, 10, None)[1] > 50 * _prior(apart, state, 10, None)[1]
+    assert _prior(alike, state, 10, 3.0)[1] == 3
+
+
+def test_model_uncertainty_and_couplings_are_told_apart_and_together():
+    found = Cohort(FEW, POLICY, process=MODEL, posterior=Posterior(num_draws=40, seed=1)).rank()
+    assert set(found.intervals) == {"Gumbel-max", "inverse CDF"}
+    again = np.array(
+        [
+            Cohort(FEW, POLICY, process=each).bounds().lower - found.observed
+            for each in Posterior(num_draws=40, seed=1).draws(MODEL)
+        ]
+    )
+    limits = found.any_interval
+    np.testing.assert_allclose(limits.lower, np.quantile(again, 0.025, axis=0), atol=1e-12)
+    np.testing.assert_array_equal(found.robust, (found.bounds.lower > 1e-9) & (limits.lower > 1e-9))
+    row, alone = (found.row("effect", each, "episode 3") for each in ("any coupling", "Gumbel-max"))
+    assert (row.lower, row.upper) == (found.bounds.lower[3], found.bounds.upper[3])
+    assert (row.ci_lower, row.ci_upper) == (limits.lower[3], limits.upper[3])
+    assert alone.ci_lower == found.intervals["Gumbel-max"].lower[3]
+    plain = json.loads(found.to_json())
+    assert plain["robust"] == found.robust[found.order].tolist()
+    assert "with 95 % confidence in the model too" in repr(found)
+    for word in ("40 transition models drawn from the posterior given your counts", "No hidden confounding"):
+        assert word in str(found)
+    assert MODEL_GIVEN not in str(found)
+    labels = [each.get_text() for each in found.plot().legends[0].get_texts()]
+    assert "any coupling, with model uncertainty" in labels
+
+
+def test_a_known_process_has_no_posterior():
+    found = Cohort(FEW, POLICY, process=MDP).rank()
+    assert found.any_interval is None
+    assert "if the model is right" in repr(found)
+    assert MODEL_GIVEN in str(found)
+    with pytest.raises(InputError, match="`process` must have counts for a posterior"):
+        Cohort(FEW, POLICY, process=MDP, posterior=Posterior()).rank()
+
+
+def test_single_decisions_have_visits_and_intervals():
+    one = LOG.select([int(LOG.lengths.argmax())])
+    found = single_decisions(MODEL, one, GumbelMax(), posterior=Posterior(num_draws=30))
+    visits = MODEL.counts.sum(axis=2)
+    for each in found:
+        assert each.visits == visits[each.state, each.other_action]
+        assert each.any_interval.lower <= each.interval.lower <= each.interval.upper <= each.any_interval.upper
+        assert each.robust == (min(each.effect_bounds.lower, each.any_interval.lower) > 1e-9)
+    assert found.to_dict()["decisions"][0]["visits"] == found[0].visits
+    assert found.to_frame()["ci_lower"].notna().all()
+    assert found.plot() is not None
+
+
+def test_a_replay_can_have_intervals():
+    found = Cohort(FEW, POLICY, process=MODEL, posterior=Posterior(num_draws=20)).replay(GumbelMax())
+    assert found.interval.lower.shape == (8,)
+    assert found.row("effect", about="episode 5").ci_lower == found.interval.lower[5]
+    plain = Cohort(FEW, POLICY, process=MODEL).replay(GumbelMax())
+    assert plain.interval is None
+    assert MODEL_GIVEN in plain.assumptions
+    assert MODEL_GIVEN not in found.assumptions
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_draws": -1}, "`num_draws` must be at least 0"),
+        ({"prior": "flat"}, "`prior` must be one of pooled, seen, got 'flat'"),
+        ({"strength": -1.0}, "`strength` must lie in"),
+        ({"level": 1.5}, "`level` must lie between 0 and 1"),
+        ({"seed": -1}, "`seed` must be a whole number"),
+    ],
+)
+def test_bad_posteriors_are_named(options, message):
+    with pytest.raises(InputError, match=message):
+        Posterior(**options)
+
+
+def test_more_data_leave_less_uncertainty():
+    some, many = (estimate(some_episodes(MDP, count, seed=2), absorbing=MDP.absorbing) for count in (60, 6000))
+    log = some_episodes(MDP, 60, seed=2).select(range(5))
+    widths = [
+        Cohort(log, POLICY, process=each, posterior=Posterior(num_draws=30)).replay(GumbelMax()).interval.width
+        for each in (some, many)
+    ]
+    assert (widths[1] < 0.5 * widths[0] + 1e-9).all()
+
+
+def test_drawn_rows_lead_to_one_state_of_each_name():
+    """Treatments in force are part of a state, and follow from the action: no action leads to the flags of another."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for episode in range(60):
+        state = 0
+        for step in range(3):
+            action, ill = int(rng.integers(2)), int(rng.random() < 0.5)
+            rows.append((episode, step, state, action, 2 * ill + action, 1.0))
+            state = 2 * ill + action
+    log = EpisodeLog.from_frame(frame_of(*rows))
+    model, labels = estimate(log), [0, 0, 1, 1]
+    drawn = list(Posterior(num_draws=3).draws(model, labels))
+    for process in drawn:
+        state, action, slot = np.nonzero(process.probs)
+        assert (process.successors[state, action, slot] % 2 == action).all()
+    ranking = Cohort(
+        log, deterministic([0] * 4, 2), process=model, outcomes=labels, posterior=Posterior(num_draws=3)
+    ).rank()
+    assert ranking.any_interval is not None
+
+
+def test_models_are_drawn_once_however_many_questions_are_asked(monkeypatch):
+    drawn = []
+    draw = _posterior._drawn
+    monkeypatch.setattr(_posterior, "_drawn", lambda *each: drawn.append(1) or draw(*each))
+    cohort = Cohort(LOG, POLICY, process=MODEL, posterior=Posterior(num_draws=4))
+    story = cohort.explain(3)
+    assert len(drawn) == 4
+    assert story.decisions.decisions == cohort.decisions(3).decisions
+    first, again = cohort.rank(), cohort.rank()
+    assert len(drawn) == 4
+    np.testing.assert_array_equal(first.any_interval.lower, again.any_interval.lower)
+    monkeypatch.setattr(_posterior, "_MOST_KEPT", 0)
+    anew = Cohort(LOG, POLICY, process=MODEL, posterior=Posterior(num_draws=4)).rank()
+    np.testing.assert_array_equal(first.any_interval.lower, anew.any_interval.lower)

@@ -1,0 +1,350 @@
+"""Two arms from raw data: frames and files, orders, weights, clusters, strata and missing outcomes."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from countermax import Design, InputError, Trial, Worlds
+from countermax._core.labels import Labels
+from countermax.comparison._asking import TwoWorlds, compare_worlds
+from countermax.intervals import Interval
+from countermax.intervals._sampling import CountSampling
+from countermax.trial import _trial as trial_room
+
+LABELS = ["dead", "ill", "well"]
+READ = {"outcome": "status", "arm": "arm", "control": "placebo", "treated": "drug"}
+COUPLINGS = ["gumbel-max", "inverse-cdf"]
+DESIGN = {"weights", "clusters", "strata", "population", "num_resamples"}
+
+
+def compare_arms(data, *, seen="dead", couplings=COUPLINGS, level=0.95, **read):
+    """The usual question, with the options of a design among the others."""
+    design = {name: read.pop(name) for name in DESIGN & set(read)}
+    trial = Trial(data, **{**READ, **read}, design=Design(**design) if design else None)
+    return trial.compare(seen, couplings=couplings, level=level)
+
+
+def ends(result, quantity, coupling, about=""):
+    row = result.row(quantity, coupling, about)
+    return row.ci_lower, row.ci_upper
+
+
+def people(ordered=True):
+    """30, 40, 30 on placebo; 10, 30, 60 on the drug; and a third arm."""
+    counts = {"placebo": [30, 40, 30], "drug": [10, 30, 60], "other": [5, 5, 5]}
+    rows = [
+        (arm, label)
+        for arm, each in counts.items()
+        for label, count in zip(LABELS, each, strict=True)
+        for _ in range(count)
+    ]
+    frame = pd.DataFrame(rows, columns=["arm", "status"])
+    if ordered:
+        frame["status"] = pd.Categorical(frame["status"], LABELS, ordered=True)
+    return frame
+
+
+def test_raw_data_and_counts_are_the_same_question():
+    raw = compare_arms(people())
+    trial = Trial.from_counts([30, 40, 30], [10, 30, 60], labels=LABELS, score=[0, 1, 2], names=("placebo", "drug"))
+    counted = trial.compare("dead", couplings=COUPLINGS)
+    for name in ("bounds", "stable_bounds"):
+        np.testing.assert_allclose(getattr(raw, name).upper, getattr(counted, name).upper)
+    first, second = (each.to_frame() for each in (raw, counted))
+    pd.testing.assert_frame_equal(first, second)
+    assert raw.worlds == ("placebo", "drug")
+
+
+def test_an_ordered_category_is_the_order_and_the_score():
+    shuffled = people()
+    shuffled["status"] = shuffled["status"].cat.reorder_categories(["ill", "well", "dead"])
+    result = compare_arms(shuffled)
+    assert result.labels == ("ill", "well", "dead")
+    assert result.row("expected score", "any coupling").lower is not None
+    assert any("in the order of the category: ill, well, dead" in note for note in result.notes)
+
+
+def test_without_an_order_the_result_says_so():
+    result = compare_arms(people(ordered=False))
+    assert not any(each.quantity == "expected score" for each in result.rows)
+    assert any("sorted, because no order was given" in note for note in result.notes)
+    listed = compare_arms(people(ordered=False), labels=["well", "ill", "dead"], score={"dead": 0, "ill": 1, "well": 2})
+    assert listed.labels == ("well", "ill", "dead")
+    assert listed.row("expected score", "Gumbel-max").value is not None
+
+
+def test_frames_of_all_libraries_and_files_agree(tmp_path):
+    frame = people()
+    plain = frame.astype({"status": str})
+    plain.to_csv(tmp_path / "trial.csv", index=False)
+    plain.to_parquet(tmp_path / "trial.parquet")
+    enum = pl.DataFrame(
+        {"arm": frame["arm"].tolist(), "status": pl.Series(frame["status"].tolist(), dtype=pl.Enum(LABELS))}
+    )
+    arrow = pa.table(
+        {
+            "arm": frame["arm"].tolist(),
+            "status": pa.DictionaryArray.from_arrays(frame["status"].cat.codes.to_numpy(), LABELS, ordered=True),
+        }
+    )
+    reference = compare_arms(frame).to_frame()
+    for data in (enum, arrow):
+        pd.testing.assert_frame_equal(compare_arms(data).to_frame(), reference)
+    for name in ("trial.csv", "trial.parquet"):
+        found = compare_arms(tmp_path / name, labels=LABELS, score=[0, 1, 2]).to_frame()
+        pd.testing.assert_frame_equal(found, reference)
+
+
+def test_any_two_of_several_arms_and_the_others_play_no_part():
+    result = compare_arms(people(), treated="other")
+    np.testing.assert_allclose(result.q, 1 / 3)
+    assert "100 people in other arms are left out." in result.notes
+
+
+def test_missing_outcomes_are_refused_unless_something_is_said_about_them():
+    frame = people()
+    frame.loc[frame.index[:10], "status"] = None
+    with pytest.raises(InputError, match="missing for 10 of 200 people; say `missing`"):
+        compare_arms(frame)
+    dropped = compare_arms(frame, missing="drop")
+    np.testing.assert_allclose(dropped.p, np.array([20, 40, 30]) / 90)
+    worst = compare_arms(frame, missing="worst")
+    np.testing.assert_allclose(worst.p, dropped.p)
+    # Whatever those ten had: with any of them dead, ill or well, and every coupling, the answer is within the bounds.
+    for extra in range(3):
+        counts = np.array([20, 40, 30]) + 10 * np.eye(3)[extra]
+        laws = Worlds(counts, [10, 30, 60], labels=LABELS, score=[0, 1, 2], normalise=True)
+        filled = laws.compare("dead", couplings=COUPLINGS)
+        for limit, sign in (("lower", 1), ("upper", -1)):
+            for name in ("expected score", "better", "worse", "same"):
+                for about in ("this person",) if name in ("expected score", "same") else ("this person", "everybody"):
+                    outer, inner = (getattr(each.row(name, "any coupling", about), limit) for each in (worst, filled))
+                    assert sign * outer <= sign * inner + 1e-9
+            outer, inner = (getattr(each.bounds, limit) for each in (worst, filled))
+            assert (sign * outer <= sign * inner + 1e-9).all()
+    np.testing.assert_allclose(worst.bounds.upper, [0.5, 1, 1])
+
+
+def test_strata_are_standardised_over_both_arms_unless_told_otherwise():
+    rows = [
+        ("placebo", "a", "dead", 8),
+        ("placebo", "a", "well", 8),
+        ("placebo", "b", "dead", 1),
+        ("placebo", "b", "well", 3),
+    ]
+    rows += [("drug", "a", "dead", 1), ("drug", "a", "well", 4), ("drug", "b", "dead", 3), ("drug", "b", "well", 12)]
+    frame = pd.DataFrame([row[:3] for row in rows for _ in range(row[3])], columns=["arm", "sex", "status"])
+    shares = {"both": (21 / 40, 19 / 40), "control": (16 / 20, 4 / 20), "treated": (5 / 20, 15 / 20)}
+    for population, (first, second) in shares.items():
+        found = compare_arms(frame, strata="sex", population=population, num_resamples=60)
+        np.testing.assert_allclose(found.p[0], first * 8 / 16 + second * 1 / 4)
+        np.testing.assert_allclose(found.q[0], first * 1 / 5 + second * 3 / 15)
+        (note,) = (each for each in found.notes if "Standardised over column 'sex'" in each)
+        assert "those within strata can differ, and bounds there are narrower (`causes`)" in note
+    with pytest.raises(InputError, match="must have people in both arms, but 'b' has only one"):
+        compare_arms(frame[~((frame.arm == "drug") & (frame.sex == "b"))], strata="sex")
+
+
+def test_weights_count_people_and_equal_ones_change_nothing():
+    frame = people().assign(weight=1.0)
+    plain = compare_arms(frame)
+    weighted = compare_arms(frame, weights="weight", num_resamples=300)
+    np.testing.assert_allclose(weighted.p, plain.p)
+    for label in LABELS:
+        upper = [ends(each, f"P({label})", "any coupling")[1] for each in (weighted, plain)]
+        assert upper[0] == pytest.approx(upper[1], abs=0.15)
+    doubled = compare_arms(frame.assign(weight=1 + (frame.status == "dead")), weights="weight", num_resamples=60)
+    np.testing.assert_allclose(doubled.p, np.array([60, 40, 30]) / 130)
+
+
+def test_people_who_come_in_clusters_tell_less():
+    frame = people()
+    frame["site"] = frame.groupby(["arm", "status"], observed=True).cumcount() // 10  # ten people of one mind
+    frame["site"] = frame["arm"] + frame["status"].astype(str) + frame["site"].astype(str)
+    alone = compare_arms(frame)
+    together = compare_arms(frame, clusters="site")
+    widths = [np.diff(ends(each, "P(dead)", "Gumbel-max"))[0] for each in (alone, together)]
+    assert widths[1] > 1.3 * widths[0]
+    assert "clusters" in together.sample
+
+
+def rarely_dead(count):
+    """130 on placebo; 200 on the drug, of whom few died."""
+    counts = {"placebo": [40, 50, 40], "drug": [count, 90, 110 - count]}
+    rows = [
+        (arm, label)
+        for arm, each in counts.items()
+        for label, number in zip(LABELS, each, strict=True)
+        for _ in range(number)
+    ]
+    frame = pd.DataFrame(rows, columns=["arm", "status"]).assign(one=1.0)
+    stream = np.random.default_rng(0)
+    return frame.assign(site=stream.integers(0, 40, len(frame)), sex=stream.choice(["f", "m"], len(frame)))
+
+
+@pytest.mark.parametrize("count", [0, 1])
+@pytest.mark.parametrize("design", [{"weights": "one"}, {"clusters": "site"}, {"strata": "sex"}])
+def test_what_hardly_anybody_had_is_as_uncertain_in_every_design(count, design):
+    """The rule of three says that nobody of 200 may be up to 0.015; nobody in any resample does not make it nothing."""
+    plain, designed = (
+        ends(
+            compare_arms(rarely_dead(count), couplings=["independent"], labels=LABELS, **each), "P(dead)", "independent"
+        )
+        for each in ({}, design)
+    )
+    assert plain[1] > 0.01
+    assert 0.75 * plain[1] < designed[1] < 2 * plain[1]
+    assert designed[0] <= count / 200
+
+
+def test_clusters_are_counted_in_each_arm():
+    frame = people()
+    alone = frame.assign(site=np.where(frame.arm == "drug", -1, np.arange(len(frame)) % 40))
+    with pytest.raises(
+        InputError, match=r"two in each sample, but arm 'drug' has one in column 'site'.*leave `clusters`"
+    ):
+        compare_arms(alone, clusters="site")
+    few = frame.assign(site=np.where(frame.arm == "drug", -1 - np.arange(len(frame)) % 3, np.arange(len(frame)) % 40))
+    (note,) = [each for each in compare_arms(few, clusters="site").notes if "clusters of" in each]
+    assert "43 clusters of column 'site', 40 of them in placebo and 3 in drug: few, so intervals may be too" in note
+    many = frame.assign(site=np.arange(len(frame)) % 40)
+    (note,) = [each for each in compare_arms(many, clusters="site").notes if "clusters of" in each]
+    assert "few" not in note
+
+
+def test_weights_say_how_many_people_they_count_as():
+    frame = people()
+    heavy = frame.assign(weight=np.where(frame.groupby("arm").cumcount() < 3, 100.0, 1.0))
+    (note,) = [each for each in compare_arms(heavy, weights="weight").notes if "weighted" in each]
+    sizes = [int((frame.arm == arm).sum()) for arm in ("placebo", "drug")]
+    counting = [(300 + size - 3) ** 2 / (3 * 100**2 + size - 3) for size in sizes]
+    assert f"effective sample size is {counting[0]:,.0f} in placebo and {counting[1]:,.0f} in drug: few" in note
+    (note,) = [each for each in compare_arms(frame.assign(weight=2.0), weights="weight").notes if "weighted" in each]
+    assert f"effective sample size is {sizes[0]} in placebo" in note
+    assert "few" not in note
+
+
+def test_thin_strata_are_named():
+    frame = people().assign(sex="f")
+    frame.loc[frame.groupby("arm").cumcount() < 5, "sex"] = "m"
+    thin = compare_arms(frame, strata="sex", num_resamples=60)
+    assert "Fewer than 20 people in an arm of stratum 'm': intervals may be too short; merge strata." in thin.notes
+    assert not any("Fewer than" in note for note in compare_arms(people().assign(sex="f"), strata="sex").notes)
+
+
+def test_intervals_of_stable_couplings_lie_within_those_of_all():
+    """Whatever the method finds: here nothing but random numbers."""
+
+    def made_up(sampling, ask, *, level, **_):
+        size = ask(sampling.p[None], sampling.q[None]).shape[1]
+        stream = np.random.default_rng(0)
+        return Interval(stream.uniform(0, 0.5, size), stream.uniform(0.5, 1, size), level)
+
+    counts = CountSampling(np.array([30.0, 40, 30]), np.array([10.0, 30, 60]))
+    score = np.arange(3.0)
+    worlds = TwoWorlds(Labels(tuple(LABELS)), ("p", "q"), np.log(counts.p), np.log(counts.q), (score, score), counts)
+    found = compare_worlds(worlds, "dead", couplings=["gumbel-max"], method=made_up)
+    touches = False
+    for quantity in (*(f"P({label})" for label in LABELS), "expected score", "better", "worse", "same"):
+        stable = ends(found, quantity, "stable couplings", "this person")
+        every = ends(found, quantity, "any coupling", "this person")
+        assert every[0] <= stable[0] <= stable[1] <= every[1]
+        touches |= stable[0] == every[0]
+    assert touches
+    assert not any(each.about == "everybody" and each.coupling == "stable couplings" for each in found.rows)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"weights": "one", "num_resamples": 49}, "`num_resamples` must be at least 50, got 49"),
+        ({"arm": "arms"}, "`arm` must name a column, got 'arms'"),
+        ({"control": "A"}, "`control` must be an arm of column 'arm'"),
+        ({"control": "drug"}, "must be two arms"),
+        ({"seen": "alive"}, "`seen` must be one of the labels"),
+        ({"missing": "zero"}, "`missing` must be one of refuse, worst, drop"),
+        ({"population": "all"}, "`population` must be one of both"),
+        ({"weights": "status"}, "`weights` must name columns of numbers"),
+        ({"seed": -1}, "`seed` must be a whole number"),
+        ({"level": 1.5}, "`level` must lie between 0 and 1"),
+        ({"labels": ["dead", "ill"]}, "`outcome` must hold labels 'dead', 'ill' only, got 'well'"),
+    ],
+)
+def test_questions_that_cannot_be_asked(change, words):
+    with pytest.raises(InputError, match=words):
+        compare_arms(people().assign(one=1.0), **{**change})
+
+
+def test_an_outcome_that_nobody_had_can_be_anything():
+    frame = people()
+    frame = frame[~((frame.arm == "placebo") & (frame.status == "dead"))]
+    result = compare_arms(frame)
+    for label in LABELS:
+        assert ends(result, f"P({label})", "Gumbel-max") == (0, 1)
+    assert "Nobody in the sample of placebo had 'dead'" in result.summary()
+    assert "unknown" in str(result)
+    told = [each for each in result.to_dict()["rows"] if each["quantity"] == "P(ill)"]
+    assert [each["value"] for each in told] == [None] * len(told)
+    assert result.row("agreement", "Gumbel-max").value < 1
+
+
+def test_a_trial_prints_what_it_holds():
+    trial = Trial(people().assign(one=1.0), **READ, design=Design(weights="one"))
+    assert repr(trial).splitlines() == [
+        "Trial of drug against placebo: 100 and 100 people",
+        "  placebo: dead 30, ill 40, well 30 (weighted)",
+        "  drug: dead 10, ill 30, well 60 (weighted)",
+        "  score: dead 0 < ill 1 < well 2 (higher is better)",
+        "  design: weights 'one'",
+    ]
+    counted = Trial.from_counts([1, 2], [3, 4], observational={"control": [1, 1], "treated": [2, 2]})
+    assert "observed: 6 people who chose their arm" in repr(counted)
+    assert "no score" in repr(counted)
+
+
+def test_the_person_may_have_been_in_either_arm():
+    trial = Trial(people(), **READ)
+    under = trial.compare("well", under="drug", couplings=COUPLINGS)
+    assert under.worlds == ("drug", "placebo")
+    turned = Trial(people(), **{**READ, "control": "drug", "treated": "placebo"})
+    assert under.rows == turned.compare("well", couplings=COUPLINGS).rows
+    with pytest.raises(InputError, match="`under` must be one of the two arms 'placebo', 'drug', got 'other'"):
+        trial.compare("well", under="other")
+
+
+def test_people_are_drawn_again_once_whatever_is_asked(monkeypatch):
+    calls, resampled = [], trial_room.resampled
+    monkeypatch.setattr(trial_room, "resampled", lambda *arguments: (calls.append(1), resampled(*arguments))[1])
+    frame = people().assign(site=np.arange(215) % 40)
+    trial = Trial(frame, **READ, design=Design(clusters="site", num_resamples=50))
+    trial.compare("dead", couplings=["gumbel-max"])
+    trial.compare("well", under="drug", couplings=["gumbel-max"])
+    trial.causes("well", couplings=[])
+    assert len(calls) == 1
+
+
+def test_a_score_in_a_list_needs_an_order_and_the_good_end_can_be_named():
+    frame = people(ordered=False)
+    with pytest.raises(InputError, match="`score` must be a dictionary by label, because nobody gave"):
+        Trial(frame, **READ, score=[0, 1, 2])
+    assert Trial(frame, **READ, labels=LABELS, score=[0, 1, 2]).score.tolist() == [0, 1, 2]
+    assert Trial(frame, **READ, labels=LABELS, best="well").score.tolist() == [0, 1, 2]
+    assert Trial(frame, **READ, labels=LABELS[::-1], best="well").score.tolist() == [2, 1, 0]
+    assert Trial(people(), **READ, best="dead").score.tolist() == [2, 1, 0]
+    assert Trial(frame, **READ, score={"dead": 0, "ill": 1, "well": 3}, best="well").score.tolist() == [0, 1, 3]
+    for given, words in (
+        ({"best": "well"}, "`best` is an end of an order"),
+        ({"labels": LABELS, "best": "ill"}, "`best` must be the first or the last of 'dead', 'ill', 'well', got 'ill'"),
+        ({"labels": LABELS, "score": [2, 1, 0], "best": "well"}, "`best` must agree with the score, in which 'dead'"),
+    ):
+        with pytest.raises(InputError, match=words):
+            Trial(frame, **READ, **given)
+
+
+def test_a_design_is_one_object(as_users_call):
+    with pytest.raises(InputError, match=r"`design` must be a Design\(weights="):
+        Trial(people(), **READ, design={"weights": "one"})
+    with pytest.raises(InputError, match="`thin` must be one of refuse, merge"):
+        Design(thin="drop")

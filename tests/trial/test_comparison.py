@@ -1,0 +1,332 @@
+"""Two known laws and one question: all answers, as table, dataframe, JSON and pictures."""
+
+import io
+import json
+
+import jax
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from rich.console import Console
+
+from countermax import GumbelMax, InputError, InverseCDF, Worlds
+from countermax import _plotting as plotting
+from countermax.couplings._named import named_couplings
+
+P, Q, LABELS, SCORE = [0.3, 0.4, 0.3], [0.1, 0.3, 0.6], ["dead", "ill", "well"], [0.0, 1.0, 2.0]
+
+
+def compare(p, q, seen, *, couplings=None, tolerance=0.05, **read):
+    return Worlds(p, q, **read).compare(seen, couplings=couplings, tolerance=tolerance)
+
+
+@pytest.fixture(scope="module")
+def comparison():
+    return compare(P, Q, "dead", labels=LABELS, score=SCORE)
+
+
+def test_answers_are_the_couplings_own(comparison):
+    answers = comparison.probabilities
+    names = ["Gumbel-max", "inverse CDF", "inverse CDF by score", "maximal", "independent"]
+    assert list(answers) == list(comparison.joints) == names
+    with jax.enable_x64(True):
+        expected = GumbelMax().counterfactual_probs(np.log(P), np.log(Q), 0)
+    np.testing.assert_allclose(answers["Gumbel-max"], expected, atol=1e-12)
+    # By hand: q/p is 1/3, 3/4 and 2, so the dead stay dead with probability q/p = 1/3, and so on along the race.
+    np.testing.assert_allclose(answers["Gumbel-max"], [1 / 3, 1 / 9, 5 / 9], atol=1e-12)
+    np.testing.assert_allclose(answers["inverse CDF"], [1 / 3, 2 / 3, 0], atol=1e-12)
+    assert comparison.row("expected score", "independent").value == pytest.approx(1.5)
+    assert comparison.row("effect", "independent").value == pytest.approx(1.5)  # what the change would have added
+    assert comparison.row("effect variance", "inverse CDF by score").value == pytest.approx(0.25)
+    assert comparison.row("agreement", "maximal").value == pytest.approx(0.7)
+
+
+def test_whether_this_person_would_have_done_better_is_told_apart_from_everybody(comparison):
+    ill = compare(P, Q, "ill", labels=LABELS, score=SCORE)
+    for name, row in ill.probabilities.items():
+        for quantity, expected in (("better", row[2]), ("worse", row[0]), ("same", row[1])):
+            assert ill.row(quantity, name, "this person").value == pytest.approx(expected)
+        joint = ill.joints[name]
+        assert ill.row("better", name, "everybody").value == pytest.approx(joint[np.triu_indices(3, 1)].sum())
+        assert ill.row("worse", name, "everybody").value == pytest.approx(joint[np.tril_indices(3, -1)].sum())
+    for family, limits in (("any coupling", ill.bounds), ("stable couplings", ill.stable_bounds)):
+        for quantity, place in (("better", 2), ("worse", 0), ("same", 1)):
+            found = ill.row(quantity, family, "this person")
+            assert (found.lower, found.upper) == pytest.approx((limits.lower[place], limits.upper[place]))
+    spared = comparison.row("better", "any coupling", "this person")
+    assert (spared.lower, spared.upper) == pytest.approx((2 / 3, 1))
+
+
+def test_bounds_and_flag(comparison):
+    np.testing.assert_allclose(comparison.bounds.upper, [1 / 3, 1, 1], atol=1e-12)
+    np.testing.assert_allclose(comparison.stable_bounds.lower, [1 / 3, 0, 0], atol=1e-12)
+    effect = comparison.row("effect", "any coupling")
+    assert (effect.lower, effect.upper) == pytest.approx((2 / 3, 2))
+    assert comparison.coupling_matters
+    assert "matters here" in comparison.summary()
+    assert comparison.slack == pytest.approx(1)
+    assert comparison.disagreement == pytest.approx(2 / 3)
+
+
+def test_where_data_fix_the_answer_the_coupling_does_not_matter():
+    certain = compare([0.5, 0.5], [0.0, 1.0], 0)
+    assert not certain.coupling_matters
+    assert certain.slack == pytest.approx(0, abs=1e-12)
+    assert "hardly matters" in certain.summary()
+
+
+def test_counts_logits_and_probabilities_are_the_same_question(comparison):
+    counts = compare([30, 40, 30], [10, 30, 60], "dead", labels=LABELS, normalise=True)
+    shifted = compare(np.log(P) + 5, np.log(Q) - 3, "dead", labels=LABELS, logits=True)
+    for other in (counts, shifted):
+        for name, answer in other.probabilities.items():
+            np.testing.assert_allclose(answer, comparison.probabilities[name], atol=1e-12)
+        assert {each.quantity for each in other.rows} == {"P(dead)", "P(ill)", "P(well)", "agreement"}
+
+
+def test_a_score_for_each_world():
+    result = compare(P, Q, 0, score=[0, 1, 2], counterfactual_score=[1, 2, 3])
+    shifted = compare(P, Q, 0, score=[0, 1, 2])
+    for quantity, more in (("effect", 1), ("effect variance", 0)):
+        one, other = (each.row(quantity, "Gumbel-max").value for each in (result, shifted))
+        assert one == pytest.approx(other + more)
+
+
+def test_own_couplings_can_be_asked():
+    result = compare(P, Q, 2, couplings={"backwards": InverseCDF([2, 1, 0])})
+    assert list(result.joints) == ["backwards"]
+    np.testing.assert_allclose(result.probabilities["backwards"], [0, 0, 1], atol=1e-12)
+    with pytest.raises(InputError, match="must not reuse the name 'any coupling'"):
+        compare(P, Q, 2, couplings={"any coupling": GumbelMax()})
+
+
+def test_couplings_can_be_asked_by_name():
+    result = compare(P, Q, 0, score=SCORE, couplings=["gumbel-max", "inverse-cdf-by-score"])
+    assert list(result.joints) == ["Gumbel-max", "inverse CDF by score"]
+    with pytest.raises(InputError, match="only with a `score` beside it"):
+        compare(P, Q, 0, couplings=["inverse-cdf-by-score"])
+
+
+def test_a_vector_quantile_of_one_score_answers_as_the_inverse_cdf_by_score():
+    result = compare(P, Q, 0, score=SCORE, couplings=["vector-quantile", "inverse-cdf-by-score"])
+    assert list(result.joints) == ["vector quantile", "inverse CDF by score"]
+    np.testing.assert_array_equal(*result.joints.values())
+
+
+def test_a_coupling_by_name_is_made_for_both_scores():
+    both = {"score": SCORE, "counterfactual_score": [2, 0, 1]}
+    asked = compare(P, Q, 0, **both, couplings=["comonotone"]).joints["comonotone"]
+    np.testing.assert_allclose(asked, compare(P, Q, 0, **both).joints["comonotone"], atol=1e-15)
+    one = compare(P, Q, 0, score=SCORE, couplings=["comonotone"])
+    assert not np.allclose(asked, next(iter(one.joints.values())))
+
+
+def test_labels_are_compared_as_in_tables():
+    """2.0 is the label 2, and a text is never a boolean or a number."""
+    assert compare(P, Q, 2.0, labels=[1, 2, 3]).seen == 1
+    assert compare(P[:2] / np.sum(P[:2]), [0.5, 0.5], True, labels=[False, True]).seen == 1
+    for observed, labels in (("true", [False, True, 2]), ("2", [1, 2, 3]), (2, ["1", "2", "3"]), (True, None)):
+        with pytest.raises(InputError, match="never equals|must be one of the labels 0, 1, 2, got True"):
+            compare(P, Q, observed, labels=labels)
+
+
+def test_a_result_prints_itself(comparison):
+    assert "stable couplings" in str(comparison)
+    assert "\x1b" not in str(comparison)
+
+
+def test_many_outcomes_and_few_are_solved_alike():
+    """Few outcomes are compiled quickly, many with all optimisations; both are the couplings' own laws."""
+    rng = np.random.default_rng(3)
+    for size in (5, 100):
+        p, q = rng.dirichlet(np.ones(size), 2)
+        with jax.enable_x64(True):
+            expected = GumbelMax().joint(np.log(p), np.log(q))
+        np.testing.assert_allclose(compare(p, q, 0).joints["Gumbel-max"], expected, atol=1e-14)
+
+
+def test_an_outcome_too_rare_for_the_joint_law_has_an_answer():
+    logits = np.array([-800.0, 0.0, 1.0]), np.array([0.0, -700.0, 1.0])
+    rare = compare(*logits, 0, logits=True)
+    with jax.enable_x64(True):
+        for name, coupling in named_couplings().items():
+            answer = rare.probabilities[name]
+            np.testing.assert_allclose(answer, coupling.counterfactual_probs(*logits, 0), atol=1e-14)
+            assert answer.sum() == pytest.approx(1)
+
+
+def test_answers_are_rows_of_the_exact_law(comparison):
+    with jax.enable_x64(True):
+        for name, coupling in named_couplings(score=np.array(SCORE)).items():
+            expected = coupling.counterfactual_probs(np.log(P), np.log(Q), 0)
+            np.testing.assert_allclose(comparison.probabilities[name], expected, atol=1e-15)
+
+
+def test_the_listing_shows_everything(comparison):
+    console = Console(file=io.StringIO(), width=160)
+    console.print(comparison)
+    text = " ".join(console.file.getvalue().split())
+    for word in (
+        "Gumbel-max",
+        "0.556",
+        "any coupling",
+        "stable couplings",
+        "0.000 to 0.667",
+        "effect variance",
+        "matters here",
+        "Score: dead 0 < ill 1 < well 2 (higher is better).",
+    ):
+        assert word in text
+
+
+def test_many_outcomes_are_cut_in_the_terminal_only():
+    result = compare(np.full(90, 1 / 90), np.full(90, 1 / 90), 3)
+    console = Console(file=io.StringIO(), width=120)
+    console.print(result)
+    assert "more: see to_frame()" in console.file.getvalue()
+    assert result.to_frame()["quantity"].nunique() == 91
+
+
+def test_dataframe_and_json_say_the_same(comparison):
+    frame, plain = comparison.to_frame().set_index(["quantity", "coupling"]), json.loads(comparison.to_json())
+    stored = {(each["quantity"], each["coupling"]): each for each in plain["rows"] if each["about"] == "this person"}
+    assert frame.loc["P(well)", "Gumbel-max"]["value"] == pytest.approx(stored["P(well)", "Gumbel-max"]["value"])
+    assert frame.loc["effect", "any coupling"]["upper"] == pytest.approx(stored["effect", "any coupling"]["upper"])
+    assert plain["seen"] == "dead"
+    assert plain["coupling_matters"] is True
+    assert plain["joints"]["maximal"] == comparison.joints["maximal"].tolist()
+
+
+def test_pictures_hold_the_numbers(comparison):
+    figure = comparison.plot()
+    assert isinstance(figure, Figure)
+    heights = [bar.get_height() for container in figure.axes[0].containers[:1] for bar in container]
+    np.testing.assert_allclose(heights, comparison.probabilities["Gumbel-max"])
+    heatmaps = [
+        axes.images[0].get_array()
+        for axes in comparison.plot_couplings().findobj(match=type(figure.axes[0]))
+        if axes.images
+    ]
+    assert len(heatmaps) == 5
+    np.testing.assert_allclose(heatmaps[0], comparison.joints["Gumbel-max"])
+
+
+@pytest.mark.parametrize("suffix", [".png", ".pdf", ".svg"])
+def test_pictures_are_repeatable(comparison, suffix):
+    first, second = (plotting.picture(comparison.plot(), suffix) for _ in range(2))
+    assert len(first) > 1000
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"p": [0.3, 0.4, 0.2]}, "`factual` must sum to 1, got 0.9"),
+        ({"q": [0.3, -0.4, 1.1]}, "`counterfactual` must not be negative, got -0.4"),
+        ({"p": [0.3, float("nan"), 0.2]}, "`factual` must not contain NaN: number 2"),
+        ({"q": [0.5, 0.5]}, "same number of outcomes, got 3 and 2"),
+        ({"p": []}, "`factual` must have a number for each outcome, got none"),
+        ({"seen": "sick"}, "`seen` must be one of the labels 'dead', 'ill', 'well', got 'sick'"),
+        ({"p": [0, 0.5, 0.5]}, "'dead' was seen but has probability zero under factual; .*swapped"),
+        ({"labels": ["a", "b"]}, "each of the 3 outcomes, got 2"),
+        ({"labels": ["a", "a", "dead"]}, "differ from each other, got 'a'"),
+        ({"score": [1, 2]}, "one number for each of 3 labels"),
+        ({"score": [1, 2, float("inf")]}, "`score` must hold finite numbers"),
+        ({"counterfactual_score": [1, 2, 3]}, "needs a `score`"),
+        ({"couplings": {}}, "at least one coupling"),
+        ({"p": [0, 0, 0], "normalise": True}, "positive, finite sum"),
+        ({"p": [0.0, np.inf, 0.0], "logits": True}, "logits below"),
+        ({"p": [1e308, 1e308, 0.0], "normalise": True}, "positive, finite sum, got inf"),
+        ({"p": ["a", "b", "c"]}, "`factual` must be a vector of numbers"),
+        ({"q": [0.5, [0.5], 0]}, "`counterfactual` must be a vector of numbers"),
+        ({"score": ["a", "b", "c"]}, "`score` must be a vector of numbers"),
+        ({"score": [0, 1, -1e200]}, "`score` must hold finite numbers within 1e100"),
+        ({"names": ("a", "a")}, "`names` must be two different names"),
+        (
+            {"couplings": {"mine": GumbelMax}},
+            r"`couplings\['mine'\]` must be a coupling with an exact law.*make an instance",
+        ),
+        ({"couplings": {"mine": 3}}, r"`couplings\['mine'\]` must be a coupling with an exact law, got 3"),
+        ({"tolerance": -1.0}, "`tolerance` must not be negative"),
+        ({"tolerance": float("nan")}, "`tolerance` must not be negative"),
+    ],
+)
+def test_bad_input_is_named(change, message, as_users_call):
+    arguments = {"p": P, "q": Q, "seen": "dead", "labels": LABELS} | change
+    with pytest.raises(InputError, match=message):
+        compare(**arguments)
+
+
+def test_an_error_does_not_list_thousands_of_labels():
+    with pytest.raises(InputError, match="labels 0, 1, .*, 9 and 1990 more, got 'x'"):
+        compare(np.full(2000, 1 / 2000), np.full(2000, 1 / 2000), "x")
+
+
+def printed(renderable):
+    console = Console(file=io.StringIO(), width=160)
+    console.print(renderable)
+    return console.file.getvalue()
+
+
+def test_labels_are_shown_as_they_are_written():
+    """Neither Rich's markup nor matplotlib's formulas nor the score columns' underscores are read into them."""
+    labels = ["[red]", "[/b] $1$", "not_well"]
+    result = compare(P, Q, "[red]", labels=labels, couplings={"[my] own": GumbelMax()})
+    text = printed(result)
+    for word in ("Seen under factual: [red].", *labels, "[my] own"):
+        assert word in text
+    assert text.count("[red]") >= 2
+    figure = result.plot()
+    assert [tick.get_text() for tick in figure.axes[0].get_xticklabels()] == ["[red]", r"[/b] \$1\$", "not_well"]
+    for each in (figure, result.plot_couplings()):
+        plotting.picture(each)
+
+
+def test_a_bar_chart_of_many_outcomes_shows_those_that_could_be_likeliest():
+    p, q = np.ones(50), np.arange(1.0, 51)
+    p[3] = 200
+    figure = compare(p, q, 3, normalise=True).plot()
+    assert figure.get_size_inches()[0] < 20
+    assert len(figure.axes[0].get_xticklabels()) == 12
+    assert "12 of 50 outcomes" in figure.axes[0].get_title(loc="left")
+    assert figure.axes[0].get_xticklabels()[-1].get_text() == "49"
+
+
+def test_pictures_are_saved_in_the_house_style(comparison):
+    figure = comparison.plot()
+    header = plotting.picture(figure)[16:24]  # width and height of a PNG
+    pixels = int.from_bytes(header[:4], "big")
+    assert pixels == pytest.approx(200 * figure.get_size_inches()[0], abs=1)
+
+
+@pytest.mark.filterwarnings("error")
+def test_unusual_scripts_give_no_warning():
+    plotting.picture(compare(P, Q, 0, labels=[0, "\u4e2d", "\u0e01"], couplings={"one": GumbelMax()}).plot())
+
+
+def test_two_worlds_print_what_they_hold():
+    worlds = Worlds(dict(zip(LABELS, P, strict=True)), Q, score={"well": 1, "ill": 0.5, "dead": 0.5})
+    assert repr(worlds).splitlines() == [
+        "Worlds of 3 outcomes: factual and counterfactual",
+        "  factual: dead 0.3, ill 0.4, well 0.3",
+        "  counterfactual: dead 0.1, ill 0.3, well 0.6",
+        "  score: dead 0.5 = ill 0.5 < well 1 (higher is better)",
+    ]
+    assert printed(worlds).startswith("Worlds of 3 outcomes")
+    assert "no score" in repr(Worlds(P, Q))
+
+
+def test_a_list_of_scores_needs_an_order_that_somebody_gave():
+    by_label = dict(zip(LABELS, P, strict=True))
+    with pytest.raises(InputError, match="`score` must be a dictionary by label, because nobody gave"):
+        Worlds(by_label, Q, score=SCORE)
+    listed = Worlds(by_label, Q, labels=LABELS, score=SCORE)
+    np.testing.assert_array_equal(listed.score, Worlds(by_label, Q, score=dict(zip(LABELS, SCORE, strict=True))).score)
+    np.testing.assert_array_equal(Worlds(P, Q, score=SCORE).score, SCORE)  # in the order of the laws
+
+
+def test_one_problem_is_asked_many_things():
+    worlds = Worlds(P, Q, labels=LABELS, score=SCORE)
+    assert worlds.compare("dead").seen == 0
+    assert worlds.compare("well").seen == 2
+    assert worlds.causes("well").row("PNS", "any coupling").lower == pytest.approx(0.3)
