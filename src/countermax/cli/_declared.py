@@ -175,7 +175,7 @@ def with_options(*groups: Group, **extra: Any) -> Callable[[Callable[..., None]]
             for name, each in every.items()
         ]
         fixed = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]
-        ordered = sorted([*fixed, *parameters], key=lambda each: each.default is not REQUIRED)
+        ordered = sorted([*parameters, *fixed], key=lambda each: each.default is not REQUIRED)
 
         @functools.wraps(command)
         def wrapped(**arguments: Any) -> None:
