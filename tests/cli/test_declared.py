@@ -27,14 +27,17 @@ VERBS = {
 }
 
 
-def everything():
+def _everything():
     for name, file in PLACES.items():
         yield f"{file}:{name}", getattr(countermax, name)
         for verb in VERBS.get(name, ()):
             yield f"{file}:{name}.{verb}", getattr(getattr(countermax, name), verb)
 
 
-@pytest.mark.parametrize(("where", "what"), everything(), ids=lambda value: value if isinstance(value, str) else "")
+EVERYTHING = list(_everything())
+
+
+@pytest.mark.parametrize(("where", "what"), EVERYTHING, ids=lambda value: value if isinstance(value, str) else "")
 def test_what_is_read_from_the_source_is_what_python_has(where, what):
     real = [each for each in inspect.signature(what).parameters.values() if each.name != "self"]
     found = declared(where).parameters
@@ -43,7 +46,7 @@ def test_what_is_read_from_the_source_is_what_python_has(where, what):
         assert mine.default == its.default or (mine.default is None and its.default is not REQUIRED), mine.name
 
 
-@pytest.mark.parametrize(("where", "what"), everything(), ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(("where", "what"), EVERYTHING, ids=lambda value: value if isinstance(value, str) else "")
 def test_every_parameter_says_what_it_is_in_a_sentence(where, what):
     for each in declared(where).parameters:
         assert re.fullmatch(r"[A-Z0-9\[`].*[.]", each.help), f"{where}, {each.name}: {each.help!r}"

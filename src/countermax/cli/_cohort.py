@@ -55,7 +55,7 @@ def evaluate_policy(
     """
     import jax
 
-    from countermax._core.seeds import as_seed
+    from countermax._core.quantities import as_seed
 
     key = jax.random.key(as_seed("--seed", seed))
     outputs = Outputs(json, plot, page, out, overwrite)

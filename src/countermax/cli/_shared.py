@@ -240,7 +240,7 @@ def connect(engine: str, address: str | None) -> None:
     if engine not in ("local", "ray"):
         raise InputError(f"--engine must be local or ray, got {engine!r:.60}")
     if on_ray(engine):
-        from countermax._ray._connection import connect
+        from countermax._ray import connect
 
         connect(address)
     elif address is not None:
