@@ -82,7 +82,7 @@ def picture(answers: dict[str, np.ndarray], bounds: dict[str, Bounds]) -> Figure
         axes.vlines(places + shift, each.lower, each.upper, lw=6, colors=color, label=f"{kind} coupling")
     axes.set_xticks(places, OUTCOMES)
     axes.set(ylim=(0, 1), ylabel="probability", title="Died on placebo. What would the drug have done?")
-    axes.legend()
+    figure.legend(loc="outside right upper")
     return figure
 
 
