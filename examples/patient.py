@@ -10,8 +10,7 @@ from pathlib import Path
 import jax
 
 from countermax._plotting import picture
-from countermax.mdp import Cohort, Posterior, Story, estimate, policy_iteration, simulate
-from countermax.mdp._estimation import restricted, softened
+from countermax.mdp import Cohort, Posterior, Story, estimate, policy_iteration, simulate, softened
 from studies.processes import sepsis
 
 ENDS = [sepsis.DEATH, sepsis.DISCHARGE]
@@ -26,21 +25,18 @@ def main(folder: Path) -> Story:
     log = episodes.with_states(sepsis.projection(), sepsis.NUM_PROJECTED, state_names=sepsis.projected_names())
     log = replace(log, action_names=sepsis.action_names())
 
-    # What can be learned from it: a process, and the best policy among actions that were seen often enough.
-    model = estimate(log, absorbing=ENDS)
+    # What can be learned from it: the best policy among actions that were seen often enough.
     known = estimate(log, absorbing=ENDS, least_visits=20, discount=hospital.discount)
-    policy, _ = restricted(model, policy_iteration(known).policy)
+    policy = policy_iteration(known).policy
 
-    outcomes = sepsis.projected_outcomes()
-    # The model is doubted when the story is told; to pick a patient it is taken as given.
-    given = Posterior(num_draws=0)
-    ranking = Cohort(log, policy, process=model, outcomes=outcomes, posterior=given).rank(["gumbel-max"]).to_frame()
-    died = ranking["observed"] < 0
-    unsettled = ranking["effect_upper"] - ranking["effect_lower"] > 0.3
-    patient = int(ranking.loc[died & unsettled, "episode"].iloc[0])
+    # To pick a patient, the model is taken as given; the story includes its uncertainty.
+    asked = {"process": estimate(log, absorbing=ENDS), "outcomes": sepsis.projected_outcomes()}
+    ranking = Cohort(log, policy, posterior=Posterior(num_draws=0), **asked).rank(["gumbel-max"])
+    died, unsettled = ranking.observed < 0, ranking.bounds.width > 0.3
+    patient = next(ranking.episodes[place] for place in ranking.order if died[place] and unsettled[place])
 
-    story = Cohort(log, policy, process=model, outcomes=outcomes).explain(patient, features=sepsis.projected_features())
-    print(*story.findings, sep="\n")
+    story = Cohort(log, policy, **asked).explain(patient, features=sepsis.projected_features())
+    print(story)
     (folder / "patient.png").write_bytes(picture(story.plot()))
     return story
 

@@ -33,7 +33,7 @@ def test_every_room_resolves_without_being_imported_first():
     rooms = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
     entrances = {"cli", "demo"}  # commands, not rooms
     assert {room for room in rooms if not room.startswith("_")} - entrances <= set(countermax.__all__)
-    code = "import countermax\ncountermax.mdp.replay\ncountermax.integrations.gymnasium.EpisodeRecorder"
+    code = "import countermax\ncountermax.mdp.Cohort\ncountermax.integrations.gymnasium.EpisodeRecorder"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -8,8 +8,7 @@
 # and a policy that uses only actions that were seen often enough. The process is in the repository, not in the package: run this in a clone.
 
 # %%
-from countermax import GumbelMax, InverseCDF
-from countermax.mdp import Cohort, Posterior
+from countermax import Cohort, Posterior
 from studies.processes import sepsis
 from studies.trajectories import cautious_policy, sepsis_log, true_value
 
@@ -21,46 +20,44 @@ print(f"{log.lengths.size} patients, {log.lengths.sum()} steps")
 # %% [markdown]
 # ## Everybody first
 #
-# `replay` computes what would have become of each logged patient, exactly: no trajectory is drawn. The bounds say how far any coupling could be from the two shown here.
+# A cohort is the log beside the policy; it is checked once, and can be asked many things. `replay` computes what would have become of each logged patient, exactly: no trajectory is drawn. The bounds say how far any coupling could be from the two shown here.
 
 # %%
-for coupling in (GumbelMax(), InverseCDF()):
-    replayed = Cohort(log, policy, process=model, outcomes=outcomes, discount=1.0).replay(coupling)
-    print(f"{type(coupling).__name__:<11} mean outcome {replayed.values.mean():+.3f}")
-bounds = Cohort(log, policy, process=model, discount=1.0).bounds()
+cohort = Cohort(log, policy, process=model, outcomes=outcomes, discount=1.0, posterior=Posterior(num_draws=20))
+print(cohort)
+for coupling in ("gumbel-max", "inverse-cdf"):
+    print(f"{coupling:<11} mean outcome {cohort.replay(coupling).mean:+.3f}")
+bounds = cohort.bounds()
 print(f"any coupling between {bounds.lower.mean():+.3f} and {bounds.upper.mean():+.3f}")
 print(f"seen in the log {log.returns(1.0).mean():+.3f}")
 print(f"in truth, by the simulator {true_value(simulator, policy):+.3f}")
 
 # %% [markdown]
-# On average the two couplings agree. The truth lies well below both, and below the bounds: the model is an estimate that cannot see glucose. The bounds are over couplings; they take the model as given. That is why the story below doubts the model too.
+# On average the two couplings agree. The truth lies well below both, and below the bounds: the model is an estimate that cannot see glucose. The bounds are over couplings; they take the model as given. That is why the story below includes model uncertainty: 20 transition models drawn from the posterior given the counts (by default 100).
 #
 # ## Whose case is open?
 
 # %%
-given = Posterior(num_draws=0)  # to pick a patient, the model is taken as given
-ranking = (
-    Cohort(log, policy, process=model, outcomes=outcomes, discount=1.0, posterior=given).rank(["gumbel-max"]).to_frame()
-)
-open_cases = ranking[(ranking["observed"] < 0) & (ranking["effect_upper"] - ranking["effect_lower"] > 0.3)]
-patient = int(open_cases["episode"].iloc[0])
-open_cases[["episode", "observed", "effect_lower", "effect_upper"]].head(3).round(2)
+ranking = cohort.rank(["gumbel-max"])
+open_cases = [place for place in ranking.order if ranking.observed[place] < 0 and ranking.bounds.width[place] > 0.3]
+patient = ranking.episodes[open_cases[0]]
+print(ranking.summary())
+print(f"{len(open_cases)} died, and the couplings differ by more than 0.3 about them; the first is {patient}")
 
 # %% [markdown]
 # ## Her story
 
 # %%
-story = Cohort(log, policy, process=model, outcomes=outcomes, discount=1.0, posterior=Posterior(num_draws=20)).explain(
-    patient, features=sepsis.projected_features()
-)
-print(*story.findings, sep="\n")
+story = cohort.explain(patient, features=sepsis.projected_features())
+print(story.summary())
+print(*story.notes, sep="\n")
 
 # %%
 story.plot()
 
 # %% [markdown]
-# Black is what happened, colours are what would have happened, and the grey band is what any coupling could say. Dots are treatments that were given, rings those that the other policy
-# would have given. The bars show at which step the choice of coupling matters.
+# Black is what happened, colours are what would have happened, and the grey band is the range over all couplings. Dots are treatments that were given, rings those that the other policy
+# would have given. The bars show the effect of the coupling assumption at each step, and the records behind it.
 #
 # ## Which decision mattered?
 #
@@ -70,6 +67,6 @@ story.plot()
 story.plot_decisions()
 
 # %% [markdown]
-# Filled marks rest on five visits or more, hollow ones on fewer. A decision is called robust only if every coupling says so, and other data would have said so too.
+# Filled marks rest on five visits or more, hollow ones on fewer. A decision is called robust only if every coupling says so, with 95 % confidence in the model too.
 #
 # Next: [whole trajectories](../trajectories.md), [what another policy is worth](../policies.md), [the sepsis process](../sepsis_process.md).

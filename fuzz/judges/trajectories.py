@@ -1,6 +1,7 @@
 """`countermax evaluate-policy` and `countermax explain`: every estimate, every episode."""
 
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from fuzz.case import Case, Failure
@@ -117,16 +118,16 @@ def judge_explanation(case: Case, outcome: Outcome) -> Failure | None:
         def check() -> str:
             given = answered(outcome)
             if episode is None:
-                if sorted(_episode(each["episode"]) for each in given["episodes"]) != sorted(names):
-                    return f"episodes {[each['episode'] for each in given['episodes']]}, {names} expected"
-                return first(*(_wrong_rank(each, names, earned, values, limits) for each in given["episodes"]))
-            place = names.index(episode)
+                if sorted(map(_episode, given["episodes"])) != sorted(names):
+                    return f"episodes {given['episodes']}, {names} expected"
+                return first(*(_wrong_rank(given, each, names, earned, values, limits) for each in given["episodes"]))
+            place, told = names.index(episode), partial(_row, given, "return", f"episode {given['episode']}")
             return first(
                 "" if _episode(given["episode"]) == episode else f"episode {given['episode']!r}, {episode!r} expected",
-                _off("observed return", given["observed_return"], earned[place]),
-                *(_off(f"value, {word}", given["values"][_NAMES[word]], values[word][place]) for word in couplings),
-                _off("lower bound", given["value_bounds"]["lower"], limits[place][0]),
-                _off("upper bound", given["value_bounds"]["upper"], limits[place][1]),
+                _off("observed return", told("observed")["value"], earned[place]),
+                *(_off(f"value, {word}", told(_NAMES[word])["value"], values[word][place]) for word in couplings),
+                _off("lower bound", told("any coupling")["lower"], limits[place][0]),
+                _off("upper bound", told("any coupling")["upper"], limits[place][1]),
             )
 
         return check
@@ -134,20 +135,27 @@ def judge_explanation(case: Case, outcome: Outcome) -> Failure | None:
     return verdict(outcome, expected)
 
 
+def _row(given: dict[str, Any], quantity: str, about: str, coupling: str) -> dict[str, Any]:
+    wanted = (quantity, about, coupling)
+    (found,) = [each for each in given["rows"] if (each["quantity"], each["about"], each["coupling"]) == wanted]
+    return dict(found)
+
+
 def _wrong_rank(
     given: dict[str, Any],
+    episode: Any,
     names: list[str],
     earned: list[Fraction],
     values: dict[str, list[Fraction]],
     limits: list[tuple[Fraction, Fraction]],
 ) -> str:
-    place = names.index(_episode(given["episode"]))
-    here = earned[place]
+    place, about = names.index(_episode(episode)), f"episode {episode}"
+    here, told = earned[place], partial(_row, given, "effect", about)
     return first(
-        _off("observed", given["observed"], here),
-        *(_off(f"effect, {word}", given["effects"][_NAMES[word]], each[place] - here) for word, each in values.items()),
-        _off("lower effect", given["effect_bounds"]["lower"], limits[place][0] - here),
-        _off("upper effect", given["effect_bounds"]["upper"], limits[place][1] - here),
+        _off("observed", _row(given, "return", about, "observed")["value"], here),
+        *(_off(f"effect, {word}", told(_NAMES[word])["value"], each[place] - here) for word, each in values.items()),
+        _off("lower effect", told("any coupling")["lower"], limits[place][0] - here),
+        _off("upper effect", told("any coupling")["upper"], limits[place][1] - here),
     )
 
 

@@ -33,13 +33,7 @@ def pack(kind: str, header: Mapping[str, Any], arrays: list[NDArray[Any]]) -> by
 
 
 def unpack(path: str | Path, kind: str, *, remedy: str = "write it again") -> tuple[dict[str, Any], list[NDArray[Any]]]:
-    """The header and the arrays of a file that `pack` made; anything else is an error that says why.
-
-    Args:
-        path: The file.
-        kind: Kind of contents that the file must hold.
-        remedy: Advice for a file that is damaged or of another release.
-    """
+    """The header and the arrays of a file that `pack` made; anything else is an error that says why."""
     from safetensors.numpy import load
 
     content = read_whole(path)

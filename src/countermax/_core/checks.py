@@ -18,14 +18,7 @@ from countermax._core.types import LogProbs, Numbers, Outcome, Probs, Scalar
 
 
 def as_array(name: str, value: Any, ndim: int, batches: str = "use jax.vmap for batches") -> Any:
-    """Real numbers of `ndim` dimensions: an array of JAX's as it is, everything else as NumPy's.
-
-    Args:
-        name: Name of the argument in error messages.
-        value: Value that was given.
-        ndim: Number of dimensions that it must have: up to two.
-        batches: Advice for an array with more dimensions.
-    """
+    """Real numbers of `ndim` dimensions: an array of JAX's as it is, everything else as NumPy's."""
     kind = {0: "one number", 1: "a vector", 2: "a matrix"}[ndim]
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise InputError(f"`{name}` must be {kind} of numbers, got a masked array with {value.mask.sum()} missing")
@@ -100,13 +93,7 @@ def is_traced(value: object) -> TypeGuard[jax.core.Tracer]:
 
 
 def fail_if(value: T, bad: Callable[[Any], Any], message: str) -> T:
-    """Returns `value`, unless it is bad: at once where that is known, when the computation runs where it is traced.
-
-    Args:
-        value: Value to check.
-        bad: Function that says whether the array is bad; it may use only what NumPy and JAX share.
-        message: Message that says what must be true, what was found, and what to do.
-    """
+    """Returns `value`, unless it is bad: at once where that is known, when the computation runs where it is traced."""
     if is_traced(value):
         return eqx.error_if(value, bad(value), message)
     if bad(np.asarray(value)):
@@ -344,14 +331,7 @@ def as_key(key: Any) -> Any:
 
 
 def as_noise(noise: Drawn, like: Any, *, uniform: bool, num_causes: int | None) -> Drawn:
-    """Noise that can have been drawn: anything else would yield some outcome, too.
-
-    Args:
-        noise: Noise that was given.
-        like: Shapes of what is drawn.
-        uniform: Whether its floats are uniform numbers.
-        num_causes: Number of values that its integers can have; None where any will do.
-    """
+    """Noise that can have been drawn: anything else would yield some outcome, too."""
     wanted, leaves = [np.shape(leaf) for leaf in jax.tree.leaves(like)], jax.tree.leaves(noise)
     found = shortened(noise)
     if not all(map(eqx.is_array_like, leaves)) or [np.shape(leaf) for leaf in leaves] != wanted:
@@ -386,11 +366,6 @@ def as_explained(log_p: LogProbs, x: ArrayLike, *, uniform: bool = False) -> Out
 
     Noise that is added to logs must not be lost in the sum, and a uniform number has no digits for intervals that are
     shorter than its last one.
-
-    Args:
-        log_p: Log-probabilities of the world that was observed.
-        x: Outcome that was seen there.
-        uniform: Whether the noise is one uniform number.
     """
     outcome = as_outcome(log_p, x)
     eps = float(np.finfo(log_p.dtype).eps)

@@ -56,10 +56,6 @@ def quickly_compiled(function: Callable[..., T], *, many_numbers: bool = False) 
     """Compiles a function for the CPU without XLA's costly optimisations, for programs that run once.
 
     As with `equinox.filter_jit`, arrays among the arguments are traced and everything else is static.
-
-    Args:
-        function: Function to compile.
-        many_numbers: Whether it runs on many numbers, so that cheap optimisations pay.
     """
     options = _QUICK | ({"xla_backend_optimization_level": 1} if many_numbers else {})
 

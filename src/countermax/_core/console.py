@@ -18,13 +18,7 @@ _TEXT_WIDTH = 160
 
 
 def listing(title: str, columns: Sequence[str], *, left: int = 1) -> RichTable:
-    """An empty table to be filled by `add_line`.
-
-    Args:
-        title: Title of the table.
-        columns: The headers. People's own words go in as plain text: square brackets in them are no markup.
-        left: Number of columns, from the first, that hold words; the others hold numbers and are aligned to the right.
-    """
+    """An empty table to be filled by `add_line`."""
     table = RichTable(title=Text(title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     for place, column in enumerate(columns):
         table.add_column(Text(column), justify="left" if place < left else "right", no_wrap=True)

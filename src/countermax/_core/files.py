@@ -37,10 +37,6 @@ def read_whole(path: str | Path, *, most: int | None = None) -> bytes:
 
     A device or a pipe may never end, so only regular files are read, and no more of them than they had when they were
     opened.
-
-    Args:
-        path: The file.
-        most: The largest size that makes sense, in bytes; by default what memory allows.
     """
     try:
         with open(path, "rb", opener=_without_waiting) as file:

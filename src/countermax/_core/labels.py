@@ -129,14 +129,7 @@ def spelling_notes(
     cells: Sequence[int] | NDArray[np.int64] | None = None,
     advice: str = "empty these cells",
 ) -> list[str]:
-    """Sentences about labels that look like missing values, and about those that look like each other.
-
-    Args:
-        values: Labels.
-        what: Things that they name, in the plural.
-        cells: Number of cells with each label, where that is known.
-        advice: Thing to do with cells that say that nothing is known.
-    """
+    """Sentences about labels that look like missing values, and about those that look like each other."""
     times = [""] * len(values) if cells is None else [f" ({int(each):,} cells)" for each in cells]
     words = [each for each in zip(values, times, strict=True) if missing_words(each[:1])]
     notes = []
@@ -239,10 +232,6 @@ def reader(like: Sequence[object], kind: str | None = None) -> Callable[[Any], H
     """A function that gives what is `Written` the type of the values it is compared with, and keeps all else.
 
     In numbers, "2" is the number 2, and so are "02" and "2.0"; in texts, each is the text that it is.
-
-    Args:
-        like: Values that it is compared with, as far as they are known.
-        kind: `TEXT`, `NUMBER`, `BOOLEAN` or `OTHER`, where all of them are; by default what `like` shows.
     """
     kinds = {identity(value)[0] for value in like} if kind is None else {kind}
     known = {identity(value) for value in like} if len(kinds) > 1 else set()

@@ -15,14 +15,7 @@ _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.lim
 
 
 def check_memory(what: str, needed: int | float, advice: str) -> None:
-    """Refuses what would need more memory than there is.
-
-    Args:
-        what: Description of what takes the memory, with the numbers that were asked for: "1000000000 held-out pairs of
-            10 outcomes".
-        needed: Estimate in bytes; a factor of two does not matter.
-        advice: Advice on what to change, as an imperative: "lower `held_out`".
-    """
+    """Refuses what would need more memory than there is."""
     limit = memory_limit()
     if needed > limit:
         raise InputError(

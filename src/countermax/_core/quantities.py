@@ -17,14 +17,7 @@ FEWEST_RESAMPLES = 50
 
 
 def as_count(name: str, value: Any, *, least: int = 1, most: int = MOST) -> int:
-    """A whole number.
-
-    Args:
-        name: Name in error messages: an argument in backticks, or the key of a file.
-        value: Value that was given; NumPy's integers are accepted, booleans are not.
-        least: The smallest that makes sense.
-        most: The largest that does.
-    """
+    """A whole number."""
     try:
         count = None if isinstance(value, bool) else operator.index(value)
     except TypeError:
@@ -41,15 +34,7 @@ def as_count(name: str, value: Any, *, least: int = 1, most: int = MOST) -> int:
 def as_amount(
     name: str, value: Any, *, above: float | None = None, least: float | None = None, most: float | None = None
 ) -> float:
-    """A finite real number.
-
-    Args:
-        name: Name in error messages.
-        value: Value that was given; booleans and texts are not accepted.
-        above: Limit that it must exceed.
-        least: Smallest value allowed.
-        most: Largest value allowed.
-    """
+    """A finite real number."""
     try:
         amount = None if isinstance(value, bool | str | bytes) else float(value)
     except (TypeError, ValueError, OverflowError):
@@ -75,12 +60,7 @@ def shown(value: Any) -> str:
 
 
 def as_seed(argument: str, value: Any) -> int:
-    """A seed from 0 to 2**32 - 1.
-
-    Args:
-        argument: Name of the argument or option, for the message.
-        value: Value that was given.
-    """
+    """A seed from 0 to 2**32 - 1."""
     try:
         seed = operator.index(value)
     except TypeError:

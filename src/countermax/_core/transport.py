@@ -38,13 +38,7 @@ class Shares(NamedTuple):
 
 
 def transport_plan(p: ArrayLike, q: ArrayLike, costs: ArrayLike) -> Transport:
-    """The plan with the least total cost, by POT's network simplex, in double precision.
-
-    Args:
-        p: Masses of the rows; scaled to sum to one.
-        q: Masses of the columns; scaled to sum to one.
-        costs: Cost of each cell; may be negative.
-    """
+    """The plan with the least total cost, by POT's network simplex, in double precision."""
     import ot
 
     rows, columns, matrix = (np.asarray(each, np.float64) for each in (p, q, costs))
@@ -62,11 +56,6 @@ def transport_rows(log_p: ArrayLike, log_q: ArrayLike, costs: ArrayLike) -> Floa
     """[i, j]: which part of row i's mass the plan with the least total cost sends to j; masses may be of any size.
 
     An impossible row has no mass to send; in its place stand the masses of the columns.
-
-    Args:
-        log_p: Logarithms of the masses of the rows; scaled to sum to one.
-        log_q: Logarithms of the masses of the columns; scaled to sum to one.
-        costs: Cost of each cell; may be negative.
     """
     matrix = np.asarray(costs, np.float64)
     matrix = np.ldexp(matrix, -_power(matrix))
@@ -84,11 +73,6 @@ def transport_shares(log_p: ArrayLike, log_q: ArrayLike, costs: Floats) -> Share
 
     `transport_rows` seen from the other side, in sparse form: a plan has no more cells than rows and columns together.
     The network simplex is quicker where the longer side stands in the rows.
-
-    Args:
-        log_p: Logarithms of the masses of the rows; scaled to sum to one.
-        log_q: Logarithms of the masses of the columns; scaled to sum to one.
-        costs: Cost of each cell; may be negative.
     """
     logs = [normalised(np.asarray(each, np.float64)) for each in (log_p, log_q)]
     possible = np.flatnonzero(logs[1] > -np.inf)

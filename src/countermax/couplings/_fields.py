@@ -36,14 +36,7 @@ def check_choice(name: str, value: Any, choices: Mapping[str, object]) -> None:
 
 
 def check_floats(name: str, value: Any, ndim: int, *, most: float | None = None) -> None:
-    """A field of finite numbers, at least one, in single or double precision.
-
-    Args:
-        name: Name of the field.
-        value: Value of the field.
-        ndim: Number of dimensions that it must have.
-        most: The largest that its numbers may be, up to their sign.
-    """
+    """A field of finite numbers, at least one, in single or double precision."""
     if not eqx.is_array(value) or value.dtype not in (jnp.float32, jnp.float64):
         raise InputError(f"`{name}` must be an array in single or double precision, got {_kind(value)}")
     if value.ndim != ndim or value.size == 0:

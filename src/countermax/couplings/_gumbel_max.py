@@ -191,9 +191,6 @@ def noise_correlation(shared: ArrayLike) -> NDArray[np.float64]:
     The two Gumbels have the joint distribution function `exp(-(e^-a + e^-b) A(w))`, `w = e^-b / (e^-a + e^-b)`, with
     `A(w) = 1 - s min(w, 1 - w)`, and their covariance is the integral of `-log A(w) / (w (1 - w))` over [0, 1]. The
     dilogarithm `Li2(z)` is `spence(1 - z)`.
-
-    Args:
-        shared: Rates from 0 to 1.
     """
     from scipy.special import spence
 
@@ -208,12 +205,6 @@ def top_down(log_p: LogProbs, x: Outcome, *, key: PRNGKeyArray, slack: ArrayLike
     """Draws Gumbels under which `log_p` yields `x`.
 
     The winner's score is a standard Gumbel whoever wins; the losers' scores are Gumbels truncated below it.
-
-    Args:
-        log_p: Log-probabilities.
-        x: The winner.
-        key: Random key; consumed once.
-        slack: Size of the numbers that will be taken from the Gumbels and added again.
     """
     key_best, key_rest = jax.random.split(key)
     return below(log_p, x, jax.random.gumbel(key_best, (), log_p.dtype), key=key_rest, slack=slack)

@@ -110,14 +110,6 @@ def as_couplings(
 
     A file is called by its name without the ending; by its whole path where that would be the name of a fixed coupling,
     of another file, or reserved.
-
-    Args:
-        couplings: Couplings, names or files.
-        num_outcomes: Number of outcomes that they must be for; None where that is checked later.
-        score: One number for each outcome, for the couplings that are made for a score.
-        counterfactual_score: The score in the other world, if it is another one.
-        pairs: Pairs of worlds that a vector quantile of several scores is fitted to.
-        reserved: Names that the caller has given to something else.
     """
     if isinstance(couplings, str | Path):
         couplings = [couplings]

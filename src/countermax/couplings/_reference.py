@@ -41,9 +41,6 @@ def scores_of_loss(loss: Any) -> NDArray[np.float64]:
     definite: `w @ loss @ w <= 0` for all weights w that sum to zero. Disagreement is one, as are squared distances and
     distances on a line.
 
-    Args:
-        loss: `loss[i, j]` is what it costs to pair outcome i of the factual world with j of the other.
-
     Raises:
         InputError: No distance represents the loss.
     """
@@ -99,15 +96,7 @@ class Barycenter(NamedTuple):
 
 
 def lloyd(scores: Floats, worlds: Floats, weights: Floats, points: Floats, num_rounds: int) -> Barycenter:
-    """Lloyd's rounds on fixed worlds.
-
-    Args:
-        scores: One vector for each outcome.
-        worlds: Probabilities of each world.
-        weights: Weight of each world; weights sum to one.
-        points: Points to start from.
-        num_rounds: Number of rounds.
-    """
+    """Lloyd's rounds on fixed worlds."""
     distance = np.inf
     for _ in range(num_rounds):
         sent, distance = _round(scores, worlds, weights, points)
@@ -131,16 +120,6 @@ def barycenter_points(
     Few points are tried from several starts on some of the worlds; the best are divided until there are enough of them,
     with more worlds as they become more. Each round sees other worlds where there are enough of them, and the last ones
     move the points by less and less, so that they fit all worlds rather than those that they saw.
-
-    Args:
-        scores: One vector for each outcome.
-        worlds: Probabilities of each world.
-        weights: Weight of each world; weights sum to one.
-        num_points: Number of points.
-        rng: Random generator; consumed.
-        midpoints: Places to start from, besides the scores themselves.
-        num_restarts: Number of starts.
-        num_rounds: Rounds for each number of points; twice as many where they are cheap, at up to 256 points.
     """
     sizes = [each for each in (_FEW, _MANY) if 2 * each <= num_points] + [num_points]
     shown = worlds[_order(rng, weights)]

@@ -174,14 +174,7 @@ class Bootstrap:
     """
 
     def __init__(self, num_outcomes: int, num_resamples: int, seed: int, first_row: int = 0):
-        """Begins without rows.
-
-        Args:
-            num_outcomes: Number of outcomes.
-            num_resamples: Number of times that rows are drawn again; 0 for never.
-            seed: Seed of the resampling.
-            first_row: Position in the table of the first row that will be added.
-        """
+        """Begins without rows."""
         seed = as_seed("seed", seed)
         num_resamples = as_count("`num_resamples` (on the command line: --resamples)", num_resamples, least=0)
         if num_resamples == 1:

@@ -35,11 +35,7 @@ class PortableStream:
     """Draws what intervals need of a generator: method by method as NumPy's, with numbers of its own."""
 
     def __init__(self, seed: int):
-        """Begins at the first number.
-
-        Args:
-            seed: Seed of the numbers.
-        """
+        """Begins at the first number."""
         self._seed, self._used = as_seed("seed", seed), 0
 
     def uniform(self, low: int | float = 0.0, high: int | float = 1.0, size: Any = None) -> Any:

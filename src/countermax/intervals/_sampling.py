@@ -71,13 +71,7 @@ class CountSampling(AbstractSampling):
     """Independent people in two arms, of whom the outcomes were counted."""
 
     def __init__(self, factual: Floats, counterfactual: Floats, arms: tuple[str, str] = ("p", "q")):
-        """Takes the counts of both arms; outcomes in one order.
-
-        Args:
-            factual: Number of people with each outcome in the factual arm.
-            counterfactual: Number of people with each outcome in the other arm.
-            arms: Names of the arms.
-        """
+        """Takes the counts of both arms; outcomes in one order."""
         self._arms = arms
         self.counts = tuple(as_counts(f"`{name}`", each) for name, each in (("p", factual), ("q", counterfactual)))
         self.sizes = tuple(int(each.sum()) for each in self.counts)
@@ -131,12 +125,7 @@ def errors_when_drawn(sampling: AbstractSampling, here: Floats, there: Floats) -
 
 
 def as_counts(name: str, counts: Floats) -> Floats:
-    """Numbers of people by outcome, at least one in all.
-
-    Args:
-        name: Name in error messages: an argument in backticks.
-        counts: Numbers that were given.
-    """
+    """Numbers of people by outcome, at least one in all."""
     if (counts != np.round(counts)).any() or (counts < 0).any():
         wrong = counts[(counts != np.round(counts)) | (counts < 0)][0]
         raise InputError(f"{name} must hold counts, whole numbers from 0 on, got {wrong:g}")
@@ -161,14 +150,7 @@ def proposals(number: int, stream: Stream) -> Callable[[Floats], Floats]:
 
 
 def plausible(distance: Floats, freedom: int, number: int, stream: Stream) -> NDArray[np.int64]:
-    """Which of the proposed truths are kept: those that a test of all probabilities together does not reject.
-
-    Args:
-        distance: Twice the logarithm of the likelihood ratio of each.
-        freedom: Number of free probabilities.
-        number: Number of truths to keep, at most; as many are kept if `PROPOSED` times as many were proposed.
-        stream: Source of randomness.
-    """
+    """Which of the proposed truths are kept: those that a test of all probabilities together does not reject."""
     from scipy.special import chdtri  # a quarter of a second, which questions without counts do not take
 
     limit = max(chdtri(freedom, _IMPLAUSIBLE), np.quantile(distance, 1 / PROPOSED))

@@ -197,10 +197,6 @@ def train_run(config: Config, out: str | Path) -> Run:
     Nothing but the checkpoint is written before everything is known, and `run.json` is written last: an interrupted run
     leaves nothing that looks finished.
 
-    Args:
-        config: Configuration of the run: task, recipe and repeats.
-        out: The folder.
-
     Raises:
         TrainingInterrupted: Ctrl-C; the folder holds a checkpoint.
         TrainingError: A loss or gradient was not finite.

@@ -182,12 +182,7 @@ class Checkpoint:
         self.step = progress.done
 
     def read(self, fresh: Progress, boundaries: range) -> Progress:
-        """What the file holds; `fresh` where there is none.
-
-        Args:
-            fresh: The training before its first step.
-            boundaries: The steps after which it is evaluated, but for the last one.
-        """
+        """What the file holds; `fresh` where there is none."""
         if self.path is None or not self.path.exists():
             return fresh
         header, arrays = unpack(self.path, "checkpoint", remedy=_REMEDY)
@@ -453,14 +448,7 @@ def _keep(checkpoint: Checkpoint, made: Progress, stopped: BaseException) -> Non
 def _fits(
     schedule: Schedule, made: Progress, ended: str, start: NDArray[np.floating[Any]] | None = None
 ) -> list[Fit[Any]]:
-    """What was learned; of a member that ended worse on the held-out pairs than it had started, the start.
-
-    Args:
-        schedule: Schedule that was carried out.
-        made: Progress so far.
-        ended: Reason why training ended.
-        start: Held-out losses before training; None where it was interrupted.
-    """
+    """What was learned; of a member that ended worse on the held-out pairs than it had started, the start."""
     fits = []
     for index, (history, optimum) in enumerate(zip(made.histories, schedule.optima, strict=True)):
         before = None if start is None else float(start[index])

@@ -134,14 +134,7 @@ class GivenOutcome(AbstractLoss):
 def expected_losses(
     coupling: AbstractCoupling, loss: Loss, log_p: Float[Array, "n k"], log_q: Float[Array, "n k"]
 ) -> Float[Array, " n"]:
-    """The expected loss of each pair.
-
-    Args:
-        coupling: Coupling with an exact law.
-        loss: The loss.
-        log_p: Normalised log-probabilities of the factual worlds, a row for each pair.
-        log_q: Normalised log-probabilities of the other worlds.
-    """
+    """The expected loss of each pair."""
     coupling.check_size(checked_size(loss, log_p, log_q))
     if not is_traced(log_p):
         Program(_compiled_losses, coupling, loss, log_p, log_q).check_memory(

@@ -21,13 +21,7 @@ class Program:
         self._arguments = [leaf for leaf in jax.tree.leaves(arguments) if eqx.is_array(leaf)]
 
     def check_memory(self, what: str, advice: str, *, alive: int = 4) -> None:
-        """Refuses to run what would not fit.
-
-        Args:
-            what: Description of what takes the memory, with the numbers that were asked for.
-            advice: Advice on what to change.
-            alive: Number of arrays of the largest size at once; compiled gradients were seen to have 7 to 12.
-        """
+        """Refuses to run what would not fit."""
         largest = max((_size(each.aval) for inside in _inside(self._jaxpr) for each in _made(inside)), default=0)
         kept = sum(_size(each.aval) for each in (*self._jaxpr.jaxpr.invars, *self._jaxpr.jaxpr.outvars))
         check_memory(what, kept + alive * largest, advice)

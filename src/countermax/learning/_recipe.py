@@ -114,27 +114,12 @@ def barycenter(
     If `p` and `q` are drawn alike, any mechanism's expected squared distance of scores is twice the mean squared
     distance of the scores to their mean given the noise, and so at least twice the mean squared Wasserstein distance to
     the barycenter. Transport from its support attains that, so these points are the right ones to start from.
-
-    Args:
-        scores: One vector for each outcome.
-        num_points: Number of points, one for each latent.
-        pairs: Distribution of pairs; its factual worlds are used.
-        key: Random key; consumed once.
-        num_worlds: Number of worlds to average over.
-        num_rounds: Rounds of Lloyd's algorithm.
     """
     return _lloyd(scores, num_points, pairs, key, num_worlds, num_rounds)[0]
 
 
 def transport_start(scores: ArrayLike, num_latents: int, pairs: Pairs, *, key: PRNGKeyArray) -> ReferenceTransport:
-    """A part for Gadget 2 to start from: transport from a vector quantile's reference, blurred as little as serves.
-
-    Args:
-        scores: One vector for each outcome.
-        num_latents: Number of latents, one for each atom of the reference.
-        pairs: Distribution of pairs.
-        key: Random key; consumed once.
-    """
+    """A part for Gadget 2 to start from: transport from a vector quantile's reference, blurred as little as serves."""
     vectors = np.asarray(scores, np.float32)
     if isinstance(pairs, AbstractPairs) and pairs.num_distinct == 1:  # whose own reference has atoms of other weights
         return ReferenceTransport(
@@ -276,13 +261,7 @@ class Recipe:
         return cls(**{**settings, "hidden": tuple(settings["hidden"])})
 
     def build(self, score: NDArray[np.float64], pairs: Pairs, seed: int) -> AbstractCoupling:
-        """The gadget before training, with an outcome for each entry of the score.
-
-        Args:
-            score: One number, or one vector, for each outcome; where the gadget starts may depend on it.
-            pairs: Distribution of pairs; likewise.
-            seed: Seed of the parameters.
-        """
+        """The gadget before training, with an outcome for each entry of the score."""
         seed = as_seed("seed", seed)
         key, size = _key(1000 + seed), len(score)
         silent = self.start not in ("random", "scattered")

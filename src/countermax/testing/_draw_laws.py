@@ -33,15 +33,7 @@ def look_again(
     level: float,
     key: PRNGKeyArray,
 ) -> str:
-    """Condemns with probability `level` at most where the law holds.
-
-    Args:
-        test: Function of a number of draws and a key that says what it found.
-        num_samples: Draws of the first look that can acquit.
-        glances: Draws of looks before it, which can only condemn.
-        level: Probability of a false alarm.
-        key: Key of the draws, consumed once.
-    """
+    """Condemns with probability `level` at most where the law holds."""
     draws = [each for each in glances if each < num_samples]
     draws += [num_samples * _TIMES**each for each in range(1 + _NUM_FOLLOW_UPS)]
     reached = 1.0  # the probability that a correct coupling gets this far

@@ -124,14 +124,7 @@ def respond(mechanism: Mechanism, probs: Floats, noise: Floats) -> Codes:
 
 
 def abduct(mechanism: Mechanism, probs: Floats, x: Codes, uniforms: Callable[[int], Floats]) -> Floats:
-    """Draws numbers under which each row has the outcome `x`, which must be possible.
-
-    Args:
-        mechanism: Mechanism that responds.
-        probs: Each row's probabilities, [rows, outcomes].
-        x: The outcome seen in each row.
-        uniforms: Function that draws a given number of uniform numbers in [0, 1).
-    """
+    """Draws numbers under which each row has the outcome `x`, which must be possible."""
     _check_probabilities(probs)
     chance = probs[np.arange(len(x)), x]
     _check_effort(chance)

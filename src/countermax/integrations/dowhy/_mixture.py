@@ -61,16 +61,7 @@ class Mixture:
         every_state: bool,
         max_states: int,
     ):
-        """Walks through the graph.
-
-        Args:
-            network: The model, what was seen and what is changed.
-            couplings: Coupling of each uncertain node on the way.
-            target: The node.
-            rows: Places of the rows in the observed frame.
-            every_state: Whether to follow states that other couplings than these can reach, which bounds need.
-            max_states: Largest number of states that one row may have.
-        """
+        """Walks through the graph."""
         self._network, self._couplings, self._target, self._rows = network, couplings, target, rows
         self._every_state, self._max_states = every_state, max_states
         self._seen = {node: values[rows] for node, values in network.seen.items()}

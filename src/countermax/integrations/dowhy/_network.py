@@ -113,12 +113,7 @@ class Network:
         return needed
 
     def check_columns(self, nodes: Iterable[Hashable], which: str = "") -> None:
-        """Refuses rows without a column for one of the nodes.
-
-        Args:
-            nodes: Nodes that are needed.
-            which: Words that say what for.
-        """
+        """Refuses rows without a column for one of the nodes."""
         for node in nodes:
             if node not in self.observed:
                 raise InputError(f"`observed` must have a column for each node{which}, got none for {node!r}")
