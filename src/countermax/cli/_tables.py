@@ -95,33 +95,35 @@ def counterfactuals(
 
     Example: countermax counterfactuals 's3://lake/trial/*.parquet' --engine ray ... -o s3://lake/answers
     """
-    from countermax.tables import counterfactuals_file
+    from countermax.tables import Rows
 
     prepare_engine(engine, address)
     if engine == "local":
         check_outputs({"--out": Path(out)}, [data, coupling], overwrite=overwrite)
-    found = counterfactuals_file(
+    rows = Rows(
         data,
-        out,
         outcome=outcome,
         factual=_columns(factual),
         counterfactual=_columns(counterfactual),
-        coupling=coupling,
         labels=written(labels),
         score=scores(score),
-        bounds=bounds,
         unchanged=unchanged,
         normalise=normalise,
         errors=errors,
+        engine=engine,
+    )
+    found = rows.write(
+        out,
+        coupling,
+        bounds=bounds,
         tolerance=tolerance,
         prefix=prefix,
-        engine=engine,
         partition_by=words(partition_by or ""),
         overwrite=overwrite,
     )
     over = {"any": "; bounds are over any coupling", "stable": "; bounds are over any stable coupling"}.get(bounds, "")
     show(f"coupling: {found.coupling}{over}")
-    same = [f"{found.num_unchanged:,} rows were left as they were."] if found.num_unchanged else []
+    same = [f"{found.num_unchanged:,} rows are unchanged."] if found.num_unchanged else []
     show(" ".join([*found.notes, *same]))
     show(f"written: {out} ({found.num_rows:,} rows)")
 
@@ -157,27 +159,26 @@ def transitions(
     Example: countermax transitions customers.parquet --outcome status --factual p_ --counterfactual q_ --plot flows.png
     """
     from countermax._core.quantities import as_seed
-    from countermax.tables import transitions_file, write_table
+    from countermax._tables.writing import write_table
+    from countermax.tables import Rows
 
     picture = checked_target(plot)
     check_outputs({"--plot": picture, "--out": out}, [data, coupling], overwrite=overwrite)
     prepare_engine(engine, address)
-    result = transitions_file(
+    seed = as_seed("--seed", seed)
+    rows = Rows(
         data,
         outcome=outcome,
         factual=_columns(factual),
         counterfactual=_columns(counterfactual),
-        coupling=coupling,
         labels=written(labels),
         score=scores(score),
         unchanged=unchanged,
         normalise=normalise,
         errors=errors,
-        num_resamples=resamples,
-        level=level,
-        seed=as_seed("--seed", seed),
         engine=engine,
     )
+    result = rows.transitions(coupling, num_resamples=resamples, level=level, seed=seed)
     deliver(
         result,
         json=json,
