@@ -8,7 +8,7 @@ from math import ceil
 from pathlib import Path
 
 from countermax._core.files import write_atomically
-from countermax.tables._ray._places import PART_ROWS
+from countermax.tables._folders import PART_ROWS
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "ray.md"

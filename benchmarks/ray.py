@@ -122,25 +122,25 @@ def _watch(pid: int, peak: list[float]) -> None:
 
 def local_here(source: str, target: str) -> None:
     """One process on one core."""
-    from countermax.tables import counterfactuals_file
+    from countermax import Rows
 
     file = next(Path(source).iterdir())
     warm = pa.parquet.ParquetFile(file).read_row_group(0)
     pa.parquet.write_table(warm.slice(0, 100_000), f"{target}.warm.parquet")
-    counterfactuals_file(f"{target}.warm.parquet", target, **WORLDS, progress=False)
+    Rows(f"{target}.warm.parquet", **WORLDS).write(target)
     start = time.perf_counter()
-    counterfactuals_file(file, target, **WORLDS, progress=False)
+    Rows(file, **WORLDS).write(target)
     print(json.dumps({"seconds": time.perf_counter() - start}))
 
 
 def ray_here(source: str, target: str) -> None:
     """All cores, through an embedded Ray."""
-    from countermax.tables import counterfactuals_file
+    from countermax import Rows
 
     begun = time.perf_counter()
-    counterfactuals_file(_few_files(source, target), f"{target}.warm", **WORLDS, engine="ray", progress=False)
+    Rows(_few_files(source, target), **WORLDS, engine="ray").write(f"{target}.warm")
     start = time.perf_counter()
-    counterfactuals_file(source, target, **WORLDS, engine="ray", progress=False)
+    Rows(source, **WORLDS, engine="ray").write(target)
     seconds = time.perf_counter() - start
     read, written = (sum(file.stat().st_size for file in Path(each).rglob("*.parquet")) for each in (source, target))
     print(json.dumps({"seconds": seconds, "start": start - begun, "read": read, "written": written}))
@@ -150,12 +150,12 @@ def transitions_here(source: str, target: str) -> None:
     """Counts with resamples."""
     import pickle
 
+    from countermax import Rows
     from countermax.intervals._interval import Bootstrap
-    from countermax.tables import transitions_file
 
-    transitions_file(_few_files(source, target), **WORLDS, engine="ray", progress=False)
+    Rows(_few_files(source, target), **WORLDS, engine="ray").transitions()
     start = time.perf_counter()
-    transitions_file(source, **WORLDS, engine="ray", progress=False)
+    Rows(source, **WORLDS, engine="ray").transitions()
     seconds = time.perf_counter() - start
     part = Bootstrap(SIZE, 1000, 0, first_row=5)
     part.add(np.zeros(8192, np.int64), np.zeros((SIZE, 8192)), np.ones(8192, bool))
@@ -167,22 +167,22 @@ def classifier_here(workers: str, count: str) -> None:
     import pandas as pd
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    from countermax._ray import connect
-    from countermax.tables import Predicted, counterfactuals_dataset
+    from countermax import Predicted, Rows
 
     rng = np.random.default_rng(0)
     names = [f"x{place}" for place in range(6)]
     frame = pd.DataFrame(rng.normal(size=(20_000, 6)), columns=names)
     frame["outcome"] = (frame.to_numpy()[:, :SIZE] + rng.gumbel(size=(20_000, SIZE))).argmax(axis=1)
     model = HistGradientBoostingClassifier(max_iter=50).fit(frame[names], frame["outcome"])
-    ray = connect()
+    ray = import_ray()
+    ray.init(address="local", num_cpus=int(workers), include_dashboard=False, log_to_driver=False)
     ray.data.DataContext.get_current().enable_progress_bars = False
     many = pa.Table.from_pandas(frame, preserve_index=False).take(rng.integers(0, 20_000, int(count)))
     blocks = [many.slice(start, 2**16) for start in range(0, many.num_rows, 2**16)]
 
     ray.data.DataContext.get_current().wait_for_min_actors_s = 600
-    options = {"factual": model, "counterfactual": Predicted(model, {"x0": 1.0}), "concurrency": int(workers)}
-    dataset = counterfactuals_dataset(ray.data.from_arrow(blocks), outcome="outcome", **options)
+    asked = {"outcome": "outcome", "factual": model, "counterfactual": Predicted(model, {"x0": 1.0})}
+    dataset = Rows(ray.data.from_arrow(blocks), **asked).counterfactuals()
     done = [(time.perf_counter(), bundle.num_rows()) for bundle in dataset.iter_internal_ref_bundles()]
     first = 2 * int(workers) - 1  # actors start, and compile
     speed = sum(number for _, number in done[first + 1 :]) / (done[-1][0] - done[first][0])

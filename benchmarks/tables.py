@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.measure import Row
-from countermax.tables import CHUNK_ROWS, causation_of_rows, counterfactuals, counterfactuals_file, transitions
+from countermax import Rows
 
 WORLDS = {"outcome": "outcome", "factual": "p_", "counterfactual": "q_"}
 MILLION = 1_000_000
@@ -62,7 +62,7 @@ def _rows_per_second(size: int, count: int) -> Iterator[Row]:
     aim = "aim: at least 100,000" if size == 10 else ""
     yield Row(
         f"exact probabilities and bounds of {count} rows, K={size}",
-        count / _fastest(lambda: counterfactuals(frame, **WORLDS, progress=False)),
+        count / _fastest(lambda: Rows(frame, **WORLDS).counterfactuals()),
         "rows per second",
         aim,
     )
@@ -71,10 +71,10 @@ def _rows_per_second(size: int, count: int) -> Iterator[Row]:
 def _causes(size: int, count: int) -> Iterator[Row]:
     frame = table(size, count)
     gain = np.subtract.outer(-np.arange(size), -np.arange(size)) - 0.2
-    asked = {"control": "p_", "treated": "q_", "labels": range(size), "event": size - 1, "gain": gain}
+    asked = {"factual": "p_", "counterfactual": "q_", "labels": range(size), "score": range(size)}
     yield Row(
         f"PN, PS, PNS, benefit, harm, tie, gain and decision of {count} rows, K={size}, with bounds",
-        count / _fastest(lambda: causation_of_rows(frame, **asked, score=range(size), progress=False)),
+        count / _fastest(lambda: Rows(frame, **asked).causes(size - 1, gain=gain)),
         "rows per second",
         "aim: at least 100,000",
     )
@@ -96,10 +96,10 @@ def _peak_memory(size: int, count: int) -> Iterator[Row]:
 def measured_memory(size: int, count: int) -> tuple[float, float, float]:
     """What is held before, the peak, and what the new columns hold, in MiB."""
     frame = table(size, count)
-    counterfactuals(frame[: CHUNK_ROWS + 1], **WORLDS, progress=False)  # compiles
+    Rows(frame[:100_000], **WORLDS).counterfactuals()  # compiles
     Path("/proc/self/clear_refs").write_text("5")  # Linux: the peak is what is held now
     before = _status("VmRSS")
-    result = counterfactuals(frame, **WORLDS, progress=False)
+    result = Rows(frame, **WORLDS).counterfactuals()
     after = _status("VmHWM")
     new = result.drop(columns=list(frame.columns))
     return before, after, new.memory_usage(deep=True).sum() / 2**20
@@ -114,7 +114,7 @@ def _repeated_rows(size: int, count: int) -> Iterator[Row]:
     frame = table(size, 500).iloc[np.random.default_rng(0).integers(0, 500, count)].reset_index(drop=True)
     yield Row(
         f"the same where only 500 of {count} rows differ, K={size}",
-        count / _fastest(lambda: counterfactuals(frame, **WORLDS, progress=False)),
+        count / _fastest(lambda: Rows(frame, **WORLDS).counterfactuals()),
         "rows per second",
     )
 
@@ -122,7 +122,7 @@ def _repeated_rows(size: int, count: int) -> Iterator[Row]:
 def _transitions(size: int, count: int) -> Iterator[Row]:
     frame = table(size, count)
     start = time.perf_counter()
-    transitions(frame, **WORLDS, progress=False)
+    Rows(frame, **WORLDS).transitions()
     yield Row(f"transitions of {count} rows, K={size}, 1000 resamples", time.perf_counter() - start, "s", "and bounds")
 
 
@@ -132,9 +132,9 @@ def _files(size: int, count: int) -> Iterator[Row]:
         table(size, count).to_csv(source, index=False)
         for suffix in (".csv", ".parquet"):
             target = Path(folder) / f"out{suffix}"
-            counterfactuals_file(source, target, **WORLDS, progress=False)
+            Rows(source, **WORLDS).write(target)
             start = time.perf_counter()
-            counterfactuals_file(source, target, **WORLDS, progress=False)
+            Rows(source, **WORLDS).write(target)
             spent = time.perf_counter() - start
             yield Row(f"from .csv to {suffix}, {count} rows, K={size}", count / spent, "rows per second")
 

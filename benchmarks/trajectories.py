@@ -1,4 +1,4 @@
-"""Whole trajectories: each task in a process of its own, with its time and its memory; engines beside each other."""
+"""Whole trajectories: each task in a process of its own, with its time and its memory; loops beside formulas."""
 
 import json
 import resource
@@ -15,7 +15,8 @@ from benchmarks.measure import Row
 from countermax import GumbelMax
 from countermax.mdp import Cohort, EpisodeLog, FiniteMDP, Posterior, policy_iteration, simulate
 from countermax.mdp._estimation import softened
-from countermax.mdp.replays import _exact, engines
+from countermax.mdp.replays import _trajectories
+from countermax.mdp.replays._general_chains import GeneralChains
 from studies.processes.icu import icu_sepsis
 
 NUM_EPISODES, RECORDS, SOME, FEW, NUM_DRAWS, HORIZON = 20_000, 200, 500, 20, 200, 20
@@ -32,7 +33,7 @@ def rows() -> Iterator[Row]:
             f"{found['before']:.0f} of them before the task: libraries and preparation"
         )
         yield Row(what, found["seconds"], "s", note)
-    yield from _engines()
+    yield from _both_ways()
     yield from _drawn()
 
 
@@ -119,8 +120,8 @@ _TASKS: dict[str, Callable[[], Callable[[], Any]]] = {
 }
 
 
-def _engines() -> Iterator[Row]:
-    """The same replay by both engines, in one process."""
+def _both_ways() -> Iterator[Row]:
+    """The same replay by compiled loops and by formulas of the couplings, in one process."""
     mdp, log, best = _random()
     some = log.select(np.arange(100))
 
@@ -130,14 +131,14 @@ def _engines() -> Iterator[Row]:
         Cohort(some, best, process=mdp).replay(GumbelMax())
         return time.perf_counter() - start
 
-    quick, chosen = spent(), _exact.engine_for
+    quick, chosen = spent(), _trajectories.chains_for
     try:
-        _exact.engine_for = engines.GeneralEngine
+        _trajectories.chains_for = GeneralChains
         slow = spent()
     finally:
-        _exact.engine_for = chosen
+        _trajectories.chains_for = chosen
     note = "100 episodes over 800 states; any coupling by JAX, against closed forms by compiled loops"
-    yield Row("a replay by the general engine takes", slow / quick, "times as long", note)
+    yield Row("a replay by formulas takes", slow / quick, "times as long", note)
 
 
 def _drawn() -> Iterator[Row]:

@@ -11,9 +11,8 @@ import numpy as np
 import pandas as pd
 from rich import print as show
 
-from countermax import Gadget2
-from countermax._plotting import picture
-from countermax.tables import TableEffects, effects
+from countermax import Gadget2, Rows, TableEffects
+from countermax.learning import Training
 
 OUTCOMES = ["hospital", "home with care", "home", "rehabilitation"]
 COMFORT = {"hospital": -1.2, "home with care": 1.0, "home": 0.6, "rehabilitation": -0.6}
@@ -37,20 +36,16 @@ def main(folder: Path) -> tuple[TableEffects, TableEffects]:
     """One score needs an order; two scores need a coupling that is fitted or learned, and fitting does here."""
     frame = patients()
     worlds = {"factual": "standard: ", "counterfactual": "intensive: "}
-    one = effects(frame, **worlds, score=COMFORT)
+    one = Rows(frame, **worlds, score=COMFORT).effects()
     show(one)
 
     gadget = Gadget2(len(OUTCOMES), 16, key=jax.random.key(0), hidden=(16, 16))
-    both = effects(
-        frame,
-        **worlds,
-        score={"comfort": COMFORT, "cost": COST},
-        learn=gadget,
-        fit_options={"steps": 80, "batch_size": 32, "num_held_out": 64, "progress": False},
+    both = Rows(frame, **worlds, score={"comfort": COMFORT, "cost": COST}).effects(
+        learn=gadget, training=Training(steps=80, batch_size=32, num_held_out=64)
     )
     show(both)
     figure = both.plot("A vector quantile beats every order")
-    (folder / "choosing.png").write_bytes(picture(figure))
+    figure.savefig(folder / "choosing.png")
     return one, both
 
 

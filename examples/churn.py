@@ -13,8 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from countermax._plotting import picture
-from countermax.tables import Predicted, Transitions, counterfactuals, transitions
+from countermax import Predicted, Rows, Transitions
 
 STATUS = ["churned", "downgraded", "stayed"]
 FEATURES = ["months", "calls", "discount"]
@@ -42,28 +41,24 @@ def main(folder: Path) -> Transitions:
     data = customers()
     model = make_pipeline(StandardScaler(), LogisticRegression()).fit(data[FEATURES], data["status"])
     without = data[~data["discount"]]
-    question = {
-        "outcome": "status",
-        "factual": model,
-        "counterfactual": Predicted(model, {"discount": True}),
-        "labels": STATUS,
-    }
+    discount = Predicted(model, {"discount": True})
+    rows = Rows(without, outcome="status", factual=model, counterfactual=discount, labels=STATUS)
 
-    rows = counterfactuals(without, **question, prefix="")
-    show(rows.loc[rows["status"] == "churned", [*FEATURES, *STATUS]].head())
+    answers = rows.counterfactuals(prefix="")
+    show(answers.loc[answers["status"] == "churned", [*FEATURES, *STATUS]].head())
 
-    result = transitions(without, **question)
+    result = rows.transitions()
     show(result)
-    interval, bounds = result.counts_interval, result.bounds
-    churned, stayed = STATUS.index("churned"), STATUS.index("stayed")
+    stay = result.row("count(stayed)", result.coupling, "seen churned")
+    any_coupling = result.row("count(stayed)", "any coupling", "seen churned")
+    churned = result.seen[STATUS.index("churned")]
     show(
-        f"Of {result.seen[churned]:.0f} who churned, {result.counts[churned, stayed]:.0f} would have stayed with a "
-        f"discount under {result.coupling} ({interval.lower[churned, stayed]:.0f} to "
-        f"{interval.upper[churned, stayed]:.0f} if other customers had been seen and the classifier were exact); other "
-        f"couplings say {bounds.lower[churned, stayed]:.0f} to {bounds.upper[churned, stayed]:.0f}."
+        f"Of {churned:.0f} who churned, {stay.value:.0f} would have stayed with a discount under {result.coupling} "
+        f"(95 % confidence interval {stay.ci_lower:.0f} to {stay.ci_upper:.0f}, classifier taken as known); other "
+        f"couplings say {any_coupling.lower:.0f} to {any_coupling.upper:.0f}."
     )
     figure = result.plot("Without a discount, and what a discount would have done")
-    (folder / "churn.png").write_bytes(picture(figure))
+    figure.savefig(folder / "churn.png")
     return result
 
 

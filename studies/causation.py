@@ -13,7 +13,7 @@ from countermax._core.page import Sheet, Value
 from countermax.causation import Causation
 from countermax.causation._answering import Known, causes_of
 from countermax.causation._questions import Arms, Choosers, Evidence
-from countermax.tables import Predicted, causation_of_rows
+from countermax.tables import Predicted, Refit, Rows
 from countermax.trial import Design, Trial
 from studies import refits
 from studies.engine import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
@@ -266,14 +266,14 @@ def _people(
     return {"stratum": stratum, "outcome": outcome, "cluster": cluster, "weight": np.where(kind, 1.5, 0.75)}
 
 
-_ASKED: dict[str, Any] = {"event": LABELS[-1], "score": range(len(LABELS)), "labels": LABELS}
+_ASKED: dict[str, Any] = {"score": range(len(LABELS)), "labels": LABELS}
 
 
 def known_rows(truth: RowTruth) -> Causation:
     """What is true on average over the population."""
     p, q = (refits.probabilities(np.array([(age, arm) for age in AGES]), truth.effect) for arm in (0.0, 1.0))
     ages = import_pandas().DataFrame({"age": AGES})
-    return causation_of_rows(ages, control=p, treated=q, **_ASKED)
+    return Rows(ages, factual=p, counterfactual=q, **_ASKED).causes(LABELS[-1])
 
 
 def sampled_rows(truth: RowTruth, stream: np.random.Generator, seed: int) -> Causation:
@@ -281,10 +281,9 @@ def sampled_rows(truth: RowTruth, stream: np.random.Generator, seed: int) -> Cau
     frame = refits.sample(stream, truth.effect, truth.rows)
     model = Logistic().fit(frame[["age", "treated"]], frame["status"])
     worlds = [Predicted(model, {"treated": arm}) for arm in (0.0, 1.0)]
-    return causation_of_rows(
-        frame, control=worlds[0], treated=worlds[1], outcome="status", refit=True, num_resamples=truth.refits,
-        level=LEVEL, seed=seed, progress=False, **_ASKED,
-    )  # fmt: skip
+    refit = Refit(num_resamples=truth.refits, level=LEVEL, seed=seed)
+    rows = Rows(frame, outcome="status", factual=worlds[0], counterfactual=worlds[1], refit=refit, **_ASKED)
+    return rows.causes(LABELS[-1])
 
 
 _MOST_SAMPLES = {"quick": 10, "published": 500, "best": 10_000}

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from countermax._core.extras import import_pandas
-from countermax.tables import Predicted, counterfactuals, effects, transitions
+from countermax.tables import Predicted, Refit, Rows
 from studies.engine import Result
 
 Floats = NDArray[np.float64]
@@ -170,10 +170,8 @@ def _answers(p: Floats, q: Floats, coupling: str, bounds: str) -> tuple[tuple[Fl
     size = len(LABELS)
     log = [np.repeat(each.reshape(-1, size), size, axis=0) for each in (p, q)]
     frame = import_pandas().DataFrame({"status": np.tile(LABELS, len(log[0]) // size)})
-    rows: Mapping[str, Any] = counterfactuals(
-        frame, outcome="status", factual=log[0], counterfactual=log[1], coupling=coupling, labels=LABELS,
-        bounds=bounds, progress=False,
-    )  # fmt: skip
+    asked = Rows(frame, outcome="status", factual=log[0], counterfactual=log[1], labels=LABELS)
+    rows: Mapping[str, Any] = asked.counterfactuals(coupling, bounds=bounds)
 
     def columns(side: str) -> Floats:
         found = np.stack([rows[f"counterfactual_{label}{side}"].to_numpy() for label in LABELS], axis=1)
@@ -276,17 +274,18 @@ def _trial(effect: float, seed: list[int], num_rows: int, num_refits: int) -> li
     stream = np.random.default_rng(seed)
     frame, true = sample(stream, effect, num_rows), truth(effect)
     model = Logistic().fit(frame[_FEATURES], frame["status"])
-    asked = {
+    asked: dict[str, Any] = {
         "outcome": "status", "factual": model, "counterfactual": Predicted(model, {"treated": 1.0}), "labels": LABELS,
-        "level": LEVEL, "seed": int(stream.integers(2**32)), "progress": False,
+        "score": SCORE,
     }  # fmt: skip
-    again = asked | {"refit": True, "num_resamples": num_refits}
-    refitted = {**_of_all(frame, again), **_of_rows(frame, again)}
+    chance: dict[str, Any] = {"level": LEVEL, "seed": int(stream.integers(2**32))}
+    again = Rows(frame, **asked, refit=Refit(num_resamples=num_refits, **chance))
+    refitted = {**_of_all(again, {}), **_of_rows(again)}
     of_percentiles = percentiles(_counts(frame), num_refits, LEVEL, stream)
     found: dict[str, dict[str, Range]] = {
         "refitted": refitted,
         "percentile": {name: of_percentiles[name] for name in refitted},
-        "classifier as known": _of_all(frame, asked),
+        "classifier as known": _of_all(Rows(frame, **asked), chance),
     }
     return [
         (method, name, bool(lower <= true[name][0] + _ROUNDING and true[name][1] - _ROUNDING <= upper), upper - lower)
@@ -295,17 +294,17 @@ def _trial(effect: float, seed: list[int], num_rows: int, num_refits: int) -> li
     ]
 
 
-def _of_all(frame: Any, asked: dict[str, Any]) -> dict[str, Range]:
+def _of_all(rows: Rows, chance: dict[str, Any]) -> dict[str, Range]:
     """The intervals of what is said about everybody."""
     result: dict[str, Range] = {}
-    moved = transitions(frame, **asked)
+    moved = rows.transitions(**chance)
     for name, interval in (("share", moved.shares_interval), ("any coupling: share", moved.share_bounds_interval)):
         if interval is not None:
             for row, seen in enumerate(LABELS):
                 for column, other in enumerate(LABELS):
                     limits = float(interval.lower[row, column]), float(interval.upper[row, column])
                     result[f"{name} {seen} to {other}"] = limits
-    found = effects(frame, **asked, score=SCORE, couplings={name: name for name in COUPLINGS})
+    found = rows.effects({name: name for name in COUPLINGS})
     if found.mean_error is not None:
         error = _NORMAL * float(found.mean_error[0])
         result["mean effect"] = float(found.mean[0]) - error, float(found.mean[0]) + error
@@ -318,14 +317,14 @@ def _of_all(frame: Any, asked: dict[str, Any]) -> dict[str, Range]:
     return result
 
 
-def _of_rows(frame: Any, asked: dict[str, Any]) -> dict[str, Range]:
+def _of_rows(rows: Rows) -> dict[str, Range]:
     """The intervals of what is said about one person of each age and with each outcome who was not treated."""
-    return {name: limits for bounds in ("any", "stable") for name, limits in _of_bounds(frame, asked, bounds)}
+    return {name: limits for bounds in ("any", "stable") for name, limits in _of_bounds(rows, bounds)}
 
 
-def _of_bounds(frame: Any, asked: dict[str, Any], bounds: str) -> Iterator[tuple[str, Range]]:
+def _of_bounds(asked: Rows, bounds: str) -> Iterator[tuple[str, Range]]:
     family = {"any": "any coupling", "stable": "stable couplings"}[bounds]
-    rows = counterfactuals(frame, **asked, bounds=bounds)
+    rows = asked.counterfactuals(bounds=bounds)
     untreated = rows[rows["treated"] == 0].drop_duplicates([*_FEATURES, "status"])
     for _, row in untreated.iterrows():
         for other in LABELS:

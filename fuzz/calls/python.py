@@ -155,18 +155,18 @@ def _frame(rng: random.Random) -> Case:
     if asked == "effects":
         means["score"] = vocabulary.scores(rng, size)
         options.append(f"score={means['score']!r}")
-    else:
-        options.append(f"coupling={means['coupling']!r}")
-    if asked == "transitions":
-        options.append("num_resamples=0")
+    verb = {
+        "table": f"counterfactuals({means['coupling']!r})",
+        "transitions": f"transitions({means['coupling']!r}, num_resamples=0)",
+        "effects": "effects()",
+    }[asked]
     frame = _framed(library, columns, shown)
     collides = {"most_likely", "coupling_matters", "problem", "score", "x_lower"} & set(means["names"])
     if collides:
         means["unsure"] = "a label that means something else"
     if asked == "effects" and len({label for label in means["x"] if label is not None}) == 0:
         means["unsure"] = "nothing was seen"
-    function = {"table": "counterfactuals", "transitions": "transitions", "effects": "effects"}[asked]
-    return Case("python", source=f"tables.{function}({frame}, {', '.join(options)})", means=means)
+    return Case("python", source=f"countermax.Rows({frame}, {', '.join(options)}).{verb}", means=means)
 
 
 def _labels(rng: random.Random, size: int) -> tuple[list[Any], str]:
@@ -197,8 +197,8 @@ def _seeds(rng: random.Random) -> Case:
     frame = "pd.DataFrame({'s': ['a', 'b'], 'p_a': 0.5, 'p_b': 0.5, 'q_a': 0.2, 'q_b': 0.8})"
     call = rng.choice(
         (
-            f"tables.transitions({frame}, outcome='s', {worlds}, num_resamples=5, seed={seed})",
-            f"tables.frame_pairs({frame}, {worlds}, max_pairs=1, seed={seed})",
+            f"countermax.Rows({frame}, outcome='s', {worlds}).transitions(num_resamples=5, seed={seed})",
+            f"countermax.Rows({frame}, {worlds}).pairs(most=1, seed={seed})",
         )
     )
     return Case("python", source=call, means={"asked": "anything", "refuse": f"a seed of {seed}"})

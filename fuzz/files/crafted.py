@@ -104,7 +104,7 @@ def _array(rng: random.Random, header: dict[str, Any], arrays: list[np.ndarray])
     elif way == 6:
         arrays[place], words = array[..., :-1] if array.ndim else array.reshape(0), "has one entry less"
     elif way == 7:
-        other = rng.choice((np.float64, np.float16, np.int32, np.int8, np.complex128, bool, "U5", "S3", ">f4"))
+        other = rng.choice((np.float64, np.float16, np.int32, np.int8, np.uint16, bool, np.complex64))
         with np.errstate(all="ignore"):
             arrays[place], words = np.nan_to_num(array).astype(other), f"holds {other}"
     elif way == 8:

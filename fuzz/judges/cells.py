@@ -175,13 +175,30 @@ def wrong_transitions(found: dict[str, Any], table: Table, law: Law | None, resa
         )
     if [str(each) for each in found["labels"]] != table.labels and len(found["labels"]) != len(table.labels):
         return f"labels {found['labels']}, {table.labels} expected"
-    cells = found["cells"]
+    if len(found["rows"]) != 4 * len(table.labels) ** 2:
+        return f"{len(found['rows'])} rows, {4 * len(table.labels) ** 2} expected"
+    cells = as_cells(found["rows"], len(table.labels))
     if resampled:
         for name in ("count", "share"):
             for low, high in zip(cells[f"{name}_ci_lower"], cells[f"{name}_ci_upper"], strict=True):
                 if (low is None) != (high is None) or (low is not None and not -1e-9 <= low <= high + 1e-9):
                     return f"an interval of {name} from {low} to {high}"
     return wrong_cells(cells, table, law)
+
+
+def as_cells(rows: Sequence[dict[str, Any]], size: int) -> dict[str, list[Any]]:
+    """Rows of a result by cell: for each outcome seen counts, then shares; each under the coupling, then under any."""
+    found: dict[str, list[Any]] = {}
+    for at, row in enumerate(rows):
+        cell, any_coupling = divmod(at, 2)
+        kind, instead = divmod(cell, size)
+        seen, share = divmod(kind, 2)
+        name = "share" if share else "count"
+        names = {"_lower": "lower", "_upper": "upper"} if any_coupling else {"": "value"}
+        names |= {} if any_coupling else {"_ci_lower": "ci_lower", "_ci_upper": "ci_upper"}
+        for side, column in names.items():
+            found.setdefault(f"{name}{side}", [None] * size**2)[seen * size + instead] = row[column]
+    return found
 
 
 def wrong_cells(cells: dict[str, list[Any]], table: Table, law: Law | None) -> str:
@@ -224,6 +241,6 @@ def wrong_cells(cells: dict[str, list[Any]], table: Table, law: Law | None) -> s
 
 def as_numbers(name: str, cells: Sequence[Any]) -> list[Any]:
     """A column of numbers; of anything else its cells."""
-    if name in ("seen", "instead"):
+    if name in ("quantity", "about", "coupling"):
         return list(cells)
     return [number(cell) for cell in cells]

@@ -200,11 +200,7 @@ def _transitions(means: dict[str, Any], value: Any) -> Check:
             for j, chance in enumerate(law(p, q, x)):
                 counts[x][j] += float(chance)
     return lambda: first(
-        *(
-            off(f"count[{i}][{j}]", value["cells"]["count"][i * size + j], counts[i][j], 1e-7)
-            for i in range(size)
-            for j in range(size)
-        )
+        *(off(f"count[{i}][{j}]", value["counts"][i][j], counts[i][j], 1e-7) for i in range(size) for j in range(size))
     )
 
 
@@ -234,7 +230,7 @@ def _effects(means: dict[str, Any], value: Any) -> Check:
             "independent": "independent",
             "inverse CDF by score": "inverse-cdf-by-score",
         }
-        told = dict(zip(value["variances"]["coupling"], value["variances"]["variance"], strict=True))
+        told = {row["coupling"]: row["value"] for row in value["rows"] if row["quantity"] == "effect variance"}
         return first(
             off("mean", value["mean"][0], mean, 1e-9 * scale),
             *(

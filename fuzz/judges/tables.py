@@ -5,7 +5,16 @@ from typing import Any
 from fuzz.case import Case, Failure
 from fuzz.hands import Outcome
 from fuzz.hygiene import dirty
-from fuzz.judges.cells import as_numbers, in_order, new_columns, wrong_cells, wrong_rows, wrong_sheet, wrong_transitions
+from fuzz.judges.cells import (
+    as_cells,
+    as_numbers,
+    in_order,
+    new_columns,
+    wrong_cells,
+    wrong_rows,
+    wrong_sheet,
+    wrong_transitions,
+)
 from fuzz.judges.common import (
     Line,
     answered,
@@ -101,8 +110,9 @@ def judge_transitions(case: Case, outcome: Outcome) -> Failure | None:
                 wrong = odd_text(case, outcome)
             if target is not None and not wrong:
                 made = read_sheet(target, outcome.files[target])
-                cells = {name: made.column(name) for name in made.columns}
-                wrong = wrong_cells({name: as_numbers(name, each) for name, each in cells.items()}, table, law)
+                columns = {name: as_numbers(name, made.column(name)) for name in made.columns}
+                rows = [dict(zip(columns, each, strict=True)) for each in zip(*columns.values(), strict=True)]
+                wrong = wrong_cells(as_cells(rows, len(table.labels)), table, law)
             return wrong
 
         return check

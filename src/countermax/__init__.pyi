@@ -47,6 +47,11 @@ from .learning import fit as fit
 from .maximality import maximality_gap as maximality_gap
 from .mdp import Cohort as Cohort
 from .mdp import Posterior as Posterior
+from .tables import Predicted as Predicted
+from .tables import Refit as Refit
+from .tables import Rows as Rows
+from .tables import TableEffects as TableEffects
+from .tables import Transitions as Transitions
 from .trial import Design as Design
 from .trial import Trial as Trial
 from .trial import Worlds as Worlds

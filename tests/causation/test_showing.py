@@ -5,11 +5,11 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from asking import causes
 from quantities import quantities, quantity
 
 from countermax import Design, InputError, Trial, Worlds
 from countermax.couplings import Independent
-from countermax.tables import causation_of_rows
 
 LABELS = ["Dead", "Ill", "Well"]
 COUNTS = ([35, 30, 35], [14, 30, 56])
@@ -82,7 +82,7 @@ def test_a_coupling_has_its_own_interval_and_so_has_the_range(saved):
 
 
 def test_names_of_couplings_hide_no_column_of_a_row():
-    rows = causation_of_rows(
+    rows = causes(
         pd.DataFrame({"row": [0]}), control=[[0.5, 0.5]], treated=[[0.2, 0.8]], labels=[0, 1], event=1,
         couplings={"lower": Independent()},
     ).individual  # fmt: skip
@@ -127,7 +127,7 @@ def test_a_column_that_is_not_there_has_a_reason():
 
 def test_rows_are_no_trial_and_ratios_no_means():
     p, q = [[0.5, 0.5], [0.9, 0.1]], [[0.2, 0.8], [0.8, 0.2]]
-    found = causation_of_rows(pd.DataFrame({"row": [0, 1]}), control=p, treated=q, labels=[0, 1], event=1)
+    found = causes(pd.DataFrame({"row": [0, 1]}), control=p, treated=q, labels=[0, 1], event=1)
     told = words_below(found)
     assert found.people == "rows"
     assert "participants" not in told
@@ -135,7 +135,7 @@ def test_rows_are_no_trial_and_ratios_no_means():
     assert "Means over 2 rows; PN and PS are shares of all who are asked about" in told
     assert "There are neither stable nor monotone bounds of rows." in told
     assert {each.coupling for each in found.rows} == {"any coupling"}
-    only = causation_of_rows(pd.DataFrame({"row": [0, 1]}), control=p, treated=q, labels=[0, 1], score=[0, 1])
+    only = causes(pd.DataFrame({"row": [0, 1]}), control=p, treated=q, labels=[0, 1], score=[0, 1])
     assert "Means over 2 rows. Each" in words_below(only)
 
 
@@ -143,7 +143,7 @@ def test_rows_take_several_couplings_by_name():
     stream = np.random.default_rng(1)
     p, q = stream.dirichlet(np.ones(3), (2, 20))
     frame = pd.DataFrame({"row": np.arange(20)})
-    found = causation_of_rows(
+    found = causes(
         frame, control=p, treated=q, labels=["a", "b", "c"], event="c", couplings=["gumbel-max", "inverse-cdf"]
     )
     assert [*quantity(found, "PNS").by_coupling] == ["Gumbel-max", "inverse CDF"]

@@ -7,6 +7,7 @@ from importlib.resources import files
 import numpy as np
 import pandas as pd
 import pytest
+from asking import causes
 from quantities import quantities, quantity
 from typer.testing import CliRunner
 
@@ -16,7 +17,7 @@ from countermax.causation._crossing import crossed_limits
 from countermax.causation._questions import questions_about
 from countermax.cli import app
 from countermax.couplings import GumbelMax
-from countermax.tables import Predicted, causation_of_rows
+from countermax.tables import Predicted
 from countermax.trial._people import read_people
 from countermax.trial._resampling import merged_strata, splits_of
 from studies.causation import TRUTHS, sampled_causes
@@ -140,7 +141,7 @@ def test_rows_are_answered_as_each_alone():
     p, q = stream.dirichlet(np.ones(3), 40), stream.dirichlet(np.ones(3), 40)
     gain = stream.normal(size=(3, 3))
     frame = pd.DataFrame({"row": np.arange(40)})
-    found = causation_of_rows(
+    found = causes(
         frame,
         control=p,
         treated=q,
@@ -172,14 +173,14 @@ def test_a_classifier_is_fitted_again():
     well = stream.random(200) < 0.3 + 0.3 * frame["treated"]
     frame["status"] = np.where(well, "well", "ill")
     model = LogisticRegression().fit(frame[["age", "treated"]], frame["status"])
-    found = causation_of_rows(
+    found = causes(
         frame, control=Predicted(model, {"treated": 0}), treated=Predicted(model, {"treated": 1}), outcome="status",
-        event="well", refit=True, num_resamples=8, progress=False,
+        event="well", refit=True, num_resamples=8,
     )  # fmt: skip
     for answer in quantities(found):
         assert answer.interval()[0] <= answer.bounds.lower <= answer.bounds.upper
         assert answer.bounds.upper <= answer.interval()[1]
-    assert "fitted again" in " ".join(found.notes)
+    assert "refitted" in " ".join(found.notes)
 
 
 def test_the_command_prints_draws_and_writes_a_page(tmp_path):

@@ -45,7 +45,7 @@ def test_a_quoted_label_may_contain_a_comma(data, tmp_path, factual, counterfact
     result = run(*asked, "--json")
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["labels"] == LABELS
-    assert set(pd.read_csv(out).iloc[:, 0]) >= {"ill, at home"}
+    assert set(pd.read_csv(out)["about"]) >= {"seen ill, at home"}
     assert picture.read_bytes().startswith(b"\x89PNG")
     told = run(*asked).stdout
     assert told.splitlines()[-2:] == [f"written: {picture}", f"written: {out}"]
@@ -56,9 +56,10 @@ ASK = ["--outcome", "y", "--factual", "p_", "--counterfactual", "q_"]
 
 def cells(path):
     """What was seen, and how often it would have been the same, by label."""
-    found = pd.read_csv(path, dtype={"seen": str, "instead": str}, keep_default_na=False)
-    same = found[found["seen"] == found["instead"]]
-    return dict(zip(same["seen"], same["count"].round(9), strict=True))
+    found = pd.read_csv(path)
+    found = found[found["value"].notna() & found["quantity"].str.startswith("count(")]
+    seen, instead = found["about"].str.removeprefix("seen "), found["quantity"].str[6:-1]
+    return dict(zip(seen[seen == instead], found["value"][seen == instead].round(9), strict=True))
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])

@@ -8,6 +8,7 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 import pytest
+from asking import counterfactuals
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
@@ -26,7 +27,6 @@ from countermax._core.labels import (
     sorted_labels,
     told_apart,
 )
-from countermax.tables import counterfactuals
 
 P, Q = np.array([0.3, 0.4, 0.3]), np.array([0.1, 0.3, 0.6])
 

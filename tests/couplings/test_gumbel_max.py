@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
+from asking import counterfactuals
 from processes import LOG, MDP, POLICY
 from scipy.integrate import quad
 
@@ -14,7 +15,6 @@ from countermax.couplings import AbstractMechanism, Gadget1, InverseCDF
 from countermax.couplings._gumbel_max import noise_correlation
 from countermax.couplings._named import as_coupling, as_couplings, is_same, name_of
 from countermax.mdp import Cohort
-from countermax.tables import counterfactuals
 from countermax.testing import check_coupling
 
 P, Q = np.log([0.3, 0.4, 0.3]), np.log([0.1, 0.3, 0.6])

@@ -6,6 +6,7 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
+from asking import counterfactuals
 from matplotlib.text import Text
 from numpy.testing import assert_allclose
 from sklearn.linear_model import LogisticRegression
@@ -18,7 +19,6 @@ from countermax.integrations.dowhy import (
     counterfactual_probabilities,
     counterfactual_table,
 )
-from countermax.tables import counterfactuals
 
 
 def test_an_outcome_of_zeros_and_ones_stays_one_where_dowhys_own_mechanism_invents_a_class():

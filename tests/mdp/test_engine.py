@@ -11,10 +11,11 @@ from processes import LOG, MDP, POLICY
 from countermax import GumbelMax
 from countermax._core.errors import InputError
 from countermax.mdp import Cohort
-from countermax.mdp.replays import _trajectories
+from countermax.mdp.replays import _chains, _trajectories
+from countermax.mdp.replays._chains import chains_for
 from countermax.mdp.replays._course import course_of, fresh
+from countermax.mdp.replays._general_chains import GeneralChains
 from countermax.mdp.replays._questions import TransitionCoupling, facts_of
-from countermax.mdp.replays.engines import GeneralEngine, _spread, engine_for
 
 QUESTIONS = {
     "replay": lambda **options: Cohort(LOG, POLICY, process=MDP, **options).replay(GumbelMax()),
@@ -47,20 +48,20 @@ def test_local_work_imports_no_ray():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize("choose", [engine_for, GeneralEngine])
+@pytest.mark.parametrize("choose", [chains_for, GeneralChains])
 @pytest.mark.parametrize("carried_on", [False, True])
-def test_a_part_is_walked_as_it_is_among_all(choose, carried_on):
+def test_some_episodes_are_replayed_as_they_are_among_all(choose, carried_on):
     facts = facts_of(MDP, LOG)
     choices = fresh(POLICY, facts)
     course = course_of(MDP, LOG, facts, choices, horizon=5, discount=0.9, carried_on=carried_on)
     law, batch = TransitionCoupling.exact(MDP, GumbelMax()), np.array([4, 1, 5])
-    for engine, walk, to_come in (
+    for chains, ask, to_come in (
         (choose(course, law), lambda *asked: _trajectories._walked(*asked, None), course.squares_to_come()),
         (choose(course, None), _trajectories._bounded, course.to_come()),
     ):
-        there = course.part(batch), engine.part(batch), _spread._some(to_come, batch)
-        part = _spread._walking(engine, course, walk)(*there)
-        alone = walk(engine, course, batch, to_come)
+        there = course.part(batch), chains.prepared(batch), _chains._some(to_come, batch)
+        part = _chains._asking(chains, course, ask)(*there)
+        alone = ask(chains, course, batch, to_come)
         np.testing.assert_array_equal(batch[part.episodes], alone.episodes)
         for one, other in zip(part[1:3], alone[1:3], strict=True):
             np.testing.assert_array_equal(one, other)

@@ -20,8 +20,7 @@ from countermax.cli import app
 from countermax.intervals import Interval
 from countermax.mdp import Cohort, EpisodeLog, Posterior, estimate, policy_iteration
 from countermax.mdp._estimation import restricted
-from countermax.mdp.replays import _trajectories
-from countermax.mdp.replays.engines import _compiled, _general
+from countermax.mdp.replays import _compiled_chains, _general_chains, _trajectories
 
 pytestmark = pytest.mark.usefixtures("ray")
 
@@ -40,7 +39,7 @@ def parts_of(monkeypatch):
     """A function that makes parts of so many episodes."""
 
     def set_size(size):
-        for module in (_compiled, _general):
+        for module in (_compiled_chains, _general_chains):
             monkeypatch.setattr(module, "_CELLS_AT_ONCE", size * STATES)
 
     return set_size

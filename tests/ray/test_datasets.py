@@ -11,23 +11,20 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from asking import counterfactuals, effects, transitions
 from lake import ASK, COUNT, LABELS, cut, patients, plain, together
 from sklearn.linear_model import LogisticRegression
 
 from countermax import InputError
-from countermax.tables import (
-    Predicted,
-    counterfactuals,
-    counterfactuals_dataset,
-    effects,
-    effects_dataset,
-    transitions,
-    transitions_dataset,
-)
-from countermax.tables._ray import _sums
+from countermax.tables import Predicted, _datasets
 
 SPLITS = [(), (1, 700, 4096, 9_999), tuple(range(900, COUNT, 900))]
 SCORE = dict(zip(LABELS, (0.0, 0.37, 1.1), strict=True))
+
+
+def in_order(dataset):
+    dataset.context.execution_options.preserve_order = True
+    return dataset
 
 
 def rows_of(ray, dataset):
@@ -42,12 +39,12 @@ def table():
 @pytest.mark.parametrize("places", SPLITS, ids=["one block", "uneven blocks", "many blocks"])
 def test_rows_are_those_of_the_local_answer_to_the_last_bit_and_in_order(ray, table, places):
     options = ASK | {"score": SCORE, "bounds": "stable", "unchanged": "same"}
-    found = counterfactuals_dataset(ray.data.from_arrow(cut(table, *places)), **options, preserve_order=True)
+    found = counterfactuals(in_order(ray.data.from_arrow(cut(table, *places))), **options)
     assert rows_of(ray, found).equals(plain(counterfactuals(table, **options)))
 
 
 def test_blocks_carry_the_coupling_and_the_notes(ray, table):
-    found = counterfactuals_dataset(ray.data.from_arrow(table.slice(0, 5)), **ASK)
+    found = counterfactuals(ray.data.from_arrow(table.slice(0, 5)), **ASK)
     notes = json.loads(ray.get(found.to_arrow_refs())[0].schema.metadata[b"countermax"])
     assert notes["coupling"] == "Gumbel-max"
 
@@ -55,10 +52,10 @@ def test_blocks_carry_the_coupling_and_the_notes(ray, table):
 @pytest.mark.parametrize("places", SPLITS, ids=["one block", "uneven blocks", "many blocks"])
 @pytest.mark.parametrize("part", [1, 3000], ids=["a task for each block", "blocks together"])
 def test_sums_do_not_depend_on_blocks(ray, table, places, part, monkeypatch):
-    monkeypatch.setattr(_sums, "_PART_ROWS", part)
+    monkeypatch.setattr(_datasets, "_PART_ROWS", part)
     dataset = ray.data.from_arrow(cut(table, *places))
     options = ASK | {"num_resamples": 50, "unchanged": "same"}
-    found, local = transitions_dataset(dataset, **options), transitions(table, **options)
+    found, local = transitions(dataset, **options), transitions(table, **options)
     for name in ("counts", "bounds", "counts_interval", "shares_interval"):
         for here, there in zip(_limits(getattr(found, name)), _limits(getattr(local, name)), strict=True):
             np.testing.assert_allclose(here, there, rtol=1e-12, atol=0)
@@ -71,10 +68,10 @@ def _limits(value):
 
 @pytest.mark.parametrize("score", [SCORE, {"quality": SCORE, "cost": [3.0, 1.0, 2.0]}], ids=["one score", "two scores"])
 def test_effects_do_not_depend_on_blocks(ray, table, score, monkeypatch):
-    monkeypatch.setattr(_sums, "_PART_ROWS", 1)
+    monkeypatch.setattr(_datasets, "_PART_ROWS", 1)
     few = table.slice(0, 300)  # few enough for a vector quantile and for bounds by transport
     options = {"factual": "p_", "counterfactual": "q_", "outcome": "status", "score": score, "unchanged": "same"}
-    found, local = effects_dataset(ray.data.from_arrow(cut(few, 10, 150)), **options), effects(few, **options)
+    found, local = effects(ray.data.from_arrow(cut(few, 10, 150)), **options), effects(few, **options)
     np.testing.assert_allclose(found.mean, local.mean, rtol=1e-12)
     np.testing.assert_allclose(found.mean_error, local.mean_error, rtol=1e-12)
     assert list(found.variances) == list(local.variances)
@@ -88,18 +85,18 @@ def test_effects_do_not_depend_on_blocks(ray, table, score, monkeypatch):
 
 def test_a_worker_that_is_killed_changes_nothing(ray, table, tmp_path, monkeypatch):
     """A classifier kills the process that asks it, twice in each of two questions."""
-    monkeypatch.setattr(_sums, "_PART_ROWS", 1)
+    monkeypatch.setattr(_datasets, "_PART_ROWS", 1)
     mortal = mortal_classifier(tmp_path)
     few = table.slice(0, 4000)
     dataset = ray.data.from_arrow(cut(few, 1000, 2000, 3000))
     options = {"outcome": "status", "factual": mortal, "counterfactual": Predicted(mortal, {"id": 7})}
-    found = counterfactuals_dataset(dataset, **options, preserve_order=True, concurrency=2)
+    found = counterfactuals(in_order(dataset), **options)
     answered = rows_of(ray, found)
     assert len(list(tmp_path.iterdir())) == 2
     assert answered.equals(plain(counterfactuals(few, **options)))
     for path in tmp_path.iterdir():
         path.unlink()
-    summed = transitions_dataset(dataset, **options, num_resamples=50)
+    summed = transitions(dataset, **options, num_resamples=50)
     assert len(list(tmp_path.iterdir())) == 2
     np.testing.assert_allclose(summed.counts, transitions(few, **options, num_resamples=0).counts, rtol=1e-12)
 
@@ -136,7 +133,7 @@ def test_classifiers_are_asked_on_workers(ray):
     frame, model = fitted()
     dataset = ray.data.from_arrow(cut(pa.Table.from_pandas(frame, preserve_index=False), 100))
     options = {"outcome": "status", "factual": model, "counterfactual": Predicted(model, {"treated": 1})}
-    found = rows_of(ray, counterfactuals_dataset(dataset, **options, preserve_order=True, concurrency=1)).to_pandas()
+    found = rows_of(ray, counterfactuals(in_order(dataset), **options)).to_pandas()
     pd.testing.assert_frame_equal(found, counterfactuals(frame, **options), rtol=1e-12, check_dtype=False)
 
 
@@ -159,7 +156,7 @@ def test_an_ordered_category_is_known_in_every_block(ray, table):
     ordered = table.set_column(1, "status", status).slice(0, 600)
     dataset = ray.data.from_arrow(cut(ordered, 200))
     options = ASK | {"coupling": "inverse-cdf", "num_resamples": 0}
-    found, local = transitions_dataset(dataset, **options), transitions(ordered, **options)
+    found, local = transitions(dataset, **options), transitions(ordered, **options)
     assert found.labels == local.labels == LABELS[::-1]
     np.testing.assert_allclose(found.counts, local.counts, rtol=1e-12)
 
@@ -181,19 +178,19 @@ def test_an_ordered_category_is_known_in_every_block(ray, table):
 def test_what_does_not_fit_the_columns_is_refused_before_any_row_is_read(ray, table, options, words, as_users_call):
     dataset = ray.data.from_arrow(table.slice(0, 3))
     with pytest.raises(InputError, match=words):
-        counterfactuals_dataset(dataset, **(ASK | options))
+        counterfactuals(dataset, **(ASK | options))
 
 
 def test_rows_without_an_answer_are_left_missing_or_named(ray, table):
     broken = table.slice(0, 300).set_column(2, "p_dead", pa.array([None if row == 150 else 0.2 for row in range(300)]))
     dataset = ray.data.from_arrow(cut(broken, 100))
     options = ASK | {"normalise": True}
-    found = counterfactuals_dataset(dataset, **options, errors="missing", preserve_order=True)
+    found = counterfactuals(in_order(dataset), **options, errors="missing")
     assert rows_of(ray, found).equals(plain(counterfactuals(broken, **options, errors="missing")))
     with pytest.raises(InputError, match=r"^row 150 \(counted from 0\) cannot be answered: .*'dead' is missing"):
-        transitions_dataset(dataset, **options)
+        transitions(dataset, **options)
     with pytest.raises(Exception, match=r"row \d+ \(counted from 0\) of a batch of \d+ rows cannot be answered"):
-        counterfactuals_dataset(dataset, **options).materialize()
+        counterfactuals(dataset, **options).materialize()
 
 
 def test_the_examples_in_the_document_run(ray, table, tmp_path):
@@ -206,5 +203,5 @@ def test_the_examples_in_the_document_run(ray, table, tmp_path):
     for block in re.findall(r"^```py\n(.*?)^```", document, re.DOTALL | re.MULTILINE):
         exec(block.replace("/data", str(tmp_path)), names)
     assert names["answers"].take(1)[0]["counterfactual_most_likely"] in LABELS
-    assert names["table"].num_rows == 50
+    assert names["rows"].transitions().num_rows == 50
     assert pa.parquet.read_table(tmp_path / "answers").num_rows == 50

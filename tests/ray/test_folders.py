@@ -16,13 +16,13 @@ import pyarrow.dataset
 import pyarrow.fs
 import pyarrow.parquet
 import pytest
+from asking import counterfactuals, counterfactuals_file, transitions
 from lake import ASK, COUNT, patients, plain
 from typer.testing import CliRunner
 
 from countermax import InputError
 from countermax.cli import app
-from countermax.tables import counterfactuals, counterfactuals_file, transitions, transitions_file
-from countermax.tables._ray import _folder, _places
+from countermax.tables import _folders
 
 OPTIONS = ["--outcome", "status", "--factual", "p_", "--counterfactual", "q_", "--engine", "ray"]
 
@@ -43,7 +43,7 @@ def lake(table, tmp_path_factory):
 
 @pytest.fixture
 def small_parts(monkeypatch):
-    monkeypatch.setattr(_places, "PART_ROWS", 1000)
+    monkeypatch.setattr(_folders, "PART_ROWS", 1000)
 
 
 def store(table, path, row_group_size=None):
@@ -75,7 +75,7 @@ def test_transitions_of_a_folder_are_those_of_its_rows(ray, table, lake, small_p
     done = run("transitions", f"{lake}/*.parquet", *OPTIONS, "--resamples", "50", "--json")
     assert done.exit_code == 0, done.output
     local = transitions(table, **ASK, num_resamples=50)
-    found = transitions_file(lake, **ASK, num_resamples=50, engine="ray")
+    found = transitions(lake, **ASK, num_resamples=50, engine="ray")
     np.testing.assert_allclose(found.counts, local.counts, rtol=1e-12)
     np.testing.assert_allclose(found.counts_interval.lower, local.counts_interval.lower, rtol=1e-12)
     assert json.loads(done.output) == found.to_dict()
@@ -129,8 +129,8 @@ def test_a_killed_driver_leaves_nothing_that_looks_whole_and_the_next_run_does_t
 ):
     out = tmp_path / "out"
     code = (
-        "from countermax.tables import counterfactuals_file; from countermax.tables._ray import _places; "
-        f"_places.PART_ROWS = 1000; counterfactuals_file({str(lake)!r}, {str(out)!r}, **{ASK!r}, engine='ray')"
+        "from countermax import Rows; from countermax.tables import _folders; _folders.PART_ROWS = 1000; "
+        f"Rows({str(lake)!r}, **{ASK!r}, engine='ray').write({str(out)!r})"
     )
     environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
     driver = subprocess.Popen([sys.executable, "-c", code], env=environment, stderr=subprocess.DEVNULL)
@@ -142,7 +142,7 @@ def test_a_killed_driver_leaves_nothing_that_looks_whole_and_the_next_run_does_t
     _wait_until_quiet(out)
     assert not (out / "_SUCCESS").exists()
     with pytest.raises(InputError, match="is not whole"):
-        transitions_file(out, **ASK, engine="ray")
+        transitions(out, **ASK, engine="ray")
     done = [json.loads(path.read_text())["files"][0] for path in records.iterdir()]
     before = {name: (out / name).stat().st_mtime_ns for name in done}
     assert 0 < len(before) < 8
@@ -205,7 +205,7 @@ def test_the_file_and_the_row_group_of_the_first_bad_row_are_named(ray, table, t
     assert not list((tmp_path / "out").rglob("*1.parquet"))
     assert not (tmp_path / "out/_SUCCESS").exists()
     with pytest.raises(InputError, match=place):
-        transitions_file(tmp_path / "lake", **ASK, normalise=True, engine="ray")
+        transitions(tmp_path / "lake", **ASK, normalise=True, engine="ray")
     options = ASK | {"normalise": True, "errors": "missing"}
     counterfactuals_file(tmp_path / "lake", tmp_path / "other", **options, engine="ray")
     assert rows_in(tmp_path / "other").equals(plain(counterfactuals(broken, **options)))
@@ -216,20 +216,20 @@ def test_files_that_differ_or_are_damaged_or_are_not_there_are_named(ray, table,
     store(table.slice(0, 5), tmp_path / "lake/a.parquet")
     store(table.slice(5, 5).drop_columns(["same"]), tmp_path / "lake/b.parquet")
     with pytest.raises(InputError, match=r"b\.parquet differs from .*a\.parquet: there is no column 'same'"):
-        transitions_file(tmp_path / "lake", **ask)
+        transitions(tmp_path / "lake", **ask)
     texts = table.slice(5, 5).set_column(2, "p_dead", pa.array(["0.2"] * 5))
     store(texts, tmp_path / "lake/b.parquet")
     with pytest.raises(InputError, match="column 'p_dead' holds string in place of double"):
         counterfactuals_file(tmp_path / "lake", tmp_path / "out", **ask)
     (tmp_path / "lake/b.parquet").write_bytes(b"PAR1 no more")
     with pytest.raises(InputError, match=r"cannot read .*b\.parquet"):
-        transitions_file(tmp_path / "lake", **ask)
+        transitions(tmp_path / "lake", **ask)
     with pytest.raises(InputError, match="no file matches"):
-        transitions_file(tmp_path / "lake/*.pq", **ask)
+        transitions(tmp_path / "lake/*.pq", **ask)
     with pytest.raises(InputError, match="there is no Parquet file at"):
-        transitions_file(tmp_path / "nowhere", **ask)
+        transitions(tmp_path / "nowhere", **ask)
     with pytest.raises(InputError, match="must name a column, got 'stauts'"):
-        transitions_file(tmp_path / "lake/a.parquet", **(ask | {"outcome": "stauts"}))
+        transitions(tmp_path / "lake/a.parquet", **(ask | {"outcome": "stauts"}))
     with pytest.raises(InputError, match="`partition_by` must name columns, got 'ward'"):
         counterfactuals_file(tmp_path / "lake/a.parquet", tmp_path / "out", **ask, partition_by=["ward"])
 
@@ -239,7 +239,7 @@ def test_wildcards_are_those_of_a_shell(tmp_path):
         store(pa.table({"a": [1]}), tmp_path / name)
 
     def found(wild):
-        return [os.path.relpath(file.path, tmp_path) for file in _places.find_source(f"{tmp_path}/{wild}").files]
+        return [os.path.relpath(file.path, tmp_path) for file in _folders.find_files(f"{tmp_path}/{wild}").files]
 
     assert found("*/x*.parquet") == ["a/x.parquet", "c/x1.parquet"]
     assert found("**/x.parquet") == ["a/b/x.parquet", "a/x.parquet"]
@@ -251,26 +251,26 @@ def test_an_object_store_is_written_like_a_folder():
     """Arrow's own stand-in for one: what is written appears, and the same steps are taken as in a local folder."""
     store = pa.fs._MockFileSystem()
     store.create_dir("bucket")
-    folder = _folder.Folder(store, "bucket/out")
-    output = _folder.AnswerFolder(folder, "which", overwrite=False)
+    folder = _folders.Folder(store, "bucket/out")
+    output = _folders.AnswerFolder(folder, "which", overwrite=False)
     with folder.writing("part-00000000.parquet") as file:
         file.write(b"rows")
     assert folder.names() == {"_UNFINISHED", "part-00000000.parquet"}
     output.finish({"num_rows": 4}, {"part-00000000.parquet"})
     assert folder.names() == {"_SUCCESS", "part-00000000.parquet"}
-    assert _folder.AnswerFolder(folder, "which", overwrite=False).manifest == {"question": "which", "num_rows": 4}
+    assert _folders.AnswerFolder(folder, "which", overwrite=False).manifest == {"question": "which", "num_rows": 4}
     with pytest.raises(InputError, match="another question"):
-        _folder.AnswerFolder(folder, "another", overwrite=False)
+        _folders.AnswerFolder(folder, "another", overwrite=False)
 
 
 def test_a_folder_in_which_no_part_is_done_is_free_for_another_question(tmp_path):
-    folder = _folder.Folder.at(str(tmp_path / "out"))
-    _folder.AnswerFolder(folder, "one with a mistake", overwrite=False)
-    assert _folder.AnswerFolder(folder, "the corrected one", overwrite=False).done == {}
+    folder = _folders.Folder.at(str(tmp_path / "out"))
+    _folders.AnswerFolder(folder, "one with a mistake", overwrite=False)
+    assert _folders.AnswerFolder(folder, "the corrected one", overwrite=False).done == {}
     assert folder.read_record("_UNFINISHED")["question"] == "the corrected one"
-    folder.write_record(_folder.record_name(0), {"number": 0, "files": []})
+    folder.write_record(_folders.record_name(0), {"number": 0, "files": []})
     with pytest.raises(InputError, match="another question"):
-        _folder.AnswerFolder(folder, "a third one", overwrite=False)
+        _folders.AnswerFolder(folder, "a third one", overwrite=False)
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ def test_a_folder_in_which_no_part_is_done_is_free_for_another_question(tmp_path
     [
         (["--engine", "spark"], "--engine must be local or ray, got 'spark'"),
         (["--address", "localhost:1"], "--address needs --engine ray"),
-        (["--partition-by", "year"], "needs engine='ray'"),
+        (["--partition-by", "year"], "divides Parquet files into folders"),
     ],
 )
 def test_options_that_need_an_engine_say_so(lake, tmp_path, more, words):

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from asking import effects, transitions
 from numpy.testing import assert_allclose
 from sklearn.linear_model import LogisticRegression
 
-from countermax.tables import effects, transitions
 from studies import refits
 from studies.coverage import _REFIT_KINDS, Coverage
 from studies.engine import Store

@@ -9,20 +9,14 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from asking import counterfactuals, counterfactuals_file, effects, transitions
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import LogisticRegression
 from typer.testing import CliRunner
 
 from countermax import Gadget1, InputError, save
 from countermax.cli import app
-from countermax.tables import (
-    Predicted,
-    counterfactuals,
-    counterfactuals_file,
-    effects,
-    transitions,
-    transitions_file,
-)
+from countermax.tables import Predicted
 
 LABELS = ["gained", "kept", "lost"]
 ASK = {"outcome": "status", "factual": "p_", "counterfactual": "q_"}
@@ -68,7 +62,7 @@ def test_transitions_count_them_where_they_were(couplings):
         assert (np.diag(found.bounds.lower) >= before - 1e-9).all()
         assert (found.bounds.upper.sum(axis=1) - np.diag(found.bounds.upper)).max() <= 2 * (20 - before.min()) + 1e-9
         assert found.num_unchanged == found.to_dict()["num_unchanged"] == 30
-    assert "30 rows were left as they were" in " ".join(str(found).split())
+    assert "30 rows are unchanged" in " ".join(str(found).split())
     everybody = transitions(frame, **ASK, unchanged=np.ones(60, bool), coupling="independent", num_resamples=0)
     for cells in (everybody.counts, *everybody.bounds):
         assert_array_equal(cells, np.diag([20.0, 20, 20]))
@@ -92,7 +86,7 @@ def test_they_have_no_effect(scores):
         assert found.variances[name] == pytest.approx(square / 2 - (found.mean**2).sum())
     for limit, other in zip(found.variance_bounds, others.variance_bounds, strict=True):
         assert limit == pytest.approx((other + (others.mean**2).sum()) / 2 - (found.mean**2).sum(), rel=1e-5)
-    assert "20 rows were left as they were" in " ".join(str(found).split())
+    assert "20 rows are unchanged" in " ".join(str(found).split())
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
@@ -135,7 +129,7 @@ def test_missing_inputs_are_as_they_were_where_they_stay_missing():
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
 def test_files_say_it_in_a_column(suffix, tmp_path):
-    from countermax.tables import write_table
+    from countermax._tables.writing import write_table
 
     frame = people()
     source, target = tmp_path / f"in{suffix}", tmp_path / "out.csv"
@@ -146,7 +140,7 @@ def test_files_say_it_in_a_column(suffix, tmp_path):
     new = [name for name in expected if name.startswith("counterfactual_")]
     pd.testing.assert_frame_equal(pd.read_csv(target)[new], expected[new], check_dtype=False)
     whole = transitions(frame, **ASK, unchanged="same", num_resamples=0)
-    assert_allclose(transitions_file(source, **ASK, unchanged="same", num_resamples=0).counts, whole.counts)
+    assert_allclose(transitions(source, **ASK, unchanged="same", num_resamples=0).counts, whole.counts)
     told = CliRunner().invoke(
         app,
         ["transitions", str(source), "--outcome", "status", "--factual", "p_", "--counterfactual", "q_"]
@@ -158,7 +152,7 @@ def test_files_say_it_in_a_column(suffix, tmp_path):
         ["counterfactuals", str(source), "--outcome", "status", "--factual", "p_", "--counterfactual", "q_"]
         + ["--unchanged", "same", "-o", str(target)],
     )
-    assert "6 rows were left as they were" in " ".join(told.stdout.split())
+    assert "6 rows are unchanged" in " ".join(told.stdout.split())
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,14 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from asking import counterfactuals, effects, transitions
 from numpy.testing import assert_allclose
 from sklearn.linear_model import LogisticRegression
 
 from countermax import Gadget2, GumbelMax, InputError, InverseCDF, Maximal, Worlds, save
 from countermax._core.labels import Written
 from countermax.couplings import AbstractCoupling, Comonotone
-from countermax.tables import Predicted, counterfactuals, effects, transitions
+from countermax.tables import Predicted
 
 LABELS = ["dead", "ill", "well"]
 SCORE = {"dead": 0.0, "ill": 1.0, "well": 2.0}
@@ -248,7 +249,8 @@ def test_one_row_no_row_and_one_outcome_are_ordinary():
 
 
 def test_rows_that_repeat_and_rows_that_do_not_have_the_same_answers(monkeypatch):
-    from countermax.tables import _batches, _rows
+    from countermax._kernel import _batches
+    from countermax.tables import _reading
 
     columns = patients(2000)
     frame = pd.DataFrame(columns)
@@ -257,7 +259,7 @@ def test_rows_that_repeat_and_rows_that_do_not_have_the_same_answers(monkeypatch
     for name in ("repeats", "none"):
         if name == "none":
             monkeypatch.setattr(_batches, "_repeats", lambda arrays: None)
-            monkeypatch.setattr(_rows, "CHUNK_ROWS", 700)  # chunks and batches that end in the middle
+            monkeypatch.setattr(_reading, "CHUNK_ROWS", 700)  # chunks and batches that end in the middle
         found[name] = counterfactuals(few, **ASK)
     pd.testing.assert_frame_equal(found["repeats"], found["none"])
 
@@ -476,7 +478,7 @@ def test_values_of_several_types_in_one_column_stay_what_they_are():
     assert given["counterfactual_problem"].notna().tolist() == [False, True, False] * 2
     cells = transitions(frame, outcome="y", factual=p, counterfactual=p, labels=[1, True, "one"], errors="missing",
                         num_resamples=0).to_frame()  # fmt: skip
-    assert set(cells["seen"]) == {"1", "True", "one"}
+    assert set(cells["about"]) == {"seen 1", "seen True", "seen one"}
     for library in (pl.DataFrame, pa.table):
         for mixed in ([1, "a", 2], [1, True, 2]):
             with pytest.raises(InputError, match="`outcome` must hold values of one type"):
@@ -494,5 +496,5 @@ def test_a_column_that_no_label_names_is_left_alone():
 def test_an_impossible_amount_of_memory_is_refused_before_it_is_asked_for(monkeypatch):
     frame = pd.DataFrame(patients())
     monkeypatch.setenv("COUNTERMAX_MAX_MEMORY", "1e-7")
-    with pytest.raises(InputError, match="a row with 3 outcomes would need about .* and the limit is 100 bytes"):
+    with pytest.raises(InputError, match="7 rows with 3 outcomes would need about .* and the limit is 100 bytes"):
         counterfactuals(frame, **ASK)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from asking import counterfactuals_file, transitions
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,8 +25,9 @@ from countermax._tables import files as _base
 from countermax._tables import jsonl as _jsonl
 from countermax._tables import text as _text
 from countermax._tables.files import open_table
+from countermax._tables.writing import write_table
 from countermax.intervals import _interval as _resampling
-from countermax.tables import _streaming, counterfactuals_file, transitions_file, write_table
+from countermax.tables import _sources
 
 ASK = {"outcome": "y", "factual": "p_", "counterfactual": "q_"}
 LABELS = ["01", "1", "1.0", "007", "None", "nan", "NA", "true", "a\nb", "-0", "12345678901234567890"]
@@ -71,7 +73,7 @@ def test_labels_that_differ_in_one_character_stay_apart_in_every_format(before, 
     counterfactuals_file(source, tmp_path / f"out{after}", **ASK)
     found = columns_of(tmp_path / f"out{after}", "y", "counterfactual_most_likely", "id", "day")
     assert found == [LABELS, LABELS, ["007"] * len(LABELS), ["2020-01-01"] * len(LABELS)]
-    moved = transitions_file(source, **ASK, num_resamples=0)
+    moved = transitions(source, **ASK, num_resamples=0)
     assert moved.labels == tuple(LABELS)
     np.testing.assert_allclose(moved.counts, np.eye(len(LABELS)), atol=1e-12)
 
@@ -104,7 +106,7 @@ def test_a_text_is_no_label_that_it_only_equals_as_a_number(before, tmp_path):
             "the outcome '1.0' is none of the labels '1'; the label '1' and '1.0' differ in how they are written"
         )
     with pytest.raises(InputError, match="the outcome '1' is none of the labels 1; 1 is a label, but a number never"):
-        transitions_file(source, outcome="y", factual={1: "p_1"}, counterfactual={1: "q_1"})
+        transitions(source, outcome="y", factual={1: "p_1"}, counterfactual={1: "q_1"})
 
 
 def test_json_lines_stay_byte_for_byte(tmp_path):
@@ -140,7 +142,7 @@ ODD_CSV = [
 @pytest.mark.parametrize("size", [1, 64, 2**24])
 def test_a_csv_stays_byte_for_byte(newline, mark, size, tmp_path, monkeypatch):
     monkeypatch.setattr(_text, "BLOCK_BYTES", size)
-    monkeypatch.setattr(_streaming, "CHUNK_ROWS", 2)
+    monkeypatch.setattr(_sources, "CHUNK_ROWS", 2)
     source, target = tmp_path / "in.csv", tmp_path / "out.csv"
     source.write_bytes(mark + newline.join(ODD_CSV).encode())  # the last line is not ended
     assert counterfactuals_file(source, target, **ASK).num_rows == len(ODD_CSV) - 1
@@ -292,7 +294,7 @@ def test_a_file_that_is_no_table_is_told_where_and_why(name, tmp_path):
     content, words = WRONG[name]
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=words) as caught:
-        transitions_file(tmp_path / name, **ASK)
+        transitions(tmp_path / name, **ASK)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 600
 
@@ -306,7 +308,7 @@ def test_long_labels_and_labels_of_several_lines_are_labels(suffix, tmp_path, mo
     counterfactuals_file(source, target, **ASK)
     csv.field_size_limit(10**6)
     assert columns_of(target, "counterfactual_most_likely") == [labels]
-    assert transitions_file(source, **ASK, num_resamples=0).counts.trace() == pytest.approx(4)
+    assert transitions(source, **ASK, num_resamples=0).counts.trace() == pytest.approx(4)
 
 
 def test_rows_with_long_texts_come_in_shorter_chunks(tmp_path, monkeypatch):
@@ -326,14 +328,14 @@ def test_rows_with_long_texts_come_in_shorter_chunks(tmp_path, monkeypatch):
 def test_a_column_that_no_label_names_does_not_spoil_a_prefix(tmp_path):
     source = tmp_path / "in.csv"
     source.write_text("y,p_a,p_b,p_value,q_a,q_b,q_est\na,0.5,0.5,n.s.,1,0,\nb,0.2,0.8,0.04,1,0,x\n")
-    found = transitions_file(source, **ASK, labels=["a", "b"], num_resamples=0)
+    found = transitions(source, **ASK, labels=["a", "b"], num_resamples=0)
     assert found.counts.tolist() == [[1, 0], [1, 0]]
     counterfactuals_file(source, tmp_path / "out.jsonl", **ASK, labels=["b", "a"])
     assert columns_of(tmp_path / "out.jsonl", "p_value", "counterfactual_a") == [["n.s.", "0.04"], [1, 1]]
     with pytest.raises(InputError, match="'value' not in it and 'est' too many; .* name the outcomes with `labels`"):
-        transitions_file(source, **ASK)
+        transitions(source, **ASK)
     with pytest.raises(InputError, match="column 'p_value' must hold numbers.* got 'n.s.'; .* name the outcomes"):
-        transitions_file(source, outcome="y", factual="p_", counterfactual="p_")
+        transitions(source, outcome="y", factual="p_", counterfactual="p_")
 
 
 def test_nothing_is_written_into_a_csv_that_it_could_not_hold(tmp_path):
@@ -351,7 +353,7 @@ def test_lines_are_counted_however_a_file_is_cut(size, newline, tmp_path, monkey
     source = tmp_path / "in.csv"
     source.write_bytes(newline.join(["y,p_a,q_a", "a,1,1", '"b', 'b",1,1', "a,one,1", ""]).encode())
     with pytest.raises(InputError, match="line 5: column 'p_a' must hold numbers"):
-        transitions_file(source, **ASK)
+        transitions(source, **ASK)
 
 
 def test_a_missing_outcome_is_nothing_at_all_null_or_nan(tmp_path):
@@ -366,7 +368,7 @@ def test_a_missing_outcome_is_nothing_at_all_null_or_nan(tmp_path):
 def test_a_cell_may_begin_with_what_marks_the_beginning_of_a_file(tmp_path):
     source = tmp_path / "in.csv"
     source.write_bytes(b"y,p_\xef\xbb\xbfa,q_\xef\xbb\xbfa\n\xef\xbb\xbfa,1,1\n")
-    assert transitions_file(source, **ASK, num_resamples=0).labels == ("\ufeffa",)
+    assert transitions(source, **ASK, num_resamples=0).labels == ("\ufeffa",)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")

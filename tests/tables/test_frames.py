@@ -8,8 +8,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-
-from countermax.tables import counterfactuals
+from asking import counterfactuals
 
 CODE = """
 import sys

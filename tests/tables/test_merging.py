@@ -7,17 +7,18 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from asking import counterfactuals, transitions
 from sklearn.linear_model import LogisticRegression
 
 from countermax import InputError
 from countermax._core.labels import Labels
-from countermax.tables import Predicted, counterfactuals, transitions
-from countermax.tables._moments import EffectSums
-from countermax.tables._pairs import together
+from countermax.tables import Predicted
+from countermax.tables._effects import EffectSums
+from countermax.tables._scores import _together as together
 
 
 def test_tables_do_not_import_ray():
-    code = "import sys; from countermax.tables import counterfactuals_dataset; print('ray' in sys.modules)"
+    code = "import sys; from countermax.tables import Rows; print('ray' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 
@@ -101,5 +102,5 @@ def test_an_engine_must_be_known_and_have_something_to_do():
     ask = {"outcome": "x", "factual": "p_", "counterfactual": "q_"}
     with pytest.raises(InputError, match='`engine` must be "local" or "ray", got \'spark\''):
         transitions(frame, **ask, engine="spark")
-    with pytest.raises(InputError, match="`engine` needs refit=True"):
+    with pytest.raises(InputError, match="in memory, without `refit`"):
         transitions(frame, **ask, engine="ray")

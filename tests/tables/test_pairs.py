@@ -3,11 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from asking import pairs
 from numpy.testing import assert_allclose
 
 from countermax import InputError
 from countermax.learning import ObservedPairs
-from countermax.tables import frame_pairs
 
 
 def test_the_pairs_of_a_frame_are_what_a_coupling_is_trained_on():
@@ -15,12 +15,12 @@ def test_the_pairs_of_a_frame_are_what_a_coupling_is_trained_on():
     p, q = (np.tile(rng.dirichlet([2, 3, 4], 25), (2, 1)) for _ in range(2))
     asked = {"factual": p, "counterfactual": q, "labels": ["a", "b", "c"]}
     frame = pd.DataFrame({"id": range(50)})
-    pairs = frame_pairs(frame, **asked)
-    assert isinstance(pairs, ObservedPairs)
-    assert pairs.num_distinct == 25
-    assert_allclose(np.sort(np.exp(pairs.p), axis=0), np.sort(p[:25], axis=0), rtol=1e-5)
-    assert frame_pairs(frame, **asked, max_pairs=7).num_distinct <= 7
+    found = pairs(frame, **asked)
+    assert isinstance(found, ObservedPairs)
+    assert found.num_distinct == 25
+    assert_allclose(np.sort(np.exp(found.p), axis=0), np.sort(p[:25], axis=0), rtol=1e-5)
+    assert pairs(frame, **asked, most=7).num_distinct <= 7
     with pytest.raises(InputError, match="at least 1"):
-        frame_pairs(frame, **asked, max_pairs=0)
+        pairs(frame, **asked, most=0)
     with pytest.raises(InputError, match="`seed` must be a whole number from 0"):
-        frame_pairs(frame, **asked, seed=2**32)
+        pairs(frame, **asked, seed=2**32)

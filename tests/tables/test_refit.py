@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from asking import counterfactuals, effects, transitions
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
@@ -15,12 +16,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from countermax import InputError, Interval
-from countermax.tables import Predicted, counterfactuals, effects, transitions
-from countermax.tables._refit import Refitted, Refitting
-from countermax.tables._rows import Chunk, RowReader
+from countermax import Rows as Table
+from countermax.tables import Predicted
+from countermax.tables._reading import Chunk, RowReader
+from countermax.tables._refit import Refit, Refitted
 
 LABELS = ["lost", "kept", "gained"]
-REFIT = {"refit": True, "num_resamples": 12, "progress": False}
+REFIT = {"refit": True, "num_resamples": 12}
 
 
 class Counted(LogisticRegression):
@@ -39,7 +41,7 @@ class Rows(RowReader):
     def __init__(self, chunk):
         self.chunk = chunk
 
-    def chunks(self, bar=None):
+    def chunks(self):
         yield self.chunk
 
 
@@ -78,13 +80,12 @@ def test_every_number_of_transitions_has_an_interval_that_holds_it():
     assert_allclose(known.counts, found.counts)
     # Those who are treated already are certain; of the others the probabilities themselves are estimates.
     assert found.shares_interval.width[0, 2] > 1.3 * known.shares_interval.width[0, 2]
-    names = list(found.to_frame())
-    assert {"share_ci_lower", "share_bounds_ci_lower", "count_bounds_ci_upper"} < set(names)
+    assert found.to_frame()["ci_lower"].notna().all()
+    assert json.loads(found.to_json())["rows"][1]["ci_upper"] == found.bounds_interval.upper[0, 0]
     text = " ".join(str(found).split())
-    assert "The classifier was fitted again" in text
-    assert "whether this kind of classifier is right" in text
-    assert "its 95 % interval" in text
-    assert json.loads(found.to_json())["cells"]["share_bounds_ci_upper"]
+    assert "the classifier was refitted on every resample" in text
+    assert "misspecification of the classifier is left out" in text
+    assert "for that whole range" in text
 
 
 def test_every_number_of_effects_has_an_interval_that_holds_it():
@@ -99,10 +100,10 @@ def test_every_number_of_effects_has_an_interval_that_holds_it():
     plain = effects(frame, **question(frame), score=[0, 1, 2])
     assert found.mean_interval.width[0] / (2 * 1.96) > 1.5 * plain.mean_error[0]
     text = " ".join(str(found).split())
-    for words in ("The classifier was fitted again", "95 % interval of the variance", "interval of that range"):
+    for words in ("the classifier was refitted on every resample", "95 % confidence interval"):
         assert words in text
-    assert found.to_dict()["mean_interval"]["level"] == 0.95
-    assert {"variance_ci_lower", "variance_ci_upper"} < set(found.to_frame())
+    assert found.row("mean effect").ci_lower == found.mean_interval.lower[0]
+    assert found.row("effect variance", "any coupling").ci_upper == whole.upper
 
 
 def test_several_scores_have_intervals_too():
@@ -164,13 +165,13 @@ def test_no_effect_widens_intervals_to_what_it_would_bring_and_no_further():
         return np.exp(chunks[0].log_q[:, 0])
 
     again = [rows(*pair) for pair in stream.normal([0.4, 0.5], [0.1, 0.01], (200, 2))]
-    found = Refitted(rows(0.4, 0.5), again, other_world, Refitting(), by_row=False)
+    found = Refitted(rows(0.4, 0.5), again, other_world, Refit(), by_row=False)
     assert found.could_do_nothing
     lower, upper = found.limits(0.0, 1.0)
     assert lower[0] == pytest.approx(0.4)
     assert 0.515 < upper[0] < 0.54
     again = [rows(*pair) for pair in stream.normal([0.4, 0.5], 0.01, (200, 2))]
-    clear = Refitted(rows(0.4, 0.5), again, other_world, Refitting(), by_row=False)
+    clear = Refitted(rows(0.4, 0.5), again, other_world, Refit(), by_row=False)
     assert not clear.could_do_nothing
     assert 0.46 < clear.limits(0.0, 1.0).lower[0] < 0.485
 
@@ -252,11 +253,10 @@ def test_without_refit_results_say_what_they_leave_out():
     words = "The classifier is taken as known"
     found = transitions(frame, **asked, num_resamples=10)
     assert words in " ".join(str(found).split())
-    assert words in " ".join(found.to_dict()["notes"])
-    assert words in " ".join(found.to_frame().attrs["countermax"]["notes"])
+    assert words in " ".join(found.to_dict()["assumptions"])
     found = effects(frame, **asked, score=[0, 1, 2])
     assert words in " ".join(str(found).split())
-    assert words in " ".join(found.to_dict()["notes"])
+    assert words in " ".join(found.to_dict()["assumptions"])
     rows = counterfactuals(frame, **asked)
     assert rows.attrs["countermax"]["coupling"] == "Gumbel-max"
     assert rows.attrs["countermax"]["bounds"] == "any coupling"
@@ -305,11 +305,10 @@ def test_what_cannot_be_fitted_again_is_refused_in_one_line():
             transitions(frame, outcome="status", **worlds, labels=sorted(LABELS), **REFIT)
         assert "\n" not in str(caught.value)
     asked = question(frame)
+    with pytest.raises(InputError, match="are those of `Refit`; leave them out here"):
+        Table(frame, **asked, refit=Refit(num_resamples=2)).transitions(seed=3)
     for settings, words in [
-        ({"clusters": "town"}, "`clusters` needs refit=True"),
-        ({"weights": "weight"}, "`weights` needs refit=True"),
-        ({"n_jobs": 2}, "`n_jobs` needs refit=True"),
-        (REFIT | {"num_resamples": 1}, "with refit=True, `num_resamples` must be at least 2, got 1"),
+        (REFIT | {"num_resamples": 1}, "`num_resamples` of `Refit` must be at least 2, got 1"),
         (REFIT | {"weights": -np.ones(60)}, "finite, not negative"),
         (REFIT | {"clusters": np.zeros(60)}, "at least two clusters"),
         (REFIT | {"seed": -1}, "`seed` must be a whole number"),
@@ -323,9 +322,9 @@ def test_what_cannot_be_fitted_again_is_refused_in_one_line():
 def test_a_classifier_that_takes_no_weights_is_named():
     frame = people(60)
     settings = REFIT | {"num_resamples": 2, "weights": "weight"}
-    words = "KNeighborsClassifier takes no weights: it was fitted to rows that all count the same."
+    words = "KNeighborsClassifier takes no weights, so it was fitted without them."
     asked = question(frame, KNeighborsClassifier(30))
-    assert words in " ".join(transitions(frame, **asked, **settings).notes)
-    assert words in " ".join(effects(frame, **asked, score=[0, 1, 2], couplings=["independent"], **settings).notes)
+    assert words in transitions(frame, **asked, **settings).known
+    assert words in effects(frame, **asked, score=[0, 1, 2], couplings=["independent"], **settings).known
     assert words in " ".join(counterfactuals(frame, **asked, **settings).attrs["countermax"]["notes"])
     assert words not in " ".join(transitions(frame, **question(frame), **settings).notes)

@@ -3,10 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
+from asking import counterfactuals, counterfactuals_file, effects, transitions
 
 from countermax import Trial, Worlds
 from countermax._tables.files import read_frame
-from countermax.tables import counterfactuals, counterfactuals_file, effects, transitions, transitions_file
 from countermax.trial._people import read_people
 
 ARMS = {"outcome": "status", "arm": "arm"}
@@ -84,7 +84,7 @@ def test_tables_with_probabilities_name_such_labels_wherever_the_rows_are(tmp_pa
     source = tmp_path / "rows.csv"
     frame.to_csv(source, index=False)
     alike = "'well' and 'Well' are two outcomes: "
-    for found in (transitions(frame, **WORLDS, num_resamples=0), transitions_file(source, **WORLDS, num_resamples=0)):
+    for found in (transitions(frame, **WORLDS, num_resamples=0), transitions(source, **WORLDS, num_resamples=0)):
         text = " ".join(found.notes)
         assert "Among the outcomes is 'NA' (3 cells): it counts as one of its own, not as missing." in text
         assert "--errors missing" in text
@@ -125,5 +125,5 @@ def test_causation_from_a_file_sorts_numbers_and_says_what_looks_missing(tmp_pat
 def test_numbers_in_a_text_column_that_stand_in_their_order_need_no_remark(tmp_path):
     source = tmp_path / "rows.csv"
     rows_of(["9", "10", "11"]).to_csv(source, index=False)
-    found = transitions_file(source, **WORLDS, coupling="inverse-cdf", num_resamples=0)
+    found = transitions(source, **WORLDS, coupling="inverse-cdf", num_resamples=0)
     assert not any("none was given" in note for note in found.notes)

@@ -8,20 +8,15 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from asking import counterfactuals, counterfactuals_file, transitions
 from typer.testing import CliRunner
 
 from countermax import InputError
 from countermax._tables import jsonl as _jsonl
 from countermax._tables import text as _text
+from countermax._tables.writing import write_table
 from countermax.cli import app
-from countermax.tables import (
-    _streaming,
-    counterfactuals,
-    counterfactuals_file,
-    transitions,
-    transitions_file,
-    write_table,
-)
+from countermax.tables import _sources
 
 LABELS = ["dead", "ill", "well"]
 ASK = {"outcome": "status", "factual": "p_", "counterfactual": "q_"}
@@ -64,7 +59,7 @@ FORMATS = [".csv", ".parquet", ".jsonl"]
 @pytest.mark.parametrize("before", FORMATS)
 @pytest.mark.parametrize("after", FORMATS)
 def test_the_command_writes_what_the_python_call_returns(before, after, tmp_path, monkeypatch):
-    monkeypatch.setattr(_streaming, "CHUNK_ROWS", 4)  # three chunks
+    monkeypatch.setattr(_sources, "CHUNK_ROWS", 4)  # three chunks
     frame = patients()
     source, target = store(frame, tmp_path / f"in{before}"), tmp_path / f"out{after}"
     result = run("counterfactuals", source, *OPTIONS, "--score", "dead=0,ill=1,well=2", "-o", target)
@@ -168,7 +163,7 @@ def test_a_schema_says_what_labels_are(tmp_path):
                 "--labels", "1,3,03", "-o", tmp_path / "again.csv")  # fmt: skip
     assert "`labels` must differ from each other, got 3, 3" in twice.stderr
     with pytest.raises(InputError, match="'3' is a label, but a text never equals a number"):
-        transitions_file(source, **asked, labels=["1", "3"])
+        transitions(source, **asked, labels=["1", "3"])
     frame["y"] = [True, False, True]
     named = frame.rename(columns=lambda name: name.replace("_1", "_false").replace("_3", "_true"))
     counterfactuals_file(store(named, tmp_path / "in.parquet"), tmp_path / "out.parquet", **asked)
@@ -179,7 +174,7 @@ def test_a_table_without_rows_has_its_columns(tmp_path):
     source = store(patients(0), tmp_path / "in.csv")
     assert counterfactuals_file(source, tmp_path / "out.csv", **ASK).num_rows == 0
     assert "counterfactual_most_likely" in (tmp_path / "out.csv").read_text()
-    assert transitions_file(source, **ASK, num_resamples=5).num_rows == 0
+    assert transitions(source, **ASK, num_resamples=5).num_rows == 0
 
 
 BAD = {
@@ -216,7 +211,7 @@ def test_bad_input_is_one_line_and_leaves_no_file(case, tmp_path, monkeypatch, a
 
 
 def test_an_error_far_down_names_its_row_and_writes_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(_streaming, "CHUNK_ROWS", 4)
+    monkeypatch.setattr(_sources, "CHUNK_ROWS", 4)
     frame = patients()
     frame.loc[7, "status"] = "cured"
     source, target = store(frame, tmp_path / "in.jsonl"), tmp_path / "out.parquet"

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, no_type_check
 
 import numba
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from countermax._core.compilation import OFF
 
@@ -32,18 +32,27 @@ _NEAR = 0.5  # logarithms less far apart have more digits in their difference th
 _LINES_AT_ONCE = 64  # rows whose answers are turned into columns together, so that both stay in the cache
 
 
+def _jitted(function: Callable[..., Any], **options: Any) -> Any:
+    return numba.njit(nogil=True, error_model="numpy", **options)(function)
+
+
 def inner(function: Callable[..., Any]) -> Any:
-    """Compiled as part of the functions that call it."""
-    return numba.njit(nogil=True, error_model="numpy")(function)
+    """Compiled as part of the functions that call it; it asks for no memory, so nobody counts references."""
+    return _jitted(function, _nrt=False)
+
+
+def pasted(function: Callable[..., Any]) -> Any:
+    """The same, put where it is called: dozens of arrays are not passed for every row."""
+    return _jitted(function, _nrt=False, forceinline=True)
 
 
 def compiled(function: Callable[..., Any]) -> Any:
     """Compiled when first called, beside other threads, and kept by Numba from one process to the next."""
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+    options = {} if function.__name__.endswith("_lines") else {"_nrt": False}  # only tables ask for memory
     try:
-        return numba.njit(cache=not environ.get(OFF), **options)(function)
+        return _jitted(function, cache=not environ.get(OFF), **options)
     except RuntimeError:  # there is no folder to keep it in
-        return numba.njit(**options)(function)
+        return _jitted(function, **options)
 
 
 # Arrays that functions share are two-dimensional, and their rows have names: Numba counts the references to every array
@@ -423,7 +432,7 @@ def stable_limits(pair, size, x, ints, floats):
             if ratio != 0:
                 change = exp(min(heavy + log(-expm1(-abs(ratio))), 0.0))
                 change = change if ratio > 0 else -change
-        elif not finite:
+        elif abs(ratio) > _NEAR:
             change = weight_q - weight_p
         else:
             change = -weight_q * expm1(-ratio) if ratio > 0 else weight_p * expm1(ratio)
@@ -681,7 +690,7 @@ def stable_lines(asked, log_p, log_q, x, out, first, begin, end):
 
 @compiled
 @no_type_check
-def score_limits(bounds, log_p, log_q, x, scores, out, begin, end):
+def score_lines(bounds, log_p, log_q, x, scores, out, begin, end):
     """The bounds of E[score(Y) | X=x] of rows with a score of their own each, `out[2, rows]`."""
     size = log_p.shape[1]
     pair, ints, floats = np.empty((4, size)), np.empty((NUM_INTS, size), np.int64), np.empty((NUM_FLOATS, size))
@@ -723,3 +732,580 @@ def mean_worth_lines(asked, log_p, log_q, worths, out, begin, end):
                 for j in range(size):
                     mean += answer[j] * worths[each, i, j]
                 out[each, row] += pair[P, i] * mean
+
+
+# Chains of episodes: what was logged, replayed by another policy. A common beginning, or end, is walked once.
+
+
+class Process(NamedTuple):
+    """A finite process, its rows one after the other, without padding; labels ascend along a row."""
+
+    start: Int[np.ndarray, " rows_and_one"]
+    """Where the row `state * num_actions + action` starts; one more, where the last one ends."""
+    label: Int[np.ndarray, " slots"]
+    successor: Int[np.ndarray, " slots"]
+    chance: Float[np.ndarray, " slots"]
+    log_chance: Float[np.ndarray, " slots"]
+    gain: Float[np.ndarray, " slots"]
+    variance: Float[np.ndarray, " slots"]
+    """Empty where gains do not vary."""
+    ends: Bool[np.ndarray, " s"]
+    common_gain: Float[np.ndarray, " s"]
+    """The part of a gain that the successor alone decides, if that is all that differs along any row; else empty."""
+    num_actions: int
+    width: int
+
+
+class Facts(NamedTuple):
+    """The distinct transitions of a log."""
+
+    row: Int[np.ndarray, " f"]
+    """The row of the process that they are of."""
+    slot: Int[np.ndarray, " f"]
+    """Among the slots of all rows."""
+    table: Int[np.ndarray, " f"]
+    """Which table of choices holds then."""
+    doing: Float[np.ndarray, " f"]
+    """How likely what was done was; empty where the tables are all that there is to know."""
+    steady: Bool[np.ndarray, " f"]
+    """Where the same is done as was; beside `doing`."""
+
+
+class Chosen(NamedTuple):
+    """The rows that a policy chooses, where it is one policy at all steps; else empty."""
+
+    first: Int[np.ndarray, " s_and_one"]
+    """The number of the first such row of each state; one more, how many there are."""
+    row: Int[np.ndarray, " r"]
+    share: Float[np.ndarray, " r"]
+    """How often the policy chooses it."""
+    offset: Int[np.ndarray, " r_and_one"]
+    """Where its slots start among those of all rows that are chosen."""
+    answers: Float[np.ndarray, "f slots"]
+    """What a coupling answers, for whatever was seen; without rows where episodes have too little in common."""
+    arrival: Int[np.ndarray, " s_and_one"]
+    """Where the slots that lead to each state start, in an order of their own; for bounds over all couplings."""
+    number: Int[np.ndarray, " slots"]
+    """The number of the row that each of these belongs to."""
+    chance: Float[np.ndarray, " slots"]
+    gain: Float[np.ndarray, " slots"]
+
+
+class Replayed(NamedTuple):
+    """What is replayed: a process, what was seen of it, another policy, and a coupling or the bounds over many."""
+
+    kind: int
+    shared: float
+    """Rate of Gumbel-max's shared clocks."""
+    factor: float
+    """Discount."""
+    tables: Float[np.ndarray, "t s a"]
+    """Choices; where actions are coupled, the target policy is the first table."""
+    needed: Bool[np.ndarray, " s"]
+    """Where a chain can be at all."""
+    process: Process
+    facts: Facts
+    chosen: Chosen
+
+
+class Episodes(NamedTuple):
+    """Episodes in an order in which neighbours have much in common."""
+
+    order: Int[np.ndarray, " m"]
+    common: Int[np.ndarray, " m"]
+    """How many steps each has in common with the one before it in the order."""
+    first: Int[np.ndarray, " n"]
+    length: Int[np.ndarray, " n"]
+    """How many steps are replayed."""
+    fact: Int[np.ndarray, "n t"]
+    earned: Float[np.ndarray, "n t"]
+
+
+class Room(NamedTuple):
+    """Memory for one row at a time, so that none is asked for on the way."""
+
+    factual: Float[np.ndarray, "2 l"]
+    """The factual row by label, and its logarithm, while a step is taken; else nothing."""
+    pair: Float[np.ndarray, "4 w"]
+    ints: Int[np.ndarray, "4 w"]
+    floats: Float[np.ndarray, "8 w"]
+    answer: Float[np.ndarray, " w"]
+    worth: Float[np.ndarray, " w"]
+    by_action: Float[np.ndarray, "2 a"]
+    """Shares and worths of the actions in one state."""
+    states: Int[np.ndarray, "3 s"]
+    """All states by worth, the rank of each, and room for one slot each, -1 between calls."""
+    reached: Int[np.ndarray, "2 k"]
+    """The states that a policy reaches, by what they were worth last time, from below and from above."""
+    state_key: Float[np.ndarray, "1 s"]
+    by_row: Float[np.ndarray, "2 r"]
+    """What is left and what has come together, of each row that is chosen."""
+
+
+AT, RANK, SLOT = 0, 1, 2
+LEFT, TOTAL = 0, 1
+WIDE = 24
+"""Successors from which on a look at all states in a common order, row by row, is quickest."""
+
+
+def new_room(process: Process, chosen: Chosen, reached: Int[np.ndarray, " k"]) -> Room:
+    """Memory for the rows of a process, and for those that are chosen."""
+    num_states, num_actions = len(process.ends), process.num_actions
+    width = max(2 * process.width, num_actions)
+    nothing = np.full(int(process.label.max(initial=0)) + 1, -np.inf)
+    return Room(
+        np.stack([np.zeros_like(nothing), nothing]),
+        np.zeros((4, width)),
+        np.zeros((NUM_INTS, width), np.int64),
+        np.zeros((NUM_FLOATS, width)),
+        np.zeros(width),
+        np.zeros(width),
+        np.zeros((2, num_actions)),
+        np.full((3, num_states), -1),
+        np.stack([reached, reached]),
+        np.zeros((1, num_states)),
+        np.zeros((2, len(chosen.row))),
+    )
+
+
+@pasted
+@no_type_check
+def _remember(process, row, factual):
+    """Writes the factual row by label."""
+    for slot in range(process.start[row], process.start[row + 1]):
+        factual[P, process.label[slot]] = process.chance[slot]
+        factual[1, process.label[slot]] = process.log_chance[slot]
+
+
+@pasted
+@no_type_check
+def _forget(process, row, factual):
+    """Removes it."""
+    for slot in range(process.start[row], process.start[row + 1]):
+        factual[P, process.label[slot]], factual[1, process.label[slot]] = 0.0, -inf
+
+
+@pasted
+@no_type_check
+def _meet_slots(process, row, x_slot, room):
+    """A pair of worlds over the slots of one row, and what was seen behind them where that row cannot lead there.
+
+    Enough where nothing depends on outcomes that only the factual row can reach. Returns how many there are, and
+    where x is.
+    """
+    start = process.start[row]
+    size = process.start[row + 1] - start
+    x = size
+    for slot in range(size):
+        label = process.label[start + slot]
+        room.pair[P, slot], room.pair[LOG_P, slot] = room.factual[P, label], room.factual[1, label]
+        room.pair[Q, slot], room.pair[LOG_Q, slot] = process.chance[start + slot], process.log_chance[start + slot]
+        if label == process.label[x_slot]:
+            x = slot
+    if x < size:
+        return size, x
+    room.pair[P, x], room.pair[LOG_P, x] = process.chance[x_slot], process.log_chance[x_slot]
+    room.pair[Q, x], room.pair[LOG_Q, x] = 0.0, -inf
+    return size + 1, x
+
+
+@pasted
+@no_type_check
+def _meet_all(process, here, there, x_slot, room):
+    """A pair of worlds over all outcomes that one row of the process or another one can reach, in their order.
+
+    Written to WAITING: where each slot of the other row is among them.
+    """
+    at, x = 0, 0
+    one, one_end = process.start[here], process.start[here + 1]
+    start, end = process.start[there], process.start[there + 1]
+    other = start
+    while one < one_end or other < end:
+        in_one = one < one_end and (other >= end or process.label[one] <= process.label[other])
+        in_other = other < end and (one >= one_end or process.label[other] <= process.label[one])
+        room.pair[P, at], room.pair[LOG_P, at] = 0.0, -inf
+        room.pair[Q, at], room.pair[LOG_Q, at] = 0.0, -inf
+        if in_one:
+            room.pair[P, at], room.pair[LOG_P, at] = process.chance[one], process.log_chance[one]
+            if one == x_slot:
+                x = at
+            one += 1
+        if in_other:
+            room.pair[Q, at], room.pair[LOG_Q, at] = process.chance[other], process.log_chance[other]
+            room.ints[WAITING, other - start] = at
+            other += 1
+        at += 1
+    return at, x
+
+
+@pasted
+@no_type_check
+def write_answer(replayed, fact, row, answer, offset, room):
+    """The probabilities of the slots of one row, given what was seen; the factual row is remembered."""
+    process, x_slot = replayed.process, replayed.facts.slot[fact]
+    count = process.start[row + 1] - process.start[row]
+    if replayed.kind == INVERSE_CDF:
+        size, x = _meet_all(process, replayed.facts.row[fact], row, x_slot, room)
+    else:
+        size, x = _meet_slots(process, row, x_slot, room)
+    write_row(replayed.kind, replayed.shared, room.pair, size, x, room.answer, room.ints, room.floats)
+    if replayed.kind == INVERSE_CDF:
+        for slot in range(count):  # not behind itself: a slot is no later in its row than among all
+            room.answer[slot] = room.answer[room.ints[WAITING, slot]]
+    total = 0.0
+    for slot in range(count):
+        total += room.answer[slot]
+    for slot in range(count):
+        answer[offset + slot] = room.answer[slot] / total
+
+
+@compiled
+@no_type_check
+def answer_all(replayed, room):
+    """What a coupling answers for every row that is chosen, whatever was seen; written to `chosen.answers`."""
+    chosen = replayed.chosen
+    for fact in range(len(replayed.facts.row)):
+        _remember(replayed.process, replayed.facts.row[fact], room.factual)
+        for number in range(len(chosen.row)):
+            write_answer(replayed, fact, chosen.row[number], chosen.answers[fact], chosen.offset[number], room)
+        _forget(replayed.process, replayed.facts.row[fact], room.factual)
+
+
+@compiled
+@no_type_check
+def forwards(replayed, episodes, stack, room, moments, path):
+    """From the first states to the end of what was logged.
+
+    Args:
+        replayed: What is replayed.
+        episodes: The episodes, those with common beginnings side by side.
+        stack: [time, state, 3]: room for the moments of one episode.
+        room: Room for one row.
+        moments: [place, state, 3]: where to write the powers 0, 1, 2 of the reward so far, where a chain is there.
+        path: [place, time, state] or empty: where to write distributions.
+    """
+    num_states = stack.shape[1]
+    for at in range(len(episodes.order)):
+        one = episodes.order[at]
+        length = episodes.length[one]
+        begun = episodes.common[at] if at > 0 else 0
+        if begun == 0:
+            stack[0] = 0.0
+            stack[0, episodes.first[one], 0] = 1.0
+        for step in range(begun, length):
+            weight = replayed.factor**step
+            _push(replayed, episodes.fact[one, step], weight * episodes.earned[one, step], weight, stack, step, room)
+        for c in range(num_states):
+            for power in range(3):
+                moments[at, c, power] = stack[length, c, power]
+        if path.shape[0] > 0:
+            for step in range(length + 1):
+                for c in range(num_states):
+                    path[at, step, c] = stack[step, c, 0]
+
+
+@pasted
+@no_type_check
+def _push(replayed, fact, earned, weight, stack, step, room):
+    """One step of one chain: moments before and after."""
+    process, facts, chosen = replayed.process, replayed.facts, replayed.chosen
+    varies, known, table = process.variance.size > 0, chosen.answers.size > 0, facts.table[fact]
+    for c in range(stack.shape[1]):
+        for power in range(3):
+            stack[step + 1, c, power] = 0.0
+    if not known:
+        _remember(process, facts.row[fact], room.factual)
+    for c in range(stack.shape[1]):
+        if stack[step, c, 0] == 0:
+            continue
+        if process.ends[c]:
+            for power in range(3):
+                stack[step + 1, c, power] += stack[step, c, power]
+            continue
+        number = chosen.first[c] if known else 0
+        for b in range(process.num_actions):
+            share = replayed.tables[table, c, b]
+            if share == 0:
+                continue
+            number += 1
+            row = c * process.num_actions + b
+            mass, first, second = stack[step, c, 0] * share, stack[step, c, 1] * share, stack[step, c, 2] * share
+            if row == facts.row[fact]:  # nothing is changed here, so nothing changes
+                j = process.successor[facts.slot[fact]]
+                stack[step + 1, j, 0] += mass
+                stack[step + 1, j, 1] += first + mass * earned
+                stack[step + 1, j, 2] += second + 2 * earned * first + mass * earned * earned
+                continue
+            offset, start = 0, process.start[row]
+            if known:
+                offset = chosen.offset[number - 1]
+            else:
+                write_answer(replayed, fact, row, room.worth, 0, room)
+            for slot in range(process.start[row + 1] - start):
+                chance = chosen.answers[fact, offset + slot] if known else room.worth[slot]
+                if chance > 0:
+                    gain, j = weight * process.gain[start + slot], process.successor[start + slot]
+                    square = gain * gain
+                    if varies:
+                        square += weight * weight * process.variance[start + slot]
+                    stack[step + 1, j, 0] += chance * mass
+                    stack[step + 1, j, 1] += chance * (first + mass * gain)
+                    stack[step + 1, j, 2] += chance * (second + 2 * gain * first + mass * square)
+    if not known:
+        _forget(process, facts.row[fact], room.factual)
+
+
+@compiled
+@no_type_check
+def carry_on(start, successor, chance, steps, here, after):
+    """Carries chains on by plain rows, each for a number of steps of its own, in place.
+
+    Args:
+        start: [state and one]: where the row of each state starts, under the policy.
+        successor: State that each slot leads to.
+        chance: Probability of each slot.
+        steps: [place]: how many steps.
+        here: [place, state]: where chains are.
+        after: [state]: room.
+    """
+    num_states = here.shape[1]
+    for place in range(len(here)):
+        for _ in range(steps[place]):
+            after[:] = 0.0
+            for c in range(num_states):
+                mass = here[place, c]
+                if mass > 0:
+                    for slot in range(start[c], start[c + 1]):
+                        after[successor[slot]] += mass * chance[slot]
+            same = True
+            for c in range(num_states):
+                same = same and after[c] == here[place, c]
+                here[place, c] = after[c]
+            if same:  # and so it stays
+                break
+
+
+@compiled
+@no_type_check
+def backwards(replayed, episodes, ends, end_of, stack, room, found, kept):
+    """From the end of what was logged to the first states: values under a coupling, or their bounds.
+
+    Args:
+        replayed: What is replayed.
+        episodes: The episodes, those with common ends side by side.
+        ends: [end, state]: what is still to come when the log ends.
+        end_of: [episode]: which of them.
+        stack: [2, time, state]: room for the values of one episode, from its end, at least and at most.
+        room: Room for one row.
+        found: [2, place]: where to write; where a coupling answers, the same twice.
+        kept: [2, place, time, state] or empty: where to write the values of all states and times.
+    """
+    num_states, num_sides = stack.shape[2], 2 if replayed.kind >= ANY else 1
+    for at in range(len(episodes.order)):
+        one = episodes.order[at]
+        length = episodes.length[one]
+        begun = episodes.common[at] if at > 0 else 0
+        for side in range(num_sides):
+            if begun == 0:
+                for c in range(num_states):
+                    stack[side, 0, c] = ends[end_of[one], c]
+            for back in range(begun, length):
+                step = length - 1 - back
+                fact, earned = episodes.fact[one, step], episodes.earned[one, step]
+                _pull(replayed, fact, earned, stack[side], back, 2 * side - 1, room)
+        for side in range(2):
+            its = side if num_sides == 2 else 0
+            found[side, at] = stack[its, length, episodes.first[one]]
+            if kept.shape[1] > 0:
+                for back in range(length + 1):
+                    for c in range(num_states):
+                        kept[side, at, length - back, c] = stack[its, back, c]
+
+
+@compiled
+@no_type_check
+def one_step_back(replayed, fact, earned, stack, sign, room):
+    """What each state is worth, `stack[1]`, one step before `stack[0]`."""
+    _pull(replayed, fact, earned, stack, 0, sign, room)
+
+
+@pasted
+@no_type_check
+def _pull(replayed, fact, earned, stack, back, sign, room):
+    """One step back: what each state is worth, `stack[back + 1]`, from what the states after it are, `stack[back]`."""
+    process, facts = replayed.process, replayed.facts
+    if replayed.kind == ANY and replayed.chosen.number.size > 0:
+        _sweep(replayed, fact, earned, stack, back, sign, room)
+        return
+    table = facts.table[fact]
+    if _uses_ranks(replayed):
+        _rank_states(replayed, stack, back, sign, room)
+    if replayed.kind < ANY:
+        _remember(process, facts.row[fact], room.factual)
+    for c in range(len(process.ends)):
+        now = replayed.factor * stack[back, c] if process.ends[c] else 0.0
+        if replayed.needed[c] and not process.ends[c]:
+            count = 0
+            for b in range(process.num_actions):
+                share = replayed.tables[table, c, b]
+                if share > 0:
+                    row = c * process.num_actions + b
+                    worth = _row_worth(replayed, fact, earned, stack, back, row, sign, room)
+                    room.by_action[0, count], room.by_action[1, count] = share, worth
+                    now += share * worth
+                    count += 1
+            if facts.doing.size > 0:
+                now = _coupled_actions(replayed, fact, earned, stack, back, c, count, sign, room)
+        stack[back + 1, c] = now
+    if replayed.kind < ANY:
+        _forget(process, facts.row[fact], room.factual)
+
+
+@inner
+@no_type_check
+def _coupled_actions(replayed, fact, earned, stack, back, c, count, sign, room):
+    """What a state is worth where actions are coupled too, by any coupling."""
+    process, facts = replayed.process, replayed.facts
+    if c == facts.row[fact] // process.num_actions and facts.steady[fact]:
+        return earned + replayed.factor * stack[back, process.successor[facts.slot[fact]]]
+    return any_mean(facts.doing[fact], room.by_action[0], 0, count, room.by_action[1], sign, room.ints, room.floats)
+
+
+@pasted
+@no_type_check
+def _sweep(replayed, fact, earned, stack, back, sign, room):
+    """The same over all couplings: the states in one order, and every row takes what it can from each of them."""
+    process, facts, chosen, factor = replayed.process, replayed.facts, replayed.chosen, replayed.factor
+    x_slot = facts.slot[fact]
+    p_x, stayed = process.chance[x_slot], earned + factor * stack[back, process.successor[x_slot]]
+    side = 0 if sign < 0 else 1
+    count = room.reached.shape[1]
+    for at in range(count):
+        j = room.reached[side, at]
+        room.state_key[0, at] = -sign * (process.common_gain[j] + factor * stack[back, j])
+    sort_by_key(room.reached, side, room.state_key, 0, count)
+    for number in range(len(chosen.row)):
+        room.by_row[LEFT, number], room.by_row[TOTAL, number] = p_x, 0.0
+    for at in range(count):
+        j = room.reached[side, at]
+        later = factor * stack[back, j]
+        for slot in range(chosen.arrival[j], chosen.arrival[j + 1]):
+            number = chosen.number[slot]
+            amount = min(chosen.chance[slot], room.by_row[LEFT, number])
+            room.by_row[TOTAL, number] += amount * (chosen.gain[slot] + later)
+            room.by_row[LEFT, number] -= amount
+    for c in range(len(process.ends)):
+        now = factor * stack[back, c] if process.ends[c] else 0.0
+        size = chosen.first[c + 1] - chosen.first[c]
+        for each in range(size):
+            number = chosen.first[c] + each
+            if chosen.row[number] == facts.row[fact]:  # nothing is changed here, so nothing changes
+                worth = stayed
+            else:
+                left = room.by_row[LEFT, number]
+                if left > 0:  # rounding
+                    room.by_row[TOTAL, number] += left * _last_worth(replayed, chosen.row[number], stack, back, sign)
+                worth = room.by_row[TOTAL, number] / p_x
+            room.by_action[0, each], room.by_action[1, each] = chosen.share[number], worth
+            now += chosen.share[number] * worth
+        if facts.doing.size > 0 and size > 0:
+            now = _coupled_actions(replayed, fact, earned, stack, back, c, size, sign, room)
+        stack[back + 1, c] = now
+
+
+@inner
+@no_type_check
+def _last_worth(replayed, row, stack, back, sign):
+    """What the last slot to be filled is worth: the least, or the largest where the least is sought."""
+    process, found = replayed.process, inf
+    for slot in range(process.start[row], process.start[row + 1]):
+        found = min(found, sign * (process.gain[slot] + replayed.factor * stack[back, process.successor[slot]]))
+    return sign * found
+
+
+@compiled
+@no_type_check
+def one_state_back(replayed, fact, earned, stack, state, sign, room, found):
+    """What each action that has a row is worth in one state, from what the states after it are, `stack[0]`."""
+    if _uses_ranks(replayed):
+        _rank_states(replayed, stack, 0, sign, room)
+    process = replayed.process
+    _remember(process, replayed.facts.row[fact], room.factual)
+    for b in range(process.num_actions):
+        row = state * process.num_actions + b
+        if process.start[row + 1] > process.start[row]:
+            found[b] = _row_worth(replayed, fact, earned, stack, 0, row, sign, room)
+
+
+@inner
+@no_type_check
+def _uses_ranks(replayed):
+    """Whether one order of the states serves all rows, and is worth its while."""
+    process = replayed.process
+    return replayed.kind == ANY and process.width > WIDE and process.common_gain.size > 0
+
+
+@inner
+@no_type_check
+def _rank_states(replayed, stack, back, sign, room):
+    """The order of all states by worth."""
+    process = replayed.process
+    for c in range(len(process.ends)):
+        room.states[AT, c] = c
+        room.state_key[0, c] = -sign * (process.common_gain[c] + replayed.factor * stack[back, c])
+    sort_by_key(room.states, AT, room.state_key, 0, len(process.ends))
+    for place in range(len(process.ends)):
+        room.states[RANK, room.states[AT, place]] = place
+
+
+@pasted
+@no_type_check
+def _row_worth(replayed, fact, earned, stack, back, row, sign, room):
+    """What one row is worth: under a coupling, or at least or at most."""
+    process, facts, factor = replayed.process, replayed.facts, replayed.factor
+    x_slot = facts.slot[fact]
+    if row == facts.row[fact]:  # nothing is changed here, so nothing changes
+        return earned + factor * stack[back, process.successor[x_slot]]
+    if _uses_ranks(replayed):
+        return _ranked_mean(replayed, process.chance[x_slot], row, stack, back, room)
+    start = process.start[row]
+    size = process.start[row + 1] - start
+    if replayed.kind == ANY:
+        for slot in range(size):
+            room.worth[slot] = process.gain[start + slot] + factor * stack[back, process.successor[start + slot]]
+        return any_mean(process.chance[x_slot], process.chance, start, size, room.worth, sign, room.ints, room.floats)
+    if replayed.kind == STABLE:
+        both, x = _meet_all(process, facts.row[fact], row, x_slot, room)
+        room.worth[x] = 0.0  # where the other row cannot lead there
+        for slot in range(size):
+            worth = process.gain[start + slot] + factor * stack[back, process.successor[start + slot]]
+            room.worth[room.ints[WAITING, slot]] = worth
+        return stable_mean(room.pair, both, x, room.worth, sign, room.ints, room.floats)
+    write_answer(replayed, fact, row, room.worth, 0, room)
+    mean = 0.0
+    for slot in range(size):
+        mean += room.worth[slot] * (process.gain[start + slot] + factor * stack[back, process.successor[start + slot]])
+    return mean
+
+
+@inner
+@no_type_check
+def _ranked_mean(replayed, p_x, row, stack, back, room):
+    """The mean of `any_mean` where the order of all states by worth is known."""
+    process = replayed.process
+    start, end = process.start[row], process.start[row + 1]
+    for slot in range(start, end):
+        room.states[SLOT, room.states[RANK, process.successor[slot]]] = slot
+    left, total, at, found, worth = 1.0, 0.0, 0, 0, 0.0
+    while left > 0 and found < end - start:
+        slot = room.states[SLOT, at]
+        at += 1
+        if slot >= 0:
+            worth = process.gain[slot] + replayed.factor * stack[back, process.successor[slot]]
+            amount = min(process.chance[slot] / p_x, left)
+            total += amount * worth
+            left -= amount
+            found += 1
+    for slot in range(start, end):
+        room.states[SLOT, room.states[RANK, process.successor[slot]]] = -1
+    return total + left * worth

@@ -120,7 +120,7 @@ def row_score_bounds(log_p: Floats, log_q: Floats, x: Ints, scores: Floats, *, s
     out = np.empty((2, len(x)))
     each = np.broadcast_to(np.asarray(scores, np.float64), log_p.shape)
     arguments = (_loops.STABLE if stable else _loops.ANY, *_plain(log_p, log_q, x, each), out)
-    _in_threads(_loops.score_limits, arguments, len(x), log_p.shape[1])
+    _in_threads(_loops.score_lines, arguments, len(x), log_p.shape[1])
     return Bounds(*out)
 
 
@@ -149,8 +149,8 @@ def mean_worths(
     return out
 
 
-def _asked(coupling: AbstractCoupling, size: int, score: Floats | None, bounded: bool) -> Any:
-    """What compiled loops have to know."""
+def kind_of(coupling: AbstractSampler) -> tuple[int, float]:
+    """What compiled loops call a coupling, and the rate of the clocks that its worlds share."""
     from countermax._kernel import _loops
 
     kinds: dict[type[AbstractSampler], int] = {
@@ -160,21 +160,20 @@ def _asked(coupling: AbstractCoupling, size: int, score: Floats | None, bounded:
         Independent: _loops.INDEPENDENT,
         Maximal: _loops.MAXIMAL,
     }
-    shared, order = 1.0, np.arange(size)
-    if isinstance(coupling, SharedGumbelMax):
-        shared = float(coupling.shared)
+    shared = float(coupling.shared) if isinstance(coupling, SharedGumbelMax) else 1.0
+    return kinds.get(type(coupling), _loops.GIVEN), shared
+
+
+def _asked(coupling: AbstractCoupling, size: int, score: Floats | None, bounded: bool) -> Any:
+    """What compiled loops have to know."""
+    from countermax._kernel import _loops
+
+    order = np.arange(size)
     if isinstance(coupling, InverseCDF) and coupling.order is not None:
         order = np.array(coupling.order, np.int64)
     scores = np.zeros(0) if score is None else np.asarray(score, np.float64)[order]
-    return _loops.Asked(
-        kinds.get(type(coupling), _loops.GIVEN),
-        shared,
-        order,
-        np.argsort(order),
-        scores,
-        np.stack([np.argsort(scores, kind="stable"), np.argsort(-scores, kind="stable")]),
-        bounded,
-    )
+    by_score = np.stack([np.argsort(scores, kind="stable"), np.argsort(-scores, kind="stable")])
+    return _loops.Asked(*kind_of(coupling), order, np.argsort(order), scores, by_score, bounded)
 
 
 def _plain(*arrays: NDArray) -> list[NDArray]:

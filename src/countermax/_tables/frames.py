@@ -59,15 +59,11 @@ class AbstractFrame(ABC):
 
     def __init__(self, wrapped: nw.DataFrame[Any], first_row: int = 0, where: Where | None = None):
         self._frame, self.first_row, self.where = wrapped, first_row, where
+        self.native: Any = wrapped.to_native()
         self.columns: list[Hashable] = list(wrapped.columns)
         twice = [name for name, count in Counter(self.columns).items() if count > 1]
         if twice:
             raise InputError(f"`frame` must have each column once, but has {listed(twice)} twice; rename one of them")
-
-    @property
-    def native(self) -> Any:
-        """The frame of the library."""
-        return self._frame.to_native()
 
     @property
     def num_rows(self) -> int:
@@ -81,7 +77,7 @@ class AbstractFrame(ABC):
     def column(self, argument: str, name: Hashable) -> Any:
         """A column by its name, which must be there."""
         if name in self.columns:
-            return self._frame.get_column(name).to_native()  # type: ignore[arg-type]  # pandas has other names too
+            return self.native[name]
         raise InputError(f"`{argument}` must name a column, got {name!r}; the columns are {listed(self.columns)}")
 
     def own(self, argument: str, values: Any) -> Any:

@@ -28,13 +28,10 @@ class Block(NamedTuple):
 
 
 def blocks(path: Path, cut: Callable[[bytes, bool], tuple[int, T]], size: int) -> Iterator[tuple[Block, T]]:
-    """Blocks of a file, and what was found out about each while it was cut.
+    """Blocks of about `size` bytes, and what was found out about each while it was cut.
 
-    Args:
-        path: The file.
-        cut: Function of bytes that begin with a record, and of whether the file ends with them; says how many of
-            them are whole records, and what else it found out.
-        size: Approximate number of bytes in a block; a longer record makes it longer.
+    `cut` is a function of bytes that begin with a record, and of whether the file ends with them: it says how many of
+    them are whole records, and what else it found out.
     """
     with path.open("rb") as file:
         waiting, offset, line, more = b"", 0, 1, size

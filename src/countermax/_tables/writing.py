@@ -30,10 +30,8 @@ class AbstractWriter(ABC):
     def write(self, table: Any, behind: Rows | None = None, likeliest: str | None = None) -> None:
         """The next rows; all tables have the columns of the first.
 
-        Args:
-            table: Columns.
-            behind: Rows of a text file in the same format, as they stand there; the columns come behind them.
-            likeliest: The column that is written as outcomes are in those rows.
+        The columns come `behind` rows of a text file in the same format, as they stand there; the column `likeliest`
+        is written as outcomes are in those rows.
         """
 
     @abstractmethod
@@ -113,12 +111,7 @@ class ParquetTableWriter(AbstractWriter):
 
 @contextmanager
 def open_writer(path: str | Path, source: AbstractTableFile | None = None) -> Iterator[AbstractWriter]:
-    """A file to write a table into; it appears when the block ends without an error.
-
-    Args:
-        path: The file; its ending says what it is.
-        source: The file that rows come from, where they are written as they stand there.
-    """
+    """A file to write a table into; it appears when the block ends without an error."""
     kind = format_of(path)
     with atomic_file(path) as file:
         writer: AbstractWriter
@@ -160,13 +153,7 @@ def csv_cells(name: str, column: Any) -> Any:
 
 
 def json_values(name: str, column: Any, bare: Any = None) -> Any:
-    """A column as JSON.
-
-    Args:
-        name: The name of the column.
-        column: The column.
-        bare: Flag for each row: whether a text that could be a number or a boolean is written as one.
-    """
+    """A column as JSON; where `bare`, a text that could be a number or a boolean is written as one."""
     pa = import_pyarrow()
     types, dtype = pa.types, column.type
     if bare is not None and _is_text(dtype):
@@ -191,13 +178,7 @@ def json_name(name: str) -> str:
 
 
 def lines(parts: Sequence[Any], separator: str, end: bytes) -> list[Any]:
-    """Rows as bytes, in pieces that can be written one after the other.
-
-    Args:
-        parts: Columns of texts or of bytes, or a text that is the same in all rows.
-        separator: Text between two parts.
-        end: Text at the end of a row.
-    """
+    """Rows as bytes, in pieces that can be written one after the other."""
     pa = import_pyarrow()
     binary = pa.large_binary()
     nothing, between, after = (pa.scalar(each, binary) for each in (b"", separator.encode(), end))

@@ -1,17 +1,17 @@
-"""Classifiers fitted again on rows that are drawn again: what other data of the same kind could have shown.
+"""Refit intervals: classifiers refitted on bootstrap resamples of the rows.
 
 Answers, bounds and variances are maxima and minima of fitted probabilities: they have kinks, above all where the change
-does nothing, and there percentiles of refits miss the truth. So an interval holds the percentiles of the refits, their
-reflection about what was found, and a normal interval; and where the refits do not exclude that the change does
-nothing, what the answer would be if it did nothing. `python -m studies coverage` measures how often that is right.
+has no effect, and there percentile intervals undercover. So an interval is the union of the percentile interval, the
+basic (reflected) one and a normal one; and where the refits do not reject that the change has no effect, it includes
+what the answer would be without an effect. `python -m studies coverage` measures how often that is right.
 """
 
-import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from countermax._core.errors import InputError
@@ -19,31 +19,44 @@ from countermax._core.extras import on_ray
 from countermax._core.memory import check_memory
 from countermax._core.progress import ProgressBar
 from countermax._core.quantities import as_count, as_seed
-from countermax._tables.frames import Codes, Floats
+from countermax._tables.frames import AbstractFrame, Codes, Floats
 from countermax.intervals._interval import check_level, reflected_limits
-from countermax.tables._fits import FitData, copy_of, fit_some, members_of_clusters, row_weights, weight_argument
 from countermax.tables._probabilities import Predicted
-from countermax.tables._rows import Chunk, RowReader
+from countermax.tables._reading import Chunk, RowReader
 
-NUM_REFITS = 200
 _MOST_DRAWS = 1000  # until each outcome is among the rows that are drawn
 
 Measure = Callable[[Sequence[Chunk]], Floats]
 """Numbers of some rows, in one array of any shape."""
 
 
+@final
 @dataclass(frozen=True, eq=False)
-class Refitting:
-    """How the classifiers are fitted again."""
+class Refit:
+    """Confidence intervals by refitting: the classifier is fitted again on bootstrap resamples of the rows.
+
+    The table must be the frame that the classifier was fitted on, with the outcomes in `outcome`.
+
+    Args:
+        clusters: Column or array; rows with the same value are resampled together.
+        weights: Column or array with the weight of each row, in the fit too where it takes weights.
+        num_resamples: Number of refits.
+        level: Confidence of the intervals.
+        seed: Seed of the resampling; the same seed gives the same intervals.
+        n_jobs: Number of fits at the same time, as joblib counts them.
+    """
 
     clusters: Any = None
     weights: Any = None
-    num_resamples: int = NUM_REFITS
+    num_resamples: int = 200
     level: float = 0.95
     seed: int = 0
     n_jobs: int | None = None
-    engine: str = "local"
-    progress: bool | None = None
+
+    def __post_init__(self) -> None:
+        check_level(self.level)
+        object.__setattr__(self, "seed", as_seed("seed", self.seed))
+        as_count("`num_resamples` of `Refit`", self.num_resamples, least=2)
 
 
 class RefitLimits(NamedTuple):
@@ -53,61 +66,32 @@ class RefitLimits(NamedTuple):
     upper: Floats
 
 
-def as_refitting(
-    refit: bool,
-    *,
-    clusters: Any,
-    weights: Any,
-    num_resamples: int | None,
-    level: float,
-    seed: int,
-    n_jobs: int | None,
-    engine: str,
-    progress: bool | None,
-) -> Refitting | None:
-    """The settings, checked; None where nothing is fitted again."""
-    check_level(level)
-    seed = as_seed("seed", seed)
-    if not refit:
-        for name, given in (
-            ("clusters", clusters),
-            ("weights", weights),
-            ("n_jobs", n_jobs),
-            ("engine", engine if on_ray(engine) else None),
-        ):
-            if given is not None:
-                raise InputError(f"`{name}` needs refit=True")
-        return None
-    number = (
-        NUM_REFITS if num_resamples is None else as_count("with refit=True, `num_resamples`", num_resamples, least=2)
-    )
-    if on_ray(engine) and n_jobs is not None:
-        raise InputError('`n_jobs` must be left out with engine="ray", which has its own workers')
-    return Refitting(clusters, weights, number, level, seed, n_jobs, engine, progress)
-
-
-class Refits:
+class Refitting:
     """Readers of the same rows whose classifiers were fitted again; rows count as often as they were drawn."""
 
-    def __init__(self, reader: RowReader, settings: Refitting):
-        """Looks at the classifiers; the frame is what they were fitted on."""
-        self._reader, self._settings = reader, settings
+    def __init__(self, reader: RowReader, settings: Refit, engine: str):
+        """Looks at the classifiers; the frame is what they were fitted on, and its weights become the reader's."""
+        if on_ray(engine) and settings.n_jobs is not None:
+            raise InputError('`n_jobs` must be left out with engine="ray", which has its own workers')
+        self._reader, self.settings, self._engine = reader, settings, engine
         if reader.seen is None:
-            raise InputError("refit=True needs `outcome`: it is what the classifier is fitted on")
+            raise InputError("`refit` needs `outcome`: it is what the classifier is fitted on")
         worlds = [world for world in reader.worlds if isinstance(world, Predicted)]
         if len(worlds) < len(reader.worlds):
-            raise InputError("refit=True needs a classifier in both worlds (`Predicted`), got plain probabilities")
+            raise InputError("`refit` needs a classifier in both worlds (`Predicted`), got plain probabilities")
         self._worlds = worlds
         self._classifiers = list({id(world.classifier): world.classifier for world in worlds}.values())
         for classifier in self._classifiers:
             copy_of(classifier)
         reader.remembered = {}
+        self.unweighted: list[str] = []
+        """Names of classifiers that are fitted without the weights, which they do not take."""
         frame = reader.frame
         self._rows = np.flatnonzero(reader.seen >= 0)  # those whose outcome is known
         if settings.weights is not None:
             reader.weights = row_weights(reader.frame, settings.weights)
             without = [type(each).__name__ for each in self._classifiers if weight_argument(each) is None]
-            reader.unweighted = list(dict.fromkeys(without))
+            self.unweighted = list(dict.fromkeys(without))
         self._clusters = (
             None if settings.clusters is None else members_of_clusters(frame, settings.clusters, reader.seen >= 0)
         )
@@ -123,7 +107,7 @@ class Refits:
 
     def __iter__(self) -> Iterator[RowReader]:
         """One reader after the other, as the fits are done."""
-        settings, reader = self._settings, self._reader
+        settings, reader = self.settings, self._reader
         multiplicities = [self._drawn(number) for number in range(settings.num_resamples)]
         weights = None if settings.weights is None else reader.weights
         data = FitData(self._classifiers, self._inputs, self._outcomes, weights)
@@ -132,18 +116,18 @@ class Refits:
             for number, rows in enumerate(multiplicities)
         )
         total = reader.weights.sum()
-        with ProgressBar("refits", settings.num_resamples, settings.progress, unit="refits") as bar:
-            found = _all_fits(data, jobs, settings)
+        with ProgressBar("refits", settings.num_resamples, unit="refits") as bar:
+            found = self._all_fits(data, jobs)
             for rows, classifiers in zip(multiplicities, found, strict=True):
                 again = dict(zip(map(id, self._classifiers), classifiers, strict=True))
                 worlds = [replace(world, classifier=again[id(world.classifier)]) for world in self._worlds]
                 weights = reader.weights * np.bincount(rows, minlength=reader.frame.num_rows)
-                yield _refitted(reader, worlds, weights * (total / weights.sum()))
+                yield reader.with_worlds(worlds, weights * (total / weights.sum()))
                 bar.advance(1)
 
     def _drawn(self, number: int) -> Codes:
         """Rows, drawn with replacement, whole clusters at a time; with every outcome among them."""
-        stream = np.random.default_rng([self._settings.seed, number])
+        stream = np.random.default_rng([self.settings.seed, number])
         seen, rows = self._reader.seen, self._rows
         assert seen is not None
         known = np.unique(seen[rows])
@@ -155,25 +139,25 @@ class Refits:
                 drawn = np.concatenate([members[place] for place in stream.integers(0, len(members), len(members))])
             if len(np.unique(seen[drawn])) == len(known):
                 return drawn
-        raise InputError("refit=True needs resamples with every outcome, but some outcome is too rare for that")
+        raise InputError("`refit` needs resamples with every outcome, but some outcome is too rare for that")
 
+    def _all_fits(self, data: "FitData", jobs: Iterable[tuple[Codes, int]]) -> Iterator[list[Any]]:
+        """Classifiers fitted to the rows of each job, in order."""
+        if on_ray(self._engine):
+            from countermax._ray import in_parts
 
-def _all_fits(data: FitData, jobs: Iterable[tuple[Codes, int]], settings: Refitting) -> Iterator[list[Any]]:
-    """Classifiers fitted to the rows of each job, in order."""
-    if on_ray(settings.engine):
-        from countermax._ray import in_parts
+            return in_parts(fit_some, data, jobs)
+        from joblib import Parallel, delayed
 
-        return in_parts(fit_some, data, jobs)
-    from joblib import Parallel, delayed
-
-    return iter(Parallel(n_jobs=settings.n_jobs, return_as="generator")(delayed(fit_some)(data, *job) for job in jobs))
+        fits = (delayed(fit_some)(data, *job) for job in jobs)
+        return iter(Parallel(n_jobs=self.settings.n_jobs, return_as="generator")(fits))
 
 
 class Refitted:
     """What was found in all refits, and the intervals that follow."""
 
     def __init__(
-        self, reader: RowReader, refits: Iterable[RowReader], measure: Measure, settings: Refitting, *, by_row: bool
+        self, reader: RowReader, refits: Iterable[RowReader], measure: Measure, settings: Refit, *, by_row: bool
     ):
         """Fits and measures.
 
@@ -184,7 +168,7 @@ class Refitted:
             settings: Number of refits, and confidence of the intervals.
             by_row: Whether each row is a question of its own.
         """
-        self._level = settings.level
+        self.level = settings.level
         chunks = list(reader.chunks())
         self._found, gap = measure(chunks), _gap(chunks, by_row)
         self._without = measure([_without_effect(chunk) for chunk in chunks])
@@ -210,7 +194,7 @@ class Refitted:
         normal number would need, and what the change would bring if it did nothing, unless that is excluded.
         """
         found, again = self._found, self._again
-        lower, upper = reflected_limits(found, again, self._level, floor, ceiling)
+        lower, upper = reflected_limits(found, again, self.level, floor, ceiling)
         lower = np.where(self.could_do_nothing, np.fmin(lower, self._without), lower)
         upper = np.where(self.could_do_nothing, np.fmax(upper, self._without), upper)
         lower, upper = (np.where(np.isnan(found), np.nan, np.clip(each, floor, ceiling)) for each in (lower, upper))
@@ -228,11 +212,94 @@ def _gap(chunks: Sequence[Chunk], by_row: bool) -> Floats:
 
 def _without_effect(chunk: Chunk) -> Chunk:
     """The same rows, if the change did nothing."""
-    return replace(chunk, log_q=chunk.log_p, bad=chunk.bad.copy(), problems=chunk.problems.copy())
+    return replace(chunk.fresh(), log_q=chunk.log_p)
 
 
-def _refitted(reader: RowReader, worlds: Sequence[Predicted], weights: Floats) -> RowReader:
-    again = copy.copy(reader)
-    again.worlds, again.weights = list(worlds), weights
-    again.question = replace(reader.question, errors="missing")  # to a refit something may be impossible that was seen
-    return again
+def copy_of(classifier: Any) -> Any:
+    """A classifier with the same settings that was not fitted."""
+    try:
+        from sklearn.base import clone
+    except ImportError as error:
+        raise ImportError("`refit` needs scikit-learn: pip install scikit-learn") from error
+    kind = type(classifier).__name__
+    try:
+        fresh = clone(classifier)
+    except (TypeError, RuntimeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise InputError(
+            f"`refit` needs a classifier that sklearn.base.clone can copy, got {kind}: {reason}"
+        ) from error
+    if fresh is classifier:
+        raise InputError(f"`refit` needs a classifier that can be fitted again, but {kind} is frozen")
+    return fresh
+
+
+class FitData(NamedTuple):
+    """What all fits have in common: classifiers, what each of them reads, and what it is to predict."""
+
+    classifiers: Sequence[Any]
+    inputs: Sequence[Any]
+    outcomes: Sequence[Any]
+    weights: Floats | None
+
+
+def fit_some(data: FitData, rows: Codes, seed: int) -> list[Any]:
+    """Each classifier, fitted again to some rows; what it leaves to chance is drawn from the seed."""
+    result = []
+    weights = None if data.weights is None else data.weights[rows]
+    for classifier, inputs, outcomes in zip(data.classifiers, data.inputs, data.outcomes, strict=True):
+        features, outcome = taken(inputs, rows), outcomes[rows]
+        fresh = copy_of(classifier)
+        chance = {
+            name: seed for name, value in fresh.get_params().items()
+            if value is None and (name == "random_state" or name.endswith("__random_state"))
+        }  # fmt: skip
+        fresh.set_params(**chance)
+        argument = None if weights is None else weight_argument(fresh)
+        fresh.fit(features, outcome, **({} if argument is None else {argument: weights}))
+        if not np.array_equal(fresh.classes_, classifier.classes_):
+            raise InputError(
+                f"the frame must be what the classifier was fitted on, but fitted again it has the classes "
+                f"{list(fresh.classes_)} in place of {list(classifier.classes_)}"
+            )
+        result.append(fresh)
+    return result
+
+
+def weight_argument(classifier: Any) -> str | None:
+    """What `fit` calls the weights of rows; None where it takes none."""
+    from sklearn.pipeline import Pipeline
+    from sklearn.utils.validation import has_fit_parameter
+
+    if isinstance(classifier, Pipeline):
+        name, last = classifier.steps[-1]
+        inner = weight_argument(last)
+        return None if inner is None else f"{name}__{inner}"
+    return "sample_weight" if has_fit_parameter(classifier, "sample_weight") else None
+
+
+def taken(inputs: Any, rows: Codes) -> Any:
+    """Some rows of what a classifier reads."""
+    return inputs.iloc[rows] if hasattr(inputs, "iloc") else inputs[rows]
+
+
+def row_weights(frame: AbstractFrame, given: Any) -> Floats:
+    """How much each row counts, from a column or an array."""
+    values = frame.numbers("weights", [given])[:, 0] if isinstance(given, str) else np.asarray(given, np.float64)
+    if values.shape != (frame.num_rows,):
+        raise InputError(f"`weights` must have one value for each of {frame.num_rows} rows, got shape {values.shape}")
+    if not ((values >= 0) & (values < np.inf)).all() or not values.sum() > 0:
+        raise InputError("`weights` must be finite, not negative, and not all zero")
+    return values
+
+
+def members_of_clusters(frame: AbstractFrame, given: Any, used: NDArray[np.bool_]) -> list[Codes]:
+    """The rows of each cluster that are used, from a column or an array."""
+    column = frame.column("clusters", given) if isinstance(given, str) else frame.own("clusters", given)
+    codes, values = frame.factorised(column)
+    if (codes < 0).any():
+        raise InputError(f"`clusters` is missing for {int((codes < 0).sum()):,} rows; fill it in, or drop them")
+    if len(values) < 2:
+        raise InputError(f"`clusters` must name at least two clusters, got {len(values)}")
+    members = [np.flatnonzero((codes == place) & used) for place in range(len(values))]
+    return [each for each in members if len(each)]

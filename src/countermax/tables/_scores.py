@@ -1,8 +1,9 @@
-"""Scores of labelled outcomes, one or several, and which coupling to choose for them."""
+"""Scores of labelled outcomes; the couplings whose effects on them are compared, and which of them to choose."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -11,20 +12,31 @@ from jaxtyping import PRNGKeyArray
 
 from countermax._core.errors import InputError
 from countermax._core.labels import Labels
-from countermax._tables.frames import Floats, check_new_names
+from countermax._tables.frames import Codes, Floats, check_new_names
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, Gadget2, InverseCDF
-from countermax.couplings._named import named_couplings
+from countermax.couplings._named import as_couplings, is_same, named_couplings
 from countermax.learning import Fit, MatrixLoss, ObservedPairs, SquaredDifference, Training, fit
 from countermax.learning._losses import least_losses
 from countermax.learning._recipe import LEARNED
-from countermax.tables._notes import PRECISION
-from countermax.tables._pairs import AbstractRows, NothingChangesError, Weighted
+from countermax.tables._reading import Chunk
+from countermax.tables._sources import AbstractSource
 
-_IN_ORDER, _BY_QUANTILE = "inverse CDF by score", "comonotone"
+PRECISION = "Least variance is a criterion of precision, not evidence that the mechanism is true."
+MOST_PAIRS = 4096
 MOST_SOLVED = 100_000  # pairs times outcomes for which transport problems are worth solving
-MOST_SOLVED_IN_ALL = 2_000_000  # where classifiers are fitted again
+MOST_SOLVED_IN_ALL = 2_000_000  # where classifiers are refitted
 MOST_PLANNED = 10_000  # rows times outcomes for which a vector quantile is fitted without being asked for
+_IN_ORDER, _BY_QUANTILE = "inverse CDF by score", "comonotone"
+
+Weighted = tuple[Floats, Floats, Floats]
+"""Distinct pairs of log-probabilities, and in how many rows each stands."""
+CouplingsLike: TypeAlias = Mapping[str, str | Path | AbstractCoupling] | Sequence[str | Path]
+"""Couplings by name, or names of fixed ones."""
+
+
+class NothingChangesError(InputError):
+    """There is no pair of worlds to look at."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,16 +105,11 @@ def _by_name(argument: str, labels: Labels, given: Any) -> tuple[tuple[str, ...]
     return ("score",), labels.scores(argument, given)[:, None]
 
 
-def fixed_couplings(scores: Scores, rows: AbstractRows, num_times: int) -> dict[str, AbstractCoupling]:
+def fixed_couplings(scores: Scores, rows: AbstractSource, num_times: int) -> dict[str, AbstractCoupling]:
     """The fixed couplings, with those that are made for the scores.
 
     Several scores have a vector quantile among them, fitted to the frame's own worlds, where its rows are so few that
     plans of all of them take seconds.
-
-    Args:
-        scores: Scores of the outcomes.
-        rows: Rows of the table.
-        num_times: Number of passes over its rows.
     """
     with jax.enable_x64(True):  # scores that differ in their last digits have an order too
         if len(scores.names) > 1:
@@ -118,45 +125,151 @@ def fixed_couplings(scores: Scores, rows: AbstractRows, num_times: int) -> dict[
         return named_couplings(score=scores.factual[:, 0], counterfactual_score=scores.counterfactual[:, 0])
 
 
-def learned_coupling(
-    rows: AbstractRows,
-    scores: Scores,
-    gadget: Gadget2 | None,
-    options: Mapping[str, Any],
-    progress: bool | None,
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """Scores of the outcomes, and the couplings whose effects on them are compared."""
+
+    scores: Scores
+    couplings: dict[str, AbstractCoupling]
+    learned: Fit[Gadget2] | None
+    """How the learned coupling came about, if one was asked for."""
+
+
+def compare_couplings(
+    rows: AbstractSource,
+    couplings: CouplingsLike | None,
     *,
-    key: PRNGKeyArray,
-) -> Fit[Gadget2]:
-    """Trains a gadget on the frame's own pairs to let the effect vary as little as possible."""
+    counterfactual_score: Any,
+    learn: bool | Gadget2,
+    training: Training | None,
+    checkpoint: str | Path | None,
+    key: PRNGKeyArray | None,
+    num_times: int,
+) -> Compared:
+    """Makes sense of what was asked for; `num_times` is the number of passes over the rows."""
+    reader = rows.reader
+    score = reader.ranks if reader.question.score is None else reader.question.score
+    if score is None:
+        raise InputError("`score` must say what each outcome is worth, unless the outcomes are an ordered category")
+    scores = as_scores(reader.labels, score, counterfactual_score)
+    compared = _compared(couplings, scores, rows, num_times)
+    if learn is False:
+        if training is not None or checkpoint is not None:
+            raise InputError("`training` and `checkpoint` need learn=True")
+        return Compared(scores, compared, None)
+    if LEARNED in compared:
+        _refuse_name(LEARNED)
     size = len(scores.factual)
-    key_gadget, key_fit = jax.random.split(key)
-    if gadget is None:
-        gadget = Gadget2(size, 16, key=key_gadget, hidden=(64, 64))
+    key_gadget, key_fit = jax.random.split(jax.random.key(0) if key is None else key)
+    gadget = Gadget2(size, 16, key=key_gadget, hidden=(64, 64)) if learn is True else learn
     if gadget.num_outcomes != size:
         raise InputError(f"`learn` must be a gadget for {size} outcomes, got one for {gadget.num_outcomes}")
-    pairs = own_pairs(rows)
-    settings = {"steps": 500, "batch_size": 64} | dict(options)
-    checkpoint = settings.pop("checkpoint", None)
-    return fit(gadget, pairs, scores.loss(), Training(**settings), key=key_fit, checkpoint=checkpoint)
+    training = Training(steps=500, batch_size=64) if training is None else training
+    learned = fit(gadget, own_pairs(rows), scores.loss(), training, key=key_fit, checkpoint=checkpoint)
+    return Compared(scores, compared | {LEARNED: learned.coupling}, learned)
 
 
-def own_pairs(rows: AbstractRows) -> ObservedPairs:
-    """The table's own pairs of worlds, or some of them where there are many."""
-    log_p, log_q, weights = rows.some_pairs()
+def _compared(
+    given: CouplingsLike | None,
+    scores: Scores,
+    rows: AbstractSource,
+    num_times: int,
+) -> dict[str, AbstractCoupling]:
+    """The couplings asked for, with the one that is best where there is one; by default the fixed ones."""
+    if given is None:
+        return fixed_couplings(scores, rows, num_times)
+    fixed = fixed_couplings(scores, rows, num_times) if scores.best is not None else {}
+    with jax.enable_x64(True):
+        both: dict[str, Any] = {"score": scores.factual, "counterfactual_score": scores.counterfactual}
+        if len(scores.names) == 1:  # couplings that are made for a score look at one
+            both = {name: each[:, 0] for name, each in both.items()}
+        elif _wants_pairs(given):
+            both["pairs"] = own_pairs(rows)
+        own = as_couplings(given, len(scores.factual), **both)
+    if scores.best in own and not is_same(own[scores.best], fixed[scores.best]):
+        _refuse_name(scores.best)
+    return own | {name: each for name, each in fixed.items() if name == scores.best}
+
+
+def _wants_pairs(given: Mapping[str, Any] | Sequence[Any] | str | Path) -> bool:
+    """Whether something among the couplings has to be fitted."""
+    each = given.values() if isinstance(given, Mapping) else [given] if isinstance(given, str | Path) else given
+    return any(isinstance(one, str) and one in ("vector-quantile", "vector quantile") for one in each)
+
+
+def _refuse_name(name: str) -> NoReturn:
+    raise InputError(f"`couplings` must not reuse the name {name!r}, which is the library's own; rename yours")
+
+
+def own_pairs(rows: AbstractSource, most: int = MOST_PAIRS, seed: int = 0) -> ObservedPairs:
+    """The table's own pairs of worlds; of at most `most` rows, drawn without replacement, where there are more."""
+    count = rows.num_rows
+    drawn = np.arange(count)
+    if count > most:
+        drawn = np.sort(np.random.default_rng(seed).choice(count, most, replace=False))
+    some = [each for each in rows.each(_drawn_pairs, drawn) if len(each)]
+    if not some:
+        raise NothingChangesError(
+            "`frame` must have at least one row that can be answered and that is changed, got none"
+        )
+    log_p, log_q, weights = _divided(*np.unique(np.concatenate(some), axis=0, return_counts=True))
     return ObservedPairs(jnp.asarray(log_p), jnp.asarray(log_q), weights)
 
 
-def bounds_by_transport(pairs: Weighted, scores: Scores, mean: Floats, kept_square: float, total: float) -> Bounds:
-    """The least and the largest variance over all couplings with several scores.
+def _drawn_pairs(drawn: Codes, first_row: int, chunks: Iterable[Chunk]) -> Floats:
+    """Pairs side by side, in the rows that were drawn; those left as they were do not count."""
+    found = []
+    for chunk in chunks:
+        start, stop = first_row + chunk.rows.start, first_row + chunk.rows.stop
+        rows = drawn[(drawn >= start) & (drawn < stop)] - start
+        rows = rows[~(chunk.bad | chunk.kept)[rows]]
+        found.append(np.concatenate([chunk.log_p[rows], chunk.log_q[rows]], axis=1))
+    return np.concatenate(found) if found else np.zeros((0, 0))
 
-    Args:
-        pairs: Pairs of worlds of rows that the change does something to.
-        scores: Scores of the outcomes.
-        mean: The mean effect on each of the centred scores.
-        kept_square: The sum of expected squared effects, on centred scores, of all other rows: those that are left as
-            they were.
-        total: Sum of the weights of all rows.
-    """
+
+def source_pairs(rows: AbstractSource, most: int) -> Weighted | None:
+    """All distinct pairs of a table; None if there are more than `most`."""
+    return _together(rows.each(_pairs_of_part, most), most)
+
+
+def _pairs_of_part(most: int, first_row: int, chunks: Iterable[Chunk]) -> Weighted | None:
+    return all_pairs(chunks, most)
+
+
+def all_pairs(chunks: Iterable[Chunk], most: int) -> Weighted | None:
+    """All distinct pairs, without rows that are left as they were; None if there are more than `most`."""
+
+    def of_chunks() -> Iterator[Weighted]:
+        for chunk in chunks:
+            good = ~(chunk.bad | chunk.kept)
+            yield chunk.log_p[good], chunk.log_q[good], chunk.weight[good]
+
+    return _together(of_chunks(), most)
+
+
+def _together(parts: Iterable[Weighted | None], most: int) -> Weighted | None:
+    """Distinct pairs among those of all parts, weights added up; None if there are more than `most`."""
+    pairs: Floats | None = None
+    weights: Floats = np.zeros(0)
+    for part in parts:
+        if part is None:
+            return None
+        new = np.concatenate(part[:2], axis=1)
+        pairs, place = np.unique(new if pairs is None else np.concatenate([pairs, new]), axis=0, return_inverse=True)
+        counted = np.concatenate([weights, part[2]])
+        weights = np.bincount(place.ravel(), counted, len(pairs)).astype(np.float64)
+        if len(pairs) > most:
+            return None
+    return None if pairs is None else _divided(pairs, weights)
+
+
+def _divided(pairs: Floats, weights: Any) -> Weighted:
+    log_p, log_q = np.split(pairs, 2, axis=1)
+    return log_p, log_q, weights.astype(np.float64)
+
+
+def bounds_by_transport(pairs: Weighted, scores: Scores, mean: Floats, kept_square: float, total: float) -> Bounds:
+    """The least and the largest variance over all couplings with several scores."""
     log_p, log_q, weights = pairs
     least = most = np.zeros(len(log_p))
     if len(log_p):
@@ -171,12 +284,7 @@ def bounds_by_transport(pairs: Weighted, scores: Scores, mean: Floats, kept_squa
 
 
 def choose(scores: Scores, variances: Mapping[str, float], bounds: Bounds | None) -> tuple[str, str]:
-    """The name of the coupling to choose, and why; and that this is no evidence that the coupling is true."""
-    choice, why = _least(scores, variances, bounds)
-    return choice, f"{why} {PRECISION}"
-
-
-def _least(scores: Scores, variances: Mapping[str, float], bounds: Bounds | None) -> tuple[str, str]:
+    """The name of the coupling to choose, and why."""
     if scores.best is not None and bounds is not None:
         why = "with one score, outcomes in its order have"
         if not scores.one_order:

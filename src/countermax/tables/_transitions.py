@@ -1,109 +1,167 @@
-"""Of those with each outcome, how many would have had which: expected counts, intervals and bounds."""
+"""Of those with each outcome, how many would have had which: expected counts, intervals, bounds, and the result."""
 
 import copy
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, final
 
 import jax
 import numpy as np
 
+from countermax import _plotting as plotting
+from countermax._core.labels import told_apart
 from countermax._core.memory import check_memory
 from countermax._core.quantities import as_count, as_seed
-from countermax._tables.frames import AbstractFrame, Floats, as_frame
+from countermax._core.results import AbstractResult, Row
+from countermax._core.words import confidence, number, percents, span
+from countermax._tables.frames import Floats
 from countermax.bounds import Bounds
-from countermax.couplings import AbstractCoupling, GumbelMax
+from countermax.couplings import AbstractCoupling
 from countermax.couplings._named import as_coupling, name_of
 from countermax.intervals import Interval
 from countermax.intervals._interval import Bootstrap, check_level, percentile_interval
-from countermax.tables._counterfactuals import answer_rows
-from countermax.tables._notes import label_notes, metadata, shown_name, what_is_known
-from countermax.tables._probabilities import ProbabilitiesLike
-from countermax.tables._refit import Refits, Refitted, as_refitting
-from countermax.tables._rows import Chunk, Question, RowReader
-from countermax.tables._transition_result import Transitions
+from countermax.tables._answers import answer_rows
+from countermax.tables._notes import (
+    label_notes,
+    left_out_notes,
+    refit_notes,
+    shown_name,
+    unchanged_notes,
+    what_is_known,
+)
+from countermax.tables._reading import Chunk, RowReader
+from countermax.tables._refit import Refitted, Refitting
 
-NUM_RESAMPLES = 1000
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ANY = "any coupling"
 _BYTES_OF_WEIGHTS = 6 * 4096  # of a resample, for the rows that share a random stream
 
 
-def transitions(
-    frame: Any,
-    *,
-    outcome: Any,
-    factual: ProbabilitiesLike,
-    counterfactual: ProbabilitiesLike,
-    coupling: str | Path | AbstractCoupling = GumbelMax(),  # noqa: B008 (immutable)
-    labels: Sequence[Hashable] | None = None,
-    score: Any = None,
-    unchanged: Any = None,
-    normalise: bool = False,
-    errors: str = "raise",
-    refit: bool = False,
-    clusters: Any = None,
-    weights: Any = None,
-    num_resamples: int | None = None,
-    level: float = 0.95,
-    seed: int = 0,
-    n_jobs: int | None = None,
-    engine: str = "local",
-    progress: bool | None = None,
-) -> Transitions:
-    """Of those who churned, how many would have stayed, downgraded, or churned all the same.
+@final
+@dataclass(frozen=True, eq=False)
+class Transitions(AbstractResult):
+    """How many of those with each outcome would have had which, in cells [seen, instead]."""
 
-    Counts are exact expectations under the coupling. Bounds are the least and the largest count over all couplings that
-    fit the data: what other couplings could say. Intervals are what other data could have shown. By default that is a
-    bootstrap of the rows, which takes each row's probabilities as known and leaves out how well they were estimated.
-    With `refit=True` the classifier is fitted again for each resample, and the bounds have an interval too, which holds
-    the whole range. Then the frame must be what the classifier was fitted on, with the outcomes in `outcome`.
+    labels: tuple[Hashable, ...]
+    coupling: str
+    """The name of the coupling that counts are expectations under."""
+    counts: Floats
+    """Expected counts; each row adds up to how many had that outcome."""
+    bounds: Bounds
+    """The least and the largest expected count over all couplings, each cell for itself."""
+    counts_interval: Interval | None
+    """Confidence interval of `counts`; None without resamples."""
+    shares_interval: Interval | None
+    bounds_interval: Interval | None
+    """Confidence interval of the whole range `bounds`; only with `refit`."""
+    share_bounds_interval: Interval | None
+    num_rows: int
+    num_unchanged: int
+    num_left_out: int
+    known: str
+    """What is taken as known, or how the classifier was refitted."""
+    label_notes: tuple[str, ...]
 
-    Args:
-        frame: A pandas or polars DataFrame, or an Arrow table.
-        outcome: The column with the outcomes seen, or an array of them.
-        factual: Probabilities in the world that was seen; see `counterfactuals`.
-        counterfactual: Probabilities in the other world.
-        coupling: Coupling of the two worlds; see `counterfactuals`.
-        labels: The outcomes in the order of the cells; by default that of an ordered category, else of `factual`.
-        score: A number for each outcome; only couplings that are made for a score ask for it.
-        unchanged: Rows that the change leaves as they were, a column or an array of booleans: whatever the coupling,
-            they have the outcome that they had. `Predicted` knows its own; say it where probabilities are numbers.
-        normalise: Whether to rescale columns and arrays to sum to one, for instance counts.
-        errors: Treatment of rows that cannot be answered: `raise`, or leave them out and count them (`missing`).
-        refit: Whether to fit the classifier again (a copy by `sklearn.base.clone`) on resampled rows.
-        clusters: Column or array, with `refit`: rows with the same value are resampled together.
-        weights: Column or array, with `refit`: weight of each row, in the fit too where it takes weights.
-        num_resamples: Number of resamples, 0 for no intervals; by default 1000, and 200 with `refit`.
-        level: Confidence of the intervals: how much of the resamples they hold.
-        seed: Seed of the resampling; the same seed gives the same intervals.
-        n_jobs: Number of fits at the same time, as joblib counts them.
-        engine: "local", or "ray" for refits on a cluster.
-        progress: Whether to show a progress bar; by default on a terminal, if there are many rows or refits.
-    """
-    refitting = as_refitting(
-        refit,
-        clusters=clusters,
-        weights=weights,
-        num_resamples=num_resamples,
-        level=level,
-        seed=seed,
-        n_jobs=n_jobs,
-        engine=engine,
-        progress=progress,
-    )
-    reader = RowReader(
-        as_frame(frame), Question(outcome, factual, counterfactual, labels, normalise, errors, unchanged)
-    )
-    plain = NUM_RESAMPLES if num_resamples is None else num_resamples
-    refits = None if refitting is None else Refits(reader, refitting)
-    tally = Tally(reader, coupling, score=score, num_resamples=0 if refit else plain, level=level, seed=seed)
-    with reader.bar("transitions", progress) as bar:
-        for chunk in reader.chunks(bar):
-            tally.add(chunk)
-    if refitting is None or refits is None:
-        return tally.result(reader.frame)
-    return tally.result(reader.frame, Refitted(reader, refits, tally.measure, refitting, by_row=False))
+    @property
+    def seen(self) -> Floats:
+        """How many rows had each outcome."""
+        return self.counts.sum(axis=1)
+
+    @property
+    def shares(self) -> Floats:
+        """Of those with an outcome, the share that would have had another; NaN where nobody had it."""
+        return self.counts / _or_nan(self.seen)[:, None]
+
+    @property
+    def share_bounds(self) -> Bounds:
+        """The bounds as shares of those with the outcome."""
+        return Bounds(*(limit / _or_nan(self.seen)[:, None] for limit in self.bounds))
+
+    @property
+    def title(self) -> str:
+        """The question."""
+        return "Which outcome would those with each outcome have had in the counterfactual world?"
+
+    @property
+    def sample(self) -> str:
+        """How many rows."""
+        return f"{self.num_rows:,} rows"
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        """For each outcome seen and each one instead: the expected count, and the share `P(instead)` of those seen."""
+        return list(self._rows())
+
+    def _rows(self) -> Iterator[Row]:
+        labels = told_apart(self.labels)
+        kinds = (
+            ("count({})", self.counts, self.bounds, self.counts_interval, self.bounds_interval),
+            ("P({})", self.shares, self.share_bounds, self.shares_interval, self.share_bounds_interval),
+        )
+        for seen, label in enumerate(labels):
+            for quantity, values, bounds, interval, whole in kinds:
+                for instead, other in enumerate(labels):
+                    cell, name, about = (seen, instead), quantity.format(other), f"seen {label}"
+                    yield Row(name, about, self.coupling, float(values[cell]), None, None, *_at(interval, cell))
+                    lower, upper = (float(each[cell]) for each in bounds)
+                    yield Row(name, about, ANY, None, lower, upper, *_at(whole, cell))
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What is taken as known."""
+        return (self.known,)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the intervals are, how labels are read, and which rows are unchanged or left out."""
+        notes = []
+        if self.counts_interval is not None:
+            level = confidence(self.counts_interval.level)
+            notes.append(f"(...): {level} bootstrap confidence interval, of '{ANY}' for that whole range.")
+        notes += [*self.label_notes, *unchanged_notes(self.num_unchanged), *left_out_notes(self.num_left_out)]
+        return tuple(notes)
+
+    def summary(self) -> str:
+        """How many keep their outcome, and the largest change."""
+        total = max(self.num_rows, 1)
+        low, high = (float(np.trace(each)) / total for each in self.bounds)
+        kept = float(np.trace(self.counts)) / total
+        words = [
+            f"For each of {self.num_rows:,} rows: the counterfactual outcome, given the one that was seen.",
+            f"Whatever the coupling, {percents(low, high)} would have kept their outcome.",
+        ]
+        moved = np.where(np.eye(len(self.labels), dtype=bool), -1.0, self.counts)
+        seen, instead = np.unravel_index(int(moved.argmax()), moved.shape)
+        most = f"Under {self.coupling} {percents(kept, kept)} would have"
+        if len(self.labels) > 1 and moved.max() > 0:
+            labels = told_apart(self.labels)
+            low, high = (each[seen, instead] for each in self.bounds)
+            words.append(
+                f"{most}; the most frequent change is from {labels[seen]} to {labels[instead]}: "
+                f"{number(moved.max(), 1)} of {number(self.seen[seen], 0)} ({ANY}: {span(low, high, 1)})."
+            )
+        else:
+            words.append(f"{most}.")
+        return " ".join(words)
+
+    def plot(self, title: str | None = None) -> "Figure":
+        """The flows from what was seen to what would have been; the coupling is named, whatever the title."""
+        told = "What was seen, and what would have been" if title is None else title
+        return plotting.draw_flows(self.counts, told_apart(self.labels), told, self.coupling, self.bounds)
+
+    def _details(self) -> Mapping[str, Any]:
+        return {
+            "coupling": self.coupling,
+            "labels": self.labels,
+            "counts": self.counts,
+            "num_rows": self.num_rows,
+            "num_unchanged": self.num_unchanged,
+            "num_left_out": self.num_left_out,
+            "level": None if self.counts_interval is None else self.counts_interval.level,
+        }
 
 
 @dataclass(eq=False)
@@ -134,39 +192,37 @@ class Tally:
         reader: RowReader,
         coupling: str | Path | AbstractCoupling,
         *,
-        score: Any,
         num_resamples: int,
         level: float,
         seed: int,
+        refitting: Refitting | None = None,
     ):
         check_level(level)
-        seed = as_seed("seed", seed)
-        labels = reader.labels
+        labels, score = reader.labels, reader.question.score
         num_resamples = as_count("`num_resamples` (on the command line: --resamples)", num_resamples, least=0)
         check_memory(
             f"{num_resamples:,} resamples of {len(labels)} outcomes",
             num_resamples * (4 * 8 * len(labels) ** 2 + _BYTES_OF_WEIGHTS),
             "lower `num_resamples` (on the command line: --resamples)",
         )
-        self._labels, self._level = labels, level
+        self._labels, self._level, self._order = labels, level, reader.order
         scores = reader.ranks if score is None else labels.scores("score", score)
         with jax.enable_x64(True):  # scores that differ in their last digits have an order too
             self._coupling = as_coupling(coupling, len(labels), score=scores)
             self._name = shown_name(name_of(coupling, score=scores))
-        self._num_resamples, self._seed = num_resamples, seed
+        self._num_resamples, self._seed = num_resamples, as_seed("seed", seed)
         self.sums = self._empty(0)
-        coupled = [self._coupling]
-        self._label_notes = partial(label_notes, reader.labels, reader.order, coupled)
-        self._known = what_is_known(reader, refitted=False), what_is_known(reader, refitted=True)
+        self._known = what_is_known(reader) if refitting is None else refit_notes(refitting.unweighted)
 
-    def beginning_at(self, row: int) -> "Tally":
-        """A tally of the same question without rows, for those of the table from this one on."""
-        other = copy.copy(self)
-        other.sums = self._empty(row)
-        return other
+    def tallied(self, first_row: int, chunks: Iterator[Chunk]) -> TallySums:
+        """What rows from this one of the table on add up to."""
+        own = copy.copy(self)
+        own.sums = self._empty(first_row)
+        for chunk in chunks:
+            own._add(chunk)
+        return own.sums
 
-    def add(self, chunk: Chunk) -> None:
-        """The next rows."""
+    def _add(self, chunk: Chunk) -> None:
         found = self._cells(chunk)
         self.sums.cells += _summed(found, chunk, len(self._labels))
         self.sums.bootstrap.add(chunk.x, found[: len(self._labels)], ~chunk.bad)
@@ -182,27 +238,28 @@ class Tally:
     def measure(self, chunks: Sequence[Chunk]) -> Floats:
         """Counts and their bounds, then shares and theirs, of all rows: [2, seen, 3 x outcomes]."""
         sums = sum((_summed(self._cells(chunk), chunk, len(self._labels)) for chunk in chunks), np.zeros(()))
-        return np.stack([sums, sums / _seen(sums[:, : len(self._labels)])])
+        return np.stack([sums, sums / _or_nan(sums[:, : len(self._labels)].sum(axis=-1, keepdims=True))])
 
     def _cells(self, chunk: Chunk) -> Floats:
         found = answer_rows(chunk, self._coupling, None, "any")
         return np.concatenate([found.probabilities, found.limits])
 
-    def result(self, frame: AbstractFrame, refitted: Refitted | None = None) -> Transitions:
+    def result(self, refitted: Refitted | None = None) -> Transitions:
         """What all rows add up to."""
         size = len(self._labels)
         counts, lower, upper = _parts(self.sums.cells, size)
+        whole: list[Interval | None] = [None, None]
         if refitted is None:
             samples = self.sums.bootstrap.resamples(counts)
             of_counts = percentile_interval(samples, self._level)
-            of_shares = percentile_interval(samples / _seen(samples), self._level)
-            whole: list[Interval | None] = [None, None]
+            of_shares = percentile_interval(samples / _or_nan(samples.sum(axis=-1, keepdims=True)), self._level)
         else:
             found = refitted.limits(0.0, np.array([counts.sum(), 1.0])[:, None, None])
             low, high = ([_parts(each, size) for each in limits] for limits in found)
             of_counts, of_shares = (Interval(low[place][0], high[place][0], self._level) for place in (0, 1))
             whole = [Interval(low[place][1], high[place][2], self._level) for place in (0, 1)]
-        result = Transitions(
+        seen = np.rint(counts.sum(axis=1)).astype(np.int64)
+        return Transitions(
             labels=self._labels.values,
             coupling=self._name,
             counts=counts,
@@ -211,16 +268,12 @@ class Tally:
             shares_interval=of_shares,
             bounds_interval=whole[0],
             share_bounds_interval=whole[1],
-            what_is_known=self._known[refitted is not None],
-            label_notes=tuple(self._label_notes(np.rint(counts.sum(axis=1)).astype(np.int64))),
             num_rows=self.sums.num_rows,
             num_unchanged=self.sums.num_unchanged,
             num_left_out=self.sums.num_left_out,
-            make_frame=lambda columns: frame.noted(
-                frame.from_columns(columns), metadata(self._name, "any", result.notes)
-            ),
+            known=self._known,
+            label_notes=tuple(label_notes(self._labels, self._order, [self._coupling], seen)),
         )
-        return result
 
 
 def _summed(cells: Floats, chunk: Chunk, size: int) -> Floats:
@@ -235,7 +288,9 @@ def _parts(sums: Floats, size: int) -> tuple[Floats, Floats, Floats]:
     return sums[:, :size], sums[:, size::2], sums[:, size + 1 :: 2]
 
 
-def _seen(counts: Floats) -> Floats:
-    """How many had each outcome; NaN where nobody had."""
-    total = counts.sum(axis=-1, keepdims=True)
-    return np.where(total > 0, total, np.nan)
+def _at(interval: Interval | None, cell: tuple[int, int]) -> tuple[float | None, float | None]:
+    return (None, None) if interval is None else (float(interval.lower[cell]), float(interval.upper[cell]))
+
+
+def _or_nan(values: Floats) -> Floats:
+    return np.where(values > 0, values, np.nan)

@@ -6,12 +6,11 @@ import jax
 import numpy as np
 import pytest
 
-pytest.importorskip("numba")
-
-from countermax import GumbelMax, InverseCDF  # noqa: E402
-from countermax.mdp import Cohort, FiniteMDP, simulate  # noqa: E402
-from countermax.mdp.replays import _trajectories, engines
-from countermax.mdp.replays.engines import GeneralEngine, _backwards, _compiled  # noqa: E402
+from countermax import GumbelMax, InverseCDF
+from countermax._kernel import _rows
+from countermax.mdp import Cohort, FiniteMDP, simulate
+from countermax.mdp.replays import _compiled_chains, _trajectories
+from countermax.mdp.replays._general_chains import GeneralChains
 
 NUM_STATES, NUM_ACTIONS, HORIZON = 9, 3, 7
 
@@ -51,33 +50,33 @@ def replayed(known, coupling, **options):
 @pytest.mark.parametrize("coupling", [GumbelMax(), InverseCDF()])
 def test_answers_that_are_kept_are_those_that_are_asked_for_each_time(known, coupling, monkeypatch):
     sizes = []
-    chosen = _compiled._chosen
-    monkeypatch.setattr(_compiled, "_chosen", lambda *each: sizes.append(chosen(*each)) or sizes[-1])
+    chosen = _compiled_chains._chosen
+    monkeypatch.setattr(_compiled_chains, "_chosen", lambda *each: sizes.append(chosen(*each)) or sizes[-1])
     kept = replayed(known, coupling)
-    monkeypatch.setattr(_compiled, "_MOST_ANSWERS", 0)
+    monkeypatch.setattr(_compiled_chains, "_MOST_ANSWERS", 0)
     np.testing.assert_array_equal(kept, replayed(known, coupling))
-    assert [each.answers.size > 0 for each in sizes] == [True, False]
+    assert [each.answers.size > 0 for each, _ in sizes] == [True, False]
 
 
 @pytest.mark.parametrize("actions", ["fresh", "coupled"])
 def test_bounds_by_one_order_of_the_states_are_those_row_by_row(known, actions, monkeypatch):
     used = []
-    chosen = _compiled._chosen
-    monkeypatch.setattr(_compiled, "_chosen", lambda *each: used.append(chosen(*each)) or used[-1])
+    chosen = _compiled_chains._chosen
+    monkeypatch.setattr(_compiled_chains, "_chosen", lambda *each: used.append(chosen(*each)) or used[-1])
     at_once = bounded(known, actions=actions)
-    monkeypatch.setattr(_backwards, "WIDE", 0)
+    monkeypatch.setattr(_compiled_chains, "_SWEPT", 0)
     np.testing.assert_allclose(at_once, bounded(known, actions=actions), atol=1e-12)
-    monkeypatch.setattr(_trajectories, "engine_for", GeneralEngine)
+    monkeypatch.setattr(_trajectories, "chains_for", GeneralChains)
     np.testing.assert_allclose(at_once, bounded(known, actions=actions), atol=1e-12)
-    assert [each.row.size > 0 for each in used] == [True, False]
+    assert [each.number.size > 0 for each, _ in used] == [True, False]
 
 
 @pytest.mark.parametrize("least", [1, 2**15])
 def test_no_digit_depends_on_the_number_of_threads(known, least, monkeypatch):
-    monkeypatch.setattr(_compiled, "_LEAST_CELLS", least)
+    monkeypatch.setattr(_compiled_chains, "_LEAST_CELLS", least)
     found = []
     for threads in (1, 2, 7):
-        monkeypatch.setattr(engines, "cpu_count", lambda threads=threads: threads)
+        monkeypatch.setattr(_rows, "cpu_count", lambda threads=threads: threads)
         found.append([bounded(known), replayed(known, GumbelMax())])
     for others in found[1:]:
         for one, other in zip(found[0], others, strict=True):

@@ -33,6 +33,15 @@ from countermax.mdp._arrays import Floats, Ints, Values
 from countermax.mdp._log import EpisodeLog
 from countermax.mdp._planning import edges_of, pick
 from countermax.mdp._process import FiniteMDP
+from countermax.mdp.replays._chains import (
+    AbstractChains,
+    Arrived,
+    ToCome,
+    Valued,
+    chains_for,
+    each_batch,
+    each_batch_on_ray,
+)
 from countermax.mdp.replays._course import (
     Choices,
     Course,
@@ -47,15 +56,6 @@ from countermax.mdp.replays._course import (
     observed_returns,
 )
 from countermax.mdp.replays._questions import Facts, TransitionCoupling, facts_of, questions
-from countermax.mdp.replays.engines import (
-    AbstractEngine,
-    Bounded,
-    ToCome,
-    Walked,
-    engine_for,
-    walk_all,
-    walk_on_ray,
-)
 
 AnyCoupling: TypeAlias = str | Path | AbstractSampler
 """A coupling, its name, or its file."""
@@ -139,11 +139,11 @@ class Trajectories:
         """What each episode would have earned on average, and nothing else."""
         law = self.law(coupling)
         course = self._course_of(law.answering)
-        engine, found, to_come = engine_for(course, law), np.zeros(len(course)), course.to_come()
+        engine, found, to_come = chains_for(course, law), np.zeros(len(course)), course.to_come()
         walks = (
             _valued_elsewhere(engine, course, to_come)
             if self._spread
-            else walk_all(engine, lambda batch: _valued(engine, course, batch, to_come))
+            else each_batch(engine, lambda batch: _valued(engine, course, batch, to_come))
         )
         with ProgressBar("replaying", len(course), self._shown, unit="episodes") as bar:
             for episodes, values in walks:
@@ -164,7 +164,7 @@ class Trajectories:
         paths = np.zeros((count, course.horizon + 1, self.mdp.num_states)) if path else None
         ends: list[tuple[Ints, sparse.csr_array]] = []
         with ProgressBar("replaying", count, self._shown, unit="episodes") as bar:
-            for episodes, one, two, last in _replayed(engine_for(walked, law), walked, paths, spread=self._spread):
+            for episodes, one, two, last in _replayed(chains_for(walked, law), walked, paths, spread=self._spread):
                 first[episodes], second[episodes] = one, two
                 ends.append((episodes, last))
                 bar.advance(len(episodes))
@@ -207,7 +207,7 @@ class Trajectories:
     def step_bounds(self, coupling: AnyCoupling) -> Bounds:
         """The bounds of one episode's value if one step's coupling is any other, for each logged step; sharp."""
         course = self.plain_course
-        engine, any_coupling = engine_for(course, self.law(coupling)), engine_for(course, None)
+        engine, any_coupling = chains_for(course, self.law(coupling)), chains_for(course, None)
         nobody = np.zeros(1, np.int64)
         chain = engine.forwards(nobody, path=True).path
         values = engine.backwards(nobody, *course.to_come(), keep=True).values
@@ -234,9 +234,9 @@ class Trajectories:
         count = int(course.seen[0])
         earned = course.discount ** np.arange(count) * course.earned[0, :count]
         before = np.concatenate([[0], np.cumsum(earned)])
-        asked = [(engine_for(course, self.law(each)), (1,)) for each in couplings]
+        asked = [(chains_for(course, self.law(each)), (1,)) for each in couplings]
         found = []
-        for engine, signs in (*asked, (engine_for(course, None), (-1, 1))):
+        for engine, signs in (*asked, (chains_for(course, None), (-1, 1))):
             values = engine.backwards(np.zeros(1, np.int64), *course.to_come(), keep=True).values
             assert values is not None
             for sign in signs:
@@ -326,7 +326,7 @@ class Trajectories:
         )
 
 
-def _valued(engine: AbstractEngine, course: Course, batch: Ints, to_come: ToCome) -> tuple[Ints, Floats]:
+def _valued(engine: AbstractChains, course: Course, batch: Ints, to_come: ToCome) -> tuple[Ints, Floats]:
     """Some episodes and their values: what was earned when the log ends, and what is still to come."""
     walked, (later, rows) = engine.forwards(batch, path=False), to_come
     after = (walked.moments[:, :, 0] * later[rows[walked.episodes]]).sum(axis=1)
@@ -335,9 +335,9 @@ def _valued(engine: AbstractEngine, course: Course, batch: Ints, to_come: ToCome
     ] * after
 
 
-def _valued_elsewhere(engine: AbstractEngine, course: Course, to_come: ToCome) -> Iterator[tuple[Ints, Floats]]:
+def _valued_elsewhere(engine: AbstractChains, course: Course, to_come: ToCome) -> Iterator[tuple[Ints, Floats]]:
     """The same by workers of a cluster."""
-    for batch, (episodes, values) in walk_on_ray(engine, course, to_come, _valued, backwards=False):
+    for batch, (episodes, values) in each_batch_on_ray(engine, course, to_come, _valued, backwards=False):
         yield batch[episodes], values
 
 
@@ -350,39 +350,39 @@ class _Replayed(NamedTuple):
     last: sparse.csr_array
 
 
-def _replayed(engine: AbstractEngine, course: Course, paths: Floats | None, *, spread: bool) -> Iterator[_Replayed]:
+def _replayed(engine: AbstractChains, course: Course, paths: Floats | None, *, spread: bool) -> Iterator[_Replayed]:
     """All episodes in parts, as they are done; `paths`, [episode, time, state], is written to where it is asked for."""
     to_come = course.squares_to_come()
     if spread:
         return _walked_elsewhere(engine, course, to_come, paths)
-    return walk_all(engine, lambda batch: _walked(engine, course, batch, to_come, paths))
+    return each_batch(engine, lambda batch: _walked(engine, course, batch, to_come, paths))
 
 
-def _walked(engine: AbstractEngine, course: Course, batch: Ints, to_come: ToCome, paths: Floats | None) -> _Replayed:
+def _walked(engine: AbstractChains, course: Course, batch: Ints, to_come: ToCome, paths: Floats | None) -> _Replayed:
     walked = engine.forwards(batch, path=paths is not None)
     last = _carried_on(engine, course, walked) if paths is None else _followed(course, walked, paths)
     return _Replayed(walked.episodes, *_moments(course, walked, *to_come), last)
 
 
 def _walked_there(
-    engine: AbstractEngine, course: Course, batch: Ints, to_come: ToCome, *, path: bool
+    engine: AbstractChains, course: Course, batch: Ints, to_come: ToCome, *, path: bool
 ) -> tuple[_Replayed, Floats | None]:
     paths = np.zeros((len(course), course.horizon + 1, course.mdp.num_states)) if path else None
     return _walked(engine, course, batch, to_come, paths), paths
 
 
 def _walked_elsewhere(
-    engine: AbstractEngine, course: Course, to_come: ToCome, paths: Floats | None
+    engine: AbstractChains, course: Course, to_come: ToCome, paths: Floats | None
 ) -> Iterator[_Replayed]:
     """The same by workers of a cluster, with their paths brought home."""
     walk = partial(_walked_there, path=paths is not None)
-    for batch, (part, kept) in walk_on_ray(engine, course, to_come, walk, backwards=False):
+    for batch, (part, kept) in each_batch_on_ray(engine, course, to_come, walk, backwards=False):
         if paths is not None:
             paths[batch] = kept
         yield part._replace(episodes=batch[part.episodes])
 
 
-def _moments(course: Course, walked: Walked, first: Floats, second: Floats, rows: Ints) -> tuple[Floats, Floats]:
+def _moments(course: Course, walked: Arrived, first: Floats, second: Floats, rows: Ints) -> tuple[Floats, Floats]:
     """First and second moment of the return: of what was earned when the log ends, and of what is still to come."""
     row = rows[walked.episodes]
     factor = course.discount ** course.seen[walked.episodes]
@@ -394,13 +394,13 @@ def _moments(course: Course, walked: Walked, first: Floats, second: Floats, rows
     )
 
 
-def _carried_on(engine: AbstractEngine, course: Course, walked: Walked) -> sparse.csr_array:
+def _carried_on(engine: AbstractChains, course: Course, walked: Arrived) -> sparse.csr_array:
     """Where chains are at the end of what is compared, on plain rows after the log's end."""
     rest = course.steps[walked.episodes] - course.seen[walked.episodes]
     return sparse.csr_array(engine.carry_on(walked.moments[:, :, 0], rest))
 
 
-def _followed(course: Course, walked: Walked, paths: Floats) -> sparse.csr_array:
+def _followed(course: Course, walked: Arrived, paths: Floats) -> sparse.csr_array:
     """The same, with where they are at all times on the way."""
     seen, steps = course.seen[walked.episodes], course.steps[walked.episodes]
     here = walked.moments[:, :, 0].copy()
@@ -416,12 +416,12 @@ def _followed(course: Course, walked: Walked, paths: Floats) -> sparse.csr_array
 
 
 def _bounds(course: Course, to_come: ToCome, *, stable: bool, spread: bool = False, shown: bool | None) -> Bounds:
-    engine = engine_for(course, None, stable=stable)
+    engine = chains_for(course, None, stable=stable)
     lower, upper = np.zeros(len(course)), np.zeros(len(course))
     walks = (
         _bounded_elsewhere(engine, course, to_come)
         if spread
-        else walk_all(engine, lambda batch: _bounded(engine, course, batch, to_come), rows=to_come[-1])
+        else each_batch(engine, lambda batch: _bounded(engine, course, batch, to_come), rows=to_come[-1])
     )
     with ProgressBar("bounding", len(course), shown, unit="episodes") as bar:
         for each in walks:
@@ -430,14 +430,14 @@ def _bounds(course: Course, to_come: ToCome, *, stable: bool, spread: bool = Fal
     return Bounds(lower, upper)
 
 
-def _bounded(engine: AbstractEngine, course: Course, batch: Ints, to_come: ToCome) -> Bounded:
+def _bounded(engine: AbstractChains, course: Course, batch: Ints, to_come: ToCome) -> Valued:
     del course
     return engine.backwards(batch, *to_come, keep=False)
 
 
-def _bounded_elsewhere(engine: AbstractEngine, course: Course, to_come: ToCome) -> Iterator[Bounded]:
+def _bounded_elsewhere(engine: AbstractChains, course: Course, to_come: ToCome) -> Iterator[Valued]:
     """The same by workers of a cluster."""
-    for batch, found in walk_on_ray(engine, course, to_come, _bounded, backwards=True):
+    for batch, found in each_batch_on_ray(engine, course, to_come, _bounded, backwards=True):
         yield found._replace(episodes=batch[found.episodes])
 
 

@@ -1,34 +1,26 @@
-"""Any coupling, asked over the union of two supports: slower, and the reference for the compiled engine."""
+"""Any coupling, asked over the union of two supports: slower, and the reference for compiled loops."""
 
-from collections.abc import Callable
 from copy import copy
-from functools import partial
-from typing import TypeAlias, final
+from typing import final
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike
 from numpy.typing import NDArray
 from scipy import sparse
 
-from countermax.bounds import Bounds, filled_mean, unchecked_score_bounds
+from countermax._kernel import row_score_bounds
+from countermax.bounds import filled_mean
 from countermax.couplings import Independent
 from countermax.mdp._arrays import Floats, Ints
-from countermax.mdp._process import FiniteMDP
+from countermax.mdp.replays._chains import AbstractChains, Arrived, Valued
 from countermax.mdp.replays._course import Course
-from countermax.mdp.replays._questions import AnswerCache, Facts, TransitionCoupling, questions
-from countermax.mdp.replays.engines._base import AbstractEngine, Bounded, Walked
+from countermax.mdp.replays._questions import AnswerCache, TransitionCoupling, questions
 
-_CELLS_AT_ONCE = 2**18  # episodes times states that are walked together: what fits the processor's cache
+_CELLS_AT_ONCE = 2**18  # episodes times states that are replayed together: what fits the processor's cache
 _ROWS_AT_ONCE = 2**14
-
-Mean: TypeAlias = Callable[[Ints, Ints, Ints, Floats, int], Floats]
-"""From facts, states, actions, the worth of each slot and a sign: the mean over a row, the least or the largest one."""
 
 
 @final
-class GeneralEngine(AbstractEngine):
+class GeneralChains(AbstractChains):
     """Rows from the couplings' own formulas, by way of JAX."""
 
     def __init__(self, course: Course, law: TransitionCoupling | None, *, stable: bool = False):
@@ -42,7 +34,8 @@ class GeneralEngine(AbstractEngine):
         self._course = course
         facts = course.facts._replace(of_step=course.facts.of_step[:0])  # answers depend on no episode
         self._known = None if law is None else AnswerCache(law, facts)
-        self._mean = (stable_mean if stable else greedy_mean)(course.mdp, facts)
+        self._outcomes = TransitionCoupling.of(course.mdp, Independent())  # for bounds, whose logits it knows
+        self._stable = stable
 
     def batches(self, rows: Ints | None = None) -> list[Ints]:
         """Neighbours in the log."""
@@ -50,19 +43,19 @@ class GeneralEngine(AbstractEngine):
         count, at_once = len(self._course), max(1, _CELLS_AT_ONCE // self._course.mdp.num_states)
         return [np.arange(start, min(start + at_once, count)) for start in range(0, count, at_once)]
 
-    def part(self, episodes: Ints) -> tuple[NDArray, ...]:
+    def prepared(self, episodes: Ints) -> tuple[NDArray, ...]:
         """Nothing."""
         del episodes
         return ()
 
-    def of_part(self, course: Course, *prepared: NDArray) -> "GeneralEngine":
+    def of(self, course: Course, *prepared: NDArray) -> "GeneralChains":
         """With the answers that are known."""
         assert not prepared
         found = copy(self)
         found._course = course
         return found
 
-    def forwards(self, batch: Ints, *, path: bool) -> Walked:
+    def forwards(self, batch: Ints, *, path: bool) -> Arrived:
         """All episodes of the batch step by step, each step a product with a sparse matrix."""
         course, mdp = self._course, self._course.mdp
         assert self._known is not None  # bounds have no chain
@@ -76,7 +69,7 @@ class GeneralEngine(AbstractEngine):
             going = seen > step
             if going.any():
                 moments[going] = self._pushed(batch[going], step, moments[going])
-        return Walked(batch, moments, kept)
+        return Arrived(batch, moments, kept)
 
     def _pushed(self, episodes: Ints, step: int, moments: Floats) -> Floats:
         course, mdp = self._course, self._course.mdp
@@ -114,7 +107,7 @@ class GeneralEngine(AbstractEngine):
             found[going] = np.asarray(found[going] @ self._course.chain)
         return found
 
-    def backwards(self, batch: Ints, to_come: Floats, rows: Ints, *, keep: bool) -> Bounded:
+    def backwards(self, batch: Ints, to_come: Floats, rows: Ints, *, keep: bool) -> Valued:
         """All episodes of the batch, from their ends; a chain that is shorter waits until the others are as short."""
         course, mdp = self._course, self._course.mdp
         seen = course.seen[batch]
@@ -129,7 +122,7 @@ class GeneralEngine(AbstractEngine):
             for limit, sign in zip(limits, (-1, 1), strict=True):
                 limit[going] = self._pulled(batch[going], step, limit[going], sign)
         lower, upper = (limit[np.arange(len(batch)), course.first[batch]] for limit in limits)
-        return Bounded(batch, lower, upper, values)
+        return Valued(batch, lower, upper, values)
 
     def _pulled(self, episodes: Ints, step: int, later: Floats, sign: int) -> Floats:
         course = self._course
@@ -184,7 +177,7 @@ class GeneralEngine(AbstractEngine):
             here = state[part], action[part]
             if self._known is None:
                 worth = course.gains[here] + course.discount * later[place[part][:, None], mdp.successors[here]]
-                found[part] = self._mean(fact[part], *here, worth, sign)
+                found[part] = self._limit(fact[part], *here, worth, sign)
             else:
                 rows = self._known.rows(fact[part], *here)
                 entry = np.repeat(np.arange(len(here[0])), np.diff(rows.chances.indptr))
@@ -196,44 +189,15 @@ class GeneralEngine(AbstractEngine):
         found[same] = earned[same] + course.discount * later[place[same], successor]
         return found
 
-
-def greedy_mean(mdp: FiniteMDP, facts: Facts) -> Mean:
-    """Over all couplings: fill the worst (the best) outcomes first, none beyond `q / p_x`."""
-    return partial(_greedy_mean, mdp, mdp.probs[facts.state, facts.action, facts.next_slot])
-
-
-def _greedy_mean(
-    mdp: FiniteMDP, seen: Floats, fact: Ints, state: Ints, action: Ints, worth: Floats, sign: int
-) -> Floats:
-    room = np.minimum(mdp.probs[state, action] / seen[fact][:, None], 1)
-    order = np.argsort(-sign * worth, axis=1)
-    return filled_mean(np.take_along_axis(room, order, axis=1), np.take_along_axis(worth, order, axis=1))
-
-
-def stable_mean(mdp: FiniteMDP, facts: Facts) -> Mean:
-    """Over counterfactually stable couplings."""
-    outcomes = TransitionCoupling.of(mdp, Independent())  # any will do: only its logits are asked for
-    return partial(_stable_mean, outcomes, facts)
-
-
-def _stable_mean(
-    outcomes: TransitionCoupling, facts: Facts, fact: Ints, state: Ints, action: Ints, worth: Floats, sign: int
-) -> Floats:
-    log_p, log_q, x, places = outcomes.logits(questions(facts, fact, state, action))
-    row, slot = np.nonzero(outcomes.mdp.probs[state, action])
-    scores = np.zeros_like(log_q)
-    scores[row, places[row, slot]] = worth[row, slot]
-    with jax.enable_x64(True):
-        found = _stable(log_p, log_q, x, scores)
-    return np.asarray(found.lower if sign < 0 else found.upper)[: len(fact)]
-
-
-@jax.jit
-def _stable(log_p: ArrayLike, log_q: ArrayLike, x: ArrayLike, scores: ArrayLike) -> Bounds:
-    def one(log_p: Array, log_q: Array, x: Array, score: Array) -> Bounds:
-        return unchecked_score_bounds(log_p, log_q, x, score, stable=True)
-
-    return jax.vmap(one)(*map(jnp.asarray, (log_p, log_q, x, scores)))
+    def _limit(self, fact: Ints, state: Ints, action: Ints, worth: Floats, sign: int) -> Floats:
+        """The least or the largest mean of each row over couplings."""
+        asked = questions(self._course.facts, fact, state, action)
+        log_p, log_q, x, places = self._outcomes.logits(asked)
+        row, slot = np.nonzero(self._course.mdp.probs[state, action])
+        scores = np.zeros_like(log_q)
+        scores[row, places[row, slot]] = worth[row, slot]
+        found = row_score_bounds(log_p, log_q, x, scores, stable=self._stable)
+        return np.asarray(found.lower if sign < 0 else found.upper)[: len(fact)]
 
 
 def _spread(rows: sparse.csr_array, shifts: Ints, cells: int) -> sparse.csc_array:

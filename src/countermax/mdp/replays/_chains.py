@@ -1,0 +1,188 @@
+"""Chains of episodes: forwards to where they arrive, backwards to what they are worth, in batches, here or on Ray.
+
+Closed forms and bounds are computed by compiled loops, all other couplings by their own formulas. On Ray, workers get
+what was prepared once, and of the episodes only those of their batches; batches are the same as on one machine.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from itertools import starmap
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
+
+from countermax._kernel import has_closed_form, num_threads
+from countermax._ray import connect, in_prepared_parts
+from countermax.mdp._arrays import Floats, Ints
+from countermax.mdp.replays._course import Course, Part
+from countermax.mdp.replays._questions import TransitionCoupling
+
+Found = TypeVar("Found")
+ToCome: TypeAlias = tuple[Any, ...]
+"""Tables [row, state] of what is still to come when the log ends; the last entry says which row each episode has."""
+Asking: TypeAlias = Callable[["AbstractChains", Course, Ints, ToCome], Found]
+
+
+class Arrived(NamedTuple):
+    """Some episodes at the end of what was logged."""
+
+    episodes: Int[np.ndarray, " m"]
+    moments: Float[np.ndarray, "m s 3"]
+    """Powers 0, 1 and 2 of the reward so far, where the chain is in each state."""
+    path: Float[np.ndarray, "m times s"] | None
+    """Where it was at every time."""
+
+
+class Valued(NamedTuple):
+    """Some episodes at their first state."""
+
+    episodes: Int[np.ndarray, " m"]
+    lower: Float[np.ndarray, " m"]
+    upper: Float[np.ndarray, " m"]
+    """The same as `lower` where one coupling answers."""
+    values: Float[np.ndarray, "2 m times s"] | None
+    """What every state is worth at every time, at least and at most."""
+
+
+class AbstractChains(ABC):
+    """Replays the episodes of a course, by one coupling or over many."""
+
+    @abstractmethod
+    def batches(self, rows: Ints | None = None) -> list[Ints]:
+        """Episodes that are replayed together, those with much in common side by side.
+
+        Args:
+            rows: [episode]: what is still to come when the log ends, by its number, where values are asked for.
+        """
+
+    @abstractmethod
+    def prepared(self, episodes: Ints) -> tuple[NDArray, ...]:
+        """What was prepared for some of the episodes, beside their part of the course."""
+
+    @abstractmethod
+    def of(self, course: Course, *prepared: NDArray) -> "AbstractChains":
+        """The same for some of the episodes, with all that was prepared for the whole log.
+
+        Args:
+            course: Course of these episodes, from `Course.of_part`.
+            prepared: Arrays from `prepared`.
+        """
+
+    @abstractmethod
+    def forwards(self, batch: Ints, *, path: bool) -> Arrived:
+        """From the first states to the end of what was logged."""
+
+    @abstractmethod
+    def carry_on(self, here: Floats, steps: Ints) -> Floats:
+        """[episode, state]: where chains come to by plain rows of the process, each after a number of steps of its own.
+
+        Args:
+            here: [episode, state]: where they are.
+            steps: [episode]: how many steps.
+        """
+
+    @abstractmethod
+    def backwards(self, batch: Ints, to_come: Floats, rows: Ints, *, keep: bool) -> Valued:
+        """From the end of what was logged to the first states.
+
+        Args:
+            batch: Positions of the episodes.
+            to_come: [row, state]: what is still to come when the log ends.
+            rows: [episode]: which row each episode has.
+            keep: Whether to keep the values of all states and times.
+        """
+
+    @abstractmethod
+    def one_step(self, fact: int, earned: float, later: Floats, *, sign: int) -> Floats:
+        """[state]: what each state is worth one step before, given what was seen there.
+
+        Args:
+            fact: Position of the transition that was seen.
+            earned: Reward that it earned.
+            later: [state]: what the states after it are worth.
+            sign: -1 for the least, 1 for the largest worth, where couplings differ.
+        """
+
+    @abstractmethod
+    def one_row(self, fact: int, earned: float, later: Floats, state: int, *, sign: int) -> Floats:
+        """[action]: the same for every action in one state; zero where it is not allowed."""
+
+
+def chains_for(course: Course, law: TransitionCoupling | None, *, stable: bool = False) -> AbstractChains:
+    """The quickest way there is for one coupling, or for bounds."""
+    if law is None or has_closed_form(law.coupling):
+        from countermax.mdp.replays._compiled_chains import CompiledChains
+
+        return CompiledChains(course, law, stable=stable)
+    from countermax.mdp.replays._general_chains import GeneralChains
+
+    return GeneralChains(course, law, stable=stable)
+
+
+def each_batch(chains: AbstractChains, ask: Callable[[Ints], Found], *, rows: Ints | None = None) -> Iterator[Found]:
+    """What is found of each batch, in as many threads as there are processors where the code is compiled, as they end.
+
+    Args:
+        chains: Chains that are asked.
+        ask: What to do with one batch.
+        rows: [episode]: what is still to come when the log ends, by its number, where values are asked for.
+    """
+    from countermax.mdp.replays._general_chains import GeneralChains
+
+    batches = chains.batches(rows)
+    if isinstance(chains, GeneralChains) or len(batches) == 1:
+        yield from map(ask, batches)
+        return
+    with ThreadPoolExecutor(num_threads()) as pool:
+        waiting = [pool.submit(ask, batch) for batch in batches]
+        try:
+            for each in as_completed(waiting):
+                yield each.result()
+        finally:
+            for each in waiting:
+                each.cancel()
+
+
+def each_batch_on_ray(
+    chains: AbstractChains, course: Course, to_come: ToCome, ask: Asking[Found], *, backwards: bool
+) -> Iterator[tuple[Ints, Found]]:
+    """Each batch of episodes and what was found of it, where the batch's episodes count from 0; in order.
+
+    Args:
+        chains: Chains that are asked.
+        course: Course of all episodes.
+        to_come: Tables of what is still to come when the log ends.
+        ask: Function of chains, their course, positions in it and what is to come; other processes can import it.
+        backwards: Whether it asks for values.
+    """
+    connect()
+    batches = chains.batches(to_come[-1] if backwards else None)
+    parts = ((course.part(batch), chains.prepared(batch), _some(to_come, batch)) for batch in batches)
+    found: Iterator[Found]
+    if len(batches) == 1:  # quicker done than sent
+        found = starmap(_asking(chains, course, ask), parts)
+    else:
+        none = np.zeros(0, np.int64)
+        nobody = course.of_part(course.part(none))
+        found = in_prepared_parts(_asking, (chains.of(nobody, *chains.prepared(none)), nobody, ask), parts)
+    return zip(batches, found, strict=True)
+
+
+def _some(to_come: ToCome, batch: Ints) -> ToCome:
+    """The rows of these episodes alone."""
+    *tables, rows = to_come
+    kept, rows = np.unique(rows[batch], return_inverse=True)
+    return *(table[kept] for table in tables), rows
+
+
+def _asking(chains: AbstractChains, course: Course, ask: Asking[Found]) -> Callable[..., Found]:
+    """A function that asks about some of the episodes."""
+
+    def asked(part: Part, prepared: tuple[NDArray, ...], to_come: ToCome) -> Found:
+        some = course.of_part(part)
+        return ask(chains.of(some, *prepared), some, np.arange(len(some)), to_come)
+
+    return asked

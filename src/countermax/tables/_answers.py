@@ -1,0 +1,172 @@
+"""Each row's exact counterfactual probabilities, beside what data alone allow, as new columns of the table."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from countermax import _kernel
+from countermax._core.errors import InputError
+from countermax._core.memory import check_memory
+from countermax._tables.frames import Block, Codes, Floats, check_new_names
+from countermax.couplings import AbstractCoupling
+from countermax.couplings._named import as_coupling, name_of
+from countermax.tables._notes import label_notes, metadata, refit_notes, shown_name, unchanged_notes, what_is_known
+from countermax.tables._reading import Chunk, RowReader
+from countermax.tables._refit import Refitted, Refitting
+
+BOUNDS = ("any", "stable", "none")
+
+
+class RowAnswers(NamedTuple):
+    """What a coupling says about some rows; NaN where a row has a problem."""
+
+    probabilities: Float[np.ndarray, "k n"]
+    scores: Float[np.ndarray, "s n"]
+    """The expected score and its bounds, as far as they were asked for."""
+    limits: Float[np.ndarray, "l n"]
+    """The lower and the upper bound of each probability in turn, where they were asked for."""
+    slack: Float[np.ndarray, " n"]
+    """How wide the widest bounds over all couplings are."""
+
+
+def answer_rows(
+    chunk: Chunk, coupling: AbstractCoupling, score: Floats | None, bounds: str, out: Floats | None = None
+) -> RowAnswers:
+    """Asks a coupling about some rows; those without a finite answer become bad ones.
+
+    Numbers are written into `out`, [columns, rows of the whole frame], where it is given.
+    """
+    first = 0 if out is None else chunk.start
+    worlds = chunk.log_p, chunk.log_q, chunk.x
+    numbers = _kernel.answer_rows(coupling, *worlds, score=score, bounds=bounds, out=out, first=first)
+    if chunk.kept.any():
+        numbers[:, chunk.kept] = _as_they_were(chunk.x[chunk.kept], chunk.log_p.shape[1], score, bounds)
+    chunk.check(numbers, f"the coupling {type(coupling).__name__}")
+    numbers[:, chunk.bad] = np.nan
+    size = chunk.log_p.shape[1]
+    last = len(numbers) - 1
+    first_limit = last - (0 if bounds == "none" else 2 * size)
+    return RowAnswers(numbers[:size], numbers[size:first_limit], numbers[first_limit:last], numbers[last])
+
+
+class AnswerColumns:
+    """Lays out what a coupling says about rows in new columns of their frame."""
+
+    def __init__(
+        self,
+        reader: RowReader,
+        coupling: str | Path | AbstractCoupling,
+        *,
+        bounds: str,
+        tolerance: int | float,
+        prefix: str,
+        refitting: Refitting | None = None,
+    ):
+        labels, score = reader.labels, reader.question.score
+        if bounds not in BOUNDS:
+            raise InputError(f"`bounds` must be one of {', '.join(BOUNDS)}, got {bounds!r}")
+        if not tolerance >= 0:
+            raise InputError(f"`tolerance` must not be negative, got {tolerance}")
+        self._labels, self._tolerance, self._bounds, self._refitting = labels, tolerance, bounds, refitting
+        self._score = None if score is None else labels.scores("score", score)
+        scores = reader.ranks if self._score is None else self._score
+        with jax.enable_x64(True):  # scores that differ in their last digits have an order too
+            self._coupling = as_coupling(coupling, len(labels), score=scores)
+            self.coupling = shown_name(name_of(coupling, score=scores))
+        known = what_is_known(reader) if refitting is None else refit_notes(refitting.unweighted)
+        self.notes = [known, *label_notes(labels, reader.order, [self._coupling])]
+        self.num_unchanged = 0
+        self.options = {"coupling": self._coupling, "bounds": bounds, "tolerance": tolerance, "prefix": prefix}
+        """What was asked for, for comparing two questions."""
+        sides = () if bounds == "none" else ("_lower", "_upper")
+        self._probabilities = [f"{prefix}{name}" for name in labels.names]
+        self.likeliest = f"{prefix}most_likely"
+        self._numbers = [] if score is None else [f"{prefix}score{side}" for side in ("", *sides)]
+        self._numbers += [f"{prefix}{name}{side}" for name in labels.names for side in sides]
+        ends = ("_ci_lower", "_ci_upper") + (() if bounds == "none" else ("_bounds_ci_lower", "_bounds_ci_upper"))
+        questions = [*(() if score is None else ("score",)), *labels.names]
+        self._limits = [f"{prefix}{name}{end}" for name in questions for end in ends] if refitting else []
+        self._matters = f"{prefix}coupling_matters"
+        self._problem = f"{prefix}problem" if reader.question.errors == "missing" else None
+        check_new_names(reader.frame.columns, self.names, "pass another `prefix` (on the command line: --prefix)")
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What goes with every part of the table."""
+        return metadata(self.coupling, self._bounds, self.notes)
+
+    @property
+    def whole_metadata(self) -> dict[str, Any]:
+        """What goes with the whole table, when all rows have been answered."""
+        notes = [*self.notes, *unchanged_notes(self.num_unchanged)]
+        return metadata(self.coupling, self._bounds, notes) | {"num_unchanged": self.num_unchanged}
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the new columns, in their order."""
+        words = [self._matters] if self._problem is None else [self._matters, self._problem]
+        return [*self._probabilities, self.likeliest, *self._numbers, *self._limits, *words]
+
+    def _measure(self, chunks: Sequence[Chunk]) -> Floats:
+        """For the score, if there is one, and each outcome: the answer and the bounds of all rows, [.., .., rows]."""
+        parts = []
+        for chunk in chunks:
+            found = answer_rows(chunk, self._coupling, self._score, self._bounds)
+            count = 1 if self._bounds == "none" else 3
+            limits = found.limits.reshape(len(found.probabilities), count - 1, len(chunk.x))
+            cells = np.concatenate([found.probabilities[:, None], limits], axis=1)
+            parts.append(np.concatenate([found.scores.reshape(-1, count, len(chunk.x)), cells]))
+        return np.concatenate(parts, axis=2)
+
+    def _intervals(self, refitted: Refitted) -> Floats:
+        """One line of numbers for each of the columns with intervals."""
+        floor, ceiling = np.zeros((len(self._labels), 1, 1)), np.ones((len(self._labels), 1, 1))
+        if self._score is not None:
+            floor = np.concatenate([[[[self._score.min()]]], floor])
+            ceiling = np.concatenate([[[[self._score.max()]]], ceiling])
+        lower, upper = refitted.limits(floor, ceiling)
+        sides = [lower[:, 0], upper[:, 0]] + ([] if self._bounds == "none" else [lower[:, 1], upper[:, 2]])
+        return np.stack(sides, axis=1).reshape(-1, lower.shape[-1])
+
+    def of(self, reader: RowReader, *, extend: bool = True) -> Any:
+        """The new columns of the reader's rows, behind the frame's own (`extend`) or alone."""
+        frame, count, size = reader.frame, reader.frame.num_rows, len(self._labels)
+        width = size + len(self._numbers) + 1
+        asked = f"{count:,} rows with {size:,} outcomes"
+        check_memory(asked, 8 * width * count, "merge rare outcomes, or write from file to file")
+        numbers = np.empty((width, count))
+        likeliest: Codes = np.empty(count, np.int64)
+        bad, problems = np.zeros(count, bool), np.full(count, None, object)
+        for chunk in reader.chunks():
+            found = answer_rows(chunk, self._coupling, self._score, self._bounds, numbers)
+            likeliest[chunk.rows] = np.where(chunk.bad, -1, found.probabilities.argmax(axis=0))
+            self.num_unchanged += int(chunk.kept.sum())
+            bad[chunk.rows], problems[chunk.rows] = chunk.bad, chunk.problems
+        pieces: list[Block | tuple[str, Any]] = [
+            (self._probabilities, numbers[:size]),
+            (self.likeliest, frame.labelled(likeliest, self._labels, reader.outcome)),
+        ]
+        if self._numbers:
+            pieces.append((self._numbers, numbers[size:-1]))
+        if self._refitting is not None:
+            refitted = Refitted(reader, self._refitting, self._measure, self._refitting.settings, by_row=True)
+            pieces.append((self._limits, self._intervals(refitted)))
+        pieces.append((self._matters, frame.flags(numbers[-1] > self._tolerance, bad)))
+        if self._problem is not None:
+            pieces.append((self._problem, frame.texts(problems.tolist())))
+        return frame.noted(frame.made(pieces, extend=extend), self.metadata)
+
+
+def _as_they_were(x: Codes, size: int, score: Floats | None, bounds: str) -> Floats:
+    """The numbers of rows that the change leaves as they were: what was seen has probability one, by any coupling."""
+    certain = (np.arange(size)[:, None] == x).astype(np.float64)
+    lines = [certain]
+    if score is not None:
+        lines.append(np.repeat(score[x][None], 1 if bounds == "none" else 3, axis=0))
+    if bounds != "none":
+        lines.append(np.repeat(certain, 2, axis=0))
+    return np.concatenate([*lines, np.zeros((1, len(x)))])

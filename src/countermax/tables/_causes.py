@@ -1,0 +1,236 @@
+"""Probabilities of causation of each row of a table, and on average; the counterfactual world is the treated one."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from countermax._core.errors import InputError
+from countermax._core.results import Row, column_names
+from countermax._kernel import mean_worths
+from countermax._tables.frames import Floats
+from countermax.causation._limits import limits
+from countermax.causation._questions import Arms, CausalQuestion, Evidence, as_event, as_gain, questions_about
+from countermax.causation._result import ABOUT, ROWS, Causation, causation_title
+from countermax.comparison._asking import refuse_families
+from countermax.comparison._measuring import ANY
+from countermax.couplings import AbstractCoupling
+from countermax.couplings._named import as_couplings
+from countermax.tables._notes import label_notes, left_out_notes, refit_notes, unchanged_notes, what_is_known
+from countermax.tables._reading import Chunk, RowReader
+from countermax.tables._refit import Refitted, Refitting
+from countermax.tables._sources import AbstractSource, FrameSource
+
+_SHARE = 0.5  # of the treated; questions that it decides are not asked of rows
+_NOT_OF_ROWS = ("disablement", "enablement")
+_LIMITS = ("lower", "upper")
+_DECISIONS = np.array(["leave", "open", "treat"])
+
+
+@dataclass(frozen=True, eq=False)
+class CausesAsked:
+    """The questions, and the couplings that are asked beside the bounds."""
+
+    questions: tuple[CausalQuestion, ...]
+    couplings: Mapping[str, AbstractCoupling]
+    columns: list[str]
+    """Names of each row's numbers: for each question the bounds, then each coupling's answer."""
+    has_gain: bool
+    keep: bool
+    """Whether each row's numbers are kept while they are added up."""
+
+    @property
+    def width(self) -> int:
+        """How many numbers each question has."""
+        return 2 + len(self.couplings)
+
+
+@dataclass(eq=False)
+class CauseSums:
+    """What the answers of some rows add up to."""
+
+    total: Floats
+    """[2, columns]: how many count, and how many are asked about."""
+    num_rows: int = 0
+    num_unchanged: int = 0
+    num_left_out: int = 0
+    kept: list[Floats] = field(default_factory=list)
+
+    def merge(self, other: "CauseSums") -> None:
+        """What other rows add up to."""
+        self.kept += other.kept
+        self.total += other.total
+        self.num_rows += other.num_rows
+        self.num_unchanged += other.num_unchanged
+        self.num_left_out += other.num_left_out
+
+    @property
+    def means(self) -> Floats:
+        """The answer over all rows; NaN where nobody is asked about."""
+        return self.total[0] / np.where(self.total[1] > 0, self.total[1], np.nan)
+
+
+def table_causes(
+    source: AbstractSource,
+    refitting: Refitting | None,
+    *,
+    event: Any,
+    at_least: int | float | None,
+    gain: Any,
+    arms: tuple[str, str],
+    couplings: Mapping[str, str | AbstractCoupling] | Sequence[str] | None,
+) -> Causation:
+    """What the treatment causes in each row and on average; arguments are those of `Rows.causes`."""
+    reader = source.reader
+    names, score = reader.labels, reader.question.score
+    score = reader.ranks if score is None else score
+    scores = None if score is None else names.scores("score", score)
+    events = None if event is None else as_event(names, event)
+    gains = None if gain is None else as_gain(names, gain)
+    both = None if scores is None else (scores, scores)
+    found = questions_about(names, arms, events, both, at_least, gains, False)
+    with jax.enable_x64(True):
+        by_score: dict[str, Any] = {} if scores is None else {"score": scores, "counterfactual_score": scores}
+        chosen = as_couplings(couplings, len(names), **by_score) if couplings else {}
+    refuse_families(chosen)
+    questions = tuple(each for each in found if each.name not in _NOT_OF_ROWS)
+    columns: list[str] = []
+    for each in questions:
+        columns += column_names(f"{each.name}_".replace(" ", "_"), [*_LIMITS, *chosen], columns)
+    asked = CausesAsked(questions, chosen, columns, gain is not None, isinstance(source, FrameSource))
+    sums = _empty(asked)
+    for part in source.summed(_added_up, asked):
+        sums.merge(part)
+    if not sums.num_rows:
+        raise InputError("`frame` must have at least one row that can be answered, got none")
+    intervals = None
+    if refitting is not None:
+        intervals = Refitted(reader, refitting, asked_measure(asked), refitting.settings, by_row=False)
+    known = what_is_known(reader) if refitting is None else refit_notes(refitting.unweighted)
+    return Causation(
+        title=causation_title(names.names, arms, events),
+        labels=names.names,
+        arms=arms,
+        people=ROWS,
+        rows=tuple(_rows(asked, sums.means, intervals)),
+        level=None if refitting is None else refitting.settings.level,
+        sample=f"{sums.num_rows:,} rows",
+        notes=(
+            *(f"{each.name}: {each.meaning}." for each in questions),
+            *_averages(questions, sums.num_rows),
+            known,
+            *label_notes(names, reader.order, chosen.values()),
+            *unchanged_notes(sums.num_unchanged),
+            *left_out_notes(sums.num_left_out),
+        ),
+        questions=questions,
+        individual=laid_out(asked, reader, sums.kept) if asked.keep else source.mapped(individual_causes, asked),
+    )
+
+
+def asked_measure(asked: CausesAsked) -> Any:
+    """The averages of some rows, for refits."""
+    quick = replace(asked, keep=False)
+    return lambda chunks: _added_up(quick, 0, chunks).means
+
+
+def _rows(asked: CausesAsked, means: Floats, refitted: Refitted | None) -> Iterator[Row]:
+    low = high = np.full(len(means), np.nan)
+    if refitted is not None:
+        ends = [np.repeat([f(each.worth) for each in asked.questions], asked.width) for f in (np.min, np.max)]
+        low, high = refitted.limits(*ends)
+    for place, question in enumerate(asked.questions):
+        start = place * asked.width
+        lower, upper, *said = means[start : start + asked.width].tolist()
+        if lower != lower:
+            continue
+        yield Row(question.name, ABOUT[ROWS], ANY, None, lower, upper, _or_none(low[start]), _or_none(high[start + 1]))
+        for more, (name, value) in enumerate(zip(asked.couplings, said, strict=True), start + 2):
+            yield Row(question.name, ABOUT[ROWS], name, value, None, None, _or_none(low[more]), _or_none(high[more]))
+
+
+def _or_none(value: float) -> float | None:
+    return None if value != value else float(value)
+
+
+def _averages(questions: Sequence[CausalQuestion], number: int) -> list[str]:
+    """What the averages are, and where each row's own numbers are."""
+    ratios = [each.name for each in questions if not each.of_everybody]
+    words = f"Means over {number:,} rows"
+    if ratios:
+        words += f"; {' and '.join(ratios)} are shares of all who are asked about, not means of the rows' own shares"
+    return [
+        f"{words}. Each row's own numbers are in `individual`.",
+        "There are neither stable nor monotone bounds of rows.",
+    ]
+
+
+def _empty(asked: CausesAsked) -> CauseSums:
+    return CauseSums(np.zeros((2, len(asked.columns))))
+
+
+def _added_up(asked: CausesAsked, first_row: int, chunks: Iterable[Chunk]) -> CauseSums:
+    sums = _empty(asked)
+    for chunk in chunks:
+        values, whom = _of_chunk(asked, chunk)
+        good = ~chunk.bad
+        if asked.keep:
+            sums.kept.append(np.where(good, values, np.nan))
+        weight = np.where(good, chunk.weight, 0.0)
+        sums.total += np.stack([(values * whom) @ weight, whom @ weight])
+        sums.num_rows += int(good.sum())
+        sums.num_unchanged += int(chunk.kept.sum())
+        sums.num_left_out += int(chunk.bad.sum())
+    return sums
+
+
+def individual_causes(asked: CausesAsked, reader: RowReader) -> Any:
+    """A frame with each row's numbers."""
+    found = []
+    for chunk in reader.chunks():
+        values, _ = _of_chunk(asked, chunk)
+        found.append(np.where(chunk.bad, np.nan, values))
+    return laid_out(asked, reader, found)
+
+
+def laid_out(asked: CausesAsked, reader: RowReader, found: Sequence[Floats]) -> Any:
+    """Each row's numbers; with a gain, what is certain about treating it, and what has the least regret."""
+    rows = np.concatenate([np.zeros((len(asked.columns), 0)), *found], axis=1)
+    pieces: list[Any] = [(asked.columns, rows)]
+    if asked.has_gain:
+        lower, upper = (rows[asked.columns.index(f"gain_{side}")] for side in _LIMITS)
+        with np.errstate(invalid="ignore"):
+            place = np.where(lower > 0, 2, np.where(upper <= 0, 0, 1))
+            regret = np.where(lower + upper > 0, 2, 0)
+        unknown = np.isnan(lower)
+        for name, each in (("decision", place), ("least_regret", regret)):
+            words = _DECISIONS[each].astype(object)
+            words[unknown] = None
+            pieces.append((name, reader.frame.texts(words.tolist())))
+    return reader.frame.made(pieces, extend=False)
+
+
+def _of_chunk(asked: CausesAsked, chunk: Chunk) -> tuple[Floats, Floats]:
+    """Answers and how many each is asked about, [columns, rows]; whoever is left as they are has one outcome twice."""
+    p, q = np.exp(chunk.log_p), np.exp(chunk.log_q)
+    evidence = Evidence(Arms(p, q), None, _SHARE)
+    worths = np.stack([np.asarray(each.worth, np.float64) for each in asked.questions])
+    said = [mean_worths(each, chunk.log_p, chunk.log_q, worths) for each in asked.couplings.values()]
+    values, whom = [], []
+    for place, question in enumerate(asked.questions):
+        lower, upper = limits(question, evidence, "trial")
+        among = np.ones(len(p))
+        if not question.of_everybody:
+            among = q @ question.among_treated if question.of_treated else p @ question.among_control
+        if chunk.kept.any():
+            same = (p @ np.diag(question.worth)) / np.where(among > 0, among, 1)
+            lower, upper = np.where(chunk.kept, same, lower), np.where(chunk.kept, same, upper)
+        both = [lower, upper]
+        both += [np.where(chunk.kept, lower, each[place] / np.where(among > 0, among, 1)) for each in said]
+        values += [np.where(among > 0, each, 0.0) for each in both]
+        whom += [among] * len(both)
+    found, about = np.stack(values), np.stack(whom)
+    chunk.check(np.where(about > 0, found, 0), "a coupling")
+    return found, about

@@ -1,0 +1,459 @@
+"""What is asked of a table, and its rows: two worlds' log-probabilities and what was seen, checked row by row."""
+
+import copy
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from countermax._core.errors import InputError
+from countermax._core.labels import (
+    BOOLEAN,
+    MISSING,
+    NUMBER,
+    UNKNOWN,
+    Labels,
+    Written,
+    are_numbers,
+    identity,
+    is_missing,
+    listed,
+    sorted_labels,
+)
+from countermax._core.progress import ProgressBar
+from countermax._tables.frames import AbstractFrame, Codes, Flags, Floats, as_frame
+from countermax.tables._probabilities import (
+    AbstractProbabilities,
+    Columns,
+    Predicted,
+    ProbabilitiesLike,
+    as_probabilities,
+)
+
+CHUNK_ROWS = 65_536  # rows that are looked at at a time: what bounds the memory
+ON_ERROR = ("raise", "missing")
+NORMALISE = "pass normalise=True (on the command line: --normalise) if these are counts or weights"
+
+GIVEN, CATEGORY, NUMBERS, NOBODY = "given", "category", "numbers", "nobody"
+"""Who said in which order the outcomes are: `labels`, an ordered category, numbers that sort themselves, or nobody."""
+
+_SUM_TOLERANCE = 1e-6
+_PREDICTED_TOLERANCE = 1e-3  # classifiers compute in single precision, and some round
+_MOST_KEPT = 2**24  # numbers that a reader remembers of its rows, for the next question
+_WORLDS = ("factual", "counterfactual")
+_TRUE, _FALSE = ("true", "yes", "1"), ("false", "no", "0")
+
+_Asked = tuple[AbstractFrame, list[Any], Flags]
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What every row is asked, and how rows are read: this was seen in one world; what would the other have brought?"""
+
+    outcome: Any
+    """The column with the outcomes seen, or an array of them; None where rows are just pairs of worlds."""
+    factual: ProbabilitiesLike
+    counterfactual: ProbabilitiesLike
+    labels: Sequence[Hashable] | None
+    normalise: bool
+    errors: str
+    unchanged: Any = None
+    """Which rows the change leaves as they were, beside those that `Predicted` knows: a column or an array."""
+    score: Any = None
+
+    def __post_init__(self) -> None:
+        if self.errors not in ON_ERROR:
+            raise InputError(f"`errors` must be one of {', '.join(ON_ERROR)}, got {self.errors!r}")
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Some rows as checked log-probabilities and outcomes. Those with a problem hold harmless ones instead."""
+
+    start: int
+    """Where the first of them is in the frame."""
+    log_p: Floats
+    log_q: Floats
+    x: Codes
+    kept: Flags
+    """Which rows the change leaves as they were: under every coupling they have the outcome that they had."""
+    weight: Floats
+    """How much each row counts."""
+    bad: Flags
+    """Which rows have a problem."""
+    problems: NDArray[np.object_]
+    """What it is, in words; None where there is none."""
+    name_of: Callable[[int], str]
+    """How a message calls each row."""
+    errors: str
+    """What to do with rows that turn out to have no answer: `raise`, or leave them `missing`."""
+
+    @property
+    def rows(self) -> slice:
+        """Where the rows are in the frame."""
+        return slice(self.start, self.start + len(self.x))
+
+    def moved(self, by: int) -> "Chunk":
+        """The same rows, where they are in a longer table."""
+        return replace(self, start=self.start + by) if by else self
+
+    def fresh(self) -> "Chunk":
+        """The same rows, whose problems can be added to."""
+        return replace(self, bad=self.bad.copy(), problems=self.problems.copy())
+
+    def check(self, numbers: Floats, whose: str) -> None:
+        """Refuses rows without a finite answer, or notes that as their problem; a NaN must not pass for a number."""
+        wrong = ~np.isfinite(numbers).all(axis=0) & ~self.bad
+        if not wrong.any():
+            return
+        words = f"{whose} gives NaN or an infinity instead of an answer"
+        if self.errors == "raise":
+            first = self.name_of(int(wrong.argmax()))
+            raise InputError(f"{first} cannot be answered: {words}; check the coupling, or choose another one")
+        self.bad[wrong], self.problems[wrong] = True, words
+
+
+class _Problems:
+    """What is wrong with rows; the first thing that is found counts."""
+
+    def __init__(self, count: int):
+        self.bad = np.zeros(count, bool)
+        self.words = np.full(count, None, object)
+
+    def note(self, rows: Flags, words: str | Callable[[int], str]) -> None:
+        """Writes down what is wrong with rows that have no problem yet."""
+        new = np.flatnonzero(rows & ~self.bad)
+        self.bad[new] = True
+        self.words[new] = words if isinstance(words, str) else [words(int(row)) for row in new]
+
+
+class RowReader:
+    """Reads the rows of a frame, chunk by chunk."""
+
+    def __init__(self, frame: AbstractFrame, question: Question):
+        """Finds columns and labels; reads no probability yet."""
+        self.frame, self.question = frame, question
+        given = zip(_WORLDS, (question.factual, question.counterfactual), strict=True)
+        self.worlds = [as_probabilities(name, each, frame) for name, each in given]
+        for name, world in zip(_WORLDS, self.worlds, strict=True):
+            if isinstance(world, Columns) and is_name(question.outcome) and question.outcome in world.names:
+                raise InputError(f"`outcome` must not be a column of `{name}`, got {question.outcome!r}")
+        self.outcome, self._codes, self._seen = find_outcome(frame, question.outcome)
+        kind = None if self.outcome is None else frame.kind_of(self.outcome)
+        categories = [] if self.outcome is None or question.labels is not None else ordered(frame, self.outcome)
+        found = find_labels(question.labels, categories, self.worlds, self._seen, kind)
+        self.labels, self.order = found.labels, found.order
+        if question.labels is not None:
+            self.worlds = [each.of(self.labels) if isinstance(each, Columns) else each for each in self.worlds]
+        self.orders = [order_in(name, found, each) for name, each in zip(_WORLDS, self.worlds, strict=True)]
+        self._unchanged = None if question.unchanged is None else as_unchanged(frame, question.unchanged)
+        self.weights = np.ones(frame.num_rows)
+        self.remembered: dict[tuple[int, int], _Asked] | None = None
+        """What is the same for other classifiers, by first and last row; kept where some will be asked."""
+        self._words: dict[int, str] = {}
+        self._kept: list[Chunk] | None = None
+        places = np.append(self.labels.places(self._seen), MISSING)
+        self.seen = (
+            None if self._codes is None else places[self._codes]
+        )  # the code of a missing value is the last place
+
+    @property
+    def ranks(self) -> Floats | None:
+        """The places of the outcomes, where they are ordered categories: the score that they have by default."""
+        return np.arange(len(self.labels), dtype=np.float64) if self.order == CATEGORY else None
+
+    def chunks(self) -> Iterator[Chunk]:
+        """All rows, in order. Those of a table of moderate size are read once, and kept for the next question."""
+        if self._kept is not None:
+            yield from (chunk.fresh() for chunk in self._kept)
+            return
+        count = self.frame.num_rows
+        small = count * (2 * len(self.labels) + 4) <= _MOST_KEPT
+        kept: list[Chunk] = []
+        with nullcontext() if count <= CHUNK_ROWS else ProgressBar("rows", count, unit="rows") as bar:
+            for chunk in self._read_ahead():
+                if small:
+                    kept.append(chunk.fresh())
+                yield chunk
+                if bar is not None:
+                    bar.advance(len(chunk.x))
+        self._kept = kept if small else None
+
+    def _read_ahead(self) -> Iterator[Chunk]:
+        """All rows; the next ones are read while these are answered, unless a classifier is asked."""
+        count = self.frame.num_rows
+        spans = [(start, min(start + CHUNK_ROWS, count)) for start in range(0, count, CHUNK_ROWS)]
+        if len(spans) < 2 or any(isinstance(world, Predicted) for world in self.worlds):
+            yield from (self.read(*span) for span in spans)
+            return
+        with ThreadPoolExecutor(1) as pool:
+            ahead = pool.submit(self.read, *spans[0])
+            for span in spans[1:]:
+                chunk, ahead = ahead.result(), pool.submit(self.read, *span)
+                yield chunk
+            yield ahead.result()
+
+    def with_worlds(self, worlds: Sequence[Predicted], weights: Floats) -> "RowReader":
+        """The same rows with other classifiers and weights; what these find impossible is left out."""
+        other = copy.copy(self)
+        other.worlds, other.weights, other._kept = list(worlds), weights, None
+        other.question = replace(self.question, errors="missing")
+        return other
+
+    def read(self, start: int, stop: int) -> Chunk:
+        """Some rows; the first bad one raises, unless bad ones are to be left out."""
+        rows, inputs, kept = self._asked(start, stop)
+        found = _Problems(stop - start)
+        x = np.zeros(stop - start, np.int64) if self.seen is None else self.seen[start:stop].copy()
+        named = repr(self.question.outcome) if is_name(self.question.outcome) else "the array `outcome`"
+        found.note(x == MISSING, f"the outcome in {named} is missing")
+        found.note(x == UNKNOWN, lambda row: self._unknown(start + row))
+        log_p, log_q = (
+            self._log_probs(name, world, rows, start, asked, order, found)
+            for name, world, asked, order in zip(_WORLDS, self.worlds, inputs, self.orders, strict=True)
+        )
+        log_q[kept] = log_p[kept]
+        if self.seen is not None:
+            x[found.bad] = 0
+            found.note(
+                np.isneginf(log_p[np.arange(len(x)), x]),
+                lambda row: (
+                    f"{listed([self.labels.values[x[row]]])} was observed but has probability zero under `factual`"
+                    + ("; are the two worlds swapped?" if np.isfinite(log_q[row, x[row]]) else "")
+                ),
+            )
+        x[found.bad] = 0
+        log_p[found.bad] = log_q[found.bad] = -np.log(len(self.labels))
+        if self.question.errors == "raise" and found.bad.any():
+            first = int(found.bad.argmax())
+            raise InputError(
+                f"{rows.row_name(first)} cannot be answered: {found.words[first]}. Up to row "
+                f"{rows.first_row + stop - start - 1} there are {found.bad.sum()} such rows; correct or drop them, or "
+                "leave their results missing with errors='missing' (on the command line: --errors missing)"
+            )
+        kept = kept & ~found.bad
+        weight = self.weights[start:stop]
+        return Chunk(start, log_p, log_q, x, kept, weight, found.bad, found.words, rows.row_name, self.question.errors)
+
+    def _asked(self, start: int, stop: int) -> _Asked:
+        """Some rows, what classifiers are asked about them, and which of them the change leaves as they were."""
+        if self.remembered is not None and (start, stop) in self.remembered:
+            return self.remembered[start, stop]
+        rows = self.frame.rows(start, stop)
+        inputs = [world.inputs(rows, start) if isinstance(world, Predicted) else None for world in self.worlds]
+        kept = unchanged_inputs(self.worlds, inputs, rows)
+        if self._unchanged is not None:
+            kept |= self._unchanged[start:stop]
+        if self.remembered is not None:
+            self.remembered[start, stop] = rows, inputs, kept
+        return rows, inputs, kept
+
+    def _unknown(self, row: int) -> str:
+        """What is wrong with an outcome that is no label, worded once for all rows that have it."""
+        assert self._codes is not None
+        code = int(self._codes[row])
+        if code not in self._words:
+            value, labels = self._seen[code], self.labels
+            known = f"{listed(labels.values)}{labels.resemblance(value)}"
+            self._words[code] = f"the outcome {listed([value])} is none of the labels {known}"
+        return self._words[code]
+
+    def _log_probs(
+        self,
+        name: str,
+        world: AbstractProbabilities,
+        rows: AbstractFrame,
+        start: int,
+        inputs: Any,
+        order: Codes,
+        found: _Problems,
+    ) -> Floats:
+        """Logarithms of one world's probabilities; rows that are no distribution are noted."""
+        values = world.predict(inputs, rows) if isinstance(world, Predicted) else world.read(rows, start)
+        if values.shape != (rows.num_rows, world.width):
+            raise InputError(f"`{name}` must give {world.width} probabilities for each row, got {values.shape}")
+        values = values if (order == np.arange(len(order))).all() else values[:, order]
+        plain = bool(len(values)) and bool(values.min() >= 0) and bool(values.max() < np.inf)  # False for NaN too
+        good = np.ones(len(values), bool)
+        if not plain:
+            missing = np.isnan(values)
+            odd = np.asarray(((values < 0) | np.isinf(values)).any(axis=1))
+            good = ~(missing.any(axis=1) | odd)
+            for label, column in zip(self.labels.values, missing.T, strict=True):
+                found.note(column, f"the `{name}` probability of {listed([label])} is missing")
+            found.note(odd, f"a `{name}` probability is negative or infinite")
+        total: Floats = np.where(good, _row_sums(values), 1.0)
+        predicted = isinstance(world, Predicted)
+        tolerance = _PREDICTED_TOLERANCE if predicted else np.inf if self.question.normalise else _SUM_TOLERANCE
+        left_out = world.left_out if isinstance(world, Columns) else ()
+        advice = f" (without {listed(left_out)}, which no label names)" if left_out else ""
+        advice += "" if predicted else f"; {NORMALISE}"
+        found.note(~(total > 0), f"the `{name}` probabilities are all zero")
+        found.note(
+            np.abs(total - 1) > tolerance,
+            lambda row: f"the `{name}` probabilities sum to {total[row]:.6g}, not to 1{advice}",
+        )
+        good &= total > 0
+        if not good.all():
+            values, total = np.where(good[:, None], values, 1.0), np.where(good, total, 1.0)
+        shares = values / total[:, None]
+        with np.errstate(divide="ignore"):
+            return np.log(shares, out=shares)
+
+
+def _row_sums(values: Floats) -> Floats:
+    """The sum of each row's finite numbers, from left to right: the same bits however many rows there are."""
+    total: Floats = np.zeros(len(values))
+    for column in values.T:
+        finite = np.isfinite(column)
+        total += column if finite.all() else np.where(finite, column, 0.0)
+    return total
+
+
+class FoundLabels(NamedTuple):
+    """The outcomes."""
+
+    labels: Labels
+    order: str
+    """Who said in which order they are."""
+    nameless: Labels
+    """The order that probabilities without labels of their own have."""
+
+
+def find_outcome(frame: AbstractFrame, outcome: Any) -> tuple[Any, Codes | None, list[Any]]:
+    """The column of outcomes, its indices into the distinct values, and those; nothing where none was seen."""
+    if outcome is None:
+        return None, None, []
+    column = frame.column("outcome", outcome) if is_name(outcome) else frame.own("outcome", outcome)
+    return column, *frame.factorised(column)
+
+
+def is_name(outcome: Any) -> bool:
+    return isinstance(outcome, str | int | float)
+
+
+def find_labels(
+    given: Sequence[Hashable] | None,
+    categories: Sequence[Any],
+    worlds: Sequence[AbstractProbabilities],
+    seen: Sequence[Any],
+    kind: str | None,
+) -> FoundLabels:
+    """The labels that were given, else those of the first world that has some; written ones are read as the column.
+
+    Where the outcomes are ordered categories, that is their order.
+    """
+    if isinstance(given, str):
+        raise InputError(f"`labels` must be a list of labels, got the text {given!r}")
+    sources = [tuple(each) for each in (given, *(world.labels for world in worlds)) if each is not None]
+    if not sources and categories and len(categories) == worlds[0].width:
+        labels = Labels(tuple(categories))
+        return FoundLabels(labels, CATEGORY, labels)
+    if not sources:
+        if kind in (NUMBER, None) and all(identity(value)[0] == NUMBER and value == int(value) for value in seen):
+            labels = Labels(tuple(range(worlds[0].width)))
+            return FoundLabels(labels, NUMBERS, labels)
+        raise InputError(
+            "`labels` must name the outcomes in the order of the probabilities, since nothing else does "
+            "(on the command line: --labels)"
+        )
+    if kind is None and not seen:  # nothing was seen: labels with a type say what written ones are
+        seen = [value for each in sources for value in each if not isinstance(value, Written) and not is_missing(value)]
+    found = Labels.read(sources[0], [*seen, *categories], kind)
+    if given is not None:
+        return FoundLabels(found, GIVEN, found)
+    places = found.places(categories) if categories else np.zeros(0, np.int64)
+    if set(range(len(found))) <= set(places.tolist()):
+        order = [place for place in places.tolist() if place >= 0]
+        values, names = (tuple(each[place] for place in order) for each in (found.values, found.names))
+        return FoundLabels(Labels(values, names), CATEGORY, found)
+    sorted_numbers = are_numbers(found.values) and sorted_labels(found.values) == list(found.values)
+    return FoundLabels(found, NUMBERS if sorted_numbers else NOBODY, found)
+
+
+def ordered(frame: AbstractFrame, outcome: Any) -> list[Any]:
+    """The categories of the outcome, where its type says that they are ordered."""
+    categories, is_ordered = frame.categories(outcome)
+    return categories if categories is not None and is_ordered else []
+
+
+def order_in(name: str, found: FoundLabels, world: AbstractProbabilities) -> Codes:
+    """Where each label's probability stands."""
+    labels = found.labels
+    if world.labels is not None:
+        return labels.order_of(name, world.labels)
+    if world.width != len(labels):
+        raise InputError(f"`{name}` must have a probability for each of {len(labels)} labels, got {world.width}")
+    return found.nameless.places(labels.values)
+
+
+# Consistency: who would have been treated as they were has the outcome that they had, whatever the coupling. That two
+# worlds have equal probabilities does not say so, since other circumstances may happen to have them too. It has to be
+# known from the change itself: it leaves what a row's outcome depends on as it was.
+
+
+def as_unchanged(frame: AbstractFrame, given: Any) -> Flags:
+    """Which rows are left as they were, from a column or an array of booleans; in text files true and false."""
+    is_name = isinstance(given, str | int) and not isinstance(given, bool)
+    column = frame.column("unchanged", given) if is_name else frame.own("unchanged", given)
+    codes, values = frame.factorised(column)
+    if (codes < 0).any():
+        row = frame.row_name(int((codes < 0).argmax()))
+        raise InputError(f"`unchanged` must say true or false for every row, but is missing in {row}")
+    known = np.array([_as_flag(value) for value in values], bool)
+    return known[codes] if len(known) else np.zeros(len(codes), bool)
+
+
+def unchanged_inputs(worlds: Sequence[AbstractProbabilities], inputs: Sequence[Any], rows: AbstractFrame) -> Flags:
+    """Rows whose inputs are the same in both worlds, as far as the worlds are predicted and the change says so.
+
+    Two classifiers may stand for two treatments, and a world in columns says nothing about how it came about.
+    """
+    factual, other = worlds
+    none = np.zeros(rows.num_rows, bool)
+    if not isinstance(other, Predicted):
+        return none
+    if isinstance(factual, Predicted):
+        if factual.classifier is not other.classifier:
+            return none
+        columns = [*factual.change, *(name for name in other.change if name not in factual.change)]
+        before = as_frame(inputs[0])
+    else:
+        columns, before = list(other.change), rows
+        if not columns:
+            return none
+    after, same = as_frame(inputs[1]), ~none
+    for name in columns:
+        here = before if name in before.columns else rows
+        there = after if name in after.columns else rows
+        same &= _equal(here, there, name)
+    return same
+
+
+def _equal(here: AbstractFrame, there: AbstractFrame, name: Any) -> Flags:
+    """Where two columns hold the same value; a missing one is the same as a missing one."""
+    places: dict[Any, int] = {}
+    found = []
+    for frame in (here, there):
+        codes, values = frame.factorised(frame.column("change", name))
+        known = [places.setdefault(_as_input(value), len(places)) for value in values]
+        found.append(np.array([*known, -1])[codes])
+    return np.asarray(found[0] == found[1])
+
+
+def _as_input(value: Any) -> Any:
+    """What a classifier can tell apart: true is one to it."""
+    kind, key = identity(value)
+    return (NUMBER, key) if kind == BOOLEAN else (kind, key)
+
+
+def _as_flag(value: Any) -> bool:
+    kind, key = identity(value)
+    text = str(key).strip().lower()
+    if kind == BOOLEAN or text in (*_TRUE, *_FALSE) or (kind == NUMBER and key in (0, 1)):
+        return bool(key) if kind in (BOOLEAN, NUMBER) else text in _TRUE
+    raise InputError(f"`unchanged` must hold true and false only, got {listed([value])}")

@@ -1,0 +1,331 @@
+"""Where the rows of a table are: one interface for frames, files, folders of Parquet files and Ray Datasets.
+
+Verbs do not know which. They hand over a function of some rows, which a source calls with one part of the table after
+the other: here, or on Ray's workers.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeVar, final
+
+import numpy as np
+
+from countermax._core.errors import InputError
+from countermax._core.files import check_outputs
+from countermax._core.labels import listed
+from countermax._core.progress import ProgressBar
+from countermax._tables.files import FORMATS, Rows, format_of, open_table
+from countermax._tables.frames import Where, as_frame
+from countermax._tables.writing import open_writer
+from countermax.tables._answers import AnswerColumns
+from countermax.tables._probabilities import Columns, Predicted
+from countermax.tables._reading import CATEGORY, CHUNK_ROWS, Chunk, Question, RowReader
+
+T = TypeVar("T")
+
+
+class HasMerge(Protocol):
+    """What parts of a table add up to."""
+
+    def merge(self, other: Any) -> None:
+        """Adds what other parts add up to."""
+
+
+Sums = TypeVar("Sums", bound=HasMerge)
+OfChunks = Callable[[Any, int, Iterator[Chunk]], T]
+"""A function of what is shared, the position of a part's first row, and the part's rows."""
+
+
+class Written(NamedTuple):
+    """What `Rows.write` has written."""
+
+    num_rows: int
+    num_unchanged: int
+    """Rows that the change leaves as they were."""
+    coupling: str
+    """The name of the coupling."""
+    notes: tuple[str, ...]
+    """What the numbers leave out."""
+
+
+class AbstractSource(ABC):
+    """A table that is asked a question: its columns are checked here, its rows are read where they are."""
+
+    question: Question
+    reader: RowReader
+    """The question checked against the columns; it reads all rows of a frame, and none of any other source."""
+
+    @property
+    @abstractmethod
+    def num_rows(self) -> int:
+        """How many rows there are."""
+
+    @abstractmethod
+    def __str__(self) -> str:
+        """The table in words."""
+
+    @abstractmethod
+    def each(self, function: OfChunks[T], shared: Any) -> Iterator[T]:
+        """`function(shared, first_row, chunks)` of all rows in parts, in order."""
+
+    @abstractmethod
+    def summed(self, function: OfChunks[Sums], shared: Any) -> Iterator[Sums]:
+        """The same for results that can be merged; on Ray workers merge those of many parts."""
+
+    @abstractmethod
+    def mapped(self, function: Callable[[Any, RowReader], Any], shared: Any) -> Any:
+        """`function(shared, reader)`, a frame with a row for each of the reader's, of all rows together."""
+
+    @abstractmethod
+    def write(self, target: str, columns: AnswerColumns, partition_by: Sequence[str], overwrite: bool) -> Written:
+        """Writes all rows with their answers."""
+
+
+@final
+class FrameSource(AbstractSource):
+    """A frame in memory."""
+
+    def __init__(self, frame: Any, question: Question):
+        self.question = question
+        self.reader = RowReader(as_frame(frame), question)
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are."""
+        return self.reader.frame.num_rows
+
+    def __str__(self) -> str:
+        return f"a frame with {self.num_rows:,} rows"
+
+    def each(self, function: OfChunks[T], shared: Any) -> Iterator[T]:
+        """One part: the frame."""
+        yield function(shared, 0, self.reader.chunks())
+
+    def summed(self, function: OfChunks[Sums], shared: Any) -> Iterator[Sums]:
+        """One part: the frame."""
+        return self.each(function, shared)
+
+    def mapped(self, function: Callable[[Any, RowReader], Any], shared: Any) -> Any:
+        """A frame of the same library."""
+        return function(shared, self.reader)
+
+    def write(self, target: str, columns: AnswerColumns, partition_by: Sequence[str], overwrite: bool) -> Written:
+        """Writes a file."""
+        check_file(target, (), partition_by, overwrite)
+        found = as_frame(columns.of(self.reader))
+        with open_writer(target) as writer:
+            writer.write(as_frame(found.to_arrow()).noted(found.to_arrow(), columns.whole_metadata))
+        return Written(self.num_rows, columns.num_unchanged, columns.coupling, tuple(columns.notes))
+
+
+@final
+class FileSource(AbstractSource):
+    """A CSV, JSON lines or Parquet file, which need not fit into memory."""
+
+    def __init__(self, path: str | Path, question: Question):
+        self._file = open_table(path)
+        check_named(question, "file", classifiers=self._file.kind == "parquet")
+        self.question = question
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Finds the columns, after reading has shown that there are more than it seemed."""
+        self._ask(others=False)
+        schema = self._file.empty_table().schema
+        self._asking, self.reader = ask(self.question, schema, lambda: next(self._file.chunks(CHUNK_ROWS)).table)
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are."""
+        known = self._file.num_rows
+        return known if known is not None else sum(self.each(_count, None))
+
+    def __str__(self) -> str:
+        return str(self._file.path)
+
+    def each(self, function: OfChunks[T], shared: Any) -> Iterator[T]:
+        """Parts of `CHUNK_ROWS` rows."""
+        for reader, _ in self._readers(others=False):
+            yield function(shared, reader.frame.first_row, reader.chunks())
+
+    def summed(self, function: OfChunks[Sums], shared: Any) -> Iterator[Sums]:
+        """Parts of `CHUNK_ROWS` rows."""
+        return self.each(function, shared)
+
+    def mapped(self, function: Callable[[Any, RowReader], Any], shared: Any) -> Any:
+        """An Arrow table."""
+        return together(function(shared, reader) for reader, _ in self._readers(others=True))
+
+    def write(self, target: str, columns: AnswerColumns, partition_by: Sequence[str], overwrite: bool) -> Written:
+        """Writes a file; rows of a text file go into one of the same format as they stand there."""
+        if self._file.kind == "parquet" and Path(target).suffix.lower() not in FORMATS:
+            from countermax.tables._folders import FolderSource
+
+            whole = FolderSource(str(self._file.path), self.question, "local")
+            return whole.write(target, columns, partition_by, overwrite)
+        check_file(target, [self._file.path], partition_by, overwrite)
+        as_written = format_of(target) == self._file.kind != "parquet"
+        count = 0
+        with open_writer(target, self._file) as writer:
+            for reader, rows in self._readers(others=not as_written, records=as_written):
+                found = columns.of(reader, extend=not as_written)
+                writer.write(found, rows if as_written else None, columns.likeliest)
+                count += reader.frame.num_rows
+        return Written(count, columns.num_unchanged, columns.coupling, tuple(columns.notes))
+
+    def _readers(self, *, others: bool, records: bool = False) -> Iterator[tuple[RowReader, Rows]]:
+        """The rows chunk by chunk; with all columns, or as they stand in the file."""
+        self._ask(others=others, records=records)
+        first_row = 0
+        with ProgressBar("reading", self._file.num_rows, unit="rows") as bar:
+            for rows in self._file.chunks(CHUNK_ROWS):
+                yield RowReader(as_frame(rows.table, first_row), self._asking.question), rows
+                first_row += rows.table.num_rows
+                bar.advance(rows.table.num_rows)
+
+    def _ask(self, *, others: bool, records: bool = False) -> None:
+        empty = as_frame(self._file.empty_table())
+        reader = RowReader(empty, self.question)
+        for world in reader.worlds:
+            if isinstance(world, Columns):
+                for column in world.names:
+                    empty.column(world.argument, column)
+        numbers = [str(each) for world in reader.worlds if isinstance(world, Columns) for each in world.names]
+        needed = needed_columns(self.question, reader)
+        self._file.ask(self.question.outcome, numbers, others=others, records=records, flags=needed)
+
+
+def source_of(data: Any, question: Question, engine: str) -> AbstractSource:
+    """The table that was handed in: a frame, a path, or a Ray Dataset."""
+    if isinstance(data, str | Path):
+        path = str(data)
+        wild = any(each in path for each in "*[") and not Path(path).exists()
+        if engine == "ray" or "://" in path or wild or Path(path).is_dir():
+            from countermax.tables._folders import FolderSource
+
+            return FolderSource(path, question, engine)
+        return FileSource(data, question)
+    if type(data).__module__.startswith("ray.data"):
+        from countermax.tables._datasets import DatasetSource
+
+        return DatasetSource(data, question)
+    return FrameSource(data, question)
+
+
+@dataclass(frozen=True, eq=False)
+class Asking:
+    """A question that fits the columns of a table; what workers need to read rows."""
+
+    question: Question
+    schema: Any
+    """The columns of the table, as an Arrow schema."""
+
+    def reader(self, table: Any, first_row: int = 0, where: Where | None = None) -> RowReader:
+        """A reader of some rows, an Arrow table, which must have the columns that the whole table has."""
+        if table.schema.names != self.schema.names or table.schema.types != self.schema.types:
+            place = "" if where is None else f" in {where(first_row)}"
+            raise InputError(f"all rows must have the same columns, but{place} {difference(self.schema, table.schema)}")
+        return RowReader(as_frame(table, first_row, where), self.question)
+
+    def narrowed(self, names: Sequence[str]) -> "Asking":
+        """The same question to some of the columns."""
+        from countermax._core.extras import import_pyarrow
+
+        return Asking(self.question, import_pyarrow().schema([self.schema.field(name) for name in names]))
+
+
+def ask(question: Question, schema: Any, first_rows: Callable[[], Any]) -> tuple[Asking, RowReader]:
+    """Checks a question against the columns of a table; returns what workers need, and a reader without rows.
+
+    Args:
+        question: Question that every row answers.
+        schema: Columns of the table, as an Arrow schema.
+        first_rows: Function that returns some rows, where a category must say which outcomes there are.
+    """
+    empty = schema.empty_table()
+    reader = RowReader(as_frame(empty), question)
+    if question.labels is None and reader.outcome is not None and getattr(reader.outcome.type, "ordered", False):
+        reader = RowReader(as_frame(first_rows()), question)
+        if reader.order == CATEGORY:  # of the first rows: those of others may list fewer
+            question = replace(question, labels=reader.labels.values)
+        reader.frame = as_frame(empty)
+    for world in reader.worlds:
+        if isinstance(world, Columns):
+            reader.frame.numbers(world.argument, world.names)
+        elif isinstance(world, Predicted):
+            world.inputs(as_frame(empty), 0)
+    return Asking(question, schema), reader
+
+
+def check_named(question: Question, what: str, *, classifiers: bool = True) -> None:
+    """Refuses arrays: a table that is elsewhere cannot be lined up with them."""
+    for argument, given in (("outcome", question.outcome), ("unchanged", question.unchanged)):
+        if given is not None and not isinstance(given, str):
+            raise InputError(f"`{argument}` must name a column of the {what}, got {type(given).__name__}")
+    for argument, given in (("factual", question.factual), ("counterfactual", question.counterfactual)):
+        named = isinstance(given, list | tuple) and all(isinstance(name, str) for name in given)
+        classifier = classifiers and (isinstance(given, Predicted) or hasattr(given, "predict_proba"))
+        if not (isinstance(given, str | Mapping) or named or classifier):
+            more = ", or be a classifier" if classifiers else ""
+            raise InputError(f"`{argument}` must name columns of the {what}{more}, got {type(given).__name__}")
+        for name, value in given.change.items() if isinstance(given, Predicted) else ():
+            several = np.ndim(value) > 0 or (isinstance(value, Sequence) and not isinstance(value, str))
+            if several and not callable(value):
+                raise InputError(
+                    f"`change` must set {name!r} to one value, or to a function of the column, where rows are in a "
+                    f"{what}"
+                )
+
+
+def needed_columns(question: Question, reader: RowReader) -> list[str]:
+    """The columns that an answer depends on, in the order of the table."""
+    wanted = {question.outcome, question.unchanged}
+    for world in reader.worlds:
+        if isinstance(world, Columns):
+            wanted |= set(world.names)
+        elif isinstance(world, Predicted):
+            names = world.features
+            wanted |= set(getattr(world.classifier, "feature_names_in_", ()) if names is None else names)
+    return [str(name) for name in reader.frame.columns if name in wanted]
+
+
+def difference(expected: Any, found: Any) -> str:
+    """In words, the first difference between two Arrow schemas that differ."""
+    for field in expected:
+        if field.name not in found.names:
+            return f"there is no column {field.name!r}"
+        kind = found.field(field.name).type
+        if kind != field.type:
+            return f"column {field.name!r} holds {kind} in place of {field.type}"
+    more = [name for name in found.names if name not in expected.names]
+    return f"there are more columns: {listed(more)}" if more else "they come in another order"
+
+
+def is_file(target: str, partition_by: Sequence[str]) -> bool:
+    """Whether one file is to be written, not a folder of them."""
+    return not partition_by and Path(target).suffix.lower() in FORMATS
+
+
+def check_file(target: str, reads: Iterable[str | Path], partition_by: Sequence[str], overwrite: bool) -> None:
+    """Refuses a target that is no file of a known format, or that would destroy something."""
+    format_of(target)
+    if partition_by:
+        raise InputError(
+            "`partition_by` (on the command line: --partition-by) divides Parquet files into folders: the table must "
+            "be Parquet files, and the target a folder"
+        )
+    check_outputs([("`target`", target)], reads, overwrite=overwrite)
+
+
+def together(tables: Iterable[Any]) -> Any:
+    """Arrow tables one after the other."""
+    from countermax._core.extras import import_pyarrow
+
+    found = list(tables)
+    return import_pyarrow().concat_tables(found, promote_options="permissive")
+
+
+def _count(shared: None, first_row: int, chunks: Iterator[Chunk]) -> int:
+    return sum(len(chunk.x) for chunk in chunks)
