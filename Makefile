@@ -54,8 +54,7 @@ results-pages: $(VENV)/.installed ## sheets, figures and an index.html from the 
 figures: $(VENV)/.installed       ## redraws the README's pictures
 	$(BIN)/countermax demo --out $(VENV)/figures
 	cp $(VENV)/figures/answers.png $(VENV)/figures/couplings.png docs/images/
-	$(BIN)/countermax compare --p 112,108,84,96 --q 64,152,76,108 --counts --labels "dead,home,hospital,nursing home" \
-	  --observed dead --score "dead=0,home=1,hospital=0.35,nursing home=0.6" --plot-sharing docs/images/sharing.png --overwrite
+	$(BIN)/python docs/_site/sharing.py docs/images/sharing.png
 
 examples: $(VENV)/.developing     ## runs the examples; their pictures go to docs/images
 	for each in examples/*.py; do PYTHONPATH=. $(BIN)/python $$each docs/images || exit 1; done

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from benchmarks.measure import Row
 
 _ROUNDS = 7
-_WORLDS = ("--p", "0.3,0.4,0.3", "--q", "0.1,0.3,0.6", "--labels", "dead,ill,well")
-_COMPARE = ["compare", *_WORLDS, "--observed", "dead", "--score", "0,1,2"]
+_WORLDS = ("--factual", "0.3,0.4,0.3", "--counterfactual", "0.1,0.3,0.6", "--labels", "dead,ill,well")
+_COMPARE = ["compare", *_WORLDS, "--seen", "dead", "--score", "0,1,2"]
 
 
 def rows() -> Iterator[Row]:

@@ -12,7 +12,18 @@ import pytest
 from countermax._core import compilation
 from countermax.couplings import GumbelMax
 
-COMMAND = [sys.executable, "-m", "countermax.cli", "compare", "--factual", "0.5,0.5", "--counterfactual", "0.2,0.8", "--seen", "0"]
+COMMAND = [
+    sys.executable,
+    "-m",
+    "countermax.cli",
+    "compare",
+    "--factual",
+    "0.5,0.5",
+    "--counterfactual",
+    "0.2,0.8",
+    "--seen",
+    "0",
+]
 
 
 def ask(folder, **environment):

@@ -72,7 +72,7 @@ def test_the_folder_holds_the_local_answer_to_the_last_bit(ray, table, lake, tmp
 
 
 def test_transitions_of_a_folder_are_those_of_its_rows(ray, table, lake, small_parts):
-    done = run("transitions", f"{lake}/*.parquet", *OPTIONS, "--resamples", "50", "--json")
+    done = run("transitions", f"{lake}/*.parquet", *OPTIONS, "--num-resamples", "50", "--json")
     assert done.exit_code == 0, done.output
     local = transitions(table, **ASK, num_resamples=50)
     found = transitions(lake, **ASK, num_resamples=50, engine="ray")

@@ -232,7 +232,7 @@ def log_probs_from(name: str, values: Numbers, *, logits: bool = False, normalis
     if logits:
         if (array == np.inf).any() or (array == -np.inf).all():
             raise InputError(f"`{name}` must hold logits below +inf, not all of them -inf")
-        _warn_of_probabilities(name, array, array.dtype, "leave out `logits=True` (on the command line: --logits)")
+        _warn_of_probabilities(name, array, array.dtype, "leave out `logits=True`")
         return normalised(array)
     if (array < 0).any():
         raise InputError(f"`{name}` must not be negative, got {array.min():g}; if these are logits, say so")
@@ -242,8 +242,8 @@ def log_probs_from(name: str, values: Numbers, *, logits: bool = False, normalis
         raise InputError(f"`{name}` must have a positive, finite sum, got {total:g}")
     if not normalise and abs(total - 1) > _SUM_TOLERANCE:
         raise InputError(
-            f"`{name}` must sum to 1, got {total:.6g}; pass counts=True (on the command line: --counts) if these "
-            "count people, which gives intervals, or normalise=True (--normalise) if they are weights"
+            f"`{name}` must sum to 1, got {total:.6g}; ask `Trial.from_counts` if these "
+            "count people, which gives intervals, or normalise=True if they are weights"
         )
     with np.errstate(divide="ignore"):
         return np.log(array / total)

@@ -125,7 +125,7 @@ class CsvTable(AbstractTableFile):
                     raise InputError(
                         f"{where}: column {name!r} must hold numbers, and nothing where one is missing, got "
                         f"{listed([cells[place]])}; name a column of numbers; if this one was taken for "
-                        "probabilities, name the outcomes with `labels` (on the command line: --labels)"
+                        "probabilities, name the outcomes with `labels`"
                     ) from error
         raise InputError(f"cannot read {self.path}: {str(error).splitlines()[0]}") from error
 

@@ -8,7 +8,7 @@ from countermax._version import __version__
 from countermax.cli._cohort import evaluate_policy, explain
 from countermax.cli._faults import want_traceback
 from countermax.cli._other import evaluate, explore, train
-
+from countermax.cli._rows import counterfactuals, transitions
 from countermax.cli._trial import causes, compare, demo
 
 app = typer.Typer(
@@ -45,8 +45,8 @@ _COMMANDS = (
     causes,
     demo,
     explore,
-
-
+    counterfactuals,
+    transitions,
     evaluate_policy,
     explain,
     train,

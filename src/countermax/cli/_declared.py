@@ -34,12 +34,19 @@ class Declared(NamedTuple):
         return next((kinds[each] for each in reversed(words) if each in kinds), str) if "str" not in words else str
 
     @property
+    def initial(self) -> Any:
+        """What an option holds that nobody typed."""
+        if self.kind is bool:
+            return self.default is True
+        return self.default if self.default is REQUIRED or isinstance(self.default, self.kind | int) else None
+
+    @property
     def option(self) -> Any:
         """Its type on a command line, with its help."""
         kind, help = self.kind, self.help.replace("`", "")
         if kind is bool:
             return Annotated[bool, typer.Option(f"--{_dashed(self.name)}", help=help)]
-        wanted = kind | None if self.default is None else kind
+        wanted = kind | None if self.initial is None else kind
         return Annotated[wanted, typer.Option(f"--{_dashed(self.name)}", help=help)]
 
 
@@ -67,6 +74,11 @@ def declared(where: str) -> Group:
     """Parameters of a class or function: `trial/_trial.py:Trial`, or `...:Trial.compare` for a method."""
     file, _, path = where.partition(":")
     node: Any = ast.parse((_SOURCE / file).read_text())
+    constants = {
+        each.targets[0].id: each.value
+        for each in node.body
+        if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name)
+    }
     documents = ""
     for name in path.split("."):
         node = next(each for each in node.body if getattr(each, "name", None) == name)
@@ -86,7 +98,7 @@ def declared(where: str) -> Group:
             Declared(
                 each.arg,
                 "" if each.annotation is None else ast.unparse(each.annotation),
-                _value(default),
+                _value(constants.get(getattr(default, "id", ""), default)),
                 helps.get(each.arg, ""),
             )
             for each, default in pairs
@@ -169,7 +181,7 @@ def with_options(*groups: Group, **extra: Any) -> Callable[[Callable[..., None]]
             inspect.Parameter(
                 name,
                 inspect.Parameter.KEYWORD_ONLY,
-                default=False if each.kind is bool and each.default in (None, REQUIRED) else each.default,
+                default=each.initial,
                 annotation=each.option,
             )
             for name, each in every.items()
@@ -180,11 +192,7 @@ def with_options(*groups: Group, **extra: Any) -> Callable[[Callable[..., None]]
         @functools.wraps(command)
         def wrapped(**arguments: Any) -> None:
             mine = {each.name: arguments.pop(each.name) for each in fixed}
-            typed = {
-                name: value
-                for name, value in arguments.items()
-                if value != (False if every[name].kind is bool and every[name].default is None else every[name].default)
-            }
+            typed = {name: value for name, value in arguments.items() if value != every[name].initial}
             command(Given(typed), **mine)
 
         wrapped.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]

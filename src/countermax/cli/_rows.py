@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from countermax.tables import Rows
 
 _ROWS = declared("tables/_problem.py:Rows").without("data", "refit")
-_WRITE, _TRANSITIONS = (declared(f"tables/_problem.py:Rows.{verb}") for verb in ("write", "transitions"))
+_COUNTERFACTUALS, _WRITE, _TRANSITIONS = (
+    declared(f"tables/_problem.py:Rows.{verb}") for verb in ("counterfactuals", "write", "transitions")
+)
 
 Data = Annotated[
     str,
@@ -38,7 +40,7 @@ Data = Annotated[
 
 
 @one_line_errors
-@with_options(_WRITE.without("target", "overwrite"), _ROWS)
+@with_options(_COUNTERFACTUALS, _WRITE.without("target", "overwrite"), _ROWS)
 def counterfactuals(
     given: Given,
     data: Data,
@@ -64,7 +66,7 @@ def counterfactuals(
 
 
 @one_line_errors
-@with_options(_TRANSITIONS, _ROWS)
+@with_options(_COUNTERFACTUALS.without("bounds", "tolerance", "prefix"), _TRANSITIONS, _ROWS)
 def transitions(
     given: Given,
     data: Data,

@@ -141,7 +141,7 @@ def check_level(level: int | float, most: float = 1.0) -> None:
     if not isinstance(level, Real) or not 0 < level < 1:
         raise InputError(f"`level` must lie between 0 and 1, got {shown(level)}")
     if level > most:
-        raise InputError(f"`level` (on the command line: --level) must be at most {most:g} here, got {shown(level)}")
+        raise InputError(f"`level` must be at most {most:g} here, got {shown(level)}")
 
 
 def standard_error(sample: NDArray[np.floating]) -> float | None:
@@ -176,11 +176,9 @@ class Bootstrap:
     def __init__(self, num_outcomes: int, num_resamples: int, seed: int, first_row: int = 0):
         """Begins without rows."""
         seed = as_seed("seed", seed)
-        num_resamples = as_count("`num_resamples` (on the command line: --resamples)", num_resamples, least=0)
+        num_resamples = as_count("`num_resamples`", num_resamples, least=0)
         if num_resamples == 1:
-            raise InputError(
-                "`num_resamples` (on the command line: --resamples) must be at least 2, or 0 for no intervals, got 1"
-            )
+            raise InputError("`num_resamples` must be at least 2, or 0 for no intervals, got 1")
         most = _MOST_NUMBERS // num_outcomes**2
         if num_resamples > most:
             raise InputError(

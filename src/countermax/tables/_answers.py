@@ -92,7 +92,7 @@ class AnswerColumns:
         self._limits = [f"{prefix}{name}{end}" for name in questions for end in ends] if refitting else []
         self._matters = f"{prefix}coupling_matters"
         self._problem = f"{prefix}problem" if reader.question.errors == "missing" else None
-        check_new_names(reader.frame.columns, self.names, "pass another `prefix` (on the command line: --prefix)")
+        check_new_names(reader.frame.columns, self.names, "pass another `prefix`")
 
     @property
     def metadata(self) -> dict[str, Any]:

@@ -626,7 +626,7 @@ class _Writers:
         if name not in self._open:
             if len(self._open) == _MOST_FOLDERS:
                 raise InputError(
-                    f"`partition_by` (on the command line: --partition-by) must name columns with few values, got more "
+                    f"`partition_by` must name columns with few values, got more "
                     f"than {_MOST_FOLDERS} in {self._part.path}"
                 )
             self._open[name] = ParquetTableWriter(self._stack.enter_context(self._job.folder.writing(name)))

@@ -9,7 +9,7 @@ from countermax.couplings import AbstractCoupling, InverseCDF
 from countermax.tables._probabilities import Predicted
 from countermax.tables._reading import NOBODY, RowReader
 
-_EMPTIED = "empty these cells and say errors='missing' (on the command line: --errors missing)"
+_EMPTIED = "empty these cells and say errors='missing'"
 _MADE_FOR = {"comonotone": "comonotone (least variance of the effect)"}
 
 

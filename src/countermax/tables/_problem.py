@@ -143,9 +143,9 @@ class Rows:
         | `counterfactual_problem` | with `errors="missing"`: why a row has no answer |
 
         Args:
-            coupling: Coupling of the two worlds: gumbel-max, inverse-cdf (in the order of the labels),
-                inverse-cdf-by-score, maximal, independent, optimal, a coupling object, or a file written by
-                `countermax.save`.
+            coupling: Coupling of the two worlds: gumbel-max, gumbel-max-shared-RATE (from 0, independent, to 1),
+                inverse-cdf (in the order of the labels), inverse-cdf-by-score, comonotone, vector-quantile, maximal,
+                independent, a file with a coupling, or in Python a coupling itself.
             bounds: Couplings that the bounds are over: `any`, `stable` or `none` for no such columns.
             tolerance: Largest width of the bounds over all couplings at which the choice of coupling does not matter.
             prefix: Prefix of the names of new columns.

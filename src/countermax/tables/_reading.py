@@ -36,7 +36,7 @@ from countermax.tables._probabilities import (
 
 CHUNK_ROWS = 65_536  # rows that are looked at at a time: what bounds the memory
 ON_ERROR = ("raise", "missing")
-NORMALISE = "pass normalise=True (on the command line: --normalise) if these are counts or weights"
+NORMALISE = "pass normalise=True if these are counts or weights"
 
 GIVEN, CATEGORY, NUMBERS, NOBODY = "given", "category", "numbers", "nobody"
 """Who said in which order the outcomes are: `labels`, an ordered category, numbers that sort themselves, or nobody."""
@@ -233,7 +233,7 @@ class RowReader:
             raise InputError(
                 f"{rows.row_name(first)} cannot be answered: {found.words[first]}. Up to row "
                 f"{rows.first_row + stop - start - 1} there are {found.bad.sum()} such rows; correct or drop them, or "
-                "leave their results missing with errors='missing' (on the command line: --errors missing)"
+                "leave their results missing with errors='missing'"
             )
         kept = kept & ~found.bad
         weight = self.weights[start:stop]
@@ -357,10 +357,7 @@ def find_labels(
         if kind in (NUMBER, None) and all(identity(value)[0] == NUMBER and value == int(value) for value in seen):
             labels = Labels(tuple(range(worlds[0].width)))
             return FoundLabels(labels, NUMBERS, labels)
-        raise InputError(
-            "`labels` must name the outcomes in the order of the probabilities, since nothing else does "
-            "(on the command line: --labels)"
-        )
+        raise InputError("`labels` must name the outcomes in the order of the probabilities, since nothing else does ")
     if kind is None and not seen:  # nothing was seen: labels with a type say what written ones are
         seen = [value for each in sources for value in each if not isinstance(value, Written) and not is_missing(value)]
     found = Labels.read(sources[0], [*seen, *categories], kind)

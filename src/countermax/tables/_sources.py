@@ -313,7 +313,7 @@ def check_file(target: str, reads: Iterable[str | Path], partition_by: Sequence[
     format_of(target)
     if partition_by:
         raise InputError(
-            "`partition_by` (on the command line: --partition-by) divides Parquet files into folders: the table must "
+            "`partition_by` divides Parquet files into folders: the table must "
             "be Parquet files, and the target a folder"
         )
     check_outputs([("`target`", target)], reads, overwrite=overwrite)

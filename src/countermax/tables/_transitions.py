@@ -199,11 +199,11 @@ class Tally:
     ):
         check_level(level)
         labels, score = reader.labels, reader.question.score
-        num_resamples = as_count("`num_resamples` (on the command line: --resamples)", num_resamples, least=0)
+        num_resamples = as_count("`num_resamples`", num_resamples, least=0)
         check_memory(
             f"{num_resamples:,} resamples of {len(labels)} outcomes",
             num_resamples * (4 * 8 * len(labels) ** 2 + _BYTES_OF_WEIGHTS),
-            "lower `num_resamples` (on the command line: --resamples)",
+            "lower `num_resamples`",
         )
         self._labels, self._level, self._order = labels, level, reader.order
         scores = reader.ranks if score is None else labels.scores("score", score)

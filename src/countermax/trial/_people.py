@@ -76,7 +76,7 @@ def read_people(
     if outside:
         notes.append(f"{outside:,} people in other arms are left out.")
     cells = np.bincount(outcome[outcome >= 0], minlength=len(names))
-    notes += spelling_notes(names.values, "outcomes", cells, "empty these cells and say `missing` (--missing)")
+    notes += spelling_notes(names.values, "outcomes", cells, "empty these cells and say `missing`")
     lost = outcome < 0
     if lost.any():
         count = int(lost.sum())
