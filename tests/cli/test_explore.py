@@ -35,18 +35,12 @@ def test_it_says_where_the_page_lies_and_opens_nothing(monkeypatch):
     assert Path(result.output.replace("\n", "")) == page_path()
 
 
-def test_it_copies_the_page_and_replaces_its_own_copies_only(monkeypatch, tmp_path):
+def test_it_copies_the_page(monkeypatch, tmp_path):
     monkeypatch.setattr(webbrowser, "open", lambda _: pytest.fail("opened"))
     out = tmp_path / "explorer.html"
     for _ in range(2):
         assert run("explore", "--out", out).exit_code == 0
         assert out.read_bytes() == page_path().read_bytes()
-    out.write_text("<p>mine</p>")
-    result = run("explore", "--out", out)
-    assert result.exit_code == 2
-    assert out.read_text() == "<p>mine</p>"
-    assert run("explore", "--out", out, "--overwrite").exit_code == 0
-    assert out.read_bytes() == page_path().read_bytes()
 
 
 def test_where_no_browser_opens_it_says_what_to_do(monkeypatch):

@@ -62,9 +62,9 @@ def test_what_would_be_lost_is_refused_and_stays(folder, arguments, words):
 
 
 def test_two_outputs_in_one_file_are_refused_even_with_overwrite(folder):
-    result = run(*COMPARE, "--plot", "new.png", "--plot-couplings", folder / "new.png", "--overwrite")
+    result = run(*COMPARE, "--plot", "new.png", "--page", folder / "new.png", "--overwrite")
     assert result.exit_code == 2
-    assert "--plot and --plot-couplings must be two files" in result.stderr
+    assert "--plot and --page must be two files" in result.stderr
 
 
 def test_those_who_insist_are_obeyed_and_links_stay_links(folder):
@@ -77,7 +77,7 @@ def test_those_who_insist_are_obeyed_and_links_stay_links(folder):
 
 
 def test_every_command_that_writes_can_be_told_to_overwrite():
-    writing = {"--out", "--plot", "--plot-couplings"}
+    writing = {"--out", "--plot", "--page"}
     for name, command in get_command(app).commands.items():
         options = {option for each in command.params for option in each.opts}
         assert not options & writing or "--overwrite" in options, name

@@ -11,9 +11,9 @@ COUNTERMAX = [sys.executable, "-m", "countermax.cli"]
 COMPARE = [*COUNTERMAX, "compare", "--factual", "0.3,0.7", "--counterfactual", "0.5,0.5", "--seen", "b", "--labels"]
 WAITING = """
 import sys, time
-from countermax import comparison
-comparison.compare = lambda *_, **__: (print("ready", flush=True), time.sleep(60))
-sys.argv[1:] = ["compare", "--p", "1", "--q", "1", "--observed", "0"]
+from countermax import Worlds
+Worlds.compare = lambda *_, **__: (print("ready", flush=True), time.sleep(60))
+sys.argv[1:] = ["compare", "--factual", "1", "--counterfactual", "1", "--seen", "0"]
 from countermax.cli import main
 main()
 """

@@ -160,7 +160,8 @@ def test_commands_print_the_same(command, tmp_path):
     decisions = [(*pair, LEFT_TO_CHANCE[pair]) for pair in np.ndindex(LEFT_TO_CHANCE.shape)]
     policy = pd.DataFrame(decisions, columns=["state", "action", "probability"])
     log, policy = write_frames((STEPS, policy), tmp_path)
-    asked = [command, str(log), "--policy", str(policy), "--resamples", "4", "--json"]
+    draws = "--num-draws" if command == "explain" else "--num-resamples"
+    asked = [command, str(log), "--policy", str(policy), draws, "4", "--json"]
     here, there = (CliRunner().invoke(app, [*asked, *more]) for more in ([], ["--engine", "ray"]))
     assert there.exit_code == 0, there.output
     assert json.loads(there.stdout) == json.loads(here.stdout)
