@@ -6,7 +6,6 @@ outcome changes only to one that the change of worlds favours more, `q_j / p_j >
 some coupling attains each limit.
 """
 
-
 from typing import Any, NamedTuple
 
 import jax
@@ -146,10 +145,10 @@ def filled_mean(room: Any, worth: Any) -> Any:
     return (taken * worth).sum(axis=-1) / taken.sum(axis=-1)
 
 
-# How many would have been better off, over all couplings: closed forms over the thresholds of a score. Whoever is below a
-# threshold here and reaches it there is better off. So `P(better)` is at least the rise in the share of those who reach
-# it, for every threshold; and those who do not exceed it there, less those who are below it here, are not better off. The
-# largest of these are attained (Lu, Ding and Dasgupta 2018, for ordinal outcomes).
+# How many would have been better off, over all couplings: closed forms over the thresholds of a score. Whoever is below
+# a threshold here and reaches it there is better off. So `P(better)` is at least the rise in the share of those who
+# reach it, for every threshold; and those who do not exceed it there, less those who are below it here, are not better
+# off. The largest of these are attained (Lu, Ding and Dasgupta 2018, for ordinal outcomes).
 
 
 def better_bounds(p: Logits, q: Logits, score: Score, counterfactual_score: Score | None = None) -> Bounds:
