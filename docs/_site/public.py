@@ -1,7 +1,7 @@
 """Which names are public, read from the source: nothing is imported, so that a page and a test can both ask.
 
 A module is public unless a part of its name begins with an underscore. It exports what it defines under a plain name
-and what it imports `as` itself (`from countermax.bounds._value import Bounds as Bounds`).
+and what it imports `as` itself (`from countermax.bounds._questions import Bounds as Bounds`).
 """
 
 import ast

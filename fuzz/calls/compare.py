@@ -32,11 +32,11 @@ def make(rng: random.Random) -> Case:
     elif rng.random() < 0.2:
         flags.append("--normalise")
         p, q = ([each * rng.choice((1, 7, 1e-5, 1e12)) for each in world] for world in (p, q))
-    options["--p"], options["--q"] = vocabulary.joined(p), vocabulary.joined(q)
-    options["--observed"] = str(x)
+    options["--factual"], options["--counterfactual"] = vocabulary.joined(p), vocabulary.joined(q)
+    options["--seen"] = str(x)
     if rng.random() < 0.7:
         labels = vocabulary.labels(rng, size)
-        options["--labels"], options["--observed"] = vocabulary.listed(labels), labels[x]
+        options["--labels"], options["--seen"] = vocabulary.listed(labels), labels[x]
     if rng.random() < 0.4:
         options["--score"] = vocabulary.joined(vocabulary.scores(rng, size))
         if rng.random() < 0.4:
@@ -55,7 +55,7 @@ def make(rng: random.Random) -> Case:
 def _spoil(rng: random.Random, options: dict[str, str], flags: list[str], size: int) -> None:
     """Makes one thing odd."""
     kind = rng.randrange(9)
-    which = rng.choice(("--p", "--q"))
+    which = rng.choice(("--factual", "--counterfactual"))
     if kind == 0:
         parts = options[which].split(",")
         parts[rng.randrange(size)] = vocabulary.bad_number(rng)
@@ -63,7 +63,7 @@ def _spoil(rng: random.Random, options: dict[str, str], flags: list[str], size: 
     elif kind == 1:
         options[which] += rng.choice((",", ",0", ",0.1"))
     elif kind == 2:
-        options["--observed"] = rng.choice(("-1", str(size), "0.0", "00", "", "nobody", "1e0", " 0"))
+        options["--seen"] = rng.choice(("-1", str(size), "0.0", "00", "", "nobody", "1e0", " 0"))
     elif kind == 3:
         flags += [rng.choice(("--logits", "--normalise"))] * rng.choice((1, 1, 2))
     elif kind == 4:
@@ -75,4 +75,4 @@ def _spoil(rng: random.Random, options: dict[str, str], flags: list[str], size: 
     elif kind == 7:
         options["--counterfactual-score"] = vocabulary.joined(vocabulary.scores(rng, size))
     else:
-        options[rng.choice(("--nothing", "--jsn", "--tolerance"))] = "1"
+        options[rng.choice(("--nothing", "--jsn", "--observed"))] = "1"

@@ -37,7 +37,7 @@ def _compare(rng: random.Random) -> Case:
     p, q, x = vocabulary.question(rng, size)
     labels = vocabulary.labels(rng, size)
     means: dict[str, Any] = {"asked": "compare", "p": p, "q": q, "x": x, "labels": labels}
-    parts = [_array(rng, p), _array(rng, q), repr(labels[x]), f"labels={labels!r}"]
+    parts, seen = [_array(rng, p), _array(rng, q), f"labels={labels!r}"], repr(labels[x])
     kind = rng.randrange(6)
     if kind == 0:  # by label, in another order
         order = rng.sample(range(size), size)
@@ -45,14 +45,14 @@ def _compare(rng: random.Random) -> Case:
         parts[1] = f"pd.Series({shuffled!r})" if rng.random() < 0.5 else repr(shuffled)
         parts[0] = f"pd.Series({dict(zip(labels, p, strict=True))!r})" if rng.random() < 0.5 else parts[0]
     elif kind == 1:
-        parts[2:] = [rng.choice((str(x), f"np.int64({x})", f"np.int32({x})"))]
+        parts, seen = parts[:2], rng.choice((str(x), f"np.int64({x})", f"np.int32({x})"))
         means["labels"] = [str(place) for place in range(size)]
     if rng.random() < 0.4:
         means["score"] = vocabulary.scores(rng, size)
         parts.append(f"score={means['score']!r}")
-    if {"expected_score", "effect", ""} & set(labels):
+    if "" in labels:
         means["unsure"] = "a label that means something else"
-    return Case("python", source=f"countermax.compare({', '.join(parts)})", means=means)
+    return Case("python", source=f"countermax.Worlds({', '.join(parts)}).compare({seen})", means=means)
 
 
 def _law(rng: random.Random) -> Case:
@@ -210,11 +210,9 @@ def _wrong(rng: random.Random) -> Case:
     good = "[0.5, 0.5]"
     call = rng.choice(
         (
-            f"countermax.compare({bad}, {good}, 0)",
-            f"countermax.compare({good}, {bad}, 0)",
-            f"countermax.compare({good}, {good}, 0, score={bad})"
-            if bad not in ("None",)
-            else "countermax.compare([], [], 0)",
+            f"countermax.Worlds({bad}, {good})",
+            f"countermax.Worlds({good}, {bad})",
+            f"countermax.Worlds({good}, {good}, score={bad})" if bad != "None" else "countermax.Worlds([], [])",
             f"GumbelMax().joint({bad}, {good})",
             f"bounds.outcome_bounds({bad}, {good}, 0)",
             f"countermax.treatment_effect(GumbelMax(), {good}, {good}, {bad})",

@@ -31,14 +31,13 @@ _ABOUT_ROWS = {"--outcome", "--factual", "--counterfactual", "--coupling", "--la
 _ABOUT_LOGS = {"--policy", "--couplings", "--horizon", "--discount", "--plot"}
 OPTIONS = {
     "compare": {
-        "--p",
-        "--q",
-        "--observed",
+        "--factual",
+        "--counterfactual",
+        "--seen",
         "--labels",
         "--score",
         "--counterfactual-score",
         "--plot",
-        "--plot-couplings",
         "--logits",
         "--normalise",
         "--json",

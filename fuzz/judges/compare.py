@@ -1,6 +1,7 @@
-"""`countermax compare`, and the function of that name: every number of the answer."""
+"""`countermax compare` of two known laws, and the verb of that name: every number of the answer."""
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,13 +33,12 @@ _WORDS = {
     "independent": "independent",
     "comonotone": "comonotone",
 }
-RESERVED = ("expected_score", "effect", "effect_variance", "better", "worse", "agreement")
 
 
 def judge(case: Case, outcome: Outcome) -> Failure | None:
     """Of the command."""
     line = taken_apart(case.argv)
-    pictures = [line.options[name] for name in ("--plot", "--plot-couplings") if name in line.options]
+    pictures = [line.options["--plot"]] if "--plot" in line.options else []
     found = dirty(case, outcome, outputs=pictures)
     if found is not None:
         return found
@@ -47,8 +47,6 @@ def judge(case: Case, outcome: Outcome) -> Failure | None:
         ask = asked(line)
         for name in pictures:
             check_output(case, line, name, PICTURES)
-        if len(set(pictures)) < len(pictures):
-            raise UnsureError("one file for two pictures")
         if case.outside.get("stdout"):
             raise UnsureError("nobody reads the answer")
         return lambda: wrong_answer(answered(outcome), *ask) if "--json" in line.flags else odd_text(case, outcome)
@@ -63,15 +61,18 @@ def asked(line: Line) -> tuple[Any, ...]:
     logits, normalise = "--logits" in line.flags, "--normalise" in line.flags
     if logits and normalise:
         raise MustRefuseError("logits are not rescaled")
-    p, q = (as_world(numbers(line.needed(name)), logits=logits, normalise=normalise) for name in ("--p", "--q"))
+    p, q = (
+        as_world(numbers(line.needed(name)), logits=logits, normalise=normalise)
+        for name in ("--factual", "--counterfactual")
+    )
     if len(p) != len(q):
         raise MustRefuseError("worlds of different sizes")
-    seen = line.needed("--observed")
+    seen = line.needed("--seen")
     given = line.option("--labels")
     labels = [str(place) for place in range(len(p))] if given is None else words(given)
     if len(labels) != len(p) or len(set(labels)) != len(labels):
         raise MustRefuseError("not a label for each outcome")
-    if set(labels) & set(RESERVED) or "" in labels:
+    if "" in labels:
         raise UnsureError("a label that means something else")
     if given is None and seen not in labels:
         try:
@@ -138,8 +139,9 @@ def wrong_answer(
     couplings: dict[str, str] | None = None,
 ) -> str:
     """What is wrong with a comparison as JSON has it."""
-    if found["labels"] != list(labels) or found["observed"] != labels[x]:
-        return f"labels {found['labels']}, seen {found['observed']!r}; {list(labels)} and {labels[x]!r} expected"
+    if found["labels"] != list(labels) or found["seen"] != labels[x]:
+        return f"labels {found['labels']}, seen {found['seen']!r}; {list(labels)} and {labels[x]!r} expected"
+    rows = {(each["quantity"], each["about"], each["coupling"]): each for each in found["rows"]}
     wrong = first(
         *(off(f"p[{i}]", value, p[i]) for i, value in enumerate(found["p"])),
         *(off(f"q[{i}]", value, q[i]) for i, value in enumerate(found["q"])),
@@ -148,33 +150,34 @@ def wrong_answer(
     wanted = [name for name in expected if score is not None or "score" not in name and name != "comonotone"]
     if couplings is None and score is not None and sorts_both(score, score if other is None else other):
         wanted.remove("comonotone")
-    names = [each["name"] for each in found["answers"]]
+    names = list(found["joints"])
     if not wrong and names != wanted:
         return f"answers of {names}, {wanted} expected"
     there = score if other is None else other
-    for each in found["answers"]:
+    for name in names:
         if wrong:
             return wrong
-        wrong = _wrong_law(each, expected[each["name"]], p, q, x, score, there, other)
+        each = _said(rows, name, labels, found["joints"][name])
+        wrong = _wrong_law(each, expected[name], p, q, x, score, there, other)
     exact = outcome_bounds(p, q, x)
-    low, high = found["bounds"]["lower"], found["bounds"]["upper"]
+    low, high = _limits(rows, "any coupling", labels)
     wrong = wrong or first(
         *(off(f"lower bound {j}", low[j], exact[j][0]) for j in range(len(q))),
         *(off(f"upper bound {j}", high[j], exact[j][1]) for j in range(len(q))),
-        _wrong_stable(found, p, q, x, there),
+        _wrong_stable(rows, labels, p, q, x, there),
     )
     if score is not None and there is not None and not wrong:
         here, limits = score[x], score_bounds(p, q, x, there)
+        whole = {name: rows[name, _PERSON, "any coupling"] for name in ("expected score", "effect", *_COUNTED)}
         for side, value in zip(("lower", "upper"), limits, strict=True):
             wrong = wrong or first(
-                _scored(f"{side} bound of the score", found["score_bounds"]["expected_score"][side], value, there),
-                _scored(
-                    f"{side} bound of the effect",
-                    found["score_bounds"]["effect"][side],
-                    float(value) - here,
-                    [*there, here],
-                ),
+                _scored(f"{side} bound of the score", whole["expected score"][side], value, there),
+                _scored(f"{side} bound of the effect", whole["effect"][side], float(value) - here, [*there, here]),
             )
+        for name, counts in _COUNTED.items():
+            among = [float(counts(each, here)) for each in there]
+            for side, value in zip(("lower", "upper"), score_bounds(p, q, x, among), strict=True):
+                wrong = wrong or off(f"{side} bound of {name}", whole[name][side], value)
     slack = max(float(b - a) for a, b in exact)
     if (
         not wrong
@@ -183,6 +186,29 @@ def wrong_answer(
     ):
         wrong = f"coupling_matters is {found['coupling_matters']} for a slack of {slack}"
     return wrong
+
+
+_PERSON = "this person"
+_COUNTED = {"better": operator.gt, "worse": operator.lt, "same": operator.eq}
+
+
+def _said(rows: dict[Any, Any], name: str, labels: Sequence[str], cells: Any) -> dict[str, Any]:
+    """What one coupling says."""
+    found = {"name": name, "joint": cells}
+    found["probabilities"] = [rows[f"P({label})", _PERSON, name]["value"] for label in labels]
+    for quantity, about in (
+        *((each, _PERSON) for each in ("expected score", "effect", *_COUNTED)),
+        ("agreement", "everybody"),
+        ("effect variance", "everybody"),
+    ):
+        row = rows.get((quantity, about, name))
+        found[quantity.replace(" ", "_")] = None if row is None else row["value"]
+    return found
+
+
+def _limits(rows: dict[Any, Any], family: str, labels: Sequence[str]) -> list[list[float]]:
+    """Lower and upper bounds of all outcomes."""
+    return [[rows[f"P({label})", _PERSON, family][side] for label in labels] for side in ("lower", "upper")]
 
 
 def _wrong_law(
@@ -213,7 +239,10 @@ def _wrong_law(
         float(a) * h for a, h in zip(p, score, strict=True)
     )
     square = math.fsum(float(cells[i][j]) * (there[j] - score[i]) ** 2 for i in range(len(p)) for j in range(len(q)))
-    return first(
+    for name, counts in _COUNTED.items():
+        share = math.fsum(a for a, b in zip(found["probabilities"], there, strict=True) if counts(b, score[x]))
+        wrong = wrong or off(f"{found['name']}: {name}", found[name], share)
+    return wrong or first(
         _scored(f"{found['name']}: expected score", found["expected_score"], expected, there),
         _scored(f"{found['name']}: effect", found["effect"], expected - score[x], [*there, *score]),
         _scored(
@@ -230,9 +259,11 @@ def _scored(name: str, found: Any, exact: Any, scale: Sequence[float]) -> str:
     return off(name, found, exact, 1e-9 * max(1.0, *map(abs, scale)))
 
 
-def _wrong_stable(found: dict[str, Any], p: World, q: World, x: int, score: Sequence[float] | None) -> str:
+def _wrong_stable(
+    rows: dict[Any, Any], labels: Sequence[str], p: World, q: World, x: int, score: Sequence[float] | None
+) -> str:
     """Bounds over stable couplings: within those over all, and by linear programming where that is accurate."""
-    low, high = found["stable_bounds"]["lower"], found["stable_bounds"]["upper"]
+    low, high = _limits(rows, "stable couplings", labels)
     exact = outcome_bounds(p, q, x)
     row = law_of("gumbel-max", len(p))(p, q, x)
     for j, (least, most) in enumerate(exact):
@@ -251,7 +282,7 @@ def _wrong_stable(found: dict[str, Any], p: World, q: World, x: int, score: Sequ
             return wrong
     if score is None or max(map(abs, score)) > 1e4:
         return ""
-    sides = found["stable_score_bounds"]["expected_score"]
+    sides = rows["expected score", _PERSON, "stable couplings"]
     for least, most in programs.stable_bounds(p, q, x, score) or []:
         return first(
             off("stable lower bound of the score", sides["lower"], least, programs.TOLERANCE * 100),

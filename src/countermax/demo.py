@@ -46,6 +46,11 @@ class Example:
     score: Mapping[str, float]
     cost: Mapping[str, float]
 
+    @property
+    def best(self) -> str:
+        """The outcome with the highest score."""
+        return max(self.score, key=lambda outcome: self.score[outcome])
+
     def trial(self) -> Trial:
         """The people of the file."""
         with as_file(files("countermax") / "data" / self.people) as path:
@@ -93,7 +98,7 @@ def run_demo(out: str | Path) -> Demo:
     folder = writable_folder(out)
     example = load_example()
     trial = example.trial()
-    comparison, causes = trial.compare(example.seen), trial.causes(example.seen)
+    comparison, causes = trial.compare(example.seen), trial.causes(example.best)
     evaluation = _learn(example, comparison)
     findings = (*_findings(example, comparison), _learned_finding(evaluation))
     figures = {
@@ -166,7 +171,7 @@ def _learned_finding(evaluation: Evaluation) -> str:
 
 
 def _findings(example: Example, comparison: Comparison) -> tuple[str, ...]:
-    best = max(example.score, key=lambda outcome: example.score[outcome])
+    best = example.best
 
     def said(quantity: str, coupling: str, digits: int = 2) -> str:
         return _with_interval(comparison.row(quantity, coupling), digits)

@@ -8,7 +8,7 @@ from jaxtyping import Array, Bool
 from countermax import race
 from countermax._core.checks import as_answer, as_log_prob_pair
 from countermax._core.types import Logits, Probs, Scalar
-from countermax.bounds import ratio_tie
+from countermax.bounds._stable import ratio_tie
 
 
 class MaximalityGap(NamedTuple):

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from numpy.typing import NDArray
 
 from countermax._core.types import LogProbs, Scalar
-from countermax.bounds import filled
+from countermax.bounds._questions import filled
 from countermax.couplings import AbstractCoupling, AbstractSampler, Comonotone
 from countermax.couplings._named import named_couplings
 from countermax.learning import SquaredDifference

@@ -9,7 +9,8 @@ import pytest
 from scipy.optimize import linprog
 
 from countermax import GumbelMax, Independent, InverseCDF, Maximal, effect_bounds, outcome_bounds, score_bounds
-from countermax.bounds import better_bounds, filled, filled_mean
+from countermax.bounds import better_bounds
+from countermax.bounds._questions import filled, filled_mean
 
 pytestmark = pytest.mark.usefixtures("double")
 

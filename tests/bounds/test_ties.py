@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from countermax._kernel import row_bounds
-from countermax.bounds import outcome_bounds, ratio_tie
+from countermax.bounds import outcome_bounds
+from countermax.bounds._stable import ratio_tie
 from countermax.causation._stable import ratio_ranks
 from countermax.maximality import maximality_gap
 

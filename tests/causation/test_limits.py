@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 from countermax import Trial, Worlds
 from countermax._core.errors import InputError
 from countermax._core.labels import Labels
-from countermax.bounds import largest_worth
+from countermax.bounds._pieces import largest_worth
 from countermax.causation._answering import Strata, check_sources
 from countermax.causation._limits import CHOSEN, MONOTONE, TRIAL, Memo, has_kind, known_part, limits, whole_limits
 from countermax.causation._questions import Arms, Choosers, Evidence, questions_about

@@ -243,7 +243,7 @@ def test_swapped_files_and_files_of_another_kind_are_named(files, tmp_path, as_u
         for first, second, arguments, message in (
             (policy, log, [], "are the two files swapped?"),
             (log, log, [], "but has those of a log; are the two files swapped?"),
-            (stored, policy, [], "cannot tell the format of 'mine.npz'; end it in .csv or .parquet"),
+            (stored, policy, [], "cannot tell the format from 'mine.npz'; end it in .csv, .parquet"),
             (log, policy, ["--couplings", log], "not a file of countermax"),
         ):
             result = run(command, first, "--policy", second, *arguments)

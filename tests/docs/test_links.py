@@ -97,7 +97,5 @@ def test_pages_of_the_repository_keep_their_links(links):
 
 
 def test_code_spans_of_public_names_become_links_but_not_in_headings(links, public):
-    said = links.crossed("# The `compare`\n`compare(p, q)` and `nothing`, [`compare`](x.md)\n", public.entries())
-    assert said == (
-        "# The `compare`\n[`compare(p, q)`][countermax.comparison.compare] and `nothing`, [`compare`](x.md)\n"
-    )
+    said = links.crossed("# The `Worlds`\n`Worlds(p, q)` and `nothing`, [`Worlds`](x.md)\n", public.entries())
+    assert said == "# The `Worlds`\n[`Worlds(p, q)`][countermax.trial.Worlds] and `nothing`, [`Worlds`](x.md)\n"

@@ -13,45 +13,6 @@ from countermax.intervals._sampling import CountSampling
 
 Floats = NDArray[np.float64]
 
-RAREST = 1e-3
-"""Least probability of what is seen: an answer given something rarer has lost digits in double precision."""
-
-
-def random_questions(number: int, seed: int) -> list[dict[str, Any]]:
-    """Questions over 2 to 8 outcomes: weights and counts, impossible outcomes, equal worlds, ratios and scores."""
-    stream = np.random.default_rng(seed)
-    return [_question(stream) for _ in range(number)]
-
-
-def _question(stream: np.random.Generator) -> dict[str, Any]:
-    size = int(stream.integers(2, 9))
-    while True:
-        if stream.random() < 0.5:
-            p, q = (stream.integers(0, 12, size).astype(float) for _ in range(2))  # small counts: ties all over
-        else:
-            p, q = (stream.dirichlet(np.full(size, stream.choice([0.3, 1.0, 5.0]))) for _ in range(2))
-        for world in (p, q):
-            world[stream.random(size) < 0.15] = 0.0
-        if stream.random() < 0.2:  # some outcomes have one ratio
-            some = stream.random(size) < 0.5
-            q = np.where(some, p * stream.choice([0.5, 1.0, 3.0]), q)
-        if stream.random() < 0.05:
-            q = p.copy()
-        if p.sum() <= 0 or q.sum() <= 0:
-            continue
-        seen = np.flatnonzero(p / p.sum() >= RAREST)
-        if not len(seen):
-            continue
-        score = stream.normal(size=size) if stream.random() < 0.5 else stream.integers(-2, 4, size).astype(float)
-        rho = float(stream.choice([0.0, 1.0, stream.random()], p=[0.1, 0.1, 0.8]))
-        return {
-            "p": p.tolist(),
-            "q": q.tolist(),
-            "x": int(stream.choice(seen)),
-            "score": score.tolist(),
-            "rho": rho,
-        }
-
 
 def library_answer(question: dict[str, Any]) -> dict[str, Any]:
     """Every number that the page shows, from the library."""

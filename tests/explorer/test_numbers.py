@@ -6,11 +6,14 @@ from inspect import signature
 import jax
 import numpy as np
 import pytest
-from questions import dial, intervals_of, library_answer, library_intervals, random_counts, random_questions
+from questions import dial, intervals_of, library_answer, library_intervals, random_counts
+from shared_cases import FOUND, log_probs, random_questions
 
 import countermax
 from countermax._core.labels import Labels
+from countermax._kernel import row_bounds, row_probabilities, row_score_bounds
 from countermax.comparison._asking import TwoWorlds, compare_worlds
+from countermax.couplings import GumbelMax, InverseCDF, Maximal
 from countermax.intervals._inversion import inverted_intervals
 from countermax.intervals._sampling import CountSampling
 
@@ -40,6 +43,22 @@ def test_javascript_equals_python_on_a_thousand_questions_with_zeros_and_ties(ca
     questions, want = _asked()
     got = calculate("(each) => Countermax.solve(each)", questions)
     assert max(map(_worst, got, want)) <= (TOLERANCE, "~")
+
+
+def test_cases_that_went_wrong_somewhere_are_right_on_the_page(calculate):
+    """The same that JAX and the compiled loops are asked."""
+    got = calculate("(each) => Countermax.solve({ ...each, rho: 0.5 })", FOUND)
+    for answer, each in zip(got, FOUND, strict=True):
+        with np.errstate(divide="ignore"):
+            asked = *(log_probs(np.log([each[name]])) for name in "pq"), np.array([each["x"]])
+        for name, stable in (("bounds", False), ("stable", True)):
+            want = np.array(row_bounds(*asked, stable=stable))[:, 0]
+            np.testing.assert_allclose(answer[name]["probabilities"], want, atol=TOLERANCE)
+            want = np.array(row_score_bounds(*asked, np.array(each["score"]), stable=stable))[:, 0]
+            np.testing.assert_allclose(answer[name]["expected_score"], want, atol=TOLERANCE)
+        for name, coupling in (("Gumbel-max", GumbelMax()), ("maximal", Maximal()), ("inverse CDF", InverseCDF())):
+            want = row_probabilities(coupling, *asked)[0]
+            np.testing.assert_allclose(answer["answers"][name]["probabilities"], want, atol=TOLERANCE, err_msg=name)
 
 
 def test_the_questions_have_zeros_and_ties_of_every_kind():

@@ -11,7 +11,8 @@ from fuzz.judges import judged
 from fuzz.second.questions import words
 
 _COMPARE = Case(
-    "compare", argv=("compare", "--p=0.2,0.3,0.5", "--q=0.6,0.3,0.1", "--observed=2", "--score=0,1,2", "--json")
+    "compare",
+    argv=("compare", "--factual=0.2,0.3,0.5", "--counterfactual=0.6,0.3,0.1", "--seen=2", "--score=0,1,2", "--json"),
 )
 _ROWS = Case(
     "counterfactuals",
@@ -43,20 +44,24 @@ def test_a_right_answer_is_right(answer):
 @pytest.mark.parametrize(
     ("path", "change"),
     [
-        (("answers", 0, "probabilities", 1), 1e-8),
-        (("answers", 1, "joint", 0, 0), 1e-8),
-        (("answers", 2, "agreement"), 1e-8),
-        (("answers", 3, "effect_variance"), 1e-7),
-        (("bounds", "upper", 0), 1e-8),
-        (("stable_bounds", "lower", 0), -1e-3),
-        (("score_bounds", "effect", "lower"), 1e-7),
+        (("P(1)", "this person", "Gumbel-max", "value"), 1e-8),
+        (("joints", "inverse CDF", 0, 0), 1e-8),
+        (("agreement", "everybody", "inverse CDF by score", "value"), 1e-8),
+        (("effect variance", "everybody", "maximal", "value"), 1e-7),
+        (("better", "this person", "maximal", "value"), 1e-8),
+        (("P(0)", "this person", "any coupling", "upper"), 1e-8),
+        (("P(0)", "this person", "stable couplings", "lower"), -1e-3),
+        (("effect", "this person", "any coupling", "lower"), 1e-7),
+        (("worse", "this person", "any coupling", "upper"), 1e-8),
         (("p", 0), 1e-8),
     ],
 )
 def test_any_number_that_is_off_is_found(answer, path, change):
     content = json.loads(answer.stdout)
-    node = content
-    for key in path[:-1]:
+    node = next(
+        (row for row in content["rows"] if (row["quantity"], row["about"], row["coupling"]) == path[:3]), content
+    )
+    for key in path[:-1] if node is content else ():
         node = node[key]
     node[path[-1]] += change
     found = judged(_COMPARE, replace(answer, stdout=json.dumps(content).encode()))
@@ -90,11 +95,13 @@ def test_every_untidy_end_is_found(kind, outcome):
     assert found.kind == kind
 
 
-_LOGITS = b"countermax: `p` must hold logits, and looks like probabilities: no number is negative, and the sum is 1\n"
+_LOGITS = (
+    b"countermax: `factual` must hold logits, and looks like probabilities: no number is negative, and the sum is 1\n"
+)
 
 
 def test_a_notice_is_no_noise_where_it_belongs():
-    case = Case("plain", argv=("compare", "--p=0.5,0.5", "--q=0.2,0.8", "--observed=0", "--logits"))
+    case = Case("plain", argv=("compare", "--factual=0.5,0.5", "--counterfactual=0.2,0.8", "--seen=0", "--logits"))
     assert judged(case, Outcome(status=0, stderr=_LOGITS)) is None
     assert judged(case, Outcome(status=0, stderr=_LOGITS + b"and more\n")).kind == "noise"
     assert judged(replace(case, argv=case.argv[:-1]), Outcome(status=0, stderr=_LOGITS)).kind == "noise"

@@ -5,7 +5,8 @@ import pytest
 from scipy.stats import binom
 
 from countermax import InputError, Trial
-from countermax.bounds import better_bounds, largest_worth
+from countermax.bounds import better_bounds
+from countermax.bounds._pieces import largest_worth
 from countermax.intervals import Interval
 from countermax.intervals._inversion import inverted_intervals, reaching
 from countermax.intervals._sampling import CountSampling, errors_when_drawn

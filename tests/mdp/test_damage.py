@@ -43,12 +43,12 @@ def refusal(tmp_path):
 @pytest.mark.parametrize(
     ("log", "message"),
     [
-        (b"", "must begin with the names of columns, but is empty"),
+        (b"", "must begin with a line of column names, but is empty"),
         (HEADER, "at least one step, got no rows"),
-        (HEADER + b"a,0,ill,wait,home\n", "row 0 must have 6 cells like the header, got 5"),
-        (HEADER + b"a,0,ill,wait,home,1,2\n", "row 0 must have 6 cells like the header, got 7"),
-        (HEADER + b"a,0,ill,wait,home,1\n\nb,0,ill\n", "row 1 must have 6 cells like the header, got 3"),
-        (HEADER + b'a,0,"ill,wait,home,1\n', "line 2 is not: unexpected end of data"),
+        (HEADER + b"a,0,ill,wait,home\n", "line 2 must have 6 cells, as the header has, got 5"),
+        (HEADER + b"a,0,ill,wait,home,1,2\n", "line 2 must have 6 cells, as the header has, got 7"),
+        (HEADER + b"a,0,ill,wait,home,1\n\nb,0,ill\n", "line 4 must have 6 cells, as the header has, got 3"),
+        (HEADER + b'a,0,"ill,wait,home,1\n', "must close every quoted cell, but ends in one"),
         (HEADER + b"a,0,ill,wait,home,1\n" * 2, "`step` must be different in each row of an episode, got '0'"),
         (HEADER + b"a,01,ill,wait,ill,1\na,1,ill,wait,home,1\n", "`step` must be different in each row of an episode"),
         (
@@ -61,18 +61,18 @@ def refusal(tmp_path):
         (HEADER + b"a,0,ill,wait,home,nan\n", "`reward` must hold finite numbers, got 'nan'"),
         (HEADER + b"a,0,ill,wait,home,1e400\n", "`reward` must hold finite numbers, got '1e400'"),
         (HEADER + b"a,0,ill,wait,home,1e300\n", "`reward` must lie within 1e+100, got '1e300'"),
-        (HEADER + b"a,0,ill,wait,home,\n", "`reward` must hold finite numbers, got None"),
-        (HEADER + b",0,ill,wait,home,1\n", "`episode` must name an episode, got None"),
-        (HEADER + b"a,0,ill,,home,1\n", "`action` must not be missing, got None"),
-        (HEADER + b"a,0,ill,wait,g\xe9n\xe9,1\n", "must be UTF-8 text, but byte 58 is 0xe9; save it as UTF-8"),
-        ((HEADER + b"a,0,ill,wait,home,1\n").decode().encode("utf-16"), "must be UTF-8 text, but byte 0 is 0xff"),
+        (HEADER + b"a,0,ill,wait,home,\n", "`reward` must hold finite numbers, got nothing"),
+        (HEADER + b",0,ill,wait,home,1\n", "`episode` must name an episode, got nothing"),
+        (HEADER + b"a,0,ill,,home,1\n", "`action` must not be missing, got nothing"),
+        (HEADER + b"a,0,ill,wait,g\xe9n\xe9,1\n", "must be UTF-8, but line 2 has the byte 0xe9"),
+        ((HEADER + b"a,0,ill,wait,home,1\n").decode().encode("utf-16"), "must be UTF-8, but is UTF-16"),
         (
             HEADER.replace(b"next_state", b"state"),
-            "lacks next_state; it has 'episode', 'step', 'state', 'action'",
+            "must have each column once, but has 'state' twice",
         ),
         (
             HEADER.replace(b"reward", b"reward,state") + b"a,0,ill,wait,home,1,ill\n",
-            "each of them once, but has state",
+            "must have each column once, but has 'state' twice",
         ),
         (POLICY_FILE, "lacks episode, step, next_state, reward; it has 'state', 'action', 'probability'; are the two"),
     ],
@@ -86,14 +86,14 @@ def test_parquet_with_texts_that_are_not_utf_8_is_refused_in_one_line(tmp_path):
     frame_of(("a", 0, "ill", "zzzz", "home", 1.0)).to_parquet(log, compression=None)
     log.write_bytes(log.read_bytes().replace(b"zzzz", b"z\xe9zz"))
     policy.write_bytes(b"state,action\nill,wait\n")
-    with pytest.raises(InputError, match="must be Parquet that can be read, but: .*UTF8"):
+    with pytest.raises(InputError, match=r"cannot read .*steps\.parquet: .*UTF8"):
         read_log_and_policy(log, policy)
 
 
 @pytest.mark.parametrize(
     ("policy", "message"),
     [
-        (b"", "must begin with the names of columns, but is empty"),
+        (b"", "must begin with a line of column names, but is empty"),
         (b"state,action,probability\n", "must say what to do in state 1 (ill), which the log leaves"),
         (b"state,action,probability\nill,wait,0.5\n", "must sum to one in each state, got 0.5 in state 1 (ill)"),
         (b"state,action,probability\nill,wait,-1\nill,treat,2\n", "must be finite and not negative, got -1 in state 1"),
@@ -189,7 +189,7 @@ def test_a_damaged_process_is_refused(change, message):
         (lambda: EpisodeLog.from_frame({"state": [1]}), "`frame` must be a pandas dataframe, got dict"),
         (
             lambda: EpisodeLog.from_frame(pd.concat([LOG.to_frame(), LOG.to_frame()[["state"]]], axis=1)),
-            "each of them once, but has state 2 times",
+            "must have each column once, but has 'state' twice 2 times",
         ),
         (
             lambda: EpisodeLog.from_frame(LOG.to_frame().astype({"state": np.uint64}).assign(next_state=2.0**60)),

@@ -46,7 +46,7 @@ def test_only_an_empty_cell_is_missing(tmp_path, as_users_call):
     read = read_log_and_policy(*write_frames(renamed, tmp_path))
     assert set(read.log.action_names) == {"None", "NA"}
     steps.loc[3, "action"] = ""
-    with pytest.raises(InputError, match=r"row 3 .*`action` must not be missing, got None"):
+    with pytest.raises(InputError, match=r"row 3 .*`action` must not be missing, got nothing"):
         read_log_and_policy(*write_frames((steps, decisions), tmp_path))
 
 

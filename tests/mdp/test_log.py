@@ -65,8 +65,8 @@ def with_cell(row, column, value):
         (with_cell(2, "action", 2), r"row 2 \(episode a, step 0\): `action` must lie in 0\.\.1, got 2"),
         (with_cell(2, "action", "yes"), r"row 2 .*`action` must hold whole numbers, or give `action_names`, got 'yes'"),
         (with_cell(2, "state", 1.5), r"row 2 .*`state` must hold whole numbers.* got 1\.5"),
-        (with_cell(1, "reward", None), r"row 1 .*`reward` must hold finite numbers, got None"),
-        (with_cell(1, "episode", None), r"row 1 .*`episode` must name an episode, got None"),
+        (with_cell(1, "reward", None), r"row 1 .*`reward` must hold finite numbers, got nothing"),
+        (with_cell(1, "episode", None), r"row 1 .*`episode` must name an episode, got nothing"),
         (
             with_cell(1, "step", 2),
             r"row 1 \(episode b, step 2\): `step` must count 0, 1, 2, \.\.\. without a gap, got 2",

@@ -242,8 +242,8 @@ def log_probs_from(name: str, values: Numbers, *, logits: bool = False, normalis
         raise InputError(f"`{name}` must have a positive, finite sum, got {total:g}")
     if not normalise and abs(total - 1) > _SUM_TOLERANCE:
         raise InputError(
-            f"`{name}` must sum to 1, got {total:.6g}; ask `Trial.from_counts` if these "
-            "count people, which gives intervals, or normalise=True if they are weights"
+            f"`{name}` must sum to 1, got {total:.6g}; if these count people, ask `Trial.from_counts` (--control, "
+            "--treated), which gives confidence intervals; if they are weights, pass normalise=True (--normalise)"
         )
     with np.errstate(divide="ignore"):
         return np.log(array / total)

@@ -301,12 +301,6 @@ class Labels:
             )
         return place
 
-    def refuse(self, taken: Sequence[str], what: str) -> None:
-        """Refuses labels that mean something else."""
-        found = next((name for name in self.names if name in taken), None)
-        if found is not None:
-            raise InputError(f"`labels` must not be {', '.join(taken)}, which are {what}, got {found!r}")
-
     def places(self, values: Sequence[object]) -> NDArray[np.int64]:
         """The index of each value among the labels; `MISSING` where there is none, `UNKNOWN` where it is no label."""
         return np.fromiter((self._place(value) for value in values), np.int64, len(values))

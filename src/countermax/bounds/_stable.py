@@ -15,7 +15,7 @@ every `f_j` at `(q_j - p_j)+` and the sets are nested. Everything below is in un
 room or a limit above 1 does not bind: all are cut there, which changes no answer and keeps the digits of small ones.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,19 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from countermax._core.types import LogProbs, Outcome, Probs, Scalar
-from countermax.bounds._ties import ratio_tie
+
+
+def ratio_tie(log_ratio: Any, log_p: Any) -> Any:
+    """How far logarithms of ratios `q / p` may lie apart by rounding only, so that no mass moves between them.
+
+    0.1 / 0.2 and 0.3 / 0.6 must be equal. Both logarithms are differences of logarithms of probabilities, which have as
+    many digits as their sizes leave them. Two ratios are equal if they differ by no more than the larger of their two.
+
+    Args:
+        log_ratio: Logarithms of the ratios, of NumPy or of JAX; finite.
+        log_p: Logarithms of the probabilities in the factual world, likewise.
+    """
+    return np.finfo(log_p.dtype).eps * (64 * (1 + abs(log_ratio)) + 4 * abs(log_p))
 
 
 class _Rows(NamedTuple):
@@ -42,7 +54,7 @@ class _Rows(NamedTuple):
 
 
 @jax.jit
-def extremes(log_p: LogProbs, log_q: LogProbs, x: Outcome) -> tuple[Probs, Probs]:
+def stable_extremes(log_p: LogProbs, log_q: LogProbs, x: Outcome) -> tuple[Probs, Probs]:
     """The least and the largest P(Y=j | X=x) for each j, in O(K log K)."""
     rows = _rows(log_p, log_q, x)
     size = log_p.size
@@ -83,7 +95,7 @@ def extremes(log_p: LogProbs, log_q: LogProbs, x: Outcome) -> tuple[Probs, Probs
 
 
 @jax.jit
-def largest_mean(log_p: LogProbs, log_q: LogProbs, x: Outcome, score: Float[Array, " k"]) -> Scalar:
+def stable_largest_mean(log_p: LogProbs, log_q: LogProbs, x: Outcome, score: Float[Array, " k"]) -> Scalar:
     """The largest E[score(Y) | X=x], in O(K^2) time and O(K) memory: the best outcomes are filled first."""
     rows = _rows(log_p, log_q, x)
     gain = jnp.where(rows.after, score[rows.order] - score[x], -jnp.inf)

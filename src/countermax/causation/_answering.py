@@ -13,7 +13,8 @@ from countermax._core.compilation import quickly_compiled
 from countermax._core.errors import InputError
 from countermax._core.labels import Labels
 from countermax._core.results import Row
-from countermax.bounds import Bounds, largest_worth, num_pieces
+from countermax.bounds import Bounds
+from countermax.bounds._pieces import largest_worth, num_pieces
 from countermax.causation._crossing import Crossing, crossed_limits, halved_intervals, without_effects
 from countermax.causation._limits import (
     CHOSEN,

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from countermax.bounds import Bounds, Pieces
+from countermax.bounds import Bounds
+from countermax.bounds._pieces import Pieces
 from countermax.causation._limits import (
     CHOSEN,
     MONOTONE,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from countermax._core.errors import InputError
 from countermax._core.labels import Labels, listed
 from countermax._core.quantities import as_amount
-from countermax.bounds import MOST_PIECES, num_pieces
+from countermax.bounds._pieces import MOST_PIECES, num_pieces
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

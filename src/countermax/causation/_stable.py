@@ -6,7 +6,8 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from countermax.bounds import Pieces, largest_worth, ratio_tie
+from countermax.bounds._pieces import Pieces, largest_worth
+from countermax.bounds._stable import ratio_tie
 from countermax.causation._questions import Flags, Floats
 
 MOST_ORDERED = 6

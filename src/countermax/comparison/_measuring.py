@@ -12,13 +12,9 @@ from jaxtyping import ArrayLike
 from numpy.typing import NDArray
 
 from countermax._core.compilation import quickly_compiled
-from countermax.bounds import (
-    Bounds,
-    largest_worth,
-    unchecked_better_bounds,
-    unchecked_outcome_bounds,
-    unchecked_score_bounds,
-)
+from countermax.bounds import Bounds
+from countermax.bounds._pieces import largest_worth
+from countermax.bounds._questions import unchecked_better_bounds, unchecked_outcome_bounds, unchecked_score_bounds
 from countermax.couplings import AbstractCoupling
 from countermax.effects import unchecked_effect
 from countermax.intervals import Interval

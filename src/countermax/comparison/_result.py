@@ -162,6 +162,7 @@ class Comparison(AbstractResult):
             "q": self.q,
             "joints": self.joints,
             "level": self.level,
+            "tolerance": self.tolerance,
             "coupling_matters": self.coupling_matters,
             "sharing": None if self.sharing is None else self.sharing.to_dict(),
         }
@@ -195,5 +196,5 @@ class Comparison(AbstractResult):
         low, high = self.bounds.lower[widest], self.bounds.upper[widest]
         text = f"The choice of coupling matters here: P({self.labels[widest]}) may be {percents(low, high)}"
         if len(self.joints) > 1:
-            text += f", and the couplings compared differ by up to {percent(self.disagreement)}"
+            text += f", and the couplings compared differ by up to {self.disagreement:.2f}"
         return f"{text}."

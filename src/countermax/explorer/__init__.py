@@ -1,5 +1,30 @@
-"""The explorer: one page that asks every fixed coupling in a browser, without a server and offline."""
+"""The explorer: one page, shipped as data of the package, that needs no server and no other file."""
 
-from countermax.explorer._page import PAGE as PAGE
-from countermax.explorer._page import page_path as page_path
-from countermax.explorer._page import write_page as write_page
+from importlib.resources import files
+from pathlib import Path
+
+from countermax._core.errors import InputError
+from countermax._core.files import write_atomically
+
+PAGE = "index.html"
+"""Name of the page's file."""
+
+
+def page_path() -> Path:
+    """The page as it was installed."""
+    page = files(__package__) / PAGE
+    if not isinstance(page, Path) or not page.is_file():
+        raise InputError(
+            f"the explorer's page must be a file of the installed package, found none at {page}; install countermax "
+            "again (from a wheel or a clone, unpacked)"
+        )
+    return page
+
+
+def write_page(path: str | Path) -> Path:
+    """Writes a copy of the page, which needs no other file.
+
+    Args:
+        path: File to write; its folder must exist.
+    """
+    return write_atomically(path, page_path().read_bytes())

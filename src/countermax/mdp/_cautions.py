@@ -31,13 +31,7 @@ def told_of_log(mdp: FiniteMDP, log: EpisodeLog) -> tuple[str, ...]:
 def told_of_ends(
     log: EpisodeLog, ends: Bool[np.ndarray, " s"], never_left: Bool[np.ndarray, " s"] | None
 ) -> tuple[str, ...]:
-    """Which states count as ends though nobody named them, and beyond which others nothing is known.
-
-    Args:
-        log: Logged episodes.
-        ends: [state]: where episodes come to their end.
-        never_left: [state]: where nobody was seen to leave, unless it was named as an end; None if all ends were named.
-    """
+    """Which states count as ends though nobody named them, and beyond which others nothing is known."""
     if never_left is None:
         return ()
     told = []
@@ -60,12 +54,7 @@ def told_of_labels(log: EpisodeLog) -> tuple[str, ...]:
 
 
 def told_of_undone(log: EpisodeLog, policy: Floats) -> str:
-    """What a policy would do that nobody did in that state: `surgery in severe (surgery occurs nowhere in the log)`.
-
-    Args:
-        log: Logged episodes.
-        policy: [state, action].
-    """
+    """What a policy would do that nobody did in that state: `surgery in severe (surgery occurs nowhere in the log)`."""
     counts = visits(log)
     weights = counts.sum(axis=1, keepdims=True) * policy * (counts == 0)
     state, action = np.nonzero(weights > _SMALL_SHARE)
@@ -78,13 +67,7 @@ def told_of_undone(log: EpisodeLog, policy: Floats) -> str:
 
 
 def told_of_restriction(mdp: FiniteMDP, log: EpisodeLog, policy: Floats) -> tuple[str, ...]:
-    """What becomes of a policy whose actions were not all seen where it would take them.
-
-    Args:
-        mdp: The estimate, which knows what was seen.
-        log: Logged episodes.
-        policy: [state, action]: what was asked for.
-    """
+    """What becomes of a policy whose actions were not all seen where it would take them."""
     kept, left_out = restricted(mdp, policy)
     changed = (left_out > _SMALL_SHARE) & ~mdp.absorbing
     if not changed.any():
@@ -101,13 +84,7 @@ def told_of_restriction(mdp: FiniteMDP, log: EpisodeLog, policy: Floats) -> tupl
 
 
 def told_of_weights(log: EpisodeLog, policy: Floats, ratios: Floats) -> tuple[str, ...]:
-    """What makes importance sampling unreliable: few effective episodes, and actions that nobody took.
-
-    Args:
-        log: Logged episodes.
-        policy: [state, action]: the policy that was asked about.
-        ratios: Ratios up to each step, no further than the horizon.
-    """
+    """What makes importance sampling unreliable: few effective episodes, and actions that nobody took."""
     found = []
     size = effective_sample_size(ratios)
     if size < _FEW_EPISODES:
@@ -126,14 +103,7 @@ def told_of_weights(log: EpisodeLog, policy: Floats, ratios: Floats) -> tuple[st
 
 
 def told_of_support(process: FiniteMDP, log: EpisodeLog, wanted: Floats, horizon: int) -> tuple[str, ...]:
-    """How much of a policy's own steps the model does not know, or hardly knows.
-
-    Args:
-        process: The model.
-        log: Logged episodes.
-        wanted: [state, action]: the policy that was asked about.
-        horizon: Number of steps.
-    """
+    """How much of a policy's own steps the model does not know, or hardly knows."""
     policy, left_out = restricted(process, wanted)
     found = []
     occupancy = state_distributions(process, policy, horizon)[:-1].sum(axis=0) * ~process.absorbing

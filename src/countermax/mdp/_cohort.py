@@ -429,14 +429,7 @@ class Cohort:
         told: tuple[str, ...] | None = None,
         assumed: tuple[str, ...] = (MODEL_GIVEN,),
     ) -> Context:
-        """What is said beside an answer.
-
-        Args:
-            draws: Posterior draws behind its intervals.
-            ranges: Whether it has ranges over all couplings, with intervals from these draws.
-            told: Warnings of its own, which also say what the policy was restricted to.
-            assumed: What it assumes of the model, if there are no draws.
-        """
+        """What is said beside an answer."""
         note = "" if draws is None else draws.posterior.note(self.process)
         level = "" if draws is None else f"{100 * draws.posterior.level:g} %"
         left, censored = self.policy[~self.process.absorbing], int((self._compared < self.horizon).sum())

@@ -26,13 +26,7 @@ from countermax.mdp._process import FiniteMDP
 
 
 def policy_rows(world: FiniteMDP | EpisodeLog, policy: Values, *, argument: str = "policy") -> Floats:
-    """Distributions over the actions, one for each state; what is wrong is named by state and action.
-
-    Args:
-        world: The process, or a log of it: which states and actions there are.
-        policy: [state, action].
-        argument: Name of the argument in error messages.
-    """
+    """Distributions over the actions, one for each state; what is wrong is named by state and action."""
     probs = as_floats(argument, policy)
     shape = (world.num_states, world.num_actions)
     if probs.shape != shape:

@@ -1,7 +1,5 @@
 """Logs and policies from files: CSV or Parquet, with states and actions by name."""
 
-import csv
-import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +11,7 @@ from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas, import_pyarrow
 from countermax._core.labels import listed, look_alikes
 from countermax._core.memory import check_memory
+from countermax._tables.files import open_table
 from countermax.mdp._arrays import Floats, check_sizes
 from countermax.mdp._estimation import policy_rows
 from countermax.mdp._frames import (
@@ -33,103 +32,24 @@ if TYPE_CHECKING:
 
 Check: TypeAlias = Callable[[list[str]], None]
 
-_SUFFIXES = (".csv", ".parquet")
-_LONGEST_CELL = 2**31 - 1  # the largest limit that every system takes
-_limit_is_ours = threading.Lock()
-_BYTES_PER_BYTE, _BYTES_PER_CELL = 8, 80  # in memory, for a byte of a CSV file and for a cell of a Parquet file
+_BYTES_PER_BYTE, _BYTES_PER_CELL = 8, 80  # in memory, for a byte of a text file and for a cell of a Parquet file
 
 
-def read_table(path: str | Path, wanted: Sequence[str], check: Check) -> "pd.DataFrame":
-    """Some columns of a CSV or Parquet file, or an error that says why. Only an empty cell is missing.
-
-    Args:
-        path: The file.
-        wanted: Columns that are read, as far as they are there.
-        check: Function that may refuse the file by the names of its columns, before anything else in it is read.
-    """
-    source = Path(path)
-    if source.suffix.lower() not in _SUFFIXES:
-        raise InputError(f"cannot tell the format of {source.name!r}; end it in {' or '.join(_SUFFIXES)}")
-    read = _read_parquet if source.suffix.lower() == ".parquet" else _read_csv
-    try:
-        return read(source, wanted, check)
-    except InputError as error:
-        raise InputError(f"cannot read {source}: {error}") from error
-    except FileNotFoundError as error:
-        raise InputError(f"cannot read {source}: no such file") from error
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"cannot read {source}: it must be UTF-8 text, but byte {error.start} is {error.object[error.start]:#04x}; "
-            "save it as UTF-8"
-        ) from error
-    except OSError as error:
-        raise InputError(f"cannot read {source}: {_told(error.strerror or error)}") from error
-
-
-def _read_csv(source: Path, wanted: Sequence[str], check: Check) -> "pd.DataFrame":
-    check_memory(f"reading {source}", _BYTES_PER_BYTE * source.stat().st_size, "split the file")
-    try:
-        with source.open(encoding="utf-8-sig", newline="") as file, _cells_of_any_length():
-            lines = csv.reader(file, strict=True)
-            header = next(lines, [])
-            if not header:
-                raise InputError("the file must begin with the names of columns, but is empty")
-            check(header)
-            kept = [(name, header.index(name)) for name in wanted if name in header]
-            columns: dict[str, list[str | None]] = {name: [] for name, _ in kept}
-            once: dict[str, str | None] = {"": None}  # a text that stands in many cells is kept once
-            rows = 0
-            for cells in lines:
-                if len(cells) != len(header):
-                    if not cells:  # an empty line
-                        continue
-                    raise InputError(f"row {rows} must have {len(header)} cells like the header, got {len(cells)}")
-                for name, place in kept:
-                    columns[name].append(once.setdefault(cells[place], cells[place]))
-                rows += 1
-    except csv.Error as error:
-        raise InputError(f"the file must be CSV, but line {lines.line_num} is not: {error}") from error
-    pandas = import_pandas()
-    return pandas.DataFrame({name: pandas.Series(cells, dtype=object) for name, cells in columns.items()})
-
-
-@contextmanager
-def _cells_of_any_length() -> Iterator[None]:
-    """Lifts the limit that Python's reader has for all threads at once; whoever set it finds it as it was."""
-    with _limit_is_ours:
-        before = csv.field_size_limit(_LONGEST_CELL)
-        try:
-            yield
-        finally:
-            csv.field_size_limit(before)
-
-
-def _read_parquet(source: Path, wanted: Sequence[str], check: Check) -> "pd.DataFrame":
-    try:
-        pyarrow = import_pyarrow()
-    except ImportError as error:
-        raise InputError(f"Parquet needs pyarrow: {error}; or write CSV") from error
+def _read_columns(path: str | Path, wanted: Sequence[str], check: Check) -> "pd.DataFrame":
+    """Some columns of a file, as far as they are there; `check` may refuse it by the names of its columns."""
     import_pandas()
+    file = open_table(path)
     try:
-        with source.open("rb") as opened, pyarrow.parquet.ParquetFile(opened, page_checksum_verification=True) as file:
-            names = file.schema_arrow.names
-            check(names)
-            kept = [name for name in wanted if name in names]
-            cells = file.metadata.num_rows * len(kept)
-            check_memory(
-                f"{file.metadata.num_rows} rows of {len(kept)} columns", _BYTES_PER_CELL * cells, "split the file"
-            )
-            table = file.read(columns=kept)
-            table.validate(full=True)  # Arrow takes it on trust that texts are UTF-8
-            return table.to_pandas(ignore_metadata=True)
-    except (pyarrow.ArrowException, ValueError, TypeError, OverflowError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"the file must be Parquet that can be read, but: {_told(error)}") from error
-
-
-def _told(error: object) -> str:
-    return " ".join(str(error).split())[:200]
+        check(list(file.names))
+        kept, rows = [name for name in wanted if name in file.names], file.num_rows
+        size = _BYTES_PER_BYTE * file.path.stat().st_size if rows is None else _BYTES_PER_CELL * rows * len(kept)
+        what = f"reading {path}" if rows is None else f"{rows} rows of {len(kept)} columns"
+        check_memory(what, size, "split the file")
+    except InputError as error:
+        raise InputError(f"cannot read {path}: {error}") from error
+    file.ask(None, (), flags=kept)
+    parts = [part.table for part in file.chunks(2**16)]
+    return import_pyarrow().concat_tables(parts).to_pandas(ignore_metadata=True)
 
 
 class LoggedPolicy(NamedTuple):
@@ -162,8 +82,8 @@ def read_log_and_policy(
         state_names: The states in another order, or more of them than occur; text for CSV.
         action_names: The same for actions.
     """
-    steps = read_table(log, LOG_COLUMNS, _check_log)
-    decisions = read_table(policy, (*POLICY_COLUMNS, PROBABILITY), _check_policy)
+    steps = _read_columns(log, LOG_COLUMNS, _check_log)
+    decisions = _read_columns(policy, (*POLICY_COLUMNS, PROBABILITY), _check_policy)
     if steps.empty:
         raise InputError(f"{log}: the log must hold at least one step, got no rows")
     of_log, of_policy = f"the log {log}", f"the policy {policy}"
@@ -180,12 +100,7 @@ def read_log_and_policy(
 
 
 def policy_from_frame(frame: "pd.DataFrame", log: EpisodeLog) -> Floats:
-    """[state, action] from rows of state, action and probability; what is wrong is named by row and state.
-
-    Args:
-        frame: One row for each state and action; without a probability the action is taken for certain.
-        log: Log that says which states and actions there are, and which states need a decision.
-    """
+    """[state, action] from rows of state, action and probability; what is wrong is named by row and state."""
     read = read_decisions(frame, Space(log.num_states, log.state_names), Space(log.num_actions, log.action_names))
     check_sizes(log.num_states, log.num_actions)
     policy = np.zeros((log.num_states, log.num_actions))

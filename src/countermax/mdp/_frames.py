@@ -10,7 +10,7 @@ import numpy as np
 
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
-from countermax._core.labels import UNKNOWN, listed
+from countermax._core.labels import UNKNOWN, is_missing, listed
 from countermax._core.memory import check_memory
 from countermax.mdp._arrays import MOST_REWARD, Floats, Ints, plainly, shortened
 from countermax.mdp._labels import Space, coded, hint_about
@@ -186,7 +186,7 @@ def _indices(frame: "pd.DataFrame", column: str, space: Space) -> Ints:
 
 def _shown(values: "pd.Series", at: int) -> str:
     got = values.iloc[at]
-    return shortened(got.item() if isinstance(got, np.generic) else got)
+    return "nothing" if is_missing(got) else shortened(got.item() if isinstance(got, np.generic) else got)
 
 
 def _refuse(frame: "pd.DataFrame", column: str, at: int, rule: str, hint: str = "") -> NoReturn:

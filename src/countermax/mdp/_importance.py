@@ -40,11 +40,6 @@ def importance_ratios(log: EpisodeLog, target: Values, behaviour: Values) -> Flo
     """How much likelier each episode is under the target policy than under the behaviour, up to each step.
 
     After an episode's end the last ratio is repeated. Ratios below 1e-300 are zero: double precision ends soon after.
-
-    Args:
-        log: Episodes of the behaviour policy.
-        target: [state, action].
-        behaviour: [state, action]; what was done must have a positive probability.
     """
     states, actions = log.states[:, :-1], log.actions
     wanted = policy_rows(log, target, argument="target")[states, actions]
@@ -78,16 +73,7 @@ def importance_estimates(
     horizon: int | None = None,
     steps: Values | None = None,
 ) -> ImportanceEstimates:
-    """The target policy's value by importance sampling.
-
-    Args:
-        log: Episodes of the behaviour policy.
-        ratios: Ratios of probabilities up to each step, from `importance_ratios`.
-        discount: Discount factor for each step; 1 for the plain return.
-        horizon: Number of steps of each episode that count; by default all of them.
-        steps: Number of steps over which each episode is compared, from `steps_compared`; by default `horizon`, as if
-            every episode had ended by itself.
-    """
+    """The target policy's value by importance sampling."""
     ratios = _as_ratios(log, ratios)[:, : steps_of(log, horizon)]
     weights, returns = ratios[:, -1], log.returns(discount, horizon=horizon)
     count = ratios.shape[1]
@@ -131,16 +117,6 @@ def doubly_robust(
     Unbiased if the ratios are right, whatever the model; of small variance if the model is good. Weighted, ratios are
     divided by their mean at each step: biased, but far less at the mercy of a few large ones. Where no episode has any
     weight from a step on, the weighted estimate is the model's from there.
-
-    Args:
-        mdp: The process or an estimate of it; must know every logged action that the target policy can take.
-        log: Episodes of the behaviour policy.
-        target: [state, action].
-        ratios: Ratios of probabilities up to each step, from `importance_ratios` with the same target.
-        weighted: Whether to divide ratios by their mean over the episodes that are still compared at each step.
-        horizon: Largest number of steps of an episode; by default that of the longest episode.
-        discount: Discount factor for each step; by default the process's own.
-        steps: Number of steps over which each episode is compared, from `steps_compared`; by default `horizon`.
     """
     compared = as_steps(log, horizon, steps)
     weights = _as_ratios(log, ratios)
@@ -160,15 +136,7 @@ class ModelValues(NamedTuple):
 def corrected_value(
     model: ModelValues, ratios: Float[np.ndarray, "n t"], steps: Ints, discount: float, *, weighted: bool
 ) -> float:
-    """The model's mean value plus the surprises, by importance sampling: what `doubly_robust` is.
-
-    Args:
-        model: Values according to the model.
-        ratios: Ratios of probabilities up to each step.
-        steps: Number of steps over which each episode is compared.
-        discount: Discount factor for each step.
-        weighted: Whether to divide ratios by their mean at each step.
-    """
+    """The model's mean value plus the surprises, by importance sampling: what `doubly_robust` is."""
     weights = _normalised(ratios, _lasting(ratios.shape[1], steps)) if weighted else ratios
     counted = (weights > 0) & (model.surprises != 0)
     if not np.isfinite(model.surprises[counted]).all():
@@ -184,13 +152,6 @@ def model_values(
     """What the model says of each episode's first state, and how far each logged step is off what it says.
 
     An episode that is compared over n steps has n - t of them to go at time t, and none beyond.
-
-    Args:
-        mdp: The process.
-        log: Logged episodes.
-        target: [state, action].
-        steps: Number of steps over which each episode is compared.
-        discount: Discount factor for each step; by default the process's own.
     """
     probs, factor = as_policy(mdp, target), as_discount(mdp, discount)
     chain, gains = policy_matrix(mdp, probs), (probs * mdp.expected_rewards).sum(axis=1)
@@ -249,13 +210,7 @@ def visit_shares(log: EpisodeLog) -> Floats:
 
 
 def resamples_of(key: PRNGKeyArray, count: int, num_resamples: int) -> Iterator[Ints]:
-    """Positions of the episodes of each resample, drawn with replacement.
-
-    Args:
-        key: Random key; consumed once.
-        count: Number of episodes.
-        num_resamples: Number of resamples.
-    """
+    """Positions of the episodes of each resample, drawn with replacement."""
     seed = np.asarray(jax.random.bits(key, (4,)))
     for resample in range(num_resamples):
         yield np.random.default_rng([*seed, resample]).integers(0, count, count)

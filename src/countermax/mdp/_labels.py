@@ -85,12 +85,7 @@ def as_names(argument: str, names: Iterable[Hashable] | None, size: int | None) 
 
 
 def shared_names(columns: Sequence[tuple[str, "pd.Series"]]) -> Names:
-    """Every label in any of the columns: numbers and what looks like one by size, then the rest by the alphabet.
-
-    Args:
-        columns: Name of each column in error messages, and the column. All must be of one kind: where one has text and
-            another one numbers, no label of the one would ever be found in the other.
-    """
+    """Every label in any of the columns: numbers and what looks like one by size, then the rest by the alphabet."""
     found: dict[Hashable, Hashable] = {}
     kinds: dict[str, str] = {}
     for called, column in columns:

@@ -250,11 +250,6 @@ def steps_compared(log: EpisodeLog, absorbing: Bool[np.ndarray, " s"], horizon: 
 
     An episode that came to its end, in an absorbing state, earns nothing later, so all steps of the horizon are known.
     One that merely stops was censored: nobody knows how it went on.
-
-    Args:
-        log: Logged episodes.
-        absorbing: [state]: where episodes end.
-        horizon: Largest number of steps.
     """
     known = absorbing[log.last_states] | (log.lengths >= horizon)
     return np.where(known, horizon, log.lengths)

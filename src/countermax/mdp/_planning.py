@@ -70,14 +70,7 @@ def policy_iteration(mdp: FiniteMDP, *, actions: Values | None = None, most_roun
 def policy_values(
     mdp: FiniteMDP, policy: Values, *, horizon: int | None = None, discount: float | None = None
 ) -> Floats:
-    """The expected sum of discounted rewards from each state on.
-
-    Args:
-        mdp: The process.
-        policy: [state, action], rows that sum to one.
-        horizon: Number of steps; by default unlimited.
-        discount: Discount factor for each step; by default the process's own; 1 for the plain return.
-    """
+    """The expected sum of discounted rewards from each state on."""
     probs = as_policy(mdp, policy)
     factor = as_discount(mdp, discount)
     chain = policy_matrix(mdp, probs)
@@ -110,13 +103,7 @@ def policy_value(mdp: FiniteMDP, policy: Values, *, horizon: int | None = None, 
 
 
 def state_distributions(mdp: FiniteMDP, policy: Values, horizon: int) -> Float[np.ndarray, "t s"]:
-    """Where episodes are at times 0..horizon, exactly; those that ended stay in their absorbing state.
-
-    Args:
-        mdp: The process.
-        policy: [state, action], rows that sum to one.
-        horizon: Number of steps.
-    """
+    """Where episodes are at times 0..horizon, exactly; those that ended stay in their absorbing state."""
     check_memory(
         f"distributions over {mdp.num_states} states at {as_horizon(horizon)} times",
         16 * mdp.num_states * (horizon + 1),

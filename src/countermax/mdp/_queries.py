@@ -46,14 +46,7 @@ class Query(NamedTuple):
 
 
 def query(mdp: FiniteMDP, state: int, action: int, other_action: int) -> Query:
-    """The two rows of a state, restricted to the outcomes that either can reach.
-
-    Args:
-        mdp: The process.
-        state: State in which the step starts.
-        action: Action taken there.
-        other_action: Action that might have been taken.
-    """
+    """The two rows of a state, restricted to the outcomes that either can reach."""
     first, second = mdp.support(state, action), mdp.support(state, other_action)
     successors = np.union1d(first[0], second[0])
     logits = np.full((2, len(successors)), -np.inf)

@@ -18,7 +18,8 @@ from countermax._core.types import LogProbs, Outcome, Scalar
 from countermax._core.words import confidence, number, span
 from countermax._kernel import in_batches
 from countermax._tables.frames import Codes, Floats, check_new_names
-from countermax.bounds import Bounds, unchecked_score_bounds
+from countermax.bounds import Bounds
+from countermax.bounds._questions import unchecked_score_bounds
 from countermax.couplings import AbstractCoupling, Gadget2
 from countermax.intervals import Interval
 from countermax.learning import Fit

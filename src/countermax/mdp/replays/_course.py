@@ -181,11 +181,7 @@ class Course:
         return found
 
     def to_come(self, last: Floats | None = None) -> tuple[Floats, Ints]:
-        """What is still to come when the log ends: [row, state], and which row each episode has.
-
-        Args:
-            last: A score for being in each state at the very end: [state] or [episode, state].
-        """
+        """What is still to come when the log ends: [row, state], and which row each episode has."""
         rest = self.steps - self.seen
         now = self._rewards_after(self.gains)
         if last is None or last.ndim == 1:
@@ -247,18 +243,7 @@ def course_of(
     carried_on: bool = False,
     rewards: Values | None = None,
 ) -> Course:
-    """The episodes with these choices.
-
-    Args:
-        mdp: The process.
-        log: Logged episodes.
-        facts: The log in terms of the process.
-        choices: Choices of actions.
-        horizon: Largest number of steps.
-        discount: Discount factor for each step.
-        carried_on: Whether censored episodes are carried on with the process.
-        rewards: Rewards in the shape of `mdp.rewards`, in place of its own and of those in the log.
-    """
+    """The episodes with these choices."""
     known = steps_compared(log, mdp.ends, horizon)
     gains, spreads, earned = mdp.rewards, mdp.reward_variances, log.rewards
     if rewards is not None:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from countermax._kernel import row_score_bounds
-from countermax.bounds import filled_mean
+from countermax.bounds._questions import filled_mean
 from countermax.couplings import Independent
 from countermax.mdp._arrays import Floats, Ints
 from countermax.mdp.replays._chains import AbstractChains, Arrived, Valued
