@@ -114,11 +114,12 @@ def test_demo_writes_its_pictures_and_a_self_contained_report(tmp_path, monkeypa
     assert result.exit_code == 0, result.output
     names = {path.name for path in (tmp_path / "demo").iterdir()}
     pictures = {"answers.png", "couplings.png", "variances.png", "learned.png"}
-    assert names == pictures | {"stroke_trial.csv", "comparison.json", "report.html"} == set(_trial._DEMO)
+    assert names == pictures | {"stroke_trial.csv", "comparison.json", "report.html"}
+    assert all(any(fnmatch.fnmatch(name, known) for known in _trial._DEMO) for name in names)
     page = (tmp_path / "demo" / "report.html").read_text()
     assert page.count("data:image/png;base64,") == 4
     assert "http" not in page
-    assert "Gumbel-max says" in result.stdout
+    assert len(result.stdout.splitlines()) <= 60
     _shows_what_it_promises(made[0])
 
 
@@ -126,12 +127,12 @@ def _shows_what_it_promises(demo):
     comparison, losses = demo.comparison, {name: row["loss"] for name, row in demo.evaluation.by_coupling.items()}
     fixed = [losses[name] for name in losses if name not in ("learned Gadget 2", "optimum")]
     assert losses["optimum"] <= losses["learned Gadget 2"] < min(fixed)
-    answers = {answer.name: answer for answer in comparison.answers}
-    home = comparison.labels.index("home")
-    opinions = [answers[name].probabilities[home] for name in ("Gumbel-max", "inverse CDF", "inverse CDF by score")]
+    couplings = ("Gumbel-max", "inverse CDF", "inverse CDF by score")
+    opinions = [comparison.row("P(home)", name).value for name in couplings]
     assert max(opinions) - min(opinions) > 0.3
-    assert answers["inverse CDF by score"].effect_variance < 0.5 * answers["inverse CDF"].effect_variance
-    assert "comonotone" not in answers  # one score has one such coupling
+    by_order, by_score = (comparison.row("effect variance", name).value for name in couplings[1:])
+    assert by_score < 0.5 * by_order
+    assert "comonotone" not in comparison.probabilities  # one score has one such coupling
 
 
 def test_an_unwritable_folder_is_one_line(tmp_path, as_users_call):
@@ -186,17 +187,20 @@ def test_train_writes_a_run_that_evaluate_reads(tmp_path):
     assert result.exit_code == 0, result.output
     names = {path.name for path in out.iterdir()}
     assert names == {
-        "coupling-0.npz", "coupling-1.npz", "run.json", "evaluation.csv", "evaluation.md", "losses.png", "curves.png",
-        "checkpoint.npz",
+        "coupling-0.safetensors", "coupling-1.safetensors", "run.json", "evaluation.csv", "evaluation.md", "losses.png", "curves.png",
+        "checkpoint.safetensors",
     }  # fmt: skip
     assert all(any(fnmatch.fnmatch(name, known) for known in _other._RUN) for name in names)
     record = json.loads((out / "run.json").read_text())
     assert record["config"]["task"]["num_outcomes"] == 4
     assert [each["ended"] for each in record["fits"].values()] == ["finished", "finished"]
-    again = run("evaluate", config, out / "coupling-1.npz", "--json")
+    again = run("evaluate", config, out / "coupling-1.safetensors", "--json")
     assert again.exit_code == 0, again.output
-    rows = json.loads(again.stdout)["rows"]
-    assert rows["coupling-1"] == pytest.approx(record["evaluation"]["rows"]["seed 1"])
+
+    def losses(evaluation, name):
+        return {each["quantity"]: each["value"] for each in evaluation["rows"] if each["coupling"] == name}
+
+    assert losses(json.loads(again.stdout), "coupling-1") == pytest.approx(losses(record["evaluation"], "seed 1"))
     assert "Gumbel-max" in run("evaluate", config, "--num-pairs", 20, "--out", tmp_path / "more").stdout
     assert {path.name for path in (tmp_path / "more").iterdir()} == set(_other._EVALUATION)
     assert run("train", config, "--out", out).exit_code == 0  # finished: the checkpoint is read, nothing is trained
@@ -238,8 +242,8 @@ def test_a_file_that_is_no_coupling_is_one_line(tmp_path, as_users_call):
     config.write_text(CONFIG)
     result = run("evaluate", config, config)
     assert result.exit_code == 2
-    assert "was not written by countermax" in result.stderr
-    assert "or a file with one" in run("evaluate", config, tmp_path / "missing.npz").stderr
+    assert "not a file of countermax" in result.stderr
+    assert "or a file with one" in run("evaluate", config, tmp_path / "missing.safetensors").stderr
     assert "cannot read" in run("train", tmp_path / "missing.toml").stderr
 
 

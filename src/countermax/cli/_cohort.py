@@ -94,7 +94,7 @@ def explain(
         cohort = _cohort(given, log, policy, address, posterior)
         return cohort.explain(**asked) if "episode" in asked else cohort.rank(**asked)
 
-    reads = [log, policy, *words(given.values.get("couplings", ""))]
+    reads: list[str | Path] = [log, policy, *words(given.values.get("couplings", ""))]
     deliver(ask, reads, Outputs(json, plot, page, out, overwrite))
 
 

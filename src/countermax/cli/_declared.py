@@ -8,6 +8,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -50,7 +51,8 @@ class Declared(NamedTuple):
         return Annotated[wanted, typer.Option(f"--{_dashed(self.name)}", help=help)]
 
 
-class Group(NamedTuple):
+@dataclass(frozen=True)
+class Group:
     """Parameters that one callable of the library takes."""
 
     parameters: tuple[Declared, ...]
@@ -197,7 +199,7 @@ def with_options(*groups: Group, **extra: Any) -> Callable[[Callable[..., None]]
 
         wrapped.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
         wrapped.__annotations__ = {each.name: each.annotation for each in ordered}
-        del wrapped.__wrapped__  # type: ignore[attr-defined]
+        del wrapped.__wrapped__
         return wrapped
 
     return made

@@ -134,10 +134,4 @@ def demo(
     from countermax.demo import run_demo
 
     check_outputs({}, overwrite=overwrite, folder=out, names=_DEMO)
-    result = run_demo(out)
-    show(f"{result.trial.title}\n{result.trial.about}\n")
-    show(result.comparison)
-    for finding in result.findings:
-        show(f"\n* {finding}")
-    show("\nwritten: " + ", ".join(path.name for path in result.written))
-    show(f"open {result.written[-1]} in a browser")
+    show(run_demo(out))
