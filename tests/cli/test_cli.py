@@ -187,8 +187,8 @@ def test_train_writes_a_run_that_evaluate_reads(tmp_path):
     assert result.exit_code == 0, result.output
     names = {path.name for path in out.iterdir()}
     assert names == {
-        "coupling-0.safetensors", "coupling-1.safetensors", "run.json", "evaluation.csv", "evaluation.md", "losses.png", "curves.png",
-        "checkpoint.safetensors",
+        "coupling-0.safetensors", "coupling-1.safetensors", "checkpoint.safetensors", "run.json", "evaluation.csv",
+        "evaluation.md", "losses.png", "curves.png",
     }  # fmt: skip
     assert all(any(fnmatch.fnmatch(name, known) for known in _other._RUN) for name in names)
     record = json.loads((out / "run.json").read_text())
