@@ -15,8 +15,8 @@ from benchmarks.measure import Row
 from countermax import GumbelMax
 from countermax.mdp import Cohort, EpisodeLog, FiniteMDP, Posterior, policy_iteration, simulate
 from countermax.mdp._estimation import softened
-from countermax.mdp.replays import _trajectories
-from countermax.mdp.replays._general_chains import GeneralChains
+from countermax.mdp._replays import _trajectories
+from countermax.mdp._replays._general_chains import GeneralChains
 from studies.processes.icu import icu_sepsis
 
 NUM_EPISODES, RECORDS, SOME, FEW, NUM_DRAWS, HORIZON = 20_000, 200, 500, 20, 200, 20

@@ -45,7 +45,7 @@ def main(folder: Path) -> tuple[TableEffects, TableEffects]:
     )
     show(both)
     figure = both.plot("A vector quantile beats every order")
-    figure.savefig(folder / "choosing.png")
+    figure.savefig(folder / "choosing.png", dpi=200)
     return one, both
 
 

@@ -58,7 +58,7 @@ def main(folder: Path) -> Transitions:
         f"couplings say {any_coupling.lower:.0f} to {any_coupling.upper:.0f}."
     )
     figure = result.plot("Without a discount, and what a discount would have done")
-    figure.savefig(folder / "churn.png")
+    figure.savefig(folder / "churn.png", dpi=200)
     return result
 
 

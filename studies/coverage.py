@@ -207,7 +207,7 @@ class Coverage(AbstractExperiment):
             "over couplings one that must cover all of it. Samples in which nobody had the outcome in question do not "
             "count. In parentheses: percentile bootstrap of the same numbers, on the same samples.",
             "People with a covariate and a treatment are drawn from a known logistic truth; a logistic regression is "
-            "fitted to them, and fitted again on others of them (`refit=True`). In parentheses: percentiles "
+            "fitted to them, and fitted again on others of them (`Refit`). In parentheses: percentiles "
             "of refits. Beside it: intervals that take the classifier as known.",
         ]
         return Section(self.title, words, sheets)

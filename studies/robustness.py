@@ -60,7 +60,7 @@ def robust_gains(
 ) -> Result:
     """How many gains are called robust, how many of those are none in truth, and how many true ones are found.
 
-    True is what holds under every mechanism of the true process, for the very episodes of the log.
+    True is what holds under every coupling of the true process, for the very episodes of the log.
 
     Args:
         family: The processes.
@@ -147,10 +147,10 @@ class Robustness(AbstractExperiment):
         return robust_gains(family, settings["num_processes"], settings["num_resamples"], context.advance)
 
     def section(self, stored: Mapping[str, Result]) -> Section:
-        """Gains by what was asked for: every mechanism of the estimate, or every model too."""
+        """Gains by what was asked for: every coupling of the estimate, or every model too."""
         headers = (
             "processes",
-            "every mechanism of the estimate",
+            "every coupling of the estimate",
             "of these wrong",
             "robust: with 95 % confidence in the model too",
             "of these wrong",
@@ -172,12 +172,12 @@ class Robustness(AbstractExperiment):
         words = [
             "Processes are drawn at random and known; a log is drawn from each, a process is estimated from the log, "
             "and the policy is the one that looks best on the estimate: the hardest case for claims about it. A gain "
-            "is wrong if it is not one under every mechanism of the true process.",
+            "is wrong if it is not one under every coupling of the true process.",
         ]
         if _SEPSIS in stored:
             found = stored[_SEPSIS]
             words.append(
-                f"Of {found['episodes']} sepsis patients, {found['agreed']} are told of a gain by every mechanism of "
+                f"Of {found['episodes']} sepsis patients, {found['agreed']} are told of a gain by every coupling of "
                 f"the estimate, and {found['robust']} of a robust one; the policy is worth {found['true_value']:.3f} "
                 f"in truth where {found['observed']:.3f} was observed."
             )

@@ -11,11 +11,11 @@ from processes import LOG, MDP, POLICY
 from countermax import GumbelMax
 from countermax._core.errors import InputError
 from countermax.mdp import Cohort
-from countermax.mdp.replays import _chains, _trajectories
-from countermax.mdp.replays._chains import chains_for
-from countermax.mdp.replays._course import course_of, fresh
-from countermax.mdp.replays._general_chains import GeneralChains
-from countermax.mdp.replays._questions import TransitionCoupling, facts_of
+from countermax.mdp._replays import _chains, _trajectories
+from countermax.mdp._replays._chains import chains_for
+from countermax.mdp._replays._course import course_of, fresh
+from countermax.mdp._replays._general_chains import GeneralChains
+from countermax.mdp._replays._questions import TransitionCoupling, facts_of
 
 QUESTIONS = {
     "replay": lambda **options: Cohort(LOG, POLICY, process=MDP, **options).replay(GumbelMax()),

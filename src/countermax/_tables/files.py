@@ -161,11 +161,9 @@ class ParquetTable(AbstractTableFile):
 
     @property
     def num_rows(self) -> int | None:
-        """How many rows there are."""
         return self._open().metadata.num_rows
 
     def empty_table(self) -> Any:
-        """All columns without rows."""
         return self._open().schema_arrow.empty_table()
 
     def _find_names(self) -> list[str]:

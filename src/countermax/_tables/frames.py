@@ -181,7 +181,6 @@ class PandasFrame(AbstractFrame):
     """A pandas DataFrame: the index is kept, and so are categories."""
 
     def factorised(self, values: Any) -> tuple[Codes, list[Any]]:
-        """A column as indices into its distinct values; a missing one has the index -1."""
         pd = import_pandas()
         try:
             if values.dtype == object and pd.api.types.infer_dtype(values, skipna=True) not in _OF_ONE_KIND:
@@ -194,13 +193,11 @@ class PandasFrame(AbstractFrame):
         return np.asarray(codes, np.int64), uniques.tolist()
 
     def categories(self, values: Any) -> tuple[list[Any] | None, bool]:
-        """The categories of a column, and whether they are ordered."""
         if not isinstance(values.dtype, import_pandas().CategoricalDtype):
             return None, False
         return values.dtype.categories.tolist(), bool(values.dtype.ordered)
 
     def labelled(self, codes: Codes, labels: Labels, like: Any) -> Any:
-        """A column of labels, in the type of the column `like`; missing where the code is negative."""
         pd = import_pandas()
         dtype, values = like.dtype, list(labels.values)
         if isinstance(dtype, pd.CategoricalDtype):
@@ -222,11 +219,9 @@ class PandasFrame(AbstractFrame):
         return pd.Series(array.take(codes, allow_fill=True), index=self.native.index, dtype=array.dtype)
 
     def for_classifiers(self, names: Sequence[Hashable], change: Mapping[str, Any]) -> AbstractFrame:
-        """These rows themselves."""
         return self
 
     def features(self, names: Sequence[Hashable], change: Mapping[str, Any]) -> Any:
-        """Some of the columns as a DataFrame, with others in place of those in `change`."""
         pd = import_pandas()
         chosen = self.native[list(names)]
         if not change:
@@ -242,7 +237,6 @@ class PandasFrame(AbstractFrame):
         return chosen
 
     def made(self, pieces: Sequence[Block | tuple[str, Any]], *, extend: bool) -> Any:
-        """A DataFrame from blocks of numbers and single columns, behind this frame's own or alone."""
         pd = import_pandas()
         parts = [self.native] if extend else []
         for name, values in pieces:
@@ -258,13 +252,11 @@ class PandasFrame(AbstractFrame):
         return native
 
     def texts(self, values: Sequence[str | None]) -> Any:
-        """A column of text."""
         pd = import_pandas()
         text = "str" if int(pd.__version__.partition(".")[0]) >= 3 else object  # "str" made words of missing values
         return pd.Series(values, index=self.native.index, dtype=text)
 
     def flags(self, values: Flags, missing: Flags) -> Any:
-        """A column of booleans, some of them missing."""
         return import_pandas().arrays.BooleanArray(values, missing) if missing.any() else values
 
     def _kind_of_categories(self, values: Any) -> str | None:
@@ -298,7 +290,6 @@ class PolarsFrame(AbstractFrame):
     """A polars DataFrame."""
 
     def factorised(self, values: Any) -> tuple[Codes, list[Any]]:
-        """A column as indices into its distinct values; a missing one has the index -1."""
         pl = import_polars()
         if values.dtype.is_nested() or values.dtype == pl.Object:
             raise InputError(f"`outcome` must hold plain labels, got {values.dtype}")
@@ -314,7 +305,6 @@ class PolarsFrame(AbstractFrame):
         return (values.dtype.categories.to_list(), True) if is_enum else (None, False)
 
     def labelled(self, codes: Codes, labels: Labels, like: Any) -> Any:
-        """A column of labels, in the type of the column `like`; missing where the code is negative."""
         pl = import_polars()
         try:
             array = pl.Series(_with_whole_numbers(labels), dtype=like.dtype)
@@ -326,11 +316,9 @@ class PolarsFrame(AbstractFrame):
         return array.gather(pl.select(pl.when(places >= 0).then(places)).to_series())
 
     def for_classifiers(self, names: Sequence[Hashable], change: Mapping[str, Any]) -> AbstractFrame:
-        """These rows themselves."""
         return self
 
     def features(self, names: Sequence[Hashable], change: Mapping[str, Any]) -> Any:
-        """Some of the columns as a DataFrame, with others in place of those in `change`."""
         pl = import_polars()
         chosen, columns = self.native.select(names), []
         for name, value in change.items():
@@ -345,7 +333,6 @@ class PolarsFrame(AbstractFrame):
         return chosen.with_columns(columns) if columns else chosen
 
     def made(self, pieces: Sequence[Block | tuple[str, Any]], *, extend: bool) -> Any:
-        """A DataFrame from blocks of numbers and single columns, behind this frame's own or alone."""
         pl, columns = import_polars(), []
         for name, values in pieces:
             if isinstance(name, str):
@@ -359,11 +346,9 @@ class PolarsFrame(AbstractFrame):
         return native
 
     def texts(self, values: Sequence[str | None]) -> Any:
-        """A column of text."""
         return import_polars().Series(values, dtype=import_polars().String)
 
     def flags(self, values: Flags, missing: Flags) -> Any:
-        """A column of booleans, some of them missing."""
         pl = import_polars()
         return pl.select(pl.when(pl.Series(~missing)).then(pl.Series(values))).to_series()
 
@@ -394,7 +379,6 @@ class ArrowFrame(AbstractFrame):
     """An Arrow table, which is what files are read into."""
 
     def factorised(self, values: Any) -> tuple[Codes, list[Any]]:
-        """A column as indices into its distinct values; a missing one has the index -1."""
         pa = import_pyarrow()
         if pa.types.is_null(values.type):
             return np.full(len(values), -1, np.int64), []
@@ -420,7 +404,6 @@ class ArrowFrame(AbstractFrame):
         return (chunks[0].dictionary.to_pylist(), True) if chunks else (None, False)
 
     def labelled(self, codes: Codes, labels: Labels, like: Any) -> Any:
-        """A column of labels, in the type of the column `like`; missing where the code is negative."""
         pa = import_pyarrow()
         dtype = like.type.value_type if pa.types.is_dictionary(like.type) else like.type
         if pa.types.is_string_view(dtype):  # of which Arrow cannot take some
@@ -447,7 +430,6 @@ class ArrowFrame(AbstractFrame):
         return self.for_classifiers(names, change).features(names, change)
 
     def made(self, pieces: Sequence[Block | tuple[str, Any]], *, extend: bool) -> Any:
-        """A table from blocks of numbers and single columns, behind this table's own or alone."""
         pa, table = import_pyarrow(), self.native if extend else self.native.select([])
         for name, values in pieces:
             if isinstance(name, str):
@@ -464,11 +446,9 @@ class ArrowFrame(AbstractFrame):
         return native.replace_schema_metadata({**known, b"countermax": json.dumps(notes).encode()})
 
     def texts(self, values: Sequence[str | None]) -> Any:
-        """A column of text."""
         return import_pyarrow().array(values, type=import_pyarrow().string())
 
     def flags(self, values: Flags, missing: Flags) -> Any:
-        """A column of booleans, some of them missing."""
         return import_pyarrow().array(values, mask=missing)
 
     def _kind_of_categories(self, values: Any) -> str | None:

@@ -40,11 +40,9 @@ class JsonLinesTable(AbstractTableFile):
 
     @property
     def num_rows(self) -> int | None:
-        """The file does not say."""
         return None
 
     def empty_table(self) -> Any:
-        """All columns without rows."""
         pa = self._pa
         types = [pa.float64() if name in self._numbers else pa.string() for name in self.names]
         return pa.schema(list(zip(self.names, types, strict=True))).empty_table()

@@ -50,7 +50,6 @@ class CsvWriter(AbstractWriter):
             self._header, self._newline = source.header, source.newline
 
     def write(self, table: Any, behind: Rows | None = None, likeliest: str | None = None) -> None:
-        """The next rows."""
         names = table.column_names
         if not self._begun:
             self._begun = True
@@ -73,7 +72,6 @@ class JsonLinesWriter(AbstractWriter):
         self._newline = source.newline if isinstance(source, JsonLinesTable) else b"\n"
 
     def write(self, table: Any, behind: Rows | None = None, likeliest: str | None = None) -> None:
-        """The next rows."""
         parts = ["{" if behind is None else behind.records]
         for place, name in enumerate(table.column_names):
             bare = behind.bare if behind is not None and name == likeliest else None
@@ -95,7 +93,6 @@ class ParquetTableWriter(AbstractWriter):
         self._writer: Any = None
 
     def write(self, table: Any, behind: Rows | None = None, likeliest: str | None = None) -> None:
-        """The next rows."""
         assert behind is None  # rows do not stand in Parquet as bytes
         if self._writer is None:
             schema = table.schema
@@ -104,7 +101,6 @@ class ParquetTableWriter(AbstractWriter):
         self._writer.write_table(table)
 
     def close(self) -> None:
-        """Writes what Parquet has at the end of a file."""
         if self._writer is not None:
             self._writer.close()
 

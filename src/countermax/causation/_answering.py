@@ -432,14 +432,7 @@ def _check_event(names: Labels, evidence: Evidence, event: list[int]) -> None:
 
 
 def check_sources(evidence: Evidence, labels: Labels, arms: tuple[str, str], strata: Strata | None = None) -> list[str]:
-    """Refuses sources that contradict each other, with the inequality that is violated; notes misses that chance makes.
-
-    Args:
-        evidence: Evidence about one pair of worlds, or about one in each stratum.
-        labels: The outcomes.
-        arms: Names of the arm without the treatment and of the arm with it.
-        strata: Numbers of people counted; None where probabilities are known.
-    """
+    """Refuses sources that contradict each other, with the violated inequality; notes misses that chance makes."""
     if evidence.trial is None or evidence.choices is None:
         return []
     if evidence.strata is None:

@@ -1,9 +1,9 @@
 """Bounds within strata, cross-fitted: what binds is chosen on one half of the people and measured on the other.
 
-A bound is a maximum of linear pieces. Estimated in a small stratum, the largest piece is the luckiest one: with four
+A bound is a maximum of linear pieces. Estimated in a small stratum, the largest piece is biased upwards: with four
 people in each arm and no effect the lower bound of the benefit is .14 where 0 is right. And whatever truths one
-proposes near such estimates share that luck in every stratum, so that tests of them do not come back to the truth. A
-piece that other people chose is a fixed number, its estimate has no luck, its error is that of a mean, and it is never
+proposes near such estimates share that bias in every stratum, so that tests of them do not come back to the truth. A
+piece that other people chose is a fixed number, its estimate is unbiased, its error is that of a mean, and it is never
 narrower than the bound; so nothing has to be known about which piece is the largest.
 """
 
@@ -50,15 +50,7 @@ class Crossing(NamedTuple):
 def crossed_limits(
     question: CausalQuestion, crossing: Crossing, people: str, kind: str, level: float = 0.95
 ) -> tuple[Bounds | None, Interval]:
-    """Cross-fitted bounds and the interval that holds them; no bounds where nobody is asked about.
-
-    Args:
-        question: Question to answer.
-        crossing: The estimates.
-        people: People the question is about.
-        kind: Couplings that the answer ranges over: `any` or `monotone` ones.
-        level: Confidence of the interval.
-    """
+    """Cross-fitted bounds and the interval that holds them; no bounds where nobody is asked about."""
     whole = crossing.whole
     least, most = float(question.worth.min()), float(question.worth.max())
     if not _asked(question, whole, people, 1.0) > 0 or (
@@ -111,7 +103,7 @@ def _end(sign: float, total: float, asked: float, totals: Floats, asked_again: F
 def _reach(level: float, freedom: float) -> float:
     """How many standard errors an interval reaches: more than for a mean, because halves choose for each other.
 
-    Where two pieces are equally large, a half that is lucky with one of them makes the other half choose it. Let `u`
+    Where two pieces are equally large, a half that overestimates one of them makes the other half choose it. Let `u`
     be the standardised difference of the two pieces in all people, and `v` that between halves: the mean over both
     choices is `|u|` where `|u| > |v|`, else `-|v|`. Averaged over splits, that is over `v`, it passes the reach with
     the stated probability. Where one piece is clearly the largest, that is too far by a twelfth.
@@ -189,7 +181,7 @@ def halved_intervals(
     level: float,
     freedom: float,
 ) -> dict[str, Interval]:
-    """The interval of each answer, whether its luck is that at a kink or there is none.
+    """The interval of each answer, whether its bias is that at a kink or there is none.
 
     It holds as many standard errors as a normal number would need, the percentiles of the draws, and their reflection.
 
@@ -223,12 +215,7 @@ def halved_intervals(
 
 
 def without_effects(crossing: Crossing, level: float) -> Evidence:
-    """What all people say, with one law for both arms of every stratum whose data do not exclude that.
-
-    Args:
-        crossing: The estimates, of a trial alone.
-        level: Confidence; each side of an interval may err where it is wrongly excluded in some stratum.
-    """
+    """What all people say, with one law for both arms of every stratum whose data do not exclude that."""
     from scipy.special import ndtri
 
     whole, again = crossing.whole, crossing.again

@@ -61,15 +61,7 @@ class Memo:
 def limits(
     question: CausalQuestion, evidence: Evidence, people: str, kind: str = ANY, memo: Memo | None = None
 ) -> tuple[Floats, Floats]:
-    """The least and the largest answer in each world; NaN where nobody is asked about.
-
-    Args:
-        question: Question to answer.
-        evidence: Evidence to answer from.
-        people: People the question is about: units of the `trial`, or people who have `chosen`.
-        kind: Couplings that the answer ranges over: `any`, `stable` or `monotone` ones.
-        memo: Memory of what has been found for the same evidence; it is added to.
-    """
+    """The least and the largest answer in each world; NaN where nobody is asked about."""
     if evidence.strata is not None:
         inner = evidence._replace(strata=None)
         spans = limits(question, inner, people, kind, memo)
@@ -202,13 +194,8 @@ def terms_of(
 ) -> list[Term]:
     """What the largest total worth is a sum of: each the least of linear pieces of two masses.
 
-    Args:
-        worth: A number for each pair of outcomes.
-        allowed: Pairs that somebody can have; None for all.
-        evidence: Evidence to answer from.
-        counted: Weights of people in control, with the treatment and elsewhere.
-        as_measured: Whether what is left of everybody may be negative by chance, so that it is linear in estimates.
-        pairs: The `groups` of this evidence, if they are known.
+    `counted` weighs people in control, with the treatment and elsewhere; `as_measured` lets what is left of everybody
+    be negative by chance, so that it is linear in the estimates.
     """
     if evidence.choices is None:
         return [Term(counted[0], largest_worth(worth, allowed), *evidence.arms)]
@@ -469,13 +456,7 @@ def is_unseen(evidence: Evidence) -> bool:
 
 
 def unseen_pieces(worth: Floats, counted: tuple[float, float, float], data: list[Evidence]) -> Pieces:
-    """Pieces of the largest total worth: those that bind in the worlds of the `data`.
-
-    Args:
-        worth: A number for each pair of outcomes.
-        counted: Weights of people in control, with the treatment and elsewhere.
-        data: Evidence with both sources, whose last outcome is that none is known.
-    """
+    """Pieces of the largest total worth: those that bind in the worlds of the `data`."""
     worlds = np.concatenate([_known(each).reshape(-1, 3 + 4 * len(worth)) for each in data])
     found = [_prices(worth.tobytes(), len(worth), counted, world.tobytes()) for world in worlds]
     near = [each for each in found if each[3:].max() < _farthest(worth) / 2] or found

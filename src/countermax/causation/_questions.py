@@ -46,7 +46,7 @@ class Evidence(NamedTuple):
     trial: Arms | None
     choices: Choosers | None
     share: float | None
-    """P(with the treatment) among units of the trial."""
+    """P(with the treatment) among participants of the trial."""
     strata: Floats | None = None
     """[worlds, strata]: how many are in each stratum; arrays of the sources then have strata before outcomes."""
     unknown: bool = False
@@ -126,17 +126,7 @@ def questions_about(
     gain: Floats | None,
     groups: bool,
 ) -> list[CausalQuestion]:
-    """All questions that the arguments allow.
-
-    Args:
-        labels: The outcomes.
-        arms: Names of the arm without the treatment and of the arm with it.
-        event: The outcomes that are the event.
-        scores: Score of each outcome (larger is better), without the treatment and with it.
-        at_least: A gain of the score, to ask how many gain as much.
-        gain: [without, with]: what it is worth to treat such a person.
-        groups: Whether people who chose either arm are asked about separately.
-    """
+    """All questions that the arguments allow."""
     if at_least is not None and scores is None:
         raise InputError(
             "`at_least` is a gain of the score and needs a `score` (--score), or outcomes that are an ordered category"

@@ -116,17 +116,7 @@ def limits_of(
     seed: int,
     method: Callable[..., Interval],
 ) -> Any:
-    """The intervals of all answers, in a tree like that of the answers; a range's spans it whole.
-
-    Args:
-        sampling: Sampling behind the two worlds.
-        many: Answers for many pairs of worlds, from their log-probabilities: a tree of arrays with a row for each.
-        seen: The outcome that was observed.
-        num_laws: Number of joint laws computed for each pair of worlds.
-        level: Confidence.
-        seed: Seed of the draws.
-        method: Method that finds intervals.
-    """
+    """The intervals of all answers, in a tree like that of the answers; a range's spans it whole."""
     size = sampling.p.size
     occurs = bool(sampling.p[seen] > 0)
     structure: list[Any] = []

@@ -1,3 +1,3 @@
-"""Sampling uncertainty: how far an answer would move with other data of the same kind."""
+"""Sampling uncertainty: confidence intervals, from resamples and from tests that are inverted."""
 
 from countermax.intervals._interval import Interval as Interval

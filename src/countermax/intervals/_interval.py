@@ -28,7 +28,7 @@ _Piece = tuple[Codes, Floats, NDArray[np.bool_]]
 
 
 class Interval(NamedTuple):
-    """What other data of the same kind would give, with the stated confidence: sampling, not the choice of coupling.
+    """A confidence interval: sampling uncertainty, not the choice of coupling.
 
     How far the answer depends on the coupling is another question, and `Bounds` another type.
     """

@@ -167,6 +167,10 @@ def reaching(
 ) -> Interval:
     """The interval of a range, as far as the errors of all pieces of its limits reach.
 
+    Where several linear pieces are equally small, the least of their estimates is biased downwards, and so are the
+    truths that are proposed near the estimates: tests of them miss the upper limit of P(better) in 6 % of samples where
+    two pieces meet, and in a third where eight do. The errors of the pieces themselves are those of plain means.
+
     Args:
         interval: Interval from tests of proposed truths.
         sampling: Sampling behind the two worlds.

@@ -42,9 +42,9 @@ from countermax.mdp._importance import effective_sample_size, importance_ratios
 from countermax.mdp._log import EpisodeLog, steps_compared, steps_of
 from countermax.mdp._posterior import NO_CONFOUNDING, Posterior, PosteriorDraws
 from countermax.mdp._process import MODEL_GIVEN, FiniteMDP, as_discount
+from countermax.mdp._replays._trajectories import Setting, Trajectories
 from countermax.mdp._results import Context, Ranking, Replay, SampledReplay, counted
 from countermax.mdp._story import Story
-from countermax.mdp.replays._trajectories import Setting, Trajectories
 
 Couplings: TypeAlias = Mapping[str, str | Path | AbstractCoupling] | Iterable[str | Path]
 """Couplings by name, or a list of words and files, which name themselves."""

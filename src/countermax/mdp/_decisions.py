@@ -15,8 +15,8 @@ from countermax.intervals._interval import percentile_interval
 from countermax.mdp._arrays import Floats, as_whole
 from countermax.mdp._labels import spoken
 from countermax.mdp._process import FiniteMDP
+from countermax.mdp._replays._trajectories import Setting
 from countermax.mdp._results import SMALL, AbstractCohortResult, Context, any_row, coupled_row
-from countermax.mdp.replays._trajectories import Setting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

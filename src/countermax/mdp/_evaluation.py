@@ -29,8 +29,8 @@ from countermax.mdp._importance import (
 )
 from countermax.mdp._log import EpisodeLog
 from countermax.mdp._process import FiniteMDP
+from countermax.mdp._replays._trajectories import Setting, Trajectories
 from countermax.mdp._results import AbstractCohortResult, Context, any_row, counted
-from countermax.mdp.replays._trajectories import Setting, Trajectories
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -21,9 +21,9 @@ from countermax.mdp._labels import spoken
 from countermax.mdp._log import EpisodeLog
 from countermax.mdp._posterior import PosteriorDraws
 from countermax.mdp._process import FiniteMDP
+from countermax.mdp._replays._trajectories import Exact, Setting, Trajectories
 from countermax.mdp._results import Answer, Context
 from countermax.mdp._story import Care, Features, Record, Story
-from countermax.mdp.replays._trajectories import Exact, Setting, Trajectories
 
 _MOST_ENDS = 4
 _LIKELY = 0.05

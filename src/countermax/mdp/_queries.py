@@ -12,7 +12,7 @@ from countermax.mdp._arrays import Values, shortened
 from countermax.mdp._estimation import as_policy, visits
 from countermax.mdp._log import EpisodeLog
 from countermax.mdp._process import FiniteMDP
-from countermax.mdp.replays._questions import TransitionCoupling
+from countermax.mdp._replays._questions import TransitionCoupling
 
 if TYPE_CHECKING:
     from countermax.learning import ObservedPairs

@@ -4,5 +4,4 @@ from countermax.tables._effects import TableEffects as TableEffects
 from countermax.tables._probabilities import Predicted as Predicted
 from countermax.tables._problem import Rows as Rows
 from countermax.tables._refit import Refit as Refit
-from countermax.tables._sources import Written as Written
 from countermax.tables._transitions import Transitions as Transitions

@@ -43,7 +43,6 @@ class DatasetSource(AbstractSource):
 
     @property
     def num_rows(self) -> int:
-        """How many rows there are."""
         return self._dataset.count()
 
     def __str__(self) -> str:
@@ -56,7 +55,6 @@ class DatasetSource(AbstractSource):
             yield from in_parts(_of_part, (function, shared, narrow), _parts(chosen))
 
     def summed(self, function: OfChunks[Sums], shared: Any) -> Iterator[Sums]:
-        """Parts of blocks, whose results workers merge."""
         chosen, narrow = self._narrow()
         with _in_order(chosen), ProgressBar("adding up", None, unit="parts") as bar:
             for found in merged_in_parts(_of_part, (function, shared, narrow), _parts(chosen)):

@@ -8,18 +8,17 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float, Int
+from jaxtyping import Array, ArrayLike, Float
 
 from countermax import _plotting as plotting
 from countermax import comonotone
 from countermax._core.errors import InputError
 from countermax._core.results import AbstractResult, Row
-from countermax._core.types import LogProbs, Outcome, Scalar
+from countermax._core.types import LogProbs, Scalar
 from countermax._core.words import confidence, number, span
-from countermax._kernel import in_batches
+from countermax._kernel import answer_rows, in_batches, row_score_bounds
 from countermax._tables.frames import Codes, Floats, check_new_names
 from countermax.bounds import Bounds
-from countermax.bounds._questions import unchecked_score_bounds
 from countermax.couplings import AbstractCoupling, Gadget2
 from countermax.intervals import Interval
 from countermax.learning import Fit
@@ -376,13 +375,24 @@ def individual_effects(compared: Compared, reader: RowReader) -> Any:
         if not len(good):
             continue
         x, kept = chunk.x[good], chunk.kept[good]
-        worlds = (chunk.log_p[good], chunk.log_q[good], x)
-        found = in_batches(_individual, (couplings, (scores.factual, scores.counterfactual)), worlds)
+        found = _of_rows(couplings, scores, chunk.log_p[good], chunk.log_q[good], x)
         same = gain[x[kept]].T
         found[:, kept] = np.concatenate([*[same] * len(couplings), np.repeat(same, 2, axis=0)])
         _check(chunk, good, found, list(compared.couplings))
         rows[:, chunk.start + good] = found + offsets[:, None]
     return reader.frame.made([(names, rows)], extend=False)
+
+
+def _of_rows(couplings: Sequence[AbstractCoupling], scores: Scores, log_p: Floats, log_q: Floats, x: Codes) -> Floats:
+    """For each row: the effect on each score under each coupling, then the bounds of each score's effect."""
+    size, lines = log_p.shape[1], []
+    each = list(zip(scores.factual.T, np.ascontiguousarray(scores.counterfactual.T), strict=True))
+    for coupling in couplings:
+        for before, after in each:
+            lines.append(answer_rows(coupling, log_p, log_q, x, score=after, bounds="none")[size] - before[x])
+    for before, after in each:
+        lines += [limit - before[x] for limit in row_score_bounds(log_p, log_q, x, after)]
+    return np.stack(lines)
 
 
 def _check(chunk: Chunk, good: Codes, numbers: Floats, names: Sequence[str]) -> None:
@@ -418,24 +428,3 @@ def _population(
         return jnp.concatenate([mean, jnp.stack([*squares, *extremes(log_p, log_q)])])
 
     return jax.vmap(one, out_axes=1)(log_p, log_q)
-
-
-@eqx.filter_jit
-def _individual(
-    couplings: list[AbstractCoupling],
-    scores: ScorePair,
-    log_p: Float[Array, "n k"],
-    log_q: Float[Array, "n k"],
-    x: Int[Array, " n"],
-) -> Float[Array, "columns n"]:
-    """For each row: the effect on each score under each coupling, then the bounds of each score's effect."""
-    score_p, score_q = map(jnp.asarray, scores)
-
-    def one(log_p: LogProbs, log_q: LogProbs, x: Outcome) -> Float[Array, " columns"]:
-        effects = [each._counterfactual_probs(log_p, log_q, x) @ score_q - score_p[x] for each in couplings]
-        for place in range(score_p.shape[1]):
-            other = unchecked_score_bounds(log_p, log_q, x, score_q[:, place])
-            effects.append(jnp.stack(other.shifted(-score_p[x, place])))
-        return jnp.concatenate(effects)
-
-    return jax.vmap(one, out_axes=1)(log_p, log_q, x)

@@ -72,7 +72,6 @@ class FolderSource(AbstractSource):
 
     @property
     def num_rows(self) -> int:
-        """How many rows there are."""
         return sum(part.num_rows for part in self._parts)
 
     def __str__(self) -> str:
@@ -83,7 +82,6 @@ class FolderSource(AbstractSource):
         return in_parts(_of_part, self._sent(function, shared), self._named_parts(), engine=self._engine)
 
     def summed(self, function: OfChunks[Sums], shared: Any) -> Iterator[Sums]:
-        """Parts of `PART_ROWS` rows, whose results workers merge."""
         sent, parts = self._sent(function, shared), self._named_parts()
         with ProgressBar("reading", len(parts), unit="parts") as bar:
             for found in merged_in_parts(_of_part, sent, parts, engine=self._engine):

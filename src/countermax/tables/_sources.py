@@ -93,18 +93,15 @@ class FrameSource(AbstractSource):
 
     @property
     def num_rows(self) -> int:
-        """How many rows there are."""
         return self.reader.frame.num_rows
 
     def __str__(self) -> str:
         return f"a frame with {self.num_rows:,} rows"
 
     def each(self, function: OfChunks[T], shared: Any) -> Iterator[T]:
-        """One part: the frame."""
         yield function(shared, 0, self.reader.chunks())
 
     def summed(self, function: OfChunks[Sums], shared: Any) -> Iterator[Sums]:
-        """One part: the frame."""
         return self.each(function, shared)
 
     def mapped(self, function: Callable[[Any, RowReader], Any], shared: Any) -> Any:
@@ -112,7 +109,6 @@ class FrameSource(AbstractSource):
         return function(shared, self.reader)
 
     def write(self, target: str, columns: AnswerColumns, partition_by: Sequence[str], overwrite: bool) -> Written:
-        """Writes a file."""
         check_file(target, (), partition_by, overwrite)
         found = as_frame(columns.of(self.reader))
         with open_writer(target) as writer:
@@ -138,7 +134,6 @@ class FileSource(AbstractSource):
 
     @property
     def num_rows(self) -> int:
-        """How many rows there are."""
         known = self._file.num_rows
         return known if known is not None else sum(self.each(_count, None))
 
@@ -151,7 +146,6 @@ class FileSource(AbstractSource):
             yield function(shared, reader.frame.first_row, reader.chunks())
 
     def summed(self, function: OfChunks[Sums], shared: Any) -> Iterator[Sums]:
-        """Parts of `CHUNK_ROWS` rows."""
         return self.each(function, shared)
 
     def mapped(self, function: Callable[[Any, RowReader], Any], shared: Any) -> Any:

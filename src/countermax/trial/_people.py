@@ -44,15 +44,7 @@ def read_people(
     labels: Sequence[Hashable] | None,
     missing: str,
 ) -> People:
-    """Everybody in the two arms.
-
-    Args:
-        frame: One row for each person.
-        asked: Names of columns by argument; None where there is none.
-        arms: The arm without the treatment and the arm with it.
-        labels: The outcomes in their order, if they were given.
-        missing: Treatment of people without an outcome.
-    """
+    """Everybody in the two arms."""
     arm = _arms(frame, asked["arm"], arms)
     chosen = arm >= 0
     column = frame.column("outcome", asked["outcome"])
@@ -125,14 +117,7 @@ def read_people(
 def with_others(
     frame: AbstractFrame, asked: Mapping[str, Any], arms: tuple[Hashable, Hashable], people: People
 ) -> People:
-    """People of two arms, and those of all other arms as a third one, whose outcomes play no part.
-
-    Args:
-        frame: One row for each person.
-        asked: Names of columns by argument.
-        arms: The two arms.
-        people: The people in them.
-    """
+    """People of two arms, and those of all other arms as a third one, whose outcomes play no part."""
     outside = _arms(frame, asked["arm"], arms) < 0
     number = int(outside.sum())
     if not number:

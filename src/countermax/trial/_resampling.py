@@ -96,16 +96,7 @@ class Resamples(NamedTuple):
 def resampled(
     people: People, totals: Floats, num_resamples: int, seed: int, arms: tuple[str, str], population: str = "both"
 ) -> Resamples:
-    """Both arms' estimates, and those of people or clusters that were drawn again.
-
-    Args:
-        people: Everybody in the two arms.
-        totals: Weights by arm, stratum and outcome.
-        num_resamples: Number of resamples.
-        seed: Seed of the draws.
-        arms: Names of the arms.
-        population: Population whose strata count.
-    """
+    """Both arms' estimates, and those of people or clusters that were drawn again."""
     sides, number = cluster_groups(people), int(people.cluster.max()) + 1
     stream = np.random.default_rng(seed)
     found = []
@@ -155,12 +146,7 @@ def cluster_groups(people: People) -> list[Codes]:
 
 
 def merged_strata(samples: Sequence[People], thin: str) -> tuple[list[People], list[str]]:
-    """The same strata in every sample, each with enough people: thin ones are refused, or merged into one.
-
-    Args:
-        samples: A trial; and people who chose, if they were observed.
-        thin: Whether to `refuse` thin strata or to `merge` them.
-    """
+    """The same strata in every sample, each with enough people: thin ones are refused, or merged into one."""
     names = list(dict.fromkeys(name for people in samples for name in people.strata))
     place_of = {name: place for place, name in enumerate(names)}
     samples = [_renumbered(each, [place_of[name] for name in each.strata], names) for each in samples]
@@ -271,15 +257,7 @@ class Splits(NamedTuple):
 def splits_of(
     samples: Sequence[People], size: int, seed: int, *, plain: bool = True, num_resamples: int = 400
 ) -> Splits:
-    """Totals of all people, of halves of them, and of people who were drawn again.
-
-    Args:
-        samples: A trial; and people who chose, if they were observed.
-        size: Number of outcomes.
-        seed: Seed of the halves and of the draws.
-        plain: Whether people are independent and count the same.
-        num_resamples: Number of times that people are drawn again.
-    """
+    """Totals of all people, of halves of them, and of people who were drawn again."""
     stream = np.random.default_rng(seed)
     whole, halves, again = [], [], []
     for place, people in enumerate(samples):

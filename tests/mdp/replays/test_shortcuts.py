@@ -9,8 +9,8 @@ import pytest
 from countermax import GumbelMax, InverseCDF
 from countermax._kernel import _rows
 from countermax.mdp import Cohort, FiniteMDP, simulate
-from countermax.mdp.replays import _compiled_chains, _trajectories
-from countermax.mdp.replays._general_chains import GeneralChains
+from countermax.mdp._replays import _compiled_chains, _trajectories
+from countermax.mdp._replays._general_chains import GeneralChains
 
 NUM_STATES, NUM_ACTIONS, HORIZON = 9, 3, 7
 

@@ -4,8 +4,6 @@ DoWhy's own mechanism for classes cannot explain what was seen, so `gcm.counterf
 `CategoricalMechanism` can. Needs the extra `countermax[dowhy]`.
 """
 
-from countermax.integrations.dowhy._answers import NodeAnswer as NodeAnswer
-from countermax.integrations.dowhy._answers import NodeAnswers as NodeAnswers
 from countermax.integrations.dowhy._answers import counterfactual_probabilities as counterfactual_probabilities
 from countermax.integrations.dowhy._answers import counterfactual_samples as counterfactual_samples
 from countermax.integrations.dowhy._answers import counterfactual_table as counterfactual_table

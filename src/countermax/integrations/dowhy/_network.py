@@ -201,9 +201,9 @@ class NodeCouplings:
             argument = f"coupling of node {node!r}"
             found = as_coupling(given, len(mechanism.labels), score=score, argument=argument)
         name = name_of(given, score=score)
-        return found, name, self._remark(node, found, name)
+        return found, name, self._note(node, found, name)
 
-    def _remark(self, node: Hashable, coupling: AbstractCoupling, name: str) -> str | None:
+    def _note(self, node: Hashable, coupling: AbstractCoupling, name: str) -> str | None:
         """Which order of the classes decides, where one does and nobody gave it."""
         mechanism = self._network.model.causal_mechanism(node)
         if isinstance(coupling, _WITHOUT_ORDER) or mechanism.has_order:

@@ -33,7 +33,7 @@ from countermax.mdp._arrays import Floats, Ints, Values
 from countermax.mdp._log import EpisodeLog
 from countermax.mdp._planning import edges_of, pick
 from countermax.mdp._process import FiniteMDP
-from countermax.mdp.replays._chains import (
+from countermax.mdp._replays._chains import (
     AbstractChains,
     Arrived,
     ToCome,
@@ -42,7 +42,7 @@ from countermax.mdp.replays._chains import (
     each_batch,
     each_batch_on_ray,
 )
-from countermax.mdp.replays._course import (
+from countermax.mdp._replays._course import (
     Choices,
     Course,
     any_coupled,
@@ -55,7 +55,7 @@ from countermax.mdp.replays._course import (
     fresh,
     observed_returns,
 )
-from countermax.mdp.replays._questions import Facts, TransitionCoupling, facts_of, questions
+from countermax.mdp._replays._questions import Facts, TransitionCoupling, facts_of, questions
 
 AnyCoupling: TypeAlias = str | Path | AbstractSampler
 """A coupling, its name, or its file."""

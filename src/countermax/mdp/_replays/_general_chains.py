@@ -11,9 +11,9 @@ from countermax._kernel import row_score_bounds
 from countermax.bounds._questions import filled_mean
 from countermax.couplings import Independent
 from countermax.mdp._arrays import Floats, Ints
-from countermax.mdp.replays._chains import AbstractChains, Arrived, Valued
-from countermax.mdp.replays._course import Course
-from countermax.mdp.replays._questions import AnswerCache, TransitionCoupling, questions
+from countermax.mdp._replays._chains import AbstractChains, Arrived, Valued
+from countermax.mdp._replays._course import Course
+from countermax.mdp._replays._questions import AnswerCache, TransitionCoupling, questions
 
 _CELLS_AT_ONCE = 2**18  # episodes times states that are replayed together: what fits the processor's cache
 _ROWS_AT_ONCE = 2**14

@@ -12,9 +12,9 @@ from countermax._kernel._rows import kind_of
 from countermax.couplings import InverseCDF
 from countermax.mdp._arrays import Floats, Ints
 from countermax.mdp._process import FiniteMDP
-from countermax.mdp.replays._chains import AbstractChains, Arrived, Valued
-from countermax.mdp.replays._course import Course
-from countermax.mdp.replays._questions import TransitionCoupling
+from countermax.mdp._replays._chains import AbstractChains, Arrived, Valued
+from countermax.mdp._replays._course import Course
+from countermax.mdp._replays._questions import TransitionCoupling
 
 _CELLS_AT_ONCE = 2**19  # episodes times states whose moments are kept at once
 _BATCHES = 16  # so that all processors have work and a progress bar moves

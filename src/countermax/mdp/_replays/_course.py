@@ -16,7 +16,7 @@ from countermax.mdp._estimation import deterministic, usual_policy
 from countermax.mdp._log import EpisodeLog, steps_compared
 from countermax.mdp._planning import policy_matrix
 from countermax.mdp._process import FiniteMDP
-from countermax.mdp.replays._questions import Facts, exact_rows
+from countermax.mdp._replays._questions import Facts, exact_rows
 
 _FAR = 1e3  # times the range of rewards: from there on they are moved to zero before they are squared
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from countermax._kernel import has_closed_form, num_threads
 from countermax._ray import connect, in_prepared_parts
 from countermax.mdp._arrays import Floats, Ints
-from countermax.mdp.replays._course import Course, Part
-from countermax.mdp.replays._questions import TransitionCoupling
+from countermax.mdp._replays._course import Course, Part
+from countermax.mdp._replays._questions import TransitionCoupling
 
 Found = TypeVar("Found")
 ToCome: TypeAlias = tuple[Any, ...]
@@ -114,10 +114,10 @@ class AbstractChains(ABC):
 def chains_for(course: Course, law: TransitionCoupling | None, *, stable: bool = False) -> AbstractChains:
     """The quickest way there is for one coupling, or for bounds."""
     if law is None or has_closed_form(law.coupling):
-        from countermax.mdp.replays._compiled_chains import CompiledChains
+        from countermax.mdp._replays._compiled_chains import CompiledChains
 
         return CompiledChains(course, law, stable=stable)
-    from countermax.mdp.replays._general_chains import GeneralChains
+    from countermax.mdp._replays._general_chains import GeneralChains
 
     return GeneralChains(course, law, stable=stable)
 
@@ -130,7 +130,7 @@ def each_batch(chains: AbstractChains, ask: Callable[[Ints], Found], *, rows: In
         ask: What to do with one batch.
         rows: [episode]: what is still to come when the log ends, by its number, where values are asked for.
     """
-    from countermax.mdp.replays._general_chains import GeneralChains
+    from countermax.mdp._replays._general_chains import GeneralChains
 
     batches = chains.batches(rows)
     if isinstance(chains, GeneralChains) or len(batches) == 1:
