@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.measure import Row, ratio, seconds
 from countermax import GumbelMax, race
+from countermax._kernel import answer_rows, in_batches
+from countermax.bounds._questions import unchecked_outcome_bounds
 
 
 def rows() -> Iterator[Row]:
@@ -16,6 +19,8 @@ def rows() -> Iterator[Row]:
         yield from _exact_against_monte_carlo(size)
     yield from _one_row(131_072)
     yield from _batched_rows(10_000, 146)
+    for size in (3, 10):
+        yield from _loops_beside_jax(200_000, size)
 
 
 def _log_probs(size: int, seed: int) -> jax.Array:
@@ -85,3 +90,23 @@ def _batched_rows(count: int, size: int) -> Iterator[Row]:
     yield Row(
         f"{count} rows (p, q, x) of K={size}, checked and normalised", count / seconds(ask, p, q, x), "rows per second"
     )
+
+
+def _loops_beside_jax(count: int, size: int) -> Iterator[Row]:
+    """Probabilities and bounds of distinct rows, by compiled loops and by JAX in batches, in one run."""
+    rng = np.random.default_rng(0)
+    log_p, log_q = np.log(rng.dirichlet(np.ones(size), (2, count)))
+    x = rng.integers(0, size, count)
+
+    @eqx.filter_jit
+    def by_jax(log_p: jax.Array, log_q: jax.Array, x: jax.Array) -> jax.Array:
+        def one(p: jax.Array, q: jax.Array, x: jax.Array) -> jax.Array:
+            limits = unchecked_outcome_bounds(p, q, x)
+            return jnp.concatenate([race.row(p, q, x), *limits, limits.width.max()[None]])
+
+        return jax.vmap(one, out_axes=1)(log_p, log_q, x)
+
+    quick = seconds(lambda: answer_rows(GumbelMax(), log_p, log_q, x))
+    yield Row(f"{count} rows and their bounds, K={size}, by compiled loops", count / quick, "rows per second")
+    longer = ratio(lambda: in_batches(by_jax, (), (log_p, log_q, x)), lambda: answer_rows(GumbelMax(), log_p, log_q, x))
+    yield Row(f"the same by JAX, K={size}, takes", longer, "times as long", "aim: at least 3")

@@ -13,6 +13,15 @@ from benchmarks.measure import Row
 _ROUNDS = 7
 _WORLDS = ("--factual", "0.3,0.4,0.3", "--counterfactual", "0.1,0.3,0.6", "--labels", "dead,ill,well")
 _COMPARE = ["compare", *_WORLDS, "--seen", "dead", "--score", "0,1,2"]
+_TABLE = """
+import time, numpy as np
+from countermax import GumbelMax
+from countermax._kernel import answer_rows
+worlds = np.log(np.random.default_rng(0).dirichlet(np.ones(3), (2, 100)))
+start = time.perf_counter()
+answer_rows(GumbelMax(), *worlds, np.zeros(100, np.int64))
+print(time.perf_counter() - start)
+"""
 
 
 def rows() -> Iterator[Row]:
@@ -24,6 +33,10 @@ def rows() -> Iterator[Row]:
     yield Row("countermax compare, three outcomes, first time on a machine", first, "s", "aim: at most 2")
     again = _median(_COMPARE, fresh=False)
     yield Row("countermax compare, from then on", again, "s", "compiled programs are kept; aim: at most 1.2")
+    with tempfile.TemporaryDirectory() as kept:
+        cold, *warm = (_first_table(kept) for _ in range(_ROUNDS))
+    yield Row("first rows of a table, first time on a machine", cold, "s", "loops are compiled, and kept by Numba")
+    yield Row("first rows of a table, from then on", statistics.median(warm), "s", "of which half is importing Numba")
 
 
 def _median(command: list[str], *, fresh: bool) -> float:
@@ -40,6 +53,12 @@ def _median(command: list[str], *, fresh: bool) -> float:
 
 def _run(command: list[str], cache: str) -> float:
     return _wall([sys.executable, "-m", "countermax.cli", *command], {"XDG_CACHE_HOME": cache})
+
+
+def _first_table(cache: str) -> float:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
+    done = subprocess.run([sys.executable, "-c", _TABLE], check=True, capture_output=True, text=True, env=environment)
+    return float(done.stdout)
 
 
 def _wall(command: list[str], environment: dict[str, str]) -> float:

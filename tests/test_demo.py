@@ -3,13 +3,16 @@
 import inspect
 import json
 import re
+import shlex
 from importlib.resources import files
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 from countermax import Design, Trial, demo
+from countermax.cli import app
 
 ROOT = Path(__file__).parents[1]
 PEOPLE = files("countermax") / "data/stroke_trial.csv"
@@ -68,6 +71,27 @@ def test_the_demonstration_prints_the_answer_first_and_less_than_a_screen_or_two
         if row.coupling and row.ci_lower is not None:
             assert row.shown.replace("\n", " ") in page
     assert json.loads((tmp_path / "out" / "comparison.json").read_text())["seen"] == "dead"
+
+
+def test_the_command_in_the_document_answers_like_the_python_beside_it(comparison, tmp_path, monkeypatch):
+    command = re.search(r"^    countermax (compare stroke_trial.csv .*)$", COMMAND.read_text(), re.MULTILINE)[1]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "stroke_trial.csv").write_bytes(PEOPLE.read_bytes())
+    result = CliRunner().invoke(app, [*shlex.split(command), "--json"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["rows"] == comparison.to_dict()["rows"]
+    assert (tmp_path / "answers.png").exists()
+
+
+def test_the_command_with_counts_counts_the_trial(example, comparison):
+    command = re.search(r"^    countermax (compare --control .*)$", COMMAND.read_text(), re.MULTILINE)[1]
+    result = CliRunner().invoke(app, [*shlex.split(command), "--json"])
+    assert result.exit_code == 0, result.output
+    said = {(each["quantity"], each["coupling"]): each for each in json.loads(result.stdout)["rows"]}
+    for label in comparison.labels:
+        for name in ("any coupling", "Gumbel-max"):
+            row, other = comparison.row(f"P({label})", name), said[f"P({label})", name]
+            assert other["ci_upper"] == pytest.approx(row.ci_upper)
 
 
 def test_the_page_about_two_arms_explains_every_choice():

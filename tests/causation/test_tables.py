@@ -184,7 +184,7 @@ def test_a_classifier_is_fitted_again():
 
 
 def test_the_command_prints_draws_and_writes_a_page(tmp_path):
-    command = ["causation", PATH, "--outcome", "outcome", "--arm", "arm", "--treated", "drug", "--event", "home"]
+    command = ["causes", PATH, "--outcome", "outcome", "--arm", "arm", "--treated", "drug", "--event", "home"]
     outputs = ["--plot", str(tmp_path / "causes.png"), "--page", str(tmp_path / "causes.html")]
     done = CliRunner().invoke(app, [*command, "--gain", "dead>home=1,home>dead=-1", "--json", *outputs])
     assert done.exit_code == 0, done.output
@@ -343,7 +343,7 @@ def test_the_command_takes_strata_with_two_sources_and_missing_outcomes(tmp_path
     paths = [tmp_path / "trial.csv", tmp_path / "seen.csv"]
     for path, frame in zip(paths, (trial, seen), strict=True):
         frame.to_csv(path, index=False)
-    asked = ["causation", str(paths[0]), "--outcome", "outcome", "--arm", "arm", "--event", "1", "--json"]
+    asked = ["causes", str(paths[0]), "--outcome", "outcome", "--arm", "arm", "--event", "1", "--json"]
     result = CliRunner().invoke(app, [*asked, "--observational", str(paths[1]), "--strata", "place"])
     assert json.loads(result.stdout)["people"] == "chosen"
     trial.assign(outcome=trial["outcome"].astype(object).where(np.arange(len(trial)) % 9 > 0, "")).to_csv(

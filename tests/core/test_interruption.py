@@ -21,6 +21,7 @@ def busy(say="ready"):
         pass
 
 """
+HEARD = "import signal\nsignal.signal(signal.SIGHUP, signal.SIG_DFL)\n"  # `nohup` has everything below it ignore that
 ON_THE_SPOT = "with atomic_file(sys.argv[1]) as file:\n    file.write(b'half')\n    busy()\nprint('went on')\n"
 UNWOUND = (
     "with interruption.unwinding():\n    try:\n        busy()\n        interruption.raise_if_stopped()\n"
@@ -38,7 +39,7 @@ INSISTING = (
 
 def run(code, target, *signals):
     process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT + code, target], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", HEARD + SCRIPT + code, target], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     for number in signals:
         process.stdout.readline()

@@ -11,13 +11,11 @@ import countermax
 
 ASKED = """
 import numpy as np
-from countermax import GumbelMax
-from countermax._kernel import _loops, mean_worths
-worlds = np.log(np.random.default_rng(0).dirichlet(np.ones(3), (2, 4)))
-found = mean_worths(GumbelMax(), *worlds, np.arange(9.0).reshape(1, 3, 3))
-loop = _loops.mean_worth_lines
-hits = sum(loop.stats.cache_hits.values()) if getattr(loop._cache, "_cache_path", None) else None
-print([value.hex() for value in found[0].tolist()], hits)
+from countermax._kernel import _loops
+here, rows = np.array([[0.5, 0.25, 0.25]]), np.random.default_rng(0).dirichlet(np.ones(3), 3)
+start, successor = np.array([0, 3, 6, 9]), np.tile(np.arange(3), 3)
+_loops.carry_on(start, successor, rows.ravel(), np.array([4]), here, np.zeros(3))
+print([value.hex() for value in here[0].tolist()], sum(_loops.carry_on.stats.cache_hits.values()))
 """
 
 

@@ -24,7 +24,7 @@ def percent(value: Any) -> str:
         return f"{share:.1g} %" if share >= 0.05 else "under 0.1 %"
     if 99 < share < 100:
         return f"{share:.1f} %" if share < 99.95 else "over 99.9 %"
-    return f"{share:.0f} %"
+    return f"{share:z.0f} %"
 
 
 def percents(low: Any, high: Any) -> str:

@@ -23,7 +23,7 @@ from countermax.cli._shared import (
 
 _TRIAL = declared("trial/_trial.py:Trial").without("data", "design").optional()
 _DESIGN = declared("trial/_trial.py:Design")
-_WORLDS = declared("trial/_worlds.py:Worlds").without("names").optional()
+_WORLDS = declared("trial/_worlds.py:Worlds").without("names", "observational").optional()
 _COMPARE, _CAUSES = (declared(f"trial/_trial.py:Trial.{verb}") for verb in ("compare", "causes"))
 _BOTH = ("labels", "score", "best")  # parameters of a trial and of two known laws
 _OF_ROWS = ("outcome", "arm", "missing", "observational")

@@ -236,8 +236,9 @@ def _limits(log_p: Any, log_q: Any, seen: Any, here: Any, there: Any, *, stable:
     person = jax.vmap(lambda score: unchecked_score_bounds(log_p, log_q, seen, score, stable=stable))(
         _of_person(here, there, seen)
     )
-    score, better, worse, same = (Bounds(person.lower[place], person.upper[place]) for place in range(4))
-    found = Measures(probabilities, score, better, worse, same)
+    shares = jnp.clip(person.lower[1:], 0, 1), jnp.clip(person.upper[1:], 0, 1)
+    better, worse, same = (Bounds(shares[0][place], shares[1][place]) for place in range(3))
+    found = Measures(probabilities, Bounds(person.lower[0], person.upper[0]), better, worse, same)
     if stable:
         return found
     return found._replace(

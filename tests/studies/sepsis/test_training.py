@@ -8,7 +8,7 @@ import optax
 import pytest
 
 from countermax.couplings import Constant, Gadget2, Perceptron
-from countermax.learning import FixedPair, GivenOutcome, SquaredDifference, fit
+from countermax.learning import FixedPair, GivenOutcome, SquaredDifference, Training, fit
 from studies.processes import sepsis
 from studies.sepsis import _variances as variances
 from studies.sepsis._queries import random_reward, run_pipeline
@@ -80,9 +80,8 @@ def test_whole_trainings_agree_with_and_without_unreachable_outcomes():
             Gadget2(len(score), 3, key=key, part=part, rounds=3),
             FixedPair(*pair),
             SquaredDifference(score),
+            Training(steps=200),
             key=key,
-            steps=200,
-            progress=False,
         )
         for part, pair, score in (
             (constant, wide, reward),
