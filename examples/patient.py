@@ -1,6 +1,6 @@
 """A patient died. Would another policy have saved her, and how much of the answer is the coupling's doing?
 
-Run it as `python examples/patient.py [FOLDER]`; the picture goes to the folder.
+Run it in a clone as `PYTHONPATH=. python examples/patient.py [FOLDER]`; the picture goes to the folder.
 """
 
 import sys
@@ -9,7 +9,6 @@ from pathlib import Path
 
 import jax
 
-from countermax._plotting import picture
 from countermax.mdp import Cohort, Posterior, Story, estimate, policy_iteration, simulate, softened
 from studies.processes import sepsis
 
@@ -37,7 +36,7 @@ def main(folder: Path) -> Story:
 
     story = Cohort(log, policy, **asked).explain(patient, features=sepsis.projected_features())
     print(story)
-    (folder / "patient.png").write_bytes(picture(story.plot()))
+    story.plot().savefig(folder / "patient.png", dpi=200)
     return story
 
 

@@ -56,6 +56,7 @@ ROOMS = {
         for room in (
             "bounds",
             "causation",
+            "comparison",
             "couplings",
             "integrations/dowhy",
             "intervals",
@@ -63,6 +64,7 @@ ROOMS = {
             "mdp",
             "tables",
             "testing",
+            "trial",
         )
     },
 }
@@ -72,7 +74,7 @@ ROOMS = {
 def test_every_public_name_is_in_the_reference(room):
     reference = (ROOT / "docs/reference.md").read_text()
     public = re.findall(r" as (\w+)$", (SOURCE / ROOMS[room]).read_text(), re.MULTILINE)
-    assert len(public) > 2
+    assert public
     assert [name for name in public if not re.search(rf"\b{name}\b", reference) and name != "__version__"] == []
 
 

@@ -68,4 +68,4 @@ def test_the_page_of_the_command_line_has_every_command_and_option(commands):
         for option in command.params:
             if getattr(option, "help", None) and option.param_type_name == "option":
                 assert f"`{', '.join(option.opts)}`" in page
-    assert "\n    countermax explain steps.csv --policy policy.csv --episode 17 --out story.html\n" in page
+    assert "\n    countermax explain steps.csv --policy policy.csv --episode 17 --page story.html\n" in page

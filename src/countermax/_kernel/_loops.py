@@ -133,7 +133,7 @@ def run_race(pair, size, until, shared, ints, floats):
 
     Args:
         pair: The worlds.
-        size: How many outcomes they have.
+        size: Number of outcomes.
         until: Outcome whose clock is the last that is needed; -1 for all of them.
         shared: Rate of the shared clocks.
         ints: Room.
@@ -977,7 +977,7 @@ def forwards(replayed, episodes, stack, room, moments, path):
     """From the first states to the end of what was logged.
 
     Args:
-        replayed: What is replayed.
+        replayed: Episodes to replay.
         episodes: The episodes, those with common beginnings side by side.
         stack: [time, state, 3]: room for the moments of one episode.
         room: Room for one row.
@@ -1091,7 +1091,7 @@ def backwards(replayed, episodes, ends, end_of, stack, room, found, kept):
     """From the end of what was logged to the first states: values under a coupling, or their bounds.
 
     Args:
-        replayed: What is replayed.
+        replayed: Episodes to replay.
         episodes: The episodes, those with common ends side by side.
         ends: [end, state]: what is still to come when the log ends.
         end_of: [episode]: which of them.

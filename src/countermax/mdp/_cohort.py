@@ -239,7 +239,7 @@ class Cohort:
         Args:
             episode: Name of the episode, or its position where episodes have no names.
             coupling: Coupling with an exact law, or its name or file.
-            otherwise: What is done where a logged action is not known, and after the episode's end, [state, action];
+            otherwise: Policy where a logged action is not known, and after the episode's end, [state, action];
                 by default what was done most often, as far as the process has counts.
         """
         setting, answering = self._one(episode), self._model.law(coupling).answering

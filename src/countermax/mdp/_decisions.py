@@ -177,12 +177,12 @@ def decisions_of(
 
     Args:
         mdp: The process.
-        setting: What was asked about the one episode.
-        context: What is said beside the numbers.
+        setting: Question about the one episode.
+        context: Sentences beside the numbers.
         couplings: Kind of each coupling, by name.
         effects: Effects by coupling, then the least and the largest over all couplings.
         drawn: The same for each posterior draw; empty where there are none.
-        observed: What the episode earned.
+        observed: Return of the episode.
         level: Level of the intervals.
     """
     visits = None if mdp.counts is None else mdp.counts.sum(axis=2)

@@ -47,12 +47,12 @@ def story_of(
     Args:
         mdp: The process.
         log: All episodes.
-        setting: What is asked of the one episode, over the steps that are compared.
+        setting: Question about the one episode, over the steps that are compared.
         couplings: Couplings by name; steps are judged by the first, decisions by all.
         features: Features to follow over time, by name; by default the ends.
-        otherwise: What is done where a logged action is not known.
+        otherwise: Policy where a logged action is not known.
         draws: Posterior draws of the process.
-        context: What is said beside the numbers.
+        context: Sentences beside the numbers.
     """
     one, policy, steps = setting.log, setting.policy, setting.horizon
     names, scores = _as_features(mdp, log, features)

@@ -127,7 +127,7 @@ def each_batch(chains: AbstractChains, ask: Callable[[Ints], Found], *, rows: In
 
     Args:
         chains: Chains that are asked.
-        ask: What to do with one batch.
+        ask: Function of one batch.
         rows: [episode]: what is still to come when the log ends, by its number, where values are asked for.
     """
     from countermax.mdp._replays._general_chains import GeneralChains

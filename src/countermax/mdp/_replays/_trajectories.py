@@ -105,7 +105,7 @@ class Trajectories:
 
         Args:
             mdp: The process.
-            setting: What is asked of the log.
+            setting: Question about the log.
             spread: Whether parts of the episodes are walked on Ray.
             quiet: Whether there is no progress bar: within another one there cannot be.
         """
