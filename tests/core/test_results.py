@@ -8,18 +8,24 @@ import numpy as np
 import pytest
 
 import countermax
-from countermax._core.results import AbstractOldResult, plain
+from countermax import Trial
+from countermax._core.errors import InputError
+from countermax._core.results import AbstractResult, Row, plain, tables_of
 from countermax.bounds import Bounds
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of libraries that are imported on the way
-_PARTS = ("to_frame", "to_dict", "to_json", "plot", "__rich__")
+_PARTS = ("summary", "row", "to_frame", "to_dict", "to_json", "plot", "write_page", "_repr_html_", "__rich__")
 
 
 def _results():
     for module in pkgutil.walk_packages(countermax.__path__, "countermax."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    found = [each for each in AbstractOldResult.__subclasses__() if each.__module__.startswith("countermax")]
+    found, ahead = [], [AbstractResult]
+    while ahead:
+        below = [each for each in ahead.pop().__subclasses__() if each.__module__.startswith("countermax")]
+        ahead += [each for each in below if each.__name__.startswith("Abstract")]
+        found += [each for each in below if not each.__name__.startswith("Abstract")]
     assert len(found) >= 10
     return found
 
@@ -46,3 +52,44 @@ def test_plain_values_are_what_json_can_hold():
     value = {"a": np.array([1.0, np.nan]), 2: Bounds(np.float64(0.5), np.inf), "c": (True, None, "x", np.int64(3))}
     assert plain(value) == {"a": [1.0, None], "2": {"lower": 0.5, "upper": None}, "c": [True, None, "x", 3]}
     json.dumps(plain(value), allow_nan=False)
+
+
+@pytest.fixture(scope="module")
+def answer():
+    trial = Trial.from_counts([30, 40, 30], [10, 30, 60], labels=["dead", "ill", "<well>"], score=[0, 1, 2])
+    return trial.compare("dead")
+
+
+def test_every_form_of_an_answer_has_the_same_rows(answer, tmp_path):
+    frame, plain_rows = answer.to_frame(), json.loads(answer.to_json())["rows"]
+    assert list(frame.columns) == list(Row._fields)
+    assert len(frame) == len(plain_rows) == len(answer.rows)
+    row = answer.row("P(ill)", "Gumbel-max")
+    assert plain_rows[list(answer.rows).index(row)] == plain(row._asdict())
+    page, cell = answer.write_page(tmp_path / "page.html").read_text(), answer._repr_html_()
+    for text in (page, cell):
+        assert "P(&lt;well&gt;)" in text
+        assert "<well>" not in text
+        assert f"{row.value:.3f}" in text
+    assert answer.summary() in " ".join(str(answer).split())
+
+
+def test_the_answer_comes_before_the_table_and_notes_come_last(answer):
+    printed = str(answer).replace("\n", " ")
+    places = [printed.index(each[:40]) for each in (answer.title, answer.summary(), "quantity", answer.notes[-1])]
+    assert places == sorted(places)
+
+
+def test_a_row_is_found_by_what_it_is_about_and_what_is_ambiguous_is_refused(answer):
+    assert answer.row("better", "Gumbel-max", "everybody") != answer.row("better", "Gumbel-max", "this person")
+    for asked in (("better",), ("better", "Gumbel-max"), ("nonsense",)):
+        with pytest.raises(InputError, match="must match one row"):
+            answer.row(*asked)
+
+
+def test_long_tables_say_how_much_is_left_out_and_ranges_that_are_points_are_points():
+    rows = [Row("effect", f"episode {place}", "any coupling", lower=0.25, upper=0.25) for place in range(30)]
+    (table,) = tables_of(rows, most=10)
+    assert len(table.lines) == 11
+    assert table.lines[-1][0] == "... 20 more: see to_frame()"
+    assert table.lines[0][-1] == "0.250"

@@ -52,8 +52,12 @@ class Row(NamedTuple):
     @property
     def shown(self) -> str:
         """The number or range, with its interval in parentheses below."""
-        text = number(self.value) if self.lower is None else span(self.lower, self.upper)
+        text = number(self.value) if self.lower is None else _short_span(self.lower, self.upper)
         return text if self.ci_lower is None or not text else f"{text}\n({span(self.ci_lower, self.ci_upper)})"
+
+
+def _short_span(low: Any, high: Any) -> str:
+    return number(low) if number(low) == number(high) else span(low, high)
 
 
 class AbstractResult(ABC):
@@ -239,29 +243,3 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     return plain(np.asarray(value)) if hasattr(value, "__array__") else str(value)
-
-
-class AbstractOldResult(ABC):
-    """An answer in a form of its own: to be replaced by `AbstractResult`."""
-
-    @abstractmethod
-    def to_frame(self) -> Any:
-        """The numbers as a dataframe."""
-
-    @abstractmethod
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and words; None where there is no number."""
-
-    @abstractmethod
-    def plot(self) -> "Figure":
-        """The picture."""
-
-    @abstractmethod
-    def __rich__(self) -> RenderableType: ...
-
-    def to_json(self, indent: int | None = 2) -> str:
-        """`to_dict` as text."""
-        return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
-
-    def __str__(self) -> str:
-        return as_text(self.__rich__())

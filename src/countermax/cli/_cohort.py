@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from countermax.cli._declared import Given, declared, with_options
+from countermax.cli._declared import Typed, declared, with_options
 from countermax.cli._shared import (
     READERS,
     Address,
@@ -38,7 +38,7 @@ Policy = Annotated[Path, typer.Option(help="Policy with columns state, action an
 @one_line_errors
 @with_options(_EVALUATE.without("key"), _COHORT.without("censored", "actions"))
 def evaluate_policy(
-    given: Given,
+    given: Typed,
     log: Log,
     policy: Policy,
     seed: Annotated[int, typer.Option(help="Seed of the resamples.")] = 0,
@@ -69,7 +69,7 @@ def evaluate_policy(
 @one_line_errors
 @with_options(_EXPLAIN.without("features").optional(), _COHORT, _POSTERIOR)
 def explain(
-    given: Given,
+    given: Typed,
     log: Log,
     policy: Policy,
     json: Json = False,
@@ -99,7 +99,7 @@ def explain(
 
 
 def _cohort(
-    given: Given, log: Path, policy: Path, address: str | None, posterior: "Posterior | None" = None
+    given: Typed, log: Path, policy: Path, address: str | None, posterior: "Posterior | None" = None
 ) -> "Cohort":
     from countermax import Cohort
 

@@ -154,7 +154,7 @@ def _dashed(name: str) -> str:
     return name.replace("_", "-")
 
 
-class Given(NamedTuple):
+class Typed(NamedTuple):
     """What was typed, by the name of the parameter; what was left out is absent."""
 
     values: Mapping[str, Any]
@@ -195,7 +195,7 @@ def with_options(*groups: Group, **extra: Any) -> Callable[[Callable[..., None]]
         def wrapped(**arguments: Any) -> None:
             mine = {each.name: arguments.pop(each.name) for each in fixed}
             typed = {name: value for name, value in arguments.items() if value != every[name].initial}
-            command(Given(typed), **mine)
+            command(Typed(typed), **mine)
 
         wrapped.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
         wrapped.__annotations__ = {each.name: each.annotation for each in ordered}

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from countermax.cli._declared import Given, declared, with_options
+from countermax.cli._declared import Typed, declared, with_options
 from countermax.cli._shared import (
     READERS,
     Address,
@@ -42,7 +42,7 @@ Data = Annotated[
 @one_line_errors
 @with_options(_COUNTERFACTUALS, _WRITE.without("target", "overwrite"), _ROWS)
 def counterfactuals(
-    given: Given,
+    given: Typed,
     data: Data,
     out: Annotated[
         str, typer.Option("--out", "-o", help="File to write: .csv, .parquet or .jsonl. With --engine ray: a folder.")
@@ -68,7 +68,7 @@ def counterfactuals(
 @one_line_errors
 @with_options(_COUNTERFACTUALS.without("bounds", "tolerance", "prefix"), _TRANSITIONS, _ROWS)
 def transitions(
-    given: Given,
+    given: Typed,
     data: Data,
     json: Json = False,
     plot: Plot = None,
@@ -89,7 +89,7 @@ def transitions(
     )
 
 
-def _rows(given: Given, data: str, address: str | None) -> "Rows":
+def _rows(given: Typed, data: str, address: str | None) -> "Rows":
     from countermax.tables import Rows
 
     connect(given.values.get("engine", "local"), address)

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from countermax.cli._declared import Given, declared, with_options
+from countermax.cli._declared import Typed, declared, with_options
 from countermax.cli._shared import (
     READERS,
     Json,
@@ -40,7 +40,7 @@ Data = Annotated[
 @one_line_errors
 @with_options(_COMPARE, _TRIAL, _DESIGN, _WORLDS)
 def compare(
-    given: Given,
+    given: Typed,
     data: Data = None,
     json: Json = False,
     plot: Plot = None,
@@ -62,7 +62,7 @@ def compare(
 @one_line_errors
 @with_options(_CAUSES, _TRIAL, _DESIGN, _WORLDS)
 def causes(
-    given: Given,
+    given: Typed,
     data: Data = None,
     json: Json = False,
     plot: Plot = None,
@@ -82,11 +82,11 @@ def causes(
     )
 
 
-def _couplings(given: Given) -> list[str]:
+def _couplings(given: Typed) -> list[str]:
     return READERS["couplings"](given.values["couplings"]) if "couplings" in given.values else []
 
 
-def _problem(given: Given, data: Path | None) -> Any:
+def _problem(given: Typed, data: Path | None) -> Any:
     """A trial from a file or from counts, or two known laws: what was typed decides."""
     from countermax._core.errors import InputError
     from countermax.trial import Design, Trial, Worlds
