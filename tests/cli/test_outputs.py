@@ -2,6 +2,7 @@
 
 import os
 
+import pandas as pd
 import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
@@ -59,6 +60,23 @@ def test_what_would_be_lost_is_refused_and_stays(folder, arguments, words):
     assert "--overwrite" in result.stderr
     assert len(result.stderr.splitlines()) == 1
     assert contents(folder) == before
+
+
+def test_what_lies_in_a_folder_that_is_read_stays(folder):
+    (folder / "lake").mkdir()
+    for name in ("part-1.parquet", "part-2.parquet"):
+        pd.read_csv(folder / "data.csv").to_parquet(folder / "lake" / name)
+    before = contents(folder / "lake")
+    for source, out, words in (
+        ("lake", "lake/part-1.parquet", "must not lie in lake, which is read"),
+        ("lake", "lake/extra.parquet", "must not lie in lake, which is read"),
+        ("lake/*.parquet", "lake/part-2.parquet", LOST),
+    ):
+        for command in ("transitions", "counterfactuals"):
+            result = run(command, source, *TABLE, "--out", out)
+            assert result.exit_code == 2, result.output
+            assert words in result.stderr
+    assert contents(folder / "lake") == before
 
 
 def test_two_outputs_in_one_file_are_refused_even_with_overwrite(folder):

@@ -85,5 +85,5 @@ def test_levels_that_the_draws_do_not_reach_are_refused_and_the_others_differ():
     lows = [float(inverted_intervals(sampling, ask, level=level).lower[0]) for level in (0.9, 0.95, 0.98, 0.99)]
     assert lows[0] > lows[1] > max(lows[2:])
     assert min(lows) > 0.05  # a z-value of 4.2: no effect is excluded at these levels, too
-    with pytest.raises(InputError, match=r"`level` \(on the command line: --level\) must be at most 0.99 here"):
+    with pytest.raises(InputError, match=r"`level` must be at most 0.99 here"):
         inverted_intervals(sampling, ask, level=0.995)

@@ -6,6 +6,7 @@ behind, and the next one that writes into the same folder removes it.
 
 import contextlib
 import functools
+import glob
 import os
 import platform
 import re
@@ -125,10 +126,12 @@ def check_outputs(
 
     Args:
         outputs: Options and the files that they name.
-        reads: Files that are read; names of something else are passed over.
+        reads: Files, folders and wildcards that are read; names of something else are passed over.
         overwrite: Whether what is read may be replaced. Two outputs in one file are refused even then.
     """
-    read = {_identity(Path(each)): each for each in reads if os.path.exists(each)}
+    sources = [file for each in reads for file in ([each] if os.path.exists(each) else glob.glob(os.fspath(each)))]
+    read = {_identity(Path(each)): each for each in sources}
+    folders = {Path(each).resolve(): each for each in sources if os.path.isdir(each)}
     writing: dict[tuple[object, ...], str] = {}
     for option, path in outputs:
         check_writable(path)
@@ -141,6 +144,9 @@ def check_outputs(
                 f"{option} must not be {read[identity]}, which is read: it would be lost; choose another name, "
                 "or pass --overwrite"
             )
+        inside = next((folders[each] for each in Path(path).resolve().parents if each in folders), None)
+        if inside is not None:
+            raise InputError(f"{option} must not lie in {inside}, which is read; choose another folder, got {path}")
 
 
 def remove_left_over(folder: str | Path) -> None:

@@ -30,7 +30,8 @@ _POSTERIOR = declared("mdp/_posterior.py:Posterior")
 _EVALUATE, _EXPLAIN = (declared(f"mdp/_cohort.py:Cohort.{verb}") for verb in ("evaluate", "explain"))
 
 Log = Annotated[
-    Path, typer.Argument(help="Log with columns episode, state, action, reward, next_state: .csv, .jsonl or .parquet.")
+    Path,
+    typer.Argument(help="Log with columns episode, step, state, action, next_state, reward: .csv, .jsonl or .parquet."),
 ]
 Policy = Annotated[Path, typer.Option(help="Policy with columns state, action and, unless it is 1, probability.")]
 

@@ -33,8 +33,8 @@ _COUNTERFACTUALS, _WRITE, _TRANSITIONS = (
 Data = Annotated[
     str,
     typer.Argument(
-        help="Table: .csv, .parquet or .jsonl (a JSON object in each line). With --engine ray: a Parquet file, a "
-        "folder of them, or several by wildcards in quotes, local or s3://..."
+        help="Table: .csv, .parquet or .jsonl (a JSON object in each line), a folder of Parquet files, or several by "
+        "wildcards in quotes; with --engine ray also s3://..."
     ),
 ]
 
@@ -45,7 +45,8 @@ def counterfactuals(
     given: Typed,
     data: Data,
     out: Annotated[
-        str, typer.Option("--out", "-o", help="File to write: .csv, .parquet or .jsonl. With --engine ray: a folder.")
+        str,
+        typer.Option("--out", "-o", help="File to write (.csv, .parquet, .jsonl), or a folder for Parquet files."),
     ],
     address: Address = None,
     overwrite: Overwrite = False,
@@ -56,7 +57,7 @@ def counterfactuals(
 
     Example: countermax counterfactuals 's3://lake/trial/*.parquet' --engine ray ... -o s3://lake/answers
     """
-    if given.values.get("engine", "local") == "local":
+    if Path(out).suffix:  # the library looks after folders
         check_outputs({"--out": Path(out)}, [data, given.values.get("coupling", "")], overwrite=overwrite)
     found = _rows(given, data, address).write(out, **given.of(_WRITE, READERS), overwrite=overwrite)
     over = {"any": "any coupling", "stable": "stable couplings"}.get(given.values.get("bounds", "any"))

@@ -150,7 +150,7 @@ def check_outputs(
 
     Args:
         outputs: Files to write, by option.
-        reads: Files that are read; names of couplings may be among them.
+        reads: Files, folders and wildcards that are read; names of couplings may be among them.
         overwrite: Whether the user allows files to be replaced.
         folder: The folder that `names` are written into.
         names: Names of files there, with wildcards.
