@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+WARNING = "WARNING: "
+"""Beginning of notes that are printed before the answer."""
 MOST_LINES = 24
 """Lines of a table that are printed; frames and JSON have them all."""
 _ACROSS = 5  # columns of numbers side by side; more go into a second table
@@ -135,13 +137,13 @@ class AbstractResult(ABC):
         """A self-contained HTML page: the summary, the picture, the table, notes, and all numbers."""
         from countermax import _plotting
 
-        blocks: list[page.Block] = [page.Paragraph(self.summary())]
+        blocks: list[page.Block] = [page.Paragraph(each) for each in self._answer()]
         blocks += [page.Picture(_plotting.picture(self.plot()), self.title), *self._grids(), *self._more_blocks()]
         blocks += [page.Paragraph(each) for each in self._remarks()]
         return page.write_page(Path(path), self.title, [*blocks, page.Preformatted("All numbers", self.to_json())])
 
     def __rich__(self) -> Group:
-        parts: list[RenderableType] = [Text(self.title, style="bold"), Text(self.summary())]
+        parts: list[RenderableType] = [Text(self.title, style="bold"), *map(Text, self._answer())]
         for table in self.tables():
             shown = listing("", table.columns, left=table.left)
             for line in table.lines:
@@ -158,7 +160,8 @@ class AbstractResult(ABC):
     def _repr_html_(self) -> str:
         grids = "".join(each.html() for each in self._grids())
         notes = "".join(f"<li>{escape(each)}</li>" for each in self._remarks())
-        return f"<h4>{escape(self.title)}</h4><p>{escape(self.summary())}</p>{grids}<ul>{notes}</ul>"
+        answer = "".join(f"<p>{escape(each)}</p>" for each in self._answer())
+        return f"<h4>{escape(self.title)}</h4>{answer}{grids}<ul>{notes}</ul>"
 
     def tables(self) -> list["Table"]:
         """What is printed: quantities down, couplings across."""
@@ -174,7 +177,12 @@ class AbstractResult(ABC):
 
     def _remarks(self) -> list[str]:
         sample = [f"Sample: {self.sample}."] if self.sample else []
-        return [*sample, *(f"Assumes: {each}" for each in self.assumptions), *self.notes]
+        notes = [each for each in self.notes if not each.startswith(WARNING)]
+        return [*sample, *(f"Assumes: {each}" for each in self.assumptions), *notes]
+
+    def _answer(self) -> list[str]:
+        """Warnings, for they may change how the answer is read, then the answer."""
+        return [*(each for each in self.notes if each.startswith(WARNING)), self.summary()]
 
     def _grids(self) -> list[page.Grid]:
         return [
