@@ -1,5 +1,3 @@
-from ._answers import CausalSpan as CausalSpan
-from ._answers import CausationLine as CausationLine
 from ._answers import SharingPanel as SharingPanel
 from ._answers import draw_answers as draw_answers
 from ._answers import draw_causation as draw_causation

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from countermax._core.results import Row
 from countermax._plotting._style import STABLE, Floats, colours, house_style, literal, one_panel, shortened, wrapped
 
 _MOST_BARS = 12  # outcomes in a bar chart; more would not fit on a page
@@ -33,16 +34,8 @@ def draw_answers(
     """Bars: each coupling's counterfactual probabilities, with the bounds as whiskers beside them.
 
     Intervals are thin lines without caps on the bars, and pale bands behind the whiskers. Of many outcomes the ones
-    with the largest upper bounds are shown, and the title says so.
-
-    Args:
-        answers: One probability for each outcome, by coupling.
-        labels: Names of the outcomes.
-        bounds: Lower and upper, over all couplings: one number for each outcome.
-        stable_bounds: Lower and upper, over counterfactually stable couplings.
-        title: Title of the picture.
-        intervals: Confidence interval of each probability (`lower`, `upper`), by coupling.
-        bounds_intervals: Confidence intervals of the two ranges over couplings.
+    with the largest upper bounds are shown, and the title says so. Arrays have one number for each outcome; intervals
+    (`lower`, `upper`) are by coupling, and those of the two families of bounds.
     """
     if len(labels) > _MOST_BARS:
         shown = np.sort(np.argsort(-bounds[1], kind="stable")[:_MOST_BARS])
@@ -63,22 +56,20 @@ def draw_answers(
                 axes.vlines(places, limits.lower[shown], limits.upper[shown], color=_INTERVAL, linewidth=1)
         whole = (None, None) if bounds_intervals is None else bounds_intervals
         for place, (limits, interval, colour, family) in enumerate(
-            (
-                (bounds, whole[0], "black", "any coupling"),
-                (stable_bounds, whole[1], STABLE, "any stable coupling"),
-            )
+            ((bounds, whole[0], "black", "any coupling"), (stable_bounds, whole[1], STABLE, "any stable coupling"))
         ):
             places = centres - (0.85 - 0.75 * place) * width
-            _whiskers(axes, places, limits[0][shown], limits[1][shown], colour, family)
+            lower, upper = limits[0][shown], limits[1][shown]
+            look: dict[str, Any] = {"fmt": "none", "ecolor": colour, "elinewidth": 1.4, "capsize": 3, "capthick": 1.4}
+            axes.errorbar(places, (lower + upper) / 2, (upper - lower) / 2, label=family, **look)
             if interval is not None:
                 low, high = interval.lower[shown], interval.upper[shown]
                 axes.vlines(places, low, high, color=colour, linewidth=4, alpha=0.2)
         if intervals is not None and answers:
             percent = f"{100 * next(iter(intervals.values())).level:g}%"
-            axes.plot([], [], color=_INTERVAL, linewidth=1, label=f"{percent} confidence interval\nof an answer")
-            axes.plot(
-                [], [], color="black", linewidth=4, alpha=0.2, label=f"{percent} confidence interval\nof a whole range"
-            )
+            words = f"{percent} confidence interval\nof"
+            axes.plot([], [], color=_INTERVAL, linewidth=1, label=f"{words} an answer")
+            axes.plot([], [], color="black", linewidth=4, alpha=0.2, label=f"{words} a whole range")
         steep = len(labels) > _MOST_UPRIGHT
         words = [literal(label) for label in shortened(labels)] if steep else wrapped(labels, _LABEL_WIDTH)
         axes.set_xticks(centres + (slots - 3) * width / 2, words)
@@ -92,11 +83,6 @@ def draw_answers(
         axes.grid(axis="y", color="0.9")
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8)
     return figure
-
-
-def _whiskers(axes: Axes, places: Floats, lower: Floats, upper: Floats, colour: str, label: str) -> None:
-    middle, half = (lower + upper) / 2, (upper - lower) / 2
-    axes.errorbar(places, middle, half, fmt="none", ecolor=colour, elinewidth=1.4, capsize=3, capthick=1.4, label=label)
 
 
 _LONGEST_LABEL = 16  # characters of a label
@@ -130,9 +116,8 @@ def draw_couplings(
             grid[0, 0].axis("off")
             _margins(grid[1, 0], grid[0, 1], p, q, labels)
             _heatmap(grid[1, 1], joint, brightest)
-            panel.suptitle(
-                literal(name + (notes or {}).get(name, "")), fontsize=10, color=palette[name], fontweight="bold"
-            )
+            words = literal(name + (notes or {}).get(name, ""))
+            panel.suptitle(words, fontsize=10, color=palette[name], fontweight="bold")
         figure.suptitle(literal(title), fontsize=10)
     return figure
 
@@ -166,10 +151,8 @@ def _heatmap(axes: Axes, joint: Floats, brightest: float) -> None:
     if len(joint) > _MOST_ANNOTATED:
         return
     for (i, j), value in np.ndenumerate(joint):
-        text = "0" if value < 5e-4 else f"{value:.2f}"
-        axes.text(
-            j, i, text, ha="center", va="center", fontsize=7, color="white" if value > 0.55 * brightest else "black"
-        )
+        text, colour = "0" if value < 5e-4 else f"{value:.2f}", "white" if value > 0.55 * brightest else "black"
+        axes.text(j, i, text, ha="center", va="center", fontsize=7, color=colour)
 
 
 _MOST_PANELS = 11  # outcomes in a picture
@@ -209,14 +192,9 @@ def draw_sharing(
 ) -> Figure:
     """Small panels that share their axes: each outcome's probability, then the effect where there is one.
 
-    Args:
-        shared: Rates of the shared clocks, from 0 to 1.
-        correlation: Pearson's correlation of the noises at these rates: a second scale on top.
-        outcomes: The outcomes' panels; of many those that are likeliest anywhere.
-        effect: The effect's panel.
-        turns: Conclusions that turn, and the rates at which they do.
-        title: Title of the picture.
-        intervals: Rates that have intervals, and their level.
+    Across are the rates of the shared clocks, on top Pearson's correlation of the noises. Of many outcomes those that
+    are likeliest anywhere are shown. `turns` are conclusions and the rates at which they turn, `intervals` the rates
+    that have intervals, and their level.
     """
     if len(outcomes) > _MOST_PANELS:
         largest = np.argsort([-each.values.max() for each in outcomes], kind="stable")[:_MOST_PANELS]
@@ -304,49 +282,37 @@ _RANGES: tuple[dict[str, Any], ...] = (
 _LANE = 0.13  # of a lane
 
 
-class CausalSpan(NamedTuple):
-    """A range, or a number as a range of width zero."""
-
-    lower: float
-    upper: float
-    interval: tuple[float, float] | None
-
-
-class CausationLine(NamedTuple):
-    """One number."""
-
-    name: str
-    ranges: Mapping[str, CausalSpan]
-    """By the words for the couplings that they are over; none where nobody is asked about."""
-    by_coupling: Mapping[str, CausalSpan]
-
-
-def draw_causation(lines: Sequence[CausationLine], title: str, label: str, level: float | None = None) -> Figure:
+def draw_causation(
+    rows: Sequence[Row], quantities: Sequence[str], title: str, label: str, level: float | None = None
+) -> Figure:
     """Blocks from the top down; in each a lane for every range, and for every coupling where it has an interval.
 
     The first range is over all couplings: its interval is the band behind the block. Other intervals are thin lines.
     """
-    kinds = list(dict.fromkeys(kind for line in lines for kind in line.ranges))
-    names = list(dict.fromkeys(name for line in lines for name in line.by_coupling))
+    ranges: list[Any] = [each for each in rows if each.lower is not None]
+    answers: list[Any] = [each for each in rows if each.value is not None]
+    kinds, names = (list(dict.fromkeys(each.coupling for each in some)) for some in (ranges, answers))
     palette = colours(names)
     looks = dict(zip(kinds, _RANGES, strict=False))
     dots = {name: {"color": palette[name], "linewidth": 0, "marker": "o", "markersize": 3.5} for name in names}
-    apart = any(span.interval is not None for line in lines for span in line.by_coupling.values())
+    apart = any(each.ci_lower is not None for each in answers)
     lanes = [*kinds, *(names if apart else ())]
     height = 0.8 / max(len(lanes), 1)
     block = max(_LANE * len(lanes) + 0.1, 0.4)
-    with one_panel(7.0, 1.3 + block * len(lines), title) as (figure, axes):
-        for place, line in enumerate(lines):
+    with one_panel(7.0, 1.3 + block * len(quantities), title) as (figure, axes):
+        for place, quantity in enumerate(quantities):
             heights = {lane: place - 0.4 + (number + 0.5) * height for number, lane in enumerate(lanes)}
-            for number, (kind, span) in enumerate(line.ranges.items()):
+            for number, row in enumerate(each for each in ranges if each.quantity == quantity):
                 if number == 0:
-                    _behind(axes, place, span)
-                _draw_span(axes, heights[kind], span, looks[kind], whisker=number > 0)
-            for name, span in line.by_coupling.items():
-                _draw_span(axes, heights[name] if apart else heights[kinds[0]], span, dots[name])
-        axes.set_yticks(range(len(lines)), [literal(line.name) for line in lines])
-        axes.set_ylim(len(lines) - 0.45, -0.55)
-        if all(span.lower >= 0 and span.upper <= 1 for line in lines for span in line.ranges.values()):
+                    _behind(axes, place, row)
+                ends = row.lower, row.upper
+                _draw_span(axes, heights[row.coupling], ends, row, looks[row.coupling], whisker=number > 0)
+            for row in (each for each in answers if each.quantity == quantity):
+                lane = heights[row.coupling if apart else kinds[0]]
+                _draw_span(axes, lane, (row.value, row.value), row, dots[row.coupling])
+        axes.set_yticks(range(len(quantities)), [literal(quantity) for quantity in quantities])
+        axes.set_ylim(len(quantities) - 0.45, -0.55)
+        if all(each.lower >= 0 and each.upper <= 1 for each in ranges):
             axes.set_xlim(-0.01, 1.01)
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="x", color="0.93")
@@ -356,20 +322,21 @@ def draw_causation(lines: Sequence[CausationLine], title: str, label: str, level
     return figure
 
 
-def _behind(axes: Axes, place: int, span: CausalSpan) -> None:
+def _behind(axes: Axes, place: int, row: Any) -> None:
     """The range over all couplings in digits at the right, and its interval behind the block."""
-    if span.interval is not None:
-        low, high = span.interval
-        axes.barh(place, high - low, left=low, height=0.84, color=_BAND, linewidth=0)
-    words = f"{span.lower:z.2f} to {span.upper:z.2f}"
+    if row.ci_lower is not None:
+        axes.barh(place, row.ci_upper - row.ci_lower, left=row.ci_lower, height=0.84, color=_BAND, linewidth=0)
+    words = f"{row.lower:z.2f} to {row.upper:z.2f}"
     axes.annotate(words, (1, place), (6, 0), xycoords=("axes fraction", "data"), textcoords="offset points",
                   va="center", fontsize=8, annotation_clip=False)  # fmt: skip
 
 
-def _draw_span(axes: Axes, height: float, span: CausalSpan, look: Mapping[str, Any], *, whisker: bool = True) -> None:
-    if whisker and span.interval is not None:
-        axes.plot(span.interval, [height] * 2, color=look["color"], linewidth=0.9, alpha=_VEIL)
-    axes.plot([span.lower, span.upper], [height] * 2, **look)
+def _draw_span(
+    axes: Axes, height: float, ends: Any, row: Any, look: Mapping[str, Any], *, whisker: bool = True
+) -> None:
+    if whisker and row.ci_lower is not None:
+        axes.plot([row.ci_lower, row.ci_upper], [height] * 2, color=look["color"], linewidth=0.9, alpha=_VEIL)
+    axes.plot(ends, [height] * 2, **look)
 
 
 def _span_legend(looks: Mapping[str, Any], dots: Mapping[str, Any], level: float | None, *, others: bool) -> list[Any]:
@@ -377,7 +344,6 @@ def _span_legend(looks: Mapping[str, Any], dots: Mapping[str, Any], level: float
     if level is not None:
         handles.append(Patch(color=_BAND, label=f"{100 * level:g}% confidence interval, any coupling"))
     if level is not None and others:
-        handles.append(
-            Line2D([], [], color="0.4", linewidth=0.9, alpha=_VEIL, label="confidence intervals of the others")
-        )
+        words = "confidence intervals of the others"
+        handles.append(Line2D([], [], color="0.4", linewidth=0.9, alpha=_VEIL, label=words))
     return handles

@@ -63,14 +63,8 @@ def draw_effects(
 ) -> Figure:
     """One line for each episode (or whatever `kind` says), from the top down.
 
-    Args:
-        names: Names of the episodes.
-        effects: One number for each episode, by coupling.
-        bounds: Lower and upper, over all couplings: one number for each episode.
-        title: Title of the picture.
-        label: Name of the quantity that is shown.
-        kind: Name of what the lines are.
-        limits: 95 % limits of the bounds, over models drawn from the posterior.
+    Arrays have a number for each episode. `effects` are by coupling, `bounds` (lower, upper) over all couplings, and
+    `limits` the 95 % limits of the bounds, over models drawn from the posterior.
     """
     palette = colours(list(effects))
     looks: dict[str, Any] = {
@@ -81,8 +75,8 @@ def draw_effects(
         if limits is not None:
             axes.hlines(places, *limits, color="0.8", linewidth=1, linestyle=(0, (3, 2)))
         axes.hlines(places, *bounds, color="0.6", linewidth=2)
-        axes.plot(bounds[0], places, "|", color="0.6", markersize=7)
-        axes.plot(bounds[1], places, "|", color="0.6", markersize=7)
+        for side in bounds:
+            axes.plot(side, places, "|", color="0.6", markersize=7)
         for name, values in effects.items():
             axes.plot(values, places, markersize=5, linestyle="none", **looks[name])
         axes.axvline(0, color="black", linewidth=0.8)
@@ -131,17 +125,8 @@ def draw_gains(
 ) -> Figure:
     """One line for each step, from the top down; marks are hollow where fewer than `few` visits are behind them.
 
-    Args:
-        steps: Number of each step.
-        done: Decision that was made at each step.
-        instead: Other decision at each step.
-        gains: One number for each step, by coupling.
-        bounds: Lower and upper for each step, over all couplings.
-        limits: Lower, upper and confidence of the bounds, over models drawn from the posterior.
-        visits: Number of times that the log saw the other decision there.
-        few: Number of visits below which marks are hollow.
-        label: Name of the quantity that is shown.
-        title: Title of the picture.
+    What was `done` and what `instead`, what that gains by each coupling, the bounds over all couplings, their limits
+    and confidence over models drawn from the posterior, and how often the log saw it there: one for each step.
     """
     palette, first = colours(list(gains)), next(iter(gains.values()))
     kept = np.sort(np.argsort(-first, kind="stable")[:_MOST_STEPS]).tolist()
@@ -153,6 +138,7 @@ def draw_gains(
         name: {"color": palette[name], "marker": _MARKERS[at % len(_MARKERS)], "linestyle": "none", "markersize": 5}
         for at, name in enumerate(gains)
     }
+    spread = np.linspace(-0.15, 0.15, len(gains)) if len(gains) > 1 else [0.0]
     with house_style():
         figure = Figure(figsize=(7.2, 1.7 + 0.34 * len(kept)), layout="constrained")
         axes = figure.subplots()
@@ -160,7 +146,7 @@ def draw_gains(
             if (both := limits[at]) is not None:
                 axes.hlines(place, both[0], both[1], color="0.55", linewidth=1, linestyle=_DASHES)
             axes.hlines(place, *bounds[at], color="0.75", linewidth=4)
-        for (name, values), apart in zip(gains.items(), _apart(len(gains)), strict=True):
+        for (name, values), apart in zip(gains.items(), spread, strict=True):
             chosen, heights = values[kept], places + apart  # marks of one height would hide each other
             axes.plot(chosen[~rare], heights[~rare], **looks[name])
             axes.plot(chosen[rare], heights[rare], markerfacecolor="white", **looks[name])
@@ -182,52 +168,25 @@ def draw_gains(
     return figure
 
 
-def _apart(count: int) -> list[float]:
-    """Where the marks of each coupling lie around their line."""
-    return np.linspace(-0.15, 0.15, count).tolist() if count > 1 else [0.0]
-
-
 def _gain_legend(
     looks: Mapping[str, Any], limits: Sequence[tuple[float, float, float] | None], few: int, *, rare: bool
 ) -> list[Line2D]:
-    levels = {each[2] for each in limits if each is not None}
-    return [
-        *(Line2D([], [], label=literal(f"by {name}"), **look) for name, look in looks.items()),
-        Line2D([], [], color="0.75", linewidth=4, label="any coupling"),
-        *(
-            Line2D(
-                [],
-                [],
-                color="0.55",
-                linewidth=1,
-                linestyle=_DASHES,
-                label=f"any coupling, {100 * level:g}% model uncertainty",
-            )
-            for level in sorted(levels)
-        ),
-        *(
-            [
-                Line2D(
-                    [],
-                    [],
-                    color="0.3",
-                    marker="o",
-                    markerfacecolor="white",
-                    linestyle="none",
-                    markersize=5,
-                    label=f"hollow: rests on fewer than {few} visits",
-                )
-            ]
-            if rare
-            else []
-        ),
-    ]
+    handles = [Line2D([], [], label=literal(f"by {name}"), **look) for name, look in looks.items()]
+    handles.append(Line2D([], [], color="0.75", linewidth=4, label="any coupling"))
+    for level in sorted({each[2] for each in limits if each is not None}):
+        words = f"any coupling, {100 * level:g}% model uncertainty"
+        handles.append(Line2D([], [], color="0.55", linewidth=1, linestyle=_DASHES, label=words))
+    if rare:
+        hollow: dict[str, Any] = {"marker": "o", "markerfacecolor": "white", "linestyle": "none", "markersize": 5}
+        handles.append(Line2D([], [], color="0.3", label=f"hollow: rests on fewer than {few} visits", **hollow))
+    return handles
 
 
 _SHADE = "#DDDDDD"
 _MARK = "#FBEFB0"
 _RING = "#0072B2"
 _RARE = "#D55E00"
+_HATCHED: dict[str, Any] = {"facecolor": "white", "edgecolor": "#777777", "hatch": "////"}
 Bools: TypeAlias = NDArray[np.bool_]
 Colour: TypeAlias = str | tuple[float, float, float, float]
 _MOST_COUNTED = 40  # numbers over more bars than this would overlap
@@ -259,42 +218,27 @@ def draw_trajectory(
     the answers are coloured, and what any coupling could answer is grey. The last panel shows how far the value depends
     on the coupling of each step, with the visits behind it.
 
-    Args:
-        features: Names of the features that are followed over time.
-        observed: Features as they were, [time, feature].
-        answers: Features as they would have been, [time, feature], by coupling.
-        bounds: Lower and upper, over all couplings: [time, feature] each.
-        treatments: Names of the parts that actions are made of.
-        graded: Flags of the parts that come in levels.
-        given: Amount of each treatment that was given, [step, treatment].
-        wanted: Probability that the other policy gives each, [step, treatment].
-        levels: Amount of each that it gives on average, [step, treatment].
-        step_bounds: Lower and upper of the value, over the couplings of one step: one number for each step.
-        visits: Number of times that the log saw what the other policy does at each step; NaN where nothing rests on it.
-        few: Number of visits below which something is marked.
-        measure: Name of the value.
-        decision: Step whose decision mattered most, to be marked.
-        title: Title of the picture.
+    `observed`, `answers` (by coupling) and `bounds` (lower, upper) are [time, feature]; `given`, `wanted` and `levels`
+    (how much was given, how likely the other policy gives some, and how much on average) are [step, treatment], of
+    which `graded` ones come in levels; `step_bounds` (of the value, over the couplings of one step) and `visits` (NaN
+    where nothing rests on them) are by step. The step whose `decision` mattered most is marked.
     """
     palette = colours(list(answers))
-    most_used = np.argsort(-((given > 0).sum(axis=0) + wanted.sum(axis=0)), kind="stable")[:_MOST_TREATMENTS]
-    shown = np.sort(most_used)
+    uses = (given > 0).sum(axis=0) + wanted.sum(axis=0)
+    shown = np.sort(np.argsort(-uses, kind="stable")[:_MOST_TREATMENTS])
     times = np.arange(len(bounds[0]))
     rows = [_Row(treatments[at], graded[at], given[:, at], wanted[:, at], levels[:, at]) for at in shown]
     heights = [max(0.6, sum(0.62 if row.graded else 0.28 for row in rows)), *[0.75] * len(features), 0.8]
     with house_style():
         figure = Figure(figsize=(7.2, 1.1 + sum(heights) * 1.12), layout="constrained")
-        panels = figure.subplots(len(heights), 1, sharex=True, gridspec_kw={"height_ratios": heights}, squeeze=False)[
-            :, 0
-        ]
+        panels = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
         _draw_treatments(panels[0], rows, visits < few)
         for place, (axes, feature) in enumerate(zip(panels[1:-1], features, strict=True)):
             axes.fill_between(times, bounds[0][:, place], bounds[1][:, place], color=_SHADE, linewidth=0)
             for name, values in answers.items():
                 axes.plot(times, values[:, place], color=palette[name], linewidth=1.6)
-            axes.plot(
-                times[: len(observed)], observed[:, place], color="black", linewidth=1.2, marker=".", markersize=5
-            )
+            seen = observed[:, place]
+            axes.plot(times[: len(seen)], seen, color="black", linewidth=1.2, marker=".", markersize=5)
             low, high = min(0.0, observed.min(), bounds[0].min()), max(1.0, observed.max(), bounds[1].max())
             margin = 0.06 * (high - low)
             axes.set_ylim(low - margin, high + margin)
@@ -373,9 +317,7 @@ def _draw_widths(axes: Axes, lower: Floats, upper: Floats, visits: Floats, few: 
     steps, widths = np.arange(len(lower)), upper - lower
     rare = visits[: len(lower)] < few
     axes.bar(steps, np.where(rare, 0, widths), width=0.7, color="#999999")
-    axes.bar(
-        steps, np.where(rare, widths, 0), width=0.7, facecolor="white", edgecolor="#777777", hatch="////", linewidth=0.8
-    )
+    axes.bar(steps, np.where(rare, widths, 0), width=0.7, linewidth=0.8, **_HATCHED)
     top = max(0.01, 1.35 * float(widths.max(initial=0)))
     axes.set_ylim(0, top)
     if len(steps) <= _MOST_COUNTED:
@@ -395,26 +337,17 @@ def _say(axes: Axes, text: str) -> None:
 def _story_legend(
     palette: Mapping[str, str], few: int, graded: bool, *, marked: bool, rare: bool
 ) -> list[Line2D | Patch]:
-    ring: dict[str, Any] = {"color": "none", "marker": "o", "markeredgecolor": _RING, "markerfacecolor": "none"}
     level = ", with its level" if graded else ""
-    most = [Patch(color=_MARK, label="the decision that mattered most")] if marked else []
-    hatched = Patch(
-        facecolor="white",
-        edgecolor="#777777",
-        hatch="////",
-        label=f"hatched, dashed: fewer than {few} visits behind it",
-    )
-    return [
-        Line2D([], [], color="black", marker=".", label="what happened"),
-        *(
-            Line2D([], [], color=colour, linewidth=1.6, label=literal(f"would have happened, by {name}"))
-            for name, colour in palette.items()
-        ),
-        Patch(color=_SHADE, label="any coupling"),
-        Line2D(
-            [], [], color="none", marker="o", markerfacecolor="black", markeredgecolor="none", label=f"was given{level}"
-        ),
-        Line2D([], [], markersize=8, label=f"the other policy would give{level} (fainter: less likely)", **ring),
-        *most,
-        *([hatched] if rare else []),
-    ]
+    dot: dict[str, Any] = {"color": "none", "marker": "o", "markerfacecolor": "black", "markeredgecolor": "none"}
+    ring = {**dot, "markerfacecolor": "none", "markeredgecolor": _RING, "markersize": 8}
+    handles: list[Line2D | Patch] = [Line2D([], [], color="black", marker=".", label="what happened")]
+    for name, colour in palette.items():
+        handles.append(Line2D([], [], color=colour, linewidth=1.6, label=literal(f"would have happened, by {name}")))
+    handles.append(Patch(color=_SHADE, label="any coupling"))
+    handles.append(Line2D([], [], label=f"was given{level}", **dot))
+    handles.append(Line2D([], [], label=f"the other policy would give{level} (fainter: less likely)", **ring))
+    if marked:
+        handles.append(Patch(color=_MARK, label="the decision that mattered most"))
+    if rare:
+        handles.append(Patch(label=f"hatched, dashed: fewer than {few} visits behind it", **_HATCHED))
+    return handles

@@ -25,11 +25,8 @@ def draw_variances(
     names = sorted(variances, key=lambda name: variances[name], reverse=True)
     palette = colours(list(variances))
     with one_panel(5.6, 0.6 + 0.32 * len(names), title) as (figure, axes):
-        bars = axes.barh(
-            [literal(name) for name in names],
-            [variances[name] for name in names],
-            color=[palette[name] for name in names],
-        )
+        texts, values = [literal(name) for name in names], [variances[name] for name in names]
+        bars = axes.barh(texts, values, color=[palette[name] for name in names])
         if intervals is None:
             axes.bar_label(bars, fmt=" {:.3g}", fontsize=8)
             axes.margins(x=0.12)
@@ -65,9 +62,8 @@ def draw_curves(
 ) -> Figure:
     """Held-out loss against steps, one line for each seed; the optimum as a dashed line where it is known."""
     with one_panel(4.6, 3.0, title) as (figure, axes):
-        palette = PALETTE
         for index, (name, (steps, losses)) in enumerate(curves.items()):
-            axes.plot(steps, losses, color=palette[index % len(palette)], linewidth=1.4, label=literal(name))
+            axes.plot(steps, losses, color=PALETTE[index % len(PALETTE)], linewidth=1.4, label=literal(name))
         if optimum is not None:
             axes.axhline(optimum, color="black", linewidth=1, linestyle="--", label="optimum")
         axes.set_xlabel("step")
@@ -96,23 +92,13 @@ def draw_distribution(returns: Floats, below: Floats, *, marks: Mapping[str, flo
     return figure
 
 
-_KINDS = {
-    "observed": "#999999",
-    "importance sampling": "#E69F00",
-    "model": "#009E73",
-    "counterfactual": "#0072B2",
-}
+_KINDS = {"observed": "#999999", "importance sampling": "#E69F00", "model": "#009E73", "counterfactual": "#0072B2"}
 
 Row = tuple[str, str, float, float | None, float | None]
 
 
 def draw_estimates(
-    rows: Sequence[Row],
-    *,
-    bounds: tuple[float, float] | None,
-    truth: float | None,
-    title: str,
-    label: str,
+    rows: Sequence[Row], *, bounds: tuple[float, float] | None, truth: float | None, title: str, label: str
 ) -> Figure:
     """Dots with intervals, from the top down; the bounds over all couplings are a line of their own under the others.
 
@@ -160,18 +146,10 @@ def _range(rows: Sequence[Row], bounds: tuple[float, float] | None, truth: float
 
 
 def _mark_outside(axes: Axes, place: int, value: float, low: float, high: float) -> None:
-    if low <= value <= high:
-        return
-    above = value > high
-    axes.text(
-        high if above else low,
-        place,
-        f"{value:.3g} →" if above else f"← {value:.3g}",
-        ha="right" if above else "left",
-        va="center",
-        fontsize=8,
-        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5},
-    )
+    if not low <= value <= high:
+        edge, words, side = (high, f"{value:.3g} →", "right") if value > high else (low, f"← {value:.3g}", "left")
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
+        axes.text(edge, place, words, ha=side, va="center", fontsize=8, bbox=box)
 
 
 _HOLDS, _BROKEN = "#009E73", "#D55E00"

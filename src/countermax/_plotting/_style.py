@@ -100,13 +100,7 @@ def checked_format(path: str | Path) -> Path:
 
 
 def picture(figure: Figure, suffix: str = ".png", *, dpi: int = 200) -> bytes:
-    """The figure as the bytes of a file, the same bytes for the same figure.
-
-    Args:
-        figure: Any figure, of this library or not.
-        suffix: Format: `.png`, `.pdf` or `.svg`.
-        dpi: Dots per inch of a PNG.
-    """
+    """The figure as the bytes of a file, the same bytes for the same figure."""
     buffer = io.BytesIO()
     undated = {".png": {}, ".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
     with house_style(), warnings.catch_warnings():

@@ -181,20 +181,8 @@ class Causation(AbstractResult):
 
     def plot(self) -> "Figure":
         """Ranges and answers of couplings, one block for each quantity, with their intervals."""
-        lines: dict[str, plotting.CausationLine] = {
-            each.name: plotting.CausationLine(each.name, {}, {}) for each in self.questions
-        }
-        for row in self.rows:
-            line = lines[row.quantity]
-            ends = None if row.ci_lower is None or row.ci_upper is None else (row.ci_lower, row.ci_upper)
-            if row.value is not None:
-                said: Any = line.by_coupling
-                said[row.coupling] = plotting.CausalSpan(row.value, row.value, ends)
-            elif row.lower is not None and row.upper is not None:
-                ranges: Any = line.ranges
-                ranges[row.coupling] = plotting.CausalSpan(row.lower, row.upper, ends)
         label = "probability" if self.decision is None else "value"
-        return plotting.draw_causation([*lines.values()], self.title, label, self.level)
+        return plotting.draw_causation(self.rows, [*self.meanings], self.title, label, self.level)
 
     def _details(self) -> Mapping[str, Any]:
         return {

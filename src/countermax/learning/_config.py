@@ -57,9 +57,8 @@ class Task:
         for key in ("num_outcomes", "scale", "p", "q"):
             if getattr(self, key) is not None and key not in _USES[self.pairs]:
                 used = ", ".join(_USES[self.pairs])
-                raise InputError(
-                    f"`{key}` says nothing where `pairs` is {self.pairs!r}, which uses {used}: leave it out"
-                )
+                what = f"`{key}` says nothing where `pairs` is {self.pairs!r}"
+                raise InputError(f"{what}, which uses {used}: leave it out")
         if self.matrix is not None and self.loss != "matrix":
             raise InputError(f"`matrix` says nothing where `loss` is {self.loss!r}: leave it out")
 
@@ -226,37 +225,25 @@ def train_run(config: Config, out: str | Path) -> Run:
         with deferred_signals() as handle_signals:
             named = {f"seed {seed}": each for seed, each in zip(seeds, fits, strict=True)}
             evaluation = evaluate_run(config, {name: each.coupling for name, each in named.items()})
-            curves, record = _curves(named), _record(settings, named, evaluation)
+            curves = plotting.draw_curves(
+                {name: (each.history.step, each.history.held_out) for name, each in named.items()},
+                fits[0].optimum,
+                "Held-out loss during training",
+            )
+            record = {"version": __version__, "config": settings, "evaluation": evaluation.to_dict()}
+            record["fits"] = {name: each.to_dict() for name, each in named.items()}
+            image, text = plotting.picture(curves), json.dumps(record, indent=1, allow_nan=False) + "\n"
             handle_signals()  # from here on everything is written, quickly
             for seed, each in zip(seeds, fits, strict=True):
                 written.append(save(each.coupling, folder / f"coupling-{seed}.safetensors"))
             written += write_evaluation(evaluation, folder)
-            written.append(write_atomically(folder / "curves.png", curves))
-            written.append(write_atomically(folder / _RECORD, record))
+            written.append(write_atomically(folder / "curves.png", image))
+            written.append(write_atomically(folder / _RECORD, text))
     except KeyboardInterrupt as stopped:
         is_written = folder / _RECORD in written
         what = "the results are written" if is_written else f"{checkpoint} holds it: run it again for the results"
         raise TrainingInterrupted(f"interrupted when the training was done; {what}", fits) from stopped
     return Run(fits, evaluation, tuple(written))
-
-
-def _curves(fits: Mapping[str, Fit[Any]]) -> bytes:
-    figure = plotting.draw_curves(
-        {name: (each.history.step, each.history.held_out) for name, each in fits.items()},
-        next(iter(fits.values())).optimum,
-        "Held-out loss during training",
-    )
-    return plotting.picture(figure)
-
-
-def _record(settings: Any, fits: Mapping[str, Fit[Any]], evaluation: Evaluation) -> str:
-    record = {
-        "version": __version__,
-        "config": settings,
-        "fits": {name: each.to_dict() for name, each in fits.items()},
-        "evaluation": evaluation.to_dict(),
-    }
-    return json.dumps(record, indent=1, allow_nan=False) + "\n"
 
 
 def _check_other_run(path: Path, settings: Any) -> None:

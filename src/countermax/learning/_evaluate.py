@@ -44,6 +44,9 @@ class Evaluation(AbstractResult):
     pairs: str
     """Which pairs it was measured on: the name of their distribution."""
 
+    assumptions = ("Each loss is exact for its pair; 95% confidence intervals are over the pairs that were drawn.",)
+    notes = ("The optimum sees both worlds of each pair at once, which no mechanism can.",)
+
     @property
     def by_coupling(self) -> dict[str, dict[str, float | None]]:
         """Mean loss, distance to the optimum and paired difference to the reference, each with its standard error.
@@ -89,16 +92,6 @@ class Evaluation(AbstractResult):
     def sample(self) -> str:
         """How many pairs."""
         return f"{len(self.optimum)} held-out pairs"
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """What the intervals are."""
-        return ("Each loss is exact for its pair; 95% confidence intervals are over the pairs that were drawn.",)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What the optimum is."""
-        return ("The optimum sees both worlds of each pair at once, which no mechanism can.",)
 
     def summary(self) -> str:
         """Which coupling loses least, and how near the optimum it is."""

@@ -8,7 +8,7 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import equinox as eqx
 import jax
@@ -70,17 +70,13 @@ class Training:
     patience: int | None = None
 
     def __post_init__(self) -> None:
-        checked = {
-            **{name: as_count(f"`{name}`", getattr(self, name)) for name in ("steps", "batch_size", "num_held_out")},
-            **{
-                name: as_count(f"`{name}`", getattr(self, name))
-                for name in ("evaluate_every", "patience")
-                if getattr(self, name) is not None
-            },
-            "learning_rate": as_amount("`learning_rate`", self.learning_rate, above=0.0),
-            "clip": None if self.clip is None else as_amount("`clip`", self.clip, above=0.0),
-            "objective": as_objective(self.objective),
-        }
+        checked: dict[str, Any] = {"objective": as_objective(self.objective)}
+        for name in ("steps", "batch_size", "num_held_out", "evaluate_every", "patience"):
+            if name not in ("evaluate_every", "patience") or getattr(self, name) is not None:
+                checked[name] = as_count(f"`{name}`", getattr(self, name))
+        for name in ("learning_rate", "clip"):
+            if name != "clip" or self.clip is not None:
+                checked[name] = as_amount(f"`{name}`", getattr(self, name), above=0.0)
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
@@ -155,9 +151,7 @@ def fit_many(
             raise InputError(f"`{name}` must be one, or one for each of {count} couplings, got {len(many)}")
     each_pairs = list(pairs) if isinstance(pairs, Sequence) else [pairs] * count
     each_loss = list(loss) if isinstance(loss, Sequence) else [loss] * count
-    optimizer = training.optimizer
-    if optimizer is None:
-        optimizer = _adam(training.learning_rate, steps, training.clip)
+    optimizer = training.optimizer or _adam(training.learning_rate, steps, training.clip)
     if isinstance(each_pairs[0], FixedPair) and isinstance(objective, Exact):
         batch_size = 1  # more of the same pair would change nothing where nothing is sampled
     plan = Loop(rest, all_pairs, all_losses, pairs_axis, losses_axis, objective, optimizer, batch_size)

@@ -1,5 +1,6 @@
 """The loop of a training: compiled steps for all members at once, evaluations, checkpoints, and how it ends."""
 
+import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -66,6 +67,9 @@ class Fit(AbstractResult, Generic[Coupling]):
     start: float | None = None
     """The loss on the held-out pairs before training; a training that has ended never exceeds it."""
 
+    sample = ""  # pairs are drawn
+    assumptions = ("Losses are exact, on pairs that no step was trained on.",)
+
     @property
     def held_out(self) -> float | None:
         """The coupling's exact loss on the held-out pairs; None where it has no exact law, or was not evaluated."""
@@ -94,16 +98,6 @@ class Fit(AbstractResult, Generic[Coupling]):
         return (*(Row("held-out loss", f"step {step}", name, value) for step, value in seen), *known)
 
     @property
-    def sample(self) -> str:
-        """Empty: pairs are drawn."""
-        return ""
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """What the losses take as given."""
-        return ("Losses are exact, on pairs that no step was trained on.",)
-
-    @property
     def notes(self) -> tuple[str, ...]:
         """Where training ended worse than it had started."""
         kept = "Training ended worse on the held-out pairs than it had started: the coupling is the start."
@@ -126,20 +120,20 @@ class Fit(AbstractResult, Generic[Coupling]):
         return {**about, "history": vars(self.history)}
 
 
-class TrainingError(RuntimeError):
+class _Stopped(BaseException):
+    """What ends a training early, with what there is of every member."""
+
+    def __init__(self, message: str, fits: list[Fit[Any]]):
+        super().__init__(message)
+        self.fits = fits
+
+
+class TrainingError(_Stopped, RuntimeError):
     """Training had to stop; `fits` holds the last good state of every member."""
 
-    def __init__(self, message: str, fits: list[Fit[Any]]):
-        super().__init__(message)
-        self.fits = fits
 
-
-class TrainingInterrupted(KeyboardInterrupt):
+class TrainingInterrupted(_Stopped, KeyboardInterrupt):
     """Somebody stopped a training (Ctrl-C); `fits` holds what had been learned by then, which is not the result."""
-
-    def __init__(self, message: str, fits: list[Fit[Any]]):
-        super().__init__(message)
-        self.fits = fits
 
 
 class State(NamedTuple):
@@ -239,12 +233,7 @@ class Loop(NamedTuple):
 
 @eqx.filter_jit
 def run_steps(
-    plan: Loop,
-    state: State,
-    keys: Array,
-    scale: Float[Array, " members"],
-    start: Int[Array, ""],
-    stop: Int[Array, ""],
+    plan: Loop, state: State, keys: Array, scale: Float[Array, " members"], start: Int[Array, ""], stop: Int[Array, ""]
 ) -> State:
     """The steps from `start` to before `stop`, for all members.
 
@@ -253,10 +242,7 @@ def run_steps(
     """
 
     def step(number: Int[Array, ""], state: State) -> State:
-        def member(state: State, rest: PyTree, key: PRNGKeyArray, scale: Array, pairs: Any, loss: Any) -> State:
-            key = jax.random.fold_in(key, number)
-            return _step(plan, state, rest, key, number, scale, pairs, loss)
-
+        member = functools.partial(_step, plan, number)
         axes = (0, _axis(plan.rest, 0), 0, 0, _axis(plan.pairs, plan.pairs_axis), _axis(plan.losses, plan.losses_axis))
         return eqx.filter_vmap(member, in_axes=axes)(state, plan.rest, keys, scale, plan.pairs, plan.losses)
 
@@ -264,17 +250,11 @@ def run_steps(
 
 
 def _step(
-    plan: Loop,
-    state: State,
-    rest: PyTree,
-    key: PRNGKeyArray,
-    number: Int[Array, ""],
-    scale: Float[Array, ""],
-    pairs: Pairs,
-    loss: Loss,
+    plan: Loop, number: Array, state: State, rest: PyTree, key: PRNGKeyArray, scale: Array, pairs: Pairs, loss: Loss
 ) -> State:
+    """One step of one member."""
     params, optimizer, bad_step, total = state
-    key_pairs, key_objective = jax.random.split(key)
+    key_pairs, key_objective = jax.random.split(jax.random.fold_in(key, number))
     p, q = jax.vmap(pairs)(jax.random.split(key_pairs, plan.batch_size))
     log_p, log_q = jax.nn.log_softmax(p, axis=1), jax.nn.log_softmax(q, axis=1)
     keys = jax.random.split(key_objective, plan.batch_size)
@@ -334,10 +314,6 @@ def _axis(tree: Any, axis: int | None) -> Any:
     return jax.tree.map(lambda leaf: axis if eqx.is_array(leaf) else None, tree)
 
 
-def member_of(params: PyTree, rest: PyTree, index: int) -> Any:
-    return jax.tree.map(lambda leaf: leaf[index] if eqx.is_array(leaf) else leaf, eqx.combine(params, rest))
-
-
 _BRISK, _SLOW = 0.25, 1.0  # seconds that one call of the compiled steps should take, so that a signal waits no longer
 
 
@@ -363,7 +339,8 @@ def train(schedule: Schedule, made: Progress, report: Callable[[int, int], None]
     """Trains to the end from wherever a training is."""
     checkpoint, length = schedule.checkpoint, 1
     try:
-        with deferred_signals() as handle_signals, _bar(schedule, made, report is None) as bar:
+        bar = ProgressBar("training", schedule.steps, None if report is None else False, unit="steps", done=made.done)
+        with deferred_signals() as handle_signals, bar:
             if checkpoint.step is None:
                 checkpoint.write(made)  # so that a place where nothing can be written is found before the work
             while (ended := _ending(schedule, made)) is None:
@@ -379,7 +356,10 @@ def train(schedule: Schedule, made: Progress, report: Callable[[int, int], None]
                 try:
                     handle_signals()
                 except BaseException as stopped:
-                    _keep(checkpoint, made, stopped)
+                    try:
+                        checkpoint.write(made)
+                    except InputError as error:  # a full disk must not hide that somebody wants to stop
+                        stopped.add_note(str(error))
                     raise
             start = np.asarray(held_out_losses(schedule.plan, schedule.start, schedule.held_p, schedule.held_q))
     except KeyboardInterrupt as stopped:
@@ -394,10 +374,6 @@ def train(schedule: Schedule, made: Progress, report: Callable[[int, int], None]
     if ended == "non-finite":
         raise TrainingError(_what_went_wrong(schedule, made), fits)
     return fits
-
-
-def _bar(schedule: Schedule, made: Progress, is_shown: bool) -> ProgressBar:
-    return ProgressBar("training", schedule.steps, None if is_shown else False, unit="steps", done=made.done)
 
 
 def _advanced(schedule: Schedule, made: Progress, length: int) -> Progress:
@@ -428,21 +404,10 @@ def _ending(schedule: Schedule, made: Progress) -> str | None:
         return None
     if bool((made.state.bad_step >= 0).any()):
         return "non-finite"
-    if schedule.patience is not None and _stalled(made.histories, schedule.patience):
+    means, patience = np.mean([each.held_out for each in made.histories], axis=0), schedule.patience
+    if patience is not None and len(means) > patience and means[-patience:].min() >= means[:-patience].min():
         return "patience"
     return "finished" if made.done == schedule.steps else None
-
-
-def _stalled(histories: Sequence[History], patience: int) -> bool:
-    means = np.mean([history.held_out for history in histories], axis=0)
-    return len(means) > patience and bool(means[-patience:].min() >= means[:-patience].min())
-
-
-def _keep(checkpoint: Checkpoint, made: Progress, stopped: BaseException) -> None:
-    try:
-        checkpoint.write(made)
-    except InputError as error:  # a full disk must not hide that somebody wants to stop
-        stopped.add_note(str(error))
 
 
 def _fits(
@@ -453,8 +418,8 @@ def _fits(
     for index, (history, optimum) in enumerate(zip(made.histories, schedule.optima, strict=True)):
         before = None if start is None else float(start[index])
         is_worse = before is not None and ended != "non-finite" and before < history.held_out[-1]
-        params = schedule.start if is_worse else made.state.params
-        kept = member_of(params, schedule.plan.rest, index)
+        members = eqx.combine(schedule.start if is_worse else made.state.params, schedule.plan.rest)
+        kept = jax.tree.map(lambda leaf: leaf[index] if eqx.is_array(leaf) else leaf, members)  # noqa: B023 (used here)
         fits.append(Fit(kept, history, "start" if is_worse else ended, optimum, before))
     return fits
 

@@ -23,14 +23,15 @@ from countermax._core.types import LogProbs, OutcomeLike, Scalar
 from countermax.couplings import AbstractArgmaxSampler, AbstractCoupling, AbstractSampler
 from countermax.learning._program import Program
 
-Loss = Callable[[LogProbs, LogProbs], Float[Array, "k k"]]
+Costs = Float[Array, "k k"]
+Loss = Callable[[LogProbs, LogProbs], Costs]
 
 
 class AbstractLoss(eqx.Module):
     """A matrix of costs for each pair of distributions."""
 
     @abstractmethod
-    def __call__(self, log_p: LogProbs, log_q: LogProbs) -> Float[Array, "k k"]:
+    def __call__(self, log_p: LogProbs, log_q: LogProbs) -> Costs:
         """The matrix for one pair."""
 
 
@@ -54,8 +55,7 @@ class SquaredDifference(AbstractLoss):
                 f"both scores must have one shape, got {self.score.shape} and {self.counterfactual_score.shape}"
             )
 
-    def __call__(self, log_p: LogProbs, log_q: LogProbs) -> Float[Array, "k k"]:
-        """The matrix, the same for every pair."""
+    def __call__(self, log_p: LogProbs, log_q: LogProbs) -> Costs:
         _check_size("score", len(self.score), log_p)
         return ((self.score[:, None, :] - self.counterfactual_score[None, :, :]) ** 2).sum(axis=2)
 
@@ -64,8 +64,7 @@ class SquaredDifference(AbstractLoss):
 class Disagreement(AbstractLoss):
     """One where the outcome changes, zero where it stays: the maximal coupling is optimal."""
 
-    def __call__(self, log_p: LogProbs, log_q: LogProbs) -> Float[Array, "k k"]:
-        """The matrix, the same for every pair."""
+    def __call__(self, log_p: LogProbs, log_q: LogProbs) -> Costs:
         return 1 - jnp.eye(log_p.size, dtype=log_p.dtype)
 
 
@@ -73,7 +72,7 @@ class Disagreement(AbstractLoss):
 class MatrixLoss(AbstractLoss):
     """Any fixed matrix."""
 
-    matrix: Float[Array, "k k"]
+    matrix: Costs
 
     def __init__(self, matrix: ArrayLike):
         """Sets the matrix."""
@@ -84,8 +83,7 @@ class MatrixLoss(AbstractLoss):
         if not bool(jnp.isfinite(self.matrix).all()):
             raise InputError("`matrix` must be finite; use a large number for a pair to be avoided")
 
-    def __call__(self, log_p: LogProbs, log_q: LogProbs) -> Float[Array, "k k"]:
-        """The matrix, the same for every pair."""
+    def __call__(self, log_p: LogProbs, log_q: LogProbs) -> Costs:
         _check_size("matrix", len(self.matrix), log_p)
         return self.matrix
 
@@ -102,12 +100,7 @@ class GivenOutcome(AbstractLoss):
     outcome: Int[Array, ""] | None
 
     def __init__(self, loss: Loss, outcome: OutcomeLike | None = None):
-        """Sets what was seen.
-
-        Args:
-            loss: Cost of pairing outcomes.
-            outcome: The index of the outcome that was seen; by default each possible one counts alike.
-        """
+        """Sets the index of the outcome that was seen; by default each possible one counts alike."""
         self.loss = loss
         self.outcome = None if outcome is None else jnp.asarray(outcome)
 
@@ -118,8 +111,7 @@ class GivenOutcome(AbstractLoss):
                 f"`outcome` must be one outcome's index, got shape {outcome.shape} and dtype {outcome.dtype}"
             )
 
-    def __call__(self, log_p: LogProbs, log_q: LogProbs) -> Float[Array, "k k"]:
-        """The matrix for one pair."""
+    def __call__(self, log_p: LogProbs, log_q: LogProbs) -> Costs:
         possible, seen = log_p > -jnp.inf, self.outcome
         if seen is not None and not is_traced(seen) and not 0 <= int(seen) < log_p.size:
             raise InputError(f"`outcome` must lie in 0..{log_p.size - 1}, got {seen}")
@@ -161,9 +153,7 @@ def _compiled_losses(
     coupling: AbstractCoupling, loss: Loss, log_p: Float[Array, "n k"], log_q: Float[Array, "n k"]
 ) -> Float[Array, " n"]:
     """A batch at a time, so that memory stays bounded."""
-    return jax.lax.map(
-        lambda pair: coupling._expected_loss(pair[0], pair[1], loss(*pair)), (log_p, log_q), batch_size=100
-    )
+    return jax.lax.map(lambda pair: coupling._expected_loss(*pair, loss(*pair)), (log_p, log_q), batch_size=100)
 
 
 def _as_vectors(name: str, score: ArrayLike) -> Float[Array, "k d"]:
@@ -186,13 +176,7 @@ class AbstractObjective(eqx.Module):
 
     @abstractmethod
     def __call__(
-        self,
-        coupling: AbstractSampler,
-        log_p: LogProbs,
-        log_q: LogProbs,
-        loss: Float[Array, "k k"],
-        *,
-        key: PRNGKeyArray,
+        self, coupling: AbstractSampler, log_p: LogProbs, log_q: LogProbs, loss: Costs, *, key: PRNGKeyArray
     ) -> Scalar:
         """The estimate for one pair and its loss matrix."""
 
@@ -202,13 +186,7 @@ class Exact(AbstractObjective):
     """The expectation itself, summed over the exact law: no noise, no temperature."""
 
     def __call__(
-        self,
-        coupling: AbstractSampler,
-        log_p: LogProbs,
-        log_q: LogProbs,
-        loss: Float[Array, "k k"],
-        *,
-        key: PRNGKeyArray,
+        self, coupling: AbstractSampler, log_p: LogProbs, log_q: LogProbs, loss: Costs, *, key: PRNGKeyArray
     ) -> Scalar:
         """The expected loss."""
         return _exact(coupling)._expected_loss(log_p, log_q, loss)
@@ -226,13 +204,7 @@ class Relaxed(AbstractObjective):
         as_count("`num_samples`", self.num_samples)
 
     def __call__(
-        self,
-        coupling: AbstractSampler,
-        log_p: LogProbs,
-        log_q: LogProbs,
-        loss: Float[Array, "k k"],
-        *,
-        key: PRNGKeyArray,
+        self, coupling: AbstractSampler, log_p: LogProbs, log_q: LogProbs, loss: Costs, *, key: PRNGKeyArray
     ) -> Scalar:
         """The mean over draws of the noise; it differs from the expected loss unless the temperature is small."""
         if not isinstance(coupling, AbstractArgmaxSampler):
@@ -257,13 +229,7 @@ class Reinforce(AbstractObjective):
         as_count("`num_samples`", self.num_samples, least=2)  # with one there would be no baseline
 
     def __call__(
-        self,
-        coupling: AbstractSampler,
-        log_p: LogProbs,
-        log_q: LogProbs,
-        loss: Float[Array, "k k"],
-        *,
-        key: PRNGKeyArray,
+        self, coupling: AbstractSampler, log_p: LogProbs, log_q: LogProbs, loss: Costs, *, key: PRNGKeyArray
     ) -> Scalar:
         """The mean loss of the draws; its gradient is an unbiased estimate of the expected loss's."""
         law = _exact(coupling)._joint(log_p, log_q).ravel()
@@ -276,11 +242,7 @@ class Reinforce(AbstractObjective):
         return losses.mean() + surrogate - jax.lax.stop_gradient(surrogate)
 
 
-OBJECTIVES: dict[str, type[Exact] | type[Relaxed] | type[Reinforce]] = {
-    "exact": Exact,
-    "relaxed": Relaxed,
-    "reinforce": Reinforce,
-}
+OBJECTIVES: dict[str, Callable[[], AbstractObjective]] = {"exact": Exact, "relaxed": Relaxed, "reinforce": Reinforce}
 
 
 def as_objective(objective: str | AbstractObjective) -> AbstractObjective:

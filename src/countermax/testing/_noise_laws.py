@@ -167,11 +167,7 @@ def _noises(sampler: AbstractNoiseSampler[Any], p: ArrayLike, x: ArrayLike, key:
 
 @eqx.filter_jit
 def _count(
-    sampler: AbstractNoiseSampler[Any],
-    p: ArrayLike,
-    edges: ArrayLike,
-    facts: Int[ArrayLike, " n"],
-    key: PRNGKeyArray,
+    sampler: AbstractNoiseSampler[Any], p: ArrayLike, edges: ArrayLike, facts: Int[ArrayLike, " n"], key: PRNGKeyArray
 ) -> Int[Array, "views k f bins"]:
     """How often each feature fell into each bin, by outcome: of noise, and of abducted noise."""
     size, limits = jnp.size(p), jnp.asarray(edges)
