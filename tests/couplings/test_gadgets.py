@@ -12,7 +12,8 @@ from worlds import AWKWARD, softmax
 from countermax import Gadget1, Gadget2, GumbelMax, InputError, InverseCDF, race
 from countermax._pairs import RandomPairs
 from countermax.couplings import BinnedInverseCDF, Constant, Diagonal, Perceptron, ReferenceTransport
-from countermax.learning._recipe import barycenter, implicit_floor
+from countermax.learning._recipe import barycenter
+from studies.table1 import implicit_floor
 
 KEY = jax.random.key(0)
 

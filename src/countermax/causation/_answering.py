@@ -140,9 +140,7 @@ def causes_of(
         if left:
             notes.append("Disablement and enablement need the share of the treated: say `treated_share`.")
     notes += check_sources(evidence, names, arms, known.strata)
-    by_score: dict[str, Any] = {}
-    if known.scores is not None:
-        by_score = {"score": known.scores[0], "counterfactual_score": known.scores[1]}
+    by_score: Any = dict(zip(("score", "counterfactual_score"), known.scores or (), strict=False))
     asked: Mapping[str, AbstractCoupling] = {}
     with jax.enable_x64(True):
         if couplings is not None:
@@ -153,7 +151,12 @@ def causes_of(
     crossed = None
     intervals: Intervals | None = None
     if known.crossing is not None:
-        crossed = _crossed_by(questions, known.crossing, people, level)
+        crossed = {
+            (question.name, kind): crossed_limits(question, known.crossing, people, kind, level)
+            for question in questions
+            for kind in FAMILIES
+            if has_kind(question, known.crossing.whole, kind, many=True)
+        }
         intervals = {key: interval for key, (_, interval) in crossed.items()}
         intervals |= _halved(questions, known.crossing, people, asked, level)
     elif known.sampling is not None:
@@ -227,16 +230,6 @@ def _rows(
                 interval = interval.within(whole)  # a stable coupling is a coupling
             rows.append(row_of(question.name, about, name, value, interval))
     return tuple(rows)
-
-
-def _crossed_by(questions: Sequence[CausalQuestion], crossing: Crossing, people: str, level: float) -> Crossed:
-    """Cross-fitted limits of every question over every family of couplings that it has."""
-    return {
-        (question.name, kind): crossed_limits(question, crossing, people, kind, level)
-        for question in questions
-        for kind in FAMILIES
-        if has_kind(question, crossing.whole, kind, many=True)
-    }
 
 
 def _inverted(
@@ -401,19 +394,13 @@ def _noted(known: Known, people: str, questions: Sequence[CausalQuestion], rows:
             f"Stable bounds of {', '.join(lacking)} have no confidence interval: with more than 4 outcomes a worth "
             "must have two values; merge outcomes, or read the interval over any coupling, which holds them."
         )
-    return [*notes, *_lacking(evidence, questions)]
-
-
-def _lacking(evidence: Evidence, questions: Sequence[CausalQuestion]) -> list[str]:
-    """Why there are no bounds over some kinds of couplings."""
-    found: dict[tuple[str, str], list[str]] = {}
+    reasons: dict[tuple[str, str], list[str]] = {}
     for kind in FAMILIES:
         for each in questions:
             reason = why_not(each, evidence, kind)
             if reason is not None:
-                found.setdefault((kind, reason), []).append(each.name)
-    notes = []
-    for (kind, reason), about in found.items():
+                reasons.setdefault((kind, reason), []).append(each.name)
+    for (kind, reason), about in reasons.items():
         of = "" if len(about) == len(questions) else f" of {', '.join(about)}"
         notes.append(f"There are no {kind.split()[0]} bounds{of}: {reason}.")
     return notes

@@ -81,15 +81,9 @@ def crossed_limits(
 
 
 def _end(sign: float, total: float, asked: float, totals: Floats, asked_again: Floats, reach: float) -> float:
-    """The lower (-1) or upper (1) end of the interval of a ratio: the last within reach of its errors (Fieller).
+    """The lower (-1) or upper (1) end of the interval of `total / asked`: the last within reach of errors (Fieller).
 
-    Args:
-        sign: -1 for the lower end, 1 for the upper one.
-        total: The numerator.
-        asked: The denominator.
-        totals: [halves, draws] of the numerator, for the pieces that each half chose.
-        asked_again: [draws] of the denominator.
-        reach: Number of standard errors that the interval reaches.
+    `totals` are [halves, draws] of the numerator, for the pieces that each half chose.
     """
     deviations, moved = totals - totals.mean(axis=1, keepdims=True), asked_again - asked_again.mean()
     spread = float((deviations**2).mean()), float((deviations * moved).mean()), float((moved**2).mean())
@@ -184,15 +178,9 @@ def halved_intervals(
     """The interval of each answer, whether its bias is that at a kink or there is none.
 
     It holds as many standard errors as a normal number would need, the percentiles of the draws, and their reflection.
-
-    Args:
-        found: Answers of all people, by coupling; NaN where nobody is asked about.
-        halves: Answers of halves of them.
-        again: Answers of people who were drawn again.
-        without: Answers of all people, if the treatment did nothing wherever that is possible.
-        ends: The least and the largest answer there is.
-        level: Confidence.
-        freedom: Number of independent units, less those that are used up.
+    Answers are by coupling, NaN where nobody is asked about: of all people, of halves of them, of people who were drawn
+    again, and of all people if the treatment did nothing wherever that is possible. `ends` are the least and the
+    largest answer there is.
     """
     from scipy.special import ndtri, stdtrit
 

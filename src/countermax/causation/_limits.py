@@ -72,22 +72,30 @@ def limits(
     if chose_unseen(question, evidence, people):
         return _nothing_known(question, evidence, kind, memo)
     asked = denominator(question, evidence, people)
-    known = asked > 0
-    span = np.where(known, asked, 1.0)
     counted = counted_people(question, evidence, people)
     with np.errstate(invalid="ignore"):
-        upper = np.where(known, _largest(question.worth, question, evidence, counted, kind, memo) / span, np.nan)
-        lower = np.where(known, -_largest(-question.worth, question, evidence, counted, kind, memo) / span, np.nan)
-    least, most = question.worth.min(), question.worth.max()
-    upper = np.clip(upper, least, most)
-    return np.asarray(np.clip(lower, least, upper) + 0.0), np.asarray(upper + 0.0)  # no zero is negative
+        lower, upper = (
+            ratio(sign * _largest(sign * question.worth, question, evidence, counted, kind, memo), asked)
+            for sign in (-1.0, 1.0)
+        )
+    return _as_limits(question, lower, upper)
+
+
+def _as_limits(question: CausalQuestion, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+    """Limits that lie where answers do, the lower one not above the other."""
+    upper = np.clip(upper, question.worth.min(), question.worth.max())
+    lower = np.clip(lower, question.worth.min(), upper)
+    return np.asarray(lower + 0.0), np.asarray(upper + 0.0)  # no zero is negative
+
+
+def ratio(total: Any, asked: Floats) -> Floats:
+    """Means of those who are asked about; NaN where there is nobody."""
+    return np.asarray(np.where(asked > 0, total, np.nan) / np.where(asked > 0, asked, 1.0))
 
 
 def averaged(values: Floats, weight: Floats) -> Floats:
     """Means over strata; NaN where there is nobody."""
-    total = weight.sum(axis=-1)
-    known = np.where(weight > 0, values * weight, 0).sum(axis=-1)
-    return np.asarray(np.where(total > 0, known, np.nan) / np.where(total > 0, total, 1.0))
+    return ratio(np.where(weight > 0, values * weight, 0).sum(axis=-1), weight.sum(axis=-1))
 
 
 def denominator(
@@ -153,16 +161,14 @@ def _largest(
 ) -> Floats:
     """The largest total worth of those who count."""
     if kind == STABLE:
-        orders = None if memo is None else memo.orders
-        if orders is None:
-            orders = Orders(*evidence.arms, exact=memo is None)
-        if memo is not None:
-            memo.orders = orders
-        found: dict[tuple[bytes, str, bytes], Floats] = {} if memo is None else memo.means
+        if memo is None:
+            return np.asarray(counted[0] * largest_stable(worth, Orders(*evidence.arms)))
+        if memo.orders is None:
+            memo.orders = Orders(*evidence.arms, exact=False)
         key = worth.tobytes(), kind, b""
-        if key not in found:
-            found[key] = largest_stable(worth, orders)
-        return np.asarray(counted[0] * found[key])
+        if key not in memo.means:
+            memo.means[key] = largest_stable(worth, memo.orders)
+        return np.asarray(counted[0] * memo.means[key])
     allowed = question.allowed if kind == MONOTONE else None
     if evidence.choices is not None:
         if memo is not None and memo.groups is None and evidence.trial is not None:
@@ -266,7 +272,7 @@ def said_by(question: CausalQuestion, evidence: Evidence, people: str, joints: M
     else:
         factor = counted_people(question, evidence, people)[0]
         total = factor * sum(np.einsum("...ij,ij", joint, question.worth) for joint in joints.values())
-    return np.asarray(np.where(asked > 0, total, np.nan) / np.where(asked > 0, asked, 1.0))
+    return ratio(total, asked)
 
 
 def has_kind(question: CausalQuestion, evidence: Evidence, kind: str, *, many: bool = False) -> bool:
@@ -344,10 +350,8 @@ def whole_limits(
         asked = asked_with(question, evidence._replace(strata=None), sign, people)
         if evidence.strata is not None:
             total, asked = (np.asarray((evidence.strata * each).sum(axis=-1)) for each in (total, asked))
-        found.append(np.where(asked > 0, sign * total, np.nan) / np.where(asked > 0, asked, 1.0))
-    least, most = question.worth.min(), question.worth.max()
-    upper = np.clip(found[1], least, most)
-    return np.asarray(np.clip(found[0], least, upper) + 0.0), np.asarray(upper + 0.0)
+        found.append(ratio(sign * total, asked))
+    return _as_limits(question, *found)
 
 
 def known_part(evidence: Evidence) -> Evidence:
@@ -383,11 +387,9 @@ def asked_with(question: CausalQuestion, evidence: Evidence, sign: float, people
     """How many are asked about: as few as can be for a largest answer (1), as many as can be for a least one (-1)."""
     if not evidence.unknown or (question.of_everybody and evidence.choices is None):
         return denominator(question, evidence, people)
-    among = [
-        np.append(each, each.min() if sign > 0 else each.max())
-        for each in (question.among_control, question.among_treated)
-    ]
-    return denominator(question, evidence, people, (among[0], among[1]))
+    end = np.min if sign > 0 else np.max
+    here, there = (np.append(each, end(each)) for each in (question.among_control, question.among_treated))
+    return denominator(question, evidence, people, (here, there))
 
 
 def _over_fillings(

@@ -28,12 +28,7 @@ class SourceSampling(AbstractSampling):
     """
 
     def __init__(self, trial: Arms | None, observed: Floats):
-        """Takes counts.
-
-        Args:
-            trial: Number of people with each outcome in the two arms of the experiment; None without one.
-            observed: [3, outcomes]: how many chose the control, the treatment or something else, by outcome.
-        """
+        """Takes counts by outcome: in both arms, and of those who chose the control, the treatment or neither."""
         size = observed.shape[1]
         seen = np.concatenate([observed[0], observed[1], [observed[2].sum()]])
         self._size = size
@@ -56,12 +51,7 @@ class SourceSampling(AbstractSampling):
 
     def evidence_with(self, share: float | None) -> Callable[[Floats, Floats], Evidence]:
         """What pairs of worlds say, if a share of the trial was treated; the other world is the same one mirrored."""
-
-        def evidence(p: Floats, q: Floats) -> Evidence:
-            del q
-            return self.evidence(p)._replace(share=share)
-
-        return evidence
+        return lambda p, q: self.evidence(p)._replace(share=share)
 
     def candidates(self, number: int, stream: Stream) -> tuple[Floats, Floats]:
         """Dirichlet draws about the counts, narrow ones and wide ones; moved to where both sources can be right."""

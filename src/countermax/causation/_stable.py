@@ -22,13 +22,9 @@ class Orders:
     """Pairs of worlds, sorted by the order of the ratios of their probabilities."""
 
     def __init__(self, control: Floats, treated: Floats, *, exact: bool = True):
-        """Takes worlds, [..., outcomes].
+        """Takes worlds, [..., outcomes]; if `exact`, equal ratios stay equal, whatever time it takes.
 
-        Args:
-            control: Probabilities without the treatment.
-            treated: Probabilities with it.
-            exact: Whether equal ratios stay equal, whatever time it takes; else those of many outcomes are ordered by
-                place, which allows more couplings, never fewer.
+        Else those of many outcomes are ordered by place, which allows more couplings, never fewer.
         """
         ranks = ratio_ranks(control, treated)
         if ranks.shape[-1] > _FEW and not exact:

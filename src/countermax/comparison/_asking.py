@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import jax
@@ -25,6 +25,7 @@ from countermax.comparison._measuring import (
     Measures,
     limits_of,
     many_solved,
+    on_ends,
     solved,
     with_reach,
 )
@@ -134,7 +135,7 @@ def compare_worlds(
     else:  # nobody had it, which is not to say that nobody can
         found = _nothing_known(found, len(labels), scores, place, Bounds, np.nan)
         if intervals is not None:
-            intervals = _nothing_known(intervals, len(labels), scores, place, partial(_interval, level=level), None)
+            intervals = _nothing_known(intervals, len(labels), scores, place, partial(Interval, level=level), None)
     start = None if scores is None else float(scores[0][place])
     rows = _rows(worlds, same, found, intervals, start)
     curve = _curve(worlds, place, rows, rates, level) if sharing else None
@@ -177,10 +178,6 @@ def refuse_families(asked: Iterable[str], families: Sequence[str] = (ANY, STABLE
         raise InputError(f"`couplings` must not reuse the name {taken!r}, which is the library's own; rename yours")
 
 
-def _interval(lower: Any, upper: Any, level: float) -> Interval:
-    return Interval(lower, upper, level)
-
-
 def _nothing_known(
     found: Found,
     size: int,
@@ -216,7 +213,7 @@ def _rows(
                 rows.append(row_of(quantity, about, name, value, interval))
 
     for place, label in enumerate(worlds.labels.names):
-        add(f"P({label})", PERSON, partial(_at, place))
+        add(f"P({label})", PERSON, lambda each, place=place: on_ends(each.probabilities, itemgetter(place)))
     for field, quantity, about in _QUANTITIES:
         add(quantity, about, partial(_shifted, start) if field == "effect" else attrgetter(field))
     if found.win_probability is not None:
@@ -233,22 +230,10 @@ def row_of(quantity: str, about: str, coupling: str, value: Any, interval: Any) 
     return Row(quantity, about, coupling, None if value is None else float(value), None, None, *ends)
 
 
-def _at(place: int, found: Measures) -> Any:
-    """The probability of one outcome, or both limits of it."""
-    values = found.probabilities
-    if isinstance(values, Bounds | Interval):
-        return values._replace(lower=values.lower[place], upper=values.upper[place])
-    return values[place]
-
-
 def _shifted(start: float | None, found: Measures) -> Any:
     """The effect: the expected score less the one at the start."""
     values = found.expected_score
-    if values is None or start is None:
-        return None
-    if isinstance(values, Bounds | Interval):
-        return values._replace(lower=values.lower - start, upper=values.upper - start)
-    return values - start
+    return None if values is None or start is None else on_ends(values, lambda score: score - start)
 
 
 def _curve(worlds: TwoWorlds, seen: int, rows: Sequence[Row], limits: Curve | None, level: float) -> SharingCurve:
@@ -299,10 +284,12 @@ def _notes(
 
 def family_notes(families: Sequence[str], level: float | None) -> list[str]:
     """What the words of a table mean."""
-    words = [] if level is None else [f"(...): {confidence(level)} confidence interval."]
-    words.append("Any coupling: smallest to largest answer compatible with the two arms" if level is not None else "")
-    words[-1] = words[-1] or "Any coupling: smallest to largest answer compatible with the two laws"
-    words[-1] += "; its interval covers that whole range." if level is not None else "."
+    words = ["Any coupling: smallest to largest answer compatible with the two laws."]
+    if level is not None:
+        words = [
+            f"(...): {confidence(level)} confidence interval. Any coupling: smallest to largest answer compatible with "
+            "the two arms; its interval covers that whole range."
+        ]
     if STABLE in families:
         words.append(
             "Stable couplings: an outcome changes only to one that the treatment makes relatively more likely."

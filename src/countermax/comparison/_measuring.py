@@ -27,7 +27,7 @@ Scores = tuple[ArrayLike, ArrayLike]
 ANY, STABLE = "any coupling", "stable couplings"
 """Families of couplings, as they are called in results."""
 
-_FEW_OUTCOMES = 64
+_FEW_OUTCOMES = 64  # for which compiling takes far longer than running
 _MOST_NUMBERS = 2**28  # of joint laws, over which intervals are computed: fewer truths are tried where laws are large
 _AT_ONCE = 2**21  # numbers of joint laws in memory at one time
 _FEWEST_CANDIDATES, _FEWEST_DRAWS = 150, 100
@@ -55,6 +55,20 @@ class Found(NamedTuple):
     win_probability: Any
 
 
+def assumed(level: float | None) -> tuple[str, ...]:
+    """What the numbers take as given: two known laws, or two arms that were sampled."""
+    if level is None:
+        return ("the two laws are known; how well they were estimated is not included.",)
+    return ("the two arms are comparable: randomised, or alike in all that matters.",)
+
+
+def on_ends(values: Any, of: Callable[[Any], Any]) -> Any:
+    """A function of a number, or of both ends of a range or interval."""
+    if isinstance(values, Bounds | Interval):
+        return values._replace(lower=of(values.lower), upper=of(values.upper))
+    return of(values)
+
+
 def solved(
     couplings: Mapping[str, AbstractCoupling],
     log_p: Floats,
@@ -65,7 +79,7 @@ def solved(
     unknown: bool,
 ) -> tuple[Found, dict[str, Floats]]:
     """All numbers for one pair of worlds, and each coupling's joint law."""
-    solve = _one_quickly() if log_p.size <= _FEW_OUTCOMES else _one()
+    solve = _one(log_p.size <= _FEW_OUTCOMES)
     return jax.tree.map(np.asarray, solve(dict(couplings), log_p, log_q, np.asarray(seen), scores, rare, unknown))
 
 
@@ -126,10 +140,7 @@ def limits_of(
         rest = -len(p) % step  # parts of one shape, so that one program is compiled
         with np.errstate(divide="ignore"):
             log_p, log_q = (np.log(np.concatenate([each, np.repeat(each[-1:], rest, axis=0)])) for each in (p, q))
-        parts = []
-        for start in range(0, len(log_p), step):
-            some = slice(start, start + step)
-            parts.append(many(log_p[some], log_q[some]))
+        parts = [many(log_p[at : at + step], log_q[at : at + step]) for at in range(0, len(log_p), step)]
         leaves, tree = jax.tree.flatten(jax.tree.map(lambda *each: np.concatenate(each)[: len(p)], *parts))
         structure[:] = [tree, [leaf.shape[1:] for leaf in leaves]]
         return np.concatenate([leaf.reshape(len(p), -1) for leaf in leaves], axis=1)
@@ -203,19 +214,9 @@ def _solve(
         by[name] = Measures(row, agreement=jnp.trace(joint))
         if here is None or there is None:
             continue
-        rises, falls = (there[None, :] > here[:, None]), (there[None, :] < here[:, None])
-        own = _of_person(here, there, seen) @ row
-        by[name] = Measures(
-            row,
-            own[0],
-            own[1],
-            own[2],
-            own[3],
-            all_better=(joint * rises).sum(),
-            all_worse=(joint * falls).sum(),
-            agreement=jnp.trace(joint),
-            effect_variance=unchecked_effect(joint, here, there).variance,
-        )
+        shares = [(joint * moved).sum() for moved in (there[None, :] > here[:, None], there[None, :] < here[:, None])]
+        variance = unchecked_effect(joint, here, there).variance
+        by[name] = Measures(row, *(_of_person(here, there, seen) @ row), *shares, jnp.trace(joint), variance)
     win = None
     if here is not None and there is not None:
         alone = jnp.exp(log_p)[:, None] * jnp.exp(log_q)[None, :]
@@ -283,14 +284,8 @@ def _worst_case(log_p: Any, log_q: Any, seen: Any, here: Any, there: Any) -> Mea
 
 
 @functools.cache
-def _one_quickly() -> Callable[..., Any]:
-    """For few outcomes: compiling takes far longer than running."""
-    return quickly_compiled(_solve)
-
-
-@functools.cache
-def _one() -> Callable[..., Any]:
-    return eqx.filter_jit(_solve)
+def _one(quickly: bool) -> Callable[..., Any]:
+    return quickly_compiled(_solve) if quickly else eqx.filter_jit(_solve)
 
 
 @functools.cache

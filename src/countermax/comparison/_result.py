@@ -12,7 +12,7 @@ from countermax._core.labels import told_apart
 from countermax._core.results import AbstractResult, Row, Table, tables_of
 from countermax._core.words import confidence, percent, percents
 from countermax.bounds import Bounds
-from countermax.comparison._measuring import ANY, STABLE, Floats
+from countermax.comparison._measuring import ANY, STABLE, Floats, assumed
 from countermax.comparison._sharing import SharingCurve
 from countermax.intervals import Interval
 
@@ -62,24 +62,22 @@ class Comparison(AbstractResult):
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What the numbers take as given."""
-        if self.level is None:
-            return ("the two laws are known; how well they were estimated is not included.",)
-        return ("the two arms are comparable: randomised, or alike in all that matters.",)
+        return assumed(self.level)
 
     @cached_property
     def probabilities(self) -> dict[str, Floats]:
         """P(Y=. | X=seen) under each coupling."""
-        return {name: np.array([each.value for each in self._outcomes(name)]) for name in self.joints}
+        return {name: self._ends(name, "value")[0] for name in self.joints}
 
     @cached_property
     def bounds(self) -> Bounds:
         """On P(Y=j | X=seen), over all couplings."""
-        return self._family(ANY)
+        return Bounds(*self._ends(ANY, "lower", "upper"))
 
     @cached_property
     def stable_bounds(self) -> Bounds:
         """The same over counterfactually stable couplings."""
-        return self._family(STABLE)
+        return Bounds(*self._ends(STABLE, "lower", "upper"))
 
     @property
     def slack(self) -> float:
@@ -171,17 +169,13 @@ class Comparison(AbstractResult):
     def _index(self) -> dict[tuple[str, str, str], Row]:
         return {(each.quantity, each.about, each.coupling): each for each in self.rows}
 
-    def _outcomes(self, coupling: str) -> list[Row]:
-        return [self._index[f"P({label})", PERSON, coupling] for label in self.labels]
-
-    def _family(self, name: str) -> Bounds:
-        rows = self._outcomes(name)
-        return Bounds(np.array([each.lower for each in rows]), np.array([each.upper for each in rows]))
+    def _ends(self, coupling: str, *fields: str) -> list[Floats]:
+        """Numbers of the rows about each outcome."""
+        rows = [self._index[f"P({label})", PERSON, coupling] for label in self.labels]
+        return [np.array([getattr(each, field) for each in rows]) for field in fields]
 
     def _interval(self, name: str) -> Interval:
-        rows = self._outcomes(name)
-        lower, upper = (np.array([getattr(each, side) for each in rows]) for side in ("ci_lower", "ci_upper"))
-        return Interval(lower, upper, self.level or 0.0)
+        return Interval(*self._ends(name, "ci_lower", "ci_upper"), level=self.level or 0.0)
 
     def _ci(self, row: Row) -> str:
         if row.ci_lower is None or self.level is None:
@@ -191,8 +185,8 @@ class Comparison(AbstractResult):
     def _verdict(self, widest: int) -> str:
         known = "two laws" if self.level is None else "two arms"
         if not self.coupling_matters:
-            text = f"The choice of coupling hardly matters here: the {known} alone fix every probability"
-            return f"{text} within {self.slack:.2g}."
+            text = f"The choice of coupling hardly matters here: the {known} alone fix every probability within"
+            return f"{text} {self.slack:.2g}."
         low, high = self.bounds.lower[widest], self.bounds.upper[widest]
         text = f"The choice of coupling matters here: P({self.labels[widest]}) may be {percents(low, high)}"
         if len(self.joints) > 1:

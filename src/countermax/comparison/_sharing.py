@@ -3,6 +3,7 @@
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import jax
@@ -18,7 +19,7 @@ from countermax._core.errors import InputError
 from countermax._core.labels import told_apart
 from countermax._core.results import AbstractResult, Row, Table
 from countermax._core.words import number, span
-from countermax.comparison._measuring import ANY, STABLE, Floats
+from countermax.comparison._measuring import ANY, STABLE, Floats, assumed, on_ends
 from countermax.couplings._gumbel_max import noise_correlation
 from countermax.intervals import Interval
 
@@ -131,9 +132,7 @@ class SharingCurve(AbstractResult):
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What the numbers take as given."""
-        if self.level is None:
-            return ("the two laws are known; how well they were estimated is not included.",)
-        return ("the two arms are comparable: randomised, or alike in all that matters.",)
+        return assumed(self.level)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -229,12 +228,11 @@ class SharingCurve(AbstractResult):
         if not points:
             yield f"However much the two worlds share, {form(at_one)}."
             return
-        parts = [form(points[0].before)]
-        for each in points:
-            parts.append(
-                f"from {each.shared:.3f} on (noise correlation {each.noise_correlation:.3f}) {form(each.after)}"
-            )
-        yield f"If the two worlds share nothing, {'; '.join(parts)}."
+        parts = [
+            f"from {each.shared:.3f} on (noise correlation {each.noise_correlation:.3f}) {form(each.after)}"
+            for each in points
+        ]
+        yield f"If the two worlds share nothing, {'; '.join([form(points[0].before), *parts])}."
 
 
 class Curve(NamedTuple):
@@ -266,30 +264,18 @@ def many_on_curve(
 
 def by_quantity(labels: Sequence[str], curve: Curve, start: float | None) -> dict[tuple[str, str], Any]:
     """A curve, or its intervals, by quantity and whom it is about."""
-
-    def each_of(values: Any, of: Callable[[Any], Any]) -> Any:
-        return (
-            values._replace(lower=of(values.lower), upper=of(values.upper))
-            if isinstance(values, Interval)
-            else of(values)
-        )
-
     found = {
-        (f"P({label})", _PERSON): each_of(curve.probabilities, functools.partial(_column, place))
+        (f"P({label})", _PERSON): on_ends(curve.probabilities, itemgetter((slice(None), place)))
         for place, label in enumerate(labels)
     }
     if start is not None:
         found["expected score", _PERSON] = curve.expected_score
-        found["effect", _PERSON] = each_of(curve.expected_score, lambda array: array - start)
+        found["effect", _PERSON] = on_ends(curve.expected_score, lambda array: array - start)
         found["better", _PERSON] = curve.better
         found["better", _EVERYBODY], found["worse", _EVERYBODY] = curve.all_better, curve.all_worse
         found["score correlation", _EVERYBODY] = curve.score_correlation
     found["agreement", _EVERYBODY] = curve.agreement
     return found
-
-
-def _column(place: int, array: Floats) -> Floats:
-    return array[:, place]
 
 
 def _measured(log_p: ArrayLike, log_q: ArrayLike, seen: ArrayLike, scores: Any, rates: ArrayLike) -> Curve:
@@ -300,16 +286,9 @@ def _measured(log_p: ArrayLike, log_q: ArrayLike, seen: ArrayLike, scores: Any, 
         if scores is None:
             return Curve(row, jnp.trace(joint))
         here, there = map(jnp.asarray, scores)
-        rises, falls = there[None, :] > here[:, None], there[None, :] < here[:, None]
-        return Curve(
-            row,
-            jnp.trace(joint),
-            row @ there,
-            row @ (there > here[seen]),
-            (joint * rises).sum(),
-            (joint * falls).sum(),
-            _correlation(joint, jnp.exp(log_p), jnp.exp(log_q), here, there),
-        )
+        shares = [(joint * moved).sum() for moved in (there[None, :] > here[:, None], there[None, :] < here[:, None])]
+        correlation = _correlation(joint, jnp.exp(log_p), jnp.exp(log_q), here, there)
+        return Curve(row, jnp.trace(joint), row @ there, row @ (there > here[seen]), *shares, correlation)
 
     return jax.lax.map(at, jnp.asarray(rates))
 
@@ -340,8 +319,7 @@ def _turning_points(
             ("sign of the effect", ("negative", "positive"), lambda rates: rows(rates) @ (there - here) / size),
             ("better off", ("less likely than not", "likelier than not"), lambda rates: rows(rates) @ rises - 0.5),
         ):
-            for rate, sign in _signs(value):
-                points.append(_point(what, rate, words[sign < 0], words[sign > 0]))
+            points += [_point(what, rate, words[sign < 0], words[sign > 0]) for rate, sign in _signs(value)]
     return tuple(sorted(points, key=lambda each: each.shared))
 
 
@@ -371,7 +349,7 @@ def _signs(value: Callable[[Floats], Floats]) -> list[tuple[float, int]]:
     for rate, each in zip(_FINE, known, strict=True):
         new = int(np.sign(each)) if abs(each) > _LEAST else 0
         if new and sign and new != sign:
-            start, end, _ = _narrowed(value, last, float(rate), functools.partial(_has_sign, new))
+            start, end, _ = _narrowed(value, last, float(rate), lambda values, sign=new: values * sign > _LEAST)
             found.append((float((start + end) / 2), new))
         if new:
             sign, last = new, float(rate)
@@ -380,10 +358,6 @@ def _signs(value: Callable[[Floats], Floats]) -> list[tuple[float, int]]:
 
 def _is_beaten(leader: int, rows: Floats) -> NDArray[np.bool_]:
     return rows.max(axis=1) > rows[:, leader] + _LEAST
-
-
-def _has_sign(sign: int, values: Floats) -> NDArray[np.bool_]:
-    return values * sign > _LEAST
 
 
 def _narrowed(

@@ -45,11 +45,7 @@ class Interval(NamedTuple):
         return self.upper - self.lower
 
     def within(self, whole: "Interval") -> "Interval":
-        """What of it lies in another one; the nearest end of that one, where nothing does.
-
-        Args:
-            whole: Interval of something of which this is a part: what holds for all couplings holds for some of them.
-        """
+        """What of it lies in another one, of something of which this is a part; its nearest end, where nothing does."""
         lower, upper = (np.clip(each, whole.lower, whole.upper) for each in (self.lower, self.upper))
         return Interval(lower, upper, self.level)
 
@@ -78,13 +74,8 @@ def student_interval(
 
     On either side it reaches to the percentile of the resamples (by rank among one more than there are, so that a
     hundred suffice) or as far as their spread says, whichever is longer: percentiles miss the long tail that a small
-    sample has not shown yet. Both are lengthened as Student's distribution is beside the normal one.
-
-    Args:
-        value: The estimate.
-        resampled: The same in each resample; None where it has no value.
-        level: The confidence.
-        size: Effective sample size that the estimate rests on.
+    sample has not shown yet. Both are lengthened as Student's distribution is beside the normal one, for the effective
+    sample `size`. A resample is None where the estimate has no value.
     """
     from scipy.special import ndtri, stdtrit
 
@@ -107,12 +98,7 @@ def reflected_limits(
 ) -> tuple[Floats, Floats]:
     """Limits of estimates from refits: percentiles, their reflection about the estimate, and normal errors.
 
-    Args:
-        found: Estimates; NaN where there is none.
-        again: The same in each refit, along the first axis; NaN counts as `floor` below and as `ceiling` above.
-        level: The confidence.
-        floor: Least value there is.
-        ceiling: Largest value there is.
+    Refits are along the first axis; NaN counts as the least value there is (`floor`) below, the largest above.
     """
     from scipy.special import ndtri
 
@@ -190,13 +176,7 @@ class Bootstrap:
         self._pieces: dict[int, dict[int, _Piece]] = {}  # of blocks that are not whole yet, by block and place in it
 
     def add(self, x: Codes, probs: Floats, used: NDArray[np.bool_]) -> None:
-        """The next rows.
-
-        Args:
-            x: The outcomes seen.
-            probs: Counterfactual probabilities, [outcomes, rows].
-            used: [rows]: whether the row counts at all.
-        """
+        """The next rows: outcomes seen, counterfactual probabilities [outcomes, rows], and whether a row counts."""
         if not len(self._counts):
             return
         start, stop = 0, len(x)

@@ -171,12 +171,8 @@ def reaching(
     truths that are proposed near the estimates: tests of them miss the upper limit of P(better) in 6 % of samples where
     two pieces meet, and in a third where eight do. The errors of the pieces themselves are those of plain means.
 
-    Args:
-        interval: Interval from tests of proposed truths.
-        sampling: Sampling behind the two worlds.
-        lower: Pieces `here` and `there`, [pieces, outcomes]: the least `here @ p + there @ q` is minus the lower limit.
-        upper: Pieces whose least is the upper limit.
-        fewest: Number of pieces that must vary; a limit with fewer is left as it is.
+    Pieces are `here` and `there`, [pieces, outcomes]: the least `here @ p + there @ q` is the upper limit, or minus the
+    lower one. A limit of which fewer than `fewest` pieces vary is left as it is.
     """
     least, largest = (_end_of_least(sampling, *each, interval.level, fewest) for each in (lower, upper))
     return Interval(min(float(interval.lower), -least), max(float(interval.upper), largest), interval.level)

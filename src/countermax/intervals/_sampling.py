@@ -45,12 +45,7 @@ class AbstractSampling(ABC):
     def draws(self, p: Floats, q: Floats, number: int, seen: int | None, stream: Stream) -> Pairs:
         """Estimates from data that were drawn again under each truth, [truths, number, outcomes] for each world.
 
-        Args:
-            p: Truths of the factual world, [truths, outcomes].
-            q: Truths of the other world.
-            number: Number of estimates for each truth.
-            seen: An outcome that occurs in the factual world of every estimate, because the question is about it.
-            stream: Source of randomness.
+        `seen` is an outcome that occurs in the factual world of every estimate, because the question is about it.
         """
 
     @abstractmethod
@@ -159,9 +154,8 @@ def plausible(distance: Floats, freedom: int, number: int, stream: Stream) -> ND
 
 def equality(number: int, stream: Stream) -> Floats:
     """How far each proposed truth is on the way to equal worlds: half of them not at all, a third of them there."""
-    return np.where(
-        np.arange(number) < number // 3, 1, stream.uniform(size=number) * (np.arange(number) < number // 2)
-    )[:, None]
+    place = np.arange(number)
+    return np.where(place < number // 3, 1, stream.uniform(size=number) * (place < number // 2))[:, None]
 
 
 def divergence(estimate: Floats, truth: Floats) -> Any:
@@ -219,26 +213,17 @@ class ResampledSampling(AbstractSampling):
     ):
         """Takes the estimates, and estimates from data that were resampled as they had been sampled.
 
-        Args:
-            p: Estimated probabilities of the factual world.
-            q: Those of the other world.
-            resampled_p: The estimates of each resample, [resamples, outcomes].
-            resampled_q: The same of the other world, resample by resample from the same data.
-            sample: The sample in words.
-            people: Number of people in each arm who would count as much, if all weighed the same: no outcome that
-                nobody had is taken to be known better than from so many.
-            units: The same for what was drawn: people, or clusters of them.
+        Resamples are [resamples, outcomes], of both worlds from the same data. `people` is how many in each arm would
+        count as much, if all weighed the same: no outcome that nobody had is taken to be known better than from so
+        many. `units` is the same for what was drawn: people, or clusters of them.
         """
         if len(resampled_p) < 2 or resampled_p.shape != resampled_q.shape:
             raise InputError(f"at least 2 resamples of both worlds are needed, got {len(resampled_p)}")
         self.p, self.q, self._sample = p, q, sample
-        self._sizes, self._counted, self._scores = [], [], []
         ties = np.random.default_rng(_TIES)
-        for estimate, again, most, drawn in zip((p, q), (resampled_p, resampled_q), people, units, strict=True):
-            size, counted = _effective(estimate, again, most, drawn)
-            self._sizes.append(size)
-            self._counted.append(counted)
-            self._scores.append(_ranked(again, ties))
+        self._scores = [_ranked(again, ties) for again in (resampled_p, resampled_q)]
+        effective = map(_effective, (p, q), (resampled_p, resampled_q), people, units)
+        self._sizes, self._counted = zip(*effective, strict=True)
         self.weight = self._sizes[0] / sum(self._sizes)
 
     def candidates(self, number: int, stream: Stream) -> Pairs:
@@ -316,14 +301,8 @@ def _quantiles(number: Floats, estimate: Floats, truth: Floats, place: Floats, a
 
     Effective counts need not be whole. Between whole numbers the law is that of the incomplete beta function. Counts
     are those that whole steps lead to from the one that was found, so that a sample may give just that again. For a
-    single probability the interval is then that of Korn and Graubard (1998).
-
-    Args:
-        number: Effective number of people, by outcome.
-        estimate: Probabilities that were found.
-        truth: [truths, outcomes].
-        place: [truths, draws, outcomes].
-        asked: An outcome that somebody had in each sample.
+    single probability the interval is then that of Korn and Graubard (1998). Somebody had the outcome `asked` about in
+    each sample.
     """
     from scipy.special import betainc, ndtri
 

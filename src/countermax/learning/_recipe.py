@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
 from countermax._core.quantities import as_amount, as_count, as_seed, shown
-from countermax._core.transport import transport_plan
 from countermax._pairs import AbstractPairs, Pairs, draw_pairs, num_outcomes_of
 from countermax.couplings import (
     AbstractCoupling,
@@ -59,7 +58,7 @@ def check_setting(name: str, known: "Field[Any]", value: Any) -> None:
         else:
             as_count(name, value, least=limits["least"])
     elif kind is float:
-        as_amount(name, value, **_only(limits, "above", "least"))
+        as_amount(name, value, **limits)
     elif kind == tuple[int, ...]:
         if not isinstance(value, list | tuple):
             raise InputError(f"{name} must be a list of positive whole numbers, got {shown(value)}")
@@ -98,11 +97,6 @@ def check_rows(name: str, value: Any) -> None:
         raise InputError(f"the lists in {name} must have one length, got {', '.join(map(str, lengths[:5]))}")
 
 
-def _only(limits: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    return {name: limits[name] for name in names if name in limits}
-
-
-_NUM_PARTNERS = 10
 _BLUR = 0.005  # with hundreds of rounds of balancing; 0.05 with twenty is eleven points worse at 50 outcomes
 
 
@@ -115,7 +109,7 @@ def barycenter(
     distance of the scores to their mean given the noise, and so at least twice the mean squared Wasserstein distance to
     the barycenter. Transport from its support attains that, so these points are the right ones to start from.
     """
-    return _lloyd(scores, num_points, pairs, key, num_worlds, num_rounds)[0]
+    return reference_points(scores, num_points, pairs, key, num_worlds, num_rounds)[0]
 
 
 def transport_start(scores: ArrayLike, num_latents: int, pairs: Pairs, *, key: PRNGKeyArray) -> ReferenceTransport:
@@ -129,47 +123,7 @@ def transport_start(scores: ArrayLike, num_latents: int, pairs: Pairs, *, key: P
     return ReferenceTransport(np.asarray(fitted.points), vectors, blur=_BLUR)
 
 
-@dataclass(frozen=True)
-class ImplicitFloor:
-    """The least that a mechanism can lose, beside what couplings lose that may see both worlds; on the same worlds."""
-
-    loss: float
-    optimum: float
-
-    @property
-    def above_optimum(self) -> float:
-        """The distance as a fraction of the optimum; worlds that are easy or hard move both alike."""
-        return self.loss / self.optimum - 1
-
-
-def implicit_floor(
-    scores: ArrayLike,
-    pairs: Pairs,
-    *,
-    key: PRNGKeyArray,
-    num_points: int = 256,
-    num_worlds: int = 400,
-    num_rounds: int = 10,
-) -> ImplicitFloor:
-    """Estimates the least expected squared distance that any *mechanism* can have, for p and q drawn alike.
-
-    It is twice the barycenter's objective, found by Lloyd's algorithm; a coupling that sees both worlds can do better,
-    a mechanism cannot, up to the algorithm's own error. For the optimum each world is paired with ten others.
-    """
-    _, value, worlds = _lloyd(scores, num_points, pairs, key, num_worlds, num_rounds)
-    vectors = np.asarray(scores, np.float64)
-    costs = ((vectors[:, None, :] - vectors[None, :, :]) ** 2).sum(axis=2)
-    shifts = range(1, min(_NUM_PARTNERS, num_worlds - 1) + 1)
-    least = [
-        (transport_plan(world, other, costs).plan * costs).sum()
-        for shift in shifts
-        for world, other in zip(worlds, np.roll(worlds, shift, axis=0), strict=True)
-    ]
-    # The barycenter is that of these very worlds, each of which is also paired with itself, at no loss.
-    return ImplicitFloor(2 * value * num_worlds / (num_worlds - 1), float(np.mean(least)))
-
-
-def _lloyd(
+def reference_points(
     scores: ArrayLike, num_points: int, pairs: Pairs, key: PRNGKeyArray, num_worlds: int, num_rounds: int
 ) -> tuple[NDArray[np.float64], float, NDArray[np.float64]]:
     """Points, mean squared distance to them, and the worlds."""

@@ -1,6 +1,7 @@
 """Laws of calling: refusals, batches, compilation, repetition and numbers of outcomes."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -45,10 +46,8 @@ def batched(subject: Subject) -> str:
     keys = jnp.stack([jax.random.fold_in(subject.key, place) for _, place in tried])
     together = _plain(_together(subject.sampler, p, q, x, keys))
     turned = _plain(_together(subject.sampler, p[::-1], q[::-1], x[::-1], keys[::-1]))
-    tolerance = 10 * tried[0][0].tolerance
-    _equal(
-        "in a batch that stands in another order", jax.tree.map(lambda each: each[::-1], turned), together, tolerance
-    )
+    tolerance, back = 10 * tried[0][0].tolerance, jax.tree.map(lambda each: each[::-1], turned)
+    _equal("in a batch that stands in another order", back, together, tolerance)
     alone = _stacked([_ask(subject, case, place, compiled=True) for case, place in tried])
     _equal("in a batch", together, alone, tolerance)
     some = slice(None, None, _NUM_KEYS + 1)
@@ -168,10 +167,8 @@ def _within(sampler: AbstractSampler, p: ArrayLike, q: ArrayLike, x: ArrayLike, 
 @eqx.filter_jit
 def _together(sampler: AbstractSampler, p: ArrayLike, q: ArrayLike, x: ArrayLike, keys: Keys) -> dict[str, Any]:
     def one(p: Array, q: Array, x: Array, key: PRNGKeyArray) -> dict[str, Any]:
-        asked = questions(sampler, p, q, x, key)
-        return {
-            name: question() for name, question in asked if name not in ("abduct", "respond")
-        }  # parts of the others
+        parts = ("abduct", "respond")  # of the others
+        return {name: ask() for name, ask in questions(sampler, p, q, x, key) if name not in parts}
 
     return jax.vmap(one)(jnp.asarray(p), jnp.asarray(q), jnp.asarray(x), keys)
 
@@ -192,7 +189,9 @@ def truthful(subject: Subject, level: float, key: PRNGKeyArray) -> str:
             if sampler.num_outcomes is None:
                 _works(subject, other, level / len(others), jax.random.fold_in(key, other))
             else:
-                _refuses(subject, other)
+                case = subject.cases(subject.native, other)[0]
+                for name, question in questions(sampler, case.p, case.q, int(case.p.argmax()), subject.key):
+                    must_refuse(f"`{name}`", question)
         except BrokenError as broken:
             raise BrokenError(f"`num_outcomes` is {sampler.num_outcomes}, but with {other}, {broken}") from None
     done = "works for" if sampler.num_outcomes is None else "refuses"
@@ -213,20 +212,10 @@ def _works(subject: Subject, size: int, level: float, key: PRNGKeyArray) -> None
 
 def _exactly(subject: Subject, size: int) -> None:
     answers = [answer for dtype in subject.drawn_in for answer in subject.answers(size, dtype)]
-    laws: list[Callable[..., float]] = [
-        _exact_laws.marginals,
-        _exact_laws.rows,
-        lambda each: _exact_laws.losses(subject, each),
-    ]
+    laws: list[Callable[..., float]] = [_exact_laws.marginals, _exact_laws.rows, partial(_exact_laws.losses, subject)]
     if isinstance(subject.sampler, AbstractMechanism):
-        laws.append(lambda each: _exact_laws.exchange(subject, each))
+        laws.append(partial(_exact_laws.exchange, subject))
     for law in laws:
         on_each(answers, law)
     if size == _SMOOTH and subject.level.both_precisions:
         _exact_laws.right(subject, size)
-
-
-def _refuses(subject: Subject, size: int) -> None:
-    case = subject.cases(subject.native, size)[0]
-    for name, question in questions(subject.sampler, case.p, case.q, int(case.p.argmax()), subject.key):
-        must_refuse(f"`{name}`", question)

@@ -12,7 +12,7 @@ from jaxtyping import Array, ArrayLike, Int, PRNGKeyArray
 from numpy.typing import NDArray
 
 from countermax.couplings import AbstractArgmaxSampler, AbstractCoupling, AbstractMatrixCoupling, AbstractSampler
-from countermax.testing._subject import SINGLE, BrokenError, Case, Subject, batch_size, precision
+from countermax.testing._subject import SINGLE, BrokenError, Case, Level, Subject, batch_size, precision
 
 _SUSPICION = 0.05  # a smallest p-value above it, corrected for the number of tests, ends the matter
 _NUM_FOLLOW_UPS = 2
@@ -27,20 +27,17 @@ class Finding(NamedTuple):
 
 
 def look_again(
-    test: Callable[[int, PRNGKeyArray], Finding],
-    num_samples: int,
-    glances: tuple[int, ...],
-    level: float,
-    key: PRNGKeyArray,
+    test: Callable[[int, PRNGKeyArray], Finding], closely: Level, false_alarm: float, key: PRNGKeyArray
 ) -> str:
-    """Condemns with probability `level` at most where the law holds."""
-    draws = [each for each in glances if each < num_samples]
+    """Condemns with probability `false_alarm` at most where the law holds."""
+    num_samples = closely.num_samples
+    draws = [each for each in closely.glances if each < num_samples]
     draws += [num_samples * _TIMES**each for each in range(1 + _NUM_FOLLOW_UPS)]
     reached = 1.0  # the probability that a correct coupling gets this far
     finding = Finding(1.0, "")
     for place, number in enumerate(draws):
         finding = test(number, jax.random.fold_in(key, place))
-        if finding.value < level / len(draws) / reached:
+        if finding.value < false_alarm / len(draws) / reached:
             raise BrokenError(
                 f"{finding.what} does not follow its law in {number:,} draws: p-value {finding.value:.2g}"
             )
@@ -80,7 +77,7 @@ _ROUNDING = 16  # units in the last place that a cell of the exact law may be of
 def draws(subject: Subject, case: Case, level: float, key: PRNGKeyArray) -> str:
     """Three views of the same law: pairs, counterfactuals of facts, and the exact joint."""
     test = partial(_exact if isinstance(subject.sampler, AbstractCoupling) else _sampled, subject, case)
-    return look_again(test, subject.level.num_samples, subject.level.glances, level, key)
+    return look_again(test, subject.level, level, key)
 
 
 def few_draws(subject: Subject, case: Case, num_samples: int, level: float, key: PRNGKeyArray) -> Finding:

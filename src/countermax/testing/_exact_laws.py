@@ -50,9 +50,8 @@ def rows(answer: Reply) -> float:
     case, joint, p, q = answer.case, answer.joint.astype(np.float64), *answer.case.probs
     if (answer.rows < 0).any() or answer.rows[:, q == 0].any():
         raise BrokenError("a counterfactual row is negative, or holds an impossible outcome")
-    largest = close(
-        "the sum of a counterfactual row", answer.rows.sum(axis=1), np.ones(len(answer.asked)), case.tolerance
-    )
+    whole = np.ones(len(answer.asked))
+    largest = close("the sum of a counterfactual row", answer.rows.sum(axis=1), whole, case.tolerance)
     for x, row in zip(answer.asked, answer.rows, strict=True):
         expected = joint[x] / joint[x].sum() if p[x] > _COMMON else joint[x] / p[x]
         tolerance = min(case.tolerance / p[x], 0.1) if p[x] > _COMMON else _COARSE
@@ -164,7 +163,8 @@ def right(subject: Subject, size: int | None = None) -> str:
         return refusal
     rng, largest = np.random.default_rng(0), 0.0
     coupling = subject.in_precision(DOUBLE)
-    learned = _learned(coupling)
+    paths = (path for path, _ in jax.tree_util.tree_leaves_with_path(_own(coupling)[0]))
+    learned = [_is_learned(coupling, path) for path in paths]
     for case in (each for each in subject.cases(DOUBLE, size) if each.name in GENERIC):
         by_p, by_q, by_own = _gradients(subject, case)
         step_p, step_q = (np.where(each > -np.inf, rng.normal(size=each.size), 0.0) for each in (case.p, case.q))
@@ -199,21 +199,16 @@ def agree_with_steps(what: str, slope: NDArray[Any], ends: list[NDArray[Any]]) -
 
 def _refusal(subject: Subject) -> str:
     """The words in which a coupling says that it has no gradient; then every question must say so."""
-    refusals = list[str]()
-    for place, question in enumerate(_QUESTIONS):
+    refusals, sampler, case = list[str](), subject.sampler, subject.case("random", subject.native)
+    x = _fact(case)
+    for place, question in enumerate(_QUESTIONS):  # differentiated without computing anything
         try:
-            _trace_gradient(subject.sampler, subject.case("random", subject.native), place)
+            jax.eval_shape(jax.grad(lambda p, at=place: _weighed(sampler, p, case.q, x, (at,))[0]), case.p)
         except InputError as refusal:
             refusals.append(str(refusal))
         if len(refusals) not in (0, place + 1):
             raise BrokenError(f"some questions refuse a gradient, but not `{question}`, or the other way round")
     return f"refused: {refusals[0]}" if refusals else ""
-
-
-def _trace_gradient(coupling: Any, case: Case, place: int) -> None:
-    """Differentiates the answer to one question without computing anything."""
-    x = _fact(case)
-    jax.eval_shape(jax.grad(lambda p: _weighed(coupling, p, case.q, x, (place,))[0]), case.p)
 
 
 def _fact(case: Case) -> NDArray[np.integer]:
@@ -247,12 +242,8 @@ def _own(coupling: Any) -> tuple[Any, Any]:
     return eqx.partition(coupling, lambda leaf: isinstance(leaf, jax.Array) and eqx.is_inexact_array(leaf))
 
 
-def _learned(coupling: Any) -> list[bool]:
-    """Whether each of its own arrays is learned; what a part starts from is not, nor are latents that are fixed."""
-    return [_is_learned(coupling, path) for path, _ in jax.tree_util.tree_leaves_with_path(_own(coupling)[0])]
-
-
 def _is_learned(holder: Any, path: Sequence[Any]) -> bool:
+    """Whether one of its own arrays is learned; what a part starts from is not, nor are latents that are fixed."""
     for each in path:
         name = getattr(each, "name", None)
         if isinstance(holder, Started) and name == "start":

@@ -79,15 +79,16 @@ def fine(subject: Subject, level: float) -> str:
     return f"{_NUM_DRAWN} values, smallest p-value {least:.2g}"
 
 
-def posterior(subject: Subject, case: Case, level: float, key: PRNGKeyArray) -> str:
+def posterior(subject: Subject, level: float, key: PRNGKeyArray) -> str:
     """Abducted from outcomes that follow p, noise is distributed as it was, given each outcome and on the whole."""
+    case = subject.case("random", subject.native)
     with precision(case.p.dtype):
         sampler = subject.in_precision(case.p.dtype)
         pilot, _ = _noises(sampler, case.p, int(case.p.argmax()), jax.random.fold_in(key, 0))
         features = np.asarray(_features(pilot), np.float64)
         edges = np.quantile(features, _EDGES, axis=0).T.astype(case.p.dtype)
     test = partial(_two_samples, subject, case, edges)
-    return look_again(test, subject.level.num_samples, subject.level.glances, level, jax.random.fold_in(key, 1))
+    return look_again(test, subject.level, level, jax.random.fold_in(key, 1))
 
 
 def _two_samples(

@@ -200,10 +200,9 @@ class Subject:
         """The coupling with its own numbers in double precision, if that is asked for."""
         if dtype == SINGLE:
             return self.sampler
+        own, rest = eqx.partition(self.sampler, eqx.is_inexact_array)
         with precision(dtype):
-            return jax.tree.map(
-                lambda leaf: jnp.asarray(leaf, dtype) if eqx.is_inexact_array(leaf) else leaf, self.sampler
-            )
+            return eqx.combine(jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), own), rest)
 
     def _answers(self, size: int, dtype: np.dtype[Any]) -> list[Reply]:
         return [self.ask(case) for case in self.cases(dtype, size)]

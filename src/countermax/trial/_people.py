@@ -114,10 +114,11 @@ def read_people(
     return people
 
 
-def with_others(
-    frame: AbstractFrame, asked: Mapping[str, Any], arms: tuple[Hashable, Hashable], people: People
+def read_choosers(
+    frame: AbstractFrame, asked: Mapping[str, Any], arms: tuple[Hashable, Hashable], labels: Sequence[Any], missing: str
 ) -> People:
-    """People of two arms, and those of all other arms as a third one, whose outcomes play no part."""
+    """People who chose one of two arms, and those of all other arms as a third one, whose outcomes play no part."""
+    people = read_people(frame, asked, arms, labels, missing)
     outside = _arms(frame, asked["arm"], arms) < 0
     number = int(outside.sum())
     if not number:

@@ -1,6 +1,6 @@
 """What people say who were drawn again: standardised over strata, or in halves of the people of each stratum."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -97,17 +97,9 @@ def resampled(
     people: People, totals: Floats, num_resamples: int, seed: int, arms: tuple[str, str], population: str = "both"
 ) -> Resamples:
     """Both arms' estimates, and those of people or clusters that were drawn again."""
-    sides, number = cluster_groups(people), int(people.cluster.max()) + 1
-    stream = np.random.default_rng(seed)
-    found = []
-    with ProgressBar("resampling", num_resamples) as bar:
-        for _ in range(num_resamples):
-            times = np.zeros(number)
-            for group in sides:
-                times[group] = stream.multinomial(len(group), np.full(len(group), 1 / len(group)))
-            found.append(_standardised(cells_of(people, times[people.cluster], totals.shape[2]), population))
-            bar.advance(1)
-    here, there = (np.stack(each) for each in zip(*found, strict=True))
+    sides = cluster_groups(people)
+    drawn = _drawn_again(people, sides, totals, num_resamples, np.random.default_rng(seed))
+    here, there = (np.stack(each) for each in zip(*(_standardised(each, population) for each in drawn), strict=True))
     whole = ~(np.isnan(here).any(axis=1) | np.isnan(there).any(axis=1))
     if whole.mean() < 1 - _MOST_LACKING:
         raise InputError(
@@ -120,6 +112,20 @@ def resampled(
         words += f" in {clusters:,} clusters"
     numbers = _effective_numbers(people, totals, population)
     return Resamples(_standardised(totals, population), (here[whole], there[whole]), numbers[0], numbers[1], words)
+
+
+def _drawn_again(
+    people: People, groups: Sequence[Codes], totals: Floats, number: int, stream: np.random.Generator
+) -> Iterator[Floats]:
+    """Totals of clusters that were drawn again, as many of each group as there are."""
+    size = int(people.cluster.max()) + 1
+    with ProgressBar("resampling", number) as bar:
+        for _ in range(number):
+            times = np.zeros(size)
+            for group in groups:
+                times[group] = stream.multinomial(len(group), np.full(len(group), 1 / len(group)))
+            yield cells_of(people, times[people.cluster], totals.shape[2], len(totals))
+            bar.advance(1)
 
 
 def _effective_numbers(people: People, totals: Floats, population: str) -> list[tuple[float, float]]:
@@ -207,12 +213,9 @@ def evidence_of(
 ) -> Evidence:
     """What totals by arm, stratum and outcome say; a stratum that an arm lacks takes the other's outcomes.
 
-    Args:
-        trial: [..., arms, strata, outcomes].
-        seen: [..., choices, strata, outcomes], where people were observed who chose: without, with, something else.
-        share: Share of the treated in the trial.
-        of_trial: Whether strata count as in the trial, not as among those who chose.
-        unknown: Whether the last outcome is that none is known.
+    `trial` is [..., arms, strata, outcomes]; `seen`, where people were observed who chose (without, with, something
+    else), [..., choices, strata, outcomes]. If `of_trial`, strata count as in the trial, not as among those who chose.
+    If `unknown`, the last outcome is that none is known.
     """
     arms = [trial[..., side, :, :] for side in (0, 1)]
     people = [each.sum(axis=-1) for each in arms]
@@ -268,7 +271,10 @@ def splits_of(
             again.append(stream.standard_gamma(totals + 1 / size, (num_resamples, *totals.shape)))
         else:
             halves.append(_drawn_halves(people, totals, place == 0, stream))
-            again.append(_drawn_again(people, totals, place == 0, num_resamples, stream))
+            groups = cluster_groups(people) if place == 0 else [np.unique(people.cluster)]
+            drawn = np.stack([*_drawn_again(people, groups, totals, num_resamples, stream)])
+            part = stream.standard_gamma(1 / size, drawn.shape)  # of a person anywhere, so that nothing is certain
+            again.append(drawn + float(people.weight.mean()) * part)
     if len(samples) > 1 and not whole[1][2].any():
         again[1][:, 2] = 0.0  # a table without others says that there are none
     units = min(len(np.unique(each.cluster)) for each in samples)
@@ -302,19 +308,3 @@ def _filled(halves: Floats, totals: Floats, by_arm: bool) -> Floats:
     """Halves, with all people where a half has nobody in a stratum, or in one of its arms."""
     some = halves.sum(axis=-1 if by_arm else (-3, -1), keepdims=True) > 0
     return np.asarray(np.where(some, halves, totals))
-
-
-def _drawn_again(people: People, totals: Floats, by_arm: bool, number: int, stream: np.random.Generator) -> Floats:
-    """Totals of clusters that were drawn again; and of part of a person anywhere, so that nothing is certain."""
-    groups = cluster_groups(people) if by_arm else [np.unique(people.cluster)]
-    size = int(people.cluster.max()) + 1
-    found = np.empty((number, *totals.shape))
-    with ProgressBar("resampling", number) as bar:
-        for draw in range(number):
-            times = np.zeros(size)
-            for group in groups:
-                times[group] = stream.multinomial(len(group), np.full(len(group), 1 / len(group)))
-            found[draw] = cells_of(people, times[people.cluster], totals.shape[2], len(totals))
-            bar.advance(1)
-    mean = float(people.weight.mean())
-    return found + mean * stream.standard_gamma(1 / totals.shape[2], found.shape)

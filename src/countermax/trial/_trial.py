@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, final
 
 import numpy as np
@@ -13,7 +13,7 @@ from countermax._core.labels import Labels, listed
 from countermax._core.quantities import FEWEST_RESAMPLES, as_amount, as_count, as_seed
 from countermax._core.types import Labelled, Numbers
 from countermax._tables.files import read_frame
-from countermax._tables.frames import AbstractFrame, Floats
+from countermax._tables.frames import Floats
 from countermax.causation import Causation
 from countermax.causation._answering import Known, Strata, causes_of, of_two_arms
 from countermax.causation._limits import TRIAL
@@ -27,9 +27,9 @@ from countermax.trial._people import (
     People,
     count_clusters,
     design_notes,
+    read_choosers,
     read_people,
     two_arms,
-    with_others,
 )
 from countermax.trial._resampling import (
     POPULATIONS,
@@ -189,7 +189,7 @@ class Trial:
             notes += design_notes(people, asked, arms)
         of_others: list[str] = []
         if observational is not None:
-            seen = _choosers(read_frame(observational, columns), asked, (control, treated), names.values, missing)
+            seen = read_choosers(read_frame(observational, columns), asked, (control, treated), names.values, missing)
             of_others = [f"Of those who chose: {each}" for each in seen.notes if "no outcome" in each]
             if design.clusters is not None:
                 count_clusters(seen.cluster, "the sample of those who chose", design.clusters)
@@ -433,52 +433,24 @@ class Trial:
                     "own error is not in their intervals. If the design fixed another share, say `treated_share` "
                     "(--treated-share)."
                 )
-        common: dict[str, Any] = {"labels": held.labels, "arms": held.arms, "scores": held.scores}
-        common |= {"order": held.order, "seed": held.seed}
+        known = partial(Known, held.labels, held.arms, scores=held.scores, order=held.order, seed=held.seed)
         if held.chosen is not None and design.is_plain and design.strata is None and not held.some_unknown:
             trial = None if held.totals is None else Arms(held.totals[0, 0], held.totals[1, 0])
             source = SourceSampling(trial, held.chosen)
             evidence_of = source.evidence_with(share)
-            return Known(
-                evidence=evidence_of(source.p, source.q),
-                sampling=source,
-                evidence_of=evidence_of,
-                strata=None if trial is None else Strata(None, source.sizes[None]),
-                notes=tuple(notes),
-                **common,
-            )
+            strata = None if trial is None else Strata(None, source.sizes[None])
+            evidence = evidence_of(source.p, source.q)
+            return known(evidence, sampling=source, evidence_of=evidence_of, strata=strata, notes=tuple(notes))
         assert held.totals is not None
         assert share is not None
         if design.strata is None and held.chosen is None:
             of_arms = of_two_arms(share, unknown=held.unknown)
-            return Known(
-                evidence=of_arms(*whole_law(held.totals)),
-                sampling=self._sampling(0),
-                evidence_of=of_arms,
-                notes=tuple(notes),
-                **common,
-            )
+            evidence = of_arms(*whole_law(held.totals))
+            return known(evidence, sampling=self._sampling(0), evidence_of=of_arms, notes=tuple(notes))
         samples, splits, said = self._stratified
         crossing = splits.crossing(share, of_trial=held.chosen is None or people == TRIAL, unknown=held.some_unknown)
-        return Known(
-            evidence=crossing.whole,
-            crossing=crossing,
-            strata=Strata(samples[0].strata, sizes_of(samples)),
-            sample=_sample_words(samples),
-            notes=(*notes, *said),
-            **common,
-        )
-
-
-def _sample_words(samples: Sequence[People]) -> str:
-    sizes = [f"{int((samples[0].arm == side).sum()):,}" for side in (0, 1)]
-    if len(samples) == 1:
-        return f"{sizes[0]} and {sizes[1]} people in the two arms"
-    return f"{sizes[0]} and {sizes[1]} people in the two arms of the experiment and {len(samples[1].arm):,} who chose"
-
-
-def _choosers(
-    frame: AbstractFrame, asked: Mapping[str, Any], arms: tuple[Hashable, Hashable], labels: Sequence[Any], missing: str
-) -> People:
-    """People who chose: the control, the treatment, or something else."""
-    return with_others(frame, asked, arms, read_people(frame, asked, arms, labels, missing))
+        sample = "{:,} and {:,} people in the two arms".format(*held.sizes())
+        if len(samples) > 1:
+            sample += f" of the experiment and {len(samples[1].arm):,} who chose"
+        strata = Strata(samples[0].strata, sizes_of(samples))
+        return known(crossing.whole, crossing=crossing, strata=strata, sample=sample, notes=(*notes, *said))

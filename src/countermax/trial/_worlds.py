@@ -79,12 +79,9 @@ class Worlds:
             raise InputError("`counterfactual_score` needs a `score`")
         self._scores = None
         if score is not None:
-            here, there = (
-                None if each is None else given.score(name, each)
-                for name, each in (("score", score), ("counterfactual_score", counterfactual_score))
-            )
-            assert here is not None
-            self._scores = (here, here if there is None else there)
+            here = given.score("score", score)
+            other = counterfactual_score
+            self._scores = here, here if other is None else given.score("counterfactual_score", other)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -174,17 +171,14 @@ class Given:
         names: tuple[str, str],
         called: tuple[str, str] = ("factual", "counterfactual"),
     ):
-        """Takes numbers of two worlds, and of people who chose, and finds the outcomes.
+        """Takes numbers of two worlds, or None, and of people who chose, by world, and finds the outcomes.
 
-        Args:
-            first: Numbers of the first world; None where people were only observed.
-            second: Numbers of the second world.
-            observational: Numbers of people who chose, by world.
-            labels: The outcomes in their order, if they were given.
-            names: Names of the two worlds.
-            called: Arguments that hold the worlds, for messages.
+        `called` are the arguments that hold the worlds, for messages.
         """
-        self.names = _checked_names(names)
+        if isinstance(names, str) or len(tuple(names)) != 2 or len(set(names)) != 2:
+            raise InputError(f"`names` must be two different names, got {names!r}")
+        here, there = map(str, names)
+        self.names = (here, there)
         if (first is None) != (second is None):
             raise InputError(f"give both `{called[0]}` and `{called[1]}`, or neither")
         if first is None and observational is None:
@@ -244,13 +238,6 @@ def _source(name: str) -> str:
     return f"observational[{name!r}]"
 
 
-def _checked_names(names: Any) -> tuple[str, str]:
-    if isinstance(names, str) or len(tuple(names)) != 2 or len(set(names)) != 2:
-        raise InputError(f"`names` must be two different names, got {names!r}")
-    first, second = map(str, names)
-    return first, second
-
-
 def own_labels(given: Any) -> list[Any] | None:
     """The labels that a dictionary or a pandas series brings along; none where they only count from 0."""
     if not isinstance(given, Labelled):
@@ -279,14 +266,7 @@ def read_score(labels: Labels, name: str, given: Any, *, ordered: bool) -> Float
 
 
 def with_best(labels: Labels, score: Floats | None, best: Hashable | None, *, ordered: bool) -> Floats | None:
-    """The score, or the ranks of an order whose good end is `best`; it must agree with a score that there is.
-
-    Args:
-        labels: The outcomes.
-        score: Score of each outcome, if there is one.
-        best: The best outcome.
-        ordered: Whether the outcomes have an order that somebody gave.
-    """
+    """The score, with which `best` must agree; without one the ranks of an order that somebody gave, up to `best`."""
     if best is None:
         return score
     place = labels.place_of("best", best)
