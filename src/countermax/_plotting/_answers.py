@@ -67,9 +67,9 @@ def draw_answers(
                 axes.vlines(places, low, high, color=colour, linewidth=4, alpha=0.2)
         if intervals is not None and answers:
             percent = f"{100 * next(iter(intervals.values())).level:g}%"
-            words = f"{percent} confidence interval\nof"
-            axes.plot([], [], color=_INTERVAL, linewidth=1, label=f"{words} an answer")
-            axes.plot([], [], color="black", linewidth=4, alpha=0.2, label=f"{words} a whole range")
+            told = f"{percent} confidence interval\nof"
+            axes.plot([], [], color=_INTERVAL, linewidth=1, label=f"{told} an answer")
+            axes.plot([], [], color="black", linewidth=4, alpha=0.2, label=f"{told} a whole range")
         steep = len(labels) > _MOST_UPRIGHT
         words = [literal(label) for label in shortened(labels)] if steep else wrapped(labels, _LABEL_WIDTH)
         axes.set_xticks(centres + (slots - 3) * width / 2, words)

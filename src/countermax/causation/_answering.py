@@ -108,6 +108,15 @@ class Known:
     seed: int = 0
 
 
+class Asked(NamedTuple):
+    """What is asked of whom, and which couplings are asked."""
+
+    questions: Sequence[CausalQuestion]
+    people: str
+    couplings: Mapping[str, AbstractCoupling]
+    level: float
+
+
 def causes_of(
     known: Known,
     event: Any = None,
@@ -141,13 +150,14 @@ def causes_of(
             notes.append("Disablement and enablement need the share of the treated: say `treated_share`.")
     notes += check_sources(evidence, names, arms, known.strata)
     by_score: Any = dict(zip(("score", "counterfactual_score"), known.scores or (), strict=False))
-    asked: Mapping[str, AbstractCoupling] = {}
+    by_name: Mapping[str, AbstractCoupling] = {}
     with jax.enable_x64(True):
         if couplings is not None:
-            asked = as_couplings(couplings, len(names), **by_score) if len(couplings) else {}
+            by_name = as_couplings(couplings, len(names), **by_score) if len(couplings) else {}
         elif people == TRIAL and evidence.choices is None:
-            asked = named_couplings(["gumbel-max", "inverse-cdf", "maximal", "independent"])
-    refuse_families(asked, FAMILIES)
+            by_name = named_couplings(["gumbel-max", "inverse-cdf", "maximal", "independent"])
+    refuse_families(by_name, FAMILIES)
+    asked = Asked(questions, people, by_name, level)
     crossed = None
     intervals: Intervals | None = None
     if known.crossing is not None:
@@ -158,15 +168,14 @@ def causes_of(
             if has_kind(question, known.crossing.whole, kind, many=True)
         }
         intervals = {key: interval for key, (_, interval) in crossed.items()}
-        intervals |= _halved(questions, known.crossing, people, asked, level)
+        intervals |= _halved(asked, known.crossing)
     elif known.sampling is not None:
-        intervals = _inverted(questions, known, people, asked, level, method)
-    values = _values(questions, evidence, people, asked, crossed)
-    rows = _rows(questions, values, asked, intervals, ABOUT[people])
+        intervals = _inverted(asked, known, method)
+    rows = _rows(asked, _values(asked, evidence, crossed), intervals)
     families = [kind for kind in FAMILIES if any(each.coupling == kind for each in rows)]
     if known.scores is not None:
         notes.append(f"S{score_words(names.names, known.scores)[1:]}.")
-    notes += [*_noted(known, people, questions, rows), *order_note(names, asked, known.order)]
+    notes += [*_noted(known, people, questions, rows), *order_note(names, by_name, known.order)]
     return Causation(
         title=causation_title(names.names, arms, places),
         labels=names.names,
@@ -182,18 +191,12 @@ def causes_of(
     )  # fmt: skip
 
 
-def _values(
-    questions: Sequence[CausalQuestion],
-    evidence: Evidence,
-    people: str,
-    couplings: Mapping[str, AbstractCoupling],
-    crossed: Crossed | None,
-) -> dict[tuple[str, str], Bounds | float]:
+def _values(asked: Asked, evidence: Evidence, crossed: Crossed | None) -> dict[tuple[str, str], Bounds | float]:
     """All numbers about one pair of worlds; none of a question that is asked about nobody."""
-    known_law = known_part(evidence)
-    joints = _joints(couplings, known_law)
+    known_law, people = known_part(evidence), asked.people
+    joints = _joints(asked.couplings, known_law)
     found: dict[tuple[str, str], Bounds | float] = {}
-    for question in questions:
+    for question in asked.questions:
         for kind in FAMILIES:
             if crossed is not None and kind == ANY:
                 bounds = crossed[question.name, kind][0]
@@ -212,35 +215,25 @@ def _values(
 
 
 def _rows(
-    questions: Sequence[CausalQuestion],
-    values: Mapping[tuple[str, str], Bounds | float],
-    couplings: Mapping[str, AbstractCoupling],
-    intervals: Intervals | None,
-    about: str,
+    asked: Asked, values: Mapping[tuple[str, str], Bounds | float], intervals: Intervals | None
 ) -> tuple[Row, ...]:
     rows = []
-    for question in questions:
+    for question in asked.questions:
         whole = None if intervals is None else intervals[question.name, ANY]
-        for name in (*FAMILIES, *couplings):
+        for name in (*FAMILIES, *asked.couplings):
             value = values.get((question.name, name))
             interval = None if intervals is None else intervals.get((question.name, name))
             if value is None and (interval is None or name not in FAMILIES):
                 continue
             if interval is not None and whole is not None and name in (STABLE, MONOTONE):
                 interval = interval.within(whole)  # a stable coupling is a coupling
-            rows.append(row_of(question.name, about, name, value, interval))
+            rows.append(row_of(question.name, ABOUT[asked.people], name, value, interval))
     return tuple(rows)
 
 
-def _inverted(
-    questions: Sequence[CausalQuestion],
-    known: Known,
-    people: str,
-    couplings: Mapping[str, AbstractCoupling],
-    level: float,
-    method: Callable[..., Interval],
-) -> Intervals:
+def _inverted(asked: Asked, known: Known, method: Callable[..., Interval]) -> Intervals:
     """Intervals of every number, from tests of proposed truths; of a range, one that holds all of it."""
+    questions, people, couplings, level = asked
     sampling, evidence_of = known.sampling, known.evidence_of
     assert sampling is not None
     assert evidence_of is not None
@@ -282,14 +275,9 @@ def _inverted(
     return found
 
 
-def _halved(
-    questions: Sequence[CausalQuestion],
-    crossing: Crossing,
-    people: str,
-    couplings: Mapping[str, AbstractCoupling],
-    level: float,
-) -> Intervals:
+def _halved(asked: Asked, crossing: Crossing) -> Intervals:
     """Intervals by question and coupling, from halves of the people and people who were drawn again."""
+    questions, people, couplings, level = asked
     if not couplings:
         return {}
     whole, halves, again, without = (known_part(each) for each in (*crossing[:3], without_effects(crossing, level)))

@@ -88,7 +88,7 @@ def _as_limits(question: CausalQuestion, lower: Floats, upper: Floats) -> tuple[
     return np.asarray(lower + 0.0), np.asarray(upper + 0.0)  # no zero is negative
 
 
-def ratio(total: Any, asked: Floats) -> Floats:
+def ratio(total: Any, asked: Any) -> Floats:
     """Means of those who are asked about; NaN where there is nobody."""
     return np.asarray(np.where(asked > 0, total, np.nan) / np.where(asked > 0, asked, 1.0))
 

@@ -213,7 +213,7 @@ def _rows(
                 rows.append(row_of(quantity, about, name, value, interval))
 
     for place, label in enumerate(worlds.labels.names):
-        add(f"P({label})", PERSON, lambda each, place=place: on_ends(each.probabilities, itemgetter(place)))
+        add(f"P({label})", PERSON, partial(_at, place))
     for field, quantity, about in _QUANTITIES:
         add(quantity, about, partial(_shifted, start) if field == "effect" else attrgetter(field))
     if found.win_probability is not None:
@@ -228,6 +228,11 @@ def row_of(quantity: str, about: str, coupling: str, value: Any, interval: Any) 
     if isinstance(value, Bounds):
         return Row(quantity, about, coupling, None, float(value.lower), float(value.upper), *ends)
     return Row(quantity, about, coupling, None if value is None else float(value), None, None, *ends)
+
+
+def _at(place: int, found: Measures) -> Any:
+    """The probability of one outcome, or both limits of it."""
+    return on_ends(found.probabilities, itemgetter(place))
 
 
 def _shifted(start: float | None, found: Measures) -> Any:

@@ -214,9 +214,10 @@ def _solve(
         by[name] = Measures(row, agreement=jnp.trace(joint))
         if here is None or there is None:
             continue
-        shares = [(joint * moved).sum() for moved in (there[None, :] > here[:, None], there[None, :] < here[:, None])]
-        variance = unchecked_effect(joint, here, there).variance
-        by[name] = Measures(row, *(_of_person(here, there, seen) @ row), *shares, jnp.trace(joint), variance)
+        better = (joint * (there[None, :] > here[:, None])).sum()
+        worse = (joint * (there[None, :] < here[:, None])).sum()
+        own, variance = _of_person(here, there, seen) @ row, unchecked_effect(joint, here, there).variance
+        by[name] = Measures(row, own[0], own[1], own[2], own[3], better, worse, jnp.trace(joint), variance)
     win = None
     if here is not None and there is not None:
         alone = jnp.exp(log_p)[:, None] * jnp.exp(log_q)[None, :]

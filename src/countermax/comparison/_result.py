@@ -175,7 +175,8 @@ class Comparison(AbstractResult):
         return [np.array([getattr(each, field) for each in rows]) for field in fields]
 
     def _interval(self, name: str) -> Interval:
-        return Interval(*self._ends(name, "ci_lower", "ci_upper"), level=self.level or 0.0)
+        lower, upper = self._ends(name, "ci_lower", "ci_upper")
+        return Interval(lower, upper, self.level or 0.0)
 
     def _ci(self, row: Row) -> str:
         if row.ci_lower is None or self.level is None:

@@ -286,9 +286,10 @@ def _measured(log_p: ArrayLike, log_q: ArrayLike, seen: ArrayLike, scores: Any, 
         if scores is None:
             return Curve(row, jnp.trace(joint))
         here, there = map(jnp.asarray, scores)
-        shares = [(joint * moved).sum() for moved in (there[None, :] > here[:, None], there[None, :] < here[:, None])]
+        better = (joint * (there[None, :] > here[:, None])).sum()
+        worse = (joint * (there[None, :] < here[:, None])).sum()
         correlation = _correlation(joint, jnp.exp(log_p), jnp.exp(log_q), here, there)
-        return Curve(row, jnp.trace(joint), row @ there, row @ (there > here[seen]), *shares, correlation)
+        return Curve(row, jnp.trace(joint), row @ there, row @ (there > here[seen]), better, worse, correlation)
 
     return jax.lax.map(at, jnp.asarray(rates))
 
@@ -349,7 +350,7 @@ def _signs(value: Callable[[Floats], Floats]) -> list[tuple[float, int]]:
     for rate, each in zip(_FINE, known, strict=True):
         new = int(np.sign(each)) if abs(each) > _LEAST else 0
         if new and sign and new != sign:
-            start, end, _ = _narrowed(value, last, float(rate), lambda values, sign=new: values * sign > _LEAST)
+            start, end, _ = _narrowed(value, last, float(rate), functools.partial(_has_sign, new))
             found.append((float((start + end) / 2), new))
         if new:
             sign, last = new, float(rate)
@@ -358,6 +359,10 @@ def _signs(value: Callable[[Floats], Floats]) -> list[tuple[float, int]]:
 
 def _is_beaten(leader: int, rows: Floats) -> NDArray[np.bool_]:
     return rows.max(axis=1) > rows[:, leader] + _LEAST
+
+
+def _has_sign(sign: int, values: Floats) -> NDArray[np.bool_]:
+    return values * sign > _LEAST
 
 
 def _narrowed(

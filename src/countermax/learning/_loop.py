@@ -205,17 +205,13 @@ class Checkpoint:
 
 
 def _plain(leaf: Any) -> NDArray[Any]:
-    return np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
+    return np.asarray(jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf)
 
 
 def _restored(stored: NDArray[Any], leaf: Any) -> Any:
-    if _is_key(leaf):
+    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         return jax.random.wrap_key_data(jnp.asarray(stored), impl=jax.random.key_impl(leaf))
     return jnp.asarray(stored)
-
-
-def _is_key(leaf: Any) -> bool:
-    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
 class Loop(NamedTuple):

@@ -153,7 +153,9 @@ def _compiled_losses(
     coupling: AbstractCoupling, loss: Loss, log_p: Float[Array, "n k"], log_q: Float[Array, "n k"]
 ) -> Float[Array, " n"]:
     """A batch at a time, so that memory stays bounded."""
-    return jax.lax.map(lambda pair: coupling._expected_loss(*pair, loss(*pair)), (log_p, log_q), batch_size=100)
+    return jax.lax.map(
+        lambda pair: coupling._expected_loss(pair[0], pair[1], loss(*pair)), (log_p, log_q), batch_size=100
+    )
 
 
 def _as_vectors(name: str, score: ArrayLike) -> Float[Array, "k d"]:

@@ -199,7 +199,7 @@ def agree_with_steps(what: str, slope: NDArray[Any], ends: list[NDArray[Any]]) -
 
 def _refusal(subject: Subject) -> str:
     """The words in which a coupling says that it has no gradient; then every question must say so."""
-    refusals, sampler, case = list[str](), subject.sampler, subject.case("random", subject.native)
+    refusals, case, sampler = list[str](), subject.case("random", subject.native), subject.in_precision(SINGLE)
     x = _fact(case)
     for place, question in enumerate(_QUESTIONS):  # differentiated without computing anything
         try:
