@@ -1,7 +1,7 @@
 """Laws of exact answers: marginals, rows, losses, precisions and gradients."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import equinox as eqx
 import jax
@@ -199,8 +199,8 @@ def agree_with_steps(what: str, slope: NDArray[Any], ends: list[NDArray[Any]]) -
 
 def _refusal(subject: Subject) -> str:
     """The words in which a coupling says that it has no gradient; then every question must say so."""
-    refusals, case, sampler = list[str](), subject.case("random", subject.native), subject.in_precision(SINGLE)
-    x = _fact(case)
+    refusals, case = list[str](), subject.case("random", subject.native)
+    x, sampler = _fact(case), cast(AbstractCoupling, subject.sampler)
     for place, question in enumerate(_QUESTIONS):  # differentiated without computing anything
         try:
             jax.eval_shape(jax.grad(lambda p, at=place: _weighed(sampler, p, case.q, x, (at,))[0]), case.p)
