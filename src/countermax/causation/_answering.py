@@ -108,7 +108,7 @@ class Known:
     seed: int = 0
 
 
-class Asked(NamedTuple):
+class _Asked(NamedTuple):
     """What is asked of whom, and which couplings are asked."""
 
     questions: Sequence[CausalQuestion]
@@ -157,7 +157,7 @@ def causes_of(
         elif people == TRIAL and evidence.choices is None:
             by_name = named_couplings(["gumbel-max", "inverse-cdf", "maximal", "independent"])
     refuse_families(by_name, FAMILIES)
-    asked = Asked(questions, people, by_name, level)
+    asked = _Asked(questions, people, by_name, level)
     crossed = None
     intervals: Intervals | None = None
     if known.crossing is not None:
@@ -191,7 +191,7 @@ def causes_of(
     )  # fmt: skip
 
 
-def _values(asked: Asked, evidence: Evidence, crossed: Crossed | None) -> dict[tuple[str, str], Bounds | float]:
+def _values(asked: _Asked, evidence: Evidence, crossed: Crossed | None) -> dict[tuple[str, str], Bounds | float]:
     """All numbers about one pair of worlds; none of a question that is asked about nobody."""
     known_law, people = known_part(evidence), asked.people
     joints = _joints(asked.couplings, known_law)
@@ -215,7 +215,7 @@ def _values(asked: Asked, evidence: Evidence, crossed: Crossed | None) -> dict[t
 
 
 def _rows(
-    asked: Asked, values: Mapping[tuple[str, str], Bounds | float], intervals: Intervals | None
+    asked: _Asked, values: Mapping[tuple[str, str], Bounds | float], intervals: Intervals | None
 ) -> tuple[Row, ...]:
     rows = []
     for question in asked.questions:
@@ -231,7 +231,7 @@ def _rows(
     return tuple(rows)
 
 
-def _inverted(asked: Asked, known: Known, method: Callable[..., Interval]) -> Intervals:
+def _inverted(asked: _Asked, known: Known, method: Callable[..., Interval]) -> Intervals:
     """Intervals of every number, from tests of proposed truths; of a range, one that holds all of it."""
     questions, people, couplings, level = asked
     sampling, evidence_of = known.sampling, known.evidence_of
@@ -275,7 +275,7 @@ def _inverted(asked: Asked, known: Known, method: Callable[..., Interval]) -> In
     return found
 
 
-def _halved(asked: Asked, crossing: Crossing) -> Intervals:
+def _halved(asked: _Asked, crossing: Crossing) -> Intervals:
     """Intervals by question and coupling, from halves of the people and people who were drawn again."""
     questions, people, couplings, level = asked
     if not couplings:
