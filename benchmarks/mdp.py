@@ -12,8 +12,8 @@ from countermax import Gadget2
 from countermax.learning import SquaredDifference
 from countermax.mdp import EpisodeLog, estimate, policy_iteration, simulate
 from countermax.mdp._estimation import softened, visits
-from countermax.mdp._queries import query
 from studies.processes import sepsis
+from studies.queries import query
 
 NUM_EPISODES, HORIZON = 20_000, 20
 

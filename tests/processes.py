@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 
 from countermax.mdp import Cohort, FiniteMDP, simulate
+from countermax.mdp._importance import as_steps, corrected_value, model_values
 
 NUM_STATES, NUM_ACTIONS, HORIZON = 4, 2, 3
 STATES, ACTIONS = ("ill", "worse", "better", "home"), ("wait", "treat")
@@ -94,3 +95,10 @@ def single_decisions(mdp, log, coupling, *, otherwise=None, **options):
     """Single decisions about the one episode of a log; the policy plays no part in them."""
     anything = mdp.allowed / mdp.allowed.sum(axis=1, keepdims=True)
     return Cohort(log, anything, process=mdp, **options).decisions(log.name_of(0), coupling, otherwise=otherwise)
+
+
+def doubly_robust(mdp, log, target, ratios, *, weighted=False, horizon=None):
+    """The model's value, corrected by importance sampling, over as many steps of every episode."""
+    steps = as_steps(log, horizon, None)
+    planned = model_values(mdp, log, target, steps)
+    return corrected_value(planned, ratios, steps, mdp.discount, weighted=weighted)

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from countermax.mdp import EpisodeLog, FiniteMDP, estimate, estimate_policy, policy_iteration, simulate
 from countermax.mdp._estimation import softened, visits
 from countermax.mdp._planning import state_distributions
-from countermax.mdp._queries import Query, query
 from studies.processes import sepsis
 from studies.processes.icu import icu_sepsis
+from studies.queries import Query, query
 
 HORIZON = 20
 DISCOUNT = 0.99

@@ -16,7 +16,7 @@ from countermax.mdp._planning import simulate as simulate
 from countermax.mdp._planning import state_distributions as state_distributions
 from countermax.mdp._posterior import Posterior as Posterior
 from countermax.mdp._process import FiniteMDP as FiniteMDP
-from countermax.mdp._queries import logged_pairs as logged_pairs
+from countermax.mdp._replays._questions import logged_pairs as logged_pairs
 from countermax.mdp._results import Ranking as Ranking
 from countermax.mdp._results import Replay as Replay
 from countermax.mdp._results import SampledReplay as SampledReplay

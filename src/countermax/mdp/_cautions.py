@@ -10,7 +10,7 @@ from jaxtyping import Bool
 from countermax._core.labels import look_alikes
 from countermax.mdp._arrays import Floats, Ints
 from countermax.mdp._estimation import restricted, visits
-from countermax.mdp._importance import effective_sample_size, visit_shares
+from countermax.mdp._importance import effective_sample_size
 from countermax.mdp._labels import Names, spoken
 from countermax.mdp._log import EpisodeLog
 from countermax.mdp._planning import state_distributions
@@ -93,7 +93,8 @@ def told_of_weights(log: EpisodeLog, policy: Floats, ratios: Floats) -> tuple[st
             f"WARNING: importance sampling has an effective sample size of {size:.1f} ({matching} of {len(log)} "
             "episodes have any weight); its estimates and their intervals are not to be trusted."
         )
-    unseen = float(visit_shares(log) @ (policy * (visits(log) == 0)).sum(axis=1))
+    counts = visits(log)
+    unseen = float(counts.sum(axis=1) / log.num_steps @ (policy * (counts == 0)).sum(axis=1))
     if unseen > _SMALL_SHARE:
         found.append(
             f"WARNING: in {100 * unseen:.2g} % of the logged steps the target policy would do what nobody ever did in "

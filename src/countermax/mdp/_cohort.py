@@ -11,10 +11,10 @@ from jaxtyping import PRNGKeyArray
 from countermax._core.errors import InputError
 from countermax._core.extras import on_ray
 from countermax._core.labels import identity, listed, reader
+from countermax._core.words import confidence
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, AbstractSampler
 from countermax.couplings._named import as_couplings, name_of, named_couplings
-from countermax.intervals import Interval
 from countermax.intervals._interval import check_level, percentile_interval
 from countermax.mdp._arrays import Floats, Values, as_mask, as_number, as_whole, shortened
 from countermax.mdp._cautions import (
@@ -25,9 +25,10 @@ from countermax.mdp._cautions import (
     told_of_weights,
 )
 from countermax.mdp._decisions import Decisions, decisions_of
-from countermax.mdp._distribution import SHARES, ReturnDistribution, distribution_of, with_intervals
+from countermax.mdp._distribution import SHARES, ReturnDistribution, distribution_of
 from countermax.mdp._estimation import (
     as_policy,
+    check_log,
     deterministic,
     estimate,
     estimate_policy,
@@ -43,7 +44,7 @@ from countermax.mdp._log import EpisodeLog, steps_compared, steps_of
 from countermax.mdp._posterior import NO_CONFOUNDING, Posterior, PosteriorDraws
 from countermax.mdp._process import MODEL_GIVEN, FiniteMDP, as_discount
 from countermax.mdp._replays._trajectories import Setting, Trajectories
-from countermax.mdp._results import Context, Ranking, Replay, SampledReplay, counted
+from countermax.mdp._results import Context, Ranking, Replay, SampledReplay, at, counted
 from countermax.mdp._story import Story
 
 Couplings: TypeAlias = Mapping[str, str | Path | AbstractCoupling] | Iterable[str | Path]
@@ -55,7 +56,6 @@ _DRAWN = {
 }
 _RANGES = "'any coupling' is the range over all couplings; in parentheses, the {level} interval for that range."
 _RANGE_GIVEN = "The range over all couplings takes the model as given."
-_BOOTSTRAP = "In parentheses: {level} confidence intervals, from {count} resamples of episodes; {refitted}."
 
 
 @final
@@ -122,7 +122,7 @@ class Cohort:
         self.log = log
         self._learn, self._source = _learner(log, process, absorbing)
         self.process = self._learn if isinstance(self._learn, FiniteMDP) else self._learn(log)
-        _check_sizes(log, self.process)
+        check_log(log, self.process)
         self._wanted = policy_rows(self.process, policy)
         self.policy = restricted(self.process, self._wanted)[0]
         self.horizon = steps_of(log, horizon)
@@ -281,29 +281,19 @@ class Cohort:
         bounds = self.bounds().shifted(-observed)
         drawn = self._draws.ask(partial(_effects, self._setting, list(chosen.values()), observed))
         found = percentile_interval(drawn, self._draws.posterior.level)
-        intervals, limits = {}, None
-        if found is not None:
-            intervals = {
-                name: Interval(found.lower[place], found.upper[place], found.level) for place, name in enumerate(chosen)
-            }
-            limits = Interval(found.lower[-2], found.upper[-1], found.level)
+        intervals = {name: at(found, place) for place, name in enumerate(chosen)}
         return Ranking(
             context=self._context(self._draws, ranges=True),
             episodes=self.log.names,
             observed=observed,
             effects=effects,
             bounds=bounds,
-            intervals=intervals,
-            any_interval=limits,
+            intervals={name: each for name, each in intervals.items() if each is not None},
+            any_interval=at(found, -2, -1),
         )
 
     def evaluate(
-        self,
-        couplings: Couplings | None = None,
-        *,
-        num_resamples: int = 100,
-        level: float = 0.95,
-        key: PRNGKeyArray,
+        self, couplings: Couplings | None = None, *, num_resamples: int = 100, level: float = 0.95, key: PRNGKeyArray
     ) -> PolicyEvaluation:
         """Estimates of what the policy is worth, in every common way, all of one policy and over the same steps.
 
@@ -327,20 +317,21 @@ class Cohort:
             )
         chosen = _couplings(couplings, none=True)
         task = Task(self._setting, chosen, self._learn, self._behaviour, self._compared)
-        found = evaluated(task, self.process, num_resamples, level, key=key, spread=self._spread)
+        asked = (task, self.process, num_resamples, level)
+        estimates, bounds, ratios = evaluated(*asked, key=key, spread=self._spread)
         changed = (self.policy != self._wanted)[~self.process.absorbing].any()
         told = (
-            *told_of_weights(self.log, self._wanted, found.ratios),
+            *told_of_weights(self.log, self._wanted, ratios),
             *told_of_support(self.process, self.log, self._wanted, self.horizon),
             _bootstrap(num_resamples, level),
         )
         return PolicyEvaluation(
             context=self._context(None, told=told, assumed=(_RANGE_GIVEN,)),
-            estimates=found.estimates,
-            bounds=found.bounds,
+            estimates=estimates,
+            bounds=bounds,
             target=RESTRICTED if changed else WHOLE,
             policy=self.policy,
-            effective_sample_size=effective_sample_size(found.ratios),
+            effective_sample_size=effective_sample_size(ratios),
             num_censored=int((self._compared < self.horizon).sum()),
             num_resamples=num_resamples,
             level=level,
@@ -379,11 +370,8 @@ class Cohort:
         ratios = importance_ratios(self.log, self._wanted, self._done())[:, : self.horizon]
         told = (*told_of_weights(self.log, self._wanted, ratios), _bootstrap(num_resamples, level))
         context = self._context(None, told=told, assumed=())
-        asked = (self.log, self._wanted, self._behaviour)
-        found = distribution_of(context, *asked, kept, weighted=weighted)
-        if key is None or not num_resamples:
-            return found
-        return with_intervals(found, *asked, num_resamples, level, key=key)
+        asked = (context, self.log, self._wanted, self._behaviour, kept)
+        return distribution_of(*asked, weighted=weighted, num_resamples=num_resamples, level=level, key=key)
 
     def _done(self) -> Floats:
         """What the log was made with: as it was given, or its frequencies."""
@@ -431,7 +419,7 @@ class Cohort:
     ) -> Context:
         """What is said beside an answer."""
         note = "" if draws is None else draws.posterior.note(self.process)
-        level = "" if draws is None else f"{100 * draws.posterior.level:g} %"
+        level = "" if draws is None else confidence(draws.posterior.level)
         left, censored = self.policy[~self.process.absorbing], int((self._compared < self.horizon).sum())
         chance = told is None and bool(((left > 0) & (left < 1)).any())
         notes = (
@@ -485,26 +473,13 @@ def _named_states(log: EpisodeLog, absorbing: Values) -> Values:
     return as_mask("absorbing", [each for each in chosen if each is not None], log.num_states)
 
 
-def _check_sizes(log: EpisodeLog, mdp: FiniteMDP) -> None:
-    if (log.num_states, log.num_actions) != (mdp.num_states, mdp.num_actions):
-        raise InputError(
-            f"`log` must have the states and actions of the process, {mdp.num_states} and {mdp.num_actions}, got "
-            f"{log.num_states} and {log.num_actions}"
-        )
-
-
 def _couplings(couplings: Couplings | None, *, none: bool = False) -> dict[str, AbstractCoupling]:
     """The couplings asked for; by default two that are known to disagree. `none` allows none at all."""
     if couplings is None:
         return named_couplings(("gumbel-max", "inverse-cdf"))
     if not isinstance(couplings, Mapping | str | Path):
-        try:
-            couplings = list(couplings)
-        except TypeError:
-            raise InputError(
-                f"`couplings` must be words or files, or couplings by name, got {shortened(couplings)}"
-            ) from None
-        if any(not isinstance(each, str | Path) for each in couplings):
+        couplings = list(couplings) if isinstance(couplings, Iterable) else couplings
+        if not isinstance(couplings, list) or any(not isinstance(each, str | Path) for each in couplings):
             raise InputError(f"`couplings` must be words or files, or couplings by name, got {shortened(couplings)}")
     return {} if none and not couplings else as_couplings(couplings)
 
@@ -512,8 +487,10 @@ def _couplings(couplings: Couplings | None, *, none: bool = False) -> dict[str, 
 def _bootstrap(num_resamples: int, level: float) -> str:
     if not num_resamples:
         return "No resamples were drawn: sampling uncertainty is left out."
-    refitted = "whatever is learned from the log is learned again in each"
-    return _BOOTSTRAP.format(level=f"{100 * level:g} %", count=num_resamples, refitted=refitted)
+    return (
+        f"In parentheses: {confidence(level)} confidence intervals, from {num_resamples} resamples of episodes; "
+        "whatever is learned from the log is learned again in each."
+    )
 
 
 def _effect(setting: Setting, coupling: AbstractCoupling, process: FiniteMDP) -> Floats:

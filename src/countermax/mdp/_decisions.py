@@ -16,7 +16,7 @@ from countermax.mdp._arrays import Floats, as_whole
 from countermax.mdp._labels import spoken
 from countermax.mdp._process import FiniteMDP
 from countermax.mdp._replays._trajectories import Setting
-from countermax.mdp._results import SMALL, AbstractCohortResult, Context, any_row, coupled_row
+from countermax.mdp._results import SMALL, AbstractCohortResult, Context, any_row, at, coupled_row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -139,14 +139,8 @@ class Decisions(AbstractCohortResult):
         return (f"Resting on fewer than {FEW_VISITS} visits: {', '.join(rare)}.",) if rare else ()
 
     def _details(self) -> Mapping[str, Any]:
-        return {
-            "episode": self.episode,
-            "observed": self.observed,
-            "coupling": self.coupling,
-            "horizon": self.horizon,
-            "discount": self.discount,
-            "decisions": [{**each._asdict(), "robust": each.robust} for each in self],
-        }
+        decisions = [{**each._asdict(), "robust": each.robust} for each in self]
+        return self._fields("episode", "observed", "coupling") | {"decisions": decisions}
 
 
 def decision_rows(by_coupling: Mapping[str, Decisions]) -> tuple[Row, ...]:
@@ -175,15 +169,8 @@ def decisions_of(
 ) -> dict[str, Decisions]:
     """All decisions about one episode, by coupling.
 
-    Args:
-        mdp: The process.
-        setting: Question about the one episode.
-        context: Sentences beside the numbers.
-        couplings: Kind of each coupling, by name.
-        effects: Effects by coupling, then the least and the largest over all couplings.
-        drawn: The same for each posterior draw; empty where there are none.
-        observed: Return of the episode.
-        level: Level of the intervals.
+    The effects are those by each coupling, then the least and the largest over all of them; `drawn` has the same for
+    each posterior draw, and is empty where there are none.
     """
     visits = None if mdp.counts is None else mdp.counts.sum(axis=2)
     log = setting.log
@@ -197,20 +184,10 @@ def decisions_of(
                 if other == action:
                     continue
                 effect, lower, upper = (float(effects[each, step, other]) for each in (place, -2, -1))
-                decisions.append(
-                    Decision(
-                        step,
-                        state,
-                        action,
-                        other,
-                        effect + observed,
-                        effect,
-                        Bounds(lower, upper),
-                        None if visits is None else int(visits[state, other]),
-                        _between(limits, (place, step, other), (place, step, other)),
-                        _between(limits, (-2, step, other), (-1, step, other)),
-                    )
-                )
+                seen = None if visits is None else int(visits[state, other])
+                own, widest = at(limits, (place, step, other)), at(limits, (-2, step, other), (-1, step, other))
+                claim = effect + observed, effect, Bounds(lower, upper), seen, own, widest
+                decisions.append(Decision(step, state, action, other, *claim))
         found[name] = Decisions(
             context=context,
             decisions=tuple(sorted(decisions, key=lambda each: (-each.effect, each.step))),
@@ -220,7 +197,3 @@ def decisions_of(
             action_names=tuple(spoken("action", each, mdp.action_names) for each in range(mdp.num_actions)),
         )
     return found
-
-
-def _between(limits: Interval | None, least: tuple[int, ...], most: tuple[int, ...]) -> Interval | None:
-    return None if limits is None else Interval(float(limits.lower[least]), float(limits.upper[most]), limits.level)

@@ -54,11 +54,9 @@ class ReturnDistribution(AbstractCohortResult):
     @property
     def rows(self) -> tuple[Row, ...]:
         """What is read off the distribution."""
-        about, found = counted(self.context.num_episodes, "episode"), []
-        for name, value in self.numbers.items():
-            limits = self.intervals.get(name, (None, None))
-            found.append(Row(name, about, "", value, None, None, limits[0], limits[1]))
-        return tuple(found)
+        about, numbers = counted(self.context.num_episodes, "episode"), self.numbers.items()
+        unknown = (None, None)
+        return tuple(Row(name, about, "", x, None, None, *self.intervals.get(name, unknown)[:2]) for name, x in numbers)
 
     @property
     def numbers(self) -> dict[str, float | None]:
@@ -134,8 +132,8 @@ class ReturnDistribution(AbstractCohortResult):
         )
 
     def _details(self) -> Mapping[str, Any]:
-        names = ("horizon", "discount", "returns", "probabilities", "weighted", "effective_sample_size")
-        return {name: getattr(self, name) for name in (*names, "num_resamples", "level")}
+        names = ("returns", "probabilities", "weighted", "effective_sample_size", "num_resamples", "level")
+        return self._fields(*names)
 
 
 def distribution_of(
@@ -146,8 +144,11 @@ def distribution_of(
     shares: tuple[float, ...],
     *,
     weighted: bool,
+    num_resamples: int,
+    level: float,
+    key: PRNGKeyArray | None,
 ) -> ReturnDistribution:
-    """The distribution without intervals."""
+    """The distribution, with intervals from resampled episodes."""
     ratios = _ratios(log, policy, behaviour, context.horizon)
     seen = _weighed(log, ratios, weighted, context)
     if seen is None:
@@ -155,43 +156,27 @@ def distribution_of(
             "`policy` must give some episode a weight, but nobody did what it would do: importance sampling cannot "
             "be used"
         )
-    return ReturnDistribution(
+    found = ReturnDistribution(
         context=context,
         returns=seen[0],
         probabilities=seen[1],
         shares=shares,
         weighted=weighted,
         effective_sample_size=effective_sample_size(ratios),
-        num_resamples=0,
-        level=0.95,
+        num_resamples=num_resamples,
+        level=level,
         intervals={},
     )
-
-
-def with_intervals(
-    found: ReturnDistribution,
-    log: EpisodeLog,
-    policy: Floats,
-    behaviour: Floats | None,
-    num_resamples: int,
-    level: float,
-    *,
-    key: PRNGKeyArray,
-) -> ReturnDistribution:
-    """The same with intervals from resampled episodes."""
     drawn: list[dict[str, float | None]] = []
-    for chosen in resamples_of(key, len(log), num_resamples):
+    for chosen in () if key is None else resamples_of(key, len(log), num_resamples):
         again = log.select(chosen)
-        ratios = _ratios(again, policy, behaviour, found.horizon)
-        other = _weighed(again, ratios, found.weighted, found.context)
+        other = _weighed(again, _ratios(again, policy, behaviour, found.horizon), weighted, context)
         drawn.append({} if other is None else replace(found, returns=other[0], probabilities=other[1]).numbers)
-    size = found.effective_sample_size
     intervals = {
-        name: student_interval(value, [each.get(name) for each in drawn], level, size)[0]
+        name: student_interval(value, [each.get(name) for each in drawn], level, found.effective_sample_size)[0]
         for name, value in found.numbers.items()
     }
-    kept = {name: each for name, each in intervals.items() if each is not None}
-    return replace(found, num_resamples=num_resamples, level=level, intervals=kept)
+    return replace(found, intervals={name: each for name, each in intervals.items() if each is not None})
 
 
 def _ratios(log: EpisodeLog, policy: Floats, behaviour: Floats | None, steps: int) -> Floats:

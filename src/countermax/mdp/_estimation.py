@@ -25,6 +25,15 @@ from countermax.mdp._log import EpisodeLog
 from countermax.mdp._process import FiniteMDP
 
 
+def check_log(log: EpisodeLog, mdp: FiniteMDP) -> None:
+    """Refuses a log of other states or actions than those of the process."""
+    if (log.num_states, log.num_actions) != (mdp.num_states, mdp.num_actions):
+        raise InputError(
+            f"`log` must have the states and actions of the process, {mdp.num_states} and {mdp.num_actions}, got "
+            f"{log.num_states} and {log.num_actions}"
+        )
+
+
 def policy_rows(world: FiniteMDP | EpisodeLog, policy: Values, *, argument: str = "policy") -> Floats:
     """Distributions over the actions, one for each state; what is wrong is named by state and action."""
     probs = as_floats(argument, policy)

@@ -147,9 +147,8 @@ class PolicyEvaluation(AbstractCohortResult):
         return (*reasons, *([f"{_NO_BOUNDS}."] if self.bounds is None else []))
 
     def _details(self) -> Mapping[str, Any]:
-        names = ("horizon", "discount", "target", "effective_sample_size", "num_censored", "num_resamples", "level")
-        kept = {name: getattr(self, name) for name in names}
-        return kept | {"num_episodes": self.context.num_episodes, "estimates": self.estimates, "bounds": self.bounds}
+        names = ("target", "effective_sample_size", "num_censored", "num_resamples", "level", "estimates", "bounds")
+        return self._fields(*names) | {"num_episodes": self.context.num_episodes}
 
 
 class Task(NamedTuple):
@@ -165,21 +164,23 @@ class Task(NamedTuple):
     """How many steps of each episode every estimate covers: the same in all resamples."""
 
 
-class Evaluated(NamedTuple):
-    """What an evaluation found."""
-
-    estimates: tuple[Estimate, ...]
-    bounds: Bounds | None
-    ratios: Floats
-    """Ratios of probabilities up to each step, no further than the horizon."""
-
-
 def evaluated(
     task: Task, process: FiniteMDP, num_resamples: int, level: float, *, key: PRNGKeyArray, spread: bool
-) -> Evaluated:
-    """Every estimate, with intervals from resampled episodes; `spread` asks resamples on Ray."""
-    log = task.setting.log
-    _check_sizes(log, task.setting.horizon, 8 + len(task.couplings), num_resamples)
+) -> tuple[tuple[Estimate, ...], Bounds | None, Floats]:
+    """Every estimate with its interval from resampled episodes, the bounds, and the ratios up to each step.
+
+    `spread` asks resamples on Ray.
+    """
+    log, horizon, count = task.setting.log, task.setting.horizon, 8 + len(task.couplings)
+    check_sizes(log.num_states, log.num_actions)
+    check_memory(
+        f"{horizon} steps of {log.num_states} states and {log.num_actions} actions",
+        16 * horizon * log.num_states * (log.num_actions + 1),
+        "lower `horizon`",
+    )
+    check_memory(
+        f"{num_resamples} resamples of {count} estimates", 150 * count * num_resamples, "lower `num_resamples`"
+    )
     with ProgressBar("evaluating", num_resamples + 1, unit="resamples") as bar:
         point, ratios = _estimates(task, process, np.arange(len(log)), spread=spread)
         bar.advance(1)
@@ -193,20 +194,7 @@ def evaluated(
         size = float(len(log)) if kind == "observed" else effective  # a model too knows little of what was seldom done
         interval, reason = student_interval(value, [each[kind, name] for each in drawn], level, size)
         estimates.append(Estimate(name, kind, value, interval, _NO_WEIGHT if value is None else reason))
-    return Evaluated(tuple(estimates), _bounds(task, process, spread=spread), ratios)
-
-
-def _check_sizes(log: EpisodeLog, horizon: int, count: int, num_resamples: int) -> None:
-    """What grows with numbers that were asked for."""
-    check_sizes(log.num_states, log.num_actions)
-    check_memory(
-        f"{horizon} steps of {log.num_states} states and {log.num_actions} actions",
-        16 * horizon * log.num_states * (log.num_actions + 1),
-        "lower `horizon`",
-    )
-    check_memory(
-        f"{num_resamples} resamples of {count} estimates", 150 * count * num_resamples, "lower `num_resamples`"
-    )
+    return tuple(estimates), _bounds(task, process, spread=spread), ratios
 
 
 _Values: TypeAlias = dict[tuple[str, str], float | None]
@@ -238,7 +226,7 @@ def _estimates(task: Task, known: FiniteMDP | None, chosen: Ints, *, spread: boo
         ("importance sampling", "weighted per-decision importance sampling"): sampled.weighted_per_decision,
         ("importance sampling", "doubly robust"): robust,
         ("importance sampling", "weighted doubly robust"): weighted,
-        ("model", "model-based"): float(planned.values.mean()),
+        ("model", "model-based"): float(planned[0].mean()),
     }
     distinct, times = np.unique(chosen, return_counts=True)  # an episode drawn twice is replayed once
     totals = dict.fromkeys(task.couplings, 0.0)

@@ -13,7 +13,6 @@ from countermax._core.labels import identity, listed, reader
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling
 from countermax.couplings._named import name_of
-from countermax.intervals import Interval
 from countermax.intervals._interval import percentile_interval
 from countermax.mdp._arrays import MOST_REWARD, Floats, Ints, Values, as_floats, one_hot, shortened
 from countermax.mdp._decisions import decisions_of
@@ -22,7 +21,7 @@ from countermax.mdp._log import EpisodeLog
 from countermax.mdp._posterior import PosteriorDraws
 from countermax.mdp._process import FiniteMDP
 from countermax.mdp._replays._trajectories import Exact, Setting, Trajectories
-from countermax.mdp._results import Answer, Context
+from countermax.mdp._results import Answer, Context, at
 from countermax.mdp._story import Care, Features, Record, Story
 
 _MOST_ENDS = 4
@@ -42,17 +41,9 @@ def story_of(
     draws: PosteriorDraws,
     context: Context,
 ) -> Story:
-    """The story of one episode.
+    """The story of one episode, over the steps that are compared.
 
-    Args:
-        mdp: The process.
-        log: All episodes.
-        setting: Question about the one episode, over the steps that are compared.
-        couplings: Couplings by name; steps are judged by the first, decisions by all.
-        features: Features to follow over time, by name; by default the ends.
-        otherwise: Policy where a logged action is not known.
-        draws: Posterior draws of the process.
-        context: Sentences beside the numbers.
+    Steps are judged by the first coupling, decisions by all; `otherwise` acts where a logged action is not known.
     """
     one, policy, steps = setting.log, setting.policy, setting.horizon
     names, scores = _as_features(mdp, log, features)
@@ -69,45 +60,30 @@ def story_of(
     of_decisions = drawn[:, split:].reshape(-1, *worth.shape) if len(drawn) else drawn
     limits = percentile_interval(others, level)
 
-    def answer(place: int, quantity: str, was: float | None) -> Answer:
+    def answer(place: int, quantity: str, was: float | None = None) -> Answer:
         """One column of the numbers."""
-        by_name = {name: float(found[at, place]) for at, name in enumerate(couplings)}
+        by_name = {name: float(found[row, place]) for row, name in enumerate(couplings)}
         bounds = Bounds(float(found[-2, place]), float(found[-1, place]))
-        if limits is None:
-            return Answer(quantity, was, by_name, bounds, {}, None)
-        within = {
-            name: Interval(float(limits.lower[at, place]), float(limits.upper[at, place]), level)
-            for at, name in enumerate(couplings)
-        }
-        return Answer(
-            quantity,
-            was,
-            by_name,
-            bounds,
-            within,
-            Interval(float(limits.lower[-2, place]), float(limits.upper[-1, place]), level),
-        )
+        within = {name: at(limits, (row, place)) for row, name in enumerate(couplings)}
+        known = {name: each for name, each in within.items() if each is not None}
+        return Answer(quantity, was, by_name, bounds, known, at(limits, (-2, place), (-1, place)))
 
-    paths = {name: _path(each) for name, each in replays.items()}
+    paths = {name: each.path[0] for name, each in replays.items() if each.path is not None}
     length = min(int(one.lengths[0]), steps)
     states, actions = one.states[0, : length + 1], one.actions[0, :length]
-    first = next(iter(paths.values()))
+    first, followed = next(iter(paths.values())), {name: path @ scores for name, path in paths.items()}
+    kinds_by_name = {name: name_of(each) for name, each in couplings.items()}
     return Story(
         context=context,
         episode=one.name_of(0),
         returns=answer(0, "return", observed),
         standard_deviations={name: float(np.sqrt(each.variances[0])) for name, each in replays.items()},
         ends=tuple(
-            answer(place, f"P({spoken('state', int(end), mdp.state_names)})", None) for place, end in enumerate(ends, 1)
+            answer(place, f"P({spoken('state', int(end), mdp.state_names)})") for place, end in enumerate(ends, 1)
         ),
         end_rewards=_earned_at(mdp, one, ends),
-        unfinished=answer(len(ends) + 1, "P(no end)", None),
-        features=Features(
-            names,
-            scores[states],
-            {name: path @ scores for name, path in paths.items()},
-            model.feature_bounds(scores),
-        ),
+        unfinished=answer(len(ends) + 1, "P(no end)"),
+        features=Features(names, scores[states], followed, model.feature_bounds(scores)),
         care=_care(mdp, first, policy, actions),
         record=Record(
             tuple(spoken("state", state, mdp.state_names) for state in states.tolist()),
@@ -118,16 +94,7 @@ def story_of(
             _visits_behind(mdp, first, policy, one),
         ),
         step_bounds=model.step_bounds(kinds[0]),
-        decisions_by_coupling=decisions_of(
-            mdp,
-            setting,
-            context,
-            {name: name_of(each) for name, each in couplings.items()},
-            worth,
-            of_decisions,
-            observed,
-            level,
-        ),
+        decisions_by_coupling=decisions_of(mdp, setting, context, kinds_by_name, worth, of_decisions, observed, level),
     )
 
 
@@ -148,8 +115,11 @@ def find_episode(log: EpisodeLog, episode: Hashable) -> int:
 
 def ends_of(mdp: FiniteMDP, log: EpisodeLog) -> Ints:
     """The ends that episodes come to, the most frequent ones first."""
-    ended = log.last_states[mdp.ends[log.last_states]]
-    often = np.bincount(ended, minlength=mdp.num_states)
+    return _most_frequent(log.last_states[mdp.ends[log.last_states]], mdp.num_states)
+
+
+def _most_frequent(states: Ints, num_states: int) -> Ints:
+    often = np.bincount(states, minlength=num_states)
     chosen = np.argsort(-often, kind="stable")[:_MOST_ENDS]
     return chosen[often[chosen] > 0]
 
@@ -177,11 +147,6 @@ def _answer(replayed: Exact, marks: Floats) -> Floats:
 def _limits(model: Trajectories, marks: Floats) -> Floats:
     """[lower and upper; value and marks]."""
     return np.concatenate([np.array(model.bounds()), np.clip(np.array(model.final_bounds(marks)), 0, 1)], axis=1)
-
-
-def _path(replayed: Exact) -> Floats:
-    assert replayed.path is not None
-    return replayed.path[0]
 
 
 def _earned_at(mdp: FiniteMDP, one: EpisodeLog, ends: Ints) -> Float[np.ndarray, " e"] | None:
@@ -240,11 +205,8 @@ def _as_features(
     mdp: FiniteMDP, log: EpisodeLog, features: Mapping[str, Values] | None
 ) -> tuple[tuple[str, ...], Floats]:
     if features is None:
-        chosen = ends_of(mdp, log)
-        if not len(chosen):
-            often = np.bincount(log.last_states, minlength=mdp.num_states)
-            chosen = np.argsort(-often, kind="stable")[:_MOST_ENDS]
-            chosen = chosen[often[chosen] > 0]
+        ends = ends_of(mdp, log)
+        chosen = ends if len(ends) else _most_frequent(log.last_states, mdp.num_states)
         found = {spoken("state", int(end), mdp.state_names): one_hot(int(end), mdp.num_states) for end in chosen}
     elif not isinstance(features, Mapping):
         raise InputError(f"`features` must have a number for each state, by name, got {shortened(features)}")

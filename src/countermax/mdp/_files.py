@@ -101,11 +101,12 @@ def read_log_and_policy(
 
 def policy_from_frame(frame: "pd.DataFrame", log: EpisodeLog) -> Floats:
     """[state, action] from rows of state, action and probability; what is wrong is named by row and state."""
-    read = read_decisions(frame, Space(log.num_states, log.state_names), Space(log.num_actions, log.action_names))
+    spaces = Space(log.num_states, log.state_names), Space(log.num_actions, log.action_names)
+    states, actions, probabilities = read_decisions(frame, *spaces)
     check_sizes(log.num_states, log.num_actions)
     policy = np.zeros((log.num_states, log.num_actions))
-    policy[read.states, read.actions] = read.probabilities
-    times = np.bincount(read.states, minlength=log.num_states)
+    policy[states, actions] = probabilities
+    times = np.bincount(states, minlength=log.num_states)
     if PROBABILITY not in frame.columns and (times > 1).any():
         several = named("state", int((times > 1).argmax()), log.state_names)
         raise InputError(

@@ -4,7 +4,7 @@ States and actions are told by name where there are names, and else by index; ne
 """
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -27,30 +27,17 @@ POLICY_RULE = "the policy must have the columns state, action and, unless it is 
 _MOST_EXACT = 2**53  # whole numbers beyond this are not all different in double precision
 
 
-class ReadEpisodes(NamedTuple):
-    """Episodes padded to the longest, in the order of their first row."""
+def read_episodes(frame: "pd.DataFrame", states: Space, actions: Space) -> dict[str, Any]:
+    """Episodes from rows in any order, after checking that each is whole and continuous.
 
-    states: Ints
-    actions: Ints
-    rewards: Floats
-    lengths: Ints
-    episodes: tuple[Hashable, ...]
-
-
-class ReadDecisions(NamedTuple):
-    """What a policy does, one entry for each row."""
-
-    states: Ints
-    actions: Ints
-    probabilities: Floats
-
-
-def read_episodes(frame: "pd.DataFrame", states: Space, actions: Space) -> ReadEpisodes:
-    """Episodes from rows in any order, after checking that each is whole and continuous."""
+    Padded to the longest, in the order of their first row, by the names of an `EpisodeLog`'s fields.
+    """
     _require(frame, LOG_COLUMNS, (), LOG_RULE)
     if frame.empty:
         raise InputError("the log must hold at least one step, got a frame without rows")
-    episode, names = _episodes(frame)
+    episode, names = coded(frame["episode"])
+    if (episode < 0).any():
+        _refuse(frame, "episode", int((episode < 0).argmax()), "must name an episode")
     step = _integers(frame, "step")
     # Stable, so that of two rows with one step the later one is the one complained about.
     order = np.lexsort((step, episode))
@@ -80,11 +67,11 @@ def read_episodes(frame: "pd.DataFrame", states: Space, actions: Space) -> ReadE
     padded[episode, position] = state
     padded[np.arange(len(names)), lengths] = next_state[np.cumsum(lengths) - 1]
     done[episode, position], rewards[episode, position] = action, reward
-    return ReadEpisodes(padded, done, rewards, lengths, names)
+    return {"states": padded, "actions": done, "rewards": rewards, "lengths": lengths, "episodes": names}
 
 
-def read_decisions(frame: "pd.DataFrame", states: Space, actions: Space) -> ReadDecisions:
-    """Rows of state, action and probability; without a probability the action is taken for certain."""
+def read_decisions(frame: "pd.DataFrame", states: Space, actions: Space) -> tuple[Ints, Ints, Floats]:
+    """State, action and probability of each row; without a probability the action is taken for certain."""
     _require(frame, POLICY_COLUMNS, (PROBABILITY,), POLICY_RULE)
     state, action = _indices(frame, "state", states), _indices(frame, "action", actions)
     chances = _numbers(frame, PROBABILITY) if PROBABILITY in frame.columns else np.ones(len(frame))
@@ -94,7 +81,7 @@ def read_decisions(frame: "pd.DataFrame", states: Space, actions: Space) -> Read
         _refuse(
             frame, "action", at, f"must be given once in state {plainly(frame['state'].iloc[at])}, but is there twice"
         )
-    return ReadDecisions(state, action, chances)
+    return state, action, chances
 
 
 def require_columns(
@@ -130,13 +117,6 @@ def _positions(frame: "pd.DataFrame", episode: Ints, step: Ints) -> Ints:
         if bad.any():
             _refuse(frame, "step", int(bad.argmax()), rule)
     return position
-
-
-def _episodes(frame: "pd.DataFrame") -> tuple[Ints, tuple[Hashable, ...]]:
-    codes, names = coded(frame["episode"])
-    if (codes < 0).any():
-        _refuse(frame, "episode", int((codes < 0).argmax()), "must name an episode")
-    return codes, names
 
 
 def _numbers(frame: "pd.DataFrame", column: str) -> Floats:

@@ -74,7 +74,10 @@ def importance_estimates(
     steps: Values | None = None,
 ) -> ImportanceEstimates:
     """The target policy's value by importance sampling."""
-    ratios = _as_ratios(log, ratios)[:, : steps_of(log, horizon)]
+    ratios = as_finite("ratios", ratios)
+    if ratios.shape != log.actions.shape:
+        raise InputError(f"`ratios` must be [episode, step] of shape {log.actions.shape}, got {ratios.shape}")
+    ratios = ratios[:, : steps_of(log, horizon)]
     weights, returns = ratios[:, -1], log.returns(discount, horizon=horizon)
     count = ratios.shape[1]
     gains = log.rewards[:, :count] * discount ** np.arange(count)
@@ -101,55 +104,29 @@ def effective_sample_size(ratios: Float[np.ndarray, "n t"]) -> float:
     return float(weights.sum() ** 2 / (weights**2).sum())
 
 
-def doubly_robust(
-    mdp: FiniteMDP,
-    log: EpisodeLog,
-    target: Values,
-    ratios: Float[np.ndarray, "n t"],
-    *,
-    weighted: bool = False,
-    horizon: int | None = None,
-    discount: float | None = None,
-    steps: Values | None = None,
+def corrected_value(
+    model: tuple[Floats, Floats], ratios: Float[np.ndarray, "n t"], steps: Ints, discount: float, *, weighted: bool
 ) -> float:
-    """The model's value, corrected by importance sampling where the log disagrees with the model.
+    """The model's mean value plus the surprises, by importance sampling: doubly robust.
 
     Unbiased if the ratios are right, whatever the model; of small variance if the model is good. Weighted, ratios are
     divided by their mean at each step: biased, but far less at the mercy of a few large ones. Where no episode has any
     weight from a step on, the weighted estimate is the model's from there.
     """
-    compared = as_steps(log, horizon, steps)
-    weights = _as_ratios(log, ratios)
-    model = model_values(mdp, log, target, compared, discount=discount)
-    return corrected_value(model, weights, compared, as_discount(mdp, discount), weighted=weighted)
-
-
-class ModelValues(NamedTuple):
-    """What a model says of logged episodes under another policy."""
-
-    values: Float[np.ndarray, " n"]
-    """The value of each episode's first state, over as many steps as the episode is compared."""
-    surprises: Float[np.ndarray, "n t"]
-    """How much more each logged step brought than the model expects of its action."""
-
-
-def corrected_value(
-    model: ModelValues, ratios: Float[np.ndarray, "n t"], steps: Ints, discount: float, *, weighted: bool
-) -> float:
-    """The model's mean value plus the surprises, by importance sampling: what `doubly_robust` is."""
     weights = _normalised(ratios, _lasting(ratios.shape[1], steps)) if weighted else ratios
-    counted = (weights > 0) & (model.surprises != 0)
-    if not np.isfinite(model.surprises[counted]).all():
+    values, surprises = model
+    counted = (weights > 0) & (surprises != 0)
+    if not np.isfinite(surprises[counted]).all():
         raise InputError("`mdp` must know every logged action that `target` can take; estimate it from the same log")
     corrections = np.zeros_like(weights)
-    corrections[counted] = weights[counted] * model.surprises[counted]
-    return float((model.values + corrections @ discount ** np.arange(ratios.shape[1])).mean())
+    corrections[counted] = weights[counted] * surprises[counted]
+    return float((values + corrections @ discount ** np.arange(ratios.shape[1])).mean())
 
 
 def model_values(
     mdp: FiniteMDP, log: EpisodeLog, target: Values, steps: Ints, *, discount: float | None = None
-) -> ModelValues:
-    """What the model says of each episode's first state, and how far each logged step is off what it says.
+) -> tuple[Floats, Floats]:
+    """What the model says of each episode's first state, and how far each logged step is off, [episode, step].
 
     An episode that is compared over n steps has n - t of them to go at time t, and none beyond.
     """
@@ -169,7 +146,7 @@ def model_values(
             worth = action_values(mdp, later, discount=factor)
         first = time == 0
         values[first] = later[log.states[first, 0]]
-    return ModelValues(values, surprises)
+    return values, surprises
 
 
 def as_steps(log: EpisodeLog, horizon: int | None, steps: Values | None) -> Ints:
@@ -195,18 +172,6 @@ def _normalised(ratios: Floats, lasting: Bool[np.ndarray, "n t"]) -> Floats:
     kept = kept / np.where(most > 0, most, 1)
     totals = kept.sum(axis=0)
     return kept * lasting.sum(axis=0) / np.where(totals > 0, totals, 1)
-
-
-def _as_ratios(log: EpisodeLog, ratios: Values) -> Floats:
-    array = as_finite("ratios", ratios)
-    if array.shape != log.actions.shape:
-        raise InputError(f"`ratios` must be [episode, step] of shape {log.actions.shape}, got {array.shape}")
-    return array
-
-
-def visit_shares(log: EpisodeLog) -> Floats:
-    """[state]: the share of all steps that start there."""
-    return np.bincount(log.steps().state, minlength=log.num_states) / log.num_steps
 
 
 def resamples_of(key: PRNGKeyArray, count: int, num_resamples: int) -> Iterator[Ints]:

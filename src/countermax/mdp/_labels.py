@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from countermax._core.errors import InputError
-from countermax._core.extras import import_pandas
 from countermax._core.labels import NUMBER, TEXT, UNKNOWN, Labels, identity, is_missing, listed
+from countermax._tables.frames import as_frame
 from countermax.mdp._arrays import Ints, plainly, shortened
 
 if TYPE_CHECKING:
@@ -43,26 +43,14 @@ class Coded(NamedTuple):
 
 def coded(values: "pd.Series") -> Coded:
     """The distinct labels of a column in the order of their first row, and which of them each row has."""
-    pandas = import_pandas()
-    if values.dtype != object or pandas.api.types.infer_dtype(values, skipna=True) == "string":
-        codes, distinct = pandas.factorize(values)
-        return Coded(codes.astype(np.int64), tuple(distinct.tolist()))
-    # Python, and pandas with it, takes True for 1.
-    found: dict[Hashable, int] = {}
-    kept: list[Hashable] = []
-    numbers = np.full(len(values), -1)
-    for row, (value, missing) in enumerate(zip(values, values.isna(), strict=True)):
-        if missing:
-            continue
-        try:
-            numbers[row] = found.setdefault(identity(value), len(found))
-        except TypeError:
-            raise InputError(
-                f"row {values.index[row]}: `{values.name}` must hold numbers or text, got {shortened(value)}"
-            ) from None
-        if len(kept) < len(found):
-            kept.append(value)
-    return Coded(numbers, tuple(kept))
+    try:
+        codes, distinct = as_frame(values.to_frame()).factorised(values)
+    except InputError:
+        row = next(row for row, value in enumerate(values) if not isinstance(value, Hashable))
+        raise InputError(
+            f"row {values.index[row]}: `{values.name}` must hold numbers or text, got {shortened(values.iloc[row])}"
+        ) from None
+    return Coded(codes, tuple(distinct))
 
 
 def as_names(argument: str, names: Iterable[Hashable] | None, size: int | None) -> Names | None:

@@ -24,7 +24,7 @@ from countermax.mdp._arrays import (
     plainly,
     shortened,
 )
-from countermax.mdp._frames import LOG_COLUMNS, read_episodes
+from countermax.mdp._frames import read_episodes
 from countermax.mdp._labels import Names, Space, as_names
 
 if TYPE_CHECKING:
@@ -112,13 +112,9 @@ class EpisodeLog:
         actions = _space("action", num_actions, action_names)
         read = read_episodes(frame, states, actions)
         return cls(
-            states=read.states,
-            actions=read.actions,
-            rewards=read.rewards,
-            lengths=read.lengths,
-            num_states=int(read.states.max()) + 1 if states.size is None else states.size,
-            num_actions=int(read.actions.max()) + 1 if actions.size is None else actions.size,
-            episodes=read.episodes,
+            **read,
+            num_states=int(read["states"].max()) + 1 if states.size is None else states.size,
+            num_actions=int(read["actions"].max()) + 1 if actions.size is None else actions.size,
             state_names=states.names,
             action_names=actions.names,
         )
@@ -149,14 +145,8 @@ class EpisodeLog:
     def steps(self) -> Steps:
         """All steps one after the other, without padding."""
         episode, step = np.nonzero(self.mask)
-        return Steps(
-            episode,
-            step,
-            self.states[episode, step],
-            self.actions[episode, step],
-            self.states[episode, step + 1],
-            self.rewards[episode, step],
-        )
+        state, next_state = self.states[episode, step], self.states[episode, step + 1]
+        return Steps(episode, step, state, self.actions[episode, step], next_state, self.rewards[episode, step])
 
     def returns(self, discount: float = 1.0, *, horizon: int | None = None) -> Float[np.ndarray, " n"]:
         """The discounted sum of each episode's rewards.
@@ -205,17 +195,13 @@ class EpisodeLog:
 
     def to_frame(self) -> "pd.DataFrame":
         """One row for each step, as `from_frame` reads them: by name where there are names, which it then needs too."""
-        steps = self.steps()
         states, actions = self.state_names, self.action_names
-        columns = (
-            _called(steps.episode, self._names()),
-            steps.step,
-            steps.state if states is None else _called(steps.state, states),
-            steps.action if actions is None else _called(steps.action, actions),
-            steps.next_state if states is None else _called(steps.next_state, states),
-            steps.reward,
-        )
-        return import_pandas().DataFrame(dict(zip(LOG_COLUMNS, columns, strict=True)))
+        columns: dict[str, Any] = self.steps()._asdict()
+        named = {"episode": self._names(), "state": states, "action": actions, "next_state": states}
+        for column, names in named.items():
+            if names is not None:
+                columns[column] = [names[index] for index in columns[column].tolist()]
+        return import_pandas().DataFrame(columns)
 
     def __repr__(self) -> str:
         return (
@@ -234,10 +220,6 @@ class EpisodeLog:
 
     def _names(self) -> Sequence[Hashable]:
         return range(len(self)) if self.episodes is None else self.episodes
-
-
-def _called(indices: Ints, names: Sequence[Hashable]) -> list[Hashable]:
-    return [names[index] for index in indices.tolist()]
 
 
 def steps_of(log: EpisodeLog, horizon: int | None) -> int:

@@ -53,7 +53,8 @@ def policy_iteration(mdp: FiniteMDP, *, actions: Values | None = None, most_roun
         most_rounds: Largest number of rounds before an error; in practice ten or so suffice.
     """
     immediate = np.where(mdp.allowed, mdp.expected_rewards, -np.inf)
-    current = immediate.argmax(axis=1) if actions is None else _as_actions(mdp, actions)
+    current = immediate.argmax(axis=1) if actions is None else as_indices("actions", actions, mdp.num_actions)
+    as_policy(mdp, deterministic(current, mdp.num_actions))
     as_whole("most_rounds", most_rounds, least=1)
     everywhere = np.arange(mdp.num_states)
     for rounds in range(1, most_rounds + 1):
@@ -150,12 +151,6 @@ def _check_proper(mdp: FiniteMDP, chain: sparse.csr_array) -> None:
         )
 
 
-def _as_actions(mdp: FiniteMDP, actions: Values) -> NDArray[np.int64]:
-    array = as_indices("actions", actions, mdp.num_actions)
-    as_policy(mdp, deterministic(array, mdp.num_actions))
-    return array
-
-
 Singles: TypeAlias = NDArray[np.float32]
 
 
@@ -183,7 +178,10 @@ def simulate(mdp: FiniteMDP, policy: Values, *, num_episodes: int, horizon: int,
     if at_once.any():
         state = mdp.name_of_state(int(at_once.argmax()))
         raise InputError(f"`mdp` must start where episodes continue, but {state} is absorbing: its episodes are empty")
-    visited, done, slot = _walk(mdp, as_policy(mdp, policy), *_noise(key, num_episodes, horizon))
+    key_start, key_steps = jax.random.split(key)
+    start = np.asarray(jax.random.uniform(key_start, (num_episodes,), jnp.float32))
+    later = np.asarray(_uniform(jax.random.split(key_steps, horizon), num_episodes))
+    visited, done, slot = _walk(mdp, as_policy(mdp, policy), start, later)
     continues = ~mdp.absorbing[visited[:, :-1]]
     return EpisodeLog(
         states=visited,
@@ -197,16 +195,9 @@ def simulate(mdp: FiniteMDP, policy: Values, *, num_episodes: int, horizon: int,
     )
 
 
-def _noise(key: PRNGKeyArray, num_episodes: int, horizon: int) -> tuple[Singles, Singles]:
-    """[episode] for where episodes start, and [step, 2, episode] for actions and for where they lead."""
-    key_start, key_steps = jax.random.split(key)
-    start = jax.random.uniform(key_start, (num_episodes,), jnp.float32)
-    later = _uniform(jax.random.split(key_steps, horizon), num_episodes)
-    return np.asarray(start), np.asarray(later)
-
-
 @partial(jax.jit, static_argnums=1)
 def _uniform(keys: Array, num_episodes: int) -> Array:
+    """[step, 2, episode]: for actions, and for where they lead."""
     return jax.vmap(lambda key: jax.random.uniform(key, (2, num_episodes), jnp.float32))(keys)
 
 

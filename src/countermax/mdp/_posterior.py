@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, final
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from scipy.special import gammaln
 
 from countermax._core.errors import InputError
@@ -123,13 +123,9 @@ class PosteriorDraws:
             draw = _drawing(self._mdp, self.posterior, self._outcomes)
             for number in range(len(self._kept), self.posterior.num_draws):
                 model = draw(number)
-                if len(self._kept) == number and (number + 1) * _size(model) <= _MOST_KEPT:
+                if len(self._kept) == number and 4 * (number + 1) * model.probs.nbytes <= _MOST_KEPT:
                     self._kept.append(model)
                 yield model
-
-
-def _size(model: FiniteMDP) -> int:
-    return 4 * model.probs.nbytes
 
 
 def _asking(
@@ -269,7 +265,8 @@ def _drawn(mdp: FiniteMDP, cells: _Cells, random: np.random.Generator) -> Finite
     row, reward = cells.row[keep], cells.reward[keep] + cells.error[keep] * random.standard_normal(int(keep.sum()))
     probs = np.maximum(probs[keep], _NEVER)
     probs /= np.bincount(row, probs, minlength=len(sums))[row]
-    fixed, slot = _as_given(mdp, sums > 0)
+    nobody_counted = (sums == 0) & (mdp.allowed & ~mdp.absorbing[:, None]).ravel()
+    fixed, slot = np.nonzero(mdp.possible & nobody_counted[:, None])
     given = *np.divmod(fixed, mdp.num_actions), slot
     row = np.concatenate([row, fixed])
     variance = np.concatenate([cells.variance[keep], np.zeros(len(fixed))])
@@ -291,10 +288,3 @@ def _drawn(mdp: FiniteMDP, cells: _Cells, random: np.random.Generator) -> Finite
         action_names=mdp.action_names,
         never_left=mdp.never_left,
     )
-
-
-def _as_given(mdp: FiniteMDP, drawn: Bool[np.ndarray, " rows"]) -> tuple[Ints, Ints]:
-    """Rows and slots of the transitions that nobody counted."""
-    left = ~drawn & (mdp.allowed & ~mdp.absorbing[:, None]).ravel()
-    row, slot = np.nonzero((mdp.probs > 0).reshape(-1, mdp.width) & left[:, None])
-    return row, slot

@@ -1,6 +1,7 @@
 """What every answer about a cohort says beside its numbers, and the answers by episode."""
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
@@ -70,6 +71,10 @@ class AbstractCohortResult(AbstractResult):
         """What is told before the notes of the context."""
         return ()
 
+    def _fields(self, *names: str) -> dict[str, Any]:
+        """What `to_dict` holds beyond the rows, by the names of properties; the horizon and the discount first."""
+        return {name: getattr(self, name) for name in ("horizon", "discount", *names)}
+
 
 class Answer(NamedTuple):
     """One number about one episode: as it was, by each coupling, over all of them, and with model uncertainty."""
@@ -104,9 +109,12 @@ def any_row(quantity: str, about: str, bounds: Bounds, interval: Interval | None
     return Row(quantity, about, ANY, None, float(bounds.lower), float(bounds.upper), *limits)
 
 
-def at(interval: Interval | None, place: Any) -> Interval | None:
-    """The part of an interval for some of its numbers."""
-    return None if interval is None else Interval(interval.lower[place], interval.upper[place], interval.level)
+def at(interval: Interval | None, place: Any, of_upper: Any = None) -> Interval | None:
+    """The part of an interval for some of its numbers; with `of_upper`, up to the upper limit of others."""
+    if interval is None:
+        return None
+    limits = interval.lower[place], interval.upper[place if of_upper is None else of_upper]
+    return Interval(*(each if np.ndim(each) else float(each) for each in limits), interval.level)
 
 
 def counted(count: int, what: str) -> str:
@@ -114,9 +122,60 @@ def counted(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
+class AbstractReplay(AbstractCohortResult):
+    """What every episode earned, and what it would have earned by one coupling."""
+
+    episodes: tuple[Hashable, ...]
+    observed: Float[np.ndarray, " n"]
+    coupling: str
+
+    @property
+    @abstractmethod
+    def _found(self) -> tuple[Floats, Floats, Interval | None]:
+        """Means and standard deviations of the returns, and model uncertainty of the effects."""
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """Mean return and effect, then those of each episode."""
+        values, _, interval = self._found
+        mean, coupling = f"mean of {counted(len(values), 'episode')}", self.coupling
+        found = [
+            Row("return", mean, OBSERVED, float(self.observed.mean())),
+            Row("return", mean, coupling, float(values.mean())),
+            Row("effect", mean, coupling, float((values - self.observed).mean())),
+        ]
+        numbers = zip(self.episodes, self.observed.tolist(), values.tolist(), strict=True)
+        for place, (name, earned, value) in enumerate(numbers):
+            about = f"episode {name}"
+            found += [
+                Row("return", about, OBSERVED, earned),
+                Row("return", about, coupling, value),
+                coupled_row("effect", about, coupling, value - earned, at(interval, place)),
+            ]
+        return tuple(found)
+
+    def summary(self) -> str:
+        """The means, and what one coupling leaves open."""
+        values, _, _ = self._found
+        effects = values - self.observed
+        better, worse = int((effects > SMALL).sum()), int((effects < -SMALL).sum())
+        return (
+            f"These episodes earned {number(self.observed.mean())} on average; by {self.coupling} they would have "
+            f"earned {number(values.mean())} under the other policy. The effect is positive for {better} and negative "
+            f"for {worse} of {len(values)}. Other couplings may say otherwise: `bounds()` gives the range over all of "
+            "them."
+        )
+
+    def plot(self) -> "Figure":
+        """The mean effects of all episodes, from the largest to the smallest."""
+        values, deviations, _ = self._found
+        title = f"{self.title}: what it would have added"
+        return plotting.draw_waterfall(values - self.observed, deviations, title=title, label="effect on the return")
+
+
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Replay(AbstractCohortResult):
+class Replay(AbstractReplay):
     """What would have become of each logged episode under one coupling, exactly."""
 
     context: Context
@@ -155,17 +214,8 @@ class Replay(AbstractCohortResult):
         return float(self.values.mean())
 
     @property
-    def rows(self) -> tuple[Row, ...]:
-        """Mean return and effect, then those of each episode."""
-        return _replay_rows(self.episodes, self.observed, self.values, self.coupling, self.interval)
-
-    def summary(self) -> str:
-        """The means, and what one coupling leaves open."""
-        return _replay_summary(self.observed, self.values, self.coupling)
-
-    def plot(self) -> "Figure":
-        """The effects of all episodes, from the largest to the smallest."""
-        return _waterfall(self.effects, np.sqrt(self.variances), self.title)
+    def _found(self) -> tuple[Floats, Floats, Interval | None]:
+        return self.values, np.sqrt(self.variances), self.interval
 
     def __repr__(self) -> str:
         return (
@@ -174,14 +224,12 @@ class Replay(AbstractCohortResult):
         )
 
     def _details(self) -> Mapping[str, Any]:
-        return {"coupling": self.coupling, "horizon": self.horizon, "discount": self.discount} | {
-            name: getattr(self, name) for name in ("episodes", "observed", "values", "variances", "steps", "censored")
-        }
+        return self._fields("coupling", "episodes", "observed", "values", "variances", "steps", "censored")
 
 
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SampledReplay(AbstractCohortResult):
+class SampledReplay(AbstractReplay):
     """Trajectories that might have been, drawn one by one."""
 
     context: Context
@@ -204,26 +252,15 @@ class SampledReplay(AbstractCohortResult):
         )
 
     @property
-    def rows(self) -> tuple[Row, ...]:
-        """Mean return and effect, then those of each episode, each a mean over draws."""
-        return _replay_rows(self.episodes, self.observed, self.returns.mean(axis=1), self.coupling, None)
-
-    def summary(self) -> str:
-        """The means, and what one coupling leaves open."""
-        return _replay_summary(self.observed, self.returns.mean(axis=1), self.coupling)
-
-    def plot(self) -> "Figure":
-        """The mean effects of all episodes, from the largest to the smallest."""
-        return _waterfall(self.returns.mean(axis=1) - self.observed, self.returns.std(axis=1), self.title)
+    def _found(self) -> tuple[Floats, Floats, Interval | None]:
+        return self.returns.mean(axis=1), self.returns.std(axis=1), None
 
     def __repr__(self) -> str:
         count, samples = self.returns.shape
         return f"SampledReplay({count} episodes, {samples} trajectories each, by {self.coupling})"
 
     def _details(self) -> Mapping[str, Any]:
-        return {"coupling": self.coupling, "horizon": self.horizon, "discount": self.discount} | {
-            name: getattr(self, name) for name in ("episodes", "observed", "returns")
-        }
+        return self._fields("coupling", "episodes", "observed", "returns")
 
 
 @final
@@ -262,17 +299,14 @@ class Ranking(AbstractCohortResult):
     @property
     def rows(self) -> tuple[Row, ...]:
         """The effects in order, then what each episode earned."""
-        order = self.order.tolist()
-        found = []
-        for place in order:
+        found, earned = [], []
+        for place in self.order.tolist():
             about = f"episode {self.episodes[place]}"
             for name, effect in self.effects.items():
                 found.append(coupled_row("effect", about, name, effect[place], at(self.intervals.get(name), place)))
             limits = Bounds(self.bounds.lower[place], self.bounds.upper[place])
             found.append(any_row("effect", about, limits, at(self.any_interval, place)))
-        earned = (
-            Row("return", f"episode {self.episodes[place]}", OBSERVED, float(self.observed[place])) for place in order
-        )
+            earned.append(Row("return", about, OBSERVED, float(self.observed[place])))
         return (*found, *earned)
 
     def summary(self) -> str:
@@ -309,46 +343,5 @@ class Ranking(AbstractCohortResult):
         return f"Ranking({self.summary()})"
 
     def _details(self) -> Mapping[str, Any]:
-        order = self.order
-        return {
-            "horizon": self.horizon,
-            "discount": self.discount,
-            "num_robust": self.robust.sum(),
-            "episodes": [self.episodes[place] for place in order],
-            "robust": self.robust[order],
-        }
-
-
-def _replay_rows(
-    episodes: Sequence[Hashable], observed: Floats, values: Floats, coupling: str, interval: Interval | None
-) -> tuple[Row, ...]:
-    mean = f"mean of {counted(len(episodes), 'episode')}"
-    found = [
-        Row("return", mean, OBSERVED, float(observed.mean())),
-        Row("return", mean, coupling, float(values.mean())),
-        Row("effect", mean, coupling, float((values - observed).mean())),
-    ]
-    for place, (name, earned, value) in enumerate(zip(episodes, observed.tolist(), values.tolist(), strict=True)):
-        about = f"episode {name}"
-        found += [
-            Row("return", about, OBSERVED, earned),
-            Row("return", about, coupling, value),
-            coupled_row("effect", about, coupling, value - earned, at(interval, place)),
-        ]
-    return tuple(found)
-
-
-def _replay_summary(observed: Floats, values: Floats, coupling: str) -> str:
-    effects = values - observed
-    better, worse = int((effects > SMALL).sum()), int((effects < -SMALL).sum())
-    return (
-        f"These episodes earned {number(observed.mean())} on average; by {coupling} they would have earned "
-        f"{number(values.mean())} under the other policy. The effect is positive for {better} and negative for {worse} "
-        f"of {len(values)}. Other couplings may say otherwise: `bounds()` gives the range over all of them."
-    )
-
-
-def _waterfall(effects: Floats, deviations: Floats, title: str) -> "Figure":
-    return plotting.draw_waterfall(
-        effects, deviations, title=f"{title}: what it would have added", label="effect on the return"
-    )
+        episodes, robust = [self.episodes[place] for place in self.order], self.robust
+        return self._fields() | {"num_robust": robust.sum(), "episodes": episodes, "robust": robust[self.order]}

@@ -1,6 +1,6 @@
 """One patient's story: factual and counterfactual side by side, in sentences, as pictures, as rows, as a page."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
@@ -10,15 +10,18 @@ from jaxtyping import Float
 from countermax import _plotting as plotting
 from countermax._core import page
 from countermax._core.results import Row
+from countermax._core.words import confidence, percent, percents
 from countermax.bounds import Bounds
 from countermax.intervals import Interval
 from countermax.mdp._decisions import FEW_VISITS, Decision, Decisions, decision_rows
-from countermax.mdp._results import SMALL, AbstractCohortResult, Answer, Context
-from countermax.mdp._telling import Claim, Meaning, Told, claim_of, few, summary_of, tell
+from countermax.mdp._results import SMALL, AbstractCohortResult, Answer, Context, counted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+COUPLING, MODEL = "the coupling", "the estimated model"
+
+_NARROW = 0.005  # chances and widths below this are not worth a sentence
 _MOST_DECISIONS = 8  # on the page; the JSON has all of them
 _OVER_TIME = (
     "From the top: black dots are treatments that were given, blue rings what the other policy would give, fainter "
@@ -32,6 +35,119 @@ _GAINS = (
     f"where it rests on fewer than {FEW_VISITS} visits. Thick line: any coupling. Dashed line: its interval. "
     "Right of the black line the decision would have helped; if all of the lines lie there, that is robust."
 )
+
+
+class Claim(NamedTuple):
+    """One effect, with all that could make it another."""
+
+    effect: float
+    bounds: Bounds
+    interval: Interval | None
+    """Model uncertainty by the same coupling."""
+    any_interval: Interval | None
+    """Model uncertainty over all couplings."""
+
+    @property
+    def same(self) -> bool:
+        """Whether there is no effect, whatever the coupling."""
+        return max(abs(self.bounds.lower), abs(self.bounds.upper), abs(self.effect)) <= SMALL
+
+    @property
+    def depends_on(self) -> tuple[str, ...]:
+        """What could make it none, or the opposite: nothing, if every coupling agrees, with confidence in the model."""
+        if self.same:
+            known = self.any_interval is None or max(map(abs, self.any_interval[:2])) <= SMALL
+            return () if known else (MODEL,)
+        sign = 1 if self.effect > 0 else -1
+        agreed = _beyond(self.bounds, sign)
+        sure = self.any_interval is None or _beyond(self.any_interval, sign)
+        if agreed and sure:
+            return ()
+        by_model = self.interval is not None and not _beyond(self.interval, sign)
+        return (() if agreed else (COUPLING,)) + ((MODEL,) if by_model or (agreed and not sure) else ())
+
+    @property
+    def sure(self) -> str:
+        """How sure the sign is, in words."""
+        if self.depends_on:
+            return f"depends on {' and on '.join(self.depends_on)}"
+        if self.any_interval is None:
+            return "holds under every coupling, if the model is right"
+        return f"is robust: it holds under every coupling, with {confidence(self.any_interval.level)} confidence too"
+
+
+def claim_of(decision: Decision) -> Claim:
+    """What is said of one decision."""
+    return Claim(decision.effect, decision.effect_bounds, decision.interval, decision.any_interval)
+
+
+class Told(NamedTuple):
+    """A story in sentences."""
+
+    happened: tuple[str, ...]
+    instead: tuple[str, ...]
+    """What would have happened."""
+    sure: tuple[str, ...]
+    """How sure that is."""
+    changes: tuple[str, ...]
+    """What would change the answer."""
+
+
+class Meaning(NamedTuple):
+    """What the return stands for."""
+
+    ends: tuple[str, ...]
+    rewards: Float[np.ndarray, " e"] | None
+    """What each end earns, where nothing else earns anything."""
+    discount: float
+
+    def scale(self) -> str:
+        """What each end counts: `death -1, discharge 1`; empty where the return is a sum like any other."""
+        if self.rewards is None:
+            return ""
+        return ", ".join(f"{end} {reward:g}" for end, reward in zip(self.ends, self.rewards, strict=True))
+
+    def told(self) -> str:
+        """The same as a sentence."""
+        if self.rewards is None:
+            return ""
+        later = "" if self.discount == 1 else f", discounted by {self.discount:g} for each step"
+        return f"The return counts nothing but how it ends: {self.scale()}, anything else 0{later}."
+
+    @property
+    def only(self) -> int | None:
+        """The one end that counts; then a return is its chance."""
+        counting = [] if self.rewards is None or self.discount != 1 else np.flatnonzero(self.rewards).tolist()
+        return counting[0] if len(counting) == 1 else None
+
+    @property
+    def measure(self) -> str:
+        """What is added to: `return`, or `chance of survival`."""
+        return "return" if self.only is None else f"chance of {self.ends[self.only]}"
+
+    @property
+    def drawn(self) -> str:
+        """What pictures of returns show: a chance only where an end counts just 1."""
+        return self.measure if self._worth == 1 else "return"
+
+    def gain(self, effect: float) -> str:
+        """What a decision would have done: `raised the chance of survival by 12 percentage points`."""
+        if self.only is None:
+            return f"added {effect:.3g} to the return"
+        points = 100 * effect / self._worth
+        told = f"{abs(points):.0f} percentage point{'' if round(abs(points)) == 1 else 's'}"
+        return f"{'raised' if points > 0 else 'lowered'} the {self.measure} by {told}"
+
+    def between(self, lower: float, upper: float, *, gain: bool = False) -> str:
+        """A range of returns, or of gains in them."""
+        if self.only is None:
+            return _range(f"{lower:z.3g}", f"{upper:z.3g}")
+        low, high = sorted(100 * each / self._worth for each in (lower, upper))
+        return _range(f"{low:z.0f}", f"{high:z.0f}") + (" points" if gain else " %")
+
+    @property
+    def _worth(self) -> float:
+        return 1.0 if self.only is None or self.rewards is None else float(self.rewards[self.only])
 
 
 class Features(NamedTuple):
@@ -127,12 +243,14 @@ class Story(AbstractCohortResult):
 
     def summary(self) -> str:
         """What happened, the range over all couplings, what the first coupling says, and how sure that is."""
-        return summary_of(self)
+        name, value = next(iter(self.returns.values.items()))
+        answer = _chances(self, name) if self.ends else f"earning {value:.3g}"
+        return " ".join([next(_happened(self)), _ranges(self), f"By {name}: {answer}.", _verdict(self)])
 
     @property
     def told(self) -> Told:
         """The sentences by what they are about: what happened, what instead, how sure, what would change it."""
-        return tell(self)
+        return Told(*(tuple(sentences(self)) for sentences in (_happened, _instead, _sure, _changes)))
 
     @property
     def decisions(self) -> Decisions:
@@ -232,16 +350,9 @@ class Story(AbstractCohortResult):
 
     def _details(self) -> Mapping[str, Any]:
         return {
-            "episode": self.episode,
+            **self._fields("episode", "depends_on", "told", "standard_deviations", "step_bounds", "care", "record"),
             "horizon": self.num_steps,
-            "discount": self.discount,
-            "depends_on": self.depends_on,
             "features": self.features.names,
-            "told": self.told,
-            "standard_deviations": self.standard_deviations,
-            "step_bounds": self.step_bounds,
-            "care": self.care,
-            "record": self.record,
             "decisions": [
                 {
                     **each._asdict(),
@@ -260,10 +371,8 @@ class Story(AbstractCohortResult):
         """What happened, what would have happened, how sure that is, what would change it, and single decisions."""
         told = self.told
         blocks: list[page.Block] = [page.Paragraph(_OVER_TIME, note=True)]
-        for heading, sentences in (
-            ("What happened", told.happened),
-            ("What would have happened", told.instead),
-            ("How sure that is", told.sure),
+        for heading, sentences in zip(
+            ("What happened", "What would have happened", "How sure that is"), told[:3], strict=True
         ):
             blocks += [page.Heading(heading), *map(page.Paragraph, sentences)]
         if self.decisions:
@@ -282,6 +391,7 @@ class Story(AbstractCohortResult):
 
     def _decision_line(self, each: Decision) -> tuple[float | str | None, ...]:
         limits = each.any_interval
+        few = each.visits is not None and each.visits < FEW_VISITS
         return (
             f"step {each.step}",
             self.record.actions[each.step],
@@ -289,10 +399,234 @@ class Story(AbstractCohortResult):
             *(found.effects[each.step, each.other_action] for found in self.decisions_by_coupling.values()),
             *each.effect_bounds,
             "" if limits is None else f"{limits.lower:z.4f} to {limits.upper:z.4f}",
-            "" if each.visits is None else f"{each.visits}{', few' if few(each.visits) else ''}",
+            "" if each.visits is None else f"{each.visits}{', few' if few else ''}",
             claim_of(each).sure,
         )
 
 
 def _shifted(interval: Interval | None, by: float) -> Interval | None:
     return None if interval is None else Interval(interval.lower - by, interval.upper - by, interval.level)
+
+
+def behind(visits: int | float | None, what: str = "") -> str:
+    """How many visits are behind a sentence, or a part of it, to be put after it; nothing for None or NaN."""
+    if visits is None or np.isnan(visits):
+        return ""
+    only = " only" if visits < FEW_VISITS else ""
+    return f" ({what}rests on {visits:.0f} visit{'' if visits == 1 else 's'}{only})"
+
+
+def by_coupling(answers: Mapping[str, str]) -> str:
+    """The first answer, the others in brackets."""
+    (name, first), *others = answers.items()
+    rest = "; ".join(f"{other}: {each}" for other, each in others)
+    return f"{first} by {name}" + (f" ({rest})" if rest else "")
+
+
+def steps_in_words(steps: Sequence[int]) -> str:
+    """`step 3`, `steps 0 to 4, 7`."""
+    runs: list[list[int]] = []
+    for step in steps:
+        if runs and runs[-1][-1] == step - 1:
+            runs[-1].append(step)
+        else:
+            runs.append([step])
+    parts = [f"{run[0]} to {run[-1]}" if len(run) > 2 else " and ".join(map(str, run)) for run in runs]
+    return f"step{'' if len(steps) == 1 else 's'} {', '.join(parts)}"
+
+
+def _happened(story: Story) -> Iterator[str]:
+    steps = len(story.record.actions)
+    spent = f"{steps} steps" if steps > 1 else "one step"
+    if story.record.ended:
+        yield f"In {spent} the episode came to its end: {story.record.states[-1]}."
+    else:
+        yield f"After {spent} the record stops without an end, at: {story.record.states[-1]}."
+    if story.end_rewards is None:
+        yield f"It earned {story.observed_return:.3g} in all."
+    else:
+        yield story.meaning.told()
+    differing = story.record.differing
+    if len(differing) == steps > 1:
+        yield "In the recorded states the other policy would rather have done something else at every step."
+    elif differing:
+        steps_told = steps_in_words(differing)
+        yield f"In the recorded states the other policy would rather have done something else at {steps_told}."
+    else:
+        yield "In the recorded states the other policy would have done the same at every step."
+
+
+def _instead(story: Story) -> Iterator[str]:
+    if story.ends:
+        answers = {name: _chances(story, name) for name in story.returns.values}
+        yield f"Under the other policy: {by_coupling(answers)}{_least(story)}."
+    if story.end_rewards is None:
+        answers = {name: f"{each:.3g}" for name, each in story.returns.values.items()}
+        yield f"Under the other policy it would have earned on average {by_coupling(answers)}{_least(story)}."
+    if story.best is None:
+        if story.decisions:
+            yield "No other single decision would have helped."
+        return
+    best, name = story.best, next(iter(story.returns.values))
+    claim = claim_of(best)
+    within = f"over all couplings {story.meaning.between(*best.effect_bounds, gain=True)}"
+    if best.any_interval is not None:
+        other = story.meaning.between(*best.any_interval[:2], gain=True)
+        within = f"{within}; {confidence(best.any_interval.level)} interval for that range {other}"
+    yield (
+        f"The single decision that would have mattered most: at step {best.step}, "
+        f"{story.record.action_names[best.other_action]} instead of {story.record.action_names[best.action]} would "
+        f"have {story.meaning.gain(best.effect)} by {name}{behind(best.visits)}; that this would have helped "
+        f"{claim.sure} ({within})."
+    )
+
+
+def _sure(story: Story) -> Iterator[str]:
+    names = list(story.returns.values)
+    which = f"{' and '.join(names)} are" if len(names) > 1 else f"{names[0]} is"
+    yield (
+        "No record shows how the chance events of this episode would have carried over to other treatment; "
+        f"{which} {'assumptions' if len(names) > 1 else 'one assumption'} about that "
+        f"({'couplings' if len(names) > 1 else 'a coupling'})."
+    )
+    yield f"{_ranges(story)[:-1]}{_least(story)}."
+    yield _verdict(story)
+    width = story.step_bounds.width
+    if len(width) and width.max() > _NARROW:
+        step = int(width.argmax())
+        within = story.meaning.between(float(story.step_bounds.lower[step]), float(story.step_bounds.upper[step]))
+        yield (
+            f"The coupling matters most at step {step}: another coupling of that step alone could move the "
+            f"{story.meaning.measure} anywhere from {within}{behind(float(story.record.visits[step]))}."
+        )
+    rare = np.flatnonzero(story.record.visits < FEW_VISITS).tolist()
+    if rare:
+        yield (
+            f"What the other policy would have done at {steps_in_words(rare)} was seen fewer than "
+            f"{FEW_VISITS} times: read that as a guess."
+        )
+
+
+def _verdict(story: Story) -> str:
+    """Whether the choice of coupling, or the model, could turn the answer around."""
+    claim, measure = story.claim, story.meaning.measure
+    if claim.same:
+        other = "; another model might" if claim.depends_on else ""
+        return f"The other policy would not have changed the {measure}, whatever the coupling{other}{_least(story)}."
+    better = claim.effect > 0
+    favours = "favours the other policy" if better else "speaks against the other policy"
+    level = "95 %" if claim.any_interval is None else confidence(claim.any_interval.level)
+    if claim.depends_on == (MODEL,):
+        return (
+            f"Every coupling {favours} under the model as estimated; {counted(story.context.num_episodes, 'episode')} "
+            f"are too few to be {level} confident in that model{_least(story)}."
+        )
+    if claim.depends_on:
+        too = ", and so does the model's uncertainty" if MODEL in claim.depends_on else ""
+        return (
+            f"Whether it would have been {'better' if better else 'worse'} depends on the coupling: some say so, "
+            f"others do not{too}{_least(story)}."
+        )
+    if claim.any_interval is None:
+        return f"Every coupling {favours}, if the model is right{_least(story)}."
+    return f"Robust: every coupling {favours}, with {level} confidence in the model too{_least(story)}."
+
+
+def _ranges(story: Story) -> str:
+    """What data alone say: the range over all couplings, with its interval."""
+    named = list(zip(story.end_names, story.ends, strict=True))
+    if story.ends and story.unfinished.bounds.upper >= _NARROW:
+        named.append((f"no end within {_steps(story)}", story.unfinished))
+    said = [f"{end} {percents(*each.bounds)}{_interval(each)}" for end, each in named]
+    if story.end_rewards is None:
+        least, most = story.returns.bounds
+        limits = story.returns.any_interval
+        other = "" if limits is None else f" ({limits.lower:.3g} to {limits.upper:.3g})"
+        said.append(f"earning {least:.3g} to {most:.3g}{other}")
+    told = f"Over all couplings: {', '.join(said)}"
+    if story.returns.any_interval is None:
+        return f"{told}."
+    return f"{told}; in parentheses, the {confidence(story.returns.any_interval.level)} interval for each range."
+
+
+def _interval(answer: Answer) -> str:
+    return "" if answer.any_interval is None else f" ({percents(*answer.any_interval[:2])})"
+
+
+def _changes(story: Story) -> Iterator[str]:
+    claim, (least, most), meaning = story.claim, story.returns.bounds, story.meaning
+    earned, limits = story.observed_return, story.returns.any_interval
+    was = f"it was {meaning.between(earned, earned)}"
+    if COUPLING in claim.depends_on:
+        yield (
+            f"Another coupling: over all of them the {meaning.measure} would be {meaning.between(least, most)}; "
+            f"{was}{_least(story)}."
+        )
+    elif claim.same:
+        yield f"No coupling changes the answer: {was}, and would be that under all of them{_least(story)}."
+    else:
+        word = "better" if claim.effect > 0 else "worse"
+        yield (
+            f"Under every coupling it does {word} than it did, but how much {word} is open: the {meaning.measure} "
+            f"would be {meaning.between(least, most)}; {was}{_least(story)}."
+        )
+    if limits is None:
+        yield "Another model: the process is taken as given here, so its uncertainty is not included."
+    else:
+        turned = "could change the answer" if MODEL in claim.depends_on else "would hardly change the answer"
+        yield (
+            f"Another model that fits the log {turned}: with {confidence(limits.level)} confidence, and under any "
+            f"coupling, the {meaning.measure} would be {meaning.between(*limits[:2])}{_least(story)}."
+        )
+    yield (
+        "Hidden confounding: something that the records do not hold and that moved both what was done and what came of "
+        "it would make all of this wrong, and no resampling can show it."
+    )
+    yield f"Another horizon: {_steps(story)} {'is' if story.num_steps == 1 else 'are'} compared in both worlds. " + (
+        _horizon(story)
+    )
+
+
+def _horizon(story: Story) -> str:
+    """What the horizon leaves out."""
+    recorded = len(story.record.actions)
+    if not story.record.ended and story.num_steps > recorded:
+        return f"The episode is censored after {recorded}; from there the model carries both worlds on."
+    if not story.record.ended:
+        return "The episode is censored: what came later in either world is not counted."
+    most = max(*story.unfinished.values.values(), float(story.unfinished.bounds.upper))
+    if most < _NARROW:
+        return "The episode came to its end within them, and so would the other world: nothing is left out."
+    answers = {name: percent(each) for name, each in story.unfinished.values.items()}
+    return (
+        "The episode came to its end, so nothing of it is left out; but the other world would not have ended by then "
+        f"with a chance of {by_coupling(answers)}, and what came later there is not counted."
+    )
+
+
+def _chances(story: Story, name: str) -> str:
+    """The chance of each end and, where there is any, that of another end or of none."""
+    chances, unfinished = [each.values[name] for each in story.ends], story.unfinished.values[name]
+    told = [f"{end} {percent(each)}" for end, each in zip(story.end_names, chances, strict=True)]
+    other = 1 - sum(chances) - unfinished
+    told += [f"another end {percent(other)}"] * (other >= _NARROW)
+    return ", ".join(told + [f"no end within {_steps(story)} {percent(unfinished)}"] * (unfinished >= _NARROW))
+
+
+def _steps(story: Story) -> str:
+    return counted(story.num_steps, "step")
+
+
+def _least(story: Story) -> str:
+    """The visits behind the least known step, as words in brackets."""
+    known = story.record.visits[~np.isnan(story.record.visits)]
+    return behind(float(known.min()), "its least known step ") if len(known) else ""
+
+
+def _range(lower: str, upper: str) -> str:
+    return lower if lower == upper else f"{lower} to {upper}"
+
+
+def _beyond(limits: Bounds | Interval, sign: int) -> bool:
+    """Whether all of a range lies on one side of zero."""
+    return bool(limits.lower > SMALL if sign > 0 else limits.upper < -SMALL)

@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
-from processes import MDP, NUM_ACTIONS, NUM_STATES, POLICY, some_episodes
+from processes import MDP, NUM_ACTIONS, NUM_STATES, POLICY, doubly_robust, some_episodes
 
 from countermax import InputError
 from countermax.mdp import EpisodeLog, estimate, estimate_policy, policy_value
 from countermax.mdp._importance import (
-    doubly_robust,
     effective_sample_size,
     importance_estimates,
     importance_ratios,

@@ -5,13 +5,13 @@ import json
 import jax
 import numpy as np
 import pytest
-from processes import MDP, NUM_ACTIONS, NUM_STATES, frame_of, some_episodes
+from processes import MDP, NUM_ACTIONS, NUM_STATES, doubly_robust, frame_of, some_episodes
 
 from countermax import InputError
 from countermax.intervals._interval import student_interval
 from countermax.mdp import Cohort, EpisodeLog, estimate, simulate
 from countermax.mdp._estimation import restricted
-from countermax.mdp._importance import doubly_robust, importance_estimates, importance_ratios
+from countermax.mdp._importance import importance_estimates, importance_ratios
 from countermax.mdp._log import steps_compared
 from countermax.mdp._planning import policy_values
 

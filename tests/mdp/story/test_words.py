@@ -15,8 +15,8 @@ from countermax.mdp._estimation import restricted
 from countermax.mdp._explain import treatments_of
 from countermax.mdp._posterior import NO_CONFOUNDING
 from countermax.mdp._process import MODEL_GIVEN
-from countermax.mdp._telling import COUPLING, Claim, Meaning, behind, steps_in_words
-from countermax.mdp._telling import MODEL as ESTIMATE
+from countermax.mdp._story import COUPLING, Claim, Meaning, behind, steps_in_words
+from countermax.mdp._story import MODEL as ESTIMATE
 
 STATES, ACTIONS = ("ill", "worse", "death", "survival"), ("fluid 0, oxygen", "fluid 2, oxygen", "fluid 0")
 QUICK = Posterior(num_draws=12)

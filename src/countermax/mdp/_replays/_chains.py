@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from itertools import starmap
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from countermax._kernel import has_closed_form, num_threads
 from countermax._ray import connect, in_prepared_parts
 from countermax.mdp._arrays import Floats, Ints
-from countermax.mdp._replays._course import Course, Part
+from countermax.mdp._replays._course import Course
 from countermax.mdp._replays._questions import TransitionCoupling
 
-Found = TypeVar("Found")
 ToCome: TypeAlias = tuple[Any, ...]
 """Tables [row, state] of what is still to come when the log ends; the last entry says which row each episode has."""
-Asking: TypeAlias = Callable[["AbstractChains", Course, Ints, ToCome], Found]
+Asking: TypeAlias = Callable[["AbstractChains", Course, Ints, ToCome], tuple[Any, ...]]
+"""What is done with one batch: the positions of its episodes, and then what was found of them."""
 
 
 class Arrived(NamedTuple):
@@ -48,14 +48,13 @@ class Valued(NamedTuple):
 
 
 class AbstractChains(ABC):
-    """Replays the episodes of a course, by one coupling or over many."""
+    """Replays the episodes of a course, by one coupling or, where there is none, over all or over the stable ones."""
 
     @abstractmethod
     def batches(self, rows: Ints | None = None) -> list[Ints]:
         """Episodes that are replayed together, those with much in common side by side.
 
-        Args:
-            rows: [episode]: what is still to come when the log ends, by its number, where values are asked for.
+        Where values are asked for, `rows`, [episode], is the number of what is still to come when the log ends.
         """
 
     @abstractmethod
@@ -64,12 +63,7 @@ class AbstractChains(ABC):
 
     @abstractmethod
     def of(self, course: Course, *prepared: NDArray) -> "AbstractChains":
-        """The same for some of the episodes, with all that was prepared for the whole log.
-
-        Args:
-            course: Course of these episodes, from `Course.of_part`.
-            prepared: Arrays from `prepared`.
-        """
+        """The same for the episodes of `Course.of_part`, with all that was prepared for the whole log."""
 
     @abstractmethod
     def forwards(self, batch: Ints, *, path: bool) -> Arrived:
@@ -79,31 +73,21 @@ class AbstractChains(ABC):
     def carry_on(self, here: Floats, steps: Ints) -> Floats:
         """[episode, state]: where chains come to by plain rows of the process, each after a number of steps of its own.
 
-        Args:
-            here: [episode, state]: where they are.
-            steps: [episode]: how many steps.
+        They start from `here`, [episode, state].
         """
 
     @abstractmethod
     def backwards(self, batch: Ints, to_come: Floats, rows: Ints, *, keep: bool) -> Valued:
-        """From the end of what was logged to the first states.
+        """From the end of what was logged to the first states; `keep` keeps the values of all states and times.
 
-        Args:
-            batch: Positions of the episodes.
-            to_come: [row, state]: what is still to come when the log ends.
-            rows: [episode]: which row each episode has.
-            keep: Whether to keep the values of all states and times.
+        What is still to come when the log ends is `to_come`, [row, state], and `rows`, [episode], the row of each.
         """
 
     @abstractmethod
     def one_step(self, fact: int, earned: float, later: Floats, *, sign: int) -> Floats:
-        """[state]: what each state is worth one step before, given what was seen there.
+        """[state]: what each state is worth one step before, given the transition that was seen and what it earned.
 
-        Args:
-            fact: Position of the transition that was seen.
-            earned: Reward that it earned.
-            later: [state]: what the states after it are worth.
-            sign: -1 for the least, 1 for the largest worth, where couplings differ.
+        The states after it are worth `later`; where couplings differ, `sign` is -1 for the least and 1 for the most.
         """
 
     @abstractmethod
@@ -122,53 +106,49 @@ def chains_for(course: Course, law: TransitionCoupling | None, *, stable: bool =
     return GeneralChains(course, law, stable=stable)
 
 
-def each_batch(chains: AbstractChains, ask: Callable[[Ints], Found], *, rows: Ints | None = None) -> Iterator[Found]:
-    """What is found of each batch, in as many threads as there are processors where the code is compiled, as they end.
-
-    Args:
-        chains: Chains that are asked.
-        ask: Function of one batch.
-        rows: [episode]: what is still to come when the log ends, by its number, where values are asked for.
-    """
-    from countermax.mdp._replays._general_chains import GeneralChains
-
-    batches = chains.batches(rows)
-    if isinstance(chains, GeneralChains) or len(batches) == 1:
-        yield from map(ask, batches)
-        return
-    with ThreadPoolExecutor(num_threads()) as pool:
-        waiting = [pool.submit(ask, batch) for batch in batches]
-        try:
-            for each in as_completed(waiting):
-                yield each.result()
-        finally:
-            for each in waiting:
-                each.cancel()
-
-
-def each_batch_on_ray(
-    chains: AbstractChains, course: Course, to_come: ToCome, ask: Asking[Found], *, backwards: bool
-) -> Iterator[tuple[Ints, Found]]:
-    """Each batch of episodes and what was found of it, where the batch's episodes count from 0; in order.
+def each_batch(
+    chains: AbstractChains, course: Course, to_come: ToCome, ask: Asking, *, backwards: bool = False, spread: bool
+) -> Iterator[tuple[Any, ...]]:
+    """What is found of each batch: on Ray, or in as many threads as there are processors where the code is compiled.
 
     Args:
         chains: Chains that are asked.
         course: Course of all episodes.
         to_come: Tables of what is still to come when the log ends.
-        ask: Function of chains, their course, positions in it and what is to come; other processes can import it.
+        ask: What to do with one batch; for Ray, a function that other processes can import.
         backwards: Whether it asks for values.
+        spread: Whether to ask on Ray. There each part of the episodes counts from 0, which is undone here.
     """
-    connect()
+    from countermax.mdp._replays._general_chains import GeneralChains
+
     batches = chains.batches(to_come[-1] if backwards else None)
-    parts = ((course.part(batch), chains.prepared(batch), _some(to_come, batch)) for batch in batches)
-    found: Iterator[Found]
-    if len(batches) == 1:  # quicker done than sent
-        found = starmap(_asking(chains, course, ask), parts)
+    if spread:
+        for batch, (episodes, *found) in zip(batches, _on_ray(chains, course, to_come, ask, batches), strict=True):
+            yield batch[episodes], *found
+    elif isinstance(chains, GeneralChains) or len(batches) == 1:
+        for batch in batches:
+            yield ask(chains, course, batch, to_come)
     else:
-        none = np.zeros(0, np.int64)
-        nobody = course.of_part(course.part(none))
-        found = in_prepared_parts(_asking, (chains.of(nobody, *chains.prepared(none)), nobody, ask), parts)
-    return zip(batches, found, strict=True)
+        with ThreadPoolExecutor(num_threads()) as pool:
+            waiting = [pool.submit(ask, chains, course, batch, to_come) for batch in batches]
+            try:
+                for each in as_completed(waiting):
+                    yield each.result()
+            finally:
+                for each in waiting:
+                    each.cancel()
+
+
+def _on_ray(
+    chains: AbstractChains, course: Course, to_come: ToCome, ask: Asking, batches: list[Ints]
+) -> Iterator[tuple[Any, ...]]:
+    connect()
+    parts = ((course.part(batch), chains.prepared(batch), _some(to_come, batch)) for batch in batches)
+    if len(batches) == 1:  # quicker done than sent
+        return starmap(_asking(chains, course, ask), parts)
+    none = np.zeros(0, np.int64)
+    nobody = course.of_part(course.part(none))
+    return in_prepared_parts(_asking, (chains.of(nobody, *chains.prepared(none)), nobody, ask), parts)
 
 
 def _some(to_come: ToCome, batch: Ints) -> ToCome:
@@ -178,10 +158,10 @@ def _some(to_come: ToCome, batch: Ints) -> ToCome:
     return *(table[kept] for table in tables), rows
 
 
-def _asking(chains: AbstractChains, course: Course, ask: Asking[Found]) -> Callable[..., Found]:
+def _asking(chains: AbstractChains, course: Course, ask: Asking) -> Callable[..., tuple[Any, ...]]:
     """A function that asks about some of the episodes."""
 
-    def asked(part: Part, prepared: tuple[NDArray, ...], to_come: ToCome) -> Found:
+    def asked(part: dict[str, NDArray], prepared: tuple[NDArray, ...], to_come: ToCome) -> tuple[Any, ...]:
         some = course.of_part(part)
         return ask(chains.of(some, *prepared), some, np.arange(len(some)), to_come)
 

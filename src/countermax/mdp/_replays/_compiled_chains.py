@@ -29,13 +29,7 @@ class CompiledChains(AbstractChains):
     """Rows from their closed forms."""
 
     def __init__(self, course: Course, law: TransitionCoupling | None, *, stable: bool = False):
-        """For one coupling, or for the bounds over all or over the stable ones.
-
-        Args:
-            course: Course to replay.
-            law: One coupling; None for bounds.
-            stable: Whether bounds are over stable couplings only.
-        """
+        """For one coupling or, without one, for the bounds over all or over the stable ones."""
         kind, shared = (_loops.STABLE if stable else _loops.ANY, 1.0) if law is None else kind_of(law.coupling)
         process = _rows_of(course, _labels(course, law))
         facts, choices = course.facts, course.choices

@@ -6,19 +6,21 @@ from typing import NamedTuple, final
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
 from scipy import sparse
 
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
 from countermax.couplings import AbstractCoupling
 from countermax.mdp._arrays import MOST_REWARD, Floats, Ints, Values, as_finite
-from countermax.mdp._estimation import deterministic, usual_policy
+from countermax.mdp._estimation import usual_policy
 from countermax.mdp._log import EpisodeLog, steps_compared
 from countermax.mdp._planning import policy_matrix
 from countermax.mdp._process import FiniteMDP
 from countermax.mdp._replays._questions import Facts, exact_rows
 
 _FAR = 1e3  # times the range of rewards: from there on they are moved to zero before they are squared
+_BY_EPISODE = ("first", "seen", "steps", "censored", "earned")
 
 
 class Choices(NamedTuple):
@@ -50,16 +52,8 @@ def as_logged(mdp: FiniteMDP, facts: Facts, otherwise: Floats) -> Choices:
         16 * mdp.num_actions**2 * mdp.num_states,
         "merge actions",
     )
-    tables = np.stack(
-        [
-            np.where(
-                mdp.allowed[:, [action]],
-                deterministic(np.full(mdp.num_states, action), mdp.num_actions),
-                otherwise,
-            )
-            for action in range(mdp.num_actions)
-        ]
-    )
+    every = np.eye(mdp.num_actions)[:, None]  # [logged action, any state, action]
+    tables = np.where(mdp.allowed.T[:, :, None], every, otherwise)
     return Choices(tables, facts.action, otherwise)
 
 
@@ -90,24 +84,7 @@ def coupled(coupling: AbstractCoupling, facts: Facts, policy: Floats, behaviour:
 def any_coupled(facts: Facts, policy: Floats, behaviour: Floats) -> Choices:
     """For bounds: the policy's actions, coupled with what was done in whatever way."""
     steady = (policy == behaviour).all(axis=1)[facts.state]
-    return Choices(
-        policy[None],
-        np.zeros(len(facts.state), np.int64),
-        policy,
-        behaviour[facts.state, facts.action],
-        steady,
-    )
-
-
-class Part(NamedTuple):
-    """What a course says of some episodes, one after the other."""
-
-    of_step: Int[np.ndarray, "n t"]
-    first: Int[np.ndarray, " n"]
-    seen: Int[np.ndarray, " n"]
-    steps: Int[np.ndarray, " n"]
-    censored: Bool[np.ndarray, " n"]
-    earned: Float[np.ndarray, "n t"]
+    return fresh(policy, facts)._replace(doing=behaviour[facts.state, facts.action], steady=steady)
 
 
 @final
@@ -161,22 +138,14 @@ class Course:
             found = more
         return found
 
-    def part(self, episodes: Ints) -> Part:
+    def part(self, episodes: Ints) -> dict[str, NDArray]:
         """What there is to know of some episodes, by position."""
-        of_all = self.facts.of_step, self.first, self.seen, self.steps, self.censored, self.earned
-        return Part(*(each[episodes] for each in of_all))
+        return {name: getattr(self, name)[episodes] for name in _BY_EPISODE} | {"of_step": self.facts.of_step[episodes]}
 
-    def of_part(self, part: Part) -> "Course":
+    def of_part(self, part: dict[str, NDArray]) -> "Course":
         """The same for these episodes; what was ever seen, and where chains can be, stays that of the whole log."""
-        found = replace(
-            self,
-            facts=self.facts._replace(of_step=part.of_step),
-            first=part.first,
-            seen=part.seen,
-            steps=part.steps,
-            censored=part.censored,
-            earned=part.earned,
-        )
+        facts = self.facts._replace(of_step=part["of_step"])
+        found = replace(self, facts=facts, **{name: part[name] for name in _BY_EPISODE})
         vars(found).update(chain=self.chain, reachable=self.reachable)  # as if computed
         return found
 
@@ -306,12 +275,3 @@ def as_shape(name: str, values: Values, *shapes: tuple[int, ...]) -> Floats:
     if array.shape not in ((), *shapes):
         raise InputError(f"`{name}` must be a number or have shape {' or '.join(map(str, shapes))}, got {array.shape}")
     return array if array.shape in shapes else np.broadcast_to(array, shapes[0])
-
-
-def check_path(course: Course) -> None:
-    """Refuses paths that would not fit into memory."""
-    check_memory(
-        f"the paths of {len(course)} episodes over {course.mdp.num_states} states and {course.horizon} steps",
-        16 * len(course) * course.mdp.num_states * (course.horizon + 1),
-        "leave out `path`, or lower `horizon`",
-    )

@@ -24,13 +24,7 @@ class GeneralChains(AbstractChains):
     """Rows from the couplings' own formulas, by way of JAX."""
 
     def __init__(self, course: Course, law: TransitionCoupling | None, *, stable: bool = False):
-        """For one coupling, or for the bounds over all or over the stable ones.
-
-        Args:
-            course: Course to replay.
-            law: One coupling; None for bounds.
-            stable: Whether bounds are over stable couplings only.
-        """
+        """For one coupling or, without one, for the bounds over all or over the stable ones."""
         self._course = course
         facts = course.facts._replace(of_step=course.facts.of_step[:0])  # answers depend on no episode
         self._known = None if law is None else AnswerCache(law, facts)
@@ -119,15 +113,11 @@ class GeneralChains(AbstractChains):
             if step < 0:
                 break
             going = np.flatnonzero(seen > step)
+            fact = course.facts.of_step[batch[going], step]
             for limit, sign in zip(limits, (-1, 1), strict=True):
-                limit[going] = self._pulled(batch[going], step, limit[going], sign)
+                limit[going] = self._back(fact, course.earned[batch[going], step], limit[going], sign)
         lower, upper = (limit[np.arange(len(batch)), course.first[batch]] for limit in limits)
         return Valued(batch, lower, upper, values)
-
-    def _pulled(self, episodes: Ints, step: int, later: Floats, sign: int) -> Floats:
-        course = self._course
-        fact = course.facts.of_step[episodes, step]
-        return self._back(fact, course.earned[episodes, step], later, sign)
 
     def one_step(self, fact: int, earned: float, later: Floats, *, sign: int) -> Floats:
         """One episode."""

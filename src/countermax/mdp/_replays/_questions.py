@@ -8,7 +8,7 @@ reach, which are few, whatever the number of states.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, final
+from typing import TYPE_CHECKING, NamedTuple, final
 
 import equinox as eqx
 import jax
@@ -18,11 +18,16 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray
 from scipy import sparse
 
 from countermax._core.errors import InputError
-from countermax.couplings import AbstractCoupling, AbstractSampler
+from countermax._core.memory import check_memory
+from countermax.couplings import AbstractCoupling, AbstractSampler, Independent
 from countermax.couplings._named import as_coupling
 from countermax.mdp._arrays import Floats, Ints, Values, as_indices, plainly, shortened
+from countermax.mdp._estimation import as_policy, check_log, visits
 from countermax.mdp._log import EpisodeLog
 from countermax.mdp._process import FiniteMDP
+
+if TYPE_CHECKING:
+    from countermax.learning import ObservedPairs
 
 
 class Facts(NamedTuple):
@@ -42,11 +47,7 @@ class Facts(NamedTuple):
 
 def facts_of(mdp: FiniteMDP, log: EpisodeLog) -> Facts:
     """The log in terms of the process; a step that the process calls impossible is named."""
-    if (log.num_states, log.num_actions) != (mdp.num_states, mdp.num_actions):
-        raise InputError(
-            f"`log` must have the states and actions of the process, {mdp.num_states} and {mdp.num_actions}, got "
-            f"{log.num_states} and {log.num_actions}"
-        )
+    check_log(log, mdp)
     steps = log.steps()
     cells = (steps.state * mdp.num_actions + steps.action) * mdp.num_states + steps.next_state
     distinct, first, which = np.unique(cells, return_index=True, return_inverse=True)
@@ -158,14 +159,10 @@ class TransitionCoupling:
 
     def answers(self, questions: Questions) -> Float[np.ndarray, "n w"]:
         """The exact answers: probabilities of the slots of the rows (other_state, other_action)."""
-        coupling = self.answering
-        count = len(questions.state)
-        answers = np.zeros((count, self.mdp.width))
+        answers = np.zeros((len(questions.state), self.mdp.width))
         with jax.enable_x64(True):
-            for part in _parts(count):
-                log_p, log_q, x, places = self.logits(Questions(*(each[part] for each in questions)))
-                coupling.check_size(log_p.shape[1])
-                found = np.asarray(_exact(coupling, log_p, log_q, x))[: len(places)]
+            for part, _, (log_p, log_q, x, places) in self._asked(questions):
+                found = np.asarray(_exact(self.answering, log_p, log_q, x))[: len(places)]
                 answers[part] = np.take_along_axis(found, places, axis=1)
         answers *= self.mdp.probs[questions.other_state, questions.other_action] > 0
         totals = answers.sum(axis=1, keepdims=True)
@@ -174,19 +171,23 @@ class TransitionCoupling:
 
     def draws(self, questions: Questions, *, key: PRNGKeyArray) -> Ints:
         """One drawn answer for each question: a slot of the row (other_state, other_action)."""
-        count = len(questions.state)
-        slots = np.zeros(count, np.int64)
+        slots = np.zeros(len(questions.state), np.int64)
         with jax.enable_x64(True):
-            for part in _parts(count):
-                log_p, log_q, x, places = self.logits(Questions(*(each[part] for each in questions)))
-                self.coupling.check_size(log_p.shape[1])
+            for part, asked, (log_p, log_q, x, places) in self._asked(questions):
                 keys = jax.random.split(jax.random.fold_in(key, part.start), len(log_p))
                 found = np.asarray(_drawn(self.coupling, log_p, log_q, x, keys))[: len(places)]
-                possible = self.mdp.probs[questions.other_state[part], questions.other_action[part]] > 0
-                drawn = (places == found[:, None]) & possible
-                self._check(Questions(*(each[part] for each in questions)), drawn.any(axis=1))
+                drawn = (places == found[:, None]) & (self.mdp.probs[asked.other_state, asked.other_action] > 0)
+                self._check(asked, drawn.any(axis=1))
                 slots[part] = drawn.argmax(axis=1)
         return slots
+
+    def _asked(self, questions: Questions) -> Iterator[tuple[slice, Questions, tuple[Floats, Floats, Ints, Ints]]]:
+        """Questions that are asked at once, and their logits."""
+        for part in _parts(len(questions.state)):
+            some = Questions(*(each[part] for each in questions))
+            logits = self.logits(some)
+            self.coupling.check_size(logits[0].shape[1])
+            yield part, some, logits
 
     def logits(self, asked: Questions) -> tuple[Floats, Floats, Ints, Ints]:
         """Logits of both worlds, what was seen, and where the slots of the other world's row are among the outcomes."""
@@ -332,3 +333,42 @@ class AnswerCache:
 def _packed(values: Float[np.ndarray, "m w"], successors: Int[np.ndarray, "m w"], num_states: int) -> sparse.csr_array:
     row, slot = np.nonzero(values)
     return sparse.csr_array((values[row, slot], (row, successors[row, slot])), shape=(len(values), num_states))
+
+
+def logged_pairs(mdp: FiniteMDP, log: EpisodeLog, policy: Values, *, outcomes: Values | None = None) -> "ObservedPairs":
+    """Rows of what was done beside rows of what the policy would have done there, weighted by how often it came up.
+
+    Train a gadget with `fit(gadget, logged_pairs(...), loss, key=...)` and replay with the same `outcomes`. Steps at
+    which the policy agrees with the log are left out: there is nothing to learn from them.
+
+    Args:
+        mdp: The process; must know the logged actions.
+        log: Logged episodes.
+        policy: [state, action]: what would have been done.
+        outcomes: Label of each state as an outcome; see `replay`. The gadget needs as many outcomes as labels.
+    """
+    from countermax.learning import ObservedPairs  # a second, which questions about episodes do not take
+
+    probs = as_policy(mdp, policy)
+    labelled = TransitionCoupling.of(mdp, Independent(), outcomes)  # any will do: only its labels are asked for
+    check_memory(
+        f"{mdp.num_states} states with {mdp.num_actions} actions for each of {mdp.num_actions}",
+        16 * mdp.num_states * mdp.num_actions**2,
+        "describe states and actions more coarsely",
+    )
+    seen = visits(log) * mdp.allowed * ~mdp.absorbing[:, None]
+    weights = seen[:, :, None] * probs[:, None, :] * ~np.eye(mdp.num_actions, dtype=bool)
+    state, action, other = np.nonzero(weights)
+    if len(state) == 0:
+        raise InputError("`policy` must differ from what was done somewhere in the log; it never does")
+    check_memory(
+        f"{len(state)} pairs of {labelled.num_labels} outcomes",
+        32 * len(state) * labelled.num_labels,
+        "give states that are one outcome one label in `outcomes`",
+    )
+    logits = np.full((2, len(state), labelled.num_labels), -np.inf)
+    for rows, chosen in zip(logits, (action, other), strict=True):
+        row, slot = np.nonzero(mdp.probs[state, chosen])
+        successor = mdp.successors[state[row], chosen[row], slot]
+        rows[row, labelled.labels[successor]] = np.log(mdp.probs[state[row], chosen[row], slot])
+    return ObservedPairs(logits[0].astype(np.float32), logits[1].astype(np.float32), weights[state, action, other])

@@ -11,7 +11,7 @@ trajectory. The logged action in the logged state leads to the logged successor 
 outside the bounds; some attain each, if they may differ from step to step.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import NamedTuple, TypeAlias, final
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int, PRNGKeyArray
+from jaxtyping import Float, PRNGKeyArray
 from scipy import sparse
 
 from countermax._core.errors import InputError
@@ -33,15 +33,7 @@ from countermax.mdp._arrays import Floats, Ints, Values
 from countermax.mdp._log import EpisodeLog
 from countermax.mdp._planning import edges_of, pick
 from countermax.mdp._process import FiniteMDP
-from countermax.mdp._replays._chains import (
-    AbstractChains,
-    Arrived,
-    ToCome,
-    Valued,
-    chains_for,
-    each_batch,
-    each_batch_on_ray,
-)
+from countermax.mdp._replays._chains import AbstractChains, Arrived, ToCome, Valued, chains_for, each_batch
 from countermax.mdp._replays._course import (
     Choices,
     Course,
@@ -49,7 +41,6 @@ from countermax.mdp._replays._course import (
     as_logged,
     as_shape,
     centred,
-    check_path,
     coupled,
     course_of,
     fresh,
@@ -89,26 +80,11 @@ class Exact(NamedTuple):
     path: Float[np.ndarray, "n times s"] | None
 
 
-class Drawn(NamedTuple):
-    """Trajectories that might have been."""
-
-    states: Int[np.ndarray, "n samples times"]
-    actions: Int[np.ndarray, "n samples t"]
-    returns: Float[np.ndarray, "n samples"]
-
-
 class Trajectories:
     """Every question about a log that needs one process; what several of them need is computed once."""
 
     def __init__(self, mdp: FiniteMDP, setting: Setting, *, spread: bool = False, quiet: bool = False):
-        """Computes nothing yet.
-
-        Args:
-            mdp: The process.
-            setting: Question about the log.
-            spread: Whether parts of the episodes are walked on Ray.
-            quiet: Whether there is no progress bar: within another one there cannot be.
-        """
+        """Computes nothing yet; `spread` asks on Ray, and `quiet` shows no progress bar, which cannot be in another."""
         self.mdp, self.setting, self._spread = mdp, setting, spread
         self._shown = False if quiet else None
 
@@ -139,12 +115,8 @@ class Trajectories:
         """What each episode would have earned on average, and nothing else."""
         law = self.law(coupling)
         course = self._course_of(law.answering)
-        engine, found, to_come = chains_for(course, law), np.zeros(len(course)), course.to_come()
-        walks = (
-            _valued_elsewhere(engine, course, to_come)
-            if self._spread
-            else each_batch(engine, lambda batch: _valued(engine, course, batch, to_come))
-        )
+        found = np.zeros(len(course))
+        walks = each_batch(chains_for(course, law), course, course.to_come(), _valued, spread=self._spread)
         with ProgressBar("replaying", len(course), self._shown, unit="episodes") as bar:
             for episodes, values in walks:
                 found[episodes] = values
@@ -156,16 +128,24 @@ class Trajectories:
         law = self.law(coupling)
         course = self._course_of(law.answering)
         if path:
-            check_path(course)
+            check_memory(
+                f"the paths of {len(course)} episodes over {self.mdp.num_states} states and {course.horizon} steps",
+                16 * len(course) * self.mdp.num_states * (course.horizon + 1),
+                "leave out `path`, or lower `horizon`",
+            )
         walked, taken = centred(course)
         law = law if walked is course else TransitionCoupling.exact(walked.mdp, law.answering, self.setting.outcomes)
         count = len(course)
         first, second = np.zeros(count), np.zeros(count)
         paths = np.zeros((count, course.horizon + 1, self.mdp.num_states)) if path else None
         ends: list[tuple[Ints, sparse.csr_array]] = []
+        walk, to_come = partial(_walked, path=path), walked.squares_to_come()
+        walks = each_batch(chains_for(walked, law), walked, to_come, walk, spread=self._spread)
         with ProgressBar("replaying", count, self._shown, unit="episodes") as bar:
-            for episodes, one, two, last in _replayed(chains_for(walked, law), walked, paths, spread=self._spread):
+            for episodes, one, two, last, followed in walks:
                 first[episodes], second[episodes] = one, two
+                if paths is not None:
+                    paths[episodes] = followed
                 ends.append((episodes, last))
                 bar.advance(len(episodes))
         order = np.argsort(np.concatenate([episodes for episodes, _ in ends]))
@@ -249,8 +229,11 @@ class Trajectories:
                 found.append(worth)
         return np.stack(found)
 
-    def drawn(self, coupling: AnyCoupling, num_samples: int, *, key: PRNGKeyArray) -> Drawn:
-        """Trajectories of every episode: noise that explains what was seen, put to the other policy's rows."""
+    def drawn(self, coupling: AnyCoupling, num_samples: int, *, key: PRNGKeyArray) -> tuple[Ints, Ints, Floats]:
+        """States, actions and returns of trajectories that might have been, [episode, sample, ...].
+
+        Noise that explains what was seen is put to the other policy's rows.
+        """
         mdp, log, facts = self.mdp, self.setting.log, self.facts
         rows = TransitionCoupling.of(mdp, coupling, self.setting.outcomes)
         law = rows.coupling if isinstance(rows.coupling, AbstractCoupling) else None
@@ -293,7 +276,7 @@ class Trajectories:
             done[:, step] = np.where(going, action, 0)
             returns += factor**step * np.where(going, gain, 0)
         shape = (len(log), num_samples)
-        return Drawn(states.reshape(*shape, -1), done.reshape(*shape, -1), returns.reshape(shape))
+        return states.reshape(*shape, -1), done.reshape(*shape, -1), returns.reshape(shape)
 
     def _course_of(self, coupling: AbstractCoupling | None, rewards: Values | None = None) -> Course:
         """The episodes with the choices of the policy; without a coupling, for bounds."""
@@ -330,115 +313,60 @@ def _valued(engine: AbstractChains, course: Course, batch: Ints, to_come: ToCome
     """Some episodes and their values: what was earned when the log ends, and what is still to come."""
     walked, (later, rows) = engine.forwards(batch, path=False), to_come
     after = (walked.moments[:, :, 0] * later[rows[walked.episodes]]).sum(axis=1)
-    return walked.episodes, walked.moments[:, :, 1].sum(axis=1) + course.discount ** course.seen[
-        walked.episodes
-    ] * after
+    factor = course.discount ** course.seen[walked.episodes]
+    return walked.episodes, walked.moments[:, :, 1].sum(axis=1) + factor * after
 
 
-def _valued_elsewhere(engine: AbstractChains, course: Course, to_come: ToCome) -> Iterator[tuple[Ints, Floats]]:
-    """The same by workers of a cluster."""
-    for batch, (episodes, values) in each_batch_on_ray(engine, course, to_come, _valued, backwards=False):
-        yield batch[episodes], values
-
-
-class _Replayed(NamedTuple):
-    """Some episodes: which ones, both moments of their returns, and where they are at the end."""
-
-    episodes: Ints
-    first: Floats
-    second: Floats
-    last: sparse.csr_array
-
-
-def _replayed(engine: AbstractChains, course: Course, paths: Floats | None, *, spread: bool) -> Iterator[_Replayed]:
-    """All episodes in parts, as they are done; `paths`, [episode, time, state], is written to where it is asked for."""
-    to_come = course.squares_to_come()
-    if spread:
-        return _walked_elsewhere(engine, course, to_come, paths)
-    return each_batch(engine, lambda batch: _walked(engine, course, batch, to_come, paths))
-
-
-def _walked(engine: AbstractChains, course: Course, batch: Ints, to_come: ToCome, paths: Floats | None) -> _Replayed:
-    walked = engine.forwards(batch, path=paths is not None)
-    last = _carried_on(engine, course, walked) if paths is None else _followed(course, walked, paths)
-    return _Replayed(walked.episodes, *_moments(course, walked, *to_come), last)
-
-
-def _walked_there(
+def _walked(
     engine: AbstractChains, course: Course, batch: Ints, to_come: ToCome, *, path: bool
-) -> tuple[_Replayed, Floats | None]:
-    paths = np.zeros((len(course), course.horizon + 1, course.mdp.num_states)) if path else None
-    return _walked(engine, course, batch, to_come, paths), paths
-
-
-def _walked_elsewhere(
-    engine: AbstractChains, course: Course, to_come: ToCome, paths: Floats | None
-) -> Iterator[_Replayed]:
-    """The same by workers of a cluster, with their paths brought home."""
-    walk = partial(_walked_there, path=paths is not None)
-    for batch, (part, kept) in each_batch_on_ray(engine, course, to_come, walk, backwards=False):
-        if paths is not None:
-            paths[batch] = kept
-        yield part._replace(episodes=batch[part.episodes])
-
-
-def _moments(course: Course, walked: Arrived, first: Floats, second: Floats, rows: Ints) -> tuple[Floats, Floats]:
-    """First and second moment of the return: of what was earned when the log ends, and of what is still to come."""
+) -> tuple[Ints, Floats, Floats, sparse.csr_array, Floats | None]:
+    """Some episodes, both moments of their returns, where they are at the end and, with `path`, at all times."""
+    walked, (first, second, rows) = engine.forwards(batch, path=path), to_come
     row = rows[walked.episodes]
     factor = course.discount ** course.seen[walked.episodes]
     mass, one, two = np.moveaxis(walked.moments, 2, 0)
     later, its_square = first[row], second[row]
-    return (
+    moments = (
         one.sum(axis=1) + factor * (mass * later).sum(axis=1),
         two.sum(axis=1) + 2 * factor * (one * later).sum(axis=1) + factor**2 * (mass * its_square).sum(axis=1),
     )
-
-
-def _carried_on(engine: AbstractChains, course: Course, walked: Arrived) -> sparse.csr_array:
-    """Where chains are at the end of what is compared, on plain rows after the log's end."""
+    if path:
+        followed = _followed(course, walked)
+        return walked.episodes, *moments, sparse.csr_array(followed[:, -1]), followed
     rest = course.steps[walked.episodes] - course.seen[walked.episodes]
-    return sparse.csr_array(engine.carry_on(walked.moments[:, :, 0], rest))
+    return walked.episodes, *moments, sparse.csr_array(engine.carry_on(mass, rest)), None
 
 
-def _followed(course: Course, walked: Arrived, paths: Floats) -> sparse.csr_array:
-    """The same, with where they are at all times on the way."""
+def _followed(course: Course, walked: Arrived) -> Floats:
+    """[episode, time, state]: where chains are, on plain rows after the log's end."""
     seen, steps = course.seen[walked.episodes], course.steps[walked.episodes]
     here = walked.moments[:, :, 0].copy()
+    paths = np.zeros((len(here), course.horizon + 1, course.mdp.num_states))
     if walked.path is not None:
-        paths[walked.episodes, : walked.path.shape[1]] = walked.path
+        paths[:, : walked.path.shape[1]] = walked.path
     for step in range(int(seen.min()), course.horizon):
         going = np.flatnonzero((seen <= step) & (step < steps))
         if len(going):
             here[going] = np.asarray(here[going] @ course.chain)
         over = np.flatnonzero(seen <= step)
-        paths[walked.episodes[over], step + 1] = here[over]
-    return sparse.csr_array(here)
+        paths[over, step + 1] = here[over]
+    return paths
 
 
 def _bounds(course: Course, to_come: ToCome, *, stable: bool, spread: bool = False, shown: bool | None) -> Bounds:
-    engine = chains_for(course, None, stable=stable)
     lower, upper = np.zeros(len(course)), np.zeros(len(course))
-    walks = (
-        _bounded_elsewhere(engine, course, to_come)
-        if spread
-        else each_batch(engine, lambda batch: _bounded(engine, course, batch, to_come), rows=to_come[-1])
-    )
+    chains = chains_for(course, None, stable=stable)
+    walks = each_batch(chains, course, to_come, _bounded, backwards=True, spread=spread)
     with ProgressBar("bounding", len(course), shown, unit="episodes") as bar:
-        for each in walks:
-            lower[each.episodes], upper[each.episodes] = each.lower, each.upper
-            bar.advance(len(each.episodes))
+        for episodes, least, most, _ in walks:
+            lower[episodes], upper[episodes] = least, most
+            bar.advance(len(episodes))
     return Bounds(lower, upper)
 
 
 def _bounded(engine: AbstractChains, course: Course, batch: Ints, to_come: ToCome) -> Valued:
     del course
     return engine.backwards(batch, *to_come, keep=False)
-
-
-def _bounded_elsewhere(engine: AbstractChains, course: Course, to_come: ToCome) -> Iterator[Valued]:
-    """The same by workers of a cluster."""
-    for batch, found in each_batch_on_ray(engine, course, to_come, _bounded, backwards=True):
-        yield found._replace(episodes=batch[found.episodes])
 
 
 def _carried_back(course: Course, scores: Floats) -> ToCome:

@@ -5,7 +5,7 @@ import pytest
 from processes import random_mdp
 
 from countermax import InputError
-from countermax.mdp._queries import query
+from studies.queries import query
 
 
 def test_a_query_holds_both_rows_over_their_common_support():
