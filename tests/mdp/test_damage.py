@@ -15,7 +15,7 @@ from countermax.mdp import Cohort, EpisodeLog, FiniteMDP, estimate_policy, read_
 from countermax.mdp._estimation import policy_rows, softened
 from countermax.mdp._importance import effective_sample_size, importance_estimates, importance_ratios
 from countermax.mdp._planning import action_values
-from countermax.mdp._queries import query
+from studies.queries import query
 
 HEADER = b"episode,step,state,action,next_state,reward\n"
 POLICY_FILE = b"state,action,probability\nill,wait,1\n"

@@ -7,13 +7,13 @@ import tracemalloc
 import jax
 import numpy as np
 import pytest
-from processes import LOG, MDP, POLICY, frame_of
+from processes import LOG, MDP, POLICY, doubly_robust, frame_of
 
 from countermax import InputError, Maximal
 from countermax.mdp import Cohort, EpisodeLog, FiniteMDP, estimate, estimate_policy, logged_pairs
 from countermax.mdp._estimation import deterministic
 from countermax.mdp._explain import _earned_at
-from countermax.mdp._importance import doubly_robust, importance_ratios
+from countermax.mdp._importance import importance_ratios
 from countermax.mdp._planning import policy_values, state_distributions
 
 HUGE = 10**9

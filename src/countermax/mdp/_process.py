@@ -346,7 +346,8 @@ class TransitionList(NamedTuple):
 
     def take(self, entries: NDArray[np.bool_] | Ints) -> "TransitionList":
         """Some of the entries, or all of them in another order."""
-        return TransitionList(*(None if each is None else each[entries] for each in self))
+        some: list[Any] = [None if each is None else each[entries] for each in self]
+        return TransitionList(*some)
 
 
 def _entries(columns: Mapping[str, Values | None], num_states: int, num_actions: int) -> TransitionList:
