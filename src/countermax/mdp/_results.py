@@ -114,7 +114,8 @@ def at(interval: Interval | None, place: Any, of_upper: Any = None) -> Interval 
     if interval is None:
         return None
     limits = interval.lower[place], interval.upper[place if of_upper is None else of_upper]
-    return Interval(*(each if np.ndim(each) else float(each) for each in limits), interval.level)
+    lower, upper = (each if np.ndim(each) else float(each) for each in limits)
+    return Interval(lower, upper, interval.level)
 
 
 def counted(count: int, what: str) -> str:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -144,8 +144,8 @@ class Course:
 
     def of_part(self, part: dict[str, NDArray]) -> "Course":
         """The same for these episodes; what was ever seen, and where chains can be, stays that of the whole log."""
-        facts = self.facts._replace(of_step=part["of_step"])
-        found = replace(self, facts=facts, **{name: part[name] for name in _BY_EPISODE})
+        own: dict[str, Any] = {name: part[name] for name in _BY_EPISODE}
+        found = replace(self, facts=self.facts._replace(of_step=part["of_step"]), **own)
         vars(found).update(chain=self.chain, reachable=self.reachable)  # as if computed
         return found
 
