@@ -115,7 +115,7 @@ def each_batch(
         chains: Chains that are asked.
         course: Course of all episodes.
         to_come: Tables of what is still to come when the log ends.
-        ask: What to do with one batch; for Ray, a function that other processes can import.
+        ask: Function of one batch; for Ray, one that other processes can import.
         backwards: Whether it asks for values.
         spread: Whether to ask on Ray. There each part of the episodes counts from 0, which is undone here.
     """
