@@ -189,7 +189,7 @@ def test_a_damaged_process_is_refused(change, message):
         (lambda: EpisodeLog.from_frame({"state": [1]}), "`frame` must be a pandas dataframe, got dict"),
         (
             lambda: EpisodeLog.from_frame(pd.concat([LOG.to_frame(), LOG.to_frame()[["state"]]], axis=1)),
-            "must have each column once, but has 'state' twice 2 times",
+            "each of them once, but has state 2 times",
         ),
         (
             lambda: EpisodeLog.from_frame(LOG.to_frame().astype({"state": np.uint64}).assign(next_state=2.0**60)),
