@@ -81,9 +81,8 @@ class DatasetSource(AbstractSource):
     def _narrow(self) -> tuple[Any, Asking]:
         """The columns that the question needs."""
         names = needed_columns(self.question, self.reader)
-        narrow = self._asking.narrowed(names)
         same = names == self._asking.schema.names
-        return self._dataset if same else self._dataset.select_columns(names), narrow
+        return self._dataset if same else self._dataset.select_columns(names), self._asking.narrowed(names)
 
 
 def _parts(dataset: Any) -> Iterator[tuple[Any, ...]]:
@@ -124,12 +123,10 @@ def _of_part(
     """What a worker computes of a part's rows."""
     function, value, asking = shared
     pa = import_pyarrow()
-    tables = [
-        (block if isinstance(block, pa.Table) else pa.Table.from_pandas(block, preserve_index=False)).slice(
-            start, stop - start
-        )
-        for block, (start, stop) in zip(blocks, spans, strict=True)
-    ]
+    whole = (
+        each if isinstance(each, pa.Table) else pa.Table.from_pandas(each, preserve_index=False) for each in blocks
+    )
+    tables = [table.slice(start, stop - start) for table, (start, stop) in zip(whole, spans, strict=True)]
     for table in tables[1:]:
         asking.reader(table.slice(0, 0), first_row)  # which must have the same columns
     table = pa.concat_tables([table.replace_schema_metadata(None) for table in tables])

@@ -20,10 +20,10 @@ from countermax.tables._causes import table_causes
 from countermax.tables._effects import TableEffects, table_effects
 from countermax.tables._probabilities import ProbabilitiesLike
 from countermax.tables._reading import Question
-from countermax.tables._refit import Refit, Refitted, Refitting
+from countermax.tables._refit import Refit, Refitting
 from countermax.tables._scores import MOST_PAIRS, compare_couplings, own_pairs
 from countermax.tables._sources import AbstractSource, FileSource, FrameSource, Written, source_of
-from countermax.tables._transitions import Tally, TallySums, Transitions
+from countermax.tables._transitions import Transitions, table_transitions
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -211,17 +211,12 @@ class Rows:
             seed: Seed of the resampling; with `refit`, that of `Refit`.
         """
         self._need_outcome("transitions")
-        refitting, settings = self._refitting, {"num_resamples": num_resamples, "level": level, "seed": seed}
+        settings = num_resamples, level, seed
         if self.refit is not None:
-            if tuple(settings.values()) != (_NUM_RESAMPLES, _LEVEL, _SEED):
+            if settings != (_NUM_RESAMPLES, _LEVEL, _SEED):
                 raise InputError("`num_resamples`, `level` and `seed` are those of `Refit`; leave them out here")
-            settings = {"num_resamples": 0, "level": self.refit.level, "seed": self.refit.seed}
-        tally = Tally(self._source.reader, coupling, refitting=refitting, **settings)  # type: ignore[arg-type]
-        for sums in self._source.summed(_tallied, tally):
-            tally.sums.merge(sums)
-        if refitting is None:
-            return tally.result()
-        return tally.result(Refitted(self._source.reader, refitting, tally.measure, refitting.settings, by_row=False))
+            settings = 0, self.refit.level, self.refit.seed
+        return table_transitions(self._source, self._refitting, coupling, *settings)
 
     @_to_the_end
     def effects(
@@ -313,13 +308,8 @@ class Rows:
         self, coupling: str | Path | AbstractCoupling, bounds: str, tolerance: int | float, prefix: str
     ) -> AnswerColumns:
         self._need_outcome("counterfactuals")
-        options: dict[str, Any] = {"bounds": bounds, "tolerance": tolerance, "prefix": prefix}
-        return AnswerColumns(self._source.reader, coupling, refitting=self._refitting, **options)
+        return AnswerColumns(self._source.reader, coupling, bounds, tolerance, prefix, self._refitting)
 
     def _need_outcome(self, verb: str) -> None:
         if self._source.question.outcome is None:
             raise InputError(f"`outcome` must say what was seen: {verb} are asked given that")
-
-
-def _tallied(tally: Tally, first_row: int, chunks: Any) -> TallySums:
-    return tally.tallied(first_row, chunks)

@@ -1,6 +1,6 @@
 """Scores of labelled outcomes; the couplings whose effects on them are compared, and which of them to choose."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
@@ -170,10 +170,7 @@ def compare_couplings(
 
 
 def _compared(
-    given: CouplingsLike | None,
-    scores: Scores,
-    rows: AbstractSource,
-    num_times: int,
+    given: CouplingsLike | None, scores: Scores, rows: AbstractSource, num_times: int
 ) -> dict[str, AbstractCoupling]:
     """The couplings asked for, with the one that is best where there is one; by default the fixed ones."""
     if given is None:
@@ -204,9 +201,7 @@ def _refuse_name(name: str) -> NoReturn:
 def own_pairs(rows: AbstractSource, most: int = MOST_PAIRS, seed: int = 0) -> ObservedPairs:
     """The table's own pairs of worlds; of at most `most` rows, drawn without replacement, where there are more."""
     count = rows.num_rows
-    drawn = np.arange(count)
-    if count > most:
-        drawn = np.sort(np.random.default_rng(seed).choice(count, most, replace=False))
+    drawn = np.sort(np.random.default_rng(seed).choice(count, min(most, count), replace=False))
     some = [each for each in rows.each(_drawn_pairs, drawn) if len(each)]
     if not some:
         raise NothingChangesError(
@@ -229,22 +224,13 @@ def _drawn_pairs(drawn: Codes, first_row: int, chunks: Iterable[Chunk]) -> Float
 
 def source_pairs(rows: AbstractSource, most: int) -> Weighted | None:
     """All distinct pairs of a table; None if there are more than `most`."""
-    return _together(rows.each(_pairs_of_part, most), most)
+    return _together(rows.each(all_pairs, most), most)
 
 
-def _pairs_of_part(most: int, first_row: int, chunks: Iterable[Chunk]) -> Weighted | None:
-    return all_pairs(chunks, most)
-
-
-def all_pairs(chunks: Iterable[Chunk], most: int) -> Weighted | None:
+def all_pairs(most: int, first_row: int, chunks: Iterable[Chunk]) -> Weighted | None:
     """All distinct pairs, without rows that are left as they were; None if there are more than `most`."""
-
-    def of_chunks() -> Iterator[Weighted]:
-        for chunk in chunks:
-            good = ~(chunk.bad | chunk.kept)
-            yield chunk.log_p[good], chunk.log_q[good], chunk.weight[good]
-
-    return _together(of_chunks(), most)
+    used = ((chunk, ~(chunk.bad | chunk.kept)) for chunk in chunks)
+    return _together(((chunk.log_p[good], chunk.log_q[good], chunk.weight[good]) for chunk, good in used), most)
 
 
 def _together(parts: Iterable[Weighted | None], most: int) -> Weighted | None:
