@@ -324,7 +324,7 @@ def test_a_classifier_that_takes_no_weights_is_named():
     settings = REFIT | {"num_resamples": 2, "weights": "weight"}
     words = "KNeighborsClassifier takes no weights, so it was fitted without them."
     asked = question(frame, KNeighborsClassifier(30))
-    assert words in transitions(frame, **asked, **settings).known
-    assert words in effects(frame, **asked, score=[0, 1, 2], couplings=["independent"], **settings).known
+    assert words in transitions(frame, **asked, **settings).assumptions[0]
+    assert words in effects(frame, **asked, score=[0, 1, 2], couplings=["independent"], **settings).assumptions[0]
     assert words in " ".join(counterfactuals(frame, **asked, **settings).attrs["countermax"]["notes"])
     assert words not in " ".join(transitions(frame, **question(frame), **settings).notes)
