@@ -55,10 +55,9 @@ def answer_rows(
 
 def read_coupling(reader: RowReader, given: str | Path | AbstractCoupling) -> tuple[AbstractCoupling, str]:
     """A coupling of the outcomes, and how results call it; the score, or an ordered category, gives it their order."""
-    labels, score = reader.labels, reader.question.score
-    scores = reader.ranks if score is None else labels.scores("score", score)
+    score = reader.one_score
     with jax.enable_x64(True):  # scores that differ in their last digits have an order too
-        return as_coupling(given, len(labels), score=scores), shown_name(name_of(given, score=scores))
+        return as_coupling(given, len(reader.labels), score=score), shown_name(name_of(given, score=score))
 
 
 class AnswerColumns:
@@ -79,7 +78,7 @@ class AnswerColumns:
         if not tolerance >= 0:
             raise InputError(f"`tolerance` must not be negative, got {tolerance}")
         self._labels, self._tolerance, self._bounds, self._refitting = labels, tolerance, bounds, refitting
-        self._score = None if score is None else labels.scores("score", score)
+        self._score = None if score is None else reader.one_score
         self._coupling, self.coupling = read_coupling(reader, coupling)
         self.notes = [what_is_known(reader, refitting), *label_notes(labels, reader.order, [self._coupling])]
         self.num_unchanged = 0

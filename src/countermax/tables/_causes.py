@@ -75,7 +75,6 @@ class CauseSums:
 def table_causes(
     source: AbstractSource,
     refitting: Refitting | None,
-    *,
     event: Any,
     at_least: int | float | None,
     gain: Any,
@@ -84,9 +83,7 @@ def table_causes(
 ) -> Causation:
     """What the treatment causes in each row and on average; arguments are those of `Rows.causes`."""
     reader = source.reader
-    names, score = reader.labels, reader.question.score
-    score = reader.ranks if score is None else score
-    scores = None if score is None else names.scores("score", score)
+    names, scores = reader.labels, reader.one_score
     events = None if event is None else as_event(names, event)
     gains = None if gain is None else as_gain(names, gain)
     both = None if scores is None else (scores, scores)

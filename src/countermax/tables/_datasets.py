@@ -7,7 +7,7 @@ from typing import Any, final
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pyarrow
 from countermax._core.progress import ProgressBar
-from countermax._ray import connect, in_parts, merged_in_parts, one_thread, put_once
+from countermax._ray import Mergeable, connect, in_parts, merged_in_parts, one_thread, put_once
 from countermax._tables.frames import Where
 from countermax.tables._answers import AnswerColumns
 from countermax.tables._probabilities import Predicted
@@ -16,7 +16,6 @@ from countermax.tables._sources import (
     AbstractSource,
     Asking,
     OfChunks,
-    Sums,
     T,
     Written,
     ask,
@@ -54,7 +53,7 @@ class DatasetSource(AbstractSource):
         with _in_order(chosen):
             yield from in_parts(_of_part, (function, shared, narrow), _parts(chosen))
 
-    def summed(self, function: OfChunks[Sums], shared: Any) -> Iterator[Sums]:
+    def summed(self, function: OfChunks[Mergeable], shared: Any) -> Iterator[Mergeable]:
         chosen, narrow = self._narrow()
         with _in_order(chosen), ProgressBar("adding up", None, unit="parts") as bar:
             for found in merged_in_parts(_of_part, (function, shared, narrow), _parts(chosen)):

@@ -72,10 +72,11 @@ class TableEffects(AbstractResult):
     @property
     def rows(self) -> Sequence[Row]:
         """The mean effect on each score, then the variance of the effect under each coupling, and over all of them."""
+        limits: tuple[float, ...]
         found = []
         for place, (name, mean) in enumerate(zip(self.scores, self.mean.tolist(), strict=True)):
             words = "mean effect" if len(self.scores) == 1 else f"mean effect on {name}"
-            limits = () if self.mean_interval is None else (float(each[place]) for each in self.mean_interval[:2])
+            limits = () if self.mean_interval is None else tuple(float(each[place]) for each in self.mean_interval[:2])
             found.append(Row(words, "everybody", "", mean, None, None, *limits))
         for name, value in sorted(self.variances.items(), key=lambda item: item[1]):
             limits = () if self.variance_intervals is None else self.variance_intervals[name][:2]
@@ -308,30 +309,27 @@ def individual_effects(compared: Compared, reader: RowReader) -> Any:
     check_new_names((), names, "give the couplings and scores other names")
     rows = np.full((len(names), reader.frame.num_rows), np.nan)
     gain, offset = scores.counterfactual - scores.factual, compared.scores.offset
+    of_scores = list(zip(scores.factual.T, np.ascontiguousarray(scores.counterfactual.T), strict=True))
     offsets = np.concatenate([np.tile(offset, len(couplings)), np.repeat(offset, 2)])
     for chunk in reader.chunks():
         good = np.flatnonzero(~chunk.bad)
         if not len(good):
             continue
         x, kept = chunk.x[good], chunk.kept[good]
-        found = _of_rows(couplings, scores, chunk.log_p[good], chunk.log_q[good], x)
+        asked = chunk.log_p[good], chunk.log_q[good], x
+        lines = [
+            answer_rows(coupling, *asked, score=after, bounds="none")[scores.factual.shape[0]] - before[x]
+            for coupling in couplings
+            for before, after in of_scores
+        ]
+        for before, after in of_scores:
+            lines += [limit - before[x] for limit in row_score_bounds(*asked, after)]
+        found = np.stack(lines)
         same = gain[x[kept]].T
         found[:, kept] = np.concatenate([*[same] * len(couplings), np.repeat(same, 2, axis=0)])
         _check(chunk, good, found, list(compared.couplings))
         rows[:, chunk.start + good] = found + offsets[:, None]
     return reader.frame.made([(names, rows)], extend=False)
-
-
-def _of_rows(couplings: Sequence[AbstractCoupling], scores: Scores, log_p: Floats, log_q: Floats, x: Codes) -> Floats:
-    """For each row: the effect on each score under each coupling, then the bounds of each score's effect."""
-    size, lines = log_p.shape[1], []
-    each = list(zip(scores.factual.T, np.ascontiguousarray(scores.counterfactual.T), strict=True))
-    for coupling in couplings:
-        for before, after in each:
-            lines.append(answer_rows(coupling, log_p, log_q, x, score=after, bounds="none")[size] - before[x])
-    for before, after in each:
-        lines += [limit - before[x] for limit in row_score_bounds(log_p, log_q, x, after)]
-    return np.stack(lines)
 
 
 def _check(chunk: Chunk, good: Codes, numbers: Floats, names: Sequence[str]) -> None:

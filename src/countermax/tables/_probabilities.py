@@ -66,9 +66,10 @@ class Predicted(AbstractProbabilities):
         return len(self.classifier.classes_)
 
     @property
-    def reads(self) -> Sequence[Hashable] | None:
+    def reads(self) -> list[Hashable] | None:
         """The columns that the classifier reads; None where it was fitted without names and none were given."""
-        return getattr(self.classifier, "feature_names_in_", None) if self.features is None else self.features
+        names = getattr(self.classifier, "feature_names_in_", None) if self.features is None else self.features
+        return None if names is None else list(names)
 
     def read(self, rows: AbstractFrame, start: int) -> Floats:
         return self.predict(self.inputs(rows, start), rows)
@@ -81,16 +82,16 @@ class Predicted(AbstractProbabilities):
         for name in names:
             rows.column("features", name)
         for name in self.change:
-            if name not in list(names):
+            if name not in names:
                 raise InputError(f"`change` must change what the classifier reads ({listed(names)}), got {name!r}")
-        rows = rows.for_classifiers(list(names), self.change)
+        rows = rows.for_classifiers(names, self.change)
         change = {}
         for name, value in self.change.items():
             several = not callable(value) and np.ndim(value) > 0
             change[name] = np.asarray(value)[start : start + rows.num_rows] if several else value
             if callable(value):
                 change[name] = value(rows.column("change", name))
-        return rows.features(list(names), change)
+        return rows.features(names, change)
 
     def as_fitted(self, inputs: Any) -> Any:
         """Inputs in the form that the classifier was fitted on: with the names of columns, or without."""

@@ -21,7 +21,7 @@ from countermax.tables._effects import TableEffects, table_effects
 from countermax.tables._probabilities import ProbabilitiesLike
 from countermax.tables._reading import Question
 from countermax.tables._refit import Refit, Refitting
-from countermax.tables._scores import MOST_PAIRS, compare_couplings, own_pairs
+from countermax.tables._scores import MOST_PAIRS, compare_couplings, learn_coupling, own_pairs, own_scores
 from countermax.tables._sources import AbstractSource, FileSource, FrameSource, Written, source_of
 from countermax.tables._transitions import Transitions, table_transitions
 
@@ -248,16 +248,12 @@ class Rows:
             key: Key of the training, consumed once; by default `jax.random.key(0)`.
         """
         num_times = 1 if self.refit is None else 1 + self.refit.num_resamples
-        compared = compare_couplings(
-            self._source,
-            couplings,
-            counterfactual_score=counterfactual_score,
-            learn=learn,
-            training=training,
-            checkpoint=checkpoint,
-            key=key,
-            num_times=num_times,
-        )
+        scores = own_scores(self._source, counterfactual_score)
+        compared = compare_couplings(self._source, scores, couplings, num_times)
+        if learn is not False:
+            compared = learn_coupling(self._source, compared, learn, training, checkpoint, key)
+        elif training is not None or checkpoint is not None:
+            raise InputError("`training` and `checkpoint` need learn=True")
         return table_effects(self._source, compared, self._refitting)
 
     @_to_the_end
@@ -284,15 +280,8 @@ class Rows:
             couplings: Couplings to ask beside the bounds, by name; by default none, because each adds a column for
                 every number.
         """
-        return table_causes(
-            self._source,
-            self._refitting,
-            event=event,
-            at_least=at_least,
-            gain=gain,
-            arms=("control", "treated") if arms is None else arms,
-            couplings=couplings,
-        )
+        names = ("control", "treated") if arms is None else arms
+        return table_causes(self._source, self._refitting, event, at_least, gain, names, couplings)
 
     @_to_the_end
     def pairs(self, *, most: int = MOST_PAIRS, seed: int = 0) -> ObservedPairs:

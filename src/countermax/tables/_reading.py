@@ -171,6 +171,12 @@ class RowReader:
         """The places of the outcomes, where they are ordered categories: the score that they have by default."""
         return np.arange(len(self.labels), dtype=np.float64) if self.order == CATEGORY else None
 
+    @property
+    def one_score(self) -> Floats | None:
+        """The score of each outcome: the one that was given, else the ranks."""
+        given = self.question.score
+        return self.ranks if given is None else self.labels.scores("score", given)
+
     def chunks(self) -> Iterator[Chunk]:
         """All rows, in order. Those of a table of moderate size are read once, and kept for the next question."""
         if self._kept is not None:

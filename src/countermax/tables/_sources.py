@@ -17,8 +17,8 @@ from countermax._core.extras import import_pyarrow
 from countermax._core.files import check_outputs
 from countermax._core.labels import listed
 from countermax._core.progress import ProgressBar
-from countermax._ray import Mergeable as Sums
-from countermax._tables.files import FORMATS, Rows, format_of, open_table
+from countermax._ray import Mergeable
+from countermax._tables.files import FORMATS, AbstractTableFile, Rows, format_of, open_table
 from countermax._tables.frames import Where, as_frame
 from countermax._tables.writing import open_writer
 from countermax.tables._answers import AnswerColumns
@@ -65,7 +65,7 @@ class AbstractSource(ABC):
         """`function(shared, first_row, chunks)` of all rows in parts, in order."""
 
     @abstractmethod
-    def summed(self, function: OfChunks[Sums], shared: Any) -> Iterator[Sums]:
+    def summed(self, function: OfChunks[Mergeable], shared: Any) -> Iterator[Mergeable]:
         """The same for results that can be merged; on Ray workers merge those of many parts."""
 
     @abstractmethod
@@ -95,7 +95,7 @@ class FrameSource(AbstractSource):
     def each(self, function: OfChunks[T], shared: Any) -> Iterator[T]:
         yield function(shared, 0, self.reader.chunks())
 
-    def summed(self, function: OfChunks[Sums], shared: Any) -> Iterator[Sums]:
+    def summed(self, function: OfChunks[Mergeable], shared: Any) -> Iterator[Mergeable]:
         return self.each(function, shared)
 
     def mapped(self, function: Callable[[Any, RowReader], Any], shared: Any) -> Any:
@@ -139,7 +139,7 @@ class FileSource(AbstractSource):
         for reader, _ in self._readers(others=False):
             yield function(shared, reader.frame.first_row, reader.chunks())
 
-    def summed(self, function: OfChunks[Sums], shared: Any) -> Iterator[Sums]:
+    def summed(self, function: OfChunks[Mergeable], shared: Any) -> Iterator[Mergeable]:
         return self.each(function, shared)
 
     def mapped(self, function: Callable[[Any, RowReader], Any], shared: Any) -> Any:
@@ -155,13 +155,8 @@ class FileSource(AbstractSource):
             return whole.write(target, columns, partition_by, overwrite)
         check_file(target, [self._file.path], partition_by, overwrite)
         as_written = format_of(target) == self._file.kind != "parquet"
-        count = 0
-        with open_writer(target, self._file) as writer:
-            for reader, rows in self._readers(others=not as_written, records=as_written):
-                found = columns.of(reader, extend=not as_written)
-                writer.write(found, rows if as_written else None, columns.likeliest)
-                count += reader.frame.num_rows
-        return Written(count, columns.num_unchanged, columns.coupling, tuple(columns.notes))
+        readers = self._readers(others=not as_written, records=as_written)
+        return write_file(target, columns, ((each, rows if as_written else None) for each, rows in readers), self._file)
 
     def _readers(self, *, others: bool, records: bool = False) -> Iterator[tuple[RowReader, Rows]]:
         """The rows chunk by chunk; with all columns, or as they stand in the file."""
@@ -174,11 +169,12 @@ class FileSource(AbstractSource):
                 bar.advance(rows.table.num_rows)
 
     def _ask(self, *, others: bool, records: bool = False) -> None:
-        reader, numbers = RowReader(as_frame(self._file.empty_table()), self.question), []
+        reader, numbers = RowReader(as_frame(self._file.empty_table()), self.question), list[str]()
         for world in reader.worlds:
-            for column in world.names if isinstance(world, Columns) else ():
-                reader.frame.column(world.argument, column)
-                numbers.append(str(column))
+            if isinstance(world, Columns):
+                for column in world.names:
+                    reader.frame.column(world.argument, column)
+                numbers += map(str, world.names)
         needed = needed_columns(self.question, reader)
         self._file.ask(self.question.outcome, numbers, others=others, records=records, flags=needed)
 
@@ -296,6 +292,21 @@ def check_file(target: str, reads: Iterable[str | Path], partition_by: Sequence[
         needed = "the table must be Parquet files, and the target a folder"
         raise InputError(f"`partition_by` divides Parquet files into folders: {needed}")
     check_outputs([("`target`", target)], reads, overwrite=overwrite)
+
+
+def write_file(
+    target: str,
+    columns: AnswerColumns,
+    readers: Iterable[tuple[RowReader, Rows | None]],
+    source: AbstractTableFile | None = None,
+) -> Written:
+    """Writes rows with their answers; where they come with how they stand in the `source`, behind that."""
+    count = 0
+    with open_writer(target, source) as writer:
+        for reader, rows in readers:
+            writer.write(columns.of(reader, extend=rows is None), rows, columns.likeliest)
+            count += reader.frame.num_rows
+    return Written(count, columns.num_unchanged, columns.coupling, tuple(columns.notes))
 
 
 def together(tables: Iterable[Any]) -> Any:

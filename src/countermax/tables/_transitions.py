@@ -85,9 +85,8 @@ class Transitions(AbstractResult):
                 for instead, other in enumerate(labels):
                     cell, name, about = (seen, instead), quantity.format(other), f"seen {label}"
                     found.append(Row(name, about, self.coupling, float(values[cell]), None, None, *_at(interval, cell)))
-                    found.append(
-                        Row(name, about, ANY, None, *(float(each[cell]) for each in bounds), *_at(whole, cell))
-                    )
+                    lower, upper = (float(each[cell]) for each in bounds)
+                    found.append(Row(name, about, ANY, None, lower, upper, *_at(whole, cell)))
         return found
 
     def summary(self) -> str:
