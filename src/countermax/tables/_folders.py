@@ -31,6 +31,7 @@ from countermax._tables.writing import ParquetTableWriter
 from countermax._version import __version__
 from countermax.couplings import AbstractCoupling
 from countermax.tables._answers import AnswerColumns
+from countermax.tables._notes import count_notes
 from countermax.tables._reading import CHUNK_ROWS, Chunk, Question, RowReader
 from countermax.tables._sources import (
     AbstractSource,
@@ -120,7 +121,8 @@ class FolderSource(AbstractSource):
             whole = output.finish({"countermax": __version__, **columns.metadata, **counts}, files)
         else:
             output.tidy()
-        return Written(whole["num_rows"], whole["num_unchanged"], whole["coupling"], tuple(whole["notes"]))
+        notes = (*whole["notes"], *count_notes(whole["num_unchanged"]))
+        return Written(whole["num_rows"], whole["num_unchanged"], whole["coupling"], notes)
 
     def _write_file(self, target: str, columns: AnswerColumns, overwrite: bool) -> Written:
         check_file(target, [file.path for file in self._files.files], (), overwrite)

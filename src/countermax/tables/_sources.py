@@ -107,7 +107,7 @@ class FrameSource(AbstractSource):
         found = as_frame(columns.of(self.reader))
         with open_writer(target) as writer:
             writer.write(as_frame(found.to_arrow()).noted(found.to_arrow(), columns.whole_metadata))
-        return Written(self.num_rows, columns.num_unchanged, columns.coupling, tuple(columns.notes))
+        return Written(self.num_rows, columns.num_unchanged, columns.coupling, tuple(columns.whole_metadata["notes"]))
 
 
 @final
@@ -306,7 +306,7 @@ def write_file(
         for reader, rows in readers:
             writer.write(columns.of(reader, extend=rows is None), rows, columns.likeliest)
             count += reader.frame.num_rows
-    return Written(count, columns.num_unchanged, columns.coupling, tuple(columns.notes))
+    return Written(count, columns.num_unchanged, columns.coupling, tuple(columns.whole_metadata["notes"]))
 
 
 def together(tables: Iterable[Any]) -> Any:
