@@ -144,7 +144,7 @@ def test_files_say_it_in_a_column(suffix, tmp_path):
     told = CliRunner().invoke(
         app,
         ["transitions", str(source), "--outcome", "status", "--factual", "p_", "--counterfactual", "q_"]
-        + ["--unchanged", "same", "--resamples", "0", "--json"],
+        + ["--unchanged", "same", "--num-resamples", "0", "--json"],
     )
     assert json.loads(told.stdout)["num_unchanged"] == 6
     told = CliRunner().invoke(

@@ -137,7 +137,7 @@ def test_files_name_the_coupling(tmp_path):
     told = CliRunner().invoke(app, ["counterfactuals", str(source), *asked, "-o", str(tmp_path / "out.csv")])
     assert "coupling: maximal; bounds are over any coupling" in told.stdout
     cells = tmp_path / "cells.parquet"
-    told = CliRunner().invoke(app, ["transitions", str(source), *asked, "--resamples", "20", "-o", str(cells)])
+    told = CliRunner().invoke(app, ["transitions", str(source), *asked, "--num-resamples", "20", "-o", str(cells)])
     assert "Under maximal" in told.stdout
     assert set(pd.read_parquet(cells)["coupling"]) == {"maximal", "any coupling"}
 

@@ -173,7 +173,7 @@ def test_no_effect_widens_intervals_to_what_it_would_bring_and_no_further():
     again = [rows(*pair) for pair in stream.normal([0.4, 0.5], 0.01, (200, 2))]
     clear = Refitted(rows(0.4, 0.5), again, other_world, Refit(), by_row=False)
     assert not clear.could_do_nothing
-    assert 0.46 < clear.limits(0.0, 1.0).lower[0] < 0.485
+    assert 0.46 < clear.limits(0.0, 1.0)[0][0] < 0.485
 
 
 def test_what_classifiers_are_asked_does_not_depend_on_the_refit():
@@ -324,7 +324,7 @@ def test_a_classifier_that_takes_no_weights_is_named():
     settings = REFIT | {"num_resamples": 2, "weights": "weight"}
     words = "KNeighborsClassifier takes no weights, so it was fitted without them."
     asked = question(frame, KNeighborsClassifier(30))
-    assert words in transitions(frame, **asked, **settings).known
-    assert words in effects(frame, **asked, score=[0, 1, 2], couplings=["independent"], **settings).known
+    assert words in transitions(frame, **asked, **settings).assumptions[0]
+    assert words in effects(frame, **asked, score=[0, 1, 2], couplings=["independent"], **settings).assumptions[0]
     assert words in " ".join(counterfactuals(frame, **asked, **settings).attrs["countermax"]["notes"])
     assert words not in " ".join(transitions(frame, **question(frame), **settings).notes)

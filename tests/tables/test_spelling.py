@@ -44,7 +44,7 @@ def test_words_for_missing_values_count_as_outcomes_and_results_say_so(tmp_path,
         trial.to_csv(data, index=False)
     found = read(data)
     assert found.labels.values == ("NA", "dead", "nan", "well")
-    assert any(note.startswith(LEFT_BLANK) and "`missing` (--missing)" in note for note in found.notes)
+    assert any(note.startswith(LEFT_BLANK) and "`missing`" in note for note in found.notes)
 
 
 def test_cells_that_are_empty_are_missing_and_need_no_such_note():
@@ -87,7 +87,7 @@ def test_tables_with_probabilities_name_such_labels_wherever_the_rows_are(tmp_pa
     for found in (transitions(frame, **WORLDS, num_resamples=0), transitions(source, **WORLDS, num_resamples=0)):
         text = " ".join(found.notes)
         assert "Among the outcomes is 'NA' (3 cells): it counts as one of its own, not as missing." in text
-        assert "--errors missing" in text
+        assert "errors='missing'" in text
         assert alike in text
     rows = counterfactuals(frame, **WORLDS).attrs["countermax"]["notes"]
     written = counterfactuals_file(source, tmp_path / "out.csv", **WORLDS).notes

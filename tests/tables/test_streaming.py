@@ -90,7 +90,7 @@ def test_transitions_are_those_of_the_python_call(tmp_path, monkeypatch):
     expected = transitions(frame, **ASK, num_resamples=50, seed=2)
     source = store(frame, tmp_path / "in.parquet")
     picture, out = tmp_path / "flows.png", tmp_path / "cells.csv"
-    options = ["--resamples", 50, "--seed", 2]
+    options = ["--num-resamples", 50, "--seed", 2]
     result = run("transitions", source, *OPTIONS, *options, "--json", "--plot", picture, "-o", out)
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout) == json.loads(expected.to_json())

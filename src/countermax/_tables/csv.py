@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple, NoReturn, final
+from typing import Any, NoReturn, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,50 +10,37 @@ from numpy.typing import NDArray
 from countermax._core.errors import InputError
 from countermax._core.labels import listed
 from countermax._tables import text as _text
-from countermax._tables.files import RECORD, AbstractTableFile
+from countermax._tables.files import RECORD, AbstractTextTable
 
 _LF, _CR, _QUOTE, _COMMA = b'\n\r",'
 # A quotation mark counts where a cell begins; within a quoted cell it stands twice. What follows the closing one
 # belongs to the cell. That is how Arrow reads.
 _CELL = re.compile(rb'("[^"]*(?:""[^"]*)*"(?!")[^,\r\n]*|[^",\r\n][^,\r\n]*|)(,|\r\n|\n|\r|\Z)')
+_QUOTED = re.compile(rb'"([^"]*(?:""[^"]*)*)"(?!")(.*)', re.DOTALL)
 
 Places = NDArray[np.int64]
-
-
-class Records(NamedTuple):
-    """Where the records of a block begin and end, without what ends their lines; empty lines are none."""
-
-    starts: Places
-    ends: Places
+Records = tuple[Places, Places]
+"""Where the records of a block begin and end, without what ends their lines; empty lines are none."""
 
 
 @final
-class CsvTable(AbstractTableFile):
+class CsvTable(AbstractTextTable):
     """A table in a CSV file with a header."""
 
     kind = "csv"
 
     header: bytes
     """The first record as it stands in the file."""
-    newline: bytes
-    """What ends a line."""
-
-    @property
-    def num_rows(self) -> int | None:
-        return None
-
-    def empty_table(self) -> Any:
-        pa = self._pa
-        types = [pa.float64() if name in self._numbers else pa.string() for name in self.names]
-        return pa.schema(list(zip(self.names, types, strict=True))).empty_table()
 
     def _find_names(self) -> list[str]:
         for block, (starts, ends) in _text.blocks(self.path, _cut, _text.BLOCK_BYTES):
             if not len(starts):
                 continue
             header = block.data[starts[0] : ends[0]]
-            self.header = header if not self._has_bom() else _text.BOM + header
-            self.newline = block.data[ends[0] : ends[0] + 2] if block.data[ends[0] : ends[0] + 2] == b"\r\n" else b"\n"
+            with self.path.open("rb") as file:
+                mark = file.read(len(_text.BOM))
+            self.header = _text.BOM + header if mark == _text.BOM else header
+            self.newline = b"\r\n" if block.data.startswith(b"\r\n", ends[0]) else b"\n"
             names = cells_of(header)
             separator = next((each for each in ";\t|" if each in names[0]), None)
             if len(names) == 1 and separator is not None:
@@ -61,22 +48,16 @@ class CsvTable(AbstractTableFile):
             return names
         raise InputError(f"{self.path} must begin with a line of column names, but is empty")
 
-    def _has_bom(self) -> bool:
-        with self.path.open("rb") as file:
-            return file.read(len(_text.BOM)) == _text.BOM
-
     def _tables(self) -> Iterator[Any]:
-        pa = self._pa
         first = True
-        for block, records in _text.blocks(self.path, _cut, _text.BLOCK_BYTES):
-            starts, ends = records
+        for block, (starts, ends) in _text.blocks(self.path, _cut, _text.BLOCK_BYTES):
             if first and len(starts):
                 first, starts, ends = False, starts[1:], ends[1:]
             if not len(starts):
                 continue
             table = self._parsed(block, starts, ends)
             if self._with_records:
-                table = table.append_column(RECORD, _slices(pa, block.data, starts, ends))
+                table = table.append_column(RECORD, _slices(self._pa, block.data, starts, ends))
             yield table
 
     def _parsed(self, block: _text.Block, starts: Places, ends: Places) -> Any:
@@ -137,16 +118,10 @@ def cells_of(record: bytes) -> list[str]:
         if match is None:  # a quoted cell that nothing closes
             return [*cells, record[place:].decode()]
         cell, delimiter, place = match[1], match[2], match.end()
-        if cell.startswith(b'"'):
-            end = _closing(cell)
-            cell = cell[1:end].replace(b'""', b'"') + cell[end + 1 :]
+        if quoted := _QUOTED.fullmatch(cell):
+            cell = quoted[1].replace(b'""', b'"') + quoted[2]
         cells.append(cell.decode())
     return cells
-
-
-def _closing(cell: bytes) -> int:
-    """Where the quotation mark is that closes a cell."""
-    return re.match(rb'"[^"]*(?:""[^"]*)*(?="(?!"))', cell).end()  # type: ignore[union-attr]  # it was found before
 
 
 def _is_number(cell: str) -> bool:
@@ -174,11 +149,11 @@ def _cut(data: bytes, last: bool) -> tuple[int, Records]:
         quotes = np.flatnonzero(array == _QUOTE)
         newlines = newlines[np.searchsorted(quotes, newlines) % 2 == 0] if _tidy(array, quotes) else _scanned(data)
     if not len(newlines):
-        return 0, Records(newlines, newlines)
+        return 0, (newlines, newlines)
     starts = np.append(0, newlines[:-1] + 1)
     ends = newlines - ((array[newlines] == _LF) & (newlines > 0) & (array[newlines - 1] == _CR))
     some = starts < ends
-    return min(int(newlines[-1]) + 1, size), Records(starts[some], ends[some])
+    return min(int(newlines[-1]) + 1, size), (starts[some], ends[some])
 
 
 def _tidy(array: NDArray[np.uint8], quotes: Places) -> bool:

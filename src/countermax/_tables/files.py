@@ -112,20 +112,17 @@ class AbstractTableFile(ABC):
                     yield self._rows(together.slice(0, step))
                     waiting, empty = [together.slice(step)], False
                     count, size = count - step, waiting[0].nbytes
+            if not waiting:
+                waiting = [self.empty_table().select(self._wanted)]
+                if self._with_records:
+                    none = pa.array([], pa.large_binary()), pa.array([], pa.bool_())
+                    waiting = [waiting[0].append_column(RECORD, none[0]).append_column(BARE, none[1])]
             if count or empty:
-                yield self._rows(pa.concat_tables(waiting) if waiting else self._without_rows())
+                yield self._rows(pa.concat_tables(waiting))
 
     def _rows(self, table: Any) -> Rows:
         found = [table.column(name) if name in table.column_names else None for name in (RECORD, BARE)]
         return Rows(table.select(self._wanted), *found)
-
-    def _without_rows(self) -> Any:
-        pa = self._pa
-        table = self.empty_table().select(self._wanted)
-        if self._with_records:
-            table = table.append_column(RECORD, pa.array([], pa.large_binary()))
-            table = table.append_column(BARE, pa.array([], pa.bool_()))
-        return table
 
     def _check_names(self) -> None:
         odd = [name for name in self.names if any("\ud800" <= each <= "\udfff" for each in name)]
@@ -151,6 +148,22 @@ class AbstractTableFile(ABC):
             ) from error
         except OSError as error:
             raise InputError(f"cannot read {self.path}: {(error.strerror or str(error)).lower()}") from error
+
+
+class AbstractTextTable(AbstractTableFile):
+    """A table in a text file, whose columns have no types: numbers where they are asked for, else text."""
+
+    newline: bytes
+    """What ends a line."""
+
+    @property
+    def num_rows(self) -> int | None:
+        return None
+
+    def empty_table(self) -> Any:
+        pa = self._pa
+        types = [pa.float64() if name in self._numbers else pa.string() for name in self.names]
+        return pa.schema(list(zip(self.names, types, strict=True))).empty_table()
 
 
 @final

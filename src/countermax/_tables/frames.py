@@ -42,13 +42,11 @@ def as_frame(frame: Any, first_row: int = 0, where: Where | None = None) -> "Abs
     if getattr(names, "nlevels", 1) > 1:
         raise InputError("`frame` must have one name for each column, got several levels; flatten them")
     try:
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        if twice:
+            raise InputError(f"`frame` must have each column once, but has {listed(twice)} twice; rename one of them")
         wrapped = nw.from_native(frame, eager_only=True)
         kind = _KINDS[wrapped.implementation.name]
-    except nw.exceptions.DuplicateError as error:
-        twice = [name for name, count in Counter(list(names)).items() if count > 1]
-        raise InputError(
-            f"`frame` must have each column once, but has {listed(twice)} twice; rename one of them"
-        ) from error
     except (TypeError, KeyError) as error:
         raise InputError(f"{kinds}, got {type(frame).__name__}") from error
     return kind(wrapped, first_row, where)
@@ -61,9 +59,6 @@ class AbstractFrame(ABC):
         self._frame, self.first_row, self.where = wrapped, first_row, where
         self.native: Any = wrapped.to_native()
         self.columns: list[Hashable] = list(wrapped.columns)
-        twice = [name for name, count in Counter(self.columns).items() if count > 1]
-        if twice:
-            raise InputError(f"`frame` must have each column once, but has {listed(twice)} twice; rename one of them")
 
     @property
     def num_rows(self) -> int:
@@ -187,9 +182,8 @@ class PandasFrame(AbstractFrame):
                 return _by_identity(values)
             codes, uniques = pd.factorize(values)
         except TypeError as error:
-            raise InputError(
-                f"`outcome` must hold plain labels, got values that cannot be compared ({error})"
-            ) from error
+            words = f"got values that cannot be compared ({error})"
+            raise InputError(f"`outcome` must hold plain labels, {words}") from error
         return np.asarray(codes, np.int64), uniques.tolist()
 
     def categories(self, values: Any) -> tuple[list[Any] | None, bool]:
@@ -264,9 +258,9 @@ class PandasFrame(AbstractFrame):
 
     def _own(self, argument: str, values: Any) -> Any:
         pd = import_pandas()
-        if isinstance(values, pd.Series) and not values.index.equals(self.native.index):
-            raise InputError(f"`{argument}` must have the index of the frame; align them, or pass its values")
         if isinstance(values, pd.Series):
+            if not values.index.equals(self.native.index):
+                raise InputError(f"`{argument}` must have the index of the frame; align them, or pass its values")
             return values
         known = isinstance(values, pd.Index | pd.api.extensions.ExtensionArray | list | tuple)
         return pd.Series(values if known else np.asarray(values))  # NumPy would make [1, "a"] texts

@@ -9,7 +9,7 @@ import numpy as np
 from countermax._core.errors import InputError
 from countermax._core.labels import listed
 from countermax._tables import text as _text
-from countermax._tables.files import BARE, RECORD, AbstractTableFile, MoreColumnsError
+from countermax._tables.files import BARE, RECORD, AbstractTextTable, MoreColumnsError
 
 BLOCK_BYTES = 2**22  # an object of Python takes many times the memory of its text
 
@@ -30,22 +30,10 @@ _decode = json.JSONDecoder(
 
 
 @final
-class JsonLinesTable(AbstractTableFile):
+class JsonLinesTable(AbstractTextTable):
     """A table in a file with a JSON object in each line."""
 
     kind = "jsonl"
-
-    newline: bytes
-    """What ends a line."""
-
-    @property
-    def num_rows(self) -> int | None:
-        return None
-
-    def empty_table(self) -> Any:
-        pa = self._pa
-        types = [pa.float64() if name in self._numbers else pa.string() for name in self.names]
-        return pa.schema(list(zip(self.names, types, strict=True))).empty_table()
 
     def _find_names(self) -> list[str]:
         """The names in the first block; should others follow, reading begins again with all of them."""
@@ -76,9 +64,8 @@ class JsonLinesTable(AbstractTableFile):
                     values = self._labels(block, name, values)
                 columns[name] = self._as_texts(block, name, list(map(_text_of, values)))
             if self._with_records:
-                heads = [
-                    line[:-1].rstrip(_SPACE) + (", " if row else "") for line, row in zip(lines, rows, strict=True)
-                ]
+                both = zip(lines, rows, strict=True)
+                heads = [line[:-1].rstrip(_SPACE) + (", " if row else "") for line, row in both]
                 columns[RECORD] = pa.array(heads, pa.large_string()).cast(pa.large_binary())
             yield pa.table(columns)
 

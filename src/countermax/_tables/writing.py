@@ -4,7 +4,7 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, final
 
@@ -34,10 +34,6 @@ class AbstractWriter(ABC):
         is written as outcomes are in those rows.
         """
 
-    @abstractmethod
-    def close(self) -> None:
-        """Writes what belongs at the end of a file."""
-
 
 @final
 class CsvWriter(AbstractWriter):
@@ -59,9 +55,6 @@ class CsvWriter(AbstractWriter):
         for piece in lines(cells if behind is None else [behind.records, *cells], ",", self._newline):
             self._file.write(piece)
 
-    def close(self) -> None:
-        """Nothing belongs at the end."""
-
 
 @final
 class JsonLinesWriter(AbstractWriter):
@@ -76,12 +69,9 @@ class JsonLinesWriter(AbstractWriter):
         for place, name in enumerate(table.column_names):
             bare = behind.bare if behind is not None and name == likeliest else None
             values = json_values(name, table.column(place), bare)
-            parts += [f"{', ' if place else ''}{json_name(name)}: ", or_null(values)]
+            parts += [f"{', ' if place else ''}{_json(name)}: ", import_pyarrow().compute.fill_null(values, "null")]
         for piece in lines([*parts, "}"], "", self._newline) if table.num_rows else ():
             self._file.write(piece)
-
-    def close(self) -> None:
-        """Nothing belongs at the end."""
 
 
 @final
@@ -101,6 +91,7 @@ class ParquetTableWriter(AbstractWriter):
         self._writer.write_table(table)
 
     def close(self) -> None:
+        """Writes what belongs at the end of the file."""
         if self._writer is not None:
             self._writer.close()
 
@@ -110,15 +101,11 @@ def open_writer(path: str | Path, source: AbstractTableFile | None = None) -> It
     """A file to write a table into; it appears when the block ends without an error."""
     kind = format_of(path)
     with atomic_file(path) as file:
-        writer: AbstractWriter
         if kind == "parquet":
-            writer = ParquetTableWriter(file)
+            with closing(ParquetTableWriter(file)) as writer:
+                yield writer
         else:
-            writer = CsvWriter(file, source) if kind == "csv" else JsonLinesWriter(file, source)
-        try:
-            yield writer
-        finally:
-            writer.close()
+            yield CsvWriter(file, source) if kind == "csv" else JsonLinesWriter(file, source)
 
 
 def write_table(frame: Any, path: str | Path) -> None:
@@ -154,7 +141,10 @@ def json_values(name: str, column: Any, bare: Any = None) -> Any:
     types, dtype = pa.types, column.type
     if bare is not None and _is_text(dtype):
         pairs = zip(column.to_pylist(), bare.to_pylist(), strict=True)
-        return pa.array([_json_label(text, alone) for text, alone in pairs], pa.large_string())
+        labels = [
+            text if text is None or (alone and _JSON_SCALAR.fullmatch(text)) else _json(text) for text, alone in pairs
+        ]
+        return pa.array(labels, pa.large_string())
     if types.is_floating(dtype):
         return _json_numbers(column.cast(pa.float64()))
     if types.is_integer(dtype) or types.is_boolean(dtype):
@@ -164,13 +154,7 @@ def json_values(name: str, column: Any, bare: Any = None) -> Any:
         if not pa.compute.any(pa.compute.match_substring_regex(texts, r'["\\[:cntrl:]]')).as_py():
             return _quoted(texts)
         column = texts
-    values = (None if value is None else _json(plain(value)) for value in column.to_pylist())
-    return pa.array(values, pa.large_string())
-
-
-def json_name(name: str) -> str:
-    """The name of a column as the name of a member."""
-    return _json(name)
+    return _json_texts(column)
 
 
 def lines(parts: Sequence[Any], separator: str, end: bytes) -> list[Any]:
@@ -182,11 +166,6 @@ def lines(parts: Sequence[Any], separator: str, end: bytes) -> list[Any]:
     join = pa.compute.binary_join_element_wise
     ended = join(join(*same, between, null_handling="replace", null_replacement=""), nothing, after)
     return [_flat(chunk) for chunk in (ended.chunks if isinstance(ended, pa.ChunkedArray) else [ended])]
-
-
-def or_null(column: Any) -> Any:
-    """JSON values with null where one is missing."""
-    return import_pyarrow().compute.fill_null(column, "null")
 
 
 def _flat(array: Any) -> Any:
@@ -210,10 +189,14 @@ def _as_texts(name: str, column: Any) -> Any:
     try:
         return column.cast(pa.string() if not _is_text(column.type) else pa.large_string()).cast(pa.large_string())
     except pa.ArrowNotImplementedError:  # lists and the like
-        values = (None if value is None else _json(plain(value)) for value in column.to_pylist())
-        return csv_cells(name, pa.array(values, pa.large_string()))
+        return csv_cells(name, _json_texts(column))
     except pa.ArrowInvalid as error:
         raise InputError(f"column {name!r} holds {column.type} that is not text; write .parquet instead") from error
+
+
+def _json_texts(column: Any) -> Any:
+    values = (None if value is None else _json(plain(value)) for value in column.to_pylist())
+    return import_pyarrow().array(values, import_pyarrow().large_string())
 
 
 def _json_numbers(column: Any) -> Any:
@@ -228,10 +211,6 @@ def _json_numbers(column: Any) -> Any:
     return compute.if_else(whole, compute.binary_join_element_wise(texts, _constant("0"), _constant(".")), texts)
 
 
-def _json_label(text: str | None, bare: bool) -> str | None:
-    return None if text is None else text if bare and _JSON_SCALAR.fullmatch(text) else _json(text)
-
-
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
@@ -242,5 +221,4 @@ def _quoted(texts: Any) -> Any:
 
 
 def _constant(text: str) -> Any:
-    pa = import_pyarrow()
-    return pa.scalar(text, pa.large_string())
+    return import_pyarrow().scalar(text, import_pyarrow().large_string())

@@ -20,6 +20,7 @@ _Autoreset: Any = _gymnasium.vector.AutoresetMode
 Index: TypeAlias = Callable[[Any], Any]
 """From an observation or an action to its index."""
 
+_NO_EPISODE = "no episode is under way; call reset() before step()"
 _TERMINATED, _TRUNCATED, _STOPPED = "terminated", "truncated", "stopped"
 
 
@@ -165,7 +166,7 @@ class EpisodeRecorder(_Recording, _Wrapper):
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Takes a step and records it."""
         if self._episode is None:
-            raise _reset_needed()
+            raise _gymnasium.error.ResetNeeded(_NO_EPISODE)
         found = observation, reward, terminated, truncated, _ = self.env.step(action)
         self._add(self._episode, action, observation, reward, terminated, truncated)
         if terminated or truncated:
@@ -188,7 +189,7 @@ class VectorEpisodeRecorder(_Recording, _VectorWrapper):
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Takes a step in each environment and records it; a step that only resets is none."""
         if self._under_way is None:
-            raise _reset_needed()
+            raise _gymnasium.error.ResetNeeded(_NO_EPISODE)
         found = observations, rewards, terminated, truncated, infos = self.env.step(actions)
         reached = _iterated(self.env.observation_space, observations)
         done = _iterated(self.env.action_space, actions)
@@ -204,11 +205,6 @@ class VectorEpisodeRecorder(_Recording, _VectorWrapper):
             if over:
                 self._under_way[place] = self._begin(observation) if same else None
         return found
-
-
-def _reset_needed() -> Exception:
-    error: Exception = _gymnasium.error.ResetNeeded("no episode is under way; call reset() before step()")
-    return error
 
 
 def _iterated(space: Any, values: Any) -> list[Any]:

@@ -14,7 +14,7 @@ from countermax._core.memory import check_memory
 from countermax._tables.frames import Block, Codes, Floats, check_new_names
 from countermax.couplings import AbstractCoupling
 from countermax.couplings._named import as_coupling, name_of
-from countermax.tables._notes import label_notes, metadata, refit_notes, shown_name, unchanged_notes, what_is_known
+from countermax.tables._notes import count_notes, label_notes, shown_name, what_is_known
 from countermax.tables._reading import Chunk, RowReader
 from countermax.tables._refit import Refitted, Refitting
 
@@ -53,6 +53,13 @@ def answer_rows(
     return RowAnswers(numbers[:size], numbers[size:first_limit], numbers[first_limit:last], numbers[last])
 
 
+def read_coupling(reader: RowReader, given: str | Path | AbstractCoupling) -> tuple[AbstractCoupling, str]:
+    """A coupling of the outcomes, and how results call it; the score, or an ordered category, gives it their order."""
+    score = reader.one_score
+    with jax.enable_x64(True):  # scores that differ in their last digits have an order too
+        return as_coupling(given, len(reader.labels), score=score), shown_name(name_of(given, score=score))
+
+
 class AnswerColumns:
     """Lays out what a coupling says about rows in new columns of their frame."""
 
@@ -60,11 +67,10 @@ class AnswerColumns:
         self,
         reader: RowReader,
         coupling: str | Path | AbstractCoupling,
-        *,
         bounds: str,
         tolerance: int | float,
         prefix: str,
-        refitting: Refitting | None = None,
+        refitting: Refitting | None,
     ):
         labels, score = reader.labels, reader.question.score
         if bounds not in BOUNDS:
@@ -72,13 +78,9 @@ class AnswerColumns:
         if not tolerance >= 0:
             raise InputError(f"`tolerance` must not be negative, got {tolerance}")
         self._labels, self._tolerance, self._bounds, self._refitting = labels, tolerance, bounds, refitting
-        self._score = None if score is None else labels.scores("score", score)
-        scores = reader.ranks if self._score is None else self._score
-        with jax.enable_x64(True):  # scores that differ in their last digits have an order too
-            self._coupling = as_coupling(coupling, len(labels), score=scores)
-            self.coupling = shown_name(name_of(coupling, score=scores))
-        known = what_is_known(reader) if refitting is None else refit_notes(refitting.unweighted)
-        self.notes = [known, *label_notes(labels, reader.order, [self._coupling])]
+        self._score = None if score is None else reader.one_score
+        self._coupling, self.coupling = read_coupling(reader, coupling)
+        self.notes = [what_is_known(reader, refitting), *label_notes(labels, reader.order, [self._coupling])]
         self.num_unchanged = 0
         self.options = {"coupling": self._coupling, "bounds": bounds, "tolerance": tolerance, "prefix": prefix}
         """What was asked for, for comparing two questions."""
@@ -97,13 +99,14 @@ class AnswerColumns:
     @property
     def metadata(self) -> dict[str, Any]:
         """What goes with every part of the table."""
-        return metadata(self.coupling, self._bounds, self.notes)
+        over = {"any": "any coupling", "stable": "any stable coupling", "none": None}[self._bounds]
+        return {"coupling": self.coupling, "bounds": over, "notes": list(self.notes)}
 
     @property
     def whole_metadata(self) -> dict[str, Any]:
         """What goes with the whole table, when all rows have been answered."""
-        notes = [*self.notes, *unchanged_notes(self.num_unchanged)]
-        return metadata(self.coupling, self._bounds, notes) | {"num_unchanged": self.num_unchanged}
+        notes = [*self.notes, *count_notes(self.num_unchanged)]
+        return self.metadata | {"notes": notes, "num_unchanged": self.num_unchanged}
 
     @property
     def names(self) -> list[str]:

@@ -18,7 +18,7 @@ from countermax.comparison._asking import refuse_families
 from countermax.comparison._measuring import ANY
 from countermax.couplings import AbstractCoupling
 from countermax.couplings._named import as_couplings
-from countermax.tables._notes import label_notes, left_out_notes, refit_notes, unchanged_notes, what_is_known
+from countermax.tables._notes import count_notes, label_notes, what_is_known
 from countermax.tables._reading import Chunk, RowReader
 from countermax.tables._refit import Refitted, Refitting
 from countermax.tables._sources import AbstractSource, FrameSource
@@ -75,7 +75,6 @@ class CauseSums:
 def table_causes(
     source: AbstractSource,
     refitting: Refitting | None,
-    *,
     event: Any,
     at_least: int | float | None,
     gain: Any,
@@ -84,9 +83,7 @@ def table_causes(
 ) -> Causation:
     """What the treatment causes in each row and on average; arguments are those of `Rows.causes`."""
     reader = source.reader
-    names, score = reader.labels, reader.question.score
-    score = reader.ranks if score is None else score
-    scores = None if score is None else names.scores("score", score)
+    names, scores = reader.labels, reader.one_score
     events = None if event is None else as_event(names, event)
     gains = None if gain is None else as_gain(names, gain)
     both = None if scores is None else (scores, scores)
@@ -100,15 +97,17 @@ def table_causes(
     for each in questions:
         columns += column_names(f"{each.name}_".replace(" ", "_"), [*_LIMITS, *chosen], columns)
     asked = CausesAsked(questions, chosen, columns, gain is not None, isinstance(source, FrameSource))
-    sums = _empty(asked)
+    sums = _added_up(asked, 0, ())
     for part in source.summed(_added_up, asked):
         sums.merge(part)
     if not sums.num_rows:
         raise InputError("`frame` must have at least one row that can be answered, got none")
     intervals = None
     if refitting is not None:
-        intervals = Refitted(reader, refitting, asked_measure(asked), refitting.settings, by_row=False)
-    known = what_is_known(reader) if refitting is None else refit_notes(refitting.unweighted)
+        quick = replace(asked, keep=False)
+        intervals = Refitted(
+            reader, refitting, lambda chunks: _added_up(quick, 0, chunks).means, refitting.settings, by_row=False
+        )
     return Causation(
         title=causation_title(names.names, arms, events),
         labels=names.names,
@@ -120,20 +119,13 @@ def table_causes(
         notes=(
             *(f"{each.name}: {each.meaning}." for each in questions),
             *_averages(questions, sums.num_rows),
-            known,
+            what_is_known(reader, refitting),
             *label_notes(names, reader.order, chosen.values()),
-            *unchanged_notes(sums.num_unchanged),
-            *left_out_notes(sums.num_left_out),
+            *count_notes(sums.num_unchanged, sums.num_left_out),
         ),
         questions=questions,
         individual=laid_out(asked, reader, sums.kept) if asked.keep else source.mapped(individual_causes, asked),
     )
-
-
-def asked_measure(asked: CausesAsked) -> Any:
-    """The averages of some rows, for refits."""
-    quick = replace(asked, keep=False)
-    return lambda chunks: _added_up(quick, 0, chunks).means
 
 
 def _rows(asked: CausesAsked, means: Floats, refitted: Refitted | None) -> Iterator[Row]:
@@ -167,12 +159,8 @@ def _averages(questions: Sequence[CausalQuestion], number: int) -> list[str]:
     ]
 
 
-def _empty(asked: CausesAsked) -> CauseSums:
-    return CauseSums(np.zeros((2, len(asked.columns))))
-
-
 def _added_up(asked: CausesAsked, first_row: int, chunks: Iterable[Chunk]) -> CauseSums:
-    sums = _empty(asked)
+    sums = CauseSums(np.zeros((2, len(asked.columns))))
     for chunk in chunks:
         values, whom = _of_chunk(asked, chunk)
         good = ~chunk.bad
@@ -188,11 +176,7 @@ def _added_up(asked: CausesAsked, first_row: int, chunks: Iterable[Chunk]) -> Ca
 
 def individual_causes(asked: CausesAsked, reader: RowReader) -> Any:
     """A frame with each row's numbers."""
-    found = []
-    for chunk in reader.chunks():
-        values, _ = _of_chunk(asked, chunk)
-        found.append(np.where(chunk.bad, np.nan, values))
-    return laid_out(asked, reader, found)
+    return laid_out(asked, reader, _added_up(replace(asked, keep=True), 0, reader.chunks()).kept)
 
 
 def laid_out(asked: CausesAsked, reader: RowReader, found: Sequence[Floats]) -> Any:

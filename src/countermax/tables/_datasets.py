@@ -7,7 +7,7 @@ from typing import Any, final
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pyarrow
 from countermax._core.progress import ProgressBar
-from countermax._ray import connect, in_parts, merged_in_parts, one_thread, put_once
+from countermax._ray import Mergeable, connect, in_parts, merged_in_parts, one_thread, put_once
 from countermax._tables.frames import Where
 from countermax.tables._answers import AnswerColumns
 from countermax.tables._probabilities import Predicted
@@ -16,7 +16,6 @@ from countermax.tables._sources import (
     AbstractSource,
     Asking,
     OfChunks,
-    Sums,
     T,
     Written,
     ask,
@@ -54,7 +53,7 @@ class DatasetSource(AbstractSource):
         with _in_order(chosen):
             yield from in_parts(_of_part, (function, shared, narrow), _parts(chosen))
 
-    def summed(self, function: OfChunks[Sums], shared: Any) -> Iterator[Sums]:
+    def summed(self, function: OfChunks[Mergeable], shared: Any) -> Iterator[Mergeable]:
         chosen, narrow = self._narrow()
         with _in_order(chosen), ProgressBar("adding up", None, unit="parts") as bar:
             for found in merged_in_parts(_of_part, (function, shared, narrow), _parts(chosen)):
@@ -81,9 +80,8 @@ class DatasetSource(AbstractSource):
     def _narrow(self) -> tuple[Any, Asking]:
         """The columns that the question needs."""
         names = needed_columns(self.question, self.reader)
-        narrow = self._asking.narrowed(names)
         same = names == self._asking.schema.names
-        return self._dataset if same else self._dataset.select_columns(names), narrow
+        return self._dataset if same else self._dataset.select_columns(names), self._asking.narrowed(names)
 
 
 def _parts(dataset: Any) -> Iterator[tuple[Any, ...]]:
@@ -124,12 +122,10 @@ def _of_part(
     """What a worker computes of a part's rows."""
     function, value, asking = shared
     pa = import_pyarrow()
-    tables = [
-        (block if isinstance(block, pa.Table) else pa.Table.from_pandas(block, preserve_index=False)).slice(
-            start, stop - start
-        )
-        for block, (start, stop) in zip(blocks, spans, strict=True)
-    ]
+    whole = (
+        each if isinstance(each, pa.Table) else pa.Table.from_pandas(each, preserve_index=False) for each in blocks
+    )
+    tables = [table.slice(start, stop - start) for table, (start, stop) in zip(whole, spans, strict=True)]
     for table in tables[1:]:
         asking.reader(table.slice(0, 0), first_row)  # which must have the same columns
     table = pa.concat_tables([table.replace_schema_metadata(None) for table in tables])

@@ -10,7 +10,7 @@ import os
 import posixpath
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, final
@@ -25,18 +25,18 @@ from countermax._core.extras import import_pyarrow
 from countermax._core.files import atomic_file, remove_left_over, writable_folder
 from countermax._core.labels import listed
 from countermax._core.progress import ProgressBar
-from countermax._ray import in_parts, merged_in_parts
+from countermax._ray import Mergeable, in_parts, merged_in_parts
 from countermax._tables.files import FORMATS
-from countermax._tables.writing import ParquetTableWriter, open_writer
+from countermax._tables.writing import ParquetTableWriter
 from countermax._version import __version__
 from countermax.couplings import AbstractCoupling
 from countermax.tables._answers import AnswerColumns
+from countermax.tables._notes import count_notes
 from countermax.tables._reading import CHUNK_ROWS, Chunk, Question, RowReader
 from countermax.tables._sources import (
     AbstractSource,
     Asking,
     OfChunks,
-    Sums,
     T,
     Written,
     ask,
@@ -46,6 +46,7 @@ from countermax.tables._sources import (
     is_file,
     needed_columns,
     together,
+    write_file,
 )
 
 PART_ROWS = 2**19  # rows of a part, unless one row group has more: what is done again when a worker dies
@@ -81,7 +82,7 @@ class FolderSource(AbstractSource):
         """Parts of `PART_ROWS` rows."""
         return in_parts(_of_part, self._sent(function, shared), self._named_parts(), engine=self._engine)
 
-    def summed(self, function: OfChunks[Sums], shared: Any) -> Iterator[Sums]:
+    def summed(self, function: OfChunks[Mergeable], shared: Any) -> Iterator[Mergeable]:
         sent, parts = self._sent(function, shared), self._named_parts()
         with ProgressBar("reading", len(parts), unit="parts") as bar:
             for found in merged_in_parts(_of_part, sent, parts, engine=self._engine):
@@ -93,7 +94,7 @@ class FolderSource(AbstractSource):
         sent = self._files, self._asking, function, shared
         parts = in_parts(_mapped_part, sent, self._named_parts(), engine=self._engine)
         found = [table for part in parts for table in part]
-        return together(found or [function(shared, self._asking.reader(self._files.schema.empty_table()))])
+        return together(found or [function(shared, self._empty)])
 
     def write(self, target: str, columns: AnswerColumns, partition_by: Sequence[str], overwrite: bool) -> Written:
         """Writes a folder of Parquet files; here, and without `partition_by`, also one file of any format."""
@@ -111,31 +112,24 @@ class FolderSource(AbstractSource):
         output = AnswerFolder(folder, identity, overwrite=overwrite)
         whole = output.manifest
         if whole is None:
-            schema = columns.of(self._asking.reader(self._files.schema.empty_table())).schema
+            schema = columns.of(self._empty).schema
             job = _Job(self._files, self._asking, columns, schema, folder, tuple(partition_by))
             records = self._all_records(job, output)
-            counts = {
-                "num_rows": sum(record["num_rows"] for record in records),
-                "num_unchanged": sum(record["num_unchanged"] for record in records),
-                "num_files": sum(len(record["files"]) for record in records),
-            }
             files = {name for record in records for name in record["files"]}
+            counts = {name: sum(record[name] for record in records) for name in ("num_rows", "num_unchanged")}
+            counts["num_files"] = len(files)
             whole = output.finish({"countermax": __version__, **columns.metadata, **counts}, files)
         else:
             output.tidy()
-        return Written(whole["num_rows"], whole["num_unchanged"], whole["coupling"], tuple(whole["notes"]))
+        notes = (*whole["notes"], *count_notes(whole["num_unchanged"]))
+        return Written(whole["num_rows"], whole["num_unchanged"], whole["coupling"], notes)
 
     def _write_file(self, target: str, columns: AnswerColumns, overwrite: bool) -> Written:
         check_file(target, [file.path for file in self._files.files], (), overwrite)
-        count = 0
-        with open_writer(target) as writer:
-            for part in self._parts:
-                for reader in _readers(self._files, self._asking, part):
-                    writer.write(columns.of(reader))
-                    count += reader.frame.num_rows
-            if not count:
-                writer.write(columns.of(self._asking.reader(self._files.schema.empty_table())))
-        return Written(count, columns.num_unchanged, columns.coupling, tuple(columns.notes))
+        if not self.num_rows:
+            return write_file(target, columns, [(self._empty, None)])
+        readers = (reader for part in self._parts for reader in _readers(self._files, self._asking, part))
+        return write_file(target, columns, ((reader, None) for reader in readers))
 
     def _all_records(self, job: "_Job", output: "AnswerFolder") -> list[dict[str, Any]]:
         """What was written of each part, those that were there already among them."""
@@ -149,12 +143,15 @@ class FolderSource(AbstractSource):
                 records[part.number] = record
                 bar.advance(part.num_rows)
         if not self._parts:  # files without rows: their answer has columns all the same
-            with job.folder.writing(part_name(0)) as file:
-                writer = ParquetTableWriter(file)
+            with job.folder.writing(part_name(0)) as file, closing(ParquetTableWriter(file)) as writer:
                 writer.write(job.schema.empty_table())
-                writer.close()
             return [{"num_rows": 0, "num_unchanged": 0, "files": [part_name(0)]}]
         return [records[part.number] for part in self._parts]
+
+    @property
+    def _empty(self) -> RowReader:
+        """A reader of all columns without rows."""
+        return self._asking.reader(self._files.schema.empty_table())
 
     @property
     def _parts(self) -> "list[RowGroups]":
@@ -322,9 +319,7 @@ def parts_of(source: ParquetFiles, engine: str) -> list[RowGroups]:
     """All parts, in order; the columns of all files must be the same."""
     paths = [file.path for file in source.files]
     some = [(paths[start : start + _FILES_AT_ONCE],) for start in range(0, len(paths), _FILES_AT_ONCE)]
-    schema = source.schema.remove_metadata()
-    for name in [name for name in schema.names if name not in source.own]:
-        schema = schema.remove(schema.get_field_index(name))
+    schema = import_pyarrow().schema([source.schema.field(name) for name in source.own])
     shared = source.filesystem, schema, paths[0]
     sizes = [rows for found in in_parts(_row_groups, shared, some, engine=engine) for rows in found]
     parts: list[RowGroups] = []
@@ -530,14 +525,12 @@ class AnswerFolder:
         """What `_SUCCESS` says, where the answer is there already."""
         self.done: dict[int, dict[str, Any]] = {}
         """Records of parts that are there, by number."""
-        if self.manifest is None:
-            self._resume(names)
-
-    def _resume(self, names: set[str]) -> None:
+        if self.manifest is not None:
+            return
         if UNFINISHED not in names:
-            self._folder.write_record(UNFINISHED, {"question": self._question})
+            folder.write_record(UNFINISHED, {"question": question})
         for name in sorted(name for name in names if name.startswith(f"{_RECORDS}/")):
-            record = self._folder.read_record(name)
+            record = folder.read_record(name)
             if record and names.issuperset(record["files"]):
                 self.done[record["number"]] = record
 
@@ -623,10 +616,8 @@ class _Writers:
     def _writer(self, name: str) -> ParquetTableWriter:
         if name not in self._open:
             if len(self._open) == _MOST_FOLDERS:
-                raise InputError(
-                    f"`partition_by` must name columns with few values, got more "
-                    f"than {_MOST_FOLDERS} in {self._part.path}"
-                )
+                most = f"got more than {_MOST_FOLDERS} in {self._part.path}"
+                raise InputError(f"`partition_by` must name columns with few values, {most}")
             self._open[name] = ParquetTableWriter(self._stack.enter_context(self._job.folder.writing(name)))
             self.names.append(name)
         return self._open[name]
@@ -645,13 +636,10 @@ def _divided(table: Any, names: Sequence[str]) -> list[tuple[str, Any]]:
     for code in np.unique(codes):
         rows = np.flatnonzero(codes == code)
         values = [column[int(rows[0])].as_py() for column in columns]
-        place = "/".join(f"{name}={_as_name(value)}" for name, value in zip(names, values, strict=True))
+        texts = [NO_VALUE if value is None else quote(str(value), safe=" ") for value in values]
+        place = "/".join(f"{name}={text}" for name, text in zip(names, texts, strict=True))
         result.append((place, rest.take(pa.array(rows))))
     return result
-
-
-def _as_name(value: Any) -> str:
-    return NO_VALUE if value is None else quote(str(value), safe=" ")
 
 
 def _check_apart(source: ParquetFiles, folder: Folder) -> None:

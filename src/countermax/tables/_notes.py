@@ -1,13 +1,13 @@
 """Sentences that stand beside the numbers of a table: what they assume, and what they leave out."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from countermax._core.labels import Labels, listed, spelling_notes
 from countermax._tables.frames import Codes
 from countermax.couplings import AbstractCoupling, InverseCDF
 from countermax.tables._probabilities import Predicted
 from countermax.tables._reading import NOBODY, RowReader
+from countermax.tables._refit import Refitting
 
 _EMPTIED = "empty these cells and say errors='missing'"
 _MADE_FOR = {"comonotone": "comonotone (least variance of the effect)"}
@@ -18,20 +18,17 @@ def shown_name(name: str) -> str:
     return _MADE_FOR.get(name, name)
 
 
-def what_is_known(reader: RowReader) -> str:
-    """What is taken as known where nothing is refitted."""
+def what_is_known(reader: RowReader, refitting: Refitting | None = None) -> str:
+    """What is taken as known, and with `refitting` what its intervals leave out."""
+    if refitting is not None:
+        without = "".join(f" {name} takes no weights, so it was fitted without them." for name in refitting.unweighted)
+        return (
+            "Bootstrap: the classifier was refitted on every resample. Intervals are for the population that the rows "
+            f"were sampled from; misspecification of the classifier is left out.{without}"
+        )
     if any(isinstance(world, Predicted) for world in reader.worlds):
         return "The classifier is taken as known: its estimation error is left out (refit=Refit() adds it)."
     return "Each row's probabilities are taken as known: their estimation error is left out."
-
-
-def refit_notes(unweighted: Iterable[str]) -> str:
-    """What intervals by refitting leave out."""
-    without = "".join(f" {name} takes no weights, so it was fitted without them." for name in unweighted)
-    return (
-        "Bootstrap: the classifier was refitted on every resample. Intervals are for the population that the rows were "
-        f"sampled from; misspecification of the classifier is left out.{without}"
-    )
 
 
 def label_notes(
@@ -49,19 +46,7 @@ def label_notes(
     ]
 
 
-def unchanged_notes(count: int) -> list[str]:
-    """How many rows the change leaves as they were."""
-    if not count:
-        return []
-    return [f"{count:,} rows are unchanged: their counterfactual outcome is the observed one."]
-
-
-def left_out_notes(count: int) -> list[str]:
-    """How many rows have no answer."""
-    return [f"{count:,} rows were left out."] if count else []
-
-
-def metadata(coupling: str, bounds: str, notes: Iterable[str]) -> dict[str, Any]:
-    """What goes with a frame or a file: the coupling, what the bounds are over, and the notes."""
-    over = {"any": "any coupling", "stable": "any stable coupling", "none": None}[bounds]
-    return {"coupling": coupling, "bounds": over, "notes": list(notes)}
+def count_notes(num_unchanged: int, num_left_out: int = 0) -> list[str]:
+    """How many rows the change leaves as they were, and how many have no answer."""
+    same = f"{num_unchanged:,} rows are unchanged: their counterfactual outcome is the observed one."
+    return [same] * (num_unchanged > 0) + [f"{num_left_out:,} rows were left out."] * (num_left_out > 0)

@@ -59,33 +59,39 @@ class Predicted(AbstractProbabilities):
 
     @property
     def labels(self) -> tuple[Hashable, ...]:
-        """The classes of the classifier."""
         return tuple(np.asarray(self.classifier.classes_).tolist())
 
     @property
     def width(self) -> int:
-        """How many classes there are."""
         return len(self.classifier.classes_)
 
+    @property
+    def reads(self) -> list[Hashable] | None:
+        """The columns that the classifier reads; None where it was fitted without names and none were given."""
+        names = getattr(self.classifier, "feature_names_in_", None) if self.features is None else self.features
+        return None if names is None else list(names)
+
     def read(self, rows: AbstractFrame, start: int) -> Floats:
-        """Asks the classifier about some rows."""
         return self.predict(self.inputs(rows, start), rows)
 
     def inputs(self, rows: AbstractFrame, start: int) -> Any:
         """What the classifier is asked about some rows: the columns that it reads, after the change."""
-        names = self.features
-        if names is None:
-            names = getattr(self.classifier, "feature_names_in_", None)
+        names = self.reads
         if names is None:
             raise InputError("`features` must name the columns that the classifier reads: it was fitted without names")
         for name in names:
             rows.column("features", name)
         for name in self.change:
-            if name not in list(names):
+            if name not in names:
                 raise InputError(f"`change` must change what the classifier reads ({listed(names)}), got {name!r}")
-        rows = rows.for_classifiers(list(names), self.change)
-        change = {name: self._changed(name, value, rows, start) for name, value in self.change.items()}
-        return rows.features(list(names), change)
+        rows = rows.for_classifiers(names, self.change)
+        change = {}
+        for name, value in self.change.items():
+            several = not callable(value) and np.ndim(value) > 0
+            change[name] = np.asarray(value)[start : start + rows.num_rows] if several else value
+            if callable(value):
+                change[name] = value(rows.column("change", name))
+        return rows.features(names, change)
 
     def as_fitted(self, inputs: Any) -> Any:
         """Inputs in the form that the classifier was fitted on: with the names of columns, or without."""
@@ -104,14 +110,6 @@ class Predicted(AbstractProbabilities):
             ) from error
         return np.asarray(probs, np.float64)
 
-    @staticmethod
-    def _changed(name: str, value: Any, rows: AbstractFrame, start: int) -> Any:
-        if callable(value):
-            return value(rows.column("change", name))
-        if np.ndim(value) == 0:
-            return value
-        return np.asarray(value)[start : start + rows.num_rows]
-
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -120,27 +118,21 @@ class Columns(AbstractProbabilities):
 
     argument: str
     names: Sequence[Hashable]
-    own_labels: tuple[Hashable, ...] | None
+    labels: tuple[Hashable, ...] | None = None
     prefix: str | None = None
     """What the names begin with, where that is how they were found."""
     left_out: Sequence[Hashable] = ()
     """Columns whose names begin like that too, but belong to no label."""
 
     @property
-    def labels(self) -> tuple[Hashable, ...] | None:
-        """The labels that came with the names, if any."""
-        return self.own_labels
-
-    @property
     def width(self) -> int:
-        """How many columns there are."""
         return len(self.names)
 
     def of(self, labels: Labels) -> "Columns":
         """Only the columns of these labels, where they were found by what their names begin with."""
-        if self.prefix is None or self.own_labels is None:
+        if self.prefix is None or self.labels is None:
             return self
-        places = labels.places(self.own_labels)
+        places = labels.places(self.labels)
         kept = [place for place in range(len(self.names)) if places[place] >= 0]
         if len(set(places[kept].tolist())) < len(labels):
             absent = [self.prefix + name for place, name in enumerate(labels.names) if place not in places]
@@ -148,12 +140,11 @@ class Columns(AbstractProbabilities):
                 f"`{self.argument}` must have a column for each of the labels {listed(labels.values)}, but there is no "
                 f"column {listed(absent)}; the columns that begin with {self.prefix!r} are {listed(self.names)}"
             )
-        names, own = ([each[place] for place in kept] for each in (self.names, self.own_labels))
+        names, own = ([each[place] for place in kept] for each in (self.names, self.labels))
         left_out = [name for name in self.names if name not in names]
         return Columns(self.argument, names, tuple(own), self.prefix, left_out)
 
     def read(self, rows: AbstractFrame, start: int) -> Floats:
-        """Reads the columns."""
         return rows.numbers(self.argument, self.names)
 
 
@@ -163,20 +154,13 @@ class Matrix(AbstractProbabilities):
     """Probabilities in an array [rows, outcomes]."""
 
     array: Floats
-    own_labels: tuple[Hashable, ...] | None
-
-    @property
-    def labels(self) -> tuple[Hashable, ...] | None:
-        """The labels that came with the array, if any."""
-        return self.own_labels
+    labels: tuple[Hashable, ...] | None = None
 
     @property
     def width(self) -> int:
-        """The second size of the array."""
         return self.array.shape[1]
 
     def read(self, rows: AbstractFrame, start: int) -> Floats:
-        """Cuts the rows out."""
         return self.array[start : start + rows.num_rows]
 
 
@@ -207,7 +191,7 @@ def as_probabilities(argument: str, given: ProbabilitiesLike, frame: AbstractFra
     if isinstance(given, Mapping):
         return Columns(argument, tuple(given.values()), tuple(given))
     if isinstance(given, list | tuple) and given and all(isinstance(name, str) for name in given):
-        return Columns(argument, tuple(given), None)
+        return Columns(argument, tuple(given))
     return _as_matrix(argument, given, frame)
 
 

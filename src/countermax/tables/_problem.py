@@ -20,10 +20,10 @@ from countermax.tables._causes import table_causes
 from countermax.tables._effects import TableEffects, table_effects
 from countermax.tables._probabilities import ProbabilitiesLike
 from countermax.tables._reading import Question
-from countermax.tables._refit import Refit, Refitted, Refitting
-from countermax.tables._scores import MOST_PAIRS, compare_couplings, own_pairs
+from countermax.tables._refit import Refit, Refitting
+from countermax.tables._scores import MOST_PAIRS, compare_couplings, learn_coupling, own_pairs, own_scores
 from countermax.tables._sources import AbstractSource, FileSource, FrameSource, Written, source_of
-from countermax.tables._transitions import Tally, TallySums, Transitions
+from countermax.tables._transitions import Transitions, table_transitions
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -211,17 +211,12 @@ class Rows:
             seed: Seed of the resampling; with `refit`, that of `Refit`.
         """
         self._need_outcome("transitions")
-        refitting, settings = self._refitting, {"num_resamples": num_resamples, "level": level, "seed": seed}
+        settings = num_resamples, level, seed
         if self.refit is not None:
-            if tuple(settings.values()) != (_NUM_RESAMPLES, _LEVEL, _SEED):
+            if settings != (_NUM_RESAMPLES, _LEVEL, _SEED):
                 raise InputError("`num_resamples`, `level` and `seed` are those of `Refit`; leave them out here")
-            settings = {"num_resamples": 0, "level": self.refit.level, "seed": self.refit.seed}
-        tally = Tally(self._source.reader, coupling, refitting=refitting, **settings)  # type: ignore[arg-type]
-        for sums in self._source.summed(_tallied, tally):
-            tally.sums.merge(sums)
-        if refitting is None:
-            return tally.result()
-        return tally.result(Refitted(self._source.reader, refitting, tally.measure, refitting.settings, by_row=False))
+            settings = 0, self.refit.level, self.refit.seed
+        return table_transitions(self._source, self._refitting, coupling, *settings)
 
     @_to_the_end
     def effects(
@@ -253,16 +248,12 @@ class Rows:
             key: Key of the training, consumed once; by default `jax.random.key(0)`.
         """
         num_times = 1 if self.refit is None else 1 + self.refit.num_resamples
-        compared = compare_couplings(
-            self._source,
-            couplings,
-            counterfactual_score=counterfactual_score,
-            learn=learn,
-            training=training,
-            checkpoint=checkpoint,
-            key=key,
-            num_times=num_times,
-        )
+        scores = own_scores(self._source, counterfactual_score)
+        compared = compare_couplings(self._source, scores, couplings, num_times)
+        if learn is not False:
+            compared = learn_coupling(self._source, compared, learn, training, checkpoint, key)
+        elif training is not None or checkpoint is not None:
+            raise InputError("`training` and `checkpoint` need learn=True")
         return table_effects(self._source, compared, self._refitting)
 
     @_to_the_end
@@ -289,15 +280,8 @@ class Rows:
             couplings: Couplings to ask beside the bounds, by name; by default none, because each adds a column for
                 every number.
         """
-        return table_causes(
-            self._source,
-            self._refitting,
-            event=event,
-            at_least=at_least,
-            gain=gain,
-            arms=("control", "treated") if arms is None else arms,
-            couplings=couplings,
-        )
+        names = ("control", "treated") if arms is None else arms
+        return table_causes(self._source, self._refitting, event, at_least, gain, names, couplings)
 
     @_to_the_end
     def pairs(self, *, most: int = MOST_PAIRS, seed: int = 0) -> ObservedPairs:
@@ -313,13 +297,8 @@ class Rows:
         self, coupling: str | Path | AbstractCoupling, bounds: str, tolerance: int | float, prefix: str
     ) -> AnswerColumns:
         self._need_outcome("counterfactuals")
-        options: dict[str, Any] = {"bounds": bounds, "tolerance": tolerance, "prefix": prefix}
-        return AnswerColumns(self._source.reader, coupling, refitting=self._refitting, **options)
+        return AnswerColumns(self._source.reader, coupling, bounds, tolerance, prefix, self._refitting)
 
     def _need_outcome(self, verb: str) -> None:
         if self._source.question.outcome is None:
             raise InputError(f"`outcome` must say what was seen: {verb} are asked given that")
-
-
-def _tallied(tally: Tally, first_row: int, chunks: Any) -> TallySums:
-    return tally.tallied(first_row, chunks)

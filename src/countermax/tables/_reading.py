@@ -142,9 +142,16 @@ class RowReader:
         for name, world in zip(_WORLDS, self.worlds, strict=True):
             if isinstance(world, Columns) and is_name(question.outcome) and question.outcome in world.names:
                 raise InputError(f"`outcome` must not be a column of `{name}`, got {question.outcome!r}")
-        self.outcome, self._codes, self._seen = find_outcome(frame, question.outcome)
-        kind = None if self.outcome is None else frame.kind_of(self.outcome)
-        categories = [] if self.outcome is None or question.labels is not None else ordered(frame, self.outcome)
+        self.outcome: Any = None
+        self._codes: Codes | None = None
+        self._seen: list[Any] = []
+        kind, categories = None, []
+        if question.outcome is not None:
+            named = is_name(question.outcome)
+            self.outcome = (frame.column if named else frame.own)("outcome", question.outcome)
+            self._codes, self._seen = frame.factorised(self.outcome)
+            kind, (listing, is_ordered) = frame.kind_of(self.outcome), frame.categories(self.outcome)
+            categories = listing if listing is not None and is_ordered and question.labels is None else []
         found = find_labels(question.labels, categories, self.worlds, self._seen, kind)
         self.labels, self.order = found.labels, found.order
         if question.labels is not None:
@@ -157,14 +164,18 @@ class RowReader:
         self._words: dict[int, str] = {}
         self._kept: list[Chunk] | None = None
         places = np.append(self.labels.places(self._seen), MISSING)
-        self.seen = (
-            None if self._codes is None else places[self._codes]
-        )  # the code of a missing value is the last place
+        self.seen = None if self._codes is None else places[self._codes]  # a missing value has the last place
 
     @property
     def ranks(self) -> Floats | None:
         """The places of the outcomes, where they are ordered categories: the score that they have by default."""
         return np.arange(len(self.labels), dtype=np.float64) if self.order == CATEGORY else None
+
+    @property
+    def one_score(self) -> Floats | None:
+        """The score of each outcome: the one that was given, else the ranks."""
+        given = self.question.score
+        return self.ranks if given is None else self.labels.scores("score", given)
 
     def chunks(self) -> Iterator[Chunk]:
         """All rows, in order. Those of a table of moderate size are read once, and kept for the next question."""
@@ -324,14 +335,6 @@ class FoundLabels(NamedTuple):
     """The order that probabilities without labels of their own have."""
 
 
-def find_outcome(frame: AbstractFrame, outcome: Any) -> tuple[Any, Codes | None, list[Any]]:
-    """The column of outcomes, its indices into the distinct values, and those; nothing where none was seen."""
-    if outcome is None:
-        return None, None, []
-    column = frame.column("outcome", outcome) if is_name(outcome) else frame.own("outcome", outcome)
-    return column, *frame.factorised(column)
-
-
 def is_name(outcome: Any) -> bool:
     return isinstance(outcome, str | int | float)
 
@@ -370,12 +373,6 @@ def find_labels(
         return FoundLabels(Labels(values, names), CATEGORY, found)
     sorted_numbers = are_numbers(found.values) and sorted_labels(found.values) == list(found.values)
     return FoundLabels(found, NUMBERS if sorted_numbers else NOBODY, found)
-
-
-def ordered(frame: AbstractFrame, outcome: Any) -> list[Any]:
-    """The categories of the outcome, where its type says that they are ordered."""
-    categories, is_ordered = frame.categories(outcome)
-    return categories if categories is not None and is_ordered else []
 
 
 def order_in(name: str, found: FoundLabels, world: AbstractProbabilities) -> Codes:

@@ -59,13 +59,6 @@ class Refit:
         as_count("`num_resamples` of `Refit`", self.num_resamples, least=2)
 
 
-class RefitLimits(NamedTuple):
-    """The limits of many intervals."""
-
-    lower: Floats
-    upper: Floats
-
-
 class Refitting:
     """Readers of the same rows whose classifiers were fitted again; rows count as often as they were drawn."""
 
@@ -92,33 +85,28 @@ class Refitting:
             reader.weights = row_weights(reader.frame, settings.weights)
             without = [type(each).__name__ for each in self._classifiers if weight_argument(each) is None]
             self.unweighted = list(dict.fromkeys(without))
-        self._clusters = (
-            None if settings.clusters is None else members_of_clusters(frame, settings.clusters, reader.seen >= 0)
-        )
-        sources = [next(world for world in worlds if world.classifier is each) for each in self._classifiers]
-        self._inputs = [
-            each.as_fitted(Predicted(each.classifier, {}, each.features).inputs(frame, 0)) for each in sources
-        ]
-        places = [reader.orders[worlds.index(each)] for each in sources]
-        self._outcomes = [
-            np.asarray(each.classifier.classes_)[place[np.maximum(reader.seen, 0)]]
-            for each, place in zip(sources, places, strict=True)
-        ]
+        self._clusters: list[Codes] | None = None
+        if settings.clusters is not None:
+            self._clusters = members_of_clusters(frame, settings.clusters, reader.seen >= 0)
+        self._inputs, self._outcomes = [], []
+        for classifier in self._classifiers:
+            place, world = next((at, each) for at, each in enumerate(worlds) if each.classifier is classifier)
+            self._inputs.append(world.as_fitted(replace(world, change={}).inputs(frame, 0)))
+            classes = np.asarray(classifier.classes_)
+            self._outcomes.append(classes[reader.orders[place][np.maximum(reader.seen, 0)]])
 
     def __iter__(self) -> Iterator[RowReader]:
         """One reader after the other, as the fits are done."""
         settings, reader = self.settings, self._reader
-        multiplicities = [self._drawn(number) for number in range(settings.num_resamples)]
+        numbers = range(settings.num_resamples)
+        drawn = [self._drawn(number) for number in numbers]
+        seeds = (int(np.random.default_rng([settings.seed, number, 1]).integers(2**31)) for number in numbers)
         weights = None if settings.weights is None else reader.weights
         data = FitData(self._classifiers, self._inputs, self._outcomes, weights)
-        jobs = (
-            (rows, int(np.random.default_rng([settings.seed, number, 1]).integers(2**31)))
-            for number, rows in enumerate(multiplicities)
-        )
         total = reader.weights.sum()
         with ProgressBar("refits", settings.num_resamples, unit="refits") as bar:
-            found = self._all_fits(data, jobs)
-            for rows, classifiers in zip(multiplicities, found, strict=True):
+            found = self._all_fits(data, zip(drawn, seeds, strict=True))
+            for rows, classifiers in zip(drawn, found, strict=True):
                 again = dict(zip(map(id, self._classifiers), classifiers, strict=True))
                 worlds = [replace(world, classifier=again[id(world.classifier)]) for world in self._worlds]
                 weights = reader.weights * np.bincount(rows, minlength=reader.frame.num_rows)
@@ -171,7 +159,7 @@ class Refitted:
         self.level = settings.level
         chunks = list(reader.chunks())
         self._found, gap = measure(chunks), _gap(chunks, by_row)
-        self._without = measure([_without_effect(chunk) for chunk in chunks])
+        self._without = measure([replace(chunk.fresh(), log_q=chunk.log_p) for chunk in chunks])  # no effect
         check_memory(
             f"{settings.num_resamples:,} refits of {self._found.size:,} numbers",
             settings.num_resamples * 8 * (self._found.size + gap.size),
@@ -187,18 +175,18 @@ class Refitted:
         self.could_do_nothing = ~(np.abs(gap) > threshold + 1e-12).any(axis=0)
         """Whether the refits do not exclude that the change does nothing; for each row, where rows are asked about."""
 
-    def limits(self, floor: Any = -np.inf, ceiling: Any = np.inf) -> RefitLimits:
+    def limits(self, floor: Any = -np.inf, ceiling: Any = np.inf) -> tuple[Floats, Floats]:
         """The interval of every number, which lies between `floor` and `ceiling`; so it does where a refit has none.
 
         It holds the percentiles of the refits, their reflection about what was found, as many standard errors as a
         normal number would need, and what the change would bring if it did nothing, unless that is excluded.
         """
-        found, again = self._found, self._again
-        lower, upper = reflected_limits(found, again, self.level, floor, ceiling)
+        found = self._found
+        lower, upper = reflected_limits(found, self._again, self.level, floor, ceiling)
         lower = np.where(self.could_do_nothing, np.fmin(lower, self._without), lower)
         upper = np.where(self.could_do_nothing, np.fmax(upper, self._without), upper)
         lower, upper = (np.where(np.isnan(found), np.nan, np.clip(each, floor, ceiling)) for each in (lower, upper))
-        return RefitLimits(lower, upper)
+        return lower, upper
 
 
 def _gap(chunks: Sequence[Chunk], by_row: bool) -> Floats:
@@ -208,11 +196,6 @@ def _gap(chunks: Sequence[Chunk], by_row: bool) -> Floats:
         return gap
     used = np.concatenate([np.where(chunk.bad, 0.0, chunk.weight) for chunk in chunks])
     return np.asarray(gap @ used / used.sum())
-
-
-def _without_effect(chunk: Chunk) -> Chunk:
-    """The same rows, if the change did nothing."""
-    return replace(chunk.fresh(), log_q=chunk.log_p)
 
 
 def copy_of(classifier: Any) -> Any:
@@ -248,7 +231,7 @@ def fit_some(data: FitData, rows: Codes, seed: int) -> list[Any]:
     result = []
     weights = None if data.weights is None else data.weights[rows]
     for classifier, inputs, outcomes in zip(data.classifiers, data.inputs, data.outcomes, strict=True):
-        features, outcome = taken(inputs, rows), outcomes[rows]
+        features = inputs.iloc[rows] if hasattr(inputs, "iloc") else inputs[rows]
         fresh = copy_of(classifier)
         chance = {
             name: seed for name, value in fresh.get_params().items()
@@ -256,7 +239,7 @@ def fit_some(data: FitData, rows: Codes, seed: int) -> list[Any]:
         }  # fmt: skip
         fresh.set_params(**chance)
         argument = None if weights is None else weight_argument(fresh)
-        fresh.fit(features, outcome, **({} if argument is None else {argument: weights}))
+        fresh.fit(features, outcomes[rows], **({} if argument is None else {argument: weights}))
         if not np.array_equal(fresh.classes_, classifier.classes_):
             raise InputError(
                 f"the frame must be what the classifier was fitted on, but fitted again it has the classes "
@@ -276,11 +259,6 @@ def weight_argument(classifier: Any) -> str | None:
         inner = weight_argument(last)
         return None if inner is None else f"{name}__{inner}"
     return "sample_weight" if has_fit_parameter(classifier, "sample_weight") else None
-
-
-def taken(inputs: Any, rows: Codes) -> Any:
-    """Some rows of what a classifier reads."""
-    return inputs.iloc[rows] if hasattr(inputs, "iloc") else inputs[rows]
 
 
 def row_weights(frame: AbstractFrame, given: Any) -> Floats:

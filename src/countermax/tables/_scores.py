@@ -1,6 +1,6 @@
 """Scores of labelled outcomes; the couplings whose effects on them are compared, and which of them to choose."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
@@ -135,50 +135,23 @@ class Compared:
     """How the learned coupling came about, if one was asked for."""
 
 
-def compare_couplings(
-    rows: AbstractSource,
-    couplings: CouplingsLike | None,
-    *,
-    counterfactual_score: Any,
-    learn: bool | Gadget2,
-    training: Training | None,
-    checkpoint: str | Path | None,
-    key: PRNGKeyArray | None,
-    num_times: int,
-) -> Compared:
-    """Makes sense of what was asked for; `num_times` is the number of passes over the rows."""
+def own_scores(rows: AbstractSource, counterfactual_score: Any) -> Scores:
+    """The scores that the table was given, else the ranks of an ordered category."""
     reader = rows.reader
     score = reader.ranks if reader.question.score is None else reader.question.score
     if score is None:
         raise InputError("`score` must say what each outcome is worth, unless the outcomes are an ordered category")
-    scores = as_scores(reader.labels, score, counterfactual_score)
-    compared = _compared(couplings, scores, rows, num_times)
-    if learn is False:
-        if training is not None or checkpoint is not None:
-            raise InputError("`training` and `checkpoint` need learn=True")
-        return Compared(scores, compared, None)
-    if LEARNED in compared:
-        _refuse_name(LEARNED)
-    size = len(scores.factual)
-    key_gadget, key_fit = jax.random.split(jax.random.key(0) if key is None else key)
-    gadget = Gadget2(size, 16, key=key_gadget, hidden=(64, 64)) if learn is True else learn
-    if gadget.num_outcomes != size:
-        raise InputError(f"`learn` must be a gadget for {size} outcomes, got one for {gadget.num_outcomes}")
-    training = Training(steps=500, batch_size=64) if training is None else training
-    learned = fit(gadget, own_pairs(rows), scores.loss(), training, key=key_fit, checkpoint=checkpoint)
-    return Compared(scores, compared | {LEARNED: learned.coupling}, learned)
+    return as_scores(reader.labels, score, counterfactual_score)
 
 
-def _compared(
-    given: CouplingsLike | None,
-    scores: Scores,
-    rows: AbstractSource,
-    num_times: int,
-) -> dict[str, AbstractCoupling]:
-    """The couplings asked for, with the one that is best where there is one; by default the fixed ones."""
+def compare_couplings(rows: AbstractSource, scores: Scores, given: CouplingsLike | None, num_times: int) -> Compared:
+    """The couplings asked for, with the one that is best where there is one; by default the fixed ones.
+
+    `num_times` is the number of passes over the rows.
+    """
+    fixed = fixed_couplings(scores, rows, num_times) if given is None or scores.best is not None else {}
     if given is None:
-        return fixed_couplings(scores, rows, num_times)
-    fixed = fixed_couplings(scores, rows, num_times) if scores.best is not None else {}
+        return Compared(scores, fixed, None)
     with jax.enable_x64(True):
         both: dict[str, Any] = {"score": scores.factual, "counterfactual_score": scores.counterfactual}
         if len(scores.names) == 1:  # couplings that are made for a score look at one
@@ -188,7 +161,28 @@ def _compared(
         own = as_couplings(given, len(scores.factual), **both)
     if scores.best in own and not is_same(own[scores.best], fixed[scores.best]):
         _refuse_name(scores.best)
-    return own | {name: each for name, each in fixed.items() if name == scores.best}
+    return Compared(scores, own | {name: each for name, each in fixed.items() if name == scores.best}, None)
+
+
+def learn_coupling(
+    rows: AbstractSource,
+    compared: Compared,
+    learn: bool | Gadget2,
+    training: Training | None,
+    checkpoint: str | Path | None,
+    key: PRNGKeyArray | None,
+) -> Compared:
+    """Trains a gadget on the table's own worlds, and compares it too."""
+    if LEARNED in compared.couplings:
+        _refuse_name(LEARNED)
+    size = len(compared.scores.factual)
+    key_gadget, key_fit = jax.random.split(jax.random.key(0) if key is None else key)
+    gadget = learn if isinstance(learn, Gadget2) else Gadget2(size, 16, key=key_gadget, hidden=(64, 64))
+    if gadget.num_outcomes != size:
+        raise InputError(f"`learn` must be a gadget for {size} outcomes, got one for {gadget.num_outcomes}")
+    training = Training(steps=500, batch_size=64) if training is None else training
+    learned = fit(gadget, own_pairs(rows), compared.scores.loss(), training, key=key_fit, checkpoint=checkpoint)
+    return Compared(compared.scores, compared.couplings | {LEARNED: learned.coupling}, learned)
 
 
 def _wants_pairs(given: Mapping[str, Any] | Sequence[Any] | str | Path) -> bool:
@@ -204,9 +198,7 @@ def _refuse_name(name: str) -> NoReturn:
 def own_pairs(rows: AbstractSource, most: int = MOST_PAIRS, seed: int = 0) -> ObservedPairs:
     """The table's own pairs of worlds; of at most `most` rows, drawn without replacement, where there are more."""
     count = rows.num_rows
-    drawn = np.arange(count)
-    if count > most:
-        drawn = np.sort(np.random.default_rng(seed).choice(count, most, replace=False))
+    drawn = np.sort(np.random.default_rng(seed).choice(count, min(most, count), replace=False))
     some = [each for each in rows.each(_drawn_pairs, drawn) if len(each)]
     if not some:
         raise NothingChangesError(
@@ -229,22 +221,13 @@ def _drawn_pairs(drawn: Codes, first_row: int, chunks: Iterable[Chunk]) -> Float
 
 def source_pairs(rows: AbstractSource, most: int) -> Weighted | None:
     """All distinct pairs of a table; None if there are more than `most`."""
-    return _together(rows.each(_pairs_of_part, most), most)
+    return _together(rows.each(all_pairs, most), most)
 
 
-def _pairs_of_part(most: int, first_row: int, chunks: Iterable[Chunk]) -> Weighted | None:
-    return all_pairs(chunks, most)
-
-
-def all_pairs(chunks: Iterable[Chunk], most: int) -> Weighted | None:
+def all_pairs(most: int, first_row: int, chunks: Iterable[Chunk]) -> Weighted | None:
     """All distinct pairs, without rows that are left as they were; None if there are more than `most`."""
-
-    def of_chunks() -> Iterator[Weighted]:
-        for chunk in chunks:
-            good = ~(chunk.bad | chunk.kept)
-            yield chunk.log_p[good], chunk.log_q[good], chunk.weight[good]
-
-    return _together(of_chunks(), most)
+    used = ((chunk, ~(chunk.bad | chunk.kept)) for chunk in chunks)
+    return _together(((chunk.log_p[good], chunk.log_q[good], chunk.weight[good]) for chunk, good in used), most)
 
 
 def _together(parts: Iterable[Weighted | None], most: int) -> Weighted | None:

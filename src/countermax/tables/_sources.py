@@ -8,15 +8,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar, final
+from typing import Any, NamedTuple, TypeVar, final
 
 import numpy as np
 
 from countermax._core.errors import InputError
+from countermax._core.extras import import_pyarrow
 from countermax._core.files import check_outputs
 from countermax._core.labels import listed
 from countermax._core.progress import ProgressBar
-from countermax._tables.files import FORMATS, Rows, format_of, open_table
+from countermax._ray import Mergeable
+from countermax._tables.files import FORMATS, AbstractTableFile, Rows, format_of, open_table
 from countermax._tables.frames import Where, as_frame
 from countermax._tables.writing import open_writer
 from countermax.tables._answers import AnswerColumns
@@ -26,14 +28,6 @@ from countermax.tables._reading import CATEGORY, CHUNK_ROWS, Chunk, Question, Ro
 T = TypeVar("T")
 
 
-class HasMerge(Protocol):
-    """What parts of a table add up to."""
-
-    def merge(self, other: Any) -> None:
-        """Adds what other parts add up to."""
-
-
-Sums = TypeVar("Sums", bound=HasMerge)
 OfChunks = Callable[[Any, int, Iterator[Chunk]], T]
 """A function of what is shared, the position of a part's first row, and the part's rows."""
 
@@ -71,7 +65,7 @@ class AbstractSource(ABC):
         """`function(shared, first_row, chunks)` of all rows in parts, in order."""
 
     @abstractmethod
-    def summed(self, function: OfChunks[Sums], shared: Any) -> Iterator[Sums]:
+    def summed(self, function: OfChunks[Mergeable], shared: Any) -> Iterator[Mergeable]:
         """The same for results that can be merged; on Ray workers merge those of many parts."""
 
     @abstractmethod
@@ -101,7 +95,7 @@ class FrameSource(AbstractSource):
     def each(self, function: OfChunks[T], shared: Any) -> Iterator[T]:
         yield function(shared, 0, self.reader.chunks())
 
-    def summed(self, function: OfChunks[Sums], shared: Any) -> Iterator[Sums]:
+    def summed(self, function: OfChunks[Mergeable], shared: Any) -> Iterator[Mergeable]:
         return self.each(function, shared)
 
     def mapped(self, function: Callable[[Any, RowReader], Any], shared: Any) -> Any:
@@ -113,7 +107,7 @@ class FrameSource(AbstractSource):
         found = as_frame(columns.of(self.reader))
         with open_writer(target) as writer:
             writer.write(as_frame(found.to_arrow()).noted(found.to_arrow(), columns.whole_metadata))
-        return Written(self.num_rows, columns.num_unchanged, columns.coupling, tuple(columns.notes))
+        return Written(self.num_rows, columns.num_unchanged, columns.coupling, tuple(columns.whole_metadata["notes"]))
 
 
 @final
@@ -135,7 +129,7 @@ class FileSource(AbstractSource):
     @property
     def num_rows(self) -> int:
         known = self._file.num_rows
-        return known if known is not None else sum(self.each(_count, None))
+        return known if known is not None else sum(reader.frame.num_rows for reader, _ in self._readers(others=False))
 
     def __str__(self) -> str:
         return str(self._file.path)
@@ -145,7 +139,7 @@ class FileSource(AbstractSource):
         for reader, _ in self._readers(others=False):
             yield function(shared, reader.frame.first_row, reader.chunks())
 
-    def summed(self, function: OfChunks[Sums], shared: Any) -> Iterator[Sums]:
+    def summed(self, function: OfChunks[Mergeable], shared: Any) -> Iterator[Mergeable]:
         return self.each(function, shared)
 
     def mapped(self, function: Callable[[Any, RowReader], Any], shared: Any) -> Any:
@@ -161,13 +155,8 @@ class FileSource(AbstractSource):
             return whole.write(target, columns, partition_by, overwrite)
         check_file(target, [self._file.path], partition_by, overwrite)
         as_written = format_of(target) == self._file.kind != "parquet"
-        count = 0
-        with open_writer(target, self._file) as writer:
-            for reader, rows in self._readers(others=not as_written, records=as_written):
-                found = columns.of(reader, extend=not as_written)
-                writer.write(found, rows if as_written else None, columns.likeliest)
-                count += reader.frame.num_rows
-        return Written(count, columns.num_unchanged, columns.coupling, tuple(columns.notes))
+        readers = self._readers(others=not as_written, records=as_written)
+        return write_file(target, columns, ((each, rows if as_written else None) for each, rows in readers), self._file)
 
     def _readers(self, *, others: bool, records: bool = False) -> Iterator[tuple[RowReader, Rows]]:
         """The rows chunk by chunk; with all columns, or as they stand in the file."""
@@ -180,13 +169,12 @@ class FileSource(AbstractSource):
                 bar.advance(rows.table.num_rows)
 
     def _ask(self, *, others: bool, records: bool = False) -> None:
-        empty = as_frame(self._file.empty_table())
-        reader = RowReader(empty, self.question)
+        reader, numbers = RowReader(as_frame(self._file.empty_table()), self.question), list[str]()
         for world in reader.worlds:
             if isinstance(world, Columns):
                 for column in world.names:
-                    empty.column(world.argument, column)
-        numbers = [str(each) for world in reader.worlds if isinstance(world, Columns) for each in world.names]
+                    reader.frame.column(world.argument, column)
+                numbers += map(str, world.names)
         needed = needed_columns(self.question, reader)
         self._file.ask(self.question.outcome, numbers, others=others, records=records, flags=needed)
 
@@ -225,8 +213,6 @@ class Asking:
 
     def narrowed(self, names: Sequence[str]) -> "Asking":
         """The same question to some of the columns."""
-        from countermax._core.extras import import_pyarrow
-
         return Asking(self.question, import_pyarrow().schema([self.schema.field(name) for name in names]))
 
 
@@ -267,10 +253,8 @@ def check_named(question: Question, what: str, *, classifiers: bool = True) -> N
         for name, value in given.change.items() if isinstance(given, Predicted) else ():
             several = np.ndim(value) > 0 or (isinstance(value, Sequence) and not isinstance(value, str))
             if several and not callable(value):
-                raise InputError(
-                    f"`change` must set {name!r} to one value, or to a function of the column, where rows are in a "
-                    f"{what}"
-                )
+                one = f"set {name!r} to one value, or to a function of the column"
+                raise InputError(f"`change` must {one}, where rows are in a {what}")
 
 
 def needed_columns(question: Question, reader: RowReader) -> list[str]:
@@ -280,8 +264,7 @@ def needed_columns(question: Question, reader: RowReader) -> list[str]:
         if isinstance(world, Columns):
             wanted |= set(world.names)
         elif isinstance(world, Predicted):
-            names = world.features
-            wanted |= set(getattr(world.classifier, "feature_names_in_", ()) if names is None else names)
+            wanted |= set(() if world.reads is None else world.reads)
     return [str(name) for name in reader.frame.columns if name in wanted]
 
 
@@ -306,20 +289,26 @@ def check_file(target: str, reads: Iterable[str | Path], partition_by: Sequence[
     """Refuses a target that is no file of a known format, or that would destroy something."""
     format_of(target)
     if partition_by:
-        raise InputError(
-            "`partition_by` divides Parquet files into folders: the table must "
-            "be Parquet files, and the target a folder"
-        )
+        needed = "the table must be Parquet files, and the target a folder"
+        raise InputError(f"`partition_by` divides Parquet files into folders: {needed}")
     check_outputs([("`target`", target)], reads, overwrite=overwrite)
+
+
+def write_file(
+    target: str,
+    columns: AnswerColumns,
+    readers: Iterable[tuple[RowReader, Rows | None]],
+    source: AbstractTableFile | None = None,
+) -> Written:
+    """Writes rows with their answers; where they come with how they stand in the `source`, behind that."""
+    count = 0
+    with open_writer(target, source) as writer:
+        for reader, rows in readers:
+            writer.write(columns.of(reader, extend=rows is None), rows, columns.likeliest)
+            count += reader.frame.num_rows
+    return Written(count, columns.num_unchanged, columns.coupling, tuple(columns.whole_metadata["notes"]))
 
 
 def together(tables: Iterable[Any]) -> Any:
     """Arrow tables one after the other."""
-    from countermax._core.extras import import_pyarrow
-
-    found = list(tables)
-    return import_pyarrow().concat_tables(found, promote_options="permissive")
-
-
-def _count(shared: None, first_row: int, chunks: Iterator[Chunk]) -> int:
-    return sum(len(chunk.x) for chunk in chunks)
+    return import_pyarrow().concat_tables(list(tables), promote_options="permissive")

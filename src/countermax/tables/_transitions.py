@@ -1,12 +1,10 @@
 """Of those with each outcome, how many would have had which: expected counts, intervals, bounds, and the result."""
 
-import copy
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-import jax
 import numpy as np
 
 from countermax import _plotting as plotting
@@ -18,20 +16,13 @@ from countermax._core.words import confidence, number, percents, span
 from countermax._tables.frames import Floats
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling
-from countermax.couplings._named import as_coupling, name_of
 from countermax.intervals import Interval
 from countermax.intervals._interval import Bootstrap, check_level, percentile_interval
-from countermax.tables._answers import answer_rows
-from countermax.tables._notes import (
-    label_notes,
-    left_out_notes,
-    refit_notes,
-    shown_name,
-    unchanged_notes,
-    what_is_known,
-)
-from countermax.tables._reading import Chunk, RowReader
+from countermax.tables._answers import answer_rows, read_coupling
+from countermax.tables._notes import count_notes, label_notes, what_is_known
+from countermax.tables._reading import Chunk
 from countermax.tables._refit import Refitted, Refitting
+from countermax.tables._sources import AbstractSource
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,10 +32,11 @@ _BYTES_OF_WEIGHTS = 6 * 4096  # of a resample, for the rows that share a random 
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Transitions(AbstractResult):
     """How many of those with each outcome would have had which, in cells [seen, instead]."""
 
+    title: str = "Which outcome would those with each outcome have had in the counterfactual world?"
     labels: tuple[Hashable, ...]
     coupling: str
     """The name of the coupling that counts are expectations under."""
@@ -61,9 +53,9 @@ class Transitions(AbstractResult):
     num_rows: int
     num_unchanged: int
     num_left_out: int
-    known: str
-    """What is taken as known, or how the classifier was refitted."""
-    label_notes: tuple[str, ...]
+    sample: str = ""
+    assumptions: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def seen(self) -> Floats:
@@ -81,22 +73,9 @@ class Transitions(AbstractResult):
         return Bounds(*(limit / _or_nan(self.seen)[:, None] for limit in self.bounds))
 
     @property
-    def title(self) -> str:
-        """The question."""
-        return "Which outcome would those with each outcome have had in the counterfactual world?"
-
-    @property
-    def sample(self) -> str:
-        """How many rows."""
-        return f"{self.num_rows:,} rows"
-
-    @property
     def rows(self) -> Sequence[Row]:
         """For each outcome seen and each one instead: the expected count, and the share `P(instead)` of those seen."""
-        return list(self._rows())
-
-    def _rows(self) -> Iterator[Row]:
-        labels = told_apart(self.labels)
+        found, labels = [], told_apart(self.labels)
         kinds = (
             ("count({})", self.counts, self.bounds, self.counts_interval, self.bounds_interval),
             ("P({})", self.shares, self.share_bounds, self.shares_interval, self.share_bounds_interval),
@@ -105,24 +84,10 @@ class Transitions(AbstractResult):
             for quantity, values, bounds, interval, whole in kinds:
                 for instead, other in enumerate(labels):
                     cell, name, about = (seen, instead), quantity.format(other), f"seen {label}"
-                    yield Row(name, about, self.coupling, float(values[cell]), None, None, *_at(interval, cell))
+                    found.append(Row(name, about, self.coupling, float(values[cell]), None, None, *_at(interval, cell)))
                     lower, upper = (float(each[cell]) for each in bounds)
-                    yield Row(name, about, ANY, None, lower, upper, *_at(whole, cell))
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """What is taken as known."""
-        return (self.known,)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What the intervals are, how labels are read, and which rows are unchanged or left out."""
-        notes = []
-        if self.counts_interval is not None:
-            level = confidence(self.counts_interval.level)
-            notes.append(f"(...): {level} bootstrap confidence interval, of '{ANY}' for that whole range.")
-        notes += [*self.label_notes, *unchanged_notes(self.num_unchanged), *left_out_notes(self.num_left_out)]
-        return tuple(notes)
+                    found.append(Row(name, about, ANY, None, lower, upper, *_at(whole, cell)))
+        return found
 
     def summary(self) -> str:
         """How many keep their outcome, and the largest change."""
@@ -184,96 +149,91 @@ class TallySums:
         self.num_unchanged += other.num_unchanged
 
 
-class Tally:
-    """Adds rows up."""
+@dataclass(frozen=True, eq=False)
+class _Tally:
+    """Adds rows up: the coupling, and how rows are drawn again."""
 
-    def __init__(
-        self,
-        reader: RowReader,
-        coupling: str | Path | AbstractCoupling,
-        *,
-        num_resamples: int,
-        level: float,
-        seed: int,
-        refitting: Refitting | None = None,
-    ):
-        check_level(level)
-        labels, score = reader.labels, reader.question.score
-        num_resamples = as_count("`num_resamples`", num_resamples, least=0)
-        check_memory(
-            f"{num_resamples:,} resamples of {len(labels)} outcomes",
-            num_resamples * (4 * 8 * len(labels) ** 2 + _BYTES_OF_WEIGHTS),
-            "lower `num_resamples`",
-        )
-        self._labels, self._level, self._order = labels, level, reader.order
-        scores = reader.ranks if score is None else labels.scores("score", score)
-        with jax.enable_x64(True):  # scores that differ in their last digits have an order too
-            self._coupling = as_coupling(coupling, len(labels), score=scores)
-            self._name = shown_name(name_of(coupling, score=scores))
-        self._num_resamples, self._seed = num_resamples, as_seed("seed", seed)
-        self.sums = self._empty(0)
-        self._known = what_is_known(reader) if refitting is None else refit_notes(refitting.unweighted)
+    coupling: AbstractCoupling
+    num_outcomes: int
+    num_resamples: int
+    seed: int
 
-    def tallied(self, first_row: int, chunks: Iterator[Chunk]) -> TallySums:
+    def sums(self, first_row: int, chunks: Iterable[Chunk]) -> TallySums:
         """What rows from this one of the table on add up to."""
-        own = copy.copy(self)
-        own.sums = self._empty(first_row)
+        size = self.num_outcomes
+        bootstrap = Bootstrap(size, self.num_resamples, self.seed, first_row)
+        sums = TallySums(np.zeros((size, 3 * size)), bootstrap)
         for chunk in chunks:
-            own._add(chunk)
-        return own.sums
-
-    def _add(self, chunk: Chunk) -> None:
-        found = self._cells(chunk)
-        self.sums.cells += _summed(found, chunk, len(self._labels))
-        self.sums.bootstrap.add(chunk.x, found[: len(self._labels)], ~chunk.bad)
-        self.sums.num_rows += int((~chunk.bad).sum())
-        self.sums.num_left_out += int(chunk.bad.sum())
-        self.sums.num_unchanged += int(chunk.kept.sum())
-
-    def _empty(self, first_row: int) -> TallySums:
-        size = len(self._labels)
-        bootstrap = Bootstrap(size, self._num_resamples, self._seed, first_row)
-        return TallySums(np.zeros((size, 3 * size)), bootstrap)
+            cells = self._cells(chunk)
+            sums.cells += _summed(cells, chunk, size)
+            bootstrap.add(chunk.x, cells[:size], ~chunk.bad)
+            sums.num_rows += int((~chunk.bad).sum())
+            sums.num_left_out += int(chunk.bad.sum())
+            sums.num_unchanged += int(chunk.kept.sum())
+        return sums
 
     def measure(self, chunks: Sequence[Chunk]) -> Floats:
         """Counts and their bounds, then shares and theirs, of all rows: [2, seen, 3 x outcomes]."""
-        sums = sum((_summed(self._cells(chunk), chunk, len(self._labels)) for chunk in chunks), np.zeros(()))
-        return np.stack([sums, sums / _or_nan(sums[:, : len(self._labels)].sum(axis=-1, keepdims=True))])
+        size = self.num_outcomes
+        sums = sum((_summed(self._cells(chunk), chunk, size) for chunk in chunks), np.zeros(()))
+        return np.stack([sums, sums / _or_nan(sums[:, :size].sum(axis=-1, keepdims=True))])
 
     def _cells(self, chunk: Chunk) -> Floats:
-        found = answer_rows(chunk, self._coupling, None, "any")
+        found = answer_rows(chunk, self.coupling, None, "any")
         return np.concatenate([found.probabilities, found.limits])
 
-    def result(self, refitted: Refitted | None = None) -> Transitions:
-        """What all rows add up to."""
-        size = len(self._labels)
-        counts, lower, upper = _parts(self.sums.cells, size)
-        whole: list[Interval | None] = [None, None]
-        if refitted is None:
-            samples = self.sums.bootstrap.resamples(counts)
-            of_counts = percentile_interval(samples, self._level)
-            of_shares = percentile_interval(samples / _or_nan(samples.sum(axis=-1, keepdims=True)), self._level)
-        else:
-            found = refitted.limits(0.0, np.array([counts.sum(), 1.0])[:, None, None])
-            low, high = ([_parts(each, size) for each in limits] for limits in found)
-            of_counts, of_shares = (Interval(low[place][0], high[place][0], self._level) for place in (0, 1))
-            whole = [Interval(low[place][1], high[place][2], self._level) for place in (0, 1)]
-        seen = np.rint(counts.sum(axis=1)).astype(np.int64)
-        return Transitions(
-            labels=self._labels.values,
-            coupling=self._name,
-            counts=counts,
-            bounds=Bounds(lower, upper),
-            counts_interval=of_counts,
-            shares_interval=of_shares,
-            bounds_interval=whole[0],
-            share_bounds_interval=whole[1],
-            num_rows=self.sums.num_rows,
-            num_unchanged=self.sums.num_unchanged,
-            num_left_out=self.sums.num_left_out,
-            known=self._known,
-            label_notes=tuple(label_notes(self._labels, self._order, [self._coupling], seen)),
-        )
+
+def table_transitions(
+    source: AbstractSource,
+    refitting: Refitting | None,
+    given: str | Path | AbstractCoupling,
+    num_resamples: int,
+    level: float,
+    seed: int,
+) -> Transitions:
+    """What all rows add up to; with `refitting`, intervals are those of the refits."""
+    reader, labels = source.reader, source.reader.labels
+    check_level(level)
+    size, num_resamples = len(labels), as_count("`num_resamples`", num_resamples, least=0)
+    needed = num_resamples * (4 * 8 * size**2 + _BYTES_OF_WEIGHTS)
+    check_memory(f"{num_resamples:,} resamples of {size} outcomes", needed, "lower `num_resamples`")
+    coupling, name = read_coupling(reader, given)
+    tally = _Tally(coupling, size, num_resamples, as_seed("seed", seed))
+    sums = tally.sums(0, ())
+    for part in source.summed(_Tally.sums, tally):
+        sums.merge(part)
+    counts, lower, upper = _parts(sums.cells, size)
+    whole: list[Interval | None] = [None, None]
+    if refitting is None:
+        samples = sums.bootstrap.resamples(counts)
+        of_counts = percentile_interval(samples, level)
+        of_shares = percentile_interval(samples / _or_nan(samples.sum(axis=-1, keepdims=True)), level)
+    else:
+        refitted = Refitted(reader, refitting, tally.measure, refitting.settings, by_row=False)
+        found = refitted.limits(0.0, np.array([counts.sum(), 1.0])[:, None, None])
+        low, high = ([_parts(each, size) for each in limits] for limits in found)
+        of_counts, of_shares = (Interval(low[place][0], high[place][0], level) for place in (0, 1))
+        whole = [Interval(low[place][1], high[place][2], level) for place in (0, 1)]
+    notes = label_notes(labels, reader.order, [coupling], np.rint(counts.sum(axis=1)).astype(np.int64))
+    if of_counts is not None:
+        of_any = f"of '{ANY}' for that whole range"
+        notes = [f"(...): {confidence(level)} bootstrap confidence interval, {of_any}.", *notes]
+    return Transitions(
+        labels=labels.values,
+        coupling=name,
+        counts=counts,
+        bounds=Bounds(lower, upper),
+        counts_interval=of_counts,
+        shares_interval=of_shares,
+        bounds_interval=whole[0],
+        share_bounds_interval=whole[1],
+        num_rows=sums.num_rows,
+        num_unchanged=sums.num_unchanged,
+        num_left_out=sums.num_left_out,
+        sample=f"{sums.num_rows:,} rows",
+        assumptions=(what_is_known(reader, refitting),),
+        notes=(*notes, *count_notes(sums.num_unchanged, sums.num_left_out)),
+    )
 
 
 def _summed(cells: Floats, chunk: Chunk, size: int) -> Floats:

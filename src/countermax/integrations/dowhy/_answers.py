@@ -15,9 +15,9 @@ from countermax._core.labels import Labels, listed
 from countermax._core.memory import check_memory
 from countermax._core.results import AbstractResult, Row, plain
 from countermax.bounds import Bounds
-from countermax.integrations.dowhy._mechanism import CategoricalMechanism, Codes, Floats
+from countermax.integrations.dowhy._mechanism import Codes, Floats
 from countermax.integrations.dowhy._mixture import Mixture
-from countermax.integrations.dowhy._network import CouplingLike, Interventions, Network, NodeCouplings
+from countermax.integrations.dowhy._network import CouplingLike, Interventions, Network, check_couplings, coupling_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,7 +47,7 @@ _OUTER_STABLE = (
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class NodeAnswer(AbstractResult):
     """What one node would have been, in each row."""
 
@@ -78,6 +78,7 @@ class NodeAnswer(AbstractResult):
     score_bounds: Bounds | None = None
     """Two such Series."""
     tolerance: float = 0.05
+    assumptions: tuple[str, ...] = (_GIVEN,)
 
     @property
     def most_likely(self) -> Any:
@@ -93,6 +94,12 @@ class NodeAnswer(AbstractResult):
     def coupling_matters(self) -> NDArray[np.bool_] | None:
         """For each row, whether data alone leave some probability open by more than the tolerance."""
         return None if self.slack is None else self.slack > self.tolerance
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether each row has one possible label, whatever the couplings."""
+        lower = self.probabilities if self.bounds is None else self.bounds.lower
+        return bool((lower.to_numpy().max(axis=1) == 1).all())
 
     @property
     def counts(self) -> Floats:
@@ -137,11 +144,6 @@ class NodeAnswer(AbstractResult):
     def sample(self) -> str:
         """How many rows."""
         return f"{len(self.seen):,} observed row{'s' * (len(self.seen) > 1)}"
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """What is taken as given."""
-        return (_GIVEN,)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -215,17 +217,16 @@ class NodeAnswer(AbstractResult):
         )
 
     def _details(self) -> Mapping[str, Any]:
-        limits = self.bounds and Bounds(*(each.to_numpy() for each in self.bounds))
         return {
             **self._about(),
             "num_unchanged": int(self.unchanged.sum()),
             "labels": self.labels,
             "seen": self.seen.astype(object).tolist(),
             "probabilities": self.probabilities.to_numpy(),
-            "bounds": limits,
-            "is_sharp": None if limits is None else self.is_sharp,
-            "score": None if self.score is None else self.score.to_numpy(),
-            "score_bounds": self.score_bounds and Bounds(*(each.to_numpy() for each in self.score_bounds)),
+            "bounds": self.bounds and Bounds(*(each.to_numpy() for each in self.bounds)),
+            "is_sharp": None if self.bounds is None else self.is_sharp,
+            "score": self.score,
+            "score_bounds": self.score_bounds,
             "tolerance": self.tolerance,
             "coupling_matters": self.coupling_matters,
         }
@@ -260,25 +261,22 @@ class NodeAnswer(AbstractResult):
         return sums
 
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class NodeAnswers(AbstractResult, Mapping[Hashable, NodeAnswer]):
     """What each categorical node that the change reaches would have been, by node."""
 
     answers: Mapping[Hashable, NodeAnswer]
     unanswered: Mapping[Hashable, str]
     """Nodes that the change reaches and that have no answer, and why; those that hold numbers are among them."""
+    assumptions: tuple[str, ...] = (_GIVEN,)
 
     def __getitem__(self, node: Hashable) -> NodeAnswer:
-        if node in self.answers:
-            return self.answers[node]
         if node in self.unanswered:
             raise KeyError(f"node {node!r} cannot be answered for exactly: {self.unanswered[node]}")
-        raise KeyError(f"no answer for {node!r}; there is one for {listed(self.answers)}")
+        if node not in self.answers:
+            raise KeyError(f"no answer for {node!r}; there is one for {listed(self.answers)}")
+        return self.answers[node]
 
     def __iter__(self) -> Iterator[Hashable]:
         return iter(self.answers)
@@ -302,15 +300,9 @@ class NodeAnswers(AbstractResult, Mapping[Hashable, NodeAnswer]):
         return next(iter(self.values())).sample
 
     @property
-    def assumptions(self) -> tuple[str, ...]:
-        """What is taken as given."""
-        return (_GIVEN,)
-
-    @property
     def notes(self) -> tuple[str, ...]:
         """Those of all nodes, and the nodes without an answer."""
-        notes = [f"{node}: {note}" for node, answer in self.items() for note in answer.notes]
-        return (*notes, *(f"No answer for {node}: {why}." for node, why in self.unanswered.items()))
+        return (*(f"{node}: {note}" for node, answer in self.items() for note in answer.notes), *self._gaps())
 
     def summary(self) -> str:
         """A sentence or two for each node."""
@@ -319,120 +311,97 @@ class NodeAnswers(AbstractResult, Mapping[Hashable, NodeAnswer]):
     def plot(self) -> "Figure":
         """A panel for each node."""
         told = dict.fromkeys(each for answer in self.values() for each in answer.notes_on_couplings)
-        unanswered = [f"No answer for {node}: {why}." for node, why in self.unanswered.items()]
-        return plotting.draw_nodes([answer.panel() for answer in self.values()], " ".join([*told, *unanswered, _GIVEN]))
+        words = " ".join([*told, *self._gaps(), _GIVEN])
+        return plotting.draw_nodes([answer.panel() for answer in self.values()], words)
+
+    def _gaps(self) -> list[str]:
+        return [f"No answer for {node}: {why}." for node, why in self.unanswered.items()]
 
     def _details(self) -> Mapping[str, Any]:
         return {"nodes": {str(node): answer.to_dict() for node, answer in self.items()}, "unanswered": self.unanswered}
 
 
+@dataclass(frozen=True, eq=False)
 class _Questions:
     """What is asked of every node alike."""
 
-    def __init__(
-        self,
-        network: Network,
-        coupling: CouplingLike | Mapping[Hashable, CouplingLike] | None,
-        bounds: str,
-        tolerance: int | float,
-        max_states: int,
-        score: Any = None,
-    ):
-        if bounds not in _BOUNDS:
-            raise InputError(f"`bounds` must be one of {', '.join(_BOUNDS)}, got {bounds!r}")
-        if not tolerance >= 0:
-            raise InputError(f"`tolerance` must not be negative, got {tolerance}")
-        if isinstance(max_states, bool) or not isinstance(max_states, int | np.integer) or max_states < 1:
-            raise InputError(f"`max_states` must be a positive whole number, got {max_states}")
-        self._network, self._couplings = network, NodeCouplings(network, coupling)
-        self._bounds, self._tolerance, self._max_states = bounds, float(tolerance), max_states
-        self._score = score
+    network: Network
+    coupling: CouplingLike | Mapping[Hashable, CouplingLike] | None
+    bounds: str
+    tolerance: int | float
+    max_states: int = _MAX_STATES
+    score: Any = None
+
+    def __post_init__(self) -> None:
+        if self.bounds not in _BOUNDS:
+            raise InputError(f"`bounds` must be one of {', '.join(_BOUNDS)}, got {self.bounds!r}")
+        if not self.tolerance >= 0:
+            raise InputError(f"`tolerance` must not be negative, got {self.tolerance}")
+        most = self.max_states
+        if isinstance(most, bool) or not isinstance(most, int | np.integer) or most < 1:
+            raise InputError(f"`max_states` must be a positive whole number, got {most}")
+        check_couplings(self.network, self.coupling)
 
     def answer(self, target: Hashable) -> NodeAnswer:
         """What one node would have been."""
-        network, labels = self._network, self._network.levels[target]
+        network, labels = self.network, self.network.levels[target]
         assert labels is not None
-        score = None if self._score is None else labels.scores("score", self._score)
-        uncertain = [node for node in network.way_to(target) if self._is_uncertain(node)]
-        couplings = {node: self._couplings.of(node, score if node == target else None) for node in uncertain}
+        score = None if self.score is None else labels.scores("score", self.score)
+        way = [node for node in network.way_to(target) if network.is_ours(node) and node not in network.fixed]
+        chosen = {node: coupling_of(network, self.coupling, node, score if node == target else None) for node in way}
+        couplings = {node: each.coupling for node, each in chosen.items()}
         first, inverse = _distinct(network, target)
-        size = min(math.prod(len(network.levels[node] or ()) for node in uncertain[:-1]), self._max_states)
-        columns = 2 * (len(labels) + 1) if self._bounds != "none" else 1
+        size = min(math.prod(len(network.levels[node] or ()) for node in way[:-1]), self.max_states)
+        columns = 2 * (len(labels) + 1) if self.bounds != "none" else 1
         advice = "lower `max_states`, or pass `bounds='none'`"
         check_memory(f"{size:,} states of a row", 32 * size * len(labels) * columns, advice)
-        at_once = max(1, _STATES_AT_ONCE // size)
-        parts = [
-            self._numbers(
-                target, first[start : start + at_once], {node: each[0] for node, each in couplings.items()}, score
-            )
-            for start in range(0, len(first), at_once)
-        ]
+        step = max(1, _STATES_AT_ONCE // size)
+        starts = range(0, len(first), step)
+        parts = [self._numbers(target, first[start : start + step], couplings, score) for start in starts]
         numbers = {name: np.concatenate([part[name] for part in parts])[inverse] for name in parts[0]}
-        names = {node: each[1] for node, each in couplings.items()}
-        notes = tuple(each[2] for each in couplings.values() if each[2] is not None)
-        return self._result(target, list(labels.values), names, notes, numbers)
+        seen = network.observed[target]
+        names = pd.Index(labels.values, dtype=object)
+        found: dict[str, Any] = {name: pd.Series(numbers[name], seen.index) for name in numbers if "score" in name}
+        for name in numbers.keys() & {"probabilities", "lower", "upper"}:
+            found[name] = pd.DataFrame(numbers[name], index=seen.index, columns=names)
+        return NodeAnswer(
+            node=target,
+            labels=labels.values,
+            seen=seen,
+            coupling=chosen[target].name,
+            above={node: each.name for node, each in chosen.items() if node != target},
+            notes_on_couplings=tuple(each.note for each in chosen.values() if each.note is not None),
+            probabilities=found["probabilities"],
+            bounds=Bounds(found["lower"], found["upper"]) if "lower" in found else None,
+            bounds_over=self.bounds,
+            is_sharp=numbers["sharp"],
+            unchanged=numbers["unchanged"],
+            slack=numbers.get("slack"),
+            score=found.get("score"),
+            score_bounds=Bounds(found["score_lower"], found["score_upper"]) if "score_lower" in found else None,
+            tolerance=float(self.tolerance),
+        )
 
     def _numbers(
         self, target: Hashable, rows: Codes, couplings: dict[Hashable, Any], score: Floats | None
     ) -> dict[str, Any]:
-        mixture = Mixture(
-            self._network, couplings, target, rows, every_state=self._bounds != "none", max_states=self._max_states
-        )
+        bounded = self.bounds != "none"
+        mixture = Mixture(self.network, couplings, target, rows, every_state=bounded, max_states=self.max_states)
         probabilities = mixture.probabilities()
         found = {"probabilities": probabilities, "unchanged": mixture.unchanged(), "sharp": mixture.is_sharp}
         if score is not None:
             found["score"] = probabilities @ score
-        if self._bounds == "none":
+        if not bounded:
             return found
-        loose = mixture.limits(score, stable=False)
+        limits = mixture.limits(score, stable=False)
         size = probabilities.shape[1]
-        found["slack"] = (loose[1] - loose[0])[:, :size].max(axis=1)
-        if self._bounds == "stable":
-            found["sharp"], loose = mixture.is_sharp_if_stable, mixture.limits(score, stable=True)
-        found["lower"], found["upper"] = loose[0].clip(0, 1), loose[1].clip(0, 1)
+        found["slack"] = (limits[1] - limits[0])[:, :size].max(axis=1)
+        if self.bounds == "stable":
+            found["sharp"], limits = mixture.is_sharp_if_stable, mixture.limits(score, stable=True)
+        found["lower"], found["upper"] = limits[:, :, :size].clip(0, 1)
         if score is not None:
-            found["lower"], found["upper"] = found["lower"][:, :size], found["upper"][:, :size]
-            found["score_lower"], found["score_upper"] = loose[0][:, size], loose[1][:, size]
+            found["score_lower"], found["score_upper"] = limits[:, :, size]
         return found
-
-    def _result(
-        self,
-        target: Hashable,
-        labels: list[Hashable],
-        names: dict[Hashable, str],
-        notes: tuple[str, ...],
-        numbers: dict[str, Any],
-    ) -> NodeAnswer:
-        seen = self._network.observed[target]
-
-        def frame(name: str) -> Any:
-            return pd.DataFrame(numbers[name], index=seen.index, columns=pd.Index(labels, dtype=object))
-
-        def series(name: str) -> Any:
-            return pd.Series(numbers[name], index=seen.index)
-
-        bounded = "lower" in numbers
-        return NodeAnswer(
-            node=target,
-            labels=tuple(labels),
-            seen=seen,
-            coupling=names[target],
-            above={node: name for node, name in names.items() if node != target},
-            notes_on_couplings=notes,
-            probabilities=frame("probabilities"),
-            bounds=Bounds(frame("lower"), frame("upper")) if bounded else None,
-            bounds_over=self._bounds,
-            is_sharp=numbers["sharp"],
-            unchanged=numbers["unchanged"],
-            slack=numbers.get("slack"),
-            score=series("score") if "score" in numbers else None,
-            score_bounds=Bounds(series("score_lower"), series("score_upper")) if "score_lower" in numbers else None,
-            tolerance=self._tolerance,
-        )
-
-    def _is_uncertain(self, node: Hashable) -> bool:
-        mechanism = self._network.model.causal_mechanism(node)
-        return isinstance(mechanism, CategoricalMechanism) and node not in self._network.fixed
 
 
 def _distinct(network: Network, target: Hashable) -> tuple[Codes, Codes]:
@@ -481,7 +450,7 @@ def counterfactual_probabilities(
     asked, unanswered = _asked(network, nodes)
     found = {node: questions.answer(node) for node in asked}
     if nodes is None:  # what a change sets for certain is no question
-        found = {node: each for node, each in found.items() if node not in interventions or not _is_certain(each)}
+        found = {node: each for node, each in found.items() if node not in interventions or not each.is_certain}
     if not found:
         reasons = "; ".join(f"{node!r}: {why}" for node, why in unanswered.items())
         raise InputError(f"no categorical node can be answered for ({reasons or 'the change reaches none'})")
@@ -523,13 +492,14 @@ def counterfactual_table(
         tolerance: Largest width of the bounds over all couplings at which the choice of coupling does not matter.
     """
     network = Network(model, interventions, observed)
-    questions = _Questions(network, coupling, bounds, tolerance, _MAX_STATES, score)
+    questions = _Questions(network, coupling, bounds, tolerance, score=score)
     _asked(network, [node])
     answer = questions.answer(node).columns()
     taken = [name for name in answer.columns if name in observed.columns]
     if taken:
         raise InputError(f"`observed` must not have columns named like new ones, got {taken[0]!r}; rename it")
-    frame = pd.concat([observed, answer], axis=1) if observed.index.is_unique else _side_by_side(observed, answer)
+    by_place = [each.reset_index(drop=True) for each in (observed, answer)]  # an index need not be unique
+    frame = pd.concat(by_place, axis=1).set_axis(observed.index, axis=0)
     frame.attrs = dict(observed.attrs) | answer.attrs
     return frame
 
@@ -558,17 +528,6 @@ def _asked(network: Network, nodes: Sequence[Hashable] | None) -> tuple[list[Has
             raise InputError(f"node {node!r} cannot be answered for exactly: {why}; draw samples instead")
         network.needed_for(node)
     return asked, {}
-
-
-def _is_certain(answer: NodeAnswer) -> bool:
-    lower = answer.probabilities if answer.bounds is None else answer.bounds.lower
-    return bool((lower.to_numpy().max(axis=1) == 1).all())
-
-
-def _side_by_side(observed: Any, answer: Any) -> Any:
-    """By place, since the index says nothing."""
-    joined = pd.concat([each.reset_index(drop=True) for each in (observed, answer)], axis=1)
-    return joined.set_axis(observed.index, axis=0)
 
 
 def counterfactual_samples(model: Any, interventions: Interventions, observed: Any) -> Any:

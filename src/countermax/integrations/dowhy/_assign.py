@@ -5,7 +5,6 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
 from countermax._core.extras import import_dowhy, import_pandas
@@ -86,7 +85,10 @@ def assign_categorical_mechanisms(
             done[node] = f"{kind}; a root node: drawn from the data"
         else:
             wrapped = _classifier(model, data, node, old) if classifier is None else classifier
-            made = _made(wrapped, wanted.get(node, GumbelMax()), data[node], random_state)
+            copied = CategoricalMechanism(wrapped).classifier_model.clone()
+            labels = data[node].dtype if isinstance(data[node].dtype, pd.CategoricalDtype) else None
+            chosen = wanted.get(node, GumbelMax())
+            made = CategoricalMechanism(copied, chosen, labels=labels, random_state=random_state)
             model.set_causal_mechanism(node, made)
             model.graph.nodes[node].pop(FITTED, None)  # so that DoWhy asks for the model to be fitted
             done[node] = f"{kind}; {made}" + ("" if old is None else f" in place of {old}")
@@ -126,13 +128,8 @@ def _classifier(model: Any, data: Any, node: Hashable, old: Any) -> Any:
     if isinstance(old, dowhy.gcm.ClassifierFCM):
         return old.classifier_model
     parents = data[dowhy.graph.get_ordered_predecessors(model.graph, node)].to_numpy()
-    return dowhy.gcm.auto.select_model(parents, _as_text(data[node]), dowhy.gcm.auto.AssignmentQuality.GOOD)[0]
-
-
-def _made(classifier: Any, mechanism: Mechanism, column: Any, random_state: int | None) -> CategoricalMechanism:
-    copied = CategoricalMechanism(classifier).classifier_model.clone()
-    labels = column.dtype if isinstance(column.dtype, pd.CategoricalDtype) else None
-    return CategoricalMechanism(copied, mechanism, labels=labels, random_state=random_state)
+    target = data[node].astype(str).to_numpy(dtype=object)
+    return dowhy.gcm.auto.select_model(parents, target, dowhy.gcm.auto.AssignmentQuality.GOOD)[0]
 
 
 def _category(column: Any) -> str | None:
@@ -141,8 +138,7 @@ def _category(column: Any) -> str | None:
     values = column.dropna().unique().tolist()
     if values and dowhy.gcm.util.general.is_categorical(np.array(values, object)):
         return "booleans" if isinstance(values[0], bool) else "text"
-    whole = _are_whole(values)
-    return "two whole numbers" if whole and len(values) == 2 else None
+    return "two whole numbers" if len(values) == 2 and _are_whole(values) else None
 
 
 def _are_whole(values: Sequence[Any]) -> bool:
@@ -152,9 +148,8 @@ def _are_whole(values: Sequence[Any]) -> bool:
 def _hint(column: Any) -> str:
     """For numbers that may be classes: what to do if they are."""
     values = column.dropna().unique().tolist()
-    whole = _are_whole(values)
-    return " (name it in `nodes` if its numbers are classes)" if whole and len(values) <= _MOST_CLASSES else ""
-
-
-def _as_text(column: Any) -> NDArray[Any]:
-    return column.astype(str).to_numpy(dtype=object)
+    return (
+        " (name it in `nodes` if its numbers are classes)"
+        if len(values) <= _MOST_CLASSES and _are_whole(values)
+        else ""
+    )

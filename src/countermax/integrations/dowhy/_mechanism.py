@@ -370,8 +370,7 @@ class CategoricalMechanism(ClassifierFCM, InvertibleFunctionalCausalModel):
     def __repr__(self) -> str:
         return f"CategoricalMechanism({self.classifier_model}, {type(self._mechanism).__name__})"
 
-    def __str__(self) -> str:
-        return repr(self)
+    __str__ = __repr__
 
 
 def _kind_of(values: list[Any]) -> type:

@@ -23,7 +23,7 @@ from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
 from countermax._kernel import row_bounds, row_probabilities, row_score_bounds
 from countermax.couplings import AbstractCoupling
-from countermax.integrations.dowhy._mechanism import CategoricalMechanism, Codes, Floats
+from countermax.integrations.dowhy._mechanism import Codes, Floats
 from countermax.integrations.dowhy._network import Network, Objects, as_parents
 
 pd = import_pandas()
@@ -138,7 +138,7 @@ class Mixture:
             needed = {each for each, last in last_use.items() if last > place}
             if node in network.fixed:
                 self._values[node] = network.fixed[node][self._rows][self._row]
-            elif isinstance(network.model.causal_mechanism(node), CategoricalMechanism):
+            elif network.is_ours(node):
                 if not self._branch(node, needed - {node}):
                     return
                 self._values[node] = network.changed(node, self._values[node])
@@ -177,7 +177,12 @@ class Mixture:
         self._stages.append(stage)
         if node == self._target and node not in self._network.interventions:
             return False
-        self._check_size(node, possible)
+        states = int(np.bincount(self._row, possible.sum(axis=1)).max())
+        if states > self._max_states:
+            raise InputError(
+                f"the exact answer for {self._target!r} would take {states:,} states of the nodes up to {node!r} for "
+                f"one row, and `max_states` is {self._max_states:,}; raise it, or draw samples"
+            )
         state, y = np.nonzero(possible)
         stage.children[state, y] = np.arange(len(state))
         self._row, self._weight = self._row[state], self._weight[state] * answers[state, y]
@@ -205,10 +210,9 @@ class Mixture:
             return
         _, first, inverse = np.unique(self._keys(self._values), axis=0, return_index=True, return_inverse=True)
         inverse = inverse.reshape(-1)
-        weights: Floats = np.bincount(inverse, self._weight, len(first)).astype(np.float64)
         children = self._stages[-1].children
         self._stages[-1].children = np.where(children == _NOWHERE, _NOWHERE, inverse[children])
-        self._weight = weights
+        self._weight = np.bincount(inverse, self._weight, len(first)).astype(np.float64)
         self._row = self._row[first]
         self._values = {node: values[first] for node, values in self._values.items()}
 
@@ -225,14 +229,6 @@ class Mixture:
         worlds, states = (np.bincount(each, minlength=len(self._rows)) for each in (own, full))
         self.is_sharp &= states <= worlds
         self.is_sharp_if_stable &= (states <= worlds) & (worlds <= 1)
-
-    def _check_size(self, node: Hashable, possible: Flags) -> None:
-        states = int(np.bincount(self._row, possible.sum(axis=1)).max())
-        if states > self._max_states:
-            raise InputError(
-                f"the exact answer for {self._target!r} would take {states:,} states of the nodes up to {node!r} for "
-                f"one row, and `max_states` is {self._max_states:,}; raise it, or draw samples"
-            )
 
 
 def _largest(stage: _Stage, worth: Floats, stable: bool) -> Floats:
@@ -262,10 +258,8 @@ def _log(probs: Floats) -> Floats:
 
 def _equal(first: Objects, second: Objects) -> Flags:
     """Whether two columns have the same value, row by row; missing equals missing."""
-    return np.array([_is_equal(one, other) for one, other in zip(first, second, strict=True)], bool)
-
-
-def _is_equal(one: Any, other: Any) -> bool:
-    if one is other or (pd.isna(one) and pd.isna(other)):
-        return True
-    return not (pd.isna(one) or pd.isna(other)) and bool(one == other)
+    missing, other = pd.isna(first), pd.isna(second)
+    known = ~(missing | other)
+    same = missing & other
+    same[known] = [bool(one == two) for one, two in zip(first[known], second[known], strict=True)]
+    return same

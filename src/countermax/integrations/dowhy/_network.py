@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import jax
 import numpy as np
@@ -73,7 +73,7 @@ class Network:
             above = [parent for parent in self.parents[node] if parent in found]
             if above:
                 found[node] = f"of its parent {above[0]!r}: {found[above[0]]}"
-            elif isinstance(mechanism, CategoricalMechanism) or _is_invertible(mechanism):
+            elif isinstance(mechanism, dowhy.gcm.causal_mechanisms.InvertibleFunctionalCausalModel):
                 continue
             elif isinstance(mechanism, dowhy.gcm.ClassifierFCM):
                 found[node] = (
@@ -87,6 +87,10 @@ class Network:
     def is_categorical(self, node: Hashable) -> bool:
         """Whether it has classes: with a mechanism of this library, or with DoWhy's own."""
         return isinstance(self.model.causal_mechanism(node), dowhy.gcm.ClassifierFCM)
+
+    def is_ours(self, node: Hashable) -> bool:
+        """Whether it has a mechanism of this library."""
+        return isinstance(self.model.causal_mechanism(node), CategoricalMechanism)
 
     def way_to(self, target: Hashable) -> list[Hashable]:
         """The reached nodes that the target's value depends on, in their order, itself the last."""
@@ -172,69 +176,61 @@ class Network:
         return None if data is None else levels_of(data)
 
 
-class NodeCouplings:
-    """The coupling of each categorical node: its own mechanism, or what was named in its place."""
+class NodeCoupling(NamedTuple):
+    """A coupling with an exact law."""
 
-    def __init__(self, network: Network, given: CouplingLike | Mapping[Hashable, CouplingLike] | None):
-        self._network = network
-        self._by_node = dict(given) if isinstance(given, Mapping) else None
-        self._for_all = None if isinstance(given, Mapping) else given
-        for node in self._by_node or {}:
-            if node not in network.nodes or not self._is_ours(node):
-                ours = [each for each in network.nodes if self._is_ours(each)]
-                raise InputError(
-                    f"`coupling` must name nodes with a CategoricalMechanism ({listed(ours)}), got {node!r}"
-                )
+    coupling: AbstractCoupling
+    name: str
+    note: str | None
+    """Which order of the classes decides, where one does and nobody gave it."""
 
-    def of(self, node: Hashable, score: NDArray[np.float64] | None = None) -> tuple[AbstractCoupling, str, str | None]:
-        """A coupling with an exact law, what it is called, and what a reader should know about it."""
-        mechanism = self._network.model.causal_mechanism(node)
-        given = self._for_all if self._by_node is None else self._by_node.get(node)
-        if given is None:
-            given = mechanism.mechanism
-            if not isinstance(given, AbstractCoupling):
-                raise InputError(
-                    f"the mechanism of node {node!r}, {type(given).__name__}, has no exact law; draw samples "
-                    "instead, or name another `coupling`"
-                )
-        with jax.enable_x64(True):  # scores that differ in their last digits have an order too
-            argument = f"coupling of node {node!r}"
-            found = as_coupling(given, len(mechanism.labels), score=score, argument=argument)
-        name = name_of(given, score=score)
-        return found, name, self._note(node, found, name)
 
-    def _note(self, node: Hashable, coupling: AbstractCoupling, name: str) -> str | None:
-        """Which order of the classes decides, where one does and nobody gave it."""
-        mechanism = self._network.model.causal_mechanism(node)
-        if isinstance(coupling, _WITHOUT_ORDER) or mechanism.has_order:
-            return None
-        dtype = self._network.observed[node].dtype
-        values = mechanism.labels.values
-        if isinstance(dtype, pd.CategoricalDtype) and dtype.ordered:
-            wanted = [value for value in dtype.categories.tolist() if value in values]
-            if wanted != list(values):
-                raise InputError(
-                    f"node {node!r} is an ordered category ({' < '.join(map(repr, wanted))}), but its mechanism counts "
-                    "the classes in sorted order, and that decides here; assign it by `assign_categorical_mechanisms`, "
-                    "or pass `labels=` to CategoricalMechanism"
-                )
-            return None
-        order = ", ".join(map(str, values))
-        return (
-            f"For {node}, {name} counts the classes in sorted order ({order}) because none was given: it decides here."
-        )
+def check_couplings(network: Network, given: CouplingLike | Mapping[Hashable, CouplingLike] | None) -> None:
+    """Refuses couplings of nodes that have no mechanism of this library."""
+    ours = [node for node in network.nodes if network.is_ours(node)]
+    for node in given if isinstance(given, Mapping) else ():
+        if node not in ours:
+            raise InputError(f"`coupling` must name nodes with a CategoricalMechanism ({listed(ours)}), got {node!r}")
 
-    def _is_ours(self, node: Hashable) -> bool:
-        return isinstance(self._network.model.causal_mechanism(node), CategoricalMechanism)
+
+def coupling_of(
+    network: Network,
+    given: CouplingLike | Mapping[Hashable, CouplingLike] | None,
+    node: Hashable,
+    score: NDArray[np.float64] | None = None,
+) -> NodeCoupling:
+    """The coupling of a categorical node: its own mechanism, or what was named in its place."""
+    mechanism = network.model.causal_mechanism(node)
+    own = given.get(node) if isinstance(given, Mapping) else given
+    if own is None:
+        own = mechanism.mechanism
+        if not isinstance(own, AbstractCoupling):
+            raise InputError(
+                f"the mechanism of node {node!r}, {type(own).__name__}, has no exact law; draw samples instead, or "
+                "name another `coupling`"
+            )
+    with jax.enable_x64(True):  # scores that differ in their last digits have an order too
+        found = as_coupling(own, len(mechanism.labels), score=score, argument=f"coupling of node {node!r}")
+    name = name_of(own, score=score)
+    if isinstance(found, _WITHOUT_ORDER) or mechanism.has_order:
+        return NodeCoupling(found, name, None)
+    dtype, values = network.observed[node].dtype, mechanism.labels.values
+    if isinstance(dtype, pd.CategoricalDtype) and dtype.ordered:
+        wanted = [value for value in dtype.categories.tolist() if value in values]
+        if wanted != list(values):
+            raise InputError(
+                f"node {node!r} is an ordered category ({' < '.join(map(repr, wanted))}), but its mechanism counts "
+                "the classes in sorted order, and that decides here; assign it by `assign_categorical_mechanisms`, "
+                "or pass `labels=` to CategoricalMechanism"
+            )
+        return NodeCoupling(found, name, None)
+    order = f"counts the classes in sorted order ({', '.join(map(str, values))}) because none was given"
+    return NodeCoupling(found, name, f"For {node}, {name} {order}: it decides here.")
 
 
 def as_parents(columns: Sequence[Objects]) -> NDArray[Any]:
     """Columns as DoWhy hands them over: numbers where all of them are, objects otherwise."""
     return pd.DataFrame(dict(enumerate(columns))).infer_objects().to_numpy()
-
-
-def _is_invertible(mechanism: Any) -> bool:
-    return isinstance(mechanism, dowhy.gcm.causal_mechanisms.InvertibleFunctionalCausalModel)
 
 
 class _Untouchable:
