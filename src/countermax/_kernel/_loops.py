@@ -756,7 +756,7 @@ class Process(NamedTuple):
     width: int
 
 
-class Facts(NamedTuple):
+class SeenSteps(NamedTuple):
     """The distinct transitions of a log."""
 
     row: Int[np.ndarray, " f"]
@@ -804,7 +804,7 @@ class Replayed(NamedTuple):
     needed: Bool[np.ndarray, " s"]
     """Where a chain can be at all."""
     process: Process
-    facts: Facts
+    facts: SeenSteps
     chosen: Chosen
 
 

@@ -31,7 +31,7 @@ class MoreColumnsError(Exception):
     """A row has a column that none before it had; reading has to begin again."""
 
 
-class Rows(NamedTuple):
+class FileRows(NamedTuple):
     """Some rows of a file."""
 
     table: Any
@@ -97,7 +97,7 @@ class AbstractTableFile(ABC):
         asked = {outcome, *numbers, *flags}
         self._wanted = [name for name in self.names if others or name in asked]
 
-    def chunks(self, rows: int) -> Iterator[Rows]:
+    def chunks(self, rows: int) -> Iterator[FileRows]:
         """Chunks of `rows` rows, the last one shorter; at least one, though it may be empty."""
         pa = self._pa
         with self._in_words():
@@ -120,9 +120,9 @@ class AbstractTableFile(ABC):
             if count or empty:
                 yield self._rows(pa.concat_tables(waiting))
 
-    def _rows(self, table: Any) -> Rows:
+    def _rows(self, table: Any) -> FileRows:
         found = [table.column(name) if name in table.column_names else None for name in (RECORD, BARE)]
-        return Rows(table.select(self._wanted), *found)
+        return FileRows(table.select(self._wanted), *found)
 
     def _check_names(self) -> None:
         odd = [name for name in self.names if any("\ud800" <= each <= "\udfff" for each in name)]

@@ -15,7 +15,7 @@ from countermax._core.extras import import_pyarrow
 from countermax._core.files import atomic_file
 from countermax._core.results import plain
 from countermax._tables.csv import CsvTable
-from countermax._tables.files import AbstractTableFile, Rows, format_of
+from countermax._tables.files import AbstractTableFile, FileRows, format_of
 from countermax._tables.frames import as_frame
 from countermax._tables.jsonl import JsonLinesTable
 
@@ -27,7 +27,7 @@ class AbstractWriter(ABC):
     """Writes a table."""
 
     @abstractmethod
-    def write(self, table: Any, behind: Rows | None = None, likeliest: str | None = None) -> None:
+    def write(self, table: Any, behind: FileRows | None = None, likeliest: str | None = None) -> None:
         """The next rows; all tables have the columns of the first.
 
         The columns come `behind` rows of a text file in the same format, as they stand there; the column `likeliest`
@@ -45,7 +45,7 @@ class CsvWriter(AbstractWriter):
         if isinstance(source, CsvTable):
             self._header, self._newline = source.header, source.newline
 
-    def write(self, table: Any, behind: Rows | None = None, likeliest: str | None = None) -> None:
+    def write(self, table: Any, behind: FileRows | None = None, likeliest: str | None = None) -> None:
         names = table.column_names
         if not self._begun:
             self._begun = True
@@ -64,7 +64,7 @@ class JsonLinesWriter(AbstractWriter):
         self._file = file
         self._newline = source.newline if isinstance(source, JsonLinesTable) else b"\n"
 
-    def write(self, table: Any, behind: Rows | None = None, likeliest: str | None = None) -> None:
+    def write(self, table: Any, behind: FileRows | None = None, likeliest: str | None = None) -> None:
         parts = ["{" if behind is None else behind.records]
         for place, name in enumerate(table.column_names):
             bare = behind.bare if behind is not None and name == likeliest else None
@@ -82,7 +82,7 @@ class ParquetTableWriter(AbstractWriter):
         self._file, self._pa = file, import_pyarrow()
         self._writer: Any = None
 
-    def write(self, table: Any, behind: Rows | None = None, likeliest: str | None = None) -> None:
+    def write(self, table: Any, behind: FileRows | None = None, likeliest: str | None = None) -> None:
         assert behind is None  # rows do not stand in Parquet as bytes
         if self._writer is None:
             schema = table.schema

@@ -36,7 +36,7 @@ from countermax.mdp._estimation import (
     restricted,
     usual_policy,
 )
-from countermax.mdp._evaluation import RESTRICTED, WHOLE, PolicyEvaluation, Task, evaluated
+from countermax.mdp._evaluation import RESTRICTED, WHOLE, Estimating, PolicyEvaluation, evaluated
 from countermax.mdp._explain import find_episode, story_of
 from countermax.mdp._files import read_log_and_policy
 from countermax.mdp._importance import effective_sample_size, importance_ratios
@@ -316,7 +316,7 @@ class Cohort:
                 "nobody earned what a model adds; `replay` and `rank` can carry episodes on with the model"
             )
         chosen = _couplings(couplings, none=True)
-        task = Task(self._setting, chosen, self._learn, self._behaviour, self._compared)
+        task = Estimating(self._setting, chosen, self._learn, self._behaviour, self._compared)
         asked = (task, self.process, num_resamples, level)
         estimates, bounds, ratios = evaluated(*asked, key=key, spread=self._spread)
         changed = (self.policy != self._wanted)[~self.process.absorbing].any()

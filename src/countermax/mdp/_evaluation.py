@@ -151,7 +151,7 @@ class PolicyEvaluation(AbstractCohortResult):
         return self._fields(*names) | {"num_episodes": self.context.num_episodes}
 
 
-class Task(NamedTuple):
+class Estimating(NamedTuple):
     """What is estimated from every resample of the episodes."""
 
     setting: Setting
@@ -165,7 +165,7 @@ class Task(NamedTuple):
 
 
 def evaluated(
-    task: Task, process: FiniteMDP, num_resamples: int, level: float, *, key: PRNGKeyArray, spread: bool
+    task: Estimating, process: FiniteMDP, num_resamples: int, level: float, *, key: PRNGKeyArray, spread: bool
 ) -> tuple[tuple[Estimate, ...], Bounds | None, Floats]:
     """Every estimate with its interval from resampled episodes, the bounds, and the ratios up to each step.
 
@@ -201,12 +201,14 @@ _Values: TypeAlias = dict[tuple[str, str], float | None]
 """Estimates by kind and name."""
 
 
-def _again(task: Task) -> Callable[[Ints], _Values]:
+def _again(task: Estimating) -> Callable[[Ints], _Values]:
     """A function from the episodes of a resample to its estimates."""
     return lambda chosen: _estimates(task, None, chosen)[0]
 
 
-def _estimates(task: Task, known: FiniteMDP | None, chosen: Ints, *, spread: bool = False) -> tuple[_Values, Floats]:
+def _estimates(
+    task: Estimating, known: FiniteMDP | None, chosen: Ints, *, spread: bool = False
+) -> tuple[_Values, Floats]:
     """Every estimate from some of the episodes, repeats allowed; the model is learned from them unless it is known."""
     log, steps = task.setting.log.select(chosen), task.compared[chosen]
     if known is None:
@@ -237,7 +239,7 @@ def _estimates(task: Task, known: FiniteMDP | None, chosen: Ints, *, spread: boo
     return found, ratios[:, :horizon]
 
 
-def _bounds(task: Task, process: FiniteMDP, *, spread: bool) -> Bounds | None:
+def _bounds(task: Estimating, process: FiniteMDP, *, spread: bool) -> Bounds | None:
     """The mean over all episodes of what any coupling could say; None where the model calls the log impossible."""
     log, lower, upper = task.setting.log, 0.0, 0.0
     logged = log.steps()
@@ -250,7 +252,7 @@ def _bounds(task: Task, process: FiniteMDP, *, spread: bool) -> Bounds | None:
 
 
 def _alike(
-    task: Task, process: FiniteMDP, policy: Floats, chosen: Ints, *, spread: bool
+    task: Estimating, process: FiniteMDP, policy: Floats, chosen: Ints, *, spread: bool
 ) -> Iterator[tuple[Ints, Trajectories]]:
     """Some episodes by the number of steps that they are compared over: places among the chosen, and trajectories."""
     steps = task.compared[chosen]

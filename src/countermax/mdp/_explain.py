@@ -20,7 +20,7 @@ from countermax.mdp._labels import spoken
 from countermax.mdp._log import EpisodeLog
 from countermax.mdp._posterior import PosteriorDraws
 from countermax.mdp._process import FiniteMDP
-from countermax.mdp._replays._trajectories import Exact, Setting, Trajectories
+from countermax.mdp._replays._trajectories import ReplayedValues, Setting, Trajectories
 from countermax.mdp._results import Answer, Context, at
 from countermax.mdp._story import Care, Features, Record, Story
 
@@ -139,7 +139,7 @@ def _numbers(
     return np.concatenate([numbers.ravel(), (model.worth_of_actions(couplings, otherwise) - observed).ravel()])
 
 
-def _answer(replayed: Exact, marks: Floats) -> Floats:
+def _answer(replayed: ReplayedValues, marks: Floats) -> Floats:
     """The value, and the chance of each mark at the end."""
     return np.append(replayed.values, replayed.last.toarray()[0] @ marks.T)
 

@@ -14,10 +14,10 @@ from countermax.tables._probabilities import Predicted
 from countermax.tables._reading import CHUNK_ROWS, Question, RowReader
 from countermax.tables._sources import (
     AbstractSource,
+    Answered,
     Asking,
     OfChunks,
     T,
-    Written,
     ask,
     check_named,
     needed_columns,
@@ -70,7 +70,7 @@ class DatasetSource(AbstractSource):
             return self._dataset.map_batches(_Mapper, fn_constructor_args=(sent,), concurrency=pool, **options)
         return self._dataset.map_batches(_mapped_batch, fn_args=(sent,), **options)
 
-    def write(self, target: str, columns: AnswerColumns, partition_by: Sequence[str], overwrite: bool) -> Written:
+    def write(self, target: str, columns: AnswerColumns, partition_by: Sequence[str], overwrite: bool) -> Answered:
         """Refused: a Dataset writes itself."""
         raise InputError("`write` is for frames and files; of a Dataset write `counterfactuals()`, which is a Dataset")
 

@@ -35,10 +35,10 @@ from countermax.tables._notes import count_notes
 from countermax.tables._reading import CHUNK_ROWS, Chunk, Question, RowReader
 from countermax.tables._sources import (
     AbstractSource,
+    Answered,
     Asking,
     OfChunks,
     T,
-    Written,
     ask,
     check_file,
     check_named,
@@ -96,7 +96,7 @@ class FolderSource(AbstractSource):
         found = [table for part in parts for table in part]
         return together(found or [function(shared, self._empty)])
 
-    def write(self, target: str, columns: AnswerColumns, partition_by: Sequence[str], overwrite: bool) -> Written:
+    def write(self, target: str, columns: AnswerColumns, partition_by: Sequence[str], overwrite: bool) -> Answered:
         """Writes a folder of Parquet files; here, and without `partition_by`, also one file of any format."""
         if self._engine == "local" and is_file(target, partition_by):
             return self._write_file(target, columns, overwrite)
@@ -122,9 +122,9 @@ class FolderSource(AbstractSource):
         else:
             output.tidy()
         notes = (*whole["notes"], *count_notes(whole["num_unchanged"]))
-        return Written(whole["num_rows"], whole["num_unchanged"], whole["coupling"], notes)
+        return Answered(whole["num_rows"], whole["num_unchanged"], whole["coupling"], notes)
 
-    def _write_file(self, target: str, columns: AnswerColumns, overwrite: bool) -> Written:
+    def _write_file(self, target: str, columns: AnswerColumns, overwrite: bool) -> Answered:
         check_file(target, [file.path for file in self._files.files], (), overwrite)
         if not self.num_rows:
             return write_file(target, columns, [(self._empty, None)])

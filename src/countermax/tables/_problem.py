@@ -22,7 +22,7 @@ from countermax.tables._probabilities import ProbabilitiesLike
 from countermax.tables._reading import Question
 from countermax.tables._refit import Refit, Refitting
 from countermax.tables._scores import MOST_PAIRS, compare_couplings, learn_coupling, own_pairs, own_scores
-from countermax.tables._sources import AbstractSource, FileSource, FrameSource, Written, source_of
+from countermax.tables._sources import AbstractSource, Answered, FileSource, FrameSource, source_of
 from countermax.tables._transitions import Transitions, table_transitions
 
 P = ParamSpec("P")
@@ -167,7 +167,7 @@ class Rows:
         prefix: str = "counterfactual_",
         partition_by: Sequence[str] = (),
         overwrite: bool = False,
-    ) -> Written:
+    ) -> Answered:
         """Writes the table with its counterfactuals, chunk by chunk; what is written need not fit into memory.
 
         A file appears with all rows, or not at all. In CSV and JSON lines an outcome is text, the exact characters of

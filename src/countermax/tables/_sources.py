@@ -18,7 +18,7 @@ from countermax._core.files import check_outputs
 from countermax._core.labels import listed
 from countermax._core.progress import ProgressBar
 from countermax._ray import Mergeable
-from countermax._tables.files import FORMATS, AbstractTableFile, Rows, format_of, open_table
+from countermax._tables.files import FORMATS, AbstractTableFile, FileRows, format_of, open_table
 from countermax._tables.frames import Where, as_frame
 from countermax._tables.writing import open_writer
 from countermax.tables._answers import AnswerColumns
@@ -32,7 +32,7 @@ OfChunks = Callable[[Any, int, Iterator[Chunk]], T]
 """A function of what is shared, the position of a part's first row, and the part's rows."""
 
 
-class Written(NamedTuple):
+class Answered(NamedTuple):
     """What `Rows.write` has written."""
 
     num_rows: int
@@ -73,7 +73,7 @@ class AbstractSource(ABC):
         """`function(shared, reader)`, a frame with a row for each of the reader's, of all rows together."""
 
     @abstractmethod
-    def write(self, target: str, columns: AnswerColumns, partition_by: Sequence[str], overwrite: bool) -> Written:
+    def write(self, target: str, columns: AnswerColumns, partition_by: Sequence[str], overwrite: bool) -> Answered:
         """Writes all rows with their answers."""
 
 
@@ -102,12 +102,12 @@ class FrameSource(AbstractSource):
         """A frame of the same library."""
         return function(shared, self.reader)
 
-    def write(self, target: str, columns: AnswerColumns, partition_by: Sequence[str], overwrite: bool) -> Written:
+    def write(self, target: str, columns: AnswerColumns, partition_by: Sequence[str], overwrite: bool) -> Answered:
         check_file(target, (), partition_by, overwrite)
         found = as_frame(columns.of(self.reader))
         with open_writer(target) as writer:
             writer.write(as_frame(found.to_arrow()).noted(found.to_arrow(), columns.whole_metadata))
-        return Written(self.num_rows, columns.num_unchanged, columns.coupling, tuple(columns.whole_metadata["notes"]))
+        return Answered(self.num_rows, columns.num_unchanged, columns.coupling, tuple(columns.whole_metadata["notes"]))
 
 
 @final
@@ -146,7 +146,7 @@ class FileSource(AbstractSource):
         """An Arrow table."""
         return together(function(shared, reader) for reader, _ in self._readers(others=True))
 
-    def write(self, target: str, columns: AnswerColumns, partition_by: Sequence[str], overwrite: bool) -> Written:
+    def write(self, target: str, columns: AnswerColumns, partition_by: Sequence[str], overwrite: bool) -> Answered:
         """Writes a file; rows of a text file go into one of the same format as they stand there."""
         if self._file.kind == "parquet" and Path(target).suffix.lower() not in FORMATS:
             from countermax.tables._folders import FolderSource
@@ -158,7 +158,7 @@ class FileSource(AbstractSource):
         readers = self._readers(others=not as_written, records=as_written)
         return write_file(target, columns, ((each, rows if as_written else None) for each, rows in readers), self._file)
 
-    def _readers(self, *, others: bool, records: bool = False) -> Iterator[tuple[RowReader, Rows]]:
+    def _readers(self, *, others: bool, records: bool = False) -> Iterator[tuple[RowReader, FileRows]]:
         """The rows chunk by chunk; with all columns, or as they stand in the file."""
         self._ask(others=others, records=records)
         first_row = 0
@@ -297,16 +297,16 @@ def check_file(target: str, reads: Iterable[str | Path], partition_by: Sequence[
 def write_file(
     target: str,
     columns: AnswerColumns,
-    readers: Iterable[tuple[RowReader, Rows | None]],
+    readers: Iterable[tuple[RowReader, FileRows | None]],
     source: AbstractTableFile | None = None,
-) -> Written:
+) -> Answered:
     """Writes rows with their answers; where they come with how they stand in the `source`, behind that."""
     count = 0
     with open_writer(target, source) as writer:
         for reader, rows in readers:
             writer.write(columns.of(reader, extend=rows is None), rows, columns.likeliest)
             count += reader.frame.num_rows
-    return Written(count, columns.num_unchanged, columns.coupling, tuple(columns.whole_metadata["notes"]))
+    return Answered(count, columns.num_unchanged, columns.coupling, tuple(columns.whole_metadata["notes"]))
 
 
 def together(tables: Iterable[Any]) -> Any:

@@ -33,7 +33,7 @@ class CompiledChains(AbstractChains):
         kind, shared = (_loops.STABLE if stable else _loops.ANY, 1.0) if law is None else kind_of(law.coupling)
         process = _rows_of(course, _labels(course, law))
         facts, choices = course.facts, course.choices
-        seen = _loops.Facts(
+        seen = _loops.SeenSteps(
             _own(facts.state * course.mdp.num_actions + facts.action),
             _slots(process, course),
             _own(choices.of_fact.astype(np.int64)),

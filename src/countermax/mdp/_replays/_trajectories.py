@@ -71,7 +71,7 @@ class Setting:
         return replace(self, log=self.log.select([position]), horizon=steps)
 
 
-class Exact(NamedTuple):
+class ReplayedValues(NamedTuple):
     """What would have become of each episode."""
 
     values: Float[np.ndarray, " n"]
@@ -123,7 +123,7 @@ class Trajectories:
                 bar.advance(len(episodes))
         return found
 
-    def replayed(self, coupling: AnyCoupling, *, path: bool = False) -> Exact:
+    def replayed(self, coupling: AnyCoupling, *, path: bool = False) -> ReplayedValues:
         """Values with variances and where episodes would have ended; with `path`, where they would have been."""
         law = self.law(coupling)
         course = self._course_of(law.answering)
@@ -150,7 +150,7 @@ class Trajectories:
                 bar.advance(len(episodes))
         order = np.argsort(np.concatenate([episodes for episodes, _ in ends]))
         last = sparse.csr_array(sparse.vstack([each for _, each in ends], format="csr"))
-        return Exact(first + taken, np.maximum(second - first**2, 0), last[order], paths)
+        return ReplayedValues(first + taken, np.maximum(second - first**2, 0), last[order], paths)
 
     def bounds(self, *, stable: bool = False, rewards: Values | None = None, final: Values | None = None) -> Bounds:
         """The least and the largest value of each episode over all couplings; see `Cohort.bounds`."""
