@@ -3,6 +3,7 @@
 import importlib
 import json
 import pkgutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -93,3 +94,10 @@ def test_long_tables_say_how_much_is_left_out_and_ranges_that_are_points_are_poi
     assert len(table.lines) == 11
     assert table.lines[-1][0] == "... 20 more: see to_frame()"
     assert table.lines[0][-1] == "0.250"
+
+
+def test_warnings_come_before_the_answer_in_every_form(answer):
+    warned = replace(answer, notes=("WARNING: nobody did this.", *answer.notes))
+    for text in (" ".join(str(warned).split()), warned._repr_html_()):
+        assert text.count("WARNING: nobody did this.") == 1
+        assert text.index("WARNING: nobody did this.") < text.index("Asked: what a person")
