@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import equinox as eqx
 import jax
 import numpy as np
+from jax.experimental.compilation_cache import compilation_cache
 from jaxlib.version import __version__ as jaxlib_version
 
 T = TypeVar("T")
@@ -23,10 +24,12 @@ if jaxlib_version.startswith(("0.8.", "0.9.", "0.10.")):  # an option that XLA d
     _QUICK |= {"xla_cpu_use_fusion_emitters": False}
 
 
+@functools.cache
 def keep_compiled() -> None:
-    """Keeps compiled programs in the user's cache folder, for commands that run once.
+    """Keeps compiled programs in the user's cache folder, so that the next process need not compile them again.
 
-    A folder chosen by `JAX_COMPILATION_CACHE_DIR` is respected; `COUNTERMAX_NO_CACHE=1` keeps nothing.
+    JAX has one such folder for a process: one that `JAX_COMPILATION_CACHE_DIR` names is respected, and
+    `COUNTERMAX_NO_CACHE=1` keeps nothing.
     """
     if os.environ.get(OFF) or jax.config.values["jax_compilation_cache_dir"] is not None:
         return
@@ -43,6 +46,7 @@ def keep_compiled() -> None:
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    compilation_cache.reset_cache()  # what was compiled before has found none
 
 
 def _forget_the_oldest(folder: Path) -> None:
@@ -67,6 +71,7 @@ def quickly_compiled(function: Callable[..., T], *, many_numbers: bool = False) 
 
     @functools.wraps(function)
     def wrapped(*arguments: Any) -> T:
+        keep_compiled()
         leaves, structure = jax.tree.flatten(arguments)
         traced = [isinstance(leaf, np.ndarray | np.generic) or eqx.is_array(leaf) for leaf in leaves]
         arrays = [leaf if is_array else None for leaf, is_array in zip(leaves, traced, strict=True)]

@@ -14,7 +14,6 @@ from countermax._core.errors import InputError
 from countermax._core.labels import Labels
 from countermax._core.results import Row
 from countermax.bounds import Bounds
-from countermax.bounds._pieces import largest_worth, num_pieces
 from countermax.causation._crossing import Crossing, crossed_limits, halved_intervals, without_effects
 from countermax.causation._limits import (
     CHOSEN,
@@ -24,16 +23,17 @@ from countermax.causation._limits import (
     TRIAL,
     Memo,
     chose_unseen,
+    denominator,
     groups,
     has_kind,
     is_monotone,
     known_part,
+    monotone_worlds,
     said_by,
     whole_limits,
     why_not,
 )
 from countermax.causation._questions import (
-    Arms,
     CausalQuestion,
     Evidence,
     Floats,
@@ -43,6 +43,7 @@ from countermax.causation._questions import (
     questions_about,
 )
 from countermax.causation._result import ABOUT, Causation, causation_title
+from countermax.causation._sampling import Evidences
 from countermax.comparison._asking import (
     GIVEN_ORDER,
     Couplings,
@@ -57,19 +58,14 @@ from countermax.couplings import AbstractCoupling
 from countermax.couplings._named import as_couplings, named_couplings
 from countermax.intervals import Interval
 from countermax.intervals._interval import check_level
-from countermax.intervals._inversion import inverted_intervals, reaching, resampled_intervals
-from countermax.intervals._sampling import AbstractSampling
-
-Evidences = Callable[[Floats, Floats], Evidence]
-"""What pairs of worlds of a sampling say."""
+from countermax.intervals._linearised import CONCAVE, CONVEX, MIXED, Questions, limits_of
+from countermax.intervals._sampling import Sampling
 
 Intervals = dict[tuple[str, str], Interval]
 """By question, and by coupling or family of couplings."""
 Crossed = dict[tuple[str, str], tuple[Bounds | None, Interval]]
 """Cross-fitted bounds and their intervals, by question and family of couplings."""
 
-_CANDIDATES, _DRAWS, _SEARCHED = 200, 125, 4000
-_FEWEST_TIED, _MOST_TIED = 4, 16  # pieces of a limit whose errors are taken together; fewer are searched for
 _FEW_LAWS, _LAWS_AT_ONCE = 128, 4096  # pairs of worlds
 _ROUNDING = 1e-9
 _MOST_NOTES = 3
@@ -95,7 +91,7 @@ class Known:
     evidence: Evidence
     scores: tuple[Floats, Floats] | None = None
     """Score of each outcome (larger is better), without the treatment and with it."""
-    sampling: AbstractSampling | None = None
+    sampling: Sampling | None = None
     """Sampling behind the evidence; None where it is known, or cross-fitted."""
     evidence_of: Evidences | None = None
     crossing: Crossing | None = None
@@ -105,7 +101,6 @@ class Known:
     order: str = GIVEN_ORDER
     """Source of the order of the outcomes, for the couplings that depend on it."""
     notes: tuple[str, ...] = ()
-    seed: int = 0
 
 
 class _Asked(NamedTuple):
@@ -126,7 +121,6 @@ def causes_of(
     people: str | None = None,
     couplings: Couplings | None = None,
     level: float = 0.95,
-    method: Callable[..., Interval] = inverted_intervals,
 ) -> Causation:
     """Everything that a result says, from what is known."""
     check_level(level)
@@ -170,7 +164,7 @@ def causes_of(
         intervals = {key: interval for key, (_, interval) in crossed.items()}
         intervals |= _halved(asked, known.crossing)
     elif known.sampling is not None:
-        intervals = _inverted(asked, known, method)
+        intervals = _intervals(asked, known)
     rows = _rows(asked, _values(asked, evidence, crossed), intervals)
     families = [kind for kind in FAMILIES if any(each.coupling == kind for each in rows)]
     if known.scores is not None:
@@ -183,7 +177,7 @@ def causes_of(
         people=people,
         rows=rows,
         level=None if intervals is None else level,
-        sample=known.sample if known.sampling is None else known.sampling.words(),
+        sample=known.sample if known.sampling is None else known.sampling.words,
         notes=(*(f"{each.name}: {each.meaning}." for each in questions),
                *family_notes(families, None if intervals is None else level), *notes),
         questions=tuple(questions),
@@ -225,53 +219,60 @@ def _rows(
             interval = None if intervals is None else intervals.get((question.name, name))
             if value is None and (interval is None or name not in FAMILIES):
                 continue
-            if interval is not None and whole is not None and name in (STABLE, MONOTONE):
-                interval = interval.within(whole)  # a stable coupling is a coupling
+            if interval is not None and whole is not None:
+                interval = interval.within(whole)  # that of all couplings
             rows.append(row_of(question.name, ABOUT[asked.people], name, value, interval))
     return tuple(rows)
 
 
-def _inverted(asked: _Asked, known: Known, method: Callable[..., Interval]) -> Intervals:
-    """Intervals of every number, from tests of proposed truths; of a range, one that holds all of it."""
+def _intervals(asked: _Asked, known: Known) -> Intervals:
+    """Confidence intervals of every number; of a range, one that holds all of it."""
     questions, people, couplings, level = asked
     sampling, evidence_of = known.sampling, known.evidence_of
     assert sampling is not None
     assert evidence_of is not None
+    everybody = np.full(len(sampling.laws), 1 / len(sampling.cells))
+    denominators, whom = [everybody], []
+    for question in questions:  # how many are asked about: linear, where it does not depend on missing outcomes
+        asked_of = 0
+        if not (known.evidence.unknown or chose_unseen(question, known.evidence, people) or question.of_everybody):
+            asked_of = len(denominators)
+            denominators.append(denominator(question, evidence_of(np.eye(len(everybody))), people))
+        whom.append(asked_of)
     columns: list[tuple[str, str, str]] = []
 
-    def ask(p: Floats, q: Floats) -> Floats:
-        evidence, values, memo = evidence_of(p, q), [], Memo()
+    def ask(laws: Floats) -> tuple[Floats, Questions]:
+        evidence, memo = evidence_of(laws), Memo()
         known_law = known_part(evidence)
         joints = _joints(couplings, known_law)
         columns.clear()
-        for question in questions:
-            least, most = question.worth.min(), question.worth.max()
+        values, kinds = [], []
+        for question, asked_of in zip(questions, whom, strict=True):
+            ends = question.worth.min(), question.worth.max()
             for kind in FAMILIES:
-                if has_kind(question, evidence, kind, many=True):
-                    lower, upper = whole_limits(question, evidence, people, kind, memo)
-                    values += [np.where(np.isnan(lower), least, lower), np.where(np.isnan(upper), most, upper)]
-                    columns.extend([(question.name, kind, "lower"), (question.name, kind, "upper")])
+                if not has_kind(question, evidence, kind, many=True):
+                    continue
+                # Stable bounds jump; what is left of a second source, or of missing outcomes, has kinks of its own.
+                shaped = kind != STABLE and evidence.choices is None and (question.of_everybody or not evidence.unknown)
+                lower, upper = whole_limits(question, evidence, people, kind, memo)
+                fits = monotone_worlds(question, evidence) if kind == MONOTONE else True
+                for side, shape, value in (("lower", CONVEX, lower), ("upper", CONCAVE, upper)):
+                    columns.append((question.name, kind, side))
+                    values.append(np.where(fits, value, np.nan))
+                    kinds.append((shape if shaped else MIXED, asked_of, *ends))
             for name, joint in joints.items():
-                value = said_by(question, known_law, people, joint)
-                values.append(np.where(np.isnan(value), least, value))
                 columns.append((question.name, name, ""))
-        return np.stack(values, axis=1)
+                values.append(said_by(question, known_law, people, joint))
+                kinds.append((MIXED, asked_of, *ends))
+        return np.stack(values, axis=1), Questions(*map(np.array, zip(*kinds, strict=True)))
 
-    sizes = {"num_candidates": _CANDIDATES, "num_draws": _DRAWS, "num_searched": _SEARCHED}
-    interval = method(sampling, ask, level=level, seed=known.seed, **sizes)
+    lower, upper = limits_of(sampling, ask, np.stack(denominators), level)
     places = {column: place for place, column in enumerate(columns)}
     found: Intervals = {}
     for (name, coupling, side), place in places.items():
         if side != "upper":
             end = place if side == "" else places[name, coupling, "upper"]
-            found[name, coupling] = Interval(float(interval.lower[place]), float(interval.upper[end]), level)
-    evidence = evidence_of(sampling.p, sampling.q)
-    if method is not resampled_intervals and evidence.choices is None and not evidence.unknown:
-        for question in questions:  # of everybody in the trial, whose limits are linear pieces
-            if question.of_everybody and num_pieces(question.worth) <= _MOST_TIED:
-                pieces = largest_worth(-question.worth), largest_worth(question.worth)
-                whole = found[question.name, ANY]
-                found[question.name, ANY] = reaching(whole, sampling, *pieces, fewest=_FEWEST_TIED)
+            found[name, coupling] = Interval(float(lower[place]), float(upper[end]), level)
     return found
 
 
@@ -452,8 +453,3 @@ def _variance(share: Floats, size: float) -> Floats:
     """Of an estimated share, with half a person added so that nothing is certain."""
     smooth = (share * size + 0.5) / (size + 1)
     return np.asarray(smooth * (1 - smooth) / size)
-
-
-def of_two_arms(share: float | None, *, unknown: bool = False) -> Evidences:
-    """What pairs of worlds say that are the two arms of a trial, of whom a share was treated."""
-    return lambda p, q: Evidence(Arms(p, q), None, share, unknown=unknown)

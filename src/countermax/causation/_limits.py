@@ -311,12 +311,17 @@ def why_not(question: CausalQuestion, evidence: Evidence, kind: str) -> str | No
 
 def is_monotone(question: CausalQuestion, evidence: Evidence) -> bool:
     """Whether the data leave room for monotonicity: some coupling has none of the pairs that it excludes."""
+    return bool(np.all(monotone_worlds(question, evidence)))
+
+
+def monotone_worlds(question: CausalQuestion, evidence: Evidence) -> Flags:
+    """The same for each world."""
     if evidence.trial is None:
-        return True
+        return np.ones(evidence.chosen.control.shape[:-1], bool)
     pairs = list(groups(evidence)) if evidence.choices is not None else [evidence.trial]
     allowed = question.allowed.astype(np.float64)
     pieces = largest_worth(with_missing(allowed)[0] if evidence.unknown else allowed)
-    return all(bool((pieces.least(*pair) >= np.sum(pair[0], axis=-1) - 1e-9).all()) for pair in pairs)
+    return np.asarray(np.all([pieces.least(*pair) >= np.sum(pair[0], axis=-1) - 1e-9 for pair in pairs], axis=0))
 
 
 # Missing outcomes. The missing outcome is one more outcome. Whoever has it may have had any of the others, so that a

@@ -23,11 +23,10 @@ from countermax.comparison._measuring import (
     Floats,
     Found,
     Measures,
-    limits_of,
+    intervals_of,
     many_solved,
     on_ends,
     solved,
-    with_reach,
 )
 from countermax.comparison._result import EVERYBODY, PERSON, WIN, Comparison
 from countermax.comparison._sharing import RATES, SHARED, Curve, SharingCurve, by_quantity, many_on_curve, on_curve
@@ -35,8 +34,8 @@ from countermax.couplings import AbstractCoupling, InverseCDF
 from countermax.couplings._named import as_couplings, is_same, named_couplings
 from countermax.intervals import Interval
 from countermax.intervals._interval import check_level
-from countermax.intervals._inversion import inverted_intervals
-from countermax.intervals._sampling import AbstractSampling
+from countermax.intervals._linearised import win_limits
+from countermax.intervals._sampling import Sampling
 
 Couplings = Mapping[str, str | AbstractCoupling] | Sequence[str]
 
@@ -70,14 +69,13 @@ class TwoWorlds:
     log_q: Floats
     scores: tuple[Floats, Floats] | None = None
     """A number for each outcome, in either world."""
-    sampling: AbstractSampling | None = None
+    sampling: Sampling | None = None
     """How the worlds were estimated; None where they are known."""
     unknown: bool = False
     """Whether the last entry of both worlds is for people whose outcome is not known."""
     order: str = GIVEN_ORDER
     """Source of the order of the outcomes, for the couplings that depend on it."""
     notes: tuple[str, ...] = ()
-    seed: int = 0
 
 
 def compare_worlds(
@@ -88,7 +86,6 @@ def compare_worlds(
     tolerance: int | float = 0.05,
     sharing: bool = False,
     level: float = 0.95,
-    method: Callable[..., Interval] = inverted_intervals,
 ) -> Comparison:
     """Everything that can be said about somebody who had an outcome in the factual world."""
     check_level(level)
@@ -115,16 +112,19 @@ def compare_worlds(
         if worlds.sampling is not None:
             answers = many_solved(distinct, place, scores, worlds.unknown)
             on_rates = many_on_curve(place, scores, worlds.unknown) if sharing else lambda *_: None
-            intervals, rates = limits_of(
+            intervals, rates = intervals_of(
                 worlds.sampling,
                 lambda p, q: (answers(p, q), on_rates(p, q)),
                 place,
+                scores,
                 len(distinct) + sharing * len(RATES),
-                level=level,
-                seed=worlds.seed,
-                method=method,
+                level,
             )
-            intervals = with_reach(intervals, worlds.sampling, scores, worlds.unknown, method)
+            if scores is not None and not worlds.unknown:
+                here_score, there_score = scores[0][:, None], scores[1][None, :]
+                wins = (there_score > here_score) + 0.5 * (there_score == here_score)
+                win = Interval(*win_limits(worlds.sampling, wins, level), level)
+                intervals = intervals._replace(win_probability=win)
     if worlds.unknown:
         log_p, log_q = (each[:-1] - np.log1p(-np.exp(each[-1])) for each in (log_p, log_q))
         worlds = replace(worlds, log_p=log_p, log_q=log_q)
@@ -149,7 +149,7 @@ def compare_worlds(
         joints={name: joints[first] for name, first in same.items()},
         rows=rows,
         level=None if intervals is None else level,
-        sample="" if worlds.sampling is None else worlds.sampling.words(),
+        sample="" if worlds.sampling is None else worlds.sampling.words,
         notes=tuple(notes if curve is None else [*notes, curve.summary(), *curve.notes]),
         tolerance=float(tolerance),
         sharing=curve,
@@ -224,10 +224,16 @@ def _rows(
 
 def row_of(quantity: str, about: str, coupling: str, value: Any, interval: Any) -> Row:
     """A number or a range, with its interval; None where the estimates have none, and only the interval is known."""
-    ends = (None, None) if interval is None else (float(interval.lower), float(interval.upper))
+    lower = upper = None
     if isinstance(value, Bounds):
-        return Row(quantity, about, coupling, None, float(value.lower), float(value.upper), *ends)
-    return Row(quantity, about, coupling, None if value is None else float(value), None, None, *ends)
+        value, lower, upper = None, float(value.lower), float(value.upper)
+    elif value is not None:
+        value = float(value)
+    if interval is None:
+        return Row(quantity, about, coupling, value, lower, upper, None, None)
+    known = [each for each in (value, lower, upper) if each is not None and each == each]  # not left out by rounding
+    ends = min([float(interval.lower), *known]), max([float(interval.upper), *known])
+    return Row(quantity, about, coupling, value, lower, upper, *ends)
 
 
 def _at(place: int, found: Measures) -> Any:
@@ -256,7 +262,7 @@ def _curve(worlds: TwoWorlds, seen: int, rows: Sequence[Row], limits: Curve | No
         families=families,
         turning_points=turns,
         level=None if limits is None else level,
-        sample="" if worlds.sampling is None else worlds.sampling.words(),
+        sample="" if worlds.sampling is None else worlds.sampling.words,
     )
 
 

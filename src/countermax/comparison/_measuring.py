@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 
 from countermax._core.compilation import quickly_compiled
 from countermax.bounds import Bounds
-from countermax.bounds._pieces import largest_worth
 from countermax.bounds._questions import unchecked_better_bounds, unchecked_outcome_bounds, unchecked_score_bounds
 from countermax.couplings import AbstractCoupling
 from countermax.effects import unchecked_effect
 from countermax.intervals import Interval
-from countermax.intervals._inversion import NUM_CANDIDATES, NUM_DRAWS, reaching, resampled_intervals
-from countermax.intervals._sampling import AbstractSampling
+from countermax.intervals._linearised import CONCAVE, CONVEX, MIXED, Questions, limits_of
+from countermax.intervals._sampling import Sampling
 
 Floats = NDArray[np.float64]
 Scores = tuple[ArrayLike, ArrayLike]
@@ -28,9 +27,8 @@ ANY, STABLE = "any coupling", "stable couplings"
 """Families of couplings, as they are called in results."""
 
 _FEW_OUTCOMES = 64  # for which compiling takes far longer than running
-_MOST_NUMBERS = 2**28  # of joint laws, over which intervals are computed: fewer truths are tried where laws are large
+_FEW_NUMBERS = 2**13  # in all joint laws of a question; with more of them intervals take fewer points
 _AT_ONCE = 2**21  # numbers of joint laws in memory at one time
-_FEWEST_CANDIDATES, _FEWEST_DRAWS = 150, 100
 
 
 class Measures(NamedTuple):
@@ -90,81 +88,73 @@ def many_solved(
     return lambda log_p, log_q: _many()(dict(couplings), log_p, log_q, np.asarray(seen), scores, unknown)
 
 
-def with_reach(
-    found: Found, sampling: AbstractSampling, scores: tuple[Floats, Floats] | None, unknown: bool, method: Any
-) -> Found:
-    """Intervals of `paired` limits: as far as the errors of all thresholds reach, and stable ones within all."""
-    every, stable = found.by[ANY], found.by[STABLE]
-    if scores is not None and method is not resampled_intervals:
-        better, worse = (
-            _better_reaching(each, sampling, sign * scores[0], sign * scores[1], unknown)
-            for each, sign in ((every.all_better, 1), (every.all_worse, -1))
-        )
-        every = every._replace(all_better=better, all_worse=worse)
-    inside = (  # a stable coupling is a coupling
-        None if each is None else each.within(whole) for each, whole in zip(stable, every, strict=True)
-    )
-    return found._replace(by=found.by | {ANY: every, STABLE: Measures(*inside)})
-
-
-def _better_reaching(
-    interval: Interval, sampling: AbstractSampling, here: Floats, there: Floats, unknown: bool
-) -> Interval:
-    """The interval of who is better off: many thresholds of the score can be equally good at once."""
-    pieces = []
-    for sign, (first, second) in ((-1, (np.max, np.min)), (1, (np.min, np.max))):
-        rows, columns = here, there
-        if unknown:  # the last entry of both worlds may be anything, so the worst
-            rows, columns = np.append(here, first(here)), np.append(there, second(there))
-        pieces.append(largest_worth(sign * (columns[None, :] > rows[:, None]).astype(np.float64)))
-    return reaching(interval, sampling, pieces[0], pieces[1])
-
-
-def limits_of(
-    sampling: AbstractSampling,
+def intervals_of(
+    sampling: Sampling,
     many: Callable[[Floats, Floats], Any],
     seen: int,
-    num_laws: int,
-    *,
+    scores: tuple[Floats, Floats] | None,
+    num_couplings: int,
     level: float,
-    seed: int,
-    method: Callable[..., Interval],
 ) -> Any:
-    """The intervals of all answers, in a tree like that of the answers; a range's spans it whole."""
-    size = sampling.p.size
-    occurs = bool(sampling.p[seen] > 0)
-    structure: list[Any] = []
+    """The confidence intervals of all answers, in a tree like that of the answers; a range's spans it whole."""
+    size, cells = sampling.cells[0], len(sampling.laws)
+    tree, shapes = None, []
 
-    def ask(p: Floats, q: Floats) -> Floats:
-        step = min(len(p), max(1, _AT_ONCE // size**2))
-        rest = -len(p) % step  # parts of one shape, so that one program is compiled
+    def ask(laws: Floats) -> tuple[Floats, Questions]:
+        nonlocal tree, shapes
+        step = min(len(laws), max(1, _AT_ONCE // size**2))
+        rest = -len(laws) % step  # parts of one shape, so that one program is compiled
         with np.errstate(divide="ignore"):
-            log_p, log_q = (np.log(np.concatenate([each, np.repeat(each[-1:], rest, axis=0)])) for each in (p, q))
+            log_p, log_q = sampling.split(np.log(np.concatenate([laws, np.repeat(laws[-1:], rest, axis=0)])))
         parts = [many(log_p[at : at + step], log_q[at : at + step]) for at in range(0, len(log_p), step)]
-        leaves, tree = jax.tree.flatten(jax.tree.map(lambda *each: np.concatenate(each)[: len(p)], *parts))
-        structure[:] = [tree, [leaf.shape[1:] for leaf in leaves]]
-        return np.concatenate([leaf.reshape(len(p), -1) for leaf in leaves], axis=1)
+        answers = jax.tree.map(lambda *each: np.concatenate(each)[: len(laws)], *parts)
+        paths, tree = jax.tree_util.tree_flatten_with_path(answers)
+        shapes = [leaf.shape[1:] for _, leaf in paths]
+        return np.concatenate([leaf.reshape(len(laws), -1) for _, leaf in paths], axis=1), _questions(paths, scores)
 
-    room = _MOST_NUMBERS // (size**2 * max(1, num_laws))
-    num_draws = int(np.clip(np.sqrt(room / 2), _FEWEST_DRAWS, NUM_DRAWS))
-    interval = method(
-        sampling,
-        ask,
-        seen=seen if occurs else None,
-        level=level,
-        num_candidates=int(np.clip(room / num_draws, _FEWEST_CANDIDATES, NUM_CANDIDATES)),
-        num_draws=num_draws,
-        seed=seed,
-    )
-    tree, shapes = structure
+    denominators = np.stack([np.full(cells, 0.5), np.arange(cells) == seen])
+    limits = limits_of(sampling, ask, denominators, level, max(1.0, num_couplings * size**2 / _FEW_NUMBERS))
     splits = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
     lower, upper = (
         jax.tree.unflatten(
             tree, [each.reshape(shape) for each, shape in zip(np.split(side, splits), shapes, strict=True)]
         )
-        for side in (interval.lower, interval.upper)
+        for side in limits
     )
-    return _paired(lower, upper, level)
+    return _within_all(_paired(lower, upper, level))
+
+
+def _questions(paths: Any, scores: tuple[Floats, Floats] | None) -> Questions:
+    """What is known about every number of an answer, by its path in the tree."""
+    kinds = dict.fromkeys(("agreement", "all_better", "all_worse", "win_probability"), (0, 0.0, 1.0))
+    kinds |= dict.fromkeys(("probabilities", "better", "worse", "same"), (1, 0.0, 1.0)) | {
+        "score_correlation": (0, -1.0, 1.0)
+    }
+    if scores is not None:
+        kinds["expected_score"] = 1, float(scores[1].min()), float(scores[1].max())
+        kinds["effect_variance"] = 0, 0.0, float(np.ptp(scores[0]) + np.ptp(scores[1])) ** 2 / 4
+    columns = []
+    for path, leaf in paths:
+        names = [str(getattr(step, "name", getattr(step, "key", ""))) for step in path]
+        whom, least, largest = next(kinds[name] for name in names if name in kinds)
+        shape = {"lower": CONVEX, "upper": CONCAVE}.get(names[-1], MIXED) if ANY in names else MIXED
+        columns += int(np.prod(leaf.shape[1:])) * [(shape, whom, least, largest)]
+    return Questions(*map(np.array, zip(*columns, strict=True)))
+
+
+def _within_all(intervals: Any) -> Any:
+    """The same, where no coupling's interval leaves that of all couplings."""
+    found, curve = intervals
+    whole = found.by[ANY]
+    by = {name: Measures(*map(_part_of, each, whole)) for name, each in found.by.items()}
+    if curve is not None:
+        fields = {name: _part_of(getattr(curve, name), getattr(whole, name, None)) for name in curve._fields}
+        curve = curve._replace(**fields)
+    return found._replace(by=by), curve
+
+
+def _part_of(interval: Interval | None, whole: Interval | None) -> Interval | None:
+    return interval if interval is None or whole is None else interval.within(whole)
 
 
 def _paired(lower: Any, upper: Any, level: float) -> Any:

@@ -4,22 +4,20 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
-from countermax._core.labels import listed
+from countermax._core.labels import listed, sorted_labels
 from countermax._core.progress import ProgressBar
 from countermax._tables.frames import Codes, Floats
 from countermax.causation._crossing import Crossing
 from countermax.causation._questions import Arms, Choosers, Evidence
-from countermax.intervals._sampling import ResampledSampling
+from countermax.intervals._sampling import Sampling, of_influences
 from countermax.trial._people import People
 
 POPULATIONS = ("both", "control", "treated")
 THIN_RULES = ("refuse", "merge")
 
-_FEWEST = 20  # people in a stratum and arm; and in a stratum, of those who chose
-_MOST_LACKING = 0.1  # of the resamples may lack people of a stratum in an arm
+_FEWEST = 10  # people in a stratum and arm; and in a stratum, of those who chose
 _NUM_SPLITS = 20
 
 
@@ -72,46 +70,56 @@ def thin_notes(people: People) -> list[str]:
     ]
 
 
-class Resamples(NamedTuple):
-    """Both arms' estimates, and those of people or clusters that were drawn again; arms are control, treated."""
+def standardised(people: People, totals: Floats, arms: tuple[str, str], population: str, first: int) -> Sampling:
+    """Both arms' laws with the control (0) or the treated (1) first, each stratum as frequent as in the population.
 
-    estimates: tuple[Floats, Floats]
-    again: tuple[Floats, Floats]
-    """[resamples, outcomes] of each arm."""
-    people: tuple[float, float]
-    """Effective sample sizes."""
-    units: tuple[float, float]
-    """The same of clusters."""
-    words: str
-
-    def sampling(self, first: int = 0) -> ResampledSampling:
-        """With the control (0) or the treated (1) as the first world."""
-        a, b = first, 1 - first
-        return ResampledSampling(
-            self.estimates[a], self.estimates[b], self.again[a], self.again[b], self.words,
-            people=(self.people[a], self.people[b]), units=(self.units[a], self.units[b]),
-        )  # fmt: skip
-
-
-def resampled(
-    people: People, totals: Floats, num_resamples: int, seed: int, arms: tuple[str, str], population: str = "both"
-) -> Resamples:
-    """Both arms' estimates, and those of people or clusters that were drawn again."""
-    sides = cluster_groups(people)
-    drawn = _drawn_again(people, sides, totals, num_resamples, np.random.default_rng(seed))
-    here, there = (np.stack(each) for each in zip(*(_standardised(each, population) for each in drawn), strict=True))
-    whole = ~(np.isnan(here).any(axis=1) | np.isnan(there).any(axis=1))
-    if whole.mean() < 1 - _MOST_LACKING:
-        raise InputError(
-            "`strata` are too thin: in many resamples a stratum has people in one arm only; merge some of them"
-        )
+    Their covariance is that of the influence of each person, or cluster, on them (Taylor linearisation).
+    """
+    check_strata(people, totals, population)
+    laws, mass, size = _standardised(totals, population), totals.sum(axis=2), totals.shape[2]
+    share = _shares(totals, population)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        within = np.nan_to_num(totals / mass[:, :, None])
+        part = np.where(mass > 0, share / mass, 0)
+    outcome = np.where(people.outcome < 0, size - 1, people.outcome)
+    counted = (
+        np.ones(len(outcome), bool) if population == "both" else people.arm == ("control", "treated").index(population)
+    )
+    own = people.weight * part[people.arm, people.stratum]
+    share_of = people.weight * counted / (people.weight * counted).sum()
+    influence = np.zeros((len(outcome), 2, size))
+    influence[np.arange(len(outcome)), people.arm] -= own[:, None] * within[people.arm, people.stratum]
+    influence[np.arange(len(outcome)), people.arm, outcome] += own
+    if totals.shape[1] > 1:
+        for side in (0, 1):
+            influence[:, side] += share_of[:, None] * (within[side, people.stratum] - laws[side])
+    present, cluster = np.unique(people.cluster, return_inverse=True)
+    freedom = np.inf
+    if len(present) < len(outcome):
+        summed = np.zeros((len(present), 2, size))
+        np.add.at(summed, cluster.ravel(), influence)
+        influence = summed * np.sqrt(len(present) / max(len(present) - 1, 1))
+        freedom = float(max(len(present) - 2, 1))
     sizes = [int((people.arm == side).sum()) for side in (0, 1)]
-    words = f"{sizes[0]:,} people in {arms[0]} and {sizes[1]:,} in {arms[1]}"
-    clusters = sum(len(each) for each in sides)
-    if clusters < len(people.arm):
-        words += f" in {clusters:,} clusters"
-    numbers = _effective_numbers(people, totals, population)
-    return Resamples(_standardised(totals, population), (here[whole], there[whole]), numbers[0], numbers[1], words)
+    words = people_words(sizes, arms, first)
+    if len(present) < len(outcome):
+        words += f" in {len(present):,} clusters"
+    counting, units = _effective_numbers(people, totals, population)
+    order = [first, 1 - first]
+    return of_influences(
+        [laws[side] for side in order],
+        influence[:, order].reshape(len(influence), -1),
+        np.array(units)[order],
+        np.array(counting)[order],
+        words,
+        freedom,
+    )
+
+
+def people_words(sizes: Sequence[int], arms: tuple[str, str], first: int = 0) -> str:
+    """How many people in each arm."""
+    a, b = first, 1 - first
+    return f"{sizes[a]:,} people in {arms[a]} and {sizes[b]:,} in {arms[b]}"
 
 
 def _drawn_again(
@@ -152,8 +160,8 @@ def cluster_groups(people: People) -> list[Codes]:
 
 
 def merged_strata(samples: Sequence[People], thin: str) -> tuple[list[People], list[str]]:
-    """The same strata in every sample, each with enough people: thin ones are refused, or merged into one."""
-    names = list(dict.fromkeys(name for people in samples for name in people.strata))
+    """The same strata in every sample, each with enough people: thin ones are refused, or merged with neighbours."""
+    names = sorted_labels({name for people in samples for name in people.strata})
     place_of = {name: place for place, name in enumerate(names)}
     samples = [_renumbered(each, [place_of[name] for name in each.strata], names) for each in samples]
     count = np.zeros((2, len(names)), np.int64)
@@ -163,7 +171,7 @@ def merged_strata(samples: Sequence[People], thin: str) -> tuple[list[People], l
     present = count.sum(axis=0) > 0
     few = (count < _FEWEST).any(axis=0) & present
     if not few.any():
-        return _kept(samples, present, names, []), []
+        return list(samples), []
     lacking = [name for name, lacks in zip(names, few, strict=True) if lacks]
     if thin == "refuse":
         whom = "in each arm" if len(samples) == 1 else "in each arm of the trial and of those who chose"
@@ -171,31 +179,28 @@ def merged_strata(samples: Sequence[People], thin: str) -> tuple[list[People], l
             f"`strata` must have at least {_FEWEST} people {whom}, but {listed(lacking)} "
             f"{'has' if len(lacking) == 1 else 'have'} fewer; coarsen the column, or say thin='merge' (--thin merge)"
         )
-    together = few.copy()
-    for place in np.argsort(count.min(axis=0), kind="stable"):  # the smallest of the others join until there are enough
-        if (count[:, together].sum(axis=1) >= _FEWEST).all():
+    groups = [[place] for place in np.flatnonzero(present)]
+    while len(groups) > 1:  # the thinnest joins its thinner neighbour
+        size = [count[:, group].sum(axis=1).min() for group in groups]
+        thinnest = int(np.argmin(size))
+        if size[thinnest] >= _FEWEST:
             break
-        together[place] |= bool(present[place])
-    joined = [name for name, some in zip(names, together & present, strict=True) if some]
-    merged = _kept(samples, present & ~together, names, [" + ".join(joined)])
-    return merged, [f"{len(joined)} thin strata were merged into one."]
-
-
-def _kept(samples: Sequence[People], kept: NDArray[np.bool_], names: list[str], rest: list[str]) -> list[People]:
-    """Strata that are kept, and one for all others."""
-    places = np.where(kept, np.cumsum(kept) - 1, int(kept.sum()))
-    names = [name for name, some in zip(names, kept, strict=True) if some] + rest
-    return [_renumbered(each, places, names) for each in samples]
+        beside = [place for place in (thinnest - 1, thinnest + 1) if 0 <= place < len(groups)]
+        first, second = sorted((thinnest, min(beside, key=size.__getitem__)))
+        groups[first : second + 1] = [groups[first] + groups[second]]
+    places = np.zeros(len(names), np.int64)
+    for new, group in enumerate(groups):
+        places[group] = new
+    joined = [" + ".join(names[place] for place in group) for group in groups]
+    merged = sum(len(group) for group in groups if len(group) > 1)
+    return [_renumbered(each, places, joined) for each in samples], [
+        f"Strata with fewer than {_FEWEST} people in an arm were merged with their neighbours: {merged} of "
+        f"{int(present.sum())} became {sum(len(group) > 1 for group in groups)}."
+    ]
 
 
 def _renumbered(people: People, places: Codes | list[int], names: list[str]) -> People:
     return people._replace(stratum=np.asarray(places, np.int64)[people.stratum], strata=tuple(names))
-
-
-def whole_law(totals: Floats) -> tuple[Floats, Floats]:
-    """The law of stratum and outcome in each arm, one cell after the other."""
-    here, there = (each.ravel() / max(float(each.sum()), 1e-300) for each in totals)
-    return here, there
 
 
 def sizes_of(samples: Sequence[People]) -> Floats:
@@ -257,11 +262,9 @@ class Splits(NamedTuple):
         return Crossing(estimates, halved, drawn, self.freedom)
 
 
-def splits_of(
-    samples: Sequence[People], size: int, seed: int, *, plain: bool = True, num_resamples: int = 400
-) -> Splits:
+def splits_of(samples: Sequence[People], size: int, *, plain: bool = True, num_resamples: int = 400) -> Splits:
     """Totals of all people, of halves of them, and of people who were drawn again."""
-    stream = np.random.default_rng(seed)
+    stream = np.random.default_rng(0)
     whole, halves, again = [], [], []
     for place, people in enumerate(samples):
         totals = cells_of(people, np.ones(len(people.outcome)), size, 2 + place)

@@ -10,18 +10,18 @@ from rich.text import Text
 
 from countermax._core.errors import InputError
 from countermax._core.labels import Labels, listed
-from countermax._core.quantities import FEWEST_RESAMPLES, as_amount, as_count, as_seed
+from countermax._core.quantities import FEWEST_RESAMPLES, as_amount, as_count
 from countermax._core.types import Labelled, Numbers
 from countermax._tables.files import read_frame
 from countermax._tables.frames import Floats
 from countermax.causation import Causation
-from countermax.causation._answering import Known, Strata, causes_of, of_two_arms
+from countermax.causation._answering import Known, Strata, causes_of
 from countermax.causation._limits import TRIAL
 from countermax.causation._questions import Arms
-from countermax.causation._sampling import SourceSampling
+from countermax.causation._sampling import of_two_arms, two_sources
 from countermax.comparison import Comparison
 from countermax.comparison._asking import GIVEN_ORDER, Couplings, TwoWorlds, compare_worlds, score_words
-from countermax.intervals._sampling import AbstractSampling, CountSampling, as_counts
+from countermax.intervals._sampling import Sampling, as_counts, of_counts
 from countermax.trial._people import (
     MISSING_RULES,
     People,
@@ -34,16 +34,14 @@ from countermax.trial._people import (
 from countermax.trial._resampling import (
     POPULATIONS,
     THIN_RULES,
-    Resamples,
     Splits,
     cells_of,
-    check_strata,
     merged_strata,
-    resampled,
+    people_words,
     sizes_of,
     splits_of,
+    standardised,
     thin_notes,
-    whole_law,
 )
 from countermax.trial._worlds import Given, numbers_words, read_score, with_best
 
@@ -91,7 +89,6 @@ class _Held:
     arms: tuple[str, str]
     score: Floats | None
     design: Design
-    seed: int
     totals: Floats | None
     """[arms, strata, outcomes]: weights of people; the last outcome is the missing one, where some are missing."""
     chosen: Floats | None
@@ -145,7 +142,6 @@ class Trial:
         design: Design | None = None,
         missing: str = "refuse",
         observational: Any = None,
-        seed: int = 0,
     ):
         """Reads and checks the people.
 
@@ -163,7 +159,6 @@ class Trial:
             missing: Treatment of people without an outcome: `refuse` them, let them have had the `worst` for every
                 bound (any outcome, that is), or `drop` them, which takes them for people like the others.
             observational: Second frame or file with the same columns, of people who chose their arm; for causes.
-            seed: Seed of the draws behind the confidence intervals.
         """
         if missing not in MISSING_RULES:
             raise InputError(f"`missing` must be one of {', '.join(MISSING_RULES)}, got {missing!r}")
@@ -204,7 +199,6 @@ class Trial:
             arms=arms,
             score=scores,
             design=design,
-            seed=as_seed("seed", seed),
             totals=totals[0],
             chosen=totals[1].sum(axis=1) if len(samples) > 1 else None,
             samples=tuple(samples),
@@ -224,7 +218,6 @@ class Trial:
         best: Hashable = None,
         names: tuple[str, str] = ("control", "treated"),
         observational: Mapping[str, Any] | None = None,
-        seed: int = 0,
     ) -> "Trial":
         """A trial of which only the counts are known.
 
@@ -237,7 +230,6 @@ class Trial:
             best: Best outcome: the good end of the order of the outcomes, whose ranks are then the score.
             names: Names of the two arms.
             observational: Counts of people who chose, by arm (`names`, `elsewhere`) and then by outcome; for causes.
-            seed: Seed of the draws behind the confidence intervals.
         """
         given = Given(control, treated, observational, labels, names, ("control", "treated"))
         numbers = {name: np.asarray(each, np.float64) for name, each in given.numbers.items()}
@@ -254,7 +246,6 @@ class Trial:
             arms=given.names,
             score=with_best(given.labels, scores, best, ordered=given.ordered),
             design=Design(),
-            seed=as_seed("seed", seed),
             totals=None if control is None else np.stack([numbers["control"], numbers["treated"]])[:, None],
             chosen=None if observational is None else given.observed(),
         )
@@ -360,21 +351,19 @@ class Trial:
     def __rich__(self) -> Text:
         return Text(repr(self))
 
-    @cached_property
-    def _resamples(self) -> Resamples:
-        """People or clusters that were drawn again, standardised over strata: for comparisons, and causes without."""
-        held, design = self._held, self.design
-        assert held.totals is not None
-        check_strata(held.samples[0], held.totals, design.population)
-        return resampled(held.samples[0], held.totals, design.num_resamples, held.seed, held.arms, design.population)
+    @property
+    def _has_strata(self) -> bool:
+        """Whether people are in more than one stratum."""
+        return any(len(each.strata) > 1 for each in self._held.samples)
 
-    def _sampling(self, first: int) -> AbstractSampling:
+    def _sampling(self, first: int) -> Sampling:
         """How the two arms were estimated, the control (0) or the treated (1) first."""
-        totals, arms = self._held.totals, self.arms
-        assert totals is not None
-        if self.design.is_plain and self.design.strata is None:
-            return CountSampling(totals[first, 0], totals[1 - first, 0], (arms[first], arms[1 - first]))
-        return self._resamples.sampling(first)
+        held = self._held
+        assert held.totals is not None
+        if held.samples and not (self.design.is_plain and self.design.strata is None):
+            return standardised(held.samples[0], held.totals, self.arms, self.design.population, first)
+        counts = held.totals[:, 0]
+        return of_counts([counts[first], counts[1 - first]], people_words(held.sizes(), self.arms, first))
 
     def _two_worlds(self, under: Hashable) -> TwoWorlds:
         """The two arms as worlds, the one in which the person was first."""
@@ -394,7 +383,7 @@ class Trial:
             )
             notes += thin_notes(held.samples[0])
         with np.errstate(divide="ignore"):
-            log_p, log_q = np.log(sampling.p), np.log(sampling.q)
+            log_p, log_q = map(np.log, sampling.split())
         return TwoWorlds(
             labels=held.labels,
             names=(self.arms[first], self.arms[1 - first]),
@@ -405,7 +394,6 @@ class Trial:
             unknown=held.unknown,
             order=held.order,
             notes=tuple(notes),
-            seed=held.seed,
         )
 
     @cached_property
@@ -417,7 +405,7 @@ class Trial:
             samples, merged = merged_strata(samples, design.thin)
             notes = [*merged, f"Bounds are averages over the strata of column {design.strata!r}, cross-fitted."]
         size = len(held.labels) + held.some_unknown
-        splits = splits_of(samples, size, held.seed, plain=design.is_plain, num_resamples=design.num_resamples)
+        splits = splits_of(samples, size, plain=design.is_plain, num_resamples=design.num_resamples)
         return samples, splits, notes
 
     def _known(self, event: Any, people: str | None, share: float | None) -> Known:
@@ -433,20 +421,18 @@ class Trial:
                     "own error is not in their intervals. If the design fixed another share, say `treated_share` "
                     "(--treated-share)."
                 )
-        known = partial(Known, held.labels, held.arms, scores=held.scores, order=held.order, seed=held.seed)
-        if held.chosen is not None and design.is_plain and design.strata is None and not held.some_unknown:
+        known = partial(Known, held.labels, held.arms, scores=held.scores, order=held.order)
+        if held.chosen is not None and design.is_plain and not self._has_strata and not held.some_unknown:
             trial = None if held.totals is None else Arms(held.totals[0, 0], held.totals[1, 0])
-            source = SourceSampling(trial, held.chosen)
-            evidence_of = source.evidence_with(share)
-            strata = None if trial is None else Strata(None, source.sizes[None])
-            evidence = evidence_of(source.p, source.q)
-            return known(evidence, sampling=source, evidence_of=evidence_of, strata=strata, notes=tuple(notes))
+            sampling, evidence_of = two_sources(trial, held.chosen, share)
+            strata = None if trial is None else Strata(None, sampling.sizes[None])
+            evidence = evidence_of(sampling.laws)
+            return known(evidence, sampling=sampling, evidence_of=evidence_of, strata=strata, notes=tuple(notes))
         assert held.totals is not None
         assert share is not None
-        if design.strata is None and held.chosen is None:
-            of_arms = of_two_arms(share, unknown=held.unknown)
-            evidence = of_arms(*whole_law(held.totals))
-            return known(evidence, sampling=self._sampling(0), evidence_of=of_arms, notes=tuple(notes))
+        if not self._has_strata and held.chosen is None:
+            evidence_of, sampling = of_two_arms(share, unknown=held.unknown), self._sampling(0)
+            return known(evidence_of(sampling.laws), sampling=sampling, evidence_of=evidence_of, notes=tuple(notes))
         samples, splits, said = self._stratified
         crossing = splits.crossing(share, of_trial=held.chosen is None or people == TRIAL, unknown=held.some_unknown)
         sample = "{:,} and {:,} people in the two arms".format(*held.sizes())

@@ -1,0 +1,399 @@
+"""Confidence intervals of functions of estimated laws, kinks and jumps included: no draws, no seed.
+
+Answers and bounds are made of pieces, each of them a ratio of two nearly linear functions of the laws: which piece
+holds depends on which outcomes are likelier than others. So the function is linearised at the estimate and at fixed
+points around it, which finds the pieces that the data leave possible, and every linear form gets the limits of a score
+test (Mee's and Miettinen and Nurminen's for a difference of proportions, Koopman's for a ratio, Wilson's for one).
+
+- The truth lies in some piece, whose own limits hold it: so the union over pieces holds (intersection-union test).
+- The least of several pieces, or the largest, is better known: on its outer side all pieces must hold at once, and the
+  joint correction is Hunter and Worsley's, which knows how pieces are correlated.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from countermax.intervals._interval import check_level
+from countermax.intervals._sampling import Floats, Sampling
+
+CONVEX, CONCAVE, MIXED = 1, -1, 0
+
+_POINTS = 64  # around the estimate
+_MOST_LAWS = 2**14  # at which the questions are asked; fewer points where there are many cells
+_STEP = 1e-6  # of numerical derivatives, along the simplex
+_NOISE = 1e-6  # coefficients that differ by less are the same
+_WORST = 3  # pieces whose limits are computed exactly, of those that reach farthest
+_BISECTIONS = 40
+
+
+class Questions(NamedTuple):
+    """What is known about each question beforehand; arrays run over questions."""
+
+    shape: NDArray[np.int64]
+    """Whether the answer, times its denominator, is CONVEX (the largest of linear pieces), CONCAVE, or MIXED."""
+    whom: NDArray[np.int64]
+    """Which of the denominators says how many are asked about."""
+    least: Floats
+    """Least possible answer."""
+    largest: Floats
+
+
+Ask = Callable[[Floats], tuple[Floats, Questions]]
+"""Answers for many laws, [laws, cells], then [laws, questions], NaN where there is none; and what is known of them."""
+
+
+class _Forms(NamedTuple):
+    """Ratios of linear functions, and how far each side of them reaches; arrays run over forms."""
+
+    question: NDArray[np.int64]
+    above: Floats
+    below: Floats
+    value: Floats
+    errors: Floats
+    """How many standard errors it reaches."""
+
+
+def limits_of(
+    sampling: Sampling, ask: Ask, denominators: Floats, level: float, work: float = 1.0
+) -> tuple[Floats, Floats]:
+    """Lower and upper confidence limits of every answer, each of which errs with probability `(1 - level) / 2`.
+
+    Args:
+        sampling: The estimated laws.
+        ask: The questions.
+        denominators: [denominators, cells]: how many are asked about, as weights of the laws; for everybody, 1 over
+            the number of samples.
+        level: Confidence.
+        work: How costly an answer is: fewer points are looked at where it is more than 1.
+    """
+    from scipy.special import stdtrit
+
+    check_level(level)
+    tail = (1 - level) / 2
+    reach = float(-stdtrit(sampling.freedom, tail))
+    cells = len(sampling.laws)
+    number = int(np.clip(_MOST_LAWS / work / (cells + 1) - 1, 0, _POINTS))
+    points = np.concatenate([sampling.smooth[None], _around(sampling, number, max(1.0, reach / 1.96))])
+    moved, spreads = _moved(sampling, points), _spreads(sampling, denominators)
+    answers, questions = ask(
+        np.concatenate([sampling.laws[None], moved.reshape(-1, cells), spreads.reshape(-1, cells)])
+    )
+    found, answers, about = np.split(answers, [1, 1 + moved.shape[0] * moved.shape[1]])
+    found, answers = found[0], answers.reshape(len(points), cells + 1, -1)
+    direct = _is_direct(sampling, questions, denominators, answers[0, -1], about.reshape(len(spreads), 2, -1), spreads)
+    asked = np.where(direct[:, None], 1 / len(sampling.cells), denominators[questions.whom])
+    forms, values = _tangents(sampling, answers * (moved @ asked.T), points), answers[:, -1]
+    lower, upper = np.array(questions.least, np.float64), np.array(questions.largest, np.float64)
+    twins = _twins(questions, values)
+    parts: list[_Forms] = []
+    joint = np.zeros((2, len(found)), bool)
+    for place in np.flatnonzero(twins == np.arange(len(found))).tolist():
+        known = np.isfinite(forms[:, :, place]).all(axis=1)
+        if not known.any():
+            continue
+        pieces = _distinct(forms[known, :, place], float(questions.largest[place] - questions.least[place]))
+        for side in (0, 1):
+            joint[side, place] = questions.shape[place] == (CONVEX, CONCAVE)[side]
+            parts.append(_farthest(sampling, place, pieces, asked[place], side, bool(joint[side, place]), reach, tail))
+    for side, limits in enumerate((lower, upper)):
+        chosen = [each for each in parts[side::2] if len(each.value)]
+        if not chosen:
+            continue
+        all_forms = _Forms(*map(np.concatenate, zip(*chosen, strict=True)))
+        ends = np.array(questions.least if side == 0 else questions.largest)[all_forms.question]
+        reached = _score_limits(sampling, all_forms, ends, side)
+        for place in np.unique(all_forms.question):
+            own = reached[all_forms.question == place]
+            inner = side == 0 if joint[side, place] else side == 1
+            limits[place] = own.max() if inner else own.min()
+    lower, upper = lower[twins], upper[twins]
+    known = np.isfinite(found)
+    lower, upper = np.where(known, np.fmin(lower, found), lower), np.where(known, np.fmax(upper, found), upper)
+    return np.clip(lower, questions.least, questions.largest), np.clip(upper, questions.least, questions.largest)
+
+
+def _around(sampling: Sampling, number: int, spread: float) -> Floats:
+    """Laws around the estimate, as far from it as estimates are from truths: fixed normal numbers on a log scale."""
+    from scipy.special import ndtri
+
+    laws = sampling.smooth
+    places = np.arange(1, number + 1)[:, None] * np.sqrt(_primes(len(laws))) % 1  # evenly spread (Kronecker's)
+    moves = ndtri(np.clip(places, 1e-6, 1 - 1e-6)) * spread / np.sqrt(sampling.sizes[sampling.sample_of] * laws)
+    return np.concatenate(
+        [each / each.sum(axis=1, keepdims=True) for each in sampling.split(laws * np.exp(moves))], axis=1
+    )
+
+
+@lru_cache(maxsize=8)
+def _primes(number: int) -> Floats:
+    """The first prime numbers."""
+    most = 20 + 2 * int(number * np.log(number + 2))
+    sieve = np.ones(most, bool)
+    sieve[:2] = False
+    for each in range(2, int(most**0.5) + 1):
+        sieve[each * each :: each] = False
+    return np.flatnonzero(sieve)[:number].astype(np.float64)
+
+
+def _moved(sampling: Sampling, points: Floats) -> Floats:
+    """[points, cells + 1, cells]: each point, moved a little towards one cell after the other, and not moved."""
+    cells = points.shape[1]
+    same = sampling.sample_of[:, None] == sampling.sample_of[None, :]
+    scale = np.concatenate([1 - _STEP * same, np.ones((1, cells))])
+    shift = np.concatenate([_STEP * np.eye(cells), np.zeros((1, cells))])
+    return np.asarray(points[:, None] * scale + shift)
+
+
+def _tangents(sampling: Sampling, values: Floats, points: Floats) -> Floats:
+    """[points, cells, questions]: coefficients of the linear function that touches the answers at each point."""
+    base, gradient = values[:, -1], (values[:, :-1] - values[:, -1:]) / _STEP
+    rest = base - np.einsum("pcq,pc->pq", gradient, points)
+    return np.asarray(gradient + rest[:, None] / len(sampling.cells))
+
+
+def _spreads(sampling: Sampling, denominators: Floats) -> Floats:
+    """[denominators, 2, cells]: laws in which fewer and more are asked about, by a standard error."""
+    moves = denominators @ sampling.covariance
+    size = np.sqrt(np.maximum((moves * denominators).sum(axis=1, keepdims=True), 1e-300))
+    moves = moves / size
+    room = (sampling.smooth / np.maximum(np.abs(moves), 1e-300)).min(axis=1, keepdims=True)
+    return np.asarray(sampling.smooth + np.array([-1, 1])[:, None] * (np.minimum(0.5 * room, 1.0) * moves)[:, None])
+
+
+def _is_direct(
+    sampling: Sampling, questions: Questions, denominators: Floats, middle: Floats, about: Floats, spreads: Floats
+) -> NDArray[np.bool_]:
+    """Which answers are linearised themselves: those nearer to linear than their products with a denominator."""
+    ends = about[questions.whom, :, np.arange(len(questions.whom))]  # [questions, 2]
+    weights = (spreads @ denominators.T).diagonal(axis1=0, axis2=2).T[questions.whom]
+    whole = (denominators @ sampling.smooth)[questions.whom]
+    own = np.abs(ends.sum(axis=1) - 2 * middle)
+    multiplied = np.abs((ends * weights).sum(axis=1) - 2 * middle * whole) / whole
+    return np.asarray((questions.shape == MIXED) & ~(own > multiplied + 1e-10))
+
+
+def _twins(questions: Questions, values: Floats) -> NDArray[np.int64]:
+    """For each question the first one that is the same number: limits of ranges first, since their shape is known."""
+    order = np.argsort(questions.shape == MIXED, kind="stable")
+    scale = np.maximum(questions.largest - questions.least, 1e-300)
+    rounded = np.round(values / scale, 9) + 0.0
+    first: dict[bytes, int] = {}
+    twins = np.arange(len(order))
+    for place in order:
+        key = rounded[:, place].tobytes() + questions.whom[place].tobytes()
+        twins[place] = first.setdefault(key, int(place))
+    return twins
+
+
+def _distinct(pieces: Floats, scale: float) -> Floats:
+    """[pieces, cells] without those that are there twice."""
+    rounded = np.round(pieces / max(scale, 1e-300), 5) + 0.0
+    return np.asarray(pieces[np.unique(rounded, axis=0, return_index=True)[1]])
+
+
+def _farthest(
+    sampling: Sampling, place: int, pieces: Floats, asked: Floats, side: int, joint: bool, reach: float, tail: float
+) -> _Forms:
+    """The forms that decide a limit: pieces whose own limits (Wald) are farthest out, or innermost if `joint`."""
+    sign = (-1, 1)[side]
+    whole = float(asked @ sampling.laws)
+    if not whole > 0:
+        return _Forms(np.zeros(0, np.int64), pieces[:0], pieces[:0], np.zeros(0), np.zeros(0))
+    values = pieces @ sampling.laws / whole
+    slopes = (pieces - values[:, None] * asked) / whole
+    spread = slopes @ sampling.covariance
+    errors = np.sqrt(np.maximum((spread * slopes).sum(axis=1), 0))
+    reaches = np.full(len(values), reach)
+    chosen = np.arange(len(values))
+    if joint:
+        varies = errors > _NOISE * max(float(np.abs(slopes).max()), 1e-300)
+        wide = _bonferroni(reach, tail, int(varies.sum()))
+        inner = sign * values + wide * errors
+        near = sign * values - wide * errors <= inner.min()
+        chosen = np.flatnonzero(near)
+        some = np.flatnonzero(near & varies)
+        correlation = (spread[some] @ slopes[some].T) / np.outer(errors[some], errors[some])
+        reaches[some] = max(reach, joint_reach(correlation, tail))
+        reaches[~varies] = 0.0
+    farthest = np.argsort((sign * values + reaches * errors)[chosen] * (1 if joint else -1), kind="stable")
+    chosen = chosen[farthest[: 2 * _WORST if joint else _WORST]]
+    number = len(chosen)
+    return _Forms(np.full(number, place), pieces[chosen], np.tile(asked, (number, 1)), values[chosen], reaches[chosen])
+
+
+def _bonferroni(reach: float, tail: float, number: int) -> float:
+    from scipy.special import ndtri
+
+    return max(reach, float(-ndtri(tail / max(number, 1))))
+
+
+def joint_reach(correlation: Floats, tail: float) -> float:
+    """How many standard errors all of several normal numbers stay below, but with probability `tail`.
+
+    Hunter and Worsley's bound: the sum over the numbers, less what pairs along a tree have in common. The tree of the
+    largest correlations makes it least.
+    """
+    from scipy.special import ndtr, ndtri, owens_t
+
+    number = len(correlation)
+    if number < 2:
+        return float(-ndtri(tail)) if number else 0.0
+    best, left, edges = correlation[0].copy(), np.ones(number, bool), []
+    left[0] = False
+    for _ in range(number - 1):
+        place = int(np.where(left, best, -np.inf).argmax())
+        left[place] = False
+        edges.append(best[place])
+        best = np.maximum(best, correlation[place])
+    rho = np.clip(edges, -1 + 1e-9, 1 - 1e-12)
+    angle = np.sqrt((1 - rho) / (1 + rho))
+    low, high = float(-ndtri(tail)), float(-ndtri(tail / number))
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        alone = ndtr(-middle)
+        together = (alone - 2 * owens_t(middle, angle)).sum()
+        low, high = (middle, high) if number * alone - together > tail else (low, middle)
+    return high
+
+
+def _score_limits(sampling: Sampling, forms: _Forms, ends: Floats, side: int) -> Floats:
+    """How far each form reaches: the last value that a score test does not reject, at most the end of the scale."""
+    sign = (-1, 1)[side]
+    test = _ScoreTest(sampling, forms)
+    far = sign * np.maximum(sign * forms.value, sign * ends)
+    inside, outside = forms.value.copy(), far.copy()
+    fits = test.accepts(far)
+    for _ in range(_BISECTIONS):
+        middle = (inside + outside) / 2
+        accepted = test.accepts(middle)
+        inside, outside = np.where(accepted, middle, inside), np.where(accepted, outside, middle)
+    return np.where(fits, far, inside)
+
+
+class _ScoreTest:
+    """The score test that a ratio of linear functions has a value, for many of them.
+
+    Within a sample, a linear function with two values is a proportion. With more values it is taken for one, between
+    its least and largest value, with as many people as give it its variance.
+    """
+
+    def __init__(self, sampling: Sampling, forms: _Forms):
+        self._forms, self._laws, self._smooth = forms, sampling.split(), sampling.split(sampling.smooth)
+        self._above, self._below = sampling.split(forms.above), sampling.split(forms.below)
+        ends = np.cumsum(sampling.cells)
+        own = [
+            sampling.covariance[end - size : end, end - size : end]
+            for end, size in zip(ends, sampling.cells, strict=True)
+        ]
+        self._variances = [_squares(*each) for each in zip(self._above, self._below, own, strict=True)]
+        self._whole = _squares(forms.above, forms.below, sampling.covariance)
+        total = float(sampling.sizes.sum())
+        self._factor = total / max(total - 1, 1.0)  # Miettinen and Nurminen's
+        self._sizes = sampling.sizes
+
+    def accepts(self, values: Floats) -> NDArray[np.bool_]:
+        """Whether each form may have the value."""
+        columns = values[:, None]
+        tiny = _NOISE * np.abs(self._forms.above - columns * self._forms.below).max(axis=1)
+        start, steps, shares, sizes, variances = [], [], [], [], []
+        parts = zip(self._above, self._below, self._laws, self._smooth, self._variances, self._sizes, strict=True)
+        for above, below, law, smooth, (first, mixed, last), size in parts:
+            form = above - columns * below
+            least, step = form.min(axis=1), np.ptp(form, axis=1)
+            varies = step > tiny
+            unit = np.where(varies, step, 1.0)
+            variance = np.maximum(first - 2 * values * mixed + values**2 * last, 0)
+            share = np.clip((form @ smooth - least) / unit, 0, 1)
+            number = np.where(
+                varies & (variance > 0), share * (1 - share) * unit**2 / np.where(variance > 0, variance, 1), size
+            )
+            start.append(np.where(varies, least, form @ law))
+            steps.append(np.where(varies, step, 0.0))
+            shares.append(np.clip((form @ law - least) / unit, 0, 1))
+            sizes.append(np.maximum(number, 1e-9))
+            variances.append(np.where(varies, variance, 0.0))
+        first, mixed, last = self._whole
+        apart, together = np.sum(variances, axis=0), first - 2 * values * mixed + values**2 * last
+        with np.errstate(divide="ignore", invalid="ignore"):  # people of one cluster in two samples err together
+            common = np.where(apart > 0, np.clip(together / apart, 1e-6, None), 1.0)
+        numbers = np.stack(sizes) / common
+        base, step, share = np.sum(start, axis=0), np.stack(steps), np.stack(shares)
+        found = base + (step * share).sum(axis=0)
+        possible = (base <= tiny) & (base + step.sum(axis=0) >= -tiny)
+        fitted = _fitted(base, step, share, numbers)
+        variance = (step**2 * fitted * (1 - fitted) / numbers).sum(axis=0) * self._factor
+        return np.asarray((np.abs(found) <= tiny) | (possible & (found**2 <= self._forms.errors**2 * variance)))
+
+
+def _squares(above: Floats, below: Floats, covariance: Floats) -> tuple[Floats, Floats, Floats]:
+    """Variance of the upper function, covariance of both, variance of the lower one."""
+    first, second = above @ covariance, below @ covariance
+    return (first * above).sum(axis=1), (first * below).sum(axis=1), (second * below).sum(axis=1)
+
+
+def _fitted(base: Floats, step: Floats, share: Floats, number: Floats) -> Floats:
+    """The likeliest proportions of which `base + step @ proportions` is zero, [samples, forms]: by their multiplier."""
+    widest = step.max(axis=0)
+    scale = number.sum(axis=0) / np.where(widest > 0, widest, 1.0)
+    low, high = np.full(len(base), -1.0), np.ones(len(base))
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        fitted = _shifted(scale * middle / (1 - np.abs(middle)) * step, share, number)
+        above = base + (step * fitted).sum(axis=0) > 0
+        low, high = np.where(above, middle, low), np.where(above, high, middle)
+    return fitted
+
+
+def _shifted(multiplier: Floats, share: Floats, number: Floats) -> Floats:
+    """Proportions x with `number (share - x) = multiplier x (1 - x)`; from the side on which nothing cancels."""
+    down = multiplier >= 0
+    own, by = np.where(down, share, 1 - share), np.abs(multiplier) / number
+    root = np.sqrt(np.maximum((1 + by) ** 2 - 4 * by * own, 0))
+    shifted = np.minimum(2 * own / (1 + by + root), 1)
+    return np.where(down, shifted, 1 - shifted)
+
+
+def win_limits(sampling: Sampling, wins: Floats, level: float) -> tuple[float, float]:
+    """Limits of the probability that somebody of the second sample does better than somebody of the first.
+
+    They exclude one half exactly where Mann and Whitney's test, with ties, rejects that both samples have one law.
+
+    Args:
+        sampling: Two samples.
+        wins: [outcomes, outcomes]: 1 where the second outcome is better, 1/2 where it is as good, else 0.
+        level: Confidence.
+    """
+    from scipy.special import stdtrit
+
+    check_level(level)
+    reach = float(-stdtrit(sampling.freedom, (1 - level) / 2))
+    total = float(sampling.sizes.sum())
+    factor = total / max(total - 1, 1.0)
+    (p, q), smooth = sampling.split(), sampling.split(sampling.smooth)
+    found, middle = float(p @ wins @ q), float(smooth[0] @ wins @ smooth[1])
+    slope = np.concatenate([wins @ smooth[1], smooth[0] @ wins])
+    variance = float(slope @ sampling.covariance @ slope) * factor
+    pooled = (sampling.sizes[0] * p + sampling.sizes[1] * q) / total
+    parts = [(pooled @ each**2 - (pooled @ each) ** 2) for each in (wins @ pooled, pooled @ wins)]
+    without = float(sum(part / size for part, size in zip(parts, sampling.sizes, strict=True))) * factor
+    spread, null = variance / (middle * (1 - middle)), without / 0.25
+
+    def accepts(value: float) -> bool:
+        part = np.clip((value - 0.5) / (found - 0.5), 0, 1) if abs(found - 0.5) > 1e-12 else 0.0
+        return (found - value) ** 2 <= reach**2 * value * (1 - value) * float(null + part * (spread - null))
+
+    return _last(accepts, found, 0.0), _last(accepts, found, 1.0)
+
+
+def _last(accepts: Callable[[float], bool], inside: float, outside: float) -> float:
+    """The last value from the inside that is accepted."""
+    if accepts(outside):
+        return outside
+    for _ in range(_BISECTIONS):
+        middle = (inside + outside) / 2
+        inside, outside = (middle, outside) if accepts(middle) else (inside, middle)
+    return inside
