@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from countermax.cli._shared import Overwrite, check_outputs, one_line_errors, show
+from countermax._core.files import check_outputs
+from countermax.cli._shared import Overwrite, check_folder, one_line_errors, show
 
 _EVALUATION = ("evaluation.csv", "evaluation.md", "losses.png")
 _RUN = ("coupling-*.safetensors", "checkpoint.safetensors", "run.json", "curves.png", *_EVALUATION)
@@ -28,7 +29,7 @@ def train(
     from countermax.learning import TrainingError
     from countermax.learning._config import read_config, train_run
 
-    check_outputs({}, [config], overwrite=overwrite, folder=out, names=_RUN)
+    check_folder(out, _RUN, [config], overwrite=overwrite)
     try:
         with unwinding():
             run = train_run(read_config(config), out)
@@ -52,7 +53,7 @@ def evaluate(
     from countermax._core.files import writable_folder
     from countermax.learning._config import evaluate_run, read_config, write_evaluation
 
-    check_outputs({}, [config, *(couplings or [])], overwrite=overwrite, folder=out, names=_EVALUATION)
+    check_folder(out, _EVALUATION, [config, *(couplings or [])], overwrite=overwrite)
     result = evaluate_run(read_config(config), couplings or [], num_pairs)
     if out is not None:
         write_evaluation(result, writable_folder(out))
@@ -85,7 +86,7 @@ def explore(
     if out is not None:
         if out.suffix.lower() not in (".html", ".htm"):
             raise InputError(f"--out must be a file that ends in .html, got {out}")
-        check_outputs({"--out": out}, [page], overwrite=overwrite)
+        check_outputs([("--out", out)], [page], overwrite=overwrite)
         show(f"written: {write_page(out)}")
         return
     try:
