@@ -286,11 +286,6 @@ class Labels:
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.values, self.names)  # to other processes; what is kept beside them is a function
 
-    @property
-    def of_one_kind(self) -> bool:
-        """Whether all labels are texts, or all are numbers, and so on."""
-        return len({kind for kind, _ in self._index}) == 1
-
     def place_of(self, argument: str, value: object) -> int:
         """The index of one value among the labels, which must be there."""
         place = int(self.places([value])[0])

@@ -15,7 +15,7 @@ from countermax._tables.frames import Block, Codes, Floats, check_new_names
 from countermax.couplings import AbstractCoupling
 from countermax.couplings._named import as_coupling, name_of
 from countermax.tables._notes import count_notes, label_notes, shown_name, what_is_known
-from countermax.tables._reading import Chunk, RowReader
+from countermax.tables._reading import Chunk, RowCounts, RowReader
 from countermax.tables._refit import Refitted, Refitting
 
 BOUNDS = ("any", "stable", "none")
@@ -105,7 +105,7 @@ class AnswerColumns:
     @property
     def whole_metadata(self) -> dict[str, Any]:
         """What goes with the whole table, when all rows have been answered."""
-        notes = [*self.notes, *count_notes(self.num_unchanged)]
+        notes = [*self.notes, *count_notes(RowCounts(num_unchanged=self.num_unchanged))]
         return self.metadata | {"notes": notes, "num_unchanged": self.num_unchanged}
 
     @property

@@ -25,14 +25,14 @@ from countermax._core.extras import import_pyarrow
 from countermax._core.files import atomic_file, remove_left_over, writable_folder
 from countermax._core.labels import listed
 from countermax._core.progress import ProgressBar
-from countermax._ray import Mergeable, in_parts, merged_in_parts
+from countermax._ray import in_parts, merged_in_parts
 from countermax._tables.files import FORMATS
 from countermax._tables.writing import ParquetTableWriter
 from countermax._version import __version__
 from countermax.couplings import AbstractCoupling
 from countermax.tables._answers import AnswerColumns
 from countermax.tables._notes import count_notes
-from countermax.tables._reading import CHUNK_ROWS, Chunk, Question, RowReader
+from countermax.tables._reading import CHUNK_ROWS, Chunk, Question, RowCounts, RowReader
 from countermax.tables._sources import (
     AbstractSource,
     Answered,
@@ -78,14 +78,12 @@ class FolderSource(AbstractSource):
     def __str__(self) -> str:
         return f"{self._path} ({len(self._files.files):,} Parquet files)"
 
-    def each(self, function: OfChunks[T], shared: Any) -> Iterator[T]:
+    def each(self, function: OfChunks[T], shared: Any, *, merge: bool = False) -> Iterator[T]:
         """Parts of `PART_ROWS` rows."""
-        return in_parts(_of_part, self._sent(function, shared), self._named_parts(), engine=self._engine)
-
-    def summed(self, function: OfChunks[Mergeable], shared: Any) -> Iterator[Mergeable]:
-        sent, parts = self._sent(function, shared), self._named_parts()
+        names, parts = needed_columns(self.question, self.reader), self._named_parts()
+        sent = self._files, self._asking.narrowed(names), function, shared
         with ProgressBar("reading", len(parts), unit="parts") as bar:
-            for found in merged_in_parts(_of_part, sent, parts, engine=self._engine):
+            for found in (merged_in_parts if merge else in_parts)(_of_part, sent, parts, engine=self._engine):
                 yield found
                 bar.advance(1)
 
@@ -121,7 +119,7 @@ class FolderSource(AbstractSource):
             whole = output.finish({"countermax": __version__, **columns.metadata, **counts}, files)
         else:
             output.tidy()
-        notes = (*whole["notes"], *count_notes(whole["num_unchanged"]))
+        notes = (*whole["notes"], *count_notes(RowCounts(num_unchanged=whole["num_unchanged"])))
         return Answered(whole["num_rows"], whole["num_unchanged"], whole["coupling"], notes)
 
     def _write_file(self, target: str, columns: AnswerColumns, overwrite: bool) -> Answered:
@@ -161,10 +159,6 @@ class FolderSource(AbstractSource):
 
     def _named_parts(self) -> "list[tuple[RowGroups]]":
         return [(part,) for part in self._parts]
-
-    def _sent(self, function: OfChunks[T], shared: Any) -> tuple[Any, ...]:
-        names = needed_columns(self.question, self.reader)
-        return self._files, self._asking.narrowed(names), function, shared
 
     def _first_rows(self) -> Any:
         """Some rows, of the first file that has any."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from countermax._core.errors import InputError
 from countermax._core.labels import Labels, Written, listed
-from countermax._tables.frames import AbstractFrame, Floats, as_frame
+from countermax._tables.frames import AbstractFrame, Floats, as_frame, for_classifiers
 
 
 class AbstractProbabilities(ABC):
@@ -84,7 +84,7 @@ class Predicted(AbstractProbabilities):
         for name in self.change:
             if name not in names:
                 raise InputError(f"`change` must change what the classifier reads ({listed(names)}), got {name!r}")
-        rows = rows.for_classifiers(names, self.change)
+        rows = for_classifiers(rows, names, self.change)
         change = {}
         for name, value in self.change.items():
             several = not callable(value) and np.ndim(value) > 0

@@ -117,6 +117,26 @@ class Chunk:
         self.bad[wrong], self.problems[wrong] = True, words
 
 
+@dataclass
+class RowCounts:
+    """How many rows are answered, are left as they were, and have no answer."""
+
+    num_rows: int = 0
+    num_unchanged: int = 0
+    num_left_out: int = 0
+
+    def add(self, chunk: Chunk) -> None:
+        """Counts some more rows."""
+        bad = int(chunk.bad.sum())
+        self.merge(RowCounts(len(chunk.x) - bad, int(chunk.kept.sum()), bad))
+
+    def merge(self, other: "RowCounts") -> None:
+        """Adds the numbers of other rows."""
+        self.num_rows += other.num_rows
+        self.num_unchanged += other.num_unchanged
+        self.num_left_out += other.num_left_out
+
+
 class _Problems:
     """What is wrong with rows; the first thing that is found counts."""
 

@@ -17,7 +17,6 @@ from countermax._core.extras import import_pyarrow
 from countermax._core.files import check_outputs
 from countermax._core.labels import listed
 from countermax._core.progress import ProgressBar
-from countermax._ray import Mergeable
 from countermax._tables.files import FORMATS, AbstractTableFile, FileRows, format_of, open_table
 from countermax._tables.frames import Where, as_frame
 from countermax._tables.writing import open_writer
@@ -61,12 +60,8 @@ class AbstractSource(ABC):
         """The table in words."""
 
     @abstractmethod
-    def each(self, function: OfChunks[T], shared: Any) -> Iterator[T]:
-        """`function(shared, first_row, chunks)` of all rows in parts, in order."""
-
-    @abstractmethod
-    def summed(self, function: OfChunks[Mergeable], shared: Any) -> Iterator[Mergeable]:
-        """The same for results that can be merged; on Ray workers merge those of many parts."""
+    def each(self, function: OfChunks[T], shared: Any, *, merge: bool = False) -> Iterator[T]:
+        """`function(shared, first_row, chunks)` of all rows in parts, in order; Ray's workers may `merge` results."""
 
     @abstractmethod
     def mapped(self, function: Callable[[Any, RowReader], Any], shared: Any) -> Any:
@@ -92,11 +87,8 @@ class FrameSource(AbstractSource):
     def __str__(self) -> str:
         return f"a frame with {self.num_rows:,} rows"
 
-    def each(self, function: OfChunks[T], shared: Any) -> Iterator[T]:
+    def each(self, function: OfChunks[T], shared: Any, *, merge: bool = False) -> Iterator[T]:
         yield function(shared, 0, self.reader.chunks())
-
-    def summed(self, function: OfChunks[Mergeable], shared: Any) -> Iterator[Mergeable]:
-        return self.each(function, shared)
 
     def mapped(self, function: Callable[[Any, RowReader], Any], shared: Any) -> Any:
         """A frame of the same library."""
@@ -134,13 +126,10 @@ class FileSource(AbstractSource):
     def __str__(self) -> str:
         return str(self._file.path)
 
-    def each(self, function: OfChunks[T], shared: Any) -> Iterator[T]:
+    def each(self, function: OfChunks[T], shared: Any, *, merge: bool = False) -> Iterator[T]:
         """Parts of `CHUNK_ROWS` rows."""
         for reader, _ in self._readers(others=False):
             yield function(shared, reader.frame.first_row, reader.chunks())
-
-    def summed(self, function: OfChunks[Mergeable], shared: Any) -> Iterator[Mergeable]:
-        return self.each(function, shared)
 
     def mapped(self, function: Callable[[Any, RowReader], Any], shared: Any) -> Any:
         """An Arrow table."""
@@ -219,10 +208,7 @@ class Asking:
 def ask(question: Question, schema: Any, first_rows: Callable[[], Any]) -> tuple[Asking, RowReader]:
     """Checks a question against the columns of a table; returns what workers need, and a reader without rows.
 
-    Args:
-        question: Question that every row answers.
-        schema: Columns of the table, as an Arrow schema.
-        first_rows: Function that returns some rows, where a category must say which outcomes there are.
+    Where a category must say which outcomes there are, `first_rows()` are looked at.
     """
     empty = schema.empty_table()
     reader = RowReader(as_frame(empty), question)
