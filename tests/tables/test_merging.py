@@ -15,7 +15,7 @@ from countermax._core.labels import Labels
 from countermax.tables import Predicted
 from countermax.tables._effects import EffectSums
 from countermax.tables._reading import RowCounts
-from countermax.tables._scores import _together as together
+from countermax.tables._scores import together
 
 
 def test_tables_do_not_import_ray():

@@ -54,12 +54,9 @@ class Row(NamedTuple):
     @property
     def shown(self) -> str:
         """The number or range, with its interval in parentheses below."""
-        text = number(self.value) if self.lower is None else _short_span(self.lower, self.upper)
+        low, high = number(self.lower), number(self.upper)
+        text = number(self.value) if self.lower is None else low if low == high else f"{low} to {high}"
         return text if self.ci_lower is None or not text else f"{text}\n({span(self.ci_lower, self.ci_upper)})"
-
-
-def _short_span(low: Any, high: Any) -> str:
-    return number(low) if number(low) == number(high) else span(low, high)
 
 
 class AbstractResult(ABC):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from os import cpu_count, environ
 from typing import Any
 
@@ -33,7 +34,9 @@ _FEW = 4096  # numbers that are done before a second thread has begun
 _MOST_THREADS = 8
 _CLOSED_FORMS: dict[type[AbstractSampler], str] = {
     **dict.fromkeys((GumbelMax, SharedGumbelMax), "GUMBEL_MAX"),
-    **{InverseCDF: "INVERSE_CDF", Independent: "INDEPENDENT", Maximal: "MAXIMAL"},
+    InverseCDF: "INVERSE_CDF",
+    Independent: "INDEPENDENT",
+    Maximal: "MAXIMAL",
 }
 
 
@@ -151,12 +154,8 @@ def _asked(coupling: AbstractCoupling, size: int, score: Floats | None, bounded:
 
 def _plain(*arrays: NDArray) -> list[NDArray]:
     """Writable C-contiguous arrays of one kind: code is compiled once for each kind."""
-    found = []
-    for each in arrays:
-        dtype = np.float64 if each.dtype.kind == "f" else np.int64
-        plain = np.ascontiguousarray(each, dtype)
-        found.append(plain if plain.flags.writeable else plain.copy())
-    return found
+    kinds = (np.float64 if each.dtype.kind == "f" else np.int64 for each in arrays)
+    return [np.require(each, kind, ["C", "W"]) for each, kind in zip(arrays, kinds, strict=True)]
 
 
 def _in_threads(loop: Callable[..., None], arguments: tuple[Any, ...], count: int, work: int) -> None:
@@ -167,8 +166,7 @@ def _in_threads(loop: Callable[..., None], arguments: tuple[Any, ...], count: in
         loop(*arguments, 0, count)
         return
     with ThreadPoolExecutor(strips) as pool:
-        for each in [pool.submit(loop, *arguments, *each) for each in zip(edges, edges[1:], strict=False)]:
-            each.result()
+        list(pool.map(lambda edge: loop(*arguments, *edge), pairwise(edges)))
 
 
 @eqx.filter_jit

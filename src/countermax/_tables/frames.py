@@ -168,9 +168,7 @@ class PandasFrame(AbstractFrame):
                 return _by_identity(values)
             codes, uniques = pd.factorize(values)
         except TypeError as error:
-            raise InputError(
-                f"`outcome` must hold plain labels, got values that cannot be compared ({error})"
-            ) from error
+            raise InputError(f"`outcome` must hold plain labels, got some that cannot be compared ({error})") from error
         return np.asarray(codes, np.int64), uniques.tolist()
 
     def categories(self, values: Any) -> tuple[list[Any] | None, bool]:
@@ -293,12 +291,11 @@ class PolarsFrame(AbstractFrame):
         for name, value in change.items():
             several = isinstance(value, pl.Series | np.ndarray | list | tuple)
             column = pl.Series(name, value) if several else pl.Series(name, [value]).new_from_index(0, self.num_rows)
+            dtype = chosen[name].dtype
             try:
-                columns.append(column.cast(chosen[name].dtype) if not several else column)
+                columns.append(column if several else column.cast(dtype))
             except pl.exceptions.PolarsError as error:
-                raise InputError(
-                    f"`change` must set {name!r} to a value of type {chosen[name].dtype}, got {value!r}"
-                ) from error
+                raise InputError(f"`change` must set {name!r} to a value of type {dtype}, got {value!r}") from error
         return chosen.with_columns(columns) if columns else chosen
 
     def made(self, pieces: Sequence[Block | tuple[str, Any]], *, extend: bool) -> Any:

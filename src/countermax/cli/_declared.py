@@ -79,17 +79,13 @@ def declared(where: str) -> Group:
         for each in node.body
         if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name)
     }
-    documents = ""
     for name in path.split("."):
-        node = next(each for each in node.body if getattr(each, "name", None) == name)
+        node = _named(node, name)
+    helps = _arguments(node)
     if isinstance(node, ast.ClassDef):
-        documents = ast.get_docstring(node) or ""
-        init = next((each for each in node.body if getattr(each, "name", None) == "__init__"), None)
-        if init is None:
+        if (init := _named(node, "__init__")) is None:
             return Group(tuple(_fields(node)))
-        node = init
-    documents += "\n" + (ast.get_docstring(node) or "")
-    helps = _arguments(documents)
+        node, helps = init, helps | _arguments(init)
     plain = [each for each in node.args.args if each.arg not in ("self", "cls")]
     defaults: list[Any] = [None] * (len(plain) - len(node.args.defaults)) + node.args.defaults
     pairs = [*zip(plain, defaults, strict=True), *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)]
@@ -106,9 +102,13 @@ def declared(where: str) -> Group:
     )
 
 
+def _named(node: Any, name: str) -> Any:
+    return next((each for each in node.body if getattr(each, "name", None) == name), None)
+
+
 def _fields(node: ast.ClassDef) -> list[Declared]:
     """Fields of a dataclass, each with the string below it; else what `Args:` or `Attributes:` of the class say."""
-    found, helps = [], _arguments(ast.get_docstring(node) or "")
+    found, helps = [], _arguments(node)
     for each, below in zip(node.body, [*node.body[1:], None], strict=True):
         if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name) and not each.target.id.startswith("_"):
             text = helps.get(each.target.id, "")
@@ -127,11 +127,11 @@ def _value(node: ast.expr | None) -> Any:
         return None
 
 
-def _arguments(document: str) -> dict[str, str]:
+def _arguments(node: Any) -> dict[str, str]:
     """The first sentence about each argument, from the section `Args:` of a docstring."""
     found: dict[str, str] = {}
     name, inside = "", False
-    for line in document.splitlines():
+    for line in (ast.get_docstring(node) or "").splitlines():
         if line.strip() in ("Args:", "Attributes:"):
             inside = True
         elif inside and line.strip() and not line.startswith(" "):

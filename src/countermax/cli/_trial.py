@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from countermax._core.errors import InputError
 from countermax.cli._declared import Typed, declared, with_options
 from countermax.cli._shared import READERS, Outputs, Overwrite, check_folder, numbers, one_line_errors, show, words
 
@@ -51,7 +52,6 @@ def causes(given: Typed, outputs: Outputs, data: Data = None) -> None:
 
 def _problem(given: Typed, data: Path | None) -> Any:
     """A trial from a file or from counts, or two known laws: what was typed decides."""
-    from countermax._core.errors import InputError
     from countermax.trial import Design, Trial, Worlds
 
     typed = given.values
@@ -79,8 +79,6 @@ def _problem(given: Typed, data: Path | None) -> Any:
 
 
 def _refuse(names: list[str], why: str) -> None:
-    from countermax._core.errors import InputError
-
     if names:
         raise InputError(f"--{names[0].replace('_', '-')} {why}")
 

@@ -120,7 +120,9 @@ def table_causes(
             *count_notes(sums.counts),
         ),
         questions=questions,
-        individual=laid_out(asked, reader, sums.kept) if asked.keep else source.mapped(individual_causes, asked),
+        individual=(
+            individual_causes(asked, reader, sums.kept) if asked.keep else source.mapped(individual_causes, asked)
+        ),
     )
 
 
@@ -168,13 +170,9 @@ def _added_up(asked: CausesAsked, first_row: int, chunks: Iterable[Chunk]) -> Ca
     return sums
 
 
-def individual_causes(asked: CausesAsked, reader: RowReader) -> Any:
-    """A frame with each row's numbers."""
-    return laid_out(asked, reader, _added_up(replace(asked, keep=True), 0, reader.chunks()).kept)
-
-
-def laid_out(asked: CausesAsked, reader: RowReader, found: Sequence[Floats]) -> Any:
+def individual_causes(asked: CausesAsked, reader: RowReader, found: Sequence[Floats] | None = None) -> Any:
     """Each row's numbers; with a gain, what is certain about treating it, and what has the least regret."""
+    found = _added_up(replace(asked, keep=True), 0, reader.chunks()).kept if found is None else found
     rows = np.concatenate([np.zeros((len(asked.columns), 0)), *found], axis=1)
     pieces: list[Any] = [(asked.columns, rows)]
     if asked.has_gain:

@@ -13,6 +13,7 @@ from countermax._core.words import confidence, number, span
 from countermax._kernel import answer_rows, mean_worths, row_score_bounds
 from countermax._tables.frames import Codes, Floats, check_new_names
 from countermax.bounds import Bounds
+from countermax.comparison._measuring import ANY
 from countermax.couplings import AbstractCoupling, Gadget2, Independent, InverseCDF
 from countermax.intervals import Interval
 from countermax.learning import Fit
@@ -25,8 +26,6 @@ from countermax.tables._sources import AbstractSource
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-ANY = "any coupling"
 
 
 @final
@@ -136,7 +135,7 @@ def table_effects(source: AbstractSource, compared: Compared, refitting: Refitti
 
         refitted = Refitted(reader, refitting, measure, refitting.settings, by_row=False)
     most_pairs = _scores.MOST_SOLVED // len(reader.labels)
-    bounds = _bounds(scores, sums, lambda: _scores.source_pairs(source, most_pairs))
+    bounds = _bounds(scores, sums, lambda: _scores.together(source.each(_scores.all_pairs, most_pairs), most_pairs))
     variances = dict(zip(names, sums.variances[:-2].tolist(), strict=True))
     choice, reason = _scores.choose(scores, variances, bounds)
     mean_error = np.sqrt(sums.between / (num_rows - 1)) if refitted is None and num_rows > 1 else None

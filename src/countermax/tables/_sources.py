@@ -173,11 +173,11 @@ def source_of(data: Any, question: Question, engine: str) -> AbstractSource:
     if isinstance(data, str | Path):
         path = str(data)
         wild = any(each in path for each in "*[") and not Path(path).exists()
-        if engine == "ray" or "://" in path or wild or Path(path).is_dir():
-            from countermax.tables._folders import FolderSource
+        if engine == "local" and not ("://" in path or wild or Path(path).is_dir()):
+            return FileSource(data, question)
+        from countermax.tables._folders import FolderSource
 
-            return FolderSource(path, question, engine)
-        return FileSource(data, question)
+        return FolderSource(path, question, engine)
     if type(data).__module__.startswith("ray.data"):
         from countermax.tables._datasets import DatasetSource
 
@@ -227,10 +227,11 @@ def ask(question: Question, schema: Any, first_rows: Callable[[], Any]) -> tuple
 
 def check_named(question: Question, what: str, *, classifiers: bool = True) -> None:
     """Refuses arrays: a table that is elsewhere cannot be lined up with them."""
-    for argument, given in (("outcome", question.outcome), ("unchanged", question.unchanged)):
-        if given is not None and not isinstance(given, str):
+    for argument in ("outcome", "unchanged"):
+        if not isinstance(given := getattr(question, argument), str | None):
             raise InputError(f"`{argument}` must name a column of the {what}, got {type(given).__name__}")
-    for argument, given in (("factual", question.factual), ("counterfactual", question.counterfactual)):
+    for argument in ("factual", "counterfactual"):
+        given = getattr(question, argument)
         named = isinstance(given, list | tuple) and all(isinstance(name, str) for name in given)
         classifier = classifiers and (isinstance(given, Predicted) or hasattr(given, "predict_proba"))
         if not (isinstance(given, str | Mapping) or named or classifier):
@@ -256,12 +257,11 @@ def needed_columns(question: Question, reader: RowReader) -> list[str]:
 
 def difference(expected: Any, found: Any) -> str:
     """In words, the first difference between two Arrow schemas that differ."""
-    for field in expected:
-        if field.name not in found.names:
-            return f"there is no column {field.name!r}"
-        kind = found.field(field.name).type
-        if kind != field.type:
-            return f"column {field.name!r} holds {kind} in place of {field.type}"
+    for name, kind in zip(expected.names, expected.types, strict=True):
+        if name not in found.names:
+            return f"there is no column {name!r}"
+        if found.field(name).type != kind:
+            return f"column {name!r} holds {found.field(name).type} in place of {kind}"
     more = [name for name in found.names if name not in expected.names]
     return f"there are more columns: {listed(more)}" if more else "they come in another order"
 

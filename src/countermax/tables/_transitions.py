@@ -15,6 +15,7 @@ from countermax._core.results import AbstractResult, Row
 from countermax._core.words import confidence, number, percents, span
 from countermax._tables.frames import Floats
 from countermax.bounds import Bounds
+from countermax.comparison._measuring import ANY
 from countermax.couplings import AbstractCoupling
 from countermax.intervals import Interval
 from countermax.intervals._interval import Bootstrap, check_level, percentile_interval
@@ -27,7 +28,6 @@ from countermax.tables._sources import AbstractSource
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ANY = "any coupling"
 _BYTES_OF_WEIGHTS = 6 * 4096  # of a resample, for the rows that share a random stream
 
 
