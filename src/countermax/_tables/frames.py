@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any, final
 
-import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -32,6 +31,8 @@ def as_frame(frame: Any, first_row: int = 0, where: Where | None = None) -> "Abs
 
     It may be a part of a longer table: messages count from its first row there, and `where` says which table that is.
     """
+    import narwhals as nw  # where the first frame comes
+
     kinds = "`frame` must be a pandas or polars DataFrame or an Arrow table"
     if type(frame).__name__ == "LazyFrame":
         raise InputError(f"{kinds}, got LazyFrame; collect() it first")
@@ -52,7 +53,7 @@ def as_frame(frame: Any, first_row: int = 0, where: Where | None = None) -> "Abs
 class AbstractFrame(ABC):
     """A frame, or some of its rows. Columns that go in and out are columns of its library."""
 
-    def __init__(self, wrapped: nw.DataFrame[Any], first_row: int = 0, where: Where | None = None):
+    def __init__(self, wrapped: Any, first_row: int = 0, where: Where | None = None):
         self._frame, self.first_row, self.where = wrapped, first_row, where
         self.native: Any = wrapped.to_native()
         self.columns: list[Hashable] = list(wrapped.columns)
@@ -81,6 +82,8 @@ class AbstractFrame(ABC):
 
     def kind_of(self, values: Any) -> str | None:
         """What a column's type says of its values (`countermax._core.labels.TEXT`, ...); None where it says nothing."""
+        import narwhals as nw
+
         dtype = nw.from_native(values, series_only=True).dtype
         if isinstance(dtype, nw.Categorical | nw.Enum):
             return self._kind_of_categories(values)

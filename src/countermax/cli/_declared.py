@@ -73,7 +73,7 @@ class Group:
 def declared(where: str) -> Group:
     """Parameters of a class or function: `trial/_trial.py:Trial`, or `...:Trial.compare` for a method."""
     file, _, path = where.partition(":")
-    node: Any = ast.parse((_SOURCE / file).read_text())
+    node = _parsed(file)
     constants = {
         each.targets[0].id: each.value
         for each in node.body
@@ -100,6 +100,11 @@ def declared(where: str) -> Group:
             for each, default in pairs
         )
     )
+
+
+@functools.cache
+def _parsed(file: str) -> Any:
+    return ast.parse((_SOURCE / file).read_text())
 
 
 def _named(node: Any, name: str) -> Any:
