@@ -25,7 +25,7 @@ from countermax import _plotting as plotting
 from countermax._core.errors import InputError
 from countermax._core.files import reason_of, remove_left_over, remove_unfinished, writable_folder, write_atomically
 from countermax._core.memory import check_memory
-from countermax._core.page import Block, Grid, Heading, Paragraph, Picture, Preformatted, Sheet, write_page
+from countermax._core.page import Block, Sheet, grid, heading, paragraph, picture, preformatted, write_page
 from countermax._core.progress import ProgressBar
 from countermax._core.quantities import as_count
 from countermax._version import __version__
@@ -35,6 +35,7 @@ PRESETS = ("quick", "published", "best")
 
 Result = dict[str, Any]
 """What a cell computes: plain numbers, strings, lists and mappings, as JSON has them."""
+_LATEX = {"\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$", "±": r"$\pm$"}
 
 
 @dataclass(frozen=True)
@@ -432,7 +433,7 @@ def write_documents(experiments: Mapping[str, AbstractExperiment], store: Store)
     pictures: dict[str, bytes] = {}
     for section in sections.values():
         for name, sheet in section.sheets.items():
-            for suffix, text in ((".md", sheet.markdown()), (".tex", sheet.latex()), (".csv", sheet.csv())):
+            for suffix, text in ((".md", sheet.markdown()), (".tex", latex(sheet)), (".csv", sheet.csv())):
                 content[store.folder / "sheets" / f"{name}{suffix}"] = text
         for name, figure in section.figures.items():
             pictures[name] = plotting.picture(figure)
@@ -461,6 +462,19 @@ def _section(experiment: AbstractExperiment, stored: Mapping[str, Result], store
         ) from error
 
 
+def latex(sheet: Sheet) -> str:
+    """A sheet for a paper; needs the package booktabs."""
+    alignment = "".join("r" if form else "l" for form in sheet.formats)
+    head, *body = [" & ".join(map(_escaped, line)) + r" \\" for line in (sheet.columns, *sheet.shown())]
+    top, middle, bottom = r"\toprule", r"\midrule", r"\bottomrule"
+    lines = [rf"\begin{{tabular}}{{{alignment}}}", top, head, middle, *body, bottom, r"\end{tabular}"]
+    return f"% {sheet.caption}\n" + "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    return "".join(_LATEX.get(letter, letter) for letter in text)
+
+
 def _write_page(
     path: Path,
     sections: Mapping[str, Section],
@@ -469,13 +483,13 @@ def _write_page(
 ) -> Path:
     blocks: list[Block] = []
     for name, section in sections.items():
-        blocks.append(Heading(section.title))
-        blocks += [Paragraph(words) for words in section.words]
-        blocks += [Picture(pictures[each], each.replace("_", " ")) for each in section.figures]
+        blocks.append(heading(section.title))
+        blocks += [paragraph(words) for words in section.words]
+        blocks += [picture(pictures[each], each.replace("_", " ")) for each in section.figures]
         for sheet in section.sheets.values():
-            blocks.append(Paragraph(sheet.caption, note=True))
-            blocks.append(Grid(sheet.columns, sheet.shown()))
-        blocks.append(Preformatted("Configuration, versions and devices", _configuration(records[name])))
+            blocks.append(paragraph(sheet.caption, note=True))
+            blocks.append(grid(sheet.columns, sheet.shown()))
+        blocks.append(preformatted("Configuration, versions and devices", _configuration(records[name])))
     return write_page(path, "Learning generalized Gumbel-max causal mechanisms, reproduced", blocks)
 
 

@@ -32,27 +32,17 @@ class _HasMerge(Protocol):
 
 Mergeable = TypeVar("Mergeable", bound=_HasMerge)
 
-WORKER: dict[str, Any] = {
-    "num_cpus": 1,
-    "max_retries": 20,  # of workers that were killed; errors of the function itself are not tried again
-}
-"""Options of every task: one core, and another try where a worker dies.
-
-No environment of its own: a worker with another one would be another process, which imports and compiles again.
-"""
+# Another try where a worker is killed; errors of the function itself are not tried again. No environment of its own: a
+# worker with another one would be another process, which imports and compiles again.
+WORKER: dict[str, Any] = {"num_cpus": 1, "max_retries": 20}
 
 _ONE_THREAD = "--xla_cpu_multi_thread_eigen=false"
 _MERGED = 16  # parts whose results are merged before they travel
 _WAITING = 2  # tasks for each core: one runs, one has its data at hand
-
-
 _WAIT = 5.0  # seconds for an address to answer; Ray itself would try for minutes
 _OBJECT_STORE = 2**30  # bytes, of an embedded Ray: work streams through it, and what does not fit is spilled to disk
 _NAMED = ("auto", "local")
-
-
-_KEPT: dict[str, Any] = {}
-"""In a worker: the function that was prepared for the job at hand."""
+_KEPT: dict[str, Any] = {}  # in a worker: the function that was prepared for the job at hand
 
 
 @contextmanager
@@ -65,12 +55,7 @@ def _forking() -> Iterator[None]:
 
 @_forking()
 def connect(address: str | None = None) -> Any:
-    """Ray, connected: the connection that is there already, else the cluster at the address, else one of its own.
-
-    Args:
-        address: Address of a running cluster, as `ray.init` takes it (`host:port`, `ray://host:port`, `auto`); None for
-            the connection that is there, or a new one inside this machine.
-    """
+    """Ray, connected: as it is already, else to the cluster at the address, else to a new one inside this machine."""
     ray = import_ray()
     if ray.is_initialized():
         return ray
@@ -120,13 +105,8 @@ def in_parts(
 ) -> Iterator[T]:
     """`function(shared, *part)` of each part, in order; references among a part's entries arrive as their values.
 
-    Parts are taken as they are needed, so that they may stream. What a task raises is raised here as it was.
-
-    Args:
-        function: Function that another process can import, or that can be pickled.
-        shared: Value that all parts need, or a reference to it.
-        parts: Arguments of each part.
-        engine: "ray", or "local" for one part after the other in this process.
+    What is shared may be a reference too. Parts are taken as they are needed, so that they may stream. What a task
+    raises is raised here as it was. The engine "local" does one part after the other in this process.
     """
     if not on_ray(engine):
         yield from (function(shared, *part) for part in parts)
@@ -141,7 +121,7 @@ def merged_in_parts(
 ) -> Iterator[Mergeable]:
     """The same, with the results of parts that follow each other merged by tasks, so that few of them travel.
 
-    Which parts are merged depends on their numbers alone. Arguments are those of `in_parts`.
+    Which parts are merged depends on their numbers alone.
     """
     if not on_ray(engine):
         yield from in_parts(function, shared, parts, engine=engine)
@@ -197,9 +177,8 @@ def _result(ray: Any, reference: Any) -> Any:
     try:
         return ray.get(reference)
     except ray.exceptions.RayTaskError as error:
-        cause = error.cause
-        if isinstance(cause, Exception):
-            raise cause from error
+        if isinstance(error.cause, Exception):
+            raise error.cause from error
         raise
 
 
@@ -209,11 +188,6 @@ def in_prepared_parts(
     """`prepare(*shared)(*part)` of each part, in order; see `in_parts`.
 
     Each worker fetches what is shared once, prepares it once, and keeps that until it works for another job.
-
-    Args:
-        prepare: Function that makes the function of a part from what is shared.
-        shared: Values that go into the object store, once.
-        parts: Arguments of each part.
     """
     ray = connect()
     try:

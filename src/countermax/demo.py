@@ -16,7 +16,7 @@ from rich.text import Text
 from countermax import _plotting as plotting
 from countermax._core.console import add_line, as_text, listing
 from countermax._core.files import writable_folder, write_atomically
-from countermax._core.page import Grid, Heading, Paragraph, Picture, write_page
+from countermax._core.page import grid, heading, paragraph, picture, write_page
 from countermax._core.results import Row, Table, tables_of
 from countermax._core.words import confidence, number, span
 from countermax.causation import Causation
@@ -208,30 +208,30 @@ def _write_page(
     pictures: Mapping[str, bytes],
 ) -> Path:
     grids = [
-        Grid(each.columns, [[cell.replace("\n", " ") for cell in line] for line in each.lines])
+        grid(each.columns, [[cell.replace("\n", " ") for cell in line] for line in each.lines])
         for each in (*comparison.tables(), *causes.tables())
     ]
     return write_page(
         path,
         example.title,
         [
-            Paragraph(example.about),
-            Heading("One patient, several answers"),
-            Paragraph(comparison.summary()),
-            *(Paragraph(finding) for finding in findings[:2]),
-            Picture(pictures["answers"], "counterfactual probabilities of each coupling, with bounds and intervals"),
-            Heading("Why they differ: how the two worlds are coupled"),
-            Picture(pictures["couplings"], "joint law of the outcomes in both worlds under each coupling"),
-            Heading("What the choice does to the treatment effect"),
-            Paragraph(findings[2]),
-            Picture(pictures["variances"], "variance of the treatment effect under each coupling, with intervals"),
-            Paragraph(findings[3]),
-            Heading("Two scores at once: a coupling that is learned"),
-            Paragraph(findings[4]),
-            Picture(pictures["learned"], "expected loss of fixed and learned couplings, with the optimum"),
-            Heading("All numbers"),
+            paragraph(example.about),
+            heading("One patient, several answers"),
+            paragraph(comparison.summary()),
+            *(paragraph(finding) for finding in findings[:2]),
+            picture(pictures["answers"], "counterfactual probabilities of each coupling, with bounds and intervals"),
+            heading("Why they differ: how the two worlds are coupled"),
+            picture(pictures["couplings"], "joint law of the outcomes in both worlds under each coupling"),
+            heading("What the choice does to the treatment effect"),
+            paragraph(findings[2]),
+            picture(pictures["variances"], "variance of the treatment effect under each coupling, with intervals"),
+            paragraph(findings[3]),
+            heading("Two scores at once: a coupling that is learned"),
+            paragraph(findings[4]),
+            picture(pictures["learned"], "expected loss of fixed and learned couplings, with the optimum"),
+            heading("All numbers"),
             *grids,
-            Paragraph(" ".join(comparison.notes), note=True),
+            paragraph(" ".join(comparison.notes), note=True),
         ],
     )
 

@@ -1,15 +1,15 @@
 """Pages that carry everything with them, and show people's words as they are."""
 
-from countermax._core.page import Grid, Heading, Paragraph, Picture, Preformatted, write_page
+from countermax._core.page import grid, heading, paragraph, picture, preformatted, write_page
 
 
 def test_a_page_shows_words_and_numbers_as_they_are(tmp_path):
     blocks = [
-        Heading("a < b"),
-        Paragraph("R&D", note=True),
-        Grid(("name", "number"), [("<x>", 0.12345), ("none", None)]),
-        Picture(b"bytes", 'a "picture"'),
-        Preformatted("All", "{}"),
+        heading("a < b"),
+        paragraph("R&D", note=True),
+        grid(("name", "number"), [("<x>", 0.12345), ("none", None)]),
+        picture(b"bytes", 'a "picture"'),
+        preformatted("All", "{}"),
     ]
     page = write_page(tmp_path / "page.html", "T & T", blocks).read_text()
     for part in ("<h2>a &lt; b</h2>", '<p class="note">R&amp;D</p>', "<td>&lt;x&gt;</td><td>0.123</td>", "<td></td>"):
@@ -22,11 +22,11 @@ def test_a_page_shows_words_and_numbers_as_they_are(tmp_path):
 def test_nothing_that_people_name_becomes_part_of_the_page(tmp_path):
     evil = "\"'></title></script><script>alert(1)</script>{body}<!--"
     blocks = [
-        Heading(evil),
-        Paragraph(evil),
-        Grid((evil,), [(evil,)]),
-        Picture(b"", evil),
-        Preformatted(evil, evil),
+        heading(evil),
+        paragraph(evil),
+        grid((evil,), [(evil,)]),
+        picture(b"", evil),
+        preformatted(evil, evil),
     ]
     page = write_page(tmp_path / "page.html", evil, blocks).read_text()
     assert "<script" not in page

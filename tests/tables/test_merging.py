@@ -14,7 +14,8 @@ from countermax import InputError
 from countermax._core.labels import Labels
 from countermax.tables import Predicted
 from countermax.tables._effects import EffectSums
-from countermax.tables._scores import _together as together
+from countermax.tables._reading import RowCounts
+from countermax.tables._scores import together
 
 
 def test_tables_do_not_import_ray():
@@ -30,20 +31,21 @@ def test_sums_about_different_shifts_merge():
     def added(rows, shift):
         centred, weight = effects[:, rows] - shift[:, None], weights[rows]
         within = np.array([weight.sum(), 1.0, 2.0])
-        return EffectSums(
-            centred @ weight, centred**2 @ weight, within, shift, weight.sum(), 0.5, len(weight), 1, num_left_out=2
-        )
+        counts = RowCounts(len(weight), 1, 2)
+        return EffectSums(centred @ weight, centred**2 @ weight, within, shift, weight.sum(), 0.5, counts)
 
     whole = added(slice(None), effects[:, 0])
     merged = EffectSums(np.zeros(2), np.zeros(2), np.zeros(3))
     for rows in (slice(0, 10), slice(10, 400), slice(400, None)):
         merged.merge(added(rows, effects[:, rows].mean(axis=1)))
-    merged.merge(EffectSums(np.zeros(2), np.zeros(2), np.zeros(3), num_left_out=5))  # rows without an answer
+    merged.merge(
+        EffectSums(np.zeros(2), np.zeros(2), np.zeros(3), counts=RowCounts(num_left_out=5))
+    )  # rows without an answer
     mean, other = (each.shift + each.sum / each.total for each in (whole, merged))
     np.testing.assert_allclose(other, mean, rtol=1e-15)
     spread, other = (each.squares / each.total - (each.sum / each.total) ** 2 for each in (whole, merged))
     np.testing.assert_allclose(other, spread, rtol=1e-8)
-    assert (merged.num_rows, merged.num_unchanged, merged.num_left_out) == (500, 3, 11)
+    assert merged.counts == RowCounts(500, 3, 11)
 
 
 def test_distinct_pairs_of_parts_are_counted_together():

@@ -47,7 +47,9 @@ def unpack(path: str | Path, kind: str, *, remedy: str = "write it again") -> tu
         header = json.loads(text)
         made, version, found = (header[name] for name in ("format", "version", "kind"))
     except Exception as error:  # whatever foreign bytes make a parser raise, it means the same
-        raise InputError(f"{path} is damaged, or not a file of countermax ({_reason(error)}); {remedy}") from error
+        raise InputError(
+            f"{path} is damaged, or not a file of countermax ({_brief(error) or type(error).__name__}); {remedy}"
+        ) from error
     if made != _FORMAT:
         raise InputError(
             f"{path} was written by countermax {_brief(version)} in another file format; this is countermax "
@@ -70,10 +72,6 @@ def _checksum(text: str, arrays: list[NDArray[Any]]) -> str:
         digest.update(f"{each.dtype.str} {each.shape}\n".encode())
         digest.update(each.tobytes())
     return digest.hexdigest()
-
-
-def _reason(error: Exception) -> str:
-    return _brief(error) or type(error).__name__
 
 
 def _brief(value: object) -> str:

@@ -14,12 +14,22 @@ from jaxtyping import Array, ArrayLike, Float
 from numpy.typing import NDArray
 
 from countermax._core.errors import InputError, ProbabilitiesAsLogitsWarning
+from countermax._core.quantities import shown
 from countermax._core.types import LogProbs, Numbers, Outcome, Probs, Scalar
+
+T = TypeVar("T", bound=Array | NDArray[Any])
+Drawn = TypeVar("Drawn")
+
+_SUM_TOLERANCE = 1e-6
+_INNER = ("countermax", "equinox", "jax", "jaxtyping")  # where a warning does not point at
+_MOST_NAMED_OUTCOMES = 256  # beyond this many, a traced error does not carry one message for each outcome
+_NO_OUTCOME = -1  # what is drawn from a row that is no distribution
 
 
 def as_array(name: str, value: Any, ndim: int, batches: str = "use jax.vmap for batches") -> Any:
     """Real numbers of `ndim` dimensions: an array of JAX's as it is, everything else as NumPy's."""
     kind = {0: "one number", 1: "a vector", 2: "a matrix"}[ndim]
+    numbers = f"{kind} of numbers" if ndim else kind
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise InputError(f"`{name}` must be {kind} of numbers, got a masked array with {value.mask.sum()} missing")
     try:
@@ -27,23 +37,16 @@ def as_array(name: str, value: Any, ndim: int, batches: str = "use jax.vmap for 
     except jax.errors.TracerArrayConversionError:  # a list, say, with traced numbers in it
         array = jnp.asarray(value)
     except (TypeError, ValueError) as error:
-        raise InputError(f"`{name}` must be {kind}{_of_numbers(ndim)}, got {shortened(value)}") from error
-    if array.dtype == bool or jnp.issubdtype(array.dtype, jnp.complexfloating):
-        raise InputError(f"`{name}` must hold real numbers, got {array.dtype}")
-    if not _is_number(array.dtype):
-        raise InputError(f"`{name}` must be {kind}{_of_numbers(ndim)}, got {shortened(value)}")
+        raise InputError(f"`{name}` must be {numbers}, got {shortened(value)}") from error
+    dtype = array.dtype
+    if jnp.issubdtype(dtype, np.bool_) or jnp.issubdtype(dtype, jnp.complexfloating):
+        raise InputError(f"`{name}` must hold real numbers, got {dtype}")
+    if not (jnp.issubdtype(dtype, jnp.integer) or jnp.issubdtype(dtype, jnp.floating) or dtype == np.longdouble):
+        raise InputError(f"`{name}` must be {numbers}, got {shortened(value)}")
     if array.ndim != ndim:
         hint = f"; {batches}" if array.ndim > ndim else ""
         raise InputError(f"`{name}` must be {kind}, got shape {array.shape}{hint}")
     return array
-
-
-def _of_numbers(ndim: int) -> str:
-    return " of numbers" if ndim else ""
-
-
-def _is_number(dtype: Any) -> bool:
-    return jnp.issubdtype(dtype, jnp.integer) or jnp.issubdtype(dtype, jnp.floating) or dtype == np.longdouble
 
 
 def float_dtype(dtype: Any) -> Any:
@@ -73,18 +76,7 @@ def log_softmax(logits: Float[Array, " k"]) -> Float[Array, " k"]:
 
 def shortened(value: object) -> str:
     """A value for a message: in one line, and not too long."""
-    try:
-        text = " ".join(repr(value).split())
-    except ValueError:  # thousands of digits, which Python does not print
-        return f"a {type(value).__name__} with thousands of digits"
-    return text if len(text) <= 80 else f"{text[:77]}..."
-
-
-T = TypeVar("T", bound=Array | NDArray[Any])
-
-_SUM_TOLERANCE = 1e-6
-_INNER = ("countermax", "equinox", "jax", "jaxtyping")  # where a warning does not point at
-_MOST_NAMED_OUTCOMES = 256  # beyond this many, a traced error does not carry one message for each outcome
+    return shown(value, 80)
 
 
 def is_traced(value: object) -> TypeGuard[jax.core.Tracer]:
@@ -126,19 +118,14 @@ def as_log_probs(name: str, logits: Numbers) -> LogProbs:
     traced = is_traced(array)
     array = array.astype(wanted) if traced else np.asarray(array, np.float64)
     array = fail_if(array, lambda each: (each != each).any(), f"`{name}` must not contain NaN")
-    array = fail_if(
-        array, lambda each: (each == np.inf).any(), f"`{name}` must not contain +inf; scale the logits down"
-    )
-    array = fail_if(
-        array,
-        lambda each: (each == -np.inf).all(),
-        f"`{name}` must leave at least one outcome possible, got all -inf",
-    )
+    too_large = f"`{name}` must not contain +inf; scale the logits down"
+    nothing = f"`{name}` must leave at least one outcome possible, got all -inf"
+    array = fail_if(array, lambda each: (each == np.inf).any(), too_large)
+    array = fail_if(array, lambda each: (each == -np.inf).all(), nothing)
     if traced:
         return log_softmax(jnp.asarray(array))
-    _warn_of_probabilities(
-        name, array, wanted, f"pass `jnp.log({name})`, or ask `countermax.compare`, which takes probabilities"
-    )
+    advice = f"pass `jnp.log({name})`, or ask `countermax.compare`, which takes probabilities"
+    _warn_of_probabilities(name, array, wanted, advice)
     with np.errstate(over="ignore"):
         return jax.device_put(normalised(array).astype(wanted))
 
@@ -310,11 +297,6 @@ def _no_outcome(found: str) -> str:
 
 def _impossible(outcome: str) -> str:
     return f"`x` must be possible under `p`, but outcome {outcome} was observed and has probability zero there"
-
-
-Drawn = TypeVar("Drawn")
-
-_NO_OUTCOME = -1  # what is drawn from a row that is no distribution
 
 
 def as_key(key: Any) -> Any:

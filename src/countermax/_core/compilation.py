@@ -2,9 +2,10 @@
 
 import contextlib
 import functools
+import gc
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -47,6 +48,18 @@ def keep_compiled() -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     compilation_cache.reset_cache()  # what was compiled before has found none
+
+
+@contextlib.contextmanager
+def without_collecting() -> Iterator[None]:
+    """For an import: it makes no garbage, and among all that JAX has made the search for some takes as long again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _forget_the_oldest(folder: Path) -> None:

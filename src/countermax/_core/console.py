@@ -3,15 +3,11 @@
 import io
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
 
 from rich import box
 from rich.console import Console, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
-
-Listing: TypeAlias = RichTable
-"""Rows and columns on a terminal."""
 
 _PIPE_WIDTH = 10_000  # a pipe has no width to keep to: tables then take what they need instead of cutting numbers off
 _TEXT_WIDTH = 160

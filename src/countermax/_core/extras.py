@@ -1,68 +1,34 @@
 """Libraries that only some features need, imported where they are used."""
 
+from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from countermax._core.errors import InputError
 
 
-def import_pandas() -> Any:
-    """Pandas, or an error that says how to get it."""
-    try:
-        import pandas
-    except ImportError as error:
-        raise ImportError("dataframes need pandas: pip install 'countermax[pandas]'") from error
-    return pandas
+def _importer(what: str, *modules: str, extra: str = "") -> Callable[[], Any]:
+    def imported() -> Any:
+        """The library, or an error that says how to get it."""
+        try:
+            return [import_module(each) for each in modules][0]
+        except ImportError as error:
+            raise ImportError(f"{what} {modules[0]}: pip install 'countermax[{extra or modules[0]}]'") from error
+
+    return imported
 
 
-def import_gymnasium() -> Any:
-    """Gymnasium, or an error that says how to get it."""
-    try:
-        import gymnasium
-    except ImportError as error:
-        raise ImportError("environments need gymnasium: pip install 'countermax[gymnasium]'") from error
-    return gymnasium
-
-
-def import_polars() -> Any:
-    """Polars, or an error that says how to get it."""
-    try:
-        import polars
-    except ImportError as error:
-        raise ImportError("polars frames need polars: pip install 'countermax[polars]'") from error
-    return polars
-
-
-def import_pyarrow() -> Any:
-    """Arrow with its readers and writers of files, or an error that says how to get it."""
-    try:
-        import pyarrow
-        import pyarrow.compute
-        import pyarrow.csv
-        import pyarrow.json
-        import pyarrow.parquet
-    except ImportError as error:
-        raise ImportError("tables in files need pyarrow: pip install 'countermax[files]'") from error
-    return pyarrow
-
-
-def import_dowhy() -> Any:
-    """DoWhy with its graphical causal models, or an error that says how to get it."""
-    try:
-        import dowhy.gcm
-        import dowhy.graph
-    except ImportError as error:
-        raise ImportError("DoWhy models need dowhy: pip install 'countermax[dowhy]'") from error
-    return dowhy
-
-
-def import_ray() -> Any:
-    """Ray, or an error that says how to get it."""
-    try:
-        import ray
-        import ray.data
-    except ImportError as error:
-        raise ImportError("engine='ray' and Ray Datasets need ray: pip install 'countermax[ray]'") from error
-    return ray
+import_pandas = _importer("dataframes need", "pandas")
+import_polars = _importer("polars frames need", "polars")
+import_gymnasium = _importer("environments need", "gymnasium")
+import_dowhy = _importer("DoWhy models need", "dowhy", "dowhy.gcm", "dowhy.graph")
+import_ray = _importer("engine='ray' and Ray Datasets need", "ray", "ray.data")
+import_pyarrow = _importer(
+    "tables in files need",
+    "pyarrow",
+    *(f"pyarrow.{each}" for each in ("compute", "csv", "json", "parquet")),
+    extra="files",
+)
 
 
 def on_ray(engine: str) -> bool:

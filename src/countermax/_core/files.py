@@ -49,10 +49,10 @@ def read_whole(path: str | Path, *, most: int | None = None) -> bytes:
             check_memory(f"reading {path}", 3 * about.st_size, "choose a smaller file")
             return file.read(about.st_size)
     except OSError as error:
-        raise InputError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from error
+        raise InputError(f"cannot read {path}: {reason_of(error)}") from error
+    except InputError:
+        raise
     except ValueError as error:
-        if isinstance(error, InputError):
-            raise
         raise InputError(f"cannot read {str(path)!r}: it is no name of a file ({error})") from error
 
 
@@ -122,12 +122,8 @@ def check_outputs(
 ) -> None:
     """Refuses outputs that could not be written, that would replace what is read, or that are one file.
 
-    The same file is recognised through symbolic and hard links, and however its path is spelled.
-
-    Args:
-        outputs: Options and the files that they name.
-        reads: Files, folders and wildcards that are read; names of something else are passed over.
-        overwrite: Whether what is read may be replaced. Two outputs in one file are refused even then.
+    The same file is recognised through symbolic and hard links, and however its path is spelled. What is read, files,
+    folders and wildcards among names of something else, may be replaced with `overwrite`; two outputs are two files.
     """
     sources = [file for each in reads for file in ([each] if os.path.exists(each) else glob.glob(os.fspath(each)))]
     read = {_identity(Path(each)): each for each in sources}
@@ -187,7 +183,9 @@ def _target(path: Path) -> tuple[Path, os.stat_result | None]:
 
 def _keep_permissions(path: Path, old: os.stat_result | None) -> None:
     if old is None:
-        path.chmod(0o666 & ~_umask())
+        mask = os.umask(0)
+        os.umask(mask)
+        path.chmod(0o666 & ~mask)
         return
     if hasattr(os, "chown") and (old.st_uid, old.st_gid) != (os.getuid(), os.getgid()):
         with contextlib.suppress(OSError):  # only its owner's permissions can be kept then
@@ -254,12 +252,6 @@ def _is_alive(process: int) -> bool:
 def _host() -> str:
     """Which machine, in eight digits: a process number means nothing on another one that shares the folder."""
     return f"{zlib.crc32(platform.node().encode(errors='replace')):08x}"
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _without_waiting(path: str, flags: int) -> int:

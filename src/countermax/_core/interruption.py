@@ -32,10 +32,7 @@ class Stopped(KeyboardInterrupt):
 def listen(clean_up: Callable[[], None]) -> None:
     """Lets signals end the process as they should; for the main thread of a command, never for a library.
 
-    Signals that whoever started the process had it ignore stay ignored.
-
-    Args:
-        clean_up: Function that is called before the process ends on the spot.
+    Signals that whoever started the process had it ignore stay ignored. `clean_up` is called before it ends.
     """
 
     def heed(number: int, frame: FrameType | None) -> None:
@@ -62,7 +59,7 @@ def listen(clean_up: Callable[[], None]) -> None:
             signal.signal(number, heed)
 
 
-@contextlib.contextmanager
+@contextmanager
 def unwinding() -> Iterator[None]:
     """A block in which a signal raises `Stopped`; only a second one ends the process on the spot."""
     _unwound.append(None)

@@ -55,11 +55,6 @@ def as_number(text: str) -> int | float | None:
     return number if np.isfinite(number) else None
 
 
-def as_boolean(text: str) -> bool | None:
-    """The boolean that a text writes out; None where it writes none."""
-    return {"true": True, "false": False}.get(text.lower())
-
-
 def looks(value: object) -> str:
     """What is left of a label when case, spaces, signs that nobody sees and the spelling of numbers are forgotten."""
     folded = visible(value).casefold()
@@ -243,7 +238,11 @@ def reader(like: Sequence[object], kind: str | None = None) -> Callable[[Any], H
         text = str(value)
         if (TEXT, text) in known or not kinds - {TEXT}:
             return text
-        for each, found in ((NUMBER, as_number(text)), (BOOLEAN, as_boolean(text)), (OTHER, others.get(text))):
+        for each, found in (
+            (NUMBER, as_number(text)),
+            (BOOLEAN, {"true": True, "false": False}.get(text.lower())),
+            (OTHER, others.get(text)),
+        ):
             if found is not None and each in kinds and (len(kinds) == 1 or identity(found) in known):
                 return found
         return text
@@ -286,24 +285,17 @@ class Labels:
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.values, self.names)  # to other processes; what is kept beside them is a function
 
-    @property
-    def of_one_kind(self) -> bool:
-        """Whether all labels are texts, or all are numbers, and so on."""
-        return len({kind for kind, _ in self._index}) == 1
-
     def place_of(self, argument: str, value: object) -> int:
         """The index of one value among the labels, which must be there."""
         place = int(self.places([value])[0])
         if place < 0:
-            raise InputError(
-                f"`{argument}` must be one of the labels {listed(self.values)}, got {listed([value])}"
-                f"{self.resemblance(value)}"
-            )
+            found = f"{listed([value])}{self.resemblance(value)}"
+            raise InputError(f"`{argument}` must be one of the labels {listed(self.values)}, got {found}")
         return place
 
     def places(self, values: Sequence[object]) -> NDArray[np.int64]:
         """The index of each value among the labels; `MISSING` where there is none, `UNKNOWN` where it is no label."""
-        return np.fromiter((self._place(value) for value in values), np.int64, len(values))
+        return np.fromiter(map(self._place, values), np.int64, len(values))
 
     def order_of(self, name: str, others: Sequence[Hashable]) -> NDArray[np.int64]:
         """Where each label is among the others, which must be the same labels in any order."""
@@ -326,10 +318,8 @@ class Labels:
             values = list(given.keys())
             order = self.places(values)
             if (order < 0).any() or sorted(order.tolist()) != list(range(len(self))):
-                alike = next(filter(None, (self.resemblance(value) for value in values)), "")
-                raise InputError(
-                    f"`{name}` must have one number for each of {listed(self.values)}, got {listed(values)}{alike}"
-                )
+                found = listed(values) + next(filter(None, map(self.resemblance, values)), "")
+                raise InputError(f"`{name}` must have one number for each of {listed(self.values)}, got {found}")
             given = [given[values[place]] for place in np.argsort(order)]
         try:
             array = np.asarray(given, np.float64)

@@ -18,8 +18,9 @@ def check_memory(what: str, needed: int | float, advice: str) -> None:
     """Refuses what would need more memory than there is."""
     limit = memory_limit()
     if needed > limit:
+        size = f"about {in_words(needed)}" if needed < _BEYOND_WORDS else "more than a million million TB"
         raise InputError(
-            f"{what} would need {_about(needed)} of memory, and the limit is {in_words(limit)}; {advice}, "
+            f"{what} would need {size} of memory, and the limit is {in_words(limit)}; {advice}, "
             f"or set {_VARIABLE} (in gigabytes) if you know better"
         )
 
@@ -36,10 +37,6 @@ def memory_limit() -> float:
     if not gigabytes > 0:
         raise InputError(f"{_VARIABLE} must be a positive number of gigabytes, got {wanted!r}")
     return gigabytes * 1e9
-
-
-def _about(size: int | float) -> str:
-    return f"about {in_words(size)}" if size < _BEYOND_WORDS else "more than a million million TB"
 
 
 def in_words(size: int | float) -> str:

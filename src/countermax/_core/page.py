@@ -1,4 +1,4 @@
-"""Self-contained HTML pages, and sheets: rows and columns as Markdown, TeX and CSV."""
+"""Self-contained HTML pages, and sheets: rows and columns as Markdown and CSV."""
 
 import base64
 import csv
@@ -12,8 +12,6 @@ from typing import TypeAlias
 from countermax._core.files import write_atomically
 
 Value = float | str | None
-
-_LATEX = {"\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$", "±": r"$\pm$"}
 
 
 @dataclass(frozen=True)
@@ -39,15 +37,6 @@ class Sheet:
         lines = [list(self.columns), rule, *self.shown()]
         return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
-    def latex(self) -> str:
-        """LaTeX, for a paper; needs the package booktabs."""
-        alignment = "".join("r" if form else "l" for form in self.formats)
-        body = [" & ".join(_escaped(text) for text in line) + r" \\" for line in self.shown()]
-        head = " & ".join(_escaped(text) for text in self.columns) + r" \\"
-        top, middle, bottom = r"\toprule", r"\midrule", r"\bottomrule"
-        lines = [rf"\begin{{tabular}}{{{alignment}}}", top, head, middle, *body, bottom, r"\end{tabular}"]
-        return f"% {self.caption}\n" + "\n".join(lines) + "\n"
-
     def csv(self) -> str:
         """CSV with all digits, for a program."""
         text = io.StringIO()
@@ -61,10 +50,6 @@ def _text(value: Value, form: str) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else format(value, form if "+" in form or not form else f"z{form}")
-
-
-def _escaped(text: str) -> str:
-    return "".join(_LATEX.get(letter, letter) for letter in text)
 
 
 _PAGE = """<!doctype html>
@@ -97,91 +82,44 @@ details {{ margin: 1rem 0; }} pre {{ font-size: .8rem; overflow-x: auto; }}
 """
 
 
-@dataclass(frozen=True)
-class Paragraph:
+Block: TypeAlias = str
+"""An element of the page."""
+
+
+def paragraph(words: str, note: bool = False) -> Block:
     """A paragraph; `note` sets it small and grey."""
-
-    words: str
-    note: bool = False
-
-    def html(self) -> str:
-        """As an element of the page."""
-        return f'<p class="note">{escape(self.words)}</p>' if self.note else f"<p>{escape(self.words)}</p>"
+    return f'<p class="note">{escape(words)}</p>' if note else f"<p>{escape(words)}</p>"
 
 
-@dataclass(frozen=True)
-class Heading:
+def heading(words: str) -> Block:
     """The title of a section."""
-
-    words: str
-
-    def html(self) -> str:
-        """As an element of the page."""
-        return f"<h2>{escape(self.words)}</h2>"
+    return f"<h2>{escape(words)}</h2>"
 
 
-@dataclass(frozen=True)
-class Picture:
+def picture(png: bytes, description: str) -> Block:
     """A PNG, carried inside the page."""
-
-    png: bytes
-    description: str
-
-    def html(self) -> str:
-        """As an element of the page."""
-        data = base64.b64encode(self.png).decode()
-        return f'<p><img alt="{escape(self.description)}" src="data:image/png;base64,{data}"></p>'
+    return f'<p><img alt="{escape(description)}" src="data:image/png;base64,{base64.b64encode(png).decode()}"></p>'
 
 
-@dataclass(frozen=True)
-class Grid:
+def grid(columns: Sequence[str], rows: Iterable[Sequence[Value]]) -> Block:
     """A sheet on the page; numbers are shown with three decimals."""
-
-    columns: Sequence[str]
-    rows: Sequence[Sequence[float | str | None]]
-
-    def html(self) -> str:
-        """As an element of the page."""
-        head = "".join(f"<th>{escape(column)}</th>" for column in self.columns)
-        body = "".join(f"<tr>{''.join(f'<td>{_cell(value)}</td>' for value in row)}</tr>\n" for row in self.rows)
-        return f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>'
+    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
+    lines = ("".join(f"<td>{escape(_text(value, '.3f'))}</td>" for value in row) for row in rows)
+    body = "".join(f"<tr>{line}</tr>\n" for line in lines)
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>'
 
 
-@dataclass(frozen=True)
-class Preformatted:
+def preformatted(title: str, text: str) -> Block:
     """Text as it stands, folded away under a heading until it is asked for."""
-
-    heading: str
-    text: str
-
-    def html(self) -> str:
-        """As an element of the page."""
-        return f"<details><summary>{escape(self.heading)}</summary><pre>{escape(self.text)}</pre></details>"
+    return f"<details><summary>{escape(title)}</summary><pre>{escape(text)}</pre></details>"
 
 
-@dataclass(frozen=True)
-class Box:
+def box(title: str, points: Iterable[str]) -> Block:
     """Points under a heading, set apart from the rest of the page."""
-
-    heading: str
-    points: Sequence[str]
-
-    def html(self) -> str:
-        """As an element of the page."""
-        points = "".join(f"<li>{escape(point)}</li>\n" for point in self.points)
-        return f'<div class="box"><h2>{escape(self.heading)}</h2>\n<ul>\n{points}</ul></div>'
-
-
-Block: TypeAlias = Paragraph | Heading | Picture | Grid | Preformatted | Box
+    items = "".join(f"<li>{escape(point)}</li>\n" for point in points)
+    return f'<div class="box"><h2>{escape(title)}</h2>\n<ul>\n{items}</ul></div>'
 
 
 def write_page(path: Path, title: str, blocks: Iterable[Block]) -> Path:
     """Writes the page; nothing in it is fetched from elsewhere."""
-    body = "\n".join(block.html() for block in blocks)
-    return write_atomically(path, _PAGE.format(title=escape(title), body=body))
-
-
-def _cell(value: float | str | None) -> str:
-    if value is None:
-        return ""
-    return escape(value) if isinstance(value, str) else f"{value:.3f}"
+    return write_atomically(path, _PAGE.format(title=escape(title), body="\n".join(blocks)))

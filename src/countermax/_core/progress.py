@@ -23,27 +23,16 @@ class ProgressBar:
     def __init__(
         self, label: str, total: int | float | None, shown: bool | None = None, *, unit: str = "", done: int | float = 0
     ):
-        """Prepares the bar.
-
-        Args:
-            label: Text beside the bar.
-            total: Total amount of work; None where that is not known, so that the bar only counts.
-            shown: Whether to show it; None means: as `show_progress` says.
-            unit: Unit of the count; where empty, the share that is done is shown in place of a count.
-            done: Amount of work that is done already.
-        """
-        console = Console(stderr=True)
+        """Prepares the bar; without a total it only counts, and without a unit it shows the share that is done."""
+        console, text = Console(stderr=True), rich_progress.TextColumn
         shown = False if _running else _chosen if shown is None else shown
-        count = (
-            rich_progress.TextColumn(f"{{task.completed:,.0f}} {unit}") if unit else rich_progress.TaskProgressColumn()
-        )
         self._unit, self._start = unit, done
         self._bar = rich_progress.Progress(
-            rich_progress.TextColumn("{task.description}"),
+            text("{task.description}"),
             rich_progress.BarColumn(bar_width=24),
-            count,
-            rich_progress.TextColumn("{task.fields[note]}"),
-            rich_progress.TextColumn("{task.fields[speed]}"),
+            text(f"{{task.completed:,.0f}} {unit}") if unit else rich_progress.TaskProgressColumn(),
+            text("{task.fields[note]}"),
+            text("{task.fields[speed]}"),
             rich_progress.TimeRemainingColumn(elapsed_when_finished=True),
             console=console,
             disable=not (console.is_terminal if shown is None else shown),

@@ -50,13 +50,13 @@ def as_amount(
     return amount
 
 
-def shown(value: Any) -> str:
+def shown(value: Any, most: int = 40) -> str:
     """Anything in a message: short, and never an error of its own."""
     try:
         text = " ".join(repr(value).split())
     except (ValueError, RecursionError):  # thousands of digits, which Python does not print, or thousands of brackets
         return "a number with thousands of digits" if isinstance(value, int) else f"a {type(value).__name__}"
-    return text if len(text) <= 40 else f"{text[:37]}..."
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def as_seed(argument: str, value: Any) -> int:

@@ -54,12 +54,9 @@ class Row(NamedTuple):
     @property
     def shown(self) -> str:
         """The number or range, with its interval in parentheses below."""
-        text = number(self.value) if self.lower is None else _short_span(self.lower, self.upper)
+        low, high = number(self.lower), number(self.upper)
+        text = number(self.value) if self.lower is None else low if low == high else f"{low} to {high}"
         return text if self.ci_lower is None or not text else f"{text}\n({span(self.ci_lower, self.ci_upper)})"
-
-
-def _short_span(low: Any, high: Any) -> str:
-    return number(low) if number(low) == number(high) else span(low, high)
 
 
 class AbstractResult(ABC):
@@ -137,10 +134,10 @@ class AbstractResult(ABC):
         """A self-contained HTML page: the summary, the picture, the table, notes, and all numbers."""
         from countermax import _plotting
 
-        blocks: list[page.Block] = [page.Paragraph(each) for each in self._answer()]
-        blocks += [page.Picture(_plotting.picture(self.plot()), self.title), *self._grids(), *self._more_blocks()]
-        blocks += [page.Paragraph(each) for each in self._remarks()]
-        return page.write_page(Path(path), self.title, [*blocks, page.Preformatted("All numbers", self.to_json())])
+        blocks: list[page.Block] = [page.paragraph(each) for each in self._answer()]
+        blocks += [page.picture(_plotting.picture(self.plot()), self.title), *self._grids(), *self._more_blocks()]
+        blocks += [page.paragraph(each) for each in self._remarks()]
+        return page.write_page(Path(path), self.title, [*blocks, page.preformatted("All numbers", self.to_json())])
 
     def __rich__(self) -> Group:
         parts: list[RenderableType] = [Text(self.title, style="bold"), *map(Text, self._answer())]
@@ -158,7 +155,7 @@ class AbstractResult(ABC):
         return str(self)
 
     def _repr_html_(self) -> str:
-        grids = "".join(each.html() for each in self._grids())
+        grids = "".join(self._grids())
         notes = "".join(f"<li>{escape(each)}</li>" for each in self._remarks())
         answer = "".join(f"<p>{escape(each)}</p>" for each in self._answer())
         return f"<h4>{escape(self.title)}</h4>{answer}{grids}<ul>{notes}</ul>"
@@ -184,9 +181,9 @@ class AbstractResult(ABC):
         """Warnings, for they may change how the answer is read, then the answer."""
         return [*(each for each in self.notes if each.startswith(WARNING)), self.summary()]
 
-    def _grids(self) -> list[page.Grid]:
+    def _grids(self) -> list[page.Block]:
         return [
-            page.Grid(each.columns, [[c.replace("\n", " ") for c in line] for line in each.lines])
+            page.grid(each.columns, [[c.replace("\n", " ") for c in line] for line in each.lines])
             for each in self.tables()
         ]
 

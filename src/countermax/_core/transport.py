@@ -4,6 +4,7 @@ POT computes in double precision, in which masses below some 1e-15 of the whole 
 the plan is found again, in whole numbers as long as it takes.
 """
 
+from itertools import pairwise
 from math import exp, floor, log
 from typing import NamedTuple
 
@@ -109,13 +110,11 @@ def _whole_numbers(log_p: Floats, log_q: Floats) -> tuple[list[int], list[int]]:
     lowest = floor(-places[-1] / log(2))
 
     def whole(mass: float) -> int:
-        if mass == -np.inf:
-            return 0
         place = -float(places[np.searchsorted(-levels, -mass)])
         power = floor(place / log(2))
         return int(exp(place - power * log(2)) * 2**53) << (power - lowest)
 
-    p, q = [whole(each) for each in log_p], [whole(each) for each in log_q]
+    p, q = ([whole(each) if each > -np.inf else 0 for each in side] for side in (log_p, log_q))
     less = p if sum(p) < sum(q) else q
     less[less.index(max(less))] += abs(sum(p) - sum(q))
     return p, q
@@ -134,9 +133,9 @@ def _exact_rows(p: list[int], q: list[int], costs: Floats, prices: Floats) -> Fl
     for source in sorted(range(len(supply)), key=supply.__getitem__, reverse=True):
         while supply[source]:
             path = _cheapest_path(source, demand, flow, costs, rents, prices, open_columns)
-            returned = [flow[column][row] for (_, column), (row, _) in zip(path, path[1:], strict=False)]
-            amount = min(supply[source], demand[path[-1][1]], *returned)
-            for (_, column), (row, _) in zip(path, path[1:], strict=False):
+            returned = [(column, row) for (_, column), (row, _) in pairwise(path)]
+            amount = min(supply[source], demand[path[-1][1]], *(flow[column][row] for column, row in returned))
+            for column, row in returned:
                 flow[column][row] -= amount
             for row, column in path:
                 flow[column][row] = flow[column].get(row, 0) + amount

@@ -29,12 +29,7 @@ def in_batches(function: Callable[..., jax.Array], fixed: tuple[Any, ...], array
 
     All batches have one size, and the last one is filled up: nothing is compiled twice, and a row's numbers are the
     same to the last bit whichever rows come with it. Rows that repeat are asked about once, which turns a trial with a
-    million patients and two arms into a handful of questions.
-
-    Args:
-        function: Function compiled by `equinox.filter_jit`, once for each kind of question.
-        fixed: Arguments before the rows, the same for all batches: couplings, scores, words.
-        arrays: Arrays with one entry for each row.
+    million patients and two arms into a handful of questions. The function is compiled by `equinox.filter_jit`.
     """
     repeats = _repeats(arrays)
     if repeats is None:

@@ -9,15 +9,18 @@ A question is a `Pair` of worlds, outcomes side by side, and the position `x` of
 """
 
 from collections.abc import Callable
+from inspect import unwrap
 from math import exp, expm1, inf, log
 from os import environ
-from typing import Any, NamedTuple, no_type_check
+from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from countermax._core.compilation import OFF
+from countermax._core.compilation import OFF, without_collecting
+
+with without_collecting():
+    import numba
 
 GUMBEL_MAX, INVERSE_CDF, INDEPENDENT, MAXIMAL, GIVEN = 0, 1, 2, 3, 4
 """Which coupling answers; where answers are given, only bounds are left to find."""
@@ -33,7 +36,9 @@ _LINES_AT_ONCE = 64  # rows whose answers are turned into columns together, so t
 
 
 def _jitted(function: Callable[..., Any], **options: Any) -> Any:
-    return numba.njit(nogil=True, error_model="numpy", **options)(function)
+    return numba.njit(nogil=True, error_model="numpy", **options)(
+        unwrap(function)
+    )  # of checks that tests put around it
 
 
 def inner(function: Callable[..., Any]) -> Any:
@@ -68,7 +73,6 @@ NUM_INTS, NUM_FLOATS = 4, 8
 
 
 @inner
-@no_type_check
 def sort_by_key(ints, place, floats, key, size):
     """Sorts the row `place` of integers by the row `key` of numbers, ascending, both in place; ties by the integers."""
     gap = 1
@@ -89,7 +93,6 @@ def sort_by_key(ints, place, floats, key, size):
 
 
 @inner
-@no_type_check
 def quotient(a, b, log_a, log_b):
     """`a / b`, as good as infinite where it would overflow; `b` is possible."""
     if a > _TINY and b > _TINY:
@@ -98,7 +101,6 @@ def quotient(a, b, log_a, log_b):
 
 
 @inner
-@no_type_check
 def difference(a, b, log_a, log_b):
     """`a - b` of two probabilities, with the digits that their logarithms have."""
     apart = log_a - log_b
@@ -111,7 +113,6 @@ def difference(a, b, log_a, log_b):
 
 
 @inner
-@no_type_check
 def write_row(kind, shared, pair, size, x, answer, ints, floats):
     """The row of a coupling; `shared` is the rate of Gumbel-max's shared clocks."""
     if kind == GUMBEL_MAX:
@@ -127,17 +128,10 @@ def write_row(kind, shared, pair, size, x, answer, ints, floats):
 
 
 @inner
-@no_type_check
 def run_race(pair, size, until, shared, ints, floats):
-    """The clock `F(t)` and the share of those who stay, of each outcome that q can have; and `F(1)`.
+    """The clock `F(t)` (BEFORE) and the share of those who stay (AFTER), of each outcome that q can have; and `F(1)`.
 
-    Args:
-        pair: The worlds.
-        size: Number of outcomes.
-        until: Outcome whose clock is the last that is needed; -1 for all of them.
-        shared: Rate of the shared clocks.
-        ints: Room.
-        floats: Room; clocks are written to BEFORE, shares of those who stay to AFTER.
+    The clock of the outcome `until` is the last that is needed, unless that is -1.
     """
     common, ahead = 0, 0.0  # of q's mass that has passed: first all that p cannot reach
     for j in range(size):
@@ -172,7 +166,6 @@ def run_race(pair, size, until, shared, ints, floats):
 
 
 @inner
-@no_type_check
 def write_race(pair, size, x, shared, total, answer, ints, floats):
     """The row of `x` in a race that has been run; `total` is `F(1)`, or x's own clock where all are shared."""
     possible = floats[BEFORE, x] < inf
@@ -192,7 +185,6 @@ def write_race(pair, size, x, shared, total, answer, ints, floats):
 
 
 @inner
-@no_type_check
 def _write_maximal(pair, size, x, answer):
     """Stays as often as can be; what cannot goes by what each outcome gains, or by q where rounding hides a gain."""
     scale = 0.0  # a logarithm: 0 unless all that differs is too rare for numbers
@@ -213,7 +205,6 @@ def _write_maximal(pair, size, x, answer):
 
 
 @inner
-@no_type_check
 def _gains(pair, size, scale, gain):
     """What each outcome gains, in units of `exp(scale)`, and the sums of all gains and losses."""
     gained, lost = 0.0, 0.0
@@ -232,7 +223,6 @@ def _gains(pair, size, scale, gain):
 
 
 @inner
-@no_type_check
 def _write_comonotone(pair, size, x, answer, ints, floats):
     """Which part of x's interval each of q's intervals covers, from the end of the line with less mass on the way."""
     left, right = -inf, -inf  # logarithms of the largest mass on the way
@@ -246,7 +236,6 @@ def _write_comonotone(pair, size, x, answer, ints, floats):
 
 
 @inner
-@no_type_check
 def _log_most(pair, size, x, step):
     """The logarithm of no less than the mass from one end of the line through the interval of x."""
     largest = pair[LOG_P, x]
@@ -256,7 +245,6 @@ def _log_most(pair, size, x, step):
 
 
 @inner
-@no_type_check
 def _passed(pair, j, most):
     """The logarithm of what is passed; equal outcomes may differ by what logs cannot show, and count for less."""
     log_p, log_q = pair[LOG_P, j], pair[LOG_Q, j]
@@ -264,7 +252,6 @@ def _passed(pair, j, most):
 
 
 @inner
-@no_type_check
 def _cover(pair, size, x, step, answer, ints, floats):
     """The parts of x's interval, found from one end of the line; see `comonotone`."""
     begin = 0 if step > 0 else size - 1
@@ -327,7 +314,6 @@ def _cover(pair, size, x, step, answer, ints, floats):
 
 
 @inner
-@no_type_check
 def _most_of(pair, x, j):
     """The largest P(Y=j | X=x): `q_j / p_x`, at most one."""
     if pair[LOG_Q, j] == -inf:
@@ -336,13 +322,11 @@ def _most_of(pair, x, j):
 
 
 @inner
-@no_type_check
 def _in_units(value, log_value, unit):
     return value if unit == 0 else exp(min(log_value - unit, _FAR))
 
 
 @inner
-@no_type_check
 def _add(high, low, value):
     """The sum of a number in two parts and another one, in two parts."""
     total = high + value
@@ -355,7 +339,6 @@ def _add(high, low, value):
 
 
 @inner
-@no_type_check
 def any_extremes(pair, size, x, lower, upper):
     """The least and the largest P(Y=j | X=x) for each j, and the width of the widest."""
     total = 0.0
@@ -372,7 +355,6 @@ def any_extremes(pair, size, x, lower, upper):
 
 
 @inner
-@no_type_check
 def filled_mean(p_x, q, start, size, worth, ints, order):
     """The mean worth of a unit of mass that fills rooms `q / p_x` one after the other, in an order among `ints`."""
     left, total = 1.0, 0.0
@@ -387,7 +369,6 @@ def filled_mean(p_x, q, start, size, worth, ints, order):
 
 
 @inner
-@no_type_check
 def any_mean(p_x, q, start, size, worth, sign, ints, floats):
     """The largest mean of `sign * worth` over rows that are nowhere above `q / p_x`, times `sign`."""
     for slot in range(size):
@@ -401,7 +382,6 @@ def any_mean(p_x, q, start, size, worth, sign, ints, floats):
 
 
 @inner
-@no_type_check
 def stable_limits(pair, size, x, ints, floats):
     """What x may send where, over the outcomes by ascending ratio `q / p`: position of x, least and most of the sum.
 
@@ -466,14 +446,12 @@ def stable_limits(pair, size, x, ints, floats):
 
 
 @inner
-@no_type_check
 def _tie(ratio, log_p):
     """How far logarithms of ratios may lie apart by rounding only."""
     return _EPS * (64 * (1 + abs(ratio)) + 4 * abs(log_p)) if -inf < ratio < inf else 64 * _EPS
 
 
 @inner
-@no_type_check
 def _weight(a, log_a, p_x, log_p_x):
     """A probability in units of what was seen, cut where nothing binds any more."""
     if a > _TINY and p_x > _TINY:
@@ -482,7 +460,6 @@ def _weight(a, log_a, p_x, log_p_x):
 
 
 @inner
-@no_type_check
 def _add_hidden(pair, size, hidden, larger, ints, floats):
     """Gains are as large in sum as losses; what rounding hides belongs to outcomes beside which all others are rare."""
     if abs(hidden) <= 8 * _EPS * (8 + size) * larger:
@@ -498,7 +475,6 @@ def _add_hidden(pair, size, hidden, larger, ints, floats):
 
 
 @inner
-@no_type_check
 def stable_extremes(pair, size, x, lower, upper, ints, floats):
     """The least and the largest P(Y=j | X=x) for each j over stable couplings."""
     position, least, most = stable_limits(pair, size, x, ints, floats)
@@ -544,17 +520,9 @@ def stable_extremes(pair, size, x, lower, upper, ints, floats):
 
 
 @inner
-@no_type_check
 def stable_mean(pair, size, x, worth, sign, ints, floats):
     """The largest mean of `sign * worth` over stable couplings, times `sign`: the best outcomes are filled first."""
     position, least, most = stable_limits(pair, size, x, ints, floats)
-    return stable_fill(pair, size, x, worth, sign, position, least, most, ints, floats)
-
-
-@inner
-@no_type_check
-def stable_fill(pair, size, x, worth, sign, position, least, most, ints, floats):
-    """The same from limits that are known; `limit` is used up."""
     count = 0
     for at in range(size):
         if ints[FIRST, at] > position:
@@ -587,7 +555,6 @@ def stable_fill(pair, size, x, worth, sign, position, least, most, ints, floats)
 
 
 @inner
-@no_type_check
 def _lower(floats, begin, end, amount):
     """All positions of a group have one limit."""
     for at in range(begin, end + 1):
@@ -617,7 +584,6 @@ class Asked(NamedTuple):
 
 
 @inner
-@no_type_check
 def load(log_p, log_q, row, order, pair):
     """One pair of worlds of a table."""
     for k in range(len(order)):
@@ -626,7 +592,6 @@ def load(log_p, log_q, row, order, pair):
 
 
 @compiled
-@no_type_check
 def answer_lines(asked, log_p, log_q, x, out, first, begin, end):
     """Probabilities, scores, bounds over all couplings and slack of rows of a table, `out[columns, first + rows]`."""
     size, columns = len(asked.order), len(out)
@@ -668,7 +633,6 @@ def answer_lines(asked, log_p, log_q, x, out, first, begin, end):
 
 
 @compiled
-@no_type_check
 def stable_lines(asked, log_p, log_q, x, out, first, begin, end):
     """The same bounds over stable couplings, written over those over all of them."""
     size = len(asked.order)
@@ -689,7 +653,6 @@ def stable_lines(asked, log_p, log_q, x, out, first, begin, end):
 
 
 @compiled
-@no_type_check
 def score_lines(bounds, log_p, log_q, x, scores, out, begin, end):
     """The bounds of E[score(Y) | X=x] of rows with a score of their own each, `out[2, rows]`."""
     size = log_p.shape[1]
@@ -709,7 +672,6 @@ def score_lines(bounds, log_p, log_q, x, scores, out, begin, end):
 
 
 @compiled
-@no_type_check
 def mean_worth_lines(asked, log_p, log_q, worths, out, begin, end):
     """The mean of worths of pairs of outcomes, `worths[m, k, k]` in the order of the line, `out[m, rows]`."""
     size = len(asked.order)
@@ -869,7 +831,6 @@ def new_room(process: Process, chosen: Chosen, reached: Int[np.ndarray, " k"]) -
 
 
 @pasted
-@no_type_check
 def _remember(process, row, factual):
     """Writes the factual row by label."""
     for slot in range(process.start[row], process.start[row + 1]):
@@ -878,7 +839,6 @@ def _remember(process, row, factual):
 
 
 @pasted
-@no_type_check
 def _forget(process, row, factual):
     """Removes it."""
     for slot in range(process.start[row], process.start[row + 1]):
@@ -886,7 +846,6 @@ def _forget(process, row, factual):
 
 
 @pasted
-@no_type_check
 def _meet_slots(process, row, x_slot, room):
     """A pair of worlds over the slots of one row, and what was seen behind them where that row cannot lead there.
 
@@ -910,7 +869,6 @@ def _meet_slots(process, row, x_slot, room):
 
 
 @pasted
-@no_type_check
 def _meet_all(process, here, there, x_slot, room):
     """A pair of worlds over all outcomes that one row of the process or another one can reach, in their order.
 
@@ -939,7 +897,6 @@ def _meet_all(process, here, there, x_slot, room):
 
 
 @pasted
-@no_type_check
 def write_answer(replayed, fact, row, answer, offset, room):
     """The probabilities of the slots of one row, given what was seen; the factual row is remembered."""
     process, x_slot = replayed.process, replayed.facts.slot[fact]
@@ -960,7 +917,6 @@ def write_answer(replayed, fact, row, answer, offset, room):
 
 
 @compiled
-@no_type_check
 def answer_all(replayed, room):
     """What a coupling answers for every row that is chosen, whatever was seen; written to `chosen.answers`."""
     chosen = replayed.chosen
@@ -972,17 +928,11 @@ def answer_all(replayed, room):
 
 
 @compiled
-@no_type_check
 def forwards(replayed, episodes, stack, room, moments, path):
-    """From the first states to the end of what was logged.
+    """From the first states to the end of what was logged; episodes with common beginnings are side by side.
 
-    Args:
-        replayed: Episodes to replay.
-        episodes: The episodes, those with common beginnings side by side.
-        stack: [time, state, 3]: room for the moments of one episode.
-        room: Room for one row.
-        moments: [place, state, 3]: where to write the powers 0, 1, 2 of the reward so far, where a chain is there.
-        path: [place, time, state] or empty: where to write distributions.
+    Written: `moments[place, state, 3]`, the powers 0, 1, 2 of the reward so far, where a chain is there; and the
+    distributions `path[place, time, state]`, unless it is empty. `stack[time, state, 3]` is room for one episode.
     """
     num_states = stack.shape[1]
     for at in range(len(episodes.order)):
@@ -1005,7 +955,6 @@ def forwards(replayed, episodes, stack, room, moments, path):
 
 
 @pasted
-@no_type_check
 def _push(replayed, fact, earned, weight, stack, step, room):
     """One step of one chain: moments before and after."""
     process, facts, chosen = replayed.process, replayed.facts, replayed.chosen
@@ -1056,17 +1005,10 @@ def _push(replayed, fact, earned, weight, stack, step, room):
 
 
 @compiled
-@no_type_check
 def carry_on(start, successor, chance, steps, here, after):
-    """Carries chains on by plain rows, each for a number of steps of its own, in place.
+    """Carries chains `here[place, state]` on by the rows of a policy, `steps[place]` steps each, in place.
 
-    Args:
-        start: [state and one]: where the row of each state starts, under the policy.
-        successor: State that each slot leads to.
-        chance: Probability of each slot.
-        steps: [place]: how many steps.
-        here: [place, state]: where chains are.
-        after: [state]: room.
+    The row of each state starts at `start[state]`; its slots lead to `successor`. `after[state]` is room.
     """
     num_states = here.shape[1]
     for place in range(len(here)):
@@ -1086,19 +1028,12 @@ def carry_on(start, successor, chance, steps, here, after):
 
 
 @compiled
-@no_type_check
 def backwards(replayed, episodes, ends, end_of, stack, room, found, kept):
-    """From the end of what was logged to the first states: values under a coupling, or their bounds.
+    """From the end of what was logged to the first states; episodes with common ends are side by side.
 
-    Args:
-        replayed: Episodes to replay.
-        episodes: The episodes, those with common ends side by side.
-        ends: [end, state]: what is still to come when the log ends.
-        end_of: [episode]: which of them.
-        stack: [2, time, state]: room for the values of one episode, from its end, at least and at most.
-        room: Room for one row.
-        found: [2, place]: where to write; where a coupling answers, the same twice.
-        kept: [2, place, time, state] or empty: where to write the values of all states and times.
+    What is still to come when an episode's log ends is `ends[end_of[episode]]`. Written: its value, at least and at
+    most, the same twice where a coupling answers, `found[2, place]`; and those of all states and times,
+    `kept[2, place, time, state]`, unless it is empty. `stack[2, time, state]` is room for one episode.
     """
     num_states, num_sides = stack.shape[2], 2 if replayed.kind >= ANY else 1
     for at in range(len(episodes.order)):
@@ -1123,14 +1058,12 @@ def backwards(replayed, episodes, ends, end_of, stack, room, found, kept):
 
 
 @compiled
-@no_type_check
 def one_step_back(replayed, fact, earned, stack, sign, room):
     """What each state is worth, `stack[1]`, one step before `stack[0]`."""
     _pull(replayed, fact, earned, stack, 0, sign, room)
 
 
 @pasted
-@no_type_check
 def _pull(replayed, fact, earned, stack, back, sign, room):
     """One step back: what each state is worth, `stack[back + 1]`, from what the states after it are, `stack[back]`."""
     process, facts = replayed.process, replayed.facts
@@ -1162,7 +1095,6 @@ def _pull(replayed, fact, earned, stack, back, sign, room):
 
 
 @inner
-@no_type_check
 def _coupled_actions(replayed, fact, earned, stack, back, c, count, sign, room):
     """What a state is worth where actions are coupled too, by any coupling."""
     process, facts = replayed.process, replayed.facts
@@ -1172,7 +1104,6 @@ def _coupled_actions(replayed, fact, earned, stack, back, c, count, sign, room):
 
 
 @pasted
-@no_type_check
 def _sweep(replayed, fact, earned, stack, back, sign, room):
     """The same over all couplings: the states in one order, and every row takes what it can from each of them."""
     process, facts, chosen, factor = replayed.process, replayed.facts, replayed.chosen, replayed.factor
@@ -1214,7 +1145,6 @@ def _sweep(replayed, fact, earned, stack, back, sign, room):
 
 
 @inner
-@no_type_check
 def _last_worth(replayed, row, stack, back, sign):
     """What the last slot to be filled is worth: the least, or the largest where the least is sought."""
     process, found = replayed.process, inf
@@ -1224,7 +1154,6 @@ def _last_worth(replayed, row, stack, back, sign):
 
 
 @compiled
-@no_type_check
 def one_state_back(replayed, fact, earned, stack, state, sign, room, found):
     """What each action that has a row is worth in one state, from what the states after it are, `stack[0]`."""
     if _uses_ranks(replayed):
@@ -1238,7 +1167,6 @@ def one_state_back(replayed, fact, earned, stack, state, sign, room, found):
 
 
 @inner
-@no_type_check
 def _uses_ranks(replayed):
     """Whether one order of the states serves all rows, and is worth its while."""
     process = replayed.process
@@ -1246,7 +1174,6 @@ def _uses_ranks(replayed):
 
 
 @inner
-@no_type_check
 def _rank_states(replayed, stack, back, sign, room):
     """The order of all states by worth."""
     process = replayed.process
@@ -1259,7 +1186,6 @@ def _rank_states(replayed, stack, back, sign, room):
 
 
 @pasted
-@no_type_check
 def _row_worth(replayed, fact, earned, stack, back, row, sign, room):
     """What one row is worth: under a coupling, or at least or at most."""
     process, facts, factor = replayed.process, replayed.facts, replayed.factor
@@ -1289,7 +1215,6 @@ def _row_worth(replayed, fact, earned, stack, back, row, sign, room):
 
 
 @inner
-@no_type_check
 def _ranked_mean(replayed, p_x, row, stack, back, room):
     """The mean of `any_mean` where the order of all states by worth is known."""
     process = replayed.process

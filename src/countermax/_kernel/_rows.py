@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from os import cpu_count, environ
 from typing import Any
 
@@ -31,11 +32,17 @@ Ints = NDArray[np.int64]
 BOUNDS = ("any", "stable", "none")
 _FEW = 4096  # numbers that are done before a second thread has begun
 _MOST_THREADS = 8
+_CLOSED_FORMS: dict[type[AbstractSampler], str] = {
+    **dict.fromkeys((GumbelMax, SharedGumbelMax), "GUMBEL_MAX"),
+    InverseCDF: "INVERSE_CDF",
+    Independent: "INDEPENDENT",
+    Maximal: "MAXIMAL",
+}
 
 
 def has_closed_form(coupling: AbstractSampler) -> bool:
     """Whether compiled loops answer for this coupling."""
-    return type(coupling) in (GumbelMax, SharedGumbelMax, InverseCDF, Independent, Maximal)
+    return type(coupling) in _CLOSED_FORMS
 
 
 def num_threads() -> int:
@@ -64,17 +71,8 @@ def answer_rows(
     """What a coupling says about each row, beside bounds: one line of numbers for each column.
 
     The probabilities of all outcomes; with a score its expectation, and its bounds; the lower and the upper bound of
-    each probability in turn; last, the slack: how wide the widest bounds over all couplings are.
-
-    Args:
-        coupling: Any coupling with an exact law.
-        log_p: [row, outcome]: log-probabilities of the factual world.
-        log_q: [row, outcome]: those of the other world.
-        x: [row]: what was seen.
-        score: A number for each outcome.
-        bounds: Couplings that the bounds are over: `any`, `stable` or `none`.
-        out: C-contiguous array [columns, more rows] to write to.
-        first: Position of the first row there.
+    each probability in turn; last, the slack: how wide the widest bounds over all couplings are. They are written to
+    the C-contiguous array `out`, [columns, more rows], from the row `first` on.
     """
     if bounds not in BOUNDS:
         raise InputError(f"`bounds` must be one of {', '.join(BOUNDS)}, got {bounds!r}")
@@ -106,15 +104,7 @@ def row_bounds(log_p: Floats, log_q: Floats, x: Ints, *, stable: bool = False) -
 
 
 def row_score_bounds(log_p: Floats, log_q: Floats, x: Ints, scores: Floats, *, stable: bool = False) -> Bounds:
-    """The least and the largest E[score(Y) | X=x] for each row.
-
-    Args:
-        log_p: [row, outcome]: log-probabilities of the factual world.
-        log_q: [row, outcome]: those of the other world.
-        x: [row]: what was seen.
-        scores: [row, outcome], or one number for each outcome.
-        stable: Whether bounds are over counterfactually stable couplings only.
-    """
+    """The least and the largest E[score(Y) | X=x] for each row; scores are [row, outcome], or the same for all rows."""
     from countermax._kernel import _loops
 
     out = np.empty((2, len(x)))
@@ -127,14 +117,7 @@ def row_score_bounds(log_p: Floats, log_q: Floats, x: Ints, scores: Floats, *, s
 def mean_worths(
     coupling: AbstractCoupling, log_p: Floats, log_q: Floats, worths: Floats
 ) -> Float[np.ndarray, "columns n"]:
-    """E[worth(X, Y)] under a coupling, for each worth and each pair of worlds.
-
-    Args:
-        coupling: Any coupling with an exact law.
-        log_p: [row, outcome]: log-probabilities of the factual world.
-        log_q: [row, outcome]: those of the other world.
-        worths: [worth, outcome, outcome]: what a pair of outcomes is worth.
-    """
+    """E[worth(X, Y)] under a coupling, for each of `worths`, [worth, outcome, outcome], and each pair of worlds."""
     size = log_p.shape[1]
     coupling.check_size(size)
     worths = np.asarray(worths, np.float64)
@@ -153,15 +136,8 @@ def kind_of(coupling: AbstractSampler) -> tuple[int, float]:
     """What compiled loops call a coupling, and the rate of the clocks that its worlds share."""
     from countermax._kernel import _loops
 
-    kinds: dict[type[AbstractSampler], int] = {
-        GumbelMax: _loops.GUMBEL_MAX,
-        SharedGumbelMax: _loops.GUMBEL_MAX,
-        InverseCDF: _loops.INVERSE_CDF,
-        Independent: _loops.INDEPENDENT,
-        Maximal: _loops.MAXIMAL,
-    }
     shared = float(coupling.shared) if isinstance(coupling, SharedGumbelMax) else 1.0
-    return kinds.get(type(coupling), _loops.GIVEN), shared
+    return getattr(_loops, _CLOSED_FORMS.get(type(coupling), "GIVEN")), shared
 
 
 def _asked(coupling: AbstractCoupling, size: int, score: Floats | None, bounded: bool) -> Any:
@@ -178,12 +154,8 @@ def _asked(coupling: AbstractCoupling, size: int, score: Floats | None, bounded:
 
 def _plain(*arrays: NDArray) -> list[NDArray]:
     """Writable C-contiguous arrays of one kind: code is compiled once for each kind."""
-    found = []
-    for each in arrays:
-        dtype = np.float64 if each.dtype.kind == "f" else np.int64
-        plain = np.ascontiguousarray(each, dtype)
-        found.append(plain if plain.flags.writeable else plain.copy())
-    return found
+    kinds = (np.float64 if each.dtype.kind == "f" else np.int64 for each in arrays)
+    return [np.require(each, kind, ["C", "W"]) for each, kind in zip(arrays, kinds, strict=True)]
 
 
 def _in_threads(loop: Callable[..., None], arguments: tuple[Any, ...], count: int, work: int) -> None:
@@ -194,8 +166,7 @@ def _in_threads(loop: Callable[..., None], arguments: tuple[Any, ...], count: in
         loop(*arguments, 0, count)
         return
     with ThreadPoolExecutor(strips) as pool:
-        for each in [pool.submit(loop, *arguments, *each) for each in zip(edges, edges[1:], strict=False)]:
-            each.result()
+        list(pool.map(lambda edge: loop(*arguments, *edge), pairwise(edges)))
 
 
 @eqx.filter_jit

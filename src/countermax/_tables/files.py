@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, final
 
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pyarrow
+from countermax._core.files import reason_of
 from countermax._core.labels import listed
 from countermax._tables.frames import AbstractFrame, as_frame
 
@@ -84,14 +85,9 @@ class AbstractTableFile(ABC):
         records: bool = False,
         flags: Collection[str] = (),
     ) -> None:
-        """Says what will be read.
+        """Says which columns will be read: outcomes, numbers, flags, in a text file as text, and maybe all others.
 
-        Args:
-            outcome: The column with the outcomes.
-            numbers: Columns that hold numbers.
-            others: Whether all other columns are read too.
-            records: Whether rows are wanted as they stand in the file, as far as it is text.
-            flags: Columns that hold true and false, as text where the file is text.
+        With `records`, rows are wanted as they stand in the file, as far as it is text.
         """
         self._outcome, self._numbers, self._with_records = outcome, set(numbers), records
         asked = {outcome, *numbers, *flags}
@@ -130,9 +126,7 @@ class AbstractTableFile(ABC):
             raise InputError(f"cannot read {self.path}: the name of a column must be Unicode, got {ascii(odd[0])}")
         twice = [name for name, count in Counter(self.names).items() if count > 1]
         if twice:
-            raise InputError(
-                f"{self.path} must have each column once, but has {listed(twice)} twice; rename one of them"
-            )
+            raise InputError(f"{self.path} must have each column once, but has {listed(twice)} twice; rename one")
 
     @contextmanager
     def _in_words(self) -> Iterator[None]:
@@ -143,11 +137,9 @@ class AbstractTableFile(ABC):
         except self._pa.ArrowException as error:
             raise InputError(f"cannot read {self.path}: {str(error).splitlines()[0]}") from error
         except UnicodeError as error:
-            raise InputError(
-                f"cannot read {self.path}: it holds text that is not Unicode; it may be damaged"
-            ) from error
+            raise InputError(f"cannot read {self.path}: it holds text that is not Unicode, or is damaged") from error
         except OSError as error:
-            raise InputError(f"cannot read {self.path}: {(error.strerror or str(error)).lower()}") from error
+            raise InputError(f"cannot read {self.path}: {reason_of(error)}") from error
 
 
 class AbstractTextTable(AbstractTableFile):
@@ -215,12 +207,9 @@ def open_table(path: str | Path) -> AbstractTableFile:
 
 
 def read_frame(data: Any, columns: Mapping[str, Hashable], numbers: Collection[str] = ("weights",)) -> AbstractFrame:
-    """The columns of a frame, or of a file, each of which must be there.
+    """The columns, by argument, of a frame or of a file; each of them must be there.
 
-    Args:
-        data: A frame or a path.
-        columns: Names of columns by argument.
-        numbers: Arguments whose columns hold numbers; in text files all others are text.
+    In text files those of the arguments `numbers` hold numbers, and all others text.
     """
     if not isinstance(data, str | Path):
         frame = as_frame(data)
@@ -233,10 +222,10 @@ def read_frame(data: Any, columns: Mapping[str, Hashable], numbers: Collection[s
         outcome = str(columns["outcome"]) if "outcome" in columns else None
         file.ask(outcome, [str(columns[each]) for each in numbers if each in columns], flags=wanted)
         try:
-            parts = [rows.table for rows in file.chunks(2**16)]
+            parts = list(file.chunks(2**16))
         except MoreColumnsError:  # now that all of them are known
-            parts = [rows.table for rows in file.chunks(2**16)]
-        frame = as_frame(import_pyarrow().concat_tables(parts))
+            parts = list(file.chunks(2**16))
+        frame = as_frame(import_pyarrow().concat_tables([rows.table for rows in parts]))
     for argument, name in columns.items():
         frame.column(argument, name)
     if not frame.num_rows:

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any, final
 
-import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,11 +29,10 @@ Where = Callable[[int], str]
 def as_frame(frame: Any, first_row: int = 0, where: Where | None = None) -> "AbstractFrame":
     """The interface to a frame of any supported library.
 
-    Args:
-        frame: A frame, or a part of a longer one.
-        first_row: Position of its first row in the longer one; messages count from there.
-        where: Function that says which table that is, for a position in it.
+    It may be a part of a longer table: messages count from its first row there, and `where` says which table that is.
     """
+    import narwhals as nw  # where the first frame comes
+
     kinds = "`frame` must be a pandas or polars DataFrame or an Arrow table"
     if type(frame).__name__ == "LazyFrame":
         raise InputError(f"{kinds}, got LazyFrame; collect() it first")
@@ -55,7 +53,7 @@ def as_frame(frame: Any, first_row: int = 0, where: Where | None = None) -> "Abs
 class AbstractFrame(ABC):
     """A frame, or some of its rows. Columns that go in and out are columns of its library."""
 
-    def __init__(self, wrapped: nw.DataFrame[Any], first_row: int = 0, where: Where | None = None):
+    def __init__(self, wrapped: Any, first_row: int = 0, where: Where | None = None):
         self._frame, self.first_row, self.where = wrapped, first_row, where
         self.native: Any = wrapped.to_native()
         self.columns: list[Hashable] = list(wrapped.columns)
@@ -84,6 +82,8 @@ class AbstractFrame(ABC):
 
     def kind_of(self, values: Any) -> str | None:
         """What a column's type says of its values (`countermax._core.labels.TEXT`, ...); None where it says nothing."""
+        import narwhals as nw
+
         dtype = nw.from_native(values, series_only=True).dtype
         if isinstance(dtype, nw.Categorical | nw.Enum):
             return self._kind_of_categories(values)
@@ -107,13 +107,10 @@ class AbstractFrame(ABC):
 
     def row_name(self, row: int) -> str:
         """How a message calls a row."""
-        index = self._index_of(row)
+        index = getattr(self.native, "index", None)  # of pandas
+        named = "" if index is None or type(index).__name__ == "RangeIndex" else f", index {index[row]!r}"
         place = "" if self.where is None else f" of {self.where(self.first_row + row)}"
-        return f"row {self.first_row + row} (counted from 0{'' if index is None else f', index {index}'}){place}"
-
-    def from_columns(self, columns: Mapping[str, Sequence[Any]]) -> Any:
-        """A new frame of this library."""
-        return nw.from_dict(dict(columns), backend=self._frame.implementation).to_native()
+        return f"row {self.first_row + row} (counted from 0{named}){place}"
 
     def to_arrow(self) -> Any:
         """The frame as an Arrow table."""
@@ -123,10 +120,6 @@ class AbstractFrame(ABC):
     @abstractmethod
     def texts(self, values: Sequence[str | None]) -> Any:
         """A column of text."""
-
-    @abstractmethod
-    def for_classifiers(self, names: Sequence[Hashable], change: Mapping[str, Any]) -> "AbstractFrame":
-        """These rows in a library whose frames classifiers read: with the columns `names`, some of which change."""
 
     @abstractmethod
     def features(self, names: Sequence[Hashable], change: Mapping[str, Any]) -> Any:
@@ -166,10 +159,6 @@ class AbstractFrame(ABC):
     @abstractmethod
     def _own(self, argument: str, values: Any) -> Any: ...
 
-    @abstractmethod
-    def _index_of(self, row: int) -> str | None:
-        """What the frame itself calls a row; None where it only counts them."""
-
 
 @final
 class PandasFrame(AbstractFrame):
@@ -182,8 +171,7 @@ class PandasFrame(AbstractFrame):
                 return _by_identity(values)
             codes, uniques = pd.factorize(values)
         except TypeError as error:
-            words = f"got values that cannot be compared ({error})"
-            raise InputError(f"`outcome` must hold plain labels, {words}") from error
+            raise InputError(f"`outcome` must hold plain labels, got some that cannot be compared ({error})") from error
         return np.asarray(codes, np.int64), uniques.tolist()
 
     def categories(self, values: Any) -> tuple[list[Any] | None, bool]:
@@ -211,9 +199,6 @@ class PandasFrame(AbstractFrame):
         elif (codes < 0).any() and dtype.kind in "biu" and not isinstance(dtype, pd.api.extensions.ExtensionDtype):
             array = pd.array(values)  # the type of the same name that can be missing
         return pd.Series(array.take(codes, allow_fill=True), index=self.native.index, dtype=array.dtype)
-
-    def for_classifiers(self, names: Sequence[Hashable], change: Mapping[str, Any]) -> AbstractFrame:
-        return self
 
     def features(self, names: Sequence[Hashable], change: Mapping[str, Any]) -> Any:
         pd = import_pandas()
@@ -265,16 +250,10 @@ class PandasFrame(AbstractFrame):
         known = isinstance(values, pd.Index | pd.api.extensions.ExtensionArray | list | tuple)
         return pd.Series(values if known else np.asarray(values))  # NumPy would make [1, "a"] texts
 
-    def _index_of(self, row: int) -> str | None:
-        index = self.native.index
-        return None if isinstance(index, import_pandas().RangeIndex) else repr(index[row])
-
     def _numbers(self, column: Any) -> Floats | None:
-        types = import_pandas().api.types
-        if column.dtype == object:
-            if types.infer_dtype(column, skipna=True) not in _NUMBERS_IN_OBJECTS:
-                return None
-        elif not types.is_numeric_dtype(column.dtype):
+        types, inside = import_pandas().api.types, column.dtype == object
+        numbers = inside and types.infer_dtype(column, skipna=True) in _NUMBERS_IN_OBJECTS
+        if not (numbers or (not inside and types.is_numeric_dtype(column.dtype))):
             return None
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
 
@@ -309,21 +288,17 @@ class PolarsFrame(AbstractFrame):
         places = pl.Series(codes)
         return array.gather(pl.select(pl.when(places >= 0).then(places)).to_series())
 
-    def for_classifiers(self, names: Sequence[Hashable], change: Mapping[str, Any]) -> AbstractFrame:
-        return self
-
     def features(self, names: Sequence[Hashable], change: Mapping[str, Any]) -> Any:
         pl = import_polars()
         chosen, columns = self.native.select(names), []
         for name, value in change.items():
             several = isinstance(value, pl.Series | np.ndarray | list | tuple)
             column = pl.Series(name, value) if several else pl.Series(name, [value]).new_from_index(0, self.num_rows)
+            dtype = chosen[name].dtype
             try:
-                columns.append(column.cast(chosen[name].dtype) if not several else column)
+                columns.append(column if several else column.cast(dtype))
             except pl.exceptions.PolarsError as error:
-                raise InputError(
-                    f"`change` must set {name!r} to a value of type {chosen[name].dtype}, got {value!r}"
-                ) from error
+                raise InputError(f"`change` must set {name!r} to a value of type {dtype}, got {value!r}") from error
         return chosen.with_columns(columns) if columns else chosen
 
     def made(self, pieces: Sequence[Block | tuple[str, Any]], *, extend: bool) -> Any:
@@ -357,9 +332,6 @@ class PolarsFrame(AbstractFrame):
             return values if isinstance(values, pl.Series) else pl.Series(argument, values)
         except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
             raise InputError(f"`{argument}` must hold values of one type: {str(error).splitlines()[0]}") from error
-
-    def _index_of(self, row: int) -> str | None:
-        return None
 
     def _numbers(self, column: Any) -> Floats | None:
         pl = import_polars()
@@ -410,18 +382,8 @@ class ArrowFrame(AbstractFrame):
             array = pa.array(labels.names)  # labels of a kind that the column cannot hold
         return array.take(pa.array(codes, mask=codes < 0))
 
-    def for_classifiers(self, names: Sequence[Hashable], change: Mapping[str, Any]) -> AbstractFrame:
-        """In pandas; a part of a table need not list the category that a column is changed to."""
-        frame = self.native.select(list(dict.fromkeys(map(str, names)))).to_pandas()
-        for name, value in change.items():
-            known = getattr(frame[name].dtype, "categories", None) if name in frame else None
-            if known is not None and isinstance(value, str) and value not in known:
-                frame[name] = frame[name].cat.add_categories([value])
-        return as_frame(frame, self.first_row, self.where)
-
     def features(self, names: Sequence[Hashable], change: Mapping[str, Any]) -> Any:
-        """Some of the columns as a DataFrame of pandas, with others in place of those in `change`."""
-        return self.for_classifiers(names, change).features(names, change)
+        return for_classifiers(self, names, change).features(names, change)
 
     def made(self, pieces: Sequence[Block | tuple[str, Any]], *, extend: bool) -> Any:
         pa, table = import_pyarrow(), self.native if extend else self.native.select([])
@@ -457,9 +419,6 @@ class ArrowFrame(AbstractFrame):
         except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
             raise InputError(f"`{argument}` must hold values of one type: {error}") from error
 
-    def _index_of(self, row: int) -> str | None:
-        return None
-
     def _numbers(self, column: Any) -> Floats | None:
         pa = import_pyarrow()
         kind, types = column.type, pa.types
@@ -474,6 +433,18 @@ class ArrowFrame(AbstractFrame):
 _KINDS: dict[str, type[AbstractFrame]] = {"PANDAS": PandasFrame, "POLARS": PolarsFrame, "PYARROW": ArrowFrame}
 _OF_ONE_KIND = ("string", "floating", "integer", "boolean", "empty")
 _NUMBERS_IN_OBJECTS = ("floating", "integer", "mixed-integer-float", "decimal", "boolean", "empty")
+
+
+def for_classifiers(rows: AbstractFrame, names: Sequence[Hashable], change: Mapping[str, Any]) -> AbstractFrame:
+    """Rows in a library whose frames classifiers read: of Arrow the columns `names` in pandas, some of which change."""
+    if not isinstance(rows, ArrowFrame):
+        return rows
+    frame = rows.native.select(list(dict.fromkeys(map(str, names)))).to_pandas()
+    for name, value in change.items():  # a part of a table need not list the category that a column is changed to
+        known = getattr(frame[name].dtype, "categories", None) if name in frame else None
+        if known is not None and isinstance(value, str) and value not in known:
+            frame[name] = frame[name].cat.add_categories([value])
+    return as_frame(frame, rows.first_row, rows.where)
 
 
 def check_new_names(present: Collection[Hashable], names: Sequence[str], hint: str) -> None:

@@ -51,7 +51,9 @@ class JsonLinesTable(AbstractTextTable):
         for block, lines in self._blocks():
             rows = self._objects(block, lines)
             if not all(known.issuperset(row) for row in rows):
-                self._find_all_names()
+                every = (row for block, lines in self._blocks() for row in self._objects(block, lines))
+                self.names = list({name: None for row in every for name in row})
+                self._check_names()
                 raise MoreColumnsError
             columns: dict[str, Any] = {}
             for name in wanted:
@@ -62,7 +64,8 @@ class JsonLinesTable(AbstractTextTable):
                 if name == self._outcome:
                     columns[BARE] = pa.array([type(value) is not str for value in values], pa.bool_())
                     values = self._labels(block, name, values)
-                columns[name] = self._as_texts(block, name, list(map(_text_of, values)))
+                texts = [value if value is None or isinstance(value, str) else _nested(value) for value in values]
+                columns[name] = self._as_texts(block, name, texts)
             if self._with_records:
                 both = zip(lines, rows, strict=True)
                 heads = [line[:-1].rstrip(_SPACE) + (", " if row else "") for line, row in both]
@@ -116,11 +119,6 @@ class JsonLinesTable(AbstractTextTable):
             place = next(at for at, half in enumerate(halves) if half)
             self._refuse(block, place, f"must have text in {name!r} that is Unicode, got half of a surrogate pair")
 
-    def _find_all_names(self) -> None:
-        rows = (row for block, lines in self._blocks() for row in self._objects(block, lines))
-        self.names = list({name: None for row in rows for name in row})
-        self._check_names()
-
     def _refuse(self, block: _text.Block, place: int, rule: str, reason: str | None = None) -> NoReturn:
         """Says in words what is wrong with one of the lines that are not empty."""
         filled = [number for number, line in enumerate(block.data.decode().split("\n")) if line.strip(_SPACE)]
@@ -130,11 +128,6 @@ class JsonLinesTable(AbstractTextTable):
 
 def _cut(data: bytes, last: bool) -> tuple[int, None]:
     return (len(data) if last else data.rfind(b"\n") + 1), None
-
-
-def _text_of(value: Any) -> str | None:
-    """A value as text: a string is what it says, anything else the characters of its token."""
-    return value if value is None or isinstance(value, str) else _nested(value)
 
 
 def _nested(value: Any) -> str:

@@ -59,9 +59,9 @@ def blocks(path: Path, cut: Callable[[bytes, bool], tuple[int, T]], size: int) -
 
 
 def _check_beginning(path: Path, data: bytes) -> None:
-    packed = next((name for mark, name in _MARKS.items() if data.startswith(mark)), None)
-    if packed is not None:
-        raise InputError(f"{path} must be text, but is compressed ({packed}); unpack it first")
+    for mark, packed in _MARKS.items():
+        if data.startswith(mark):
+            raise InputError(f"{path} must be text, but is compressed ({packed}); unpack it first")
     if data.startswith(_UTF16):
         raise InputError(f"{path} must be UTF-8, but is UTF-16; {_conversion(path, 'UTF-16')}")
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -23,20 +22,12 @@ _CSV_SPECIAL = re.compile(r'[",\r\n\x00]|^\ufeff')
 _JSON_SCALAR = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?|true|false")
 
 
-class AbstractWriter(ABC):
-    """Writes a table."""
-
-    @abstractmethod
-    def write(self, table: Any, behind: FileRows | None = None, likeliest: str | None = None) -> None:
-        """The next rows; all tables have the columns of the first.
-
-        The columns come `behind` rows of a text file in the same format, as they stand there; the column `likeliest`
-        is written as outcomes are in those rows.
-        """
+# A writer's `write` takes the next rows; all tables have the columns of the first. The columns come `behind` rows of a
+# text file in the same format, as they stand there; the column `likeliest` is written as outcomes are in those rows.
 
 
 @final
-class CsvWriter(AbstractWriter):
+class CsvWriter:
     """Writes a CSV as RFC 4180 says, so that it reads back as it was. A spreadsheet may still take =1 for a formula."""
 
     def __init__(self, file: BinaryIO, source: AbstractTableFile | None):
@@ -46,6 +37,7 @@ class CsvWriter(AbstractWriter):
             self._header, self._newline = source.header, source.newline
 
     def write(self, table: Any, behind: FileRows | None = None, likeliest: str | None = None) -> None:
+        """Rows as RFC 4180 says."""
         names = table.column_names
         if not self._begun:
             self._begun = True
@@ -57,7 +49,7 @@ class CsvWriter(AbstractWriter):
 
 
 @final
-class JsonLinesWriter(AbstractWriter):
+class JsonLinesWriter:
     """Writes a JSON object in each line."""
 
     def __init__(self, file: BinaryIO, source: AbstractTableFile | None):
@@ -65,6 +57,7 @@ class JsonLinesWriter(AbstractWriter):
         self._newline = source.newline if isinstance(source, JsonLinesTable) else b"\n"
 
     def write(self, table: Any, behind: FileRows | None = None, likeliest: str | None = None) -> None:
+        """Objects, one in each line."""
         parts = ["{" if behind is None else behind.records]
         for place, name in enumerate(table.column_names):
             bare = behind.bare if behind is not None and name == likeliest else None
@@ -75,7 +68,7 @@ class JsonLinesWriter(AbstractWriter):
 
 
 @final
-class ParquetTableWriter(AbstractWriter):
+class ParquetTableWriter:
     """Writes a Parquet file."""
 
     def __init__(self, file: BinaryIO):
@@ -83,6 +76,7 @@ class ParquetTableWriter(AbstractWriter):
         self._writer: Any = None
 
     def write(self, table: Any, behind: FileRows | None = None, likeliest: str | None = None) -> None:
+        """Row groups."""
         assert behind is None  # rows do not stand in Parquet as bytes
         if self._writer is None:
             schema = table.schema
@@ -97,7 +91,9 @@ class ParquetTableWriter(AbstractWriter):
 
 
 @contextmanager
-def open_writer(path: str | Path, source: AbstractTableFile | None = None) -> Iterator[AbstractWriter]:
+def open_writer(
+    path: str | Path, source: AbstractTableFile | None = None
+) -> Iterator[CsvWriter | JsonLinesWriter | ParquetTableWriter]:
     """A file to write a table into; it appears when the block ends without an error."""
     kind = format_of(path)
     with atomic_file(path) as file:
@@ -140,11 +136,11 @@ def json_values(name: str, column: Any, bare: Any = None) -> Any:
     pa = import_pyarrow()
     types, dtype = pa.types, column.type
     if bare is not None and _is_text(dtype):
-        pairs = zip(column.to_pylist(), bare.to_pylist(), strict=True)
-        labels = [
-            text if text is None or (alone and _JSON_SCALAR.fullmatch(text)) else _json(text) for text, alone in pairs
-        ]
-        return pa.array(labels, pa.large_string())
+
+        def label(text: str | None, alone: bool) -> str | None:
+            return text if text is None or (alone and _JSON_SCALAR.fullmatch(text)) else _json(text)
+
+        return pa.array(map(label, column.to_pylist(), bare.to_pylist()), pa.large_string())
     if types.is_floating(dtype):
         return _json_numbers(column.cast(pa.float64()))
     if types.is_integer(dtype) or types.is_boolean(dtype):
@@ -177,8 +173,7 @@ def _flat(array: Any) -> Any:
 
 def _is_text(dtype: Any) -> bool:
     types = import_pyarrow().types
-    if types.is_dictionary(dtype):
-        return _is_text(dtype.value_type)
+    dtype = dtype.value_type if types.is_dictionary(dtype) else dtype
     return types.is_string(dtype) or types.is_large_string(dtype) or types.is_string_view(dtype)
 
 

@@ -66,12 +66,9 @@ def _num_pieces(data: bytes, shape: tuple[int, int]) -> int:
 
 
 def largest_worth(worth: Floats, allowed: NDArray[np.bool_] | None = None) -> Pieces:
-    """Pieces of the largest E[worth(X, Y)].
+    """Pieces of the largest E[worth(X, Y)] over couplings that have allowed pairs only; by default all are.
 
-    Args:
-        worth: A number for each outcome of the factual world (row) and of the other one (column).
-        allowed: Pairs that a coupling may have; by default all. The largest mean of worlds between which there is no
-            such coupling is far below every worth.
+    The largest mean of worlds between which there is no such coupling is far below every worth.
     """
     worth = np.asarray(worth, np.float64)
     if allowed is not None:  # a penalty that no detour is worth
@@ -110,8 +107,7 @@ def _covers(worth: Floats) -> tuple[Floats, Floats]:
     else:
         rows = (np.arange(2**size)[:, None] >> np.arange(size) & 1).astype(np.float64)
     columns = ((1 - rows) @ ones > 0).astype(np.float64)
-    both, places = np.unique(np.concatenate([rows, columns], axis=1), axis=0, return_index=True)
-    del both
+    _, places = np.unique(np.concatenate([rows, columns], axis=1), axis=0, return_index=True)
     return low + (high - low) * rows[places], (high - low) * columns[places]
 
 

@@ -30,10 +30,7 @@ def ratio_tie(log_ratio: Any, log_p: Any) -> Any:
 
     0.1 / 0.2 and 0.3 / 0.6 must be equal. Both logarithms are differences of logarithms of probabilities, which have as
     many digits as their sizes leave them. Two ratios are equal if they differ by no more than the larger of their two.
-
-    Args:
-        log_ratio: Logarithms of the ratios, of NumPy or of JAX; finite.
-        log_p: Logarithms of the probabilities in the factual world, likewise.
+    Both arguments are finite, and of NumPy or of JAX.
     """
     return np.finfo(log_p.dtype).eps * (64 * (1 + abs(log_ratio)) + 4 * abs(log_p))
 
@@ -182,8 +179,7 @@ def _rows(log_p: LogProbs, log_q: LogProbs, x: Outcome) -> _Rows:
     # A group whose ratio is below one loses. Sums that were cut at 1 cannot tell, nor single ratios next to one.
     below = log_ratio[first] + log_ratio[last] < 0
 
-    own = position
-    peers_keep = jnp.where(below[own], until[own] - gained[own], through[own])
+    peers_keep = jnp.where(below[position], until[position] - gained[position], through[position])
     return _Rows(
         order=order,
         position=position,
@@ -193,7 +189,7 @@ def _rows(log_p: LogProbs, log_q: LogProbs, x: Outcome) -> _Rows:
         free=jnp.maximum(gained, 0),
         bound=jnp.minimum(jnp.minimum(weight_p, weight_q), 1),
         limit=jnp.minimum(jnp.where(below, until, through), 1),
-        least=jnp.maximum(-gained[own], 0),
+        least=jnp.maximum(-gained[position], 0),
         most=jnp.minimum(peers_keep, 1),
     )
 

@@ -6,20 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from countermax.cli._declared import Typed, declared, with_options
-from countermax.cli._shared import (
-    READERS,
-    Address,
-    Json,
-    Out,
-    Outputs,
-    Overwrite,
-    Page,
-    Plot,
-    connect,
-    deliver,
-    one_line_errors,
-    words,
-)
+from countermax.cli._shared import READERS, Address, Outputs, connect, one_line_errors, words
 
 if TYPE_CHECKING:
     from countermax import Cohort, Posterior
@@ -42,13 +29,9 @@ def evaluate_policy(
     given: Typed,
     log: Log,
     policy: Policy,
+    outputs: Outputs,
     seed: Annotated[int, typer.Option(help="Seed of the resamples.")] = 0,
-    json: Json = False,
-    plot: Plot = None,
-    page: Page = None,
-    out: Out = None,
     address: Address = None,
-    overwrite: Overwrite = False,
 ) -> None:
     """Estimate what a policy is worth from the log of another: every common estimate, with intervals and bounds.
 
@@ -59,27 +42,14 @@ def evaluate_policy(
     from countermax._core.quantities import as_seed
 
     key = jax.random.key(as_seed("--seed", seed))
-    outputs = Outputs(json, plot, page, out, overwrite)
-    deliver(
-        lambda: _cohort(given, log, policy, address).evaluate(**given.of(_EVALUATE, READERS), key=key),
-        [log, policy, *words(given.values.get("couplings", ""))],
-        outputs,
-    )
+    asked = given.of(_EVALUATE, READERS)
+    couplings = words(given.values.get("couplings", ""))
+    outputs.deliver(lambda: _cohort(given, log, policy, address).evaluate(**asked, key=key), log, policy, *couplings)
 
 
 @one_line_errors
 @with_options(_EXPLAIN.without("features").optional(), _COHORT, _POSTERIOR)
-def explain(
-    given: Typed,
-    log: Log,
-    policy: Policy,
-    json: Json = False,
-    plot: Plot = None,
-    page: Page = None,
-    out: Out = None,
-    address: Address = None,
-    overwrite: Overwrite = False,
-) -> None:
+def explain(given: Typed, log: Log, policy: Policy, outputs: Outputs, address: Address = None) -> None:
     """Get one episode's story under another policy; without --episode, all episodes ranked by what it would have added.
 
     The process is estimated from the log.
@@ -95,8 +65,7 @@ def explain(
         cohort = _cohort(given, log, policy, address, posterior)
         return cohort.explain(**asked) if "episode" in asked else cohort.rank(**asked)
 
-    reads: list[str | Path] = [log, policy, *words(given.values.get("couplings", ""))]
-    deliver(ask, reads, Outputs(json, plot, page, out, overwrite))
+    outputs.deliver(ask, log, policy, *words(given.values.get("couplings", "")))
 
 
 def _cohort(

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, get_type_hints
 
 import typer
 
@@ -45,10 +45,8 @@ class Declared(NamedTuple):
     def option(self) -> Any:
         """Its type on a command line, with its help."""
         kind, help = self.kind, self.help.replace("`", "")
-        if kind is bool:
-            return Annotated[bool, typer.Option(f"--{_dashed(self.name)}", help=help)]
         wanted = kind | None if self.initial is None else kind
-        return Annotated[wanted, typer.Option(f"--{_dashed(self.name)}", help=help)]
+        return Annotated[wanted, typer.Option(f"--{self.name.replace('_', '-')}", help=help)]
 
 
 @dataclass(frozen=True)
@@ -75,23 +73,19 @@ class Group:
 def declared(where: str) -> Group:
     """Parameters of a class or function: `trial/_trial.py:Trial`, or `...:Trial.compare` for a method."""
     file, _, path = where.partition(":")
-    node: Any = ast.parse((_SOURCE / file).read_text())
+    node = _parsed(file)
     constants = {
         each.targets[0].id: each.value
         for each in node.body
         if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name)
     }
-    documents = ""
     for name in path.split("."):
-        node = next(each for each in node.body if getattr(each, "name", None) == name)
+        node = _named(node, name)
+    helps = _arguments(node)
     if isinstance(node, ast.ClassDef):
-        documents = ast.get_docstring(node) or ""
-        init = next((each for each in node.body if getattr(each, "name", None) == "__init__"), None)
-        if init is None:
+        if (init := _named(node, "__init__")) is None:
             return Group(tuple(_fields(node)))
-        node = init
-    documents += "\n" + (ast.get_docstring(node) or "")
-    helps = _arguments(documents)
+        node, helps = init, helps | _arguments(init)
     plain = [each for each in node.args.args if each.arg not in ("self", "cls")]
     defaults: list[Any] = [None] * (len(plain) - len(node.args.defaults)) + node.args.defaults
     pairs = [*zip(plain, defaults, strict=True), *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)]
@@ -108,9 +102,18 @@ def declared(where: str) -> Group:
     )
 
 
+@functools.cache
+def _parsed(file: str) -> Any:
+    return ast.parse((_SOURCE / file).read_text())
+
+
+def _named(node: Any, name: str) -> Any:
+    return next((each for each in node.body if getattr(each, "name", None) == name), None)
+
+
 def _fields(node: ast.ClassDef) -> list[Declared]:
     """Fields of a dataclass, each with the string below it; else what `Args:` or `Attributes:` of the class say."""
-    found, helps = [], _arguments(ast.get_docstring(node) or "")
+    found, helps = [], _arguments(node)
     for each, below in zip(node.body, [*node.body[1:], None], strict=True):
         if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name) and not each.target.id.startswith("_"):
             text = helps.get(each.target.id, "")
@@ -129,11 +132,11 @@ def _value(node: ast.expr | None) -> Any:
         return None
 
 
-def _arguments(document: str) -> dict[str, str]:
+def _arguments(node: Any) -> dict[str, str]:
     """The first sentence about each argument, from the section `Args:` of a docstring."""
     found: dict[str, str] = {}
     name, inside = "", False
-    for line in document.splitlines():
+    for line in (ast.get_docstring(node) or "").splitlines():
         if line.strip() in ("Args:", "Attributes:"):
             inside = True
         elif inside and line.strip() and not line.startswith(" "):
@@ -150,10 +153,6 @@ def _first_sentence(text: str) -> str:
     return match[1] if match else text
 
 
-def _dashed(name: str) -> str:
-    return name.replace("_", "-")
-
-
 class Typed(NamedTuple):
     """What was typed, by the name of the parameter; what was left out is absent."""
 
@@ -165,12 +164,10 @@ class Typed(NamedTuple):
         return {name: readers[name](value) if name in readers else value for name, value in found.items()}
 
 
-def with_options(*groups: Group, **extra: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command the options of all groups; the first group that has a name declares it.
+def with_options(*groups: Group) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command the options of all groups, the first of which that has a name declares it, beside its own.
 
-    Args:
-        *groups: Options by callable.
-        **extra: Options of the command line's own, as annotations; they are handed over under their names.
+    The first parameter of the command is what was typed of these; one that is a named tuple stands for its fields.
     """
 
     def made(command: Callable[..., None]) -> Callable[..., None]:
@@ -179,23 +176,18 @@ def with_options(*groups: Group, **extra: Any) -> Callable[[Callable[..., None]]
             for each in group.parameters:
                 every.setdefault(each.name, each)
         own = list(inspect.signature(command).parameters.values())[1:]
-        parameters = [
-            inspect.Parameter(
-                name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=each.initial,
-                annotation=each.option,
-            )
-            for name, each in every.items()
-        ]
-        fixed = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]
-        ordered = sorted([*parameters, *fixed], key=lambda each: each.default is not REQUIRED)
+        options = [_option(name, each.initial, each.option) for name, each in every.items()]
+        options += [option for each in own for option in _own_options(each)]
+        ordered = sorted(options, key=lambda each: each.default is not REQUIRED)
 
         @functools.wraps(command)
         def wrapped(**arguments: Any) -> None:
-            mine = {each.name: arguments.pop(each.name) for each in fixed}
-            typed = {name: value for name, value in arguments.items() if value != every[name].initial}
-            command(Typed(typed), **mine)
+            def mine(each: inspect.Parameter) -> Any:
+                fields = getattr(each.annotation, "_fields", None)
+                return arguments.pop(each.name) if fields is None else each.annotation(*map(arguments.pop, fields))
+
+            given = {each.name: mine(each) for each in own}
+            command(Typed({name: each for name, each in arguments.items() if each != every[name].initial}), **given)
 
         wrapped.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
         wrapped.__annotations__ = {each.name: each.annotation for each in ordered}
@@ -203,3 +195,15 @@ def with_options(*groups: Group, **extra: Any) -> Callable[[Callable[..., None]]
         return wrapped
 
     return made
+
+
+def _own_options(parameter: inspect.Parameter) -> list[inspect.Parameter]:
+    kind = parameter.annotation
+    if not hasattr(kind, "_fields"):
+        return [_option(parameter.name, parameter.default, kind)]
+    hints = get_type_hints(kind, include_extras=True)
+    return [_option(name, kind._field_defaults.get(name, REQUIRED), hints[name]) for name in kind._fields]
+
+
+def _option(name: str, default: Any, annotation: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

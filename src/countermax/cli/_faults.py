@@ -39,7 +39,9 @@ def report(error: BaseException) -> int:
 
 def complain(line: str) -> None:
     """One line on standard error, whatever is in it."""
-    sys.stderr.write(f"countermax: {_shortened(_printable(' '.join(line.split())))}\n")
+    text = _printable(" ".join(line.split()))
+    text = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 403]} ... {text[-398:]}"
+    sys.stderr.write(f"countermax: {text}\n")
 
 
 def _in_words(error: BaseException) -> tuple[str, int]:
@@ -67,10 +69,6 @@ def _printable(text: str) -> str:
     return "".join(
         letter if letter.isprintable() or "\udc80" <= letter <= "\udcff" else ascii(letter)[1:-1] for letter in text
     )
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 403]} ... {text[-398:]}"
 
 
 def prepare_streams() -> None:
@@ -110,8 +108,7 @@ class _Stream(io.TextIOWrapper):
         except BrokenPipeError:
             raise SystemExit(_READER_GONE) from None
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise SystemExit(f"countermax: cannot write to {self.called}: {reason}") from error
+            raise SystemExit(f"countermax: cannot write to {self.called}: {reason_of(error)}") from error
 
 
 def _safe(stream: TextIO | None, called: str) -> TextIO:

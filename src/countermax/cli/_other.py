@@ -1,12 +1,15 @@
 """Commands that learn a coupling and measure it, `train` and `evaluate`; and the one that opens the explorer."""
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from countermax.cli._shared import Overwrite, check_outputs, one_line_errors, show
+from countermax._core.errors import InputError
+from countermax._core.files import check_outputs, writable_folder
+from countermax.cli._shared import Overwrite, check_folder, one_line_errors, show
 
 _EVALUATION = ("evaluation.csv", "evaluation.md", "losses.png")
 _RUN = ("coupling-*.safetensors", "checkpoint.safetensors", "run.json", "curves.png", *_EVALUATION)
@@ -28,7 +31,7 @@ def train(
     from countermax.learning import TrainingError
     from countermax.learning._config import read_config, train_run
 
-    check_outputs({}, [config], overwrite=overwrite, folder=out, names=_RUN)
+    check_folder(out, _RUN, [config], overwrite=overwrite)
     try:
         with unwinding():
             run = train_run(read_config(config), out)
@@ -49,10 +52,9 @@ def evaluate(
     overwrite: Overwrite = False,
 ) -> None:
     """Get the exact losses of stored couplings beside the fixed ones and the optimum, on the same held-out pairs."""
-    from countermax._core.files import writable_folder
     from countermax.learning._config import evaluate_run, read_config, write_evaluation
 
-    check_outputs({}, [config, *(couplings or [])], overwrite=overwrite, folder=out, names=_EVALUATION)
+    check_folder(out, _EVALUATION, [config, *(couplings or [])], overwrite=overwrite)
     result = evaluate_run(read_config(config), couplings or [], num_pairs)
     if out is not None:
         write_evaluation(result, writable_folder(out))
@@ -73,7 +75,6 @@ def explore(
     """Open the explorer in a browser: two worlds, what was seen, and every coupling's answer as you drag."""
     import webbrowser
 
-    from countermax._core.errors import InputError
     from countermax.explorer import page_path, write_page
 
     if out is not None and print_path:
@@ -81,17 +82,14 @@ def explore(
     page = page_path()
     if print_path:
         show(str(page))
-        return
-    if out is not None:
+    elif out is not None:
         if out.suffix.lower() not in (".html", ".htm"):
             raise InputError(f"--out must be a file that ends in .html, got {out}")
-        check_outputs({"--out": out}, [page], overwrite=overwrite)
+        check_outputs([("--out", out)], [page], overwrite=overwrite)
         show(f"written: {write_page(out)}")
-        return
-    try:
-        opened = webbrowser.open(page.as_uri())
-    except webbrowser.Error:
-        opened = False
-    if not opened:
+    else:
+        with suppress(webbrowser.Error):
+            if webbrowser.open(page.as_uri()):
+                show(f"opened {page}")
+                return
         raise InputError(f"no browser could be opened here; open {page} yourself, or copy it with --out explorer.html")
-    show(f"opened {page}")

@@ -5,22 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from countermax._core.files import check_outputs
 from countermax.cli._declared import Typed, declared, with_options
-from countermax.cli._shared import (
-    READERS,
-    Address,
-    Json,
-    Out,
-    Outputs,
-    Overwrite,
-    Page,
-    Plot,
-    check_outputs,
-    connect,
-    deliver,
-    one_line_errors,
-    show,
-)
+from countermax.cli._shared import READERS, Address, Outputs, Overwrite, connect, one_line_errors, show
 
 if TYPE_CHECKING:
     from countermax.tables import Rows
@@ -58,7 +45,7 @@ def counterfactuals(
     Example: countermax counterfactuals 's3://lake/trial/*.parquet' --engine ray ... -o s3://lake/answers
     """
     if Path(out).suffix:  # the library looks after folders
-        check_outputs({"--out": Path(out)}, [data, given.values.get("coupling", "")], overwrite=overwrite)
+        check_outputs([("--out", out)], [data, given.values.get("coupling", "")], overwrite=overwrite)
     found = _rows(given, data, address).write(out, **given.of(_WRITE, READERS), overwrite=overwrite)
     over = {"any": "any coupling", "stable": "stable couplings"}.get(given.values.get("bounds", "any"))
     show(f"coupling: {found.coupling}" + (f"; bounds are over {over}" if over else ""))
@@ -68,26 +55,13 @@ def counterfactuals(
 
 @one_line_errors
 @with_options(_COUNTERFACTUALS.without("bounds", "tolerance", "prefix"), _TRANSITIONS, _ROWS)
-def transitions(
-    given: Typed,
-    data: Data,
-    json: Json = False,
-    plot: Plot = None,
-    page: Page = None,
-    out: Out = None,
-    address: Address = None,
-    overwrite: Overwrite = False,
-) -> None:
+def transitions(given: Typed, data: Data, outputs: Outputs, address: Address = None) -> None:
     """Count who would have had which outcome instead: exact counts with intervals, and bounds over all couplings.
 
     Example: countermax transitions customers.parquet --outcome status --factual p_ --counterfactual q_ --plot flows.png
     """
-    outputs = Outputs(json, plot, page, out, overwrite)
-    deliver(
-        lambda: _rows(given, data, address).transitions(**given.of(_TRANSITIONS, READERS)),
-        [data, given.values.get("coupling")],
-        outputs,
-    )
+    asked = given.of(_TRANSITIONS, READERS)
+    outputs.deliver(lambda: _rows(given, data, address).transitions(**asked), data, given.values.get("coupling"))
 
 
 def _rows(given: Typed, data: str, address: str | None) -> "Rows":

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, ParamSpec
 
 import typer
 
+from countermax._core.errors import InputError
+from countermax._core.files import check_outputs
 from countermax._core.interruption import raise_if_stopped
 from countermax.cli._faults import complain, report
 
@@ -18,16 +20,7 @@ if TYPE_CHECKING:
 
 Arguments = ParamSpec("Arguments")
 
-Overwrite = Annotated[
-    bool,
-    typer.Option("--overwrite", help="Replace outputs even if they are also inputs."),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
-Plot = Annotated[Path | None, typer.Option(help="Draw the answer into this file (.png, .pdf, .svg).")]
-Page = Annotated[Path | None, typer.Option(help="Write a self-contained page (.html) with everything.")]
-Out = Annotated[
-    Path | None, typer.Option("--out", "-o", help="Write all rows of numbers into this file (.csv, .jsonl, .parquet).")
-]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace outputs even if they are also inputs.")]
 Address = Annotated[
     str | None,
     typer.Option(
@@ -53,7 +46,9 @@ def one_line_errors(command: Callable[Arguments, None]) -> Callable[Arguments, N
         try:
             with warnings.catch_warnings():
                 warnings.showwarning = lambda message, *_, **__: complain(str(message))
-                _prepare()
+                from countermax._core.compilation import keep_compiled  # and JAX with it
+
+                keep_compiled()
                 command(*args, **kwargs)
                 raise_if_stopped()
         except (typer.Exit, typer.Abort, typer.BadParameter):
@@ -66,7 +61,6 @@ def one_line_errors(command: Callable[Arguments, None]) -> Callable[Arguments, N
 
 def numbers(option: str, text: str) -> list[float]:
     """Numbers separated by commas."""
-    from countermax._core.errors import InputError
 
     def number(part: str) -> float:
         try:
@@ -79,8 +73,6 @@ def numbers(option: str, text: str) -> list[float]:
 
 def words(text: str) -> list[str]:
     """Words separated by commas; one in double quotes is as it is: with commas, spaces, and quotes written twice."""
-    from countermax._core.errors import InputError
-
     found: list[str] = []
     place, comma = 0, "," if text.strip() else ""
     while comma:
@@ -93,17 +85,13 @@ def words(text: str) -> list[str]:
     return found
 
 
-def written(text: str | None) -> list[str] | None:
-    """Labels that are read as the type of what they are compared with; None stays None."""
-    from countermax._core.labels import Written
-
-    return None if text is None else [Written(word) for word in words(text)]
+def written(text: str) -> list[str]:
+    """Labels that are read as the type of what they are compared with."""
+    return list(map(label, words(text)))
 
 
-def scores(text: str | None, option: str = "--score") -> Any:
-    """Numbers in the order of the labels, or by label: label=number,...; None stays None."""
-    if text is None:
-        return None
+def scores(text: str, option: str = "--score") -> Any:
+    """Numbers in the order of the labels, or by label: label=number,..."""
     if "=" in text:
         return by_label(words(text), lambda part: numbers(option, part)[0])
     return numbers(option, text)
@@ -111,7 +99,6 @@ def scores(text: str | None, option: str = "--score") -> Any:
 
 def by_label(parts: list[str], read: Callable[[str], Any]) -> dict[str, Any]:
     """The value of each label; no label may be given twice."""
-    from countermax._core.errors import InputError
     from countermax._core.labels import Written
 
     pairs = [_said_of(word) for word in parts]
@@ -138,69 +125,48 @@ def show(what: Any) -> None:
     print_it(what)
 
 
-def check_outputs(
-    outputs: Mapping[str, Path | None],
-    reads: Iterable[str | Path] = (),
-    *,
-    overwrite: bool,
-    folder: Path | None = None,
-    names: Iterable[str] = (),
-) -> None:
-    """Refuses, before any work is done, outputs that would destroy something.
-
-    Args:
-        outputs: Files to write, by option.
-        reads: Files, folders and wildcards that are read; names of couplings may be among them.
-        overwrite: Whether the user allows files to be replaced.
-        folder: The folder that `names` are written into.
-        names: Names of files there, with wildcards.
-    """
-    from countermax._core.files import check_outputs as check
-
-    wanted = [(option, path) for option, path in outputs.items() if path]
+def check_folder(folder: Path | None, names: Iterable[str], reads: Iterable[Path] = (), *, overwrite: bool) -> None:
+    """Refuses, before any work is done, to write files of these names, with wildcards, over what is read."""
     there = [] if folder is None else [("--out", path) for name in names for path in sorted(folder.glob(name))]
-    check([*wanted, *there], reads, overwrite=overwrite)
+    check_outputs(there, reads, overwrite=overwrite)
 
 
 class Outputs(NamedTuple):
-    """Where an answer goes beside the screen."""
+    """Where an answer goes beside the screen: options of every command that has one."""
 
-    json: bool
-    plot: Path | None
-    page: Path | None
-    out: Path | None
-    overwrite: bool
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False
+    plot: Annotated[Path | None, typer.Option(help="Draw the answer into this file (.png, .pdf, .svg).")] = None
+    page: Annotated[Path | None, typer.Option(help="Write a self-contained page (.html) with everything.")] = None
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Write all rows of numbers into this file (.csv, .jsonl, .parquet)."),
+    ] = None
+    overwrite: Overwrite = False
 
+    def deliver(self, ask: Callable[[], "AbstractResult"], *reads: str | Path | None) -> None:
+        """Asks, writes the files, then prints the answer; what is read must not be written, which is checked first."""
+        from countermax import _plotting
+        from countermax._core.files import write_atomically
 
-def deliver(ask: Callable[[], "AbstractResult"], reads: Iterable[str | Path | None], outputs: Outputs) -> None:
-    """Asks, writes the files, then prints the answer, as JSON or for people; outputs are checked before anything else.
+        picture = None if self.plot is None else _plotting.checked_format(self.plot)
+        files = {name: path for name, path in (("--plot", picture), ("--page", self.page), ("--out", self.out)) if path}
+        check_outputs(files.items(), filter(None, reads), overwrite=self.overwrite)
+        result = ask()
+        if picture is not None:
+            write_atomically(picture, _plotting.picture(result.plot(), picture.suffix.lower()))
+        if self.page is not None:
+            result.write_page(self.page)
+        if self.out is not None:
+            from countermax._core.extras import import_pyarrow
+            from countermax._tables.writing import write_table
 
-    Args:
-        ask: Function that computes the answer.
-        reads: Files that are read.
-        outputs: Files to write.
-    """
-    from countermax import _plotting
-    from countermax._core.extras import import_pyarrow
-    from countermax._core.files import write_atomically
-    from countermax._tables.writing import write_table
-
-    picture = None if outputs.plot is None else _plotting.checked_format(outputs.plot)
-    files = {"--plot": picture, "--page": outputs.page, "--out": outputs.out}
-    check_outputs(files, [each for each in reads if each], overwrite=outputs.overwrite)
-    result = ask()
-    if picture is not None:
-        write_atomically(picture, _plotting.picture(result.plot(), picture.suffix.lower()))
-    if outputs.page is not None:
-        result.write_page(outputs.page)
-    if outputs.out is not None:
-        write_table(import_pyarrow().Table.from_pylist([each._asdict() for each in result.rows]), outputs.out)
-    if outputs.json:
-        sys.stdout.write(f"{result.to_json()}\n")
-        return
-    show(result)
-    for path in filter(None, files.values()):
-        show(f"written: {path}")
+            write_table(import_pyarrow().Table.from_pylist([each._asdict() for each in result.rows]), self.out)
+        if self.json:
+            sys.stdout.write(f"{result.to_json()}\n")
+            return
+        show(result)
+        for path in files.values():
+            show(f"written: {path}")
 
 
 def columns(text: str) -> str | list[str] | dict[str, str]:
@@ -213,7 +179,6 @@ def columns(text: str) -> str | list[str] | dict[str, str]:
 
 def gains(text: str) -> dict[Any, float]:
     """Numbers by pairs of outcomes: without>with=number."""
-    from countermax._core.errors import InputError
     from countermax._core.labels import Written
 
     found = {}
@@ -234,12 +199,9 @@ def label(text: str) -> str:
 
 def connect(engine: str, address: str | None) -> None:
     """Connects to the cluster, where one is asked for; options that contradict each other are refused."""
-    from countermax._core.errors import InputError
-    from countermax._core.extras import on_ray
-
     if engine not in ("local", "ray"):
         raise InputError(f"--engine must be local or ray, got {engine!r:.60}")
-    if on_ray(engine):
+    if engine == "ray":
         from countermax._ray import connect
 
         connect(address)
@@ -248,16 +210,12 @@ def connect(engine: str, address: str | None) -> None:
 
 
 READERS: Mapping[str, Callable[[str], Any]] = {
-    "labels": lambda text: written(text),
-    "event": lambda text: written(text),
-    "score": lambda text: scores(text),
+    **dict.fromkeys(("labels", "event", "absorbing"), written),
+    "score": scores,
     "counterfactual_score": lambda text: scores(text, "--counterfactual-score"),
     "gain": gains,
-    "couplings": words,
-    "partition_by": words,
-    "absorbing": lambda text: written(text),
-    "factual": columns,
-    "counterfactual": columns,
+    **dict.fromkeys(("couplings", "partition_by"), words),
+    **dict.fromkeys(("factual", "counterfactual"), columns),
     **dict.fromkeys(("control", "treated", "seen", "under", "best", "episode"), label),
 }
 """How the text of an option becomes an argument; all others are words, numbers and flags."""
@@ -265,9 +223,3 @@ READERS: Mapping[str, Callable[[str], Any]] = {
 
 def _shown(text: str) -> str:
     return repr(text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}...")
-
-
-def _prepare() -> None:
-    from countermax._core.compilation import keep_compiled
-
-    keep_compiled()

@@ -5,21 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
+from countermax._core.errors import InputError
 from countermax.cli._declared import Typed, declared, with_options
-from countermax.cli._shared import (
-    READERS,
-    Json,
-    Out,
-    Outputs,
-    Overwrite,
-    Page,
-    Plot,
-    check_outputs,
-    deliver,
-    numbers,
-    one_line_errors,
-    show,
-)
+from countermax.cli._shared import READERS, Outputs, Overwrite, check_folder, numbers, one_line_errors, show, words
 
 _TRIAL = declared("trial/_trial.py:Trial").without("data", "design").optional()
 _DESIGN = declared("trial/_trial.py:Design")
@@ -39,15 +27,7 @@ Data = Annotated[
 
 @one_line_errors
 @with_options(_COMPARE, _TRIAL, _DESIGN, _WORLDS)
-def compare(
-    given: Typed,
-    data: Data = None,
-    json: Json = False,
-    plot: Plot = None,
-    page: Page = None,
-    out: Out = None,
-    overwrite: Overwrite = False,
-) -> None:
+def compare(given: Typed, outputs: Outputs, data: Data = None) -> None:
     """Get the answer to one question: this was seen in one arm; what would have happened in the other?
 
     Example: countermax compare trial.csv --outcome status --arm arm --control placebo --treated drug --seen dead
@@ -55,40 +35,23 @@ def compare(
 
     Or from counts: countermax compare --control 30,40,30 --treated 10,30,60 --labels dead,ill,well --seen dead
     """
-    outputs = Outputs(json, plot, page, out, overwrite)
-    deliver(lambda: _problem(given, data).compare(**given.of(_COMPARE, READERS)), [data, *_couplings(given)], outputs)
+    asked = given.of(_COMPARE, READERS)
+    outputs.deliver(lambda: _problem(given, data).compare(**asked), data, *words(given.values.get("couplings", "")))
 
 
 @one_line_errors
 @with_options(_CAUSES, _TRIAL, _DESIGN, _WORLDS)
-def causes(
-    given: Typed,
-    data: Data = None,
-    json: Json = False,
-    plot: Plot = None,
-    page: Page = None,
-    out: Out = None,
-    overwrite: Overwrite = False,
-) -> None:
+def causes(given: Typed, outputs: Outputs, data: Data = None) -> None:
     """Find out what a treatment causes: necessity, sufficiency, benefit and harm, with bounds and intervals.
 
     Example: countermax causes trial.csv --outcome status --arm arm --treated drug --event well --plot causes.png
     """
-    outputs = Outputs(json, plot, page, out, overwrite)
-    deliver(
-        lambda: _problem(given, data).causes(**given.of(_CAUSES, READERS)),
-        [data, given.values.get("observational"), *_couplings(given)],
-        outputs,
-    )
-
-
-def _couplings(given: Typed) -> list[str]:
-    return READERS["couplings"](given.values["couplings"]) if "couplings" in given.values else []
+    asked, reads = given.of(_CAUSES, READERS), (data, given.values.get("observational"))
+    outputs.deliver(lambda: _problem(given, data).causes(**asked), *reads, *words(given.values.get("couplings", "")))
 
 
 def _problem(given: Typed, data: Path | None) -> Any:
     """A trial from a file or from counts, or two known laws: what was typed decides."""
-    from countermax._core.errors import InputError
     from countermax.trial import Design, Trial, Worlds
 
     typed = given.values
@@ -116,8 +79,6 @@ def _problem(given: Typed, data: Path | None) -> Any:
 
 
 def _refuse(names: list[str], why: str) -> None:
-    from countermax._core.errors import InputError
-
     if names:
         raise InputError(f"--{names[0].replace('_', '-')} {why}")
 
@@ -133,5 +94,5 @@ def demo(
     """Get pictures and a report that show what the choice of coupling does in a bundled clinical trial."""
     from countermax.demo import run_demo
 
-    check_outputs({}, overwrite=overwrite, folder=out, names=_DEMO)
+    check_folder(out, _DEMO, overwrite=overwrite)
     show(run_demo(out))

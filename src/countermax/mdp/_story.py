@@ -370,22 +370,22 @@ class Story(AbstractCohortResult):
     def _more_blocks(self) -> Sequence[page.Block]:
         """What happened, what would have happened, how sure that is, what would change it, and single decisions."""
         told = self.told
-        blocks: list[page.Block] = [page.Paragraph(_OVER_TIME, note=True)]
+        blocks: list[page.Block] = [page.paragraph(_OVER_TIME, note=True)]
         for heading, sentences in zip(
             ("What happened", "What would have happened", "How sure that is"), told[:3], strict=True
         ):
-            blocks += [page.Heading(heading), *map(page.Paragraph, sentences)]
+            blocks += [page.heading(heading), *map(page.paragraph, sentences)]
         if self.decisions:
             blocks.append(
-                page.Picture(plotting.picture(self.plot_decisions()), "what single decisions would have added")
+                page.picture(plotting.picture(self.plot_decisions()), "what single decisions would have added")
             )
-            blocks.append(page.Paragraph(_GAINS, note=True))
-        blocks.append(page.Box("What would change this answer", told.changes))
+            blocks.append(page.paragraph(_GAINS, note=True))
+        blocks.append(page.box("What would change this answer", told.changes))
         effects = [f"effect, {name}" for name in self.decisions_by_coupling]
         headers = ("when", "done", "instead", *effects, "lower", "upper", "interval", "visits", "how sure")
         blocks += [
-            page.Heading("One decision changed, the rest as it was"),
-            page.Grid(headers, [self._decision_line(each) for each in self.decisions.decisions[:_MOST_DECISIONS]]),
+            page.heading("One decision changed, the rest as it was"),
+            page.grid(headers, [self._decision_line(each) for each in self.decisions.decisions[:_MOST_DECISIONS]]),
         ]
         return blocks
 

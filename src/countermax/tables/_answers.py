@@ -11,14 +11,13 @@ from jaxtyping import Float
 from countermax import _kernel
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
+from countermax._kernel._rows import BOUNDS
 from countermax._tables.frames import Block, Codes, Floats, check_new_names
 from countermax.couplings import AbstractCoupling
 from countermax.couplings._named import as_coupling, name_of
 from countermax.tables._notes import count_notes, label_notes, shown_name, what_is_known
-from countermax.tables._reading import Chunk, RowReader
+from countermax.tables._reading import Chunk, RowCounts, RowReader
 from countermax.tables._refit import Refitted, Refitting
-
-BOUNDS = ("any", "stable", "none")
 
 
 class RowAnswers(NamedTuple):
@@ -105,7 +104,7 @@ class AnswerColumns:
     @property
     def whole_metadata(self) -> dict[str, Any]:
         """What goes with the whole table, when all rows have been answered."""
-        notes = [*self.notes, *count_notes(self.num_unchanged)]
+        notes = [*self.notes, *count_notes(RowCounts(num_unchanged=self.num_unchanged))]
         return self.metadata | {"notes": notes, "num_unchanged": self.num_unchanged}
 
     @property
@@ -117,9 +116,9 @@ class AnswerColumns:
     def _measure(self, chunks: Sequence[Chunk]) -> Floats:
         """For the score, if there is one, and each outcome: the answer and the bounds of all rows, [.., .., rows]."""
         parts = []
+        count = 1 if self._bounds == "none" else 3
         for chunk in chunks:
             found = answer_rows(chunk, self._coupling, self._score, self._bounds)
-            count = 1 if self._bounds == "none" else 3
             limits = found.limits.reshape(len(found.probabilities), count - 1, len(chunk.x))
             cells = np.concatenate([found.probabilities[:, None], limits], axis=1)
             parts.append(np.concatenate([found.scores.reshape(-1, count, len(chunk.x)), cells]))
@@ -166,10 +165,6 @@ class AnswerColumns:
 
 def _as_they_were(x: Codes, size: int, score: Floats | None, bounds: str) -> Floats:
     """The numbers of rows that the change leaves as they were: what was seen has probability one, by any coupling."""
-    certain = (np.arange(size)[:, None] == x).astype(np.float64)
-    lines = [certain]
-    if score is not None:
-        lines.append(np.repeat(score[x][None], 1 if bounds == "none" else 3, axis=0))
-    if bounds != "none":
-        lines.append(np.repeat(certain, 2, axis=0))
-    return np.concatenate([*lines, np.zeros((1, len(x)))])
+    certain, sides = (np.arange(size)[:, None] == x).astype(np.float64), 0 if bounds == "none" else 2
+    scores = np.zeros((0, len(x))) if score is None else np.repeat(score[x][None], 1 + sides, axis=0)
+    return np.concatenate([certain, scores, np.repeat(certain, sides, axis=0), np.zeros((1, len(x)))])

@@ -19,7 +19,7 @@ from countermax.comparison._measuring import ANY
 from countermax.couplings import AbstractCoupling
 from countermax.couplings._named import as_couplings
 from countermax.tables._notes import count_notes, label_notes, what_is_known
-from countermax.tables._reading import Chunk, RowReader
+from countermax.tables._reading import Chunk, RowCounts, RowReader
 from countermax.tables._refit import Refitted, Refitting
 from countermax.tables._sources import AbstractSource, FrameSource
 
@@ -53,18 +53,14 @@ class CauseSums:
 
     total: Floats
     """[2, columns]: how many count, and how many are asked about."""
-    num_rows: int = 0
-    num_unchanged: int = 0
-    num_left_out: int = 0
+    counts: RowCounts = field(default_factory=RowCounts)
     kept: list[Floats] = field(default_factory=list)
 
     def merge(self, other: "CauseSums") -> None:
         """What other rows add up to."""
         self.kept += other.kept
         self.total += other.total
-        self.num_rows += other.num_rows
-        self.num_unchanged += other.num_unchanged
-        self.num_left_out += other.num_left_out
+        self.counts.merge(other.counts)
 
     @property
     def means(self) -> Floats:
@@ -98,9 +94,9 @@ def table_causes(
         columns += column_names(f"{each.name}_".replace(" ", "_"), [*_LIMITS, *chosen], columns)
     asked = CausesAsked(questions, chosen, columns, gain is not None, isinstance(source, FrameSource))
     sums = _added_up(asked, 0, ())
-    for part in source.summed(_added_up, asked):
+    for part in source.each(_added_up, asked, merge=True):
         sums.merge(part)
-    if not sums.num_rows:
+    if not sums.counts.num_rows:
         raise InputError("`frame` must have at least one row that can be answered, got none")
     intervals = None
     if refitting is not None:
@@ -115,16 +111,18 @@ def table_causes(
         people=ROWS,
         rows=tuple(_rows(asked, sums.means, intervals)),
         level=None if refitting is None else refitting.settings.level,
-        sample=f"{sums.num_rows:,} rows",
+        sample=f"{sums.counts.num_rows:,} rows",
         notes=(
             *(f"{each.name}: {each.meaning}." for each in questions),
-            *_averages(questions, sums.num_rows),
+            *_averages(questions, sums.counts.num_rows),
             what_is_known(reader, refitting),
             *label_notes(names, reader.order, chosen.values()),
-            *count_notes(sums.num_unchanged, sums.num_left_out),
+            *count_notes(sums.counts),
         ),
         questions=questions,
-        individual=laid_out(asked, reader, sums.kept) if asked.keep else source.mapped(individual_causes, asked),
+        individual=(
+            individual_causes(asked, reader, sums.kept) if asked.keep else source.mapped(individual_causes, asked)
+        ),
     )
 
 
@@ -168,19 +166,13 @@ def _added_up(asked: CausesAsked, first_row: int, chunks: Iterable[Chunk]) -> Ca
             sums.kept.append(np.where(good, values, np.nan))
         weight = np.where(good, chunk.weight, 0.0)
         sums.total += np.stack([(values * whom) @ weight, whom @ weight])
-        sums.num_rows += int(good.sum())
-        sums.num_unchanged += int(chunk.kept.sum())
-        sums.num_left_out += int(chunk.bad.sum())
+        sums.counts.add(chunk)
     return sums
 
 
-def individual_causes(asked: CausesAsked, reader: RowReader) -> Any:
-    """A frame with each row's numbers."""
-    return laid_out(asked, reader, _added_up(replace(asked, keep=True), 0, reader.chunks()).kept)
-
-
-def laid_out(asked: CausesAsked, reader: RowReader, found: Sequence[Floats]) -> Any:
+def individual_causes(asked: CausesAsked, reader: RowReader, found: Sequence[Floats] | None = None) -> Any:
     """Each row's numbers; with a gain, what is certain about treating it, and what has the least regret."""
+    found = _added_up(replace(asked, keep=True), 0, reader.chunks()).kept if found is None else found
     rows = np.concatenate([np.zeros((len(asked.columns), 0)), *found], axis=1)
     pieces: list[Any] = [(asked.columns, rows)]
     if asked.has_gain:

@@ -7,7 +7,7 @@ from typing import Any, final
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pyarrow
 from countermax._core.progress import ProgressBar
-from countermax._ray import Mergeable, connect, in_parts, merged_in_parts, one_thread, put_once
+from countermax._ray import connect, in_parts, merged_in_parts, one_thread, put_once
 from countermax._tables.frames import Where
 from countermax.tables._answers import AnswerColumns
 from countermax.tables._probabilities import Predicted
@@ -47,16 +47,13 @@ class DatasetSource(AbstractSource):
     def __str__(self) -> str:
         return "a Ray Dataset"
 
-    def each(self, function: OfChunks[T], shared: Any) -> Iterator[T]:
+    def each(self, function: OfChunks[T], shared: Any, *, merge: bool = False) -> Iterator[T]:
         """Parts of blocks."""
-        chosen, narrow = self._narrow()
-        with _in_order(chosen):
-            yield from in_parts(_of_part, (function, shared, narrow), _parts(chosen))
-
-    def summed(self, function: OfChunks[Mergeable], shared: Any) -> Iterator[Mergeable]:
-        chosen, narrow = self._narrow()
+        names = needed_columns(self.question, self.reader)
+        same = names == self._asking.schema.names
+        chosen, sent = self._dataset if same else self._dataset.select_columns(names), self._asking.narrowed(names)
         with _in_order(chosen), ProgressBar("adding up", None, unit="parts") as bar:
-            for found in merged_in_parts(_of_part, (function, shared, narrow), _parts(chosen)):
+            for found in (merged_in_parts if merge else in_parts)(_of_part, (function, shared, sent), _parts(chosen)):
                 yield found
                 bar.advance(1)
 
@@ -76,12 +73,6 @@ class DatasetSource(AbstractSource):
 
     def _first_rows(self) -> Any:
         return self._dataset.take_batch(CHUNK_ROWS, batch_format="pyarrow")
-
-    def _narrow(self) -> tuple[Any, Asking]:
-        """The columns that the question needs."""
-        names = needed_columns(self.question, self.reader)
-        same = names == self._asking.schema.names
-        return self._dataset if same else self._dataset.select_columns(names), self._asking.narrowed(names)
 
 
 def _parts(dataset: Any) -> Iterator[tuple[Any, ...]]:

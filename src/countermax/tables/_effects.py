@@ -1,7 +1,7 @@
 """Effects of the change on a score: their mean, their variance under each coupling, and which coupling to choose."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -13,20 +13,19 @@ from countermax._core.words import confidence, number, span
 from countermax._kernel import answer_rows, mean_worths, row_score_bounds
 from countermax._tables.frames import Codes, Floats, check_new_names
 from countermax.bounds import Bounds
+from countermax.comparison._measuring import ANY
 from countermax.couplings import AbstractCoupling, Gadget2, Independent, InverseCDF
 from countermax.intervals import Interval
 from countermax.learning import Fit
 from countermax.tables import _scores
 from countermax.tables._notes import count_notes, label_notes, shown_name, what_is_known
-from countermax.tables._reading import Chunk, RowReader
+from countermax.tables._reading import Chunk, RowCounts, RowReader
 from countermax.tables._refit import Refitted, Refitting
 from countermax.tables._scores import Compared, Scores
 from countermax.tables._sources import AbstractSource
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-ANY = "any coupling"
 
 
 @final
@@ -111,16 +110,8 @@ class TableEffects(AbstractResult):
         return plotting.draw_variances(shown, title, label, least, intervals=intervals)
 
     def _details(self) -> Mapping[str, Any]:
-        return {
-            "num_rows": self.num_rows,
-            "num_unchanged": self.num_unchanged,
-            "num_left_out": self.num_left_out,
-            "scores": self.scores,
-            "mean": self.mean,
-            "mean_error": self.mean_error,
-            "choice": shown_name(self.choice),
-            "reason": self.reason,
-        }
+        names = ("num_rows", "num_unchanged", "num_left_out", "scores", "mean", "mean_error", "choice", "reason")
+        return {name: getattr(self, name) for name in names} | {"choice": shown_name(self.choice)}
 
 
 def table_effects(source: AbstractSource, compared: Compared, refitting: Refitting | None) -> TableEffects:
@@ -128,9 +119,10 @@ def table_effects(source: AbstractSource, compared: Compared, refitting: Refitti
     reader, scores = source.reader, compared.scores
     names, sent = list(compared.couplings), Compared(scores, compared.couplings, None)
     sums = _added_up(sent, 0, ())
-    for part in source.summed(_added_up, sent):
+    for part in source.each(_added_up, sent, merge=True):
         sums.merge(part)
-    if sums.num_rows == 0:
+    num_rows = sums.counts.num_rows
+    if num_rows == 0:
         raise InputError("`frame` must have at least one row that can be answered, got none")
     refitted = None
     if refitting is not None:
@@ -143,10 +135,10 @@ def table_effects(source: AbstractSource, compared: Compared, refitting: Refitti
 
         refitted = Refitted(reader, refitting, measure, refitting.settings, by_row=False)
     most_pairs = _scores.MOST_SOLVED // len(reader.labels)
-    bounds = _bounds(scores, sums, lambda: _scores.source_pairs(source, most_pairs))
+    bounds = _bounds(scores, sums, lambda: _scores.together(source.each(_scores.all_pairs, most_pairs), most_pairs))
     variances = dict(zip(names, sums.variances[:-2].tolist(), strict=True))
     choice, reason = _scores.choose(scores, variances, bounds)
-    mean_error = np.sqrt(sums.between / (sums.num_rows - 1)) if refitted is None and sums.num_rows > 1 else None
+    mean_error = np.sqrt(sums.between / (num_rows - 1)) if refitted is None and num_rows > 1 else None
     notes = ["An effect is the counterfactual score minus the factual one; all couplings agree on its mean."]
     if refitted is not None:
         notes.append(f"(...): {confidence(refitted.level)} confidence interval.")
@@ -165,12 +157,10 @@ def table_effects(source: AbstractSource, compared: Compared, refitting: Refitti
         reason=reason,
         fit=compared.learned,
         individual=None if reader.question.outcome is None else source.mapped(individual_effects, sent),
-        num_rows=sums.num_rows,
-        num_unchanged=sums.num_unchanged,
-        num_left_out=sums.num_left_out,
-        sample=f"{sums.num_rows:,} rows",
+        **vars(sums.counts),
+        sample=f"{num_rows:,} rows",
         assumptions=(what_is_known(reader, refitting),),
-        notes=(*notes, *count_notes(sums.num_unchanged, sums.num_left_out), _scores.PRECISION),
+        notes=(*notes, *count_notes(sums.counts), _scores.PRECISION),
     )
 
 
@@ -217,13 +207,11 @@ class EffectSums:
     """How much all rows count."""
     kept_square: float = 0.0
     """The sum of expected squared effects of those who are left as they were."""
-    num_rows: int = 0
-    num_unchanged: int = 0
-    num_left_out: int = 0
+    counts: RowCounts = field(default_factory=RowCounts)
 
     def merge(self, other: "EffectSums") -> None:
         """What the effects of other rows add up to."""
-        self.num_left_out += other.num_left_out
+        self.counts.merge(other.counts)
         if other.shift is None:
             return
         self.shift = other.shift if self.shift is None else self.shift
@@ -233,8 +221,6 @@ class EffectSums:
         self.within += other.within
         self.total += other.total
         self.kept_square += other.kept_square
-        self.num_rows += other.num_rows
-        self.num_unchanged += other.num_unchanged
 
     @property
     def mean(self) -> Floats:
@@ -260,7 +246,7 @@ def _added_up(compared: Compared, first_row: int, chunks: Iterable[Chunk]) -> Ef
     sums = EffectSums(np.zeros(size), np.zeros(size), np.zeros(num_squares))
     for chunk in chunks:
         good = np.flatnonzero(~chunk.bad)
-        sums.num_left_out += len(chunk.x) - len(good)
+        sums.counts.add(chunk)
         if not len(good):
             continue
         numbers = _of_worlds(list(compared.couplings.values()), scores, chunk.log_p[good], chunk.log_q[good])
@@ -276,8 +262,6 @@ def _added_up(compared: Compared, first_row: int, chunks: Iterable[Chunk]) -> Ef
         sums.within += np.maximum(squares - (means**2).sum(axis=0), 0) @ weight
         sums.kept_square += float(squares[0, kept] @ weight[kept])
         sums.total += float(weight.sum())
-        sums.num_rows += len(good)
-        sums.num_unchanged += int(kept.sum())
     return sums
 
 

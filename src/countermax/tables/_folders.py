@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, final
 from urllib.parse import quote, unquote
@@ -25,14 +27,14 @@ from countermax._core.extras import import_pyarrow
 from countermax._core.files import atomic_file, remove_left_over, writable_folder
 from countermax._core.labels import listed
 from countermax._core.progress import ProgressBar
-from countermax._ray import Mergeable, in_parts, merged_in_parts
+from countermax._ray import in_parts, merged_in_parts
 from countermax._tables.files import FORMATS
 from countermax._tables.writing import ParquetTableWriter
 from countermax._version import __version__
 from countermax.couplings import AbstractCoupling
 from countermax.tables._answers import AnswerColumns
 from countermax.tables._notes import count_notes
-from countermax.tables._reading import CHUNK_ROWS, Chunk, Question, RowReader
+from countermax.tables._reading import CHUNK_ROWS, Chunk, Question, RowCounts, RowReader
 from countermax.tables._sources import (
     AbstractSource,
     Answered,
@@ -69,7 +71,6 @@ class FolderSource(AbstractSource):
         self.question, self._engine, self._path = question, engine, path
         self._files = find_files(path)
         self._asking, self.reader = ask(question, self._files.schema, self._first_rows)
-        self._cut: list[RowGroups] | None = None
 
     @property
     def num_rows(self) -> int:
@@ -78,21 +79,19 @@ class FolderSource(AbstractSource):
     def __str__(self) -> str:
         return f"{self._path} ({len(self._files.files):,} Parquet files)"
 
-    def each(self, function: OfChunks[T], shared: Any) -> Iterator[T]:
+    def each(self, function: OfChunks[T], shared: Any, *, merge: bool = False) -> Iterator[T]:
         """Parts of `PART_ROWS` rows."""
-        return in_parts(_of_part, self._sent(function, shared), self._named_parts(), engine=self._engine)
-
-    def summed(self, function: OfChunks[Mergeable], shared: Any) -> Iterator[Mergeable]:
-        sent, parts = self._sent(function, shared), self._named_parts()
+        names, parts = needed_columns(self.question, self.reader), list(zip(self._parts, strict=True))
+        sent = self._files, self._asking.narrowed(names), function, shared
         with ProgressBar("reading", len(parts), unit="parts") as bar:
-            for found in merged_in_parts(_of_part, sent, parts, engine=self._engine):
+            for found in (merged_in_parts if merge else in_parts)(_of_part, sent, parts, engine=self._engine):
                 yield found
                 bar.advance(1)
 
     def mapped(self, function: Callable[[Any, RowReader], Any], shared: Any) -> Any:
         """An Arrow table."""
         sent = self._files, self._asking, function, shared
-        parts = in_parts(_mapped_part, sent, self._named_parts(), engine=self._engine)
+        parts = in_parts(_mapped_part, sent, list(zip(self._parts, strict=True)), engine=self._engine)
         found = [table for part in parts for table in part]
         return together(found or [function(shared, self._empty)])
 
@@ -102,10 +101,10 @@ class FolderSource(AbstractSource):
             return self._write_file(target, columns, overwrite)
         if self._engine == "local" and Path(target).suffix.lower() in FORMATS:
             check_file(target, (), partition_by, overwrite)
+        names = self._files.schema.names
         for name in partition_by:
-            if name not in self._files.schema.names:
-                names = listed(self._files.schema.names)
-                raise InputError(f"`partition_by` must name columns, got {name!r}; they are {names}")
+            if name not in names:
+                raise InputError(f"`partition_by` must name columns, got {name!r}; they are {listed(names)}")
         folder = Folder.at(target)
         _check_apart(self._files, folder)
         identity = _identity(self._files, self.question, columns, partition_by)
@@ -121,7 +120,7 @@ class FolderSource(AbstractSource):
             whole = output.finish({"countermax": __version__, **columns.metadata, **counts}, files)
         else:
             output.tidy()
-        notes = (*whole["notes"], *count_notes(whole["num_unchanged"]))
+        notes = (*whole["notes"], *count_notes(RowCounts(num_unchanged=whole["num_unchanged"])))
         return Answered(whole["num_rows"], whole["num_unchanged"], whole["coupling"], notes)
 
     def _write_file(self, target: str, columns: AnswerColumns, overwrite: bool) -> Answered:
@@ -138,7 +137,7 @@ class FolderSource(AbstractSource):
         total = self.num_rows
         done = total - sum(part.num_rows for part in left)
         with ProgressBar("counterfactuals", total, unit="rows", done=done) as bar:
-            found = in_parts(_answer_part, job, ((part,) for part in left), engine=self._engine)
+            found = in_parts(_answer_part, job, zip(left, strict=True), engine=self._engine)
             for part, record in zip(left, found, strict=True):
                 records[part.number] = record
                 bar.advance(part.num_rows)
@@ -153,24 +152,14 @@ class FolderSource(AbstractSource):
         """A reader of all columns without rows."""
         return self._asking.reader(self._files.schema.empty_table())
 
-    @property
+    @cached_property
     def _parts(self) -> "list[RowGroups]":
-        if self._cut is None:
-            self._cut = parts_of(self._files, self._engine)
-        return self._cut
-
-    def _named_parts(self) -> "list[tuple[RowGroups]]":
-        return [(part,) for part in self._parts]
-
-    def _sent(self, function: OfChunks[T], shared: Any) -> tuple[Any, ...]:
-        names = needed_columns(self.question, self.reader)
-        return self._files, self._asking.narrowed(names), function, shared
+        return parts_of(self._files, self._engine)
 
     def _first_rows(self) -> Any:
         """Some rows, of the first file that has any."""
-        for part in parts_of(self._files, self._engine):
-            return next(self._files.tables(part, self._files.schema.names, CHUNK_ROWS))
-        return self._files.schema.empty_table()
+        parts, schema = self._parts, self._files.schema
+        return next(self._files.tables(parts[0], schema.names, CHUNK_ROWS)) if parts else schema.empty_table()
 
 
 def _readers(files: "ParquetFiles", asking: Asking, part: "RowGroups") -> Iterator[RowReader]:
@@ -221,9 +210,9 @@ def _answer_part(job: _Job, part: "RowGroups") -> dict[str, Any]:
             found = job.columns.of(reader)
             found = found if found.schema.equals(job.schema) else found.cast(job.schema)
             writers.write(found.replace_schema_metadata(job.schema.metadata))
-        writers.close()
+        names = writers.close()
     unchanged = job.columns.num_unchanged - before
-    record = {"number": part.number, "num_rows": part.num_rows, "num_unchanged": unchanged, "files": writers.names}
+    record = {"number": part.number, "num_rows": part.num_rows, "num_unchanged": unchanged, "files": names}
     job.folder.write_record(record_name(part.number), record)
     return record
 
@@ -333,18 +322,12 @@ def parts_of(source: ParquetFiles, engine: str) -> list[RowGroups]:
 
 def _groups(rows: Sequence[int]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], int]]:
     """Row groups that are read together: their numbers, their first rows, and how many rows they have."""
-    groups: list[int] = []
-    starts: list[int] = []
-    count = start = 0
-    for group, size in enumerate(rows):
-        if groups and count + size > PART_ROWS:
-            yield tuple(groups), tuple(starts), count
-            groups, starts, count = [], [], 0
-        groups.append(group)
-        starts.append(start)
-        count, start = count + size, start + size
-    if groups:
-        yield tuple(groups), tuple(starts), count
+    starts = [0, *accumulate(rows)]
+    first = 0
+    for group in range(1, len(rows) + 1):
+        if group == len(rows) or starts[group + 1] - starts[first] > PART_ROWS:
+            yield tuple(range(first, group)), tuple(starts[first:group]), starts[group] - starts[first]
+            first = group
 
 
 def _row_groups(shared: tuple[Any, Any, str], paths: list[str]) -> list[list[int]]:
@@ -360,9 +343,8 @@ def _row_groups(shared: tuple[Any, Any, str], paths: list[str]) -> list[list[int
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"cannot read {path}: {_first_line(error)}") from error
         if found.names != schema.names or found.types != schema.types:
-            raise InputError(
-                f"all files must have the same columns, but {path} differs from {first}: {difference(schema, found)}"
-            )
+            differs = f"{path} differs from {first}: {difference(schema, found)}"
+            raise InputError(f"all files must have the same columns, but {differs}")
         result.append(rows)
     return result
 
@@ -390,9 +372,7 @@ def _find(path: str) -> tuple[Any, list[FoundFile], str | None]:
         here = filesystem.get_file_info(base)
         if wild is None and here.type == pyarrow.fs.FileType.File:
             if not base.lower().endswith(_ENDINGS):
-                raise InputError(
-                    f'with engine="ray" tables are Parquet files, got {path}; leave the engine out to read it'
-                )
+                raise InputError(f'with engine="ray" tables are Parquet files, got {path}; leave the engine out')
             return filesystem, [FoundFile(base, here.size, here.mtime_ns or 0, ())], None
         listed = filesystem.get_file_info(pyarrow.fs.FileSelector(base, recursive=True, allow_not_found=True))
     except OSError as error:
@@ -403,9 +383,7 @@ def _find(path: str) -> tuple[Any, list[FoundFile], str | None]:
     for each in files:
         inside = each.path[len(base) :].lstrip("/")
         if inside.rpartition("/")[2] == UNFINISHED and wild is None:
-            raise InputError(
-                f"{path} is not whole: the run that writes it is not finished, or was stopped; run it again"
-            )
+            raise InputError(f"{path} is not whole: the run that writes it was stopped, or goes on; run it again")
         if any(piece.startswith((".", "_")) for piece in inside.split("/")):
             continue
         chosen = inside.lower().endswith(_ENDINGS) if pattern is None else pattern.fullmatch(inside) is not None
@@ -414,13 +392,10 @@ def _find(path: str) -> tuple[Any, list[FoundFile], str | None]:
     if not found:
         what = f"no file matches {path}" if wild is not None else f"there is no Parquet file at {path}"
         raise InputError(f"{what}; name a .parquet file, a folder of them, or several by wildcards (data/*.parquet)")
-    names = [name for name, _ in found[0].values]
     for file in found:
-        if [name for name, _ in file.values] != names:
-            raise InputError(
-                f"all files must lie in folders named after the same columns, but {file.path} differs from "
-                f"{found[0].path}"
-            )
+        if [name for name, _ in file.values] != [name for name, _ in found[0].values]:
+            differs = f"{file.path} differs from {found[0].path}"
+            raise InputError(f"all files must lie in folders named after the same columns, but {differs}")
     return filesystem, found, base if wild is None else None
 
 
@@ -546,9 +521,6 @@ class AnswerFolder:
 
     def tidy(self) -> None:
         """Removes what only a run that is not finished needs."""
-        for name in self._folder.names():
-            if name.startswith(f"{_RECORDS}/"):
-                self._folder.remove(name)
         with suppress(OSError):
             self._folder.filesystem.delete_dir(posixpath.join(self._folder.path, _RECORDS))
         self._folder.remove(UNFINISHED)
@@ -588,7 +560,6 @@ class _Writers:
         self._job, self._part, self._stack = job, part, stack
         self._open: dict[str, ParquetTableWriter] = {}
         self._waiting: dict[str, list[Any]] = {}
-        self.names: list[str] = []
 
     def write(self, table: Any) -> None:
         """The next rows."""
@@ -602,16 +573,16 @@ class _Writers:
             if sum(each.num_rows for each in waiting) >= _LEAST_WRITTEN:
                 self._flush(name)
 
-    def close(self) -> None:
-        """Writes what is left."""
+    def close(self) -> list[str]:
+        """Writes what is left; returns the names of the files."""
         for name in list(self._waiting):
             self._flush(name)
         for writer in self._open.values():
             writer.close()
+        return list(self._open)
 
     def _flush(self, name: str) -> None:
-        waiting = self._waiting.pop(name)
-        self._writer(name).write(import_pyarrow().concat_tables(waiting))
+        self._writer(name).write(import_pyarrow().concat_tables(self._waiting.pop(name)))
 
     def _writer(self, name: str) -> ParquetTableWriter:
         if name not in self._open:
@@ -619,7 +590,6 @@ class _Writers:
                 most = f"got more than {_MOST_FOLDERS} in {self._part.path}"
                 raise InputError(f"`partition_by` must name columns with few values, {most}")
             self._open[name] = ParquetTableWriter(self._stack.enter_context(self._job.folder.writing(name)))
-            self.names.append(name)
         return self._open[name]
 
 
@@ -653,9 +623,7 @@ def _check_apart(source: ParquetFiles, folder: Folder) -> None:
         raise InputError(f"the target must not lie in {source.folder}, which is read; choose another folder")
     for file in source.files:
         if os.path.realpath(file.path).startswith(out + os.sep):
-            raise InputError(
-                f"the target must not hold what is read, but {file.path} lies in it; choose another folder"
-            )
+            raise InputError(f"the target must not hold what is read, but {file.path} lies in it; choose another")
 
 
 def _identity(files: ParquetFiles, question: Question, columns: AnswerColumns, partition_by: Sequence[str]) -> str:

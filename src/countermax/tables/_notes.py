@@ -6,7 +6,7 @@ from countermax._core.labels import Labels, listed, spelling_notes
 from countermax._tables.frames import Codes
 from countermax.couplings import AbstractCoupling, InverseCDF
 from countermax.tables._probabilities import Predicted
-from countermax.tables._reading import NOBODY, RowReader
+from countermax.tables._reading import NOBODY, RowCounts, RowReader
 from countermax.tables._refit import Refitting
 
 _EMPTIED = "empty these cells and say errors='missing'"
@@ -46,7 +46,8 @@ def label_notes(
     ]
 
 
-def count_notes(num_unchanged: int, num_left_out: int = 0) -> list[str]:
+def count_notes(counts: RowCounts) -> list[str]:
     """How many rows the change leaves as they were, and how many have no answer."""
-    same = f"{num_unchanged:,} rows are unchanged: their counterfactual outcome is the observed one."
-    return [same] * (num_unchanged > 0) + [f"{num_left_out:,} rows were left out."] * (num_left_out > 0)
+    same = f"{counts.num_unchanged:,} rows are unchanged: their counterfactual outcome is the observed one."
+    left_out = f"{counts.num_left_out:,} rows were left out."
+    return [same] * (counts.num_unchanged > 0) + [left_out] * (counts.num_left_out > 0)

@@ -9,7 +9,7 @@ import numpy as np
 
 from countermax._core.errors import InputError
 from countermax._core.labels import Labels, Written, listed
-from countermax._tables.frames import AbstractFrame, Floats, as_frame
+from countermax._tables.frames import AbstractFrame, Floats, as_frame, for_classifiers
 
 
 class AbstractProbabilities(ABC):
@@ -84,13 +84,13 @@ class Predicted(AbstractProbabilities):
         for name in self.change:
             if name not in names:
                 raise InputError(f"`change` must change what the classifier reads ({listed(names)}), got {name!r}")
-        rows = rows.for_classifiers(names, self.change)
-        change = {}
-        for name, value in self.change.items():
-            several = not callable(value) and np.ndim(value) > 0
-            change[name] = np.asarray(value)[start : start + rows.num_rows] if several else value
+        rows = for_classifiers(rows, names, self.change)
+        change = dict(self.change)
+        for name, value in change.items():
             if callable(value):
                 change[name] = value(rows.column("change", name))
+            elif np.ndim(value) > 0:
+                change[name] = np.asarray(value)[start : start + rows.num_rows]
         return rows.features(names, change)
 
     def as_fitted(self, inputs: Any) -> Any:
@@ -177,11 +177,10 @@ def as_probabilities(argument: str, given: ProbabilitiesLike, frame: AbstractFra
     """
     if isinstance(given, Predicted):
         for name, value in given.change.items():
-            if not callable(value) and np.ndim(value) > 0 and np.shape(value) != (frame.num_rows,):
-                raise InputError(
-                    f"`change` must have one value of {name!r} for each of {frame.num_rows} rows, "
-                    f"got shape {np.shape(value)}"
-                )
+            shape = () if callable(value) else np.shape(value)
+            if shape not in ((), (frame.num_rows,)):
+                each = f"one value of {name!r} for each of {frame.num_rows} rows"
+                raise InputError(f"`change` must have {each}, got shape {shape}")
     if isinstance(given, AbstractProbabilities):
         return given
     if hasattr(given, "predict_proba") or hasattr(given, "classes_"):

@@ -117,6 +117,26 @@ class Chunk:
         self.bad[wrong], self.problems[wrong] = True, words
 
 
+@dataclass
+class RowCounts:
+    """How many rows are answered, are left as they were, and have no answer."""
+
+    num_rows: int = 0
+    num_unchanged: int = 0
+    num_left_out: int = 0
+
+    def add(self, chunk: Chunk) -> None:
+        """Counts some more rows."""
+        bad = int(chunk.bad.sum())
+        self.merge(RowCounts(len(chunk.x) - bad, int(chunk.kept.sum()), bad))
+
+    def merge(self, other: "RowCounts") -> None:
+        """Adds the numbers of other rows."""
+        self.num_rows += other.num_rows
+        self.num_unchanged += other.num_unchanged
+        self.num_left_out += other.num_left_out
+
+
 class _Problems:
     """What is wrong with rows; the first thing that is found counts."""
 
@@ -137,8 +157,7 @@ class RowReader:
     def __init__(self, frame: AbstractFrame, question: Question):
         """Finds columns and labels; reads no probability yet."""
         self.frame, self.question = frame, question
-        given = zip(_WORLDS, (question.factual, question.counterfactual), strict=True)
-        self.worlds = [as_probabilities(name, each, frame) for name, each in given]
+        self.worlds = [as_probabilities(name, getattr(question, name), frame) for name in _WORLDS]
         for name, world in zip(_WORLDS, self.worlds, strict=True):
             if isinstance(world, Columns) and is_name(question.outcome) and question.outcome in world.names:
                 raise InputError(f"`outcome` must not be a column of `{name}`, got {question.outcome!r}")
@@ -288,9 +307,8 @@ class RowReader:
         if values.shape != (rows.num_rows, world.width):
             raise InputError(f"`{name}` must give {world.width} probabilities for each row, got {values.shape}")
         values = values if (order == np.arange(len(order))).all() else values[:, order]
-        plain = bool(len(values)) and bool(values.min() >= 0) and bool(values.max() < np.inf)  # False for NaN too
         good = np.ones(len(values), bool)
-        if not plain:
+        if not (len(values) and values.min() >= 0 and values.max() < np.inf):  # nor where there is NaN
             missing = np.isnan(values)
             odd = np.asarray(((values < 0) | np.isinf(values)).any(axis=1))
             good = ~(missing.any(axis=1) | odd)
@@ -392,8 +410,8 @@ def order_in(name: str, found: FoundLabels, world: AbstractProbabilities) -> Cod
 
 def as_unchanged(frame: AbstractFrame, given: Any) -> Flags:
     """Which rows are left as they were, from a column or an array of booleans; in text files true and false."""
-    is_name = isinstance(given, str | int) and not isinstance(given, bool)
-    column = frame.column("unchanged", given) if is_name else frame.own("unchanged", given)
+    named = isinstance(given, str | int) and not isinstance(given, bool)
+    column = (frame.column if named else frame.own)("unchanged", given)
     codes, values = frame.factorised(column)
     if (codes < 0).any():
         row = frame.row_name(int((codes < 0).argmax()))
@@ -408,31 +426,23 @@ def unchanged_inputs(worlds: Sequence[AbstractProbabilities], inputs: Sequence[A
     Two classifiers may stand for two treatments, and a world in columns says nothing about how it came about.
     """
     factual, other = worlds
-    none = np.zeros(rows.num_rows, bool)
-    if not isinstance(other, Predicted):
-        return none
-    if isinstance(factual, Predicted):
-        if factual.classifier is not other.classifier:
-            return none
-        columns = [*factual.change, *(name for name in other.change if name not in factual.change)]
-        before = as_frame(inputs[0])
-    else:
-        columns, before = list(other.change), rows
-        if not columns:
-            return none
-    after, same = as_frame(inputs[1]), ~none
-    for name in columns:
-        here = before if name in before.columns else rows
-        there = after if name in after.columns else rows
-        same &= _equal(here, there, name)
+    both = isinstance(factual, Predicted) and isinstance(other, Predicted) and factual.classifier is other.classifier
+    changed = [*factual.change] if isinstance(factual, Predicted) else []
+    changed += other.change if isinstance(other, Predicted) else []
+    if not both and (isinstance(factual, Predicted) or not changed):
+        return np.zeros(rows.num_rows, bool)
+    before, after = as_frame(inputs[0]) if both else rows, as_frame(inputs[1])
+    same = np.ones(rows.num_rows, bool)
+    for name in dict.fromkeys(changed):
+        same &= _equal([each if name in each.columns else rows for each in (before, after)], name)
     return same
 
 
-def _equal(here: AbstractFrame, there: AbstractFrame, name: Any) -> Flags:
-    """Where two columns hold the same value; a missing one is the same as a missing one."""
+def _equal(frames: Sequence[AbstractFrame], name: Any) -> Flags:
+    """Where a column holds the same value in two frames; a missing one is the same as a missing one."""
     places: dict[Any, int] = {}
     found = []
-    for frame in (here, there):
+    for frame in frames:
         codes, values = frame.factorised(frame.column("change", name))
         known = [places.setdefault(_as_input(value), len(places)) for value in values]
         found.append(np.array([*known, -1])[codes])

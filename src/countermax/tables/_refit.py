@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from countermax._core.errors import InputError
 from countermax._core.extras import on_ray
@@ -120,10 +119,9 @@ class Refitting:
         assert seen is not None
         known = np.unique(seen[rows])
         for _ in range(_MOST_DRAWS):
-            if self._clusters is None:
+            if (members := self._clusters) is None:
                 drawn = stream.choice(rows, len(rows))
             else:
-                members = self._clusters
                 drawn = np.concatenate([members[place] for place in stream.integers(0, len(members), len(members))])
             if len(np.unique(seen[drawn])) == len(known):
                 return drawn
@@ -147,15 +145,7 @@ class Refitted:
     def __init__(
         self, reader: RowReader, refits: Iterable[RowReader], measure: Measure, settings: Refit, *, by_row: bool
     ):
-        """Fits and measures.
-
-        Args:
-            reader: The rows, with the classifiers that were handed in.
-            refits: The same rows with other classifiers.
-            measure: Numbers of interest; [..., rows] where each row has its own.
-            settings: Number of refits, and confidence of the intervals.
-            by_row: Whether each row is a question of its own.
-        """
+        """Fits and measures; `by_row`, each row is a question of its own, and has its own numbers, [..., rows]."""
         self.level = settings.level
         chunks = list(reader.chunks())
         self._found, gap = measure(chunks), _gap(chunks, by_row)
@@ -170,6 +160,8 @@ class Refitted:
             chunks = list(each.chunks())
             again.append((measure(chunks), _gap(chunks, by_row)))
         self._again, gaps = (np.stack(each) for each in zip(*again, strict=True))
+        from scipy.special import ndtri
+
         error = (1 - settings.level) / 2  # one side of an interval errs where doing nothing is wrongly excluded
         threshold = -ndtri(error / (2 * len(gap))) * gaps.std(axis=0, ddof=1)
         self.could_do_nothing = ~(np.abs(gap) > threshold + 1e-12).any(axis=0)
@@ -209,9 +201,7 @@ def copy_of(classifier: Any) -> Any:
         fresh = clone(classifier)
     except (TypeError, RuntimeError) as error:
         reason = str(error).partition("\n")[0]
-        raise InputError(
-            f"`refit` needs a classifier that sklearn.base.clone can copy, got {kind}: {reason}"
-        ) from error
+        raise InputError(f"`refit` needs what sklearn.base.clone can copy, got {kind}: {reason}") from error
     if fresh is classifier:
         raise InputError(f"`refit` needs a classifier that can be fitted again, but {kind} is frozen")
     return fresh

@@ -61,11 +61,6 @@ class Scores:
         return None if len(self.names) > 1 else _IN_ORDER if self.one_order else _BY_QUANTILE
 
     @property
-    def are_shared(self) -> bool:
-        """Whether both worlds have the same scores, as a mechanism needs them."""
-        return np.array_equal(self.factual, self.counterfactual)
-
-    @property
     def centred(self) -> "Scores":
         """The scores less that of the first outcome in each world: large ones would cost variances their digits."""
         return Scores(self.names, self.factual - self.factual[0], self.counterfactual - self.counterfactual[0])
@@ -115,7 +110,8 @@ def fixed_couplings(scores: Scores, rows: AbstractSource, num_times: int) -> dic
         if len(scores.names) > 1:
             each = zip(scores.names, scores.factual.T, strict=True)
             by_one = {f"inverse CDF by {name}": InverseCDF.sorted_by(values) for name, values in each}
-            if not scores.are_shared or num_times * rows.num_rows * len(scores.factual) > MOST_PLANNED:
+            shared = np.array_equal(scores.factual, scores.counterfactual)  # as a mechanism needs them
+            if not shared or num_times * rows.num_rows * len(scores.factual) > MOST_PLANNED:
                 return named_couplings() | by_one
             try:
                 pairs = own_pairs(rows)
@@ -201,9 +197,7 @@ def own_pairs(rows: AbstractSource, most: int = MOST_PAIRS, seed: int = 0) -> Ob
     drawn = np.sort(np.random.default_rng(seed).choice(count, min(most, count), replace=False))
     some = [each for each in rows.each(_drawn_pairs, drawn) if len(each)]
     if not some:
-        raise NothingChangesError(
-            "`frame` must have at least one row that can be answered and that is changed, got none"
-        )
+        raise NothingChangesError("`frame` must have a row that can be answered and that is changed, got none")
     log_p, log_q, weights = _divided(*np.unique(np.concatenate(some), axis=0, return_counts=True))
     return ObservedPairs(jnp.asarray(log_p), jnp.asarray(log_q), weights)
 
@@ -219,18 +213,13 @@ def _drawn_pairs(drawn: Codes, first_row: int, chunks: Iterable[Chunk]) -> Float
     return np.concatenate(found) if found else np.zeros((0, 0))
 
 
-def source_pairs(rows: AbstractSource, most: int) -> Weighted | None:
-    """All distinct pairs of a table; None if there are more than `most`."""
-    return _together(rows.each(all_pairs, most), most)
-
-
 def all_pairs(most: int, first_row: int, chunks: Iterable[Chunk]) -> Weighted | None:
     """All distinct pairs, without rows that are left as they were; None if there are more than `most`."""
     used = ((chunk, ~(chunk.bad | chunk.kept)) for chunk in chunks)
-    return _together(((chunk.log_p[good], chunk.log_q[good], chunk.weight[good]) for chunk, good in used), most)
+    return together(((chunk.log_p[good], chunk.log_q[good], chunk.weight[good]) for chunk, good in used), most)
 
 
-def _together(parts: Iterable[Weighted | None], most: int) -> Weighted | None:
+def together(parts: Iterable[Weighted | None], most: int) -> Weighted | None:
     """Distinct pairs among those of all parts, weights added up; None if there are more than `most`."""
     pairs: Floats | None = None
     weights: Floats = np.zeros(0)

@@ -17,7 +17,6 @@ from countermax._core.extras import import_pyarrow
 from countermax._core.files import check_outputs
 from countermax._core.labels import listed
 from countermax._core.progress import ProgressBar
-from countermax._ray import Mergeable
 from countermax._tables.files import FORMATS, AbstractTableFile, FileRows, format_of, open_table
 from countermax._tables.frames import Where, as_frame
 from countermax._tables.writing import open_writer
@@ -61,12 +60,8 @@ class AbstractSource(ABC):
         """The table in words."""
 
     @abstractmethod
-    def each(self, function: OfChunks[T], shared: Any) -> Iterator[T]:
-        """`function(shared, first_row, chunks)` of all rows in parts, in order."""
-
-    @abstractmethod
-    def summed(self, function: OfChunks[Mergeable], shared: Any) -> Iterator[Mergeable]:
-        """The same for results that can be merged; on Ray workers merge those of many parts."""
+    def each(self, function: OfChunks[T], shared: Any, *, merge: bool = False) -> Iterator[T]:
+        """`function(shared, first_row, chunks)` of all rows in parts, in order; Ray's workers may `merge` results."""
 
     @abstractmethod
     def mapped(self, function: Callable[[Any, RowReader], Any], shared: Any) -> Any:
@@ -92,11 +87,8 @@ class FrameSource(AbstractSource):
     def __str__(self) -> str:
         return f"a frame with {self.num_rows:,} rows"
 
-    def each(self, function: OfChunks[T], shared: Any) -> Iterator[T]:
+    def each(self, function: OfChunks[T], shared: Any, *, merge: bool = False) -> Iterator[T]:
         yield function(shared, 0, self.reader.chunks())
-
-    def summed(self, function: OfChunks[Mergeable], shared: Any) -> Iterator[Mergeable]:
-        return self.each(function, shared)
 
     def mapped(self, function: Callable[[Any, RowReader], Any], shared: Any) -> Any:
         """A frame of the same library."""
@@ -134,13 +126,10 @@ class FileSource(AbstractSource):
     def __str__(self) -> str:
         return str(self._file.path)
 
-    def each(self, function: OfChunks[T], shared: Any) -> Iterator[T]:
+    def each(self, function: OfChunks[T], shared: Any, *, merge: bool = False) -> Iterator[T]:
         """Parts of `CHUNK_ROWS` rows."""
         for reader, _ in self._readers(others=False):
             yield function(shared, reader.frame.first_row, reader.chunks())
-
-    def summed(self, function: OfChunks[Mergeable], shared: Any) -> Iterator[Mergeable]:
-        return self.each(function, shared)
 
     def mapped(self, function: Callable[[Any, RowReader], Any], shared: Any) -> Any:
         """An Arrow table."""
@@ -184,11 +173,11 @@ def source_of(data: Any, question: Question, engine: str) -> AbstractSource:
     if isinstance(data, str | Path):
         path = str(data)
         wild = any(each in path for each in "*[") and not Path(path).exists()
-        if engine == "ray" or "://" in path or wild or Path(path).is_dir():
-            from countermax.tables._folders import FolderSource
+        if engine == "local" and not ("://" in path or wild or Path(path).is_dir()):
+            return FileSource(data, question)
+        from countermax.tables._folders import FolderSource
 
-            return FolderSource(path, question, engine)
-        return FileSource(data, question)
+        return FolderSource(path, question, engine)
     if type(data).__module__.startswith("ray.data"):
         from countermax.tables._datasets import DatasetSource
 
@@ -219,10 +208,7 @@ class Asking:
 def ask(question: Question, schema: Any, first_rows: Callable[[], Any]) -> tuple[Asking, RowReader]:
     """Checks a question against the columns of a table; returns what workers need, and a reader without rows.
 
-    Args:
-        question: Question that every row answers.
-        schema: Columns of the table, as an Arrow schema.
-        first_rows: Function that returns some rows, where a category must say which outcomes there are.
+    Where a category must say which outcomes there are, `first_rows()` are looked at.
     """
     empty = schema.empty_table()
     reader = RowReader(as_frame(empty), question)
@@ -241,10 +227,11 @@ def ask(question: Question, schema: Any, first_rows: Callable[[], Any]) -> tuple
 
 def check_named(question: Question, what: str, *, classifiers: bool = True) -> None:
     """Refuses arrays: a table that is elsewhere cannot be lined up with them."""
-    for argument, given in (("outcome", question.outcome), ("unchanged", question.unchanged)):
-        if given is not None and not isinstance(given, str):
+    for argument in ("outcome", "unchanged"):
+        if not isinstance(given := getattr(question, argument), str | None):
             raise InputError(f"`{argument}` must name a column of the {what}, got {type(given).__name__}")
-    for argument, given in (("factual", question.factual), ("counterfactual", question.counterfactual)):
+    for argument in ("factual", "counterfactual"):
+        given = getattr(question, argument)
         named = isinstance(given, list | tuple) and all(isinstance(name, str) for name in given)
         classifier = classifiers and (isinstance(given, Predicted) or hasattr(given, "predict_proba"))
         if not (isinstance(given, str | Mapping) or named or classifier):
@@ -270,12 +257,11 @@ def needed_columns(question: Question, reader: RowReader) -> list[str]:
 
 def difference(expected: Any, found: Any) -> str:
     """In words, the first difference between two Arrow schemas that differ."""
-    for field in expected:
-        if field.name not in found.names:
-            return f"there is no column {field.name!r}"
-        kind = found.field(field.name).type
-        if kind != field.type:
-            return f"column {field.name!r} holds {kind} in place of {field.type}"
+    for name, kind in zip(expected.names, expected.types, strict=True):
+        if name not in found.names:
+            return f"there is no column {name!r}"
+        if found.field(name).type != kind:
+            return f"column {name!r} holds {found.field(name).type} in place of {kind}"
     more = [name for name in found.names if name not in expected.names]
     return f"there are more columns: {listed(more)}" if more else "they come in another order"
 

@@ -1,7 +1,7 @@
 """Of those with each outcome, how many would have had which: expected counts, intervals, bounds, and the result."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
@@ -15,19 +15,19 @@ from countermax._core.results import AbstractResult, Row
 from countermax._core.words import confidence, number, percents, span
 from countermax._tables.frames import Floats
 from countermax.bounds import Bounds
+from countermax.comparison._measuring import ANY
 from countermax.couplings import AbstractCoupling
 from countermax.intervals import Interval
 from countermax.intervals._interval import Bootstrap, check_level, percentile_interval
 from countermax.tables._answers import answer_rows, read_coupling
 from countermax.tables._notes import count_notes, label_notes, what_is_known
-from countermax.tables._reading import Chunk
+from countermax.tables._reading import Chunk, RowCounts
 from countermax.tables._refit import Refitted, Refitting
 from countermax.tables._sources import AbstractSource
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ANY = "any coupling"
 _BYTES_OF_WEIGHTS = 6 * 4096  # of a resample, for the rows that share a random stream
 
 
@@ -118,15 +118,9 @@ class Transitions(AbstractResult):
         return plotting.draw_flows(self.counts, told_apart(self.labels), told, self.coupling, self.bounds)
 
     def _details(self) -> Mapping[str, Any]:
-        return {
-            "coupling": self.coupling,
-            "labels": self.labels,
-            "counts": self.counts,
-            "num_rows": self.num_rows,
-            "num_unchanged": self.num_unchanged,
-            "num_left_out": self.num_left_out,
-            "level": None if self.counts_interval is None else self.counts_interval.level,
-        }
+        names = ("coupling", "labels", "counts", "num_rows", "num_unchanged", "num_left_out")
+        level = None if self.counts_interval is None else self.counts_interval.level
+        return {name: getattr(self, name) for name in names} | {"level": level}
 
 
 @dataclass(eq=False)
@@ -136,17 +130,13 @@ class TallySums:
     cells: Floats
     """Counts and their bounds, [seen, 3 x outcomes]."""
     bootstrap: Bootstrap
-    num_rows: int = 0
-    num_left_out: int = 0
-    num_unchanged: int = 0
+    counts: RowCounts = field(default_factory=RowCounts)
 
     def merge(self, other: "TallySums") -> None:
         """What other rows of the same table add up to."""
         self.cells += other.cells
         self.bootstrap.merge(other.bootstrap)
-        self.num_rows += other.num_rows
-        self.num_left_out += other.num_left_out
-        self.num_unchanged += other.num_unchanged
+        self.counts.merge(other.counts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,9 +157,7 @@ class _Tally:
             cells = self._cells(chunk)
             sums.cells += _summed(cells, chunk, size)
             bootstrap.add(chunk.x, cells[:size], ~chunk.bad)
-            sums.num_rows += int((~chunk.bad).sum())
-            sums.num_left_out += int(chunk.bad.sum())
-            sums.num_unchanged += int(chunk.kept.sum())
+            sums.counts.add(chunk)
         return sums
 
     def measure(self, chunks: Sequence[Chunk]) -> Floats:
@@ -200,7 +188,7 @@ def table_transitions(
     coupling, name = read_coupling(reader, given)
     tally = _Tally(coupling, size, num_resamples, as_seed("seed", seed))
     sums = tally.sums(0, ())
-    for part in source.summed(_Tally.sums, tally):
+    for part in source.each(_Tally.sums, tally, merge=True):
         sums.merge(part)
     counts, lower, upper = _parts(sums.cells, size)
     whole: list[Interval | None] = [None, None]
@@ -227,12 +215,10 @@ def table_transitions(
         shares_interval=of_shares,
         bounds_interval=whole[0],
         share_bounds_interval=whole[1],
-        num_rows=sums.num_rows,
-        num_unchanged=sums.num_unchanged,
-        num_left_out=sums.num_left_out,
-        sample=f"{sums.num_rows:,} rows",
+        **vars(sums.counts),
+        sample=f"{sums.counts.num_rows:,} rows",
         assumptions=(what_is_known(reader, refitting),),
-        notes=(*notes, *count_notes(sums.num_unchanged, sums.num_left_out)),
+        notes=(*notes, *count_notes(sums.counts)),
     )
 
 
