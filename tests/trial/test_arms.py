@@ -7,11 +7,6 @@ import pyarrow as pa
 import pytest
 
 from countermax import Design, InputError, Trial, Worlds
-from countermax._core.labels import Labels
-from countermax.comparison._asking import TwoWorlds, compare_worlds
-from countermax.intervals import Interval
-from countermax.intervals._sampling import CountSampling
-from countermax.trial import _trial as trial_room
 
 LABELS = ["dead", "ill", "well"]
 READ = {"outcome": "status", "arm": "arm", "control": "placebo", "treated": "drug"}
@@ -234,28 +229,6 @@ def test_thin_strata_are_named():
     assert not any("Fewer than" in note for note in compare_arms(people().assign(sex="f"), strata="sex").notes)
 
 
-def test_intervals_of_stable_couplings_lie_within_those_of_all():
-    """Whatever the method finds: here nothing but random numbers."""
-
-    def made_up(sampling, ask, *, level, **_):
-        size = ask(sampling.p[None], sampling.q[None]).shape[1]
-        stream = np.random.default_rng(0)
-        return Interval(stream.uniform(0, 0.5, size), stream.uniform(0.5, 1, size), level)
-
-    counts = CountSampling(np.array([30.0, 40, 30]), np.array([10.0, 30, 60]))
-    score = np.arange(3.0)
-    worlds = TwoWorlds(Labels(tuple(LABELS)), ("p", "q"), np.log(counts.p), np.log(counts.q), (score, score), counts)
-    found = compare_worlds(worlds, "dead", couplings=["gumbel-max"], method=made_up)
-    touches = False
-    for quantity in (*(f"P({label})" for label in LABELS), "expected score", "better", "worse", "same"):
-        stable = ends(found, quantity, "stable couplings", "this person")
-        every = ends(found, quantity, "any coupling", "this person")
-        assert every[0] <= stable[0] <= stable[1] <= every[1]
-        touches |= stable[0] == every[0]
-    assert touches
-    assert not any(each.about == "everybody" and each.coupling == "stable couplings" for each in found.rows)
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -267,7 +240,6 @@ def test_intervals_of_stable_couplings_lie_within_those_of_all():
         ({"missing": "zero"}, "`missing` must be one of refuse, worst, drop"),
         ({"population": "all"}, "`population` must be one of both"),
         ({"weights": "status"}, "`weights` must name columns of numbers"),
-        ({"seed": -1}, "`seed` must be a whole number"),
         ({"level": 1.5}, "`level` must lie between 0 and 1"),
         ({"labels": ["dead", "ill"]}, "`outcome` must hold labels 'dead', 'ill' only, got 'well'"),
     ],
@@ -312,17 +284,6 @@ def test_the_person_may_have_been_in_either_arm():
     assert under.rows == turned.compare("well", couplings=COUPLINGS).rows
     with pytest.raises(InputError, match="`under` must be one of the two arms 'placebo', 'drug', got 'other'"):
         trial.compare("well", under="other")
-
-
-def test_people_are_drawn_again_once_whatever_is_asked(monkeypatch):
-    calls, resampled = [], trial_room.resampled
-    monkeypatch.setattr(trial_room, "resampled", lambda *arguments: (calls.append(1), resampled(*arguments))[1])
-    frame = people().assign(site=np.arange(215) % 40)
-    trial = Trial(frame, **READ, design=Design(clusters="site", num_resamples=50))
-    trial.compare("dead", couplings=["gumbel-max"])
-    trial.compare("well", under="drug", couplings=["gumbel-max"])
-    trial.causes("well", couplings=[])
-    assert len(calls) == 1
 
 
 def test_a_score_in_a_list_needs_an_order_and_the_good_end_can_be_named():
