@@ -231,7 +231,6 @@ class AbstractMechanism(AbstractNoiseSampler[Noise]):
     """
 
     def swap(self, noise: Noise) -> Noise:
-        """All worlds see the same noise."""
         return noise
 
 

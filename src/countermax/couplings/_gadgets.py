@@ -181,7 +181,6 @@ class Gadget1(AbstractArgmaxSampler[SquareNoise], AbstractCoupling):
 
     @property
     def num_outcomes(self) -> int:
-        """As many as it was built for."""
         return self.size
 
     def noise(self, num_outcomes: int, *, key: PRNGKeyArray, dtype: DTypeLike = float) -> SquareNoise:
@@ -323,7 +322,6 @@ class Gadget2(AbstractArgmaxSampler[LatentNoise], AbstractMechanism[LatentNoise]
 
     @property
     def num_outcomes(self) -> int:
-        """As many as it was built for."""
         return self.size
 
     def noise(self, num_outcomes: int, *, key: PRNGKeyArray, dtype: DTypeLike = float) -> LatentNoise:

@@ -30,10 +30,7 @@ class GumbelMax(AbstractArgmaxSampler[GumbelNoise], AbstractMechanism[GumbelNois
     (`countermax.maximality_gap`), and it knows nothing of scores.
     """
 
-    @property
-    def num_outcomes(self) -> int | None:
-        """Any number."""
-        return None
+    num_outcomes = None  # any number
 
     def noise(self, num_outcomes: int, *, key: PRNGKeyArray, dtype: DTypeLike = float) -> GumbelNoise:
         """One standard Gumbel for each outcome."""
@@ -100,10 +97,7 @@ class SharedGumbelMax(AbstractArgmaxSampler[ClockNoise], AbstractCoupling):
         check_floats("shared", self.shared, 0)
         fail_if(self.shared, _not_a_rate, "`shared` must lie between 0 and 1")
 
-    @property
-    def num_outcomes(self) -> int | None:
-        """Any number."""
-        return None
+    num_outcomes = None  # any number
 
     @property
     def noise_correlation(self) -> float:

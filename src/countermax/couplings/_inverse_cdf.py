@@ -57,7 +57,6 @@ class InverseCDF(AbstractMechanism[UniformNoise], AbstractCoupling):
 
     @property
     def num_outcomes(self) -> int | None:
-        """As many as the order has; any number without one."""
         return None if self.order is None else self.order.size
 
     def noise(self, num_outcomes: int, *, key: PRNGKeyArray, dtype: DTypeLike = float) -> UniformNoise:

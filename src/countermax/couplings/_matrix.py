@@ -22,10 +22,7 @@ from countermax.couplings._plans import on_host
 class Independent(AbstractMatrixCoupling):
     """What was seen tells nothing: the other world is drawn independently of it."""
 
-    @property
-    def num_outcomes(self) -> int | None:
-        """Any number."""
-        return None
+    num_outcomes = None  # any number
 
     def _joint(self, log_p: LogProbs, log_q: LogProbs) -> Joint:
         return jnp.exp(log_p[:, None] + log_q[None, :])
@@ -43,10 +40,7 @@ class Maximal(AbstractMatrixCoupling):
     (Proposition 2 of Lorberbom et al. 2021).
     """
 
-    @property
-    def num_outcomes(self) -> int | None:
-        """Any number."""
-        return None
+    num_outcomes = None  # any number
 
     def _joint(self, log_p: LogProbs, log_q: LogProbs) -> Joint:
         probs_p, probs_q = jnp.exp(log_p), jnp.exp(log_q)
@@ -118,7 +112,6 @@ class Comonotone(AbstractMatrixCoupling):
 
     @property
     def num_outcomes(self) -> int:
-        """As many as the scores have."""
         return self.order.size
 
     def _joint(self, log_p: LogProbs, log_q: LogProbs) -> Joint:
@@ -160,7 +153,6 @@ class Optimal(AbstractMatrixCoupling):
 
     @property
     def num_outcomes(self) -> int | None:
-        """As many as the loss has."""
         return self.loss.shape[0]
 
     def cost(self, p: Logits, q: Logits) -> Scalar:

@@ -50,7 +50,6 @@ class Constant(AbstractPart):
         check_floats("values", self.values, 2, most=LARGEST_SCORE)
 
     def __call__(self, log_p: LogProbs) -> Float[Array, "rows k"]:
-        """The matrix for one distribution."""
         return self.values
 
 
@@ -66,7 +65,6 @@ class Diagonal(AbstractPart):
         as_amount("`strength`", self.strength, least=-LARGEST_SCORE, most=LARGEST_SCORE)
 
     def __call__(self, log_p: LogProbs) -> Float[Array, "rows k"]:
-        """The matrix for one distribution."""
         return self.strength * jnp.eye(self.num_outcomes, dtype=log_p.dtype)
 
 
@@ -83,7 +81,6 @@ class Started(AbstractPart):
                 raise InputError(f"`{name}` must be a part, got {shown(value)}")
 
     def __call__(self, log_p: LogProbs) -> Float[Array, "rows k"]:
-        """The matrix for one distribution."""
         still = jax.tree.map(lambda leaf: jax.lax.stop_gradient(leaf) if eqx.is_array(leaf) else leaf, self.start)
         fixed, learned = still(log_p), self.part(log_p)
         if fixed.shape != learned.shape:
@@ -213,7 +210,6 @@ class Perceptron(AbstractPart):
         return float(sums.max())
 
     def __call__(self, log_p: LogProbs) -> Float[Array, "rows k"]:
-        """The matrix for one distribution."""
         values = FEATURES[self.features][1](log_p).astype(self.weights[0].dtype)
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
             values = ACTIVATIONS[self.activation](weight @ values + bias)
@@ -250,7 +246,6 @@ class BinnedInverseCDF(AbstractPart):
         as_amount("`leak`", self.leak, least=1 / LARGEST_SCORE, most=1.0)
 
     def __call__(self, log_p: LogProbs) -> Float[Array, "rows k"]:
-        """The matrix for one distribution."""
         probs = jnp.exp(log_p)[self.order]
         upper = jnp.cumsum(probs)
         edges = jnp.arange(self.num_latents + 1, dtype=log_p.dtype) / self.num_latents
@@ -305,6 +300,5 @@ class ReferenceTransport(AbstractPart):
             )
 
     def __call__(self, log_p: LogProbs) -> Float[Array, "rows k"]:
-        """The matrix for one distribution."""
         scale = (self.scores**2).sum(axis=1).mean()
         return self.points @ self.scores.T / (self.blur * scale) + jnp.where(log_p == -jnp.inf, 0, log_p)[None, :]

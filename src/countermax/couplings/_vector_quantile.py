@@ -153,7 +153,6 @@ class VectorQuantile(AbstractMechanism[QuantileNoise], AbstractCoupling):
 
     @property
     def num_outcomes(self) -> int:
-        """As many as there are scores."""
         return self.scores.shape[0]
 
     @property

@@ -74,7 +74,6 @@ class Evaluation(AbstractResult):
 
     @property
     def title(self) -> str:
-        """What was measured."""
         return f"Expected loss ({self.loss}) on held-out pairs ({self.pairs})"
 
     @property
@@ -90,11 +89,9 @@ class Evaluation(AbstractResult):
 
     @property
     def sample(self) -> str:
-        """How many pairs."""
         return f"{len(self.optimum)} held-out pairs"
 
     def summary(self) -> str:
-        """Which coupling loses least, and how near the optimum it is."""
         means = {name: float(losses.mean()) for name, losses in self.losses.items()}
         best = min(means, key=lambda name: means[name])
         above = self.by_coupling[best]["above_optimum"]

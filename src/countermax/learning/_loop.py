@@ -86,7 +86,6 @@ class Fit(AbstractResult, Generic[Coupling]):
 
     @property
     def title(self) -> str:
-        """What was trained."""
         return f"Training of a {type(self.coupling).__name__}"
 
     @property
@@ -104,7 +103,6 @@ class Fit(AbstractResult, Generic[Coupling]):
         return (kept,) if self.ended == "start" else ()
 
     def summary(self) -> str:
-        """How it ended, and how near the optimum."""
         above = "" if self.above_optimum is None else f", {self.above_optimum:.2%} above the least of any coupling"
         loss = "" if self.held_out is None else f" The loss on held-out pairs is {self.held_out:.5g}{above}."
         return f"Training {_ENDINGS[self.ended]} at step {(self.history.step or [0])[-1]}.{loss}"

@@ -190,7 +190,6 @@ class Exact(AbstractObjective):
     def __call__(
         self, coupling: AbstractSampler, log_p: LogProbs, log_q: LogProbs, loss: Costs, *, key: PRNGKeyArray
     ) -> Scalar:
-        """The expected loss."""
         return _exact(coupling)._expected_loss(log_p, log_q, loss)
 
 

@@ -82,7 +82,6 @@ class Decisions(AbstractCohortResult):
 
     @property
     def title(self) -> str:
-        """The question."""
         return f"Episode {self.episode}: one decision changed, the rest as it was"
 
     @property
@@ -96,7 +95,6 @@ class Decisions(AbstractCohortResult):
         return {(each.step, each.other_action): each.effect for each in self}
 
     def summary(self) -> str:
-        """The best decision, and how many would have helped under every coupling."""
         best = self.decisions[0] if self.decisions else None
         if best is None or best.effect <= SMALL:
             return f"No other single decision in episode {self.episode} would have helped, by {self.coupling}."

@@ -48,7 +48,6 @@ class ReturnDistribution(AbstractCohortResult):
 
     @property
     def title(self) -> str:
-        """The question."""
         return f"Returns under the target policy, from {counted(self.context.num_episodes, 'episode')}"
 
     @property
@@ -111,7 +110,6 @@ class ReturnDistribution(AbstractCohortResult):
         return float(self.probabilities[kept] @ self.returns[kept] / self.probabilities[kept].sum())
 
     def summary(self) -> str:
-        """The mean, the worst cases, and what they rest on."""
         worst = self.shares[0]
         kind = "weighted (self-normalised)" if self.weighted else "ordinary"
         return (

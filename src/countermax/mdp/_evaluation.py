@@ -84,7 +84,6 @@ class PolicyEvaluation(AbstractCohortResult):
 
     @property
     def title(self) -> str:
-        """The question."""
         return f"The target policy's value, from {counted(self.context.num_episodes, 'episode')} of another policy"
 
     @property
@@ -106,7 +105,6 @@ class PolicyEvaluation(AbstractCohortResult):
         raise KeyError(f"no estimate is called {name!r}; there are {', '.join(each.name for each in self.estimates)}")
 
     def summary(self) -> str:
-        """What was earned, what the model and importance sampling say, and how far couplings may differ."""
         told = [
             f"The logged episodes earned {number(self['observed return'].value)} on average; the model says "
             f"{number(self['model-based'].value)} of {self.target}."

@@ -49,7 +49,6 @@ class AbstractCohortResult(AbstractResult):
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What the numbers take as given."""
         return self.context.assumptions
 
     @property
@@ -156,7 +155,6 @@ class AbstractReplay(AbstractCohortResult):
         return tuple(found)
 
     def summary(self) -> str:
-        """The means, and what one coupling leaves open."""
         values, _, _ = self._found
         effects = values - self.observed
         better, worse = int((effects > SMALL).sum()), int((effects < -SMALL).sum())
@@ -201,7 +199,6 @@ class Replay(AbstractReplay):
 
     @property
     def title(self) -> str:
-        """The question."""
         return f"{counted(len(self.values), 'episode')} under the other policy, by {self.coupling}"
 
     @property
@@ -246,7 +243,6 @@ class SampledReplay(AbstractReplay):
 
     @property
     def title(self) -> str:
-        """The question."""
         count, samples = self.returns.shape
         return (
             f"{counted(count, 'episode')} under the other policy, {counted(samples, 'draw')} each, by {self.coupling}"
@@ -283,7 +279,6 @@ class Ranking(AbstractCohortResult):
 
     @property
     def title(self) -> str:
-        """The question."""
         return f"{counted(len(self.episodes), 'episode')}, ranked by what the other policy would have added"
 
     @property
@@ -311,7 +306,6 @@ class Ranking(AbstractCohortResult):
         return (*found, *earned)
 
     def summary(self) -> str:
-        """How many would have gained, by one coupling, by all of them, and with confidence in the model."""
         name, first = next(iter(self.effects.items()))
         gained, agreed = int((first > SMALL).sum()), int((self.bounds.lower > SMALL).sum())
         told = (

@@ -218,7 +218,6 @@ class Story(AbstractCohortResult):
 
     @property
     def title(self) -> str:
-        """The question."""
         return f"Episode {self.episode}: what would have become of it under the other policy?"
 
     @property
@@ -242,7 +241,6 @@ class Story(AbstractCohortResult):
         return tuple(found)
 
     def summary(self) -> str:
-        """What happened, the range over all couplings, what the first coupling says, and how sure that is."""
         name, value = next(iter(self.returns.values.items()))
         answer = _chances(self, name) if self.ends else f"earning {value:.3g}"
         return " ".join([next(_happened(self)), _ranges(self), f"By {name}: {answer}.", _verdict(self)])

@@ -64,7 +64,6 @@ class Conformance(AbstractResult):
 
     @property
     def title(self) -> str:
-        """What was checked."""
         return f"{self.coupling} with {self.num_outcomes} outcomes: the laws of a coupling ({self.level} check)"
 
     @property
@@ -74,7 +73,6 @@ class Conformance(AbstractResult):
 
     @property
     def sample(self) -> str:
-        """How many draws each statistical law was tested on."""
         return f"{self.num_samples:,} draws for each statistical law, false alarm {self.false_alarm:.0e} in all"
 
     @property
@@ -83,7 +81,6 @@ class Conformance(AbstractResult):
         return tuple(f"BROKEN: {law.name}: {law.detail}" for law in self.laws if not law.passed)
 
     def summary(self) -> str:
-        """Whether it conforms."""
         if self.passed:
             return f"{self.coupling} conforms: {len(self.laws)} laws hold."
         return f"{self.coupling} DOES NOT CONFORM: {len(self.broken)} of {len(self.laws)} laws are broken."

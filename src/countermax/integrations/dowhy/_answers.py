@@ -113,7 +113,6 @@ class NodeAnswer(AbstractResult):
 
     @property
     def title(self) -> str:
-        """The question."""
         if len(self.seen) == 1:
             return f"{self.node}: {self.seen.iloc[0]} was seen. What would have been under {self._under()}?"
         return f"{self.node}, {len(self.seen):,} rows: what was seen, and what would have been under {self._under()}"
@@ -142,7 +141,6 @@ class NodeAnswer(AbstractResult):
 
     @property
     def sample(self) -> str:
-        """How many rows."""
         return f"{len(self.seen):,} observed row{'s' * (len(self.seen) > 1)}"
 
     @property
@@ -163,7 +161,6 @@ class NodeAnswer(AbstractResult):
         return tuple(notes)
 
     def summary(self) -> str:
-        """How many would have had another class, under the couplings, and how many data leave open."""
         places = self._places()
         kept = float(self.probabilities.to_numpy()[np.arange(len(places)), places].sum())
         many = f"{len(self.seen) - kept:,.1f} of {len(self.seen):,} rows would have had another class of {self.node}"
@@ -286,30 +283,24 @@ class NodeAnswers(AbstractResult, Mapping[Hashable, NodeAnswer]):
 
     @property
     def title(self) -> str:
-        """The question."""
         return f"What {', '.join(map(str, self))} would have been"
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """Those of all nodes."""
         return tuple(row for answer in self.values() for row in answer.rows)
 
     @property
     def sample(self) -> str:
-        """How many rows."""
         return next(iter(self.values())).sample
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Those of all nodes, and the nodes without an answer."""
         return (*(f"{node}: {note}" for node, answer in self.items() for note in answer.notes), *self._gaps())
 
     def summary(self) -> str:
-        """A sentence or two for each node."""
         return " ".join(answer.summary() for answer in self.values())
 
     def plot(self) -> "Figure":
-        """A panel for each node."""
         told = dict.fromkeys(each for answer in self.values() for each in answer.notes_on_couplings)
         words = " ".join([*told, *self._gaps(), _GIVEN])
         return plotting.draw_nodes([answer.panel() for answer in self.values()], words)

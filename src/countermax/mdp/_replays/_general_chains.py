@@ -32,18 +32,15 @@ class GeneralChains(AbstractChains):
         self._stable = stable
 
     def batches(self, rows: Ints | None = None) -> list[Ints]:
-        """Neighbours in the log."""
         del rows
         count, at_once = len(self._course), max(1, _CELLS_AT_ONCE // self._course.mdp.num_states)
         return [np.arange(start, min(start + at_once, count)) for start in range(0, count, at_once)]
 
     def prepared(self, episodes: Ints) -> tuple[NDArray, ...]:
-        """Nothing."""
         del episodes
         return ()
 
     def of(self, course: Course, *prepared: NDArray) -> "GeneralChains":
-        """With the answers that are known."""
         assert not prepared
         found = copy(self)
         found._course = course
@@ -94,7 +91,6 @@ class GeneralChains(AbstractChains):
         return after
 
     def carry_on(self, here: Floats, steps: Ints) -> Floats:
-        """All episodes of the batch step by step."""
         found = here.copy()
         for step in range(int(steps.max(initial=0))):
             going = np.flatnonzero(steps > step)
@@ -120,11 +116,9 @@ class GeneralChains(AbstractChains):
         return Valued(batch, lower, upper, values)
 
     def one_step(self, fact: int, earned: float, later: Floats, *, sign: int) -> Floats:
-        """One episode."""
         return self._back(np.array([fact]), np.array([earned]), later[None], sign)[0]
 
     def one_row(self, fact: int, earned: float, later: Floats, state: int, *, sign: int) -> Floats:
-        """One state."""
         action = np.flatnonzero(self._course.mdp.allowed[state])
         first, worth = np.zeros(len(action), np.int64), np.zeros(self._course.mdp.num_actions)
         seen = first + fact, np.full(len(action), earned)
