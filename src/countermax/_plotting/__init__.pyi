@@ -16,6 +16,7 @@ from ._numbers import draw_estimates as draw_estimates
 from ._numbers import draw_losses as draw_losses
 from ._numbers import draw_variances as draw_variances
 from ._numbers import draw_verdicts as draw_verdicts
+from ._style import Figure as Figure
 from ._style import checked_format as checked_format
 from ._style import colours as colours
 from ._style import house_style as house_style

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 from jaxtyping import PRNGKeyArray
@@ -18,9 +18,6 @@ from countermax.couplings import AbstractCoupling
 from countermax.couplings._named import as_couplings
 from countermax.intervals._interval import ratio_error, standard_error
 from countermax.learning._losses import Loss, expected_losses, least_losses
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 OPTIMUM = "optimum"
 """What the row of the optimum is called, and no coupling."""
@@ -111,7 +108,7 @@ class Evaluation(AbstractResult):
             lines,
         )
 
-    def plot(self) -> "Figure":
+    def plot(self) -> "plotting.Figure":
         """Bars of the mean losses, with their distance to the optimum."""
         means = {name: float(losses.mean()) for name, losses in self.losses.items()}
         return plotting.draw_losses(means, float(self.optimum.mean()), "Expected loss on held-out pairs")

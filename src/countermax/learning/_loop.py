@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, final
+from typing import Any, Generic, NamedTuple, TypeVar, final
 
 import equinox as eqx
 import jax
@@ -25,9 +25,6 @@ from countermax._core.results import AbstractResult, Row
 from countermax._pairs import Pairs
 from countermax.couplings import AbstractCoupling, AbstractSampler, Independent
 from countermax.learning._losses import AbstractObjective, Loss, expected_losses
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Coupling = TypeVar("Coupling", bound=AbstractSampler)
 
@@ -107,7 +104,7 @@ class Fit(AbstractResult, Generic[Coupling]):
         loss = "" if self.held_out is None else f" The loss on held-out pairs is {self.held_out:.5g}{above}."
         return f"Training {_ENDINGS[self.ended]} at step {(self.history.step or [0])[-1]}.{loss}"
 
-    def plot(self) -> "Figure":
+    def plot(self) -> "plotting.Figure":
         """The held-out loss over the steps, with the optimum."""
         curve = {type(self.coupling).__name__: (self.history.step, self.history.held_out)}
         return plotting.draw_curves(curve, self.optimum, "Held-out loss during training")

@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from jaxtyping import Float
@@ -17,9 +17,6 @@ from countermax.mdp._labels import spoken
 from countermax.mdp._process import FiniteMDP
 from countermax.mdp._replays._trajectories import Setting
 from countermax.mdp._results import SMALL, AbstractCohortResult, Context, any_row, at, coupled_row
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 FEW_VISITS = 5
 """What rests on fewer visits than this is marked."""
@@ -107,7 +104,7 @@ class Decisions(AbstractCohortResult):
             f"would have helped under every coupling{sure}."
         )
 
-    def plot(self, most: int = _MOST_SHOWN) -> "Figure":
+    def plot(self, most: int = _MOST_SHOWN) -> "plotting.Figure":
         """The effects of the first decisions within their bounds.
 
         Args:

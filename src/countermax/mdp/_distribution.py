@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
@@ -18,9 +18,6 @@ from countermax.mdp._estimation import estimate_policy
 from countermax.mdp._importance import effective_sample_size, importance_ratios, resamples_of
 from countermax.mdp._log import EpisodeLog
 from countermax.mdp._results import AbstractCohortResult, Context, counted
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SHARES = (0.05, 0.1, 0.25, 0.5)
 
@@ -118,7 +115,7 @@ class ReturnDistribution(AbstractCohortResult):
             f"size of {self.effective_sample_size:.1f}."
         )
 
-    def plot(self) -> "Figure":
+    def plot(self) -> "plotting.Figure":
         """The distribution as steps, the mean and the first share's mean marked."""
         marks = {"mean": self.mean} | {f"mean of the worst {each:.0%}": self.cvar(each) for each in self.shares[:1]}
         return plotting.draw_distribution(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
+from typing import Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
@@ -31,9 +31,6 @@ from countermax.mdp._log import EpisodeLog
 from countermax.mdp._process import FiniteMDP
 from countermax.mdp._replays._trajectories import Setting, Trajectories
 from countermax.mdp._results import AbstractCohortResult, Context, any_row, counted
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Model: TypeAlias = FiniteMDP | Callable[[EpisodeLog], FiniteMDP]
 
@@ -122,7 +119,7 @@ class PolicyEvaluation(AbstractCohortResult):
             )
         return " ".join(told)
 
-    def plot(self, *, truth: float | None = None) -> "Figure":
+    def plot(self, *, truth: float | None = None) -> "plotting.Figure":
         """Dots with intervals, one line for each estimate.
 
         Args:

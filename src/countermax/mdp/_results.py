@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -15,9 +15,6 @@ from countermax._core.words import confidence, number
 from countermax.bounds import Bounds
 from countermax.intervals import Interval
 from countermax.mdp._arrays import Floats, as_whole
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 ANY, OBSERVED = "any coupling", "observed"
 SMALL = 1e-9
@@ -165,7 +162,7 @@ class AbstractReplay(AbstractCohortResult):
             "them."
         )
 
-    def plot(self) -> "Figure":
+    def plot(self) -> "plotting.Figure":
         """The mean effects of all episodes, from the largest to the smallest."""
         values, deviations, _ = self._found
         title = f"{self.title}: what it would have added"
@@ -317,7 +314,7 @@ class Ranking(AbstractCohortResult):
         sure = f"{confidence(self.any_interval.level)} confidence in the model too"
         return f"{told}, and of {int(self.robust.sum())} with {sure}."
 
-    def plot(self, most: int = _MOST_SHOWN) -> "Figure":
+    def plot(self, most: int = _MOST_SHOWN) -> "plotting.Figure":
         """The effects of the first episodes, by coupling, within their bounds.
 
         Args:

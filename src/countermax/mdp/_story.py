@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from jaxtyping import Float
@@ -15,9 +15,6 @@ from countermax.bounds import Bounds
 from countermax.intervals import Interval
 from countermax.mdp._decisions import FEW_VISITS, Decision, Decisions, decision_rows
 from countermax.mdp._results import SMALL, AbstractCohortResult, Answer, Context, counted
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 COUPLING, MODEL = "the coupling", "the estimated model"
 
@@ -295,7 +292,7 @@ class Story(AbstractCohortResult):
         """What the return stands for."""
         return Meaning(self.end_names, self.end_rewards, self.discount)
 
-    def plot(self) -> "Figure":
+    def plot(self) -> "plotting.Figure":
         """Treatments, features and the coupling's part, over time."""
         best = self.best
         return plotting.draw_trajectory(
@@ -316,7 +313,7 @@ class Story(AbstractCohortResult):
             title=f"Episode {self.episode}: what happened, and what would have happened under the other policy",
         )
 
-    def plot_decisions(self) -> "Figure":
+    def plot_decisions(self) -> "plotting.Figure":
         """The best alternative at each step: what it would have added by every coupling, with bounds and intervals."""
         best: dict[int, Decision] = {}
         for each in self.decisions:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import jax
 from jaxtyping import PRNGKeyArray
@@ -22,9 +22,6 @@ from countermax.couplings import (
 )
 from countermax.testing import _calling_laws, _draw_laws, _exact_laws, _noise_laws
 from countermax.testing._subject import LEVELS, BrokenError, Subject, on_each
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 class Law(NamedTuple):
@@ -90,7 +87,7 @@ class Conformance(AbstractResult):
         if not self.passed:
             raise AssertionError(f"\n{self}")
 
-    def plot(self) -> "Figure":
+    def plot(self) -> "plotting.Figure":
         """One line for each law, green where it holds."""
         return plotting.draw_verdicts(
             {law.name: law.passed for law in self.laws}, f"{self.coupling}, {self.num_outcomes} outcomes"

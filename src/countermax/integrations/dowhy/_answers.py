@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,6 @@ from countermax.bounds import Bounds
 from countermax.integrations.dowhy._mechanism import Codes, Floats
 from countermax.integrations.dowhy._mixture import Mixture
 from countermax.integrations.dowhy._network import CouplingLike, Interventions, Network, check_couplings, coupling_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 dowhy, pd = import_dowhy(), import_pandas()
 
@@ -173,7 +170,7 @@ class NodeAnswer(AbstractResult):
             text += "" if some else " The choice of coupling does not matter."
         return text
 
-    def plot(self) -> "Figure":
+    def plot(self) -> "plotting.Figure":
         """Of one row bars with the bounds as whiskers; of several, how many with each label would have had which."""
         return plotting.draw_nodes([self.panel()], " ".join([*self.notes_on_couplings, _GIVEN]))
 
@@ -300,7 +297,7 @@ class NodeAnswers(AbstractResult, Mapping[Hashable, NodeAnswer]):
     def summary(self) -> str:
         return " ".join(answer.summary() for answer in self.values())
 
-    def plot(self) -> "Figure":
+    def plot(self) -> "plotting.Figure":
         told = dict.fromkeys(each for answer in self.values() for each in answer.notes_on_couplings)
         words = " ".join([*told, *self._gaps(), _GIVEN])
         return plotting.draw_nodes([answer.panel() for answer in self.values()], words)
