@@ -3,10 +3,11 @@
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TypeAlias, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 from jaxtyping import PRNGKeyArray
+from scipy import sparse
 
 from countermax._core.errors import InputError
 from countermax._core.extras import on_ray
@@ -44,7 +45,7 @@ from countermax.mdp._log import EpisodeLog, steps_compared, steps_of
 from countermax.mdp._posterior import NO_CONFOUNDING, Posterior, PosteriorDraws
 from countermax.mdp._process import MODEL_GIVEN, FiniteMDP, as_discount
 from countermax.mdp._replays._trajectories import Setting, Trajectories
-from countermax.mdp._results import Context, Ranking, Replay, SampledReplay, at, counted
+from countermax.mdp._results import Context, Ranking, Replay, at, counted
 from countermax.mdp._story import Story
 
 Couplings: TypeAlias = Mapping[str, str | Path | AbstractCoupling] | Iterable[str | Path]
@@ -165,23 +166,12 @@ class Cohort:
         draws = self._draws if self._posterior is not None else None
         others = np.array([]) if draws is None else draws.ask(partial(_effect, self._setting, answering))
         level = 0.95 if self._posterior is None else self._posterior.level
-        return Replay(
-            context=self._context(draws),
-            episodes=self.log.names,
-            observed=self._model.observed,
-            values=found.values,
-            variances=found.variances,
-            last=found.last,
-            path=found.path,
-            coupling=name_of(answering),
-            steps=self._model.plain_course.steps,
-            censored=self._model.plain_course.censored,
-            interval=percentile_interval(others, level),
-        )
+        interval = percentile_interval(others, level)
+        return self._replay(draws, coupling=name_of(answering), interval=interval, **found._asdict())
 
     def sample(
         self, coupling: str | Path | AbstractSampler = "gumbel-max", *, num_samples: int, key: PRNGKeyArray
-    ) -> SampledReplay:
+    ) -> Replay:
         """Trajectories of every episode, drawn; `replay` is their exact law.
 
         For couplings that can only be drawn from, and for looking at single trajectories. Rewards are the process's
@@ -195,14 +185,17 @@ class Cohort:
         """
         as_whole("num_samples", num_samples, least=1)
         states, actions, returns = self._model.drawn(coupling, num_samples, key=key)
-        return SampledReplay(
-            context=self._context(None),
-            episodes=self.log.names,
-            observed=self._model.observed,
+        episode, share = np.repeat(np.arange(len(self)), num_samples), np.full(returns.size, 1 / num_samples)
+        last = sparse.csr_array((share, (episode, states[..., -1].ravel())), (len(self), self.process.num_states))
+        return self._replay(
+            None,
+            coupling=name_of(self._model.sampler(coupling)),
+            values=returns.mean(axis=1),
+            variances=returns.var(axis=1),
+            last=last,
             states=states,
             actions=actions,
             returns=returns,
-            coupling=name_of(self._model.sampler(coupling)),
         )
 
     def bounds(self, *, stable: bool = False, rewards: Values | None = None, final: Values | None = None) -> Bounds:
@@ -372,6 +365,18 @@ class Cohort:
         context = self._context(None, told=told, assumed=())
         asked = (context, self.log, self._wanted, self._behaviour, kept)
         return distribution_of(*asked, weighted=weighted, num_resamples=num_resamples, level=level, key=key)
+
+    def _replay(self, draws: PosteriorDraws | None, **found: Any) -> Replay:
+        """What was found, beside what is known of the episodes."""
+        course = self._model.plain_course
+        return Replay(
+            context=self._context(draws),
+            episodes=self.log.names,
+            observed=self._model.observed,
+            steps=course.steps,
+            censored=course.censored,
+            **found,
+        )
 
     def _done(self) -> Floats:
         """What the log was made with: as it was given, or its frequencies."""

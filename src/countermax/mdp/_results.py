@@ -1,6 +1,5 @@
 """What every answer about a cohort says beside its numbers, and the answers by episode."""
 
-from abc import abstractmethod
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
@@ -14,7 +13,7 @@ from countermax._core.results import AbstractResult, Row
 from countermax._core.words import confidence, number
 from countermax.bounds import Bounds
 from countermax.intervals import Interval
-from countermax.mdp._arrays import Floats, as_whole
+from countermax.mdp._arrays import as_whole
 
 ANY, OBSERVED = "any coupling", "observed"
 SMALL = 1e-9
@@ -119,60 +118,10 @@ def counted(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-class AbstractReplay(AbstractCohortResult):
-    """What every episode earned, and what it would have earned by one coupling."""
-
-    episodes: tuple[Hashable, ...]
-    observed: Float[np.ndarray, " n"]
-    coupling: str
-
-    @property
-    @abstractmethod
-    def _found(self) -> tuple[Floats, Floats, Interval | None]:
-        """Means and standard deviations of the returns, and model uncertainty of the effects."""
-
-    @property
-    def rows(self) -> tuple[Row, ...]:
-        """Mean return and effect, then those of each episode."""
-        values, _, interval = self._found
-        mean, coupling = f"mean of {counted(len(values), 'episode')}", self.coupling
-        found = [
-            Row("return", mean, OBSERVED, float(self.observed.mean())),
-            Row("return", mean, coupling, float(values.mean())),
-            Row("effect", mean, coupling, float((values - self.observed).mean())),
-        ]
-        numbers = zip(self.episodes, self.observed.tolist(), values.tolist(), strict=True)
-        for place, (name, earned, value) in enumerate(numbers):
-            about = f"episode {name}"
-            found += [
-                Row("return", about, OBSERVED, earned),
-                Row("return", about, coupling, value),
-                coupled_row("effect", about, coupling, value - earned, at(interval, place)),
-            ]
-        return tuple(found)
-
-    def summary(self) -> str:
-        values, _, _ = self._found
-        effects = values - self.observed
-        better, worse = int((effects > SMALL).sum()), int((effects < -SMALL).sum())
-        return (
-            f"These episodes earned {number(self.observed.mean())} on average; by {self.coupling} they would have "
-            f"earned {number(values.mean())} under the other policy. The effect is positive for {better} and negative "
-            f"for {worse} of {len(values)}. Other couplings may say otherwise: `bounds()` gives the range over all of "
-            "them."
-        )
-
-    def plot(self) -> "plotting.Figure":
-        """The mean effects of all episodes, from the largest to the smallest."""
-        values, deviations, _ = self._found
-        title = f"{self.title}: what it would have added"
-        return plotting.draw_waterfall(values - self.observed, deviations, title=title, label="effect on the return")
-
-
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Replay(AbstractReplay):
-    """What would have become of each logged episode under one coupling, exactly."""
+class Replay(AbstractCohortResult):
+    """What would have become of each logged episode under one coupling: exactly, or as drawn trajectories show it."""
 
     context: Context
     episodes: tuple[Hashable, ...]
@@ -184,19 +133,25 @@ class Replay(AbstractReplay):
     """How much that varies."""
     last: sparse.csr_array
     """[episode, state]: where it would have been at the end."""
-    path: Float[np.ndarray, "n times s"] | None
+    path: Float[np.ndarray, "n times s"] | None = None
     """The same at all times, if asked for."""
     coupling: str
     steps: Int[np.ndarray, " n"]
     """How many steps of each episode are compared, in both worlds."""
     censored: Bool[np.ndarray, " n"]
     """Which episodes stop before the horizon without having come to an end."""
-    interval: Interval | None
+    interval: Interval | None = None
     """Model uncertainty of the effects; None where the model is taken as given."""
+    states: Int[np.ndarray, "n samples times"] | None = None
+    """Drawn trajectories, where they were asked for; after the end of one its last state is repeated."""
+    actions: Int[np.ndarray, "n samples t"] | None = None
+    returns: Float[np.ndarray, "n samples"] | None = None
+    """What each drawn trajectory earned."""
 
     @property
     def title(self) -> str:
-        return f"{counted(len(self.values), 'episode')} under the other policy, by {self.coupling}"
+        drawn = "" if self.returns is None else f", {counted(self.returns.shape[1], 'draw')} each"
+        return f"{counted(len(self.values), 'episode')} under the other policy{drawn}, by {self.coupling}"
 
     @property
     def effects(self) -> Float[np.ndarray, " n"]:
@@ -209,8 +164,38 @@ class Replay(AbstractReplay):
         return float(self.values.mean())
 
     @property
-    def _found(self) -> tuple[Floats, Floats, Interval | None]:
-        return self.values, np.sqrt(self.variances), self.interval
+    def rows(self) -> tuple[Row, ...]:
+        """Mean return and effect, then those of each episode."""
+        mean, coupling = f"mean of {counted(len(self.values), 'episode')}", self.coupling
+        found = [
+            Row("return", mean, OBSERVED, float(self.observed.mean())),
+            Row("return", mean, coupling, self.mean),
+            Row("effect", mean, coupling, float(self.effects.mean())),
+        ]
+        numbers = zip(self.episodes, self.observed.tolist(), self.values.tolist(), strict=True)
+        for place, (name, earned, value) in enumerate(numbers):
+            about = f"episode {name}"
+            found += [
+                Row("return", about, OBSERVED, earned),
+                Row("return", about, coupling, value),
+                coupled_row("effect", about, coupling, value - earned, at(self.interval, place)),
+            ]
+        return tuple(found)
+
+    def summary(self) -> str:
+        better, worse = int((self.effects > SMALL).sum()), int((self.effects < -SMALL).sum())
+        return (
+            f"These episodes earned {number(self.observed.mean())} on average; by {self.coupling} they would have "
+            f"earned {number(self.mean)} under the other policy. The effect is positive for {better} and negative "
+            f"for {worse} of {len(self.values)}. Other couplings may say otherwise: `bounds()` gives the range over "
+            "all of them."
+        )
+
+    def plot(self) -> "plotting.Figure":
+        """The mean effects of all episodes, from the largest to the smallest."""
+        title = f"{self.title}: what it would have added"
+        deviations = np.sqrt(self.variances)
+        return plotting.draw_waterfall(self.effects, deviations, title=title, label="effect on the return")
 
     def __repr__(self) -> str:
         return (
@@ -219,42 +204,8 @@ class Replay(AbstractReplay):
         )
 
     def _details(self) -> Mapping[str, Any]:
-        return self._fields("coupling", "episodes", "observed", "values", "variances", "steps", "censored")
-
-
-@final
-@dataclass(frozen=True, eq=False, kw_only=True)
-class SampledReplay(AbstractReplay):
-    """Trajectories that might have been, drawn one by one."""
-
-    context: Context
-    episodes: tuple[Hashable, ...]
-    observed: Float[np.ndarray, " n"]
-    """What each episode earned."""
-    states: Int[np.ndarray, "n samples times"]
-    """After the end of a trajectory its last state is repeated."""
-    actions: Int[np.ndarray, "n samples t"]
-    returns: Float[np.ndarray, "n samples"]
-    """What each trajectory earned."""
-    coupling: str
-
-    @property
-    def title(self) -> str:
-        count, samples = self.returns.shape
-        return (
-            f"{counted(count, 'episode')} under the other policy, {counted(samples, 'draw')} each, by {self.coupling}"
-        )
-
-    @property
-    def _found(self) -> tuple[Floats, Floats, Interval | None]:
-        return self.returns.mean(axis=1), self.returns.std(axis=1), None
-
-    def __repr__(self) -> str:
-        count, samples = self.returns.shape
-        return f"SampledReplay({count} episodes, {samples} trajectories each, by {self.coupling})"
-
-    def _details(self) -> Mapping[str, Any]:
-        return self._fields("coupling", "episodes", "observed", "returns")
+        drawn = () if self.returns is None else ("returns",)
+        return self._fields("coupling", "episodes", "observed", "values", "variances", "steps", "censored", *drawn)
 
 
 @final
