@@ -1,6 +1,7 @@
 """Treatment effects: the other world's score minus the factual one's, what the change would have added.
 
-Data fix their mean; the coupling decides their variance.
+Data fix their mean; the coupling decides their variance. Everywhere `p` and `q` are logits of the factual and of the
+other world, a score is one number for each outcome, and that of the other world is by default the same.
 """
 
 from typing import NamedTuple
@@ -53,13 +54,7 @@ class SampledEffect(NamedTuple):
 def effect_from_joint(
     joint: Float[ArrayLike, "k k"], score: Score, counterfactual_score: Score | None = None
 ) -> Effect:
-    """The exact effect under a joint law.
-
-    Args:
-        joint: P(X=i, Y=j); must sum to one.
-        score: One number for each outcome.
-        counterfactual_score: The score in the other world, if it is another one.
-    """
+    """The exact effect under a joint law P(X=i, Y=j), which must sum to one."""
     matrix = as_floats("joint", joint, 2)
     if matrix.shape[0] != matrix.shape[1]:
         raise InputError(f"`joint` must be square, got shape {matrix.shape}")
@@ -87,15 +82,7 @@ def unchecked_effect(
 def treatment_effect(
     coupling: AbstractCoupling, p: Logits, q: Logits, score: Score, counterfactual_score: Score | None = None
 ) -> Effect:
-    """The exact effect over everybody: counterfactual_score(Y) - score(X) for (X, Y) from the coupling.
-
-    Args:
-        coupling: Coupling of the two worlds.
-        p: Logits of the factual world.
-        q: Logits of the other world.
-        score: One number for each outcome.
-        counterfactual_score: The score in the other world, if it is another one.
-    """
+    """The exact effect over everybody: counterfactual_score(Y) - score(X) for (X, Y) from the coupling."""
     return effect_from_joint(coupling.joint(p, q), score, counterfactual_score)
 
 
@@ -107,16 +94,7 @@ def individual_effect(
     score: Score,
     counterfactual_score: Score | None = None,
 ) -> Effect:
-    """The exact effect for somebody whose factual outcome is known: counterfactual_score(Y) - score(x) given X = x.
-
-    Args:
-        coupling: Coupling of the two worlds.
-        p: Logits of the factual world.
-        q: Logits of the other world.
-        x: Outcome that was seen in the factual world.
-        score: One number for each outcome.
-        counterfactual_score: The score in the other world, if it is another one.
-    """
+    """The exact effect for somebody whose factual outcome is known: counterfactual_score(Y) - score(x) given X = x."""
     log_p, _ = as_log_prob_pair(p, q)
     score_p, score_q = as_score_pair(score, counterfactual_score, log_p.size)
     probs = coupling.counterfactual_probs(p, q, x)
@@ -137,14 +115,7 @@ def sampled_effect(
 ) -> SampledEffect:
     """The effect over everybody as `num_samples` independent draws show it, for couplings without an exact law.
 
-    Args:
-        coupling: Anything that draws pairs.
-        p: Logits of the factual world.
-        q: Logits of the other world.
-        score: One number for each outcome.
-        counterfactual_score: The score in the other world, if it is another one.
-        num_samples: Number of draws, at least 2.
-        key: Random key; consumed once.
+    At least two draws are needed; the key is consumed once.
     """
     num_samples = as_count("`num_samples`", num_samples, least=2)
     log_p, log_q = as_log_prob_pair(p, q)

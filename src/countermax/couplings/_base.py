@@ -39,7 +39,11 @@ _FEW_OUTCOMES = 1000  # whose joint law fits into any memory
 
 
 class AbstractSampler(eqx.Module):
-    """Draws X ~ p and Y ~ q together: the least that a coupling can do."""
+    """Draws X ~ p and Y ~ q together: the least that a coupling can do.
+
+    Everywhere `p` and `q` are logits of the factual and of the other world, normalised or not, `x` is an outcome that
+    was seen in the factual world, where it must have nonzero probability, and `key` a random key, consumed once.
+    """
 
     _drawn_from: ClassVar[str] = "law"  # or "scores", or one "uniform" number: how rare the seen outcome may be
 
@@ -49,28 +53,14 @@ class AbstractSampler(eqx.Module):
         """How many outcomes it is made for; None if it takes any number."""
 
     def pair(self, p: Logits, q: Logits, *, key: PRNGKeyArray) -> tuple[Outcome, Outcome]:
-        """One draw of (X, Y).
-
-        Args:
-            p: Logits of the factual world.
-            q: Logits of the other world.
-            key: Random key; consumed once.
-        """
+        """One draw of (X, Y)."""
         return as_drawn(type(self).__name__, _compiled_pair(self, *self._worlds(p, q), as_key(key)))
 
     def counterfactual(self, p: Logits, q: Logits, x: OutcomeLike, *, key: PRNGKeyArray) -> Outcome:
-        """One draw of Y given that X = x was seen.
-
-        Args:
-            p: Logits of the factual world.
-            q: Logits of the other world.
-            x: Outcome that was seen in the factual world; must have nonzero probability there.
-            key: Random key; consumed once.
-        """
+        """One draw of Y given that X = x was seen."""
         log_p, log_q = self._worlds(p, q)
-        return as_drawn(
-            type(self).__name__, _compiled_counterfactual(self, log_p, log_q, self._seen(log_p, x), as_key(key))
-        )
+        drawn = _compiled_counterfactual(self, log_p, log_q, self._seen(log_p, x), as_key(key))
+        return as_drawn(type(self).__name__, drawn)
 
     def check_size(self, size: int) -> None:
         """Raises an error unless it takes that number of outcomes; hooks rely on callers to have asked."""
@@ -80,9 +70,15 @@ class AbstractSampler(eqx.Module):
 
     def _worlds(self, p: Logits, q: Logits) -> tuple[LogProbs, LogProbs]:
         log_p, log_q = as_log_prob_pair(p, q)
-        self.check_size(log_p.size)
-        _check_parameters(self)
+        self._check(log_p)
         return log_p, log_q
+
+    def _check(self, log_p: LogProbs) -> None:
+        """Refuses other sizes, and NaN among known parameters: what comes of it would look like an outcome."""
+        self.check_size(log_p.size)
+        if any(has_nan(leaf) for leaf in jax.tree.leaves(self)):
+            name = type(self).__name__
+            raise InputError(f"this {name} has NaN among its parameters and cannot answer; train it again")
 
     def _seen(self, log_p: LogProbs, x: OutcomeLike) -> Outcome:
         """An outcome that draws can start from."""
@@ -107,24 +103,12 @@ class AbstractCoupling(AbstractSampler):
         return as_answer(type(self).__name__, _compiled_joint(self, log_p, log_q))
 
     def counterfactual_probs(self, p: Logits, q: Logits, x: OutcomeLike) -> Probs:
-        """Exact P(Y=. | X=x): the row of `joint` that belongs to `x`, normalised, found without the matrix.
-
-        Args:
-            p: Logits of the factual world.
-            q: Logits of the other world.
-            x: Outcome that was seen in the factual world; must have nonzero probability there.
-        """
+        """Exact P(Y=. | X=x): the row of `joint` that belongs to `x`, normalised, found without the matrix."""
         log_p, log_q = self._worlds(p, q)
         return as_answer(type(self).__name__, _compiled_row(self, log_p, log_q, as_outcome(log_p, x)))
 
     def expected_loss(self, p: Logits, q: Logits, loss: Float[ArrayLike, "k k"]) -> Scalar:
-        """Exact E[loss(X, Y)].
-
-        Args:
-            p: Logits of the factual world.
-            q: Logits of the other world.
-            loss: `loss[i, j]` is what it costs to pair outcome i of the factual world with j of the other.
-        """
+        """Exact E[loss(X, Y)]; `loss[i, j]` is for outcome i of the factual world beside j of the other."""
         log_p, log_q = self._worlds(p, q)
         matrix = as_floats("loss", loss, 2)
         if matrix.shape != (log_p.size, log_p.size):
@@ -166,13 +150,7 @@ class AbstractNoiseSampler(AbstractSampler, Generic[Noise]):
 
     @abstractmethod
     def noise(self, num_outcomes: int, *, key: PRNGKeyArray, dtype: DTypeLike = float) -> Noise:
-        """Draws the noise that all worlds share.
-
-        Args:
-            num_outcomes: The length of the logits that it will meet.
-            key: Random key; consumed once.
-            dtype: Its floating-point type; by default JAX's own.
-        """
+        """Draws the noise that all worlds share, for logits of this length."""
 
     @abstractmethod
     def swap(self, noise: Noise) -> Noise:
@@ -184,20 +162,13 @@ class AbstractNoiseSampler(AbstractSampler, Generic[Noise]):
         return self._respond(self._as_noise(noise, log_p), log_p)
 
     def abduct(self, logits: Logits, x: OutcomeLike, *, key: PRNGKeyArray) -> Noise:
-        """Draws noise given that a world with these logits yielded `x`.
-
-        Args:
-            logits: Logits of the world that was observed.
-            x: The outcome seen there; must have nonzero probability.
-            key: Random key; consumed once.
-        """
+        """Draws noise given that a world with these logits yielded `x`."""
         log_p = self._world(logits)
         return self._abduct(log_p, self._seen(log_p, x), key=as_key(key))
 
     def _world(self, logits: Logits) -> LogProbs:
         log_p = as_log_probs("logits", logits)
-        self.check_size(log_p.size)
-        _check_parameters(self)
+        self._check(log_p)
         return log_p
 
     def _as_noise(self, noise: Noise, log_p: LogProbs) -> Noise:
@@ -261,13 +232,6 @@ def _check_square(log_p: LogProbs) -> None:
     size, advice = log_p.size, "ask for one row with `counterfactual_probs`, which needs no matrix"
     if size > _FEW_OUTCOMES:
         check_memory(f"a joint law of {size} by {size} outcomes", 3.0 * size**2 * log_p.dtype.itemsize, advice)
-
-
-def _check_parameters(sampler: AbstractSampler) -> None:
-    """Refuses NaN among known parameters: what comes of it would look like an outcome."""
-    if any(has_nan(leaf) for leaf in jax.tree.leaves(sampler)):
-        name = type(sampler).__name__
-        raise InputError(f"this {name} has NaN among its parameters and cannot answer; train it again")
 
 
 # What is asked one by one is compiled in one piece: a dozen small programs would take far longer, and a program without

@@ -93,12 +93,7 @@ class Comonotone(AbstractMatrixCoupling):
     other_order: Int[Array, " k"]
 
     def __init__(self, score: Score, counterfactual_score: Score | None = None):
-        """Lines the outcomes of each world up by its score.
-
-        Args:
-            score: One number for each outcome.
-            counterfactual_score: The score in the other world, if it is another one.
-        """
+        """Lines the outcomes of each world up by its score, one number for each; by default both have the same."""
         here, there = as_score_pair(score, counterfactual_score, as_floats("score", score, 1).size)
         self.order, self.other_order = as_order(here), as_order(there)
 
@@ -137,11 +132,7 @@ class Optimal(AbstractMatrixCoupling):
     loss: Float[Array, "k k"]
 
     def __init__(self, loss: Float[ArrayLike, "k k"]):
-        """Sets the loss to be minimised.
-
-        Args:
-            loss: `loss[i, j]` is what it costs to pair outcome i of the factual world with j of the other.
-        """
+        """Sets the loss to be minimised: `loss[i, j]` for outcome i of the factual world beside j of the other."""
         array = as_floats("loss", loss, 2)
         self.loss = fail_if(array, not_finite, "`loss` must be finite; use a large number for a pair to be avoided")
 
@@ -160,13 +151,7 @@ class Optimal(AbstractMatrixCoupling):
         return self.expected_loss(p, q, self.loss)
 
     def wasserstein(self, p: Logits, q: Logits, *, order: int | float = 1) -> Scalar:
-        """The Wasserstein distance `min E[d(X, Y)^order]^(1 / order)`, for a loss `d` that is a metric.
-
-        Args:
-            p: Logits of one distribution.
-            q: Logits of the other.
-            order: Order of the distance, at least 1.
-        """
+        """The Wasserstein distance `min E[d(X, Y)^order]^(1 / order)`, for a loss `d` that is a metric."""
         if not 1 <= order <= _LARGEST_ORDER:
             raise InputError(f"`order` must lie between 1 and {_LARGEST_ORDER}, got {order}")
         metric = _as_metric(self.loss)

@@ -50,13 +50,9 @@ def named_couplings(
 ) -> dict[str, AbstractCoupling]:
     """Fixed couplings under the names that results and pictures show.
 
-    Args:
-        names: Names of the couplings, as words or as they are shown; by default all that the arguments allow and
-            that differ: with one score, vector quantiles and the comonotone coupling are the inverse CDF by score.
-        score: One number for each outcome; the couplings that are made for a score need it. Or several, for a vector
-            quantile.
-        counterfactual_score: The score in the other world, if it is another one.
-        pairs: Pairs of worlds that a vector quantile of several scores is fitted to.
+    By default all that the arguments allow and that differ: with one score, vector quantiles and the comonotone
+    coupling are the inverse CDF by score. Couplings that are made for a score need one number for each outcome, or
+    several for a vector quantile, which is then fitted to `pairs`.
     """
     if names is None:
         several = score is not None and not _is_one(score)
@@ -79,13 +75,8 @@ def as_coupling(
 ) -> AbstractCoupling:
     """A coupling with an exact law: itself, one of `NAMES`, `gumbel-max-shared-0.5`, or the file that one is stored in.
 
-    Args:
-        coupling: Coupling, name or file.
-        num_outcomes: Number of outcomes that it must be for; None where that is checked later.
-        score: One number for each outcome, for the couplings that are made for a score.
-        counterfactual_score: The score in the other world, if it is another one.
-        pairs: Pairs of worlds that a vector quantile of several scores is fitted to.
-        argument: Name of the argument in error messages.
+    It must be for this number of outcomes, unless that is checked later; `argument` is its name in messages. The others
+    are those of `named_couplings`.
     """
     if isinstance(coupling, str | Path):
         coupling = _named(coupling, score, counterfactual_score, pairs, argument)

@@ -130,10 +130,10 @@ def fit_many(
         couplings: Couplings that differ in their parameters only.
         pairs: Distribution of pairs, or one of the same kind for each coupling.
         loss: Loss, or one of the same kind for each coupling.
-        training: Settings, as of `fit`.
-        key: Random key, consumed once; the same key gives the same result.
-        checkpoint: File to resume from, as of `fit`.
-        report: Function to call after each evaluation, as of `fit`.
+        training: Settings; they, the key and the files are as of `fit`.
+        key: Random key.
+        checkpoint: File to resume from.
+        report: Function to call after each evaluation.
     """
     if not couplings:
         raise InputError("`couplings` must not be empty")

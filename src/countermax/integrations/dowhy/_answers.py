@@ -470,14 +470,14 @@ def counterfactual_table(
     The couplings, and what is taken as given, are in the frame's `attrs`.
 
     Args:
-        model: A fitted `gcm.InvertibleStructuralCausalModel`.
-        interventions: Changes, as in `gcm.counterfactual_samples`.
+        model: A fitted model; it, the changes, the couplings and the bounds are as of `counterfactual_probabilities`.
+        interventions: Changes.
         observed: A DataFrame with what was seen.
         node: The categorical node.
-        coupling: Coupling to ask in place of the nodes' own mechanisms; see `counterfactual_probabilities`.
+        coupling: Coupling to ask in place of the nodes' own mechanisms.
         score: A number for each class of the node, by label or in their order.
-        bounds: Couplings that the bounds are over: `any`, `stable`, or `none` for no such columns.
-        tolerance: Largest width of the bounds over all couplings at which the choice of coupling does not matter.
+        bounds: Couplings that the bounds are over.
+        tolerance: Largest width at which the choice of coupling does not matter.
     """
     network = Network(model, interventions, observed)
     questions = _Questions(network, coupling, bounds, tolerance, score=score)
@@ -523,11 +523,6 @@ def counterfactual_samples(model: Any, interventions: Interventions, observed: A
 
     DoWhy turns the categories of root nodes and of nodes that are set into text, counts the rows from zero, and drops
     an unknown level without a word. Here it is an error that lists the levels.
-
-    Args:
-        model: A fitted `gcm.InvertibleStructuralCausalModel`.
-        interventions: Changes: a function of the old value for each node.
-        observed: A DataFrame with what was seen, a column for each node.
     """
     network = Network(model, interventions, observed)
     network.check_columns(network.nodes)

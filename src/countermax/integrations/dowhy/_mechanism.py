@@ -330,13 +330,7 @@ class CategoricalMechanism(ClassifierFCM, InvertibleFunctionalCausalModel):
         return abduct(self._mechanism, probs, self.outcomes(target_samples, probs), self._uniforms)[:, None]
 
     def outcomes(self, target_samples: NDArray[Any], probs: Floats, rows: Codes | None = None) -> Codes:
-        """The index of each class that was seen; one that is unknown or impossible is an error.
-
-        Args:
-            target_samples: The classes.
-            probs: Each row's probabilities, [rows, classes].
-            rows: Names of the rows in messages; by default they are counted from 0.
-        """
+        """The index of each class that was seen; one that is unknown or impossible is an error, which names its row."""
         values = np.asarray(target_samples).reshape(-1).tolist()
         codes = self.labels.places(values)
         names = range(len(values)) if rows is None else rows

@@ -111,13 +111,8 @@ def each_batch(
 ) -> Iterator[tuple[Any, ...]]:
     """What is found of each batch: on Ray, or in as many threads as there are processors where the code is compiled.
 
-    Args:
-        chains: Chains that are asked.
-        course: Course of all episodes.
-        to_come: Tables of what is still to come when the log ends.
-        ask: Function of one batch; for Ray, one that other processes can import.
-        backwards: Whether it asks for values.
-        spread: Whether to ask on Ray. There each part of the episodes counts from 0, which is undone here.
+    `backwards` asks for values. On Ray (`spread`) other processes must be able to import what is asked, and each part
+    of the episodes counts from 0, which is undone here.
     """
     from countermax.mdp._replays._general_chains import GeneralChains
 

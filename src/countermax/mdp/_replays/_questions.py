@@ -119,13 +119,10 @@ class TransitionCoupling:
     def of(
         cls, mdp: FiniteMDP, coupling: str | Path | AbstractSampler, outcomes: Values | None = None
     ) -> "TransitionCoupling":
-        """Checks that the coupling fits the process.
+        """Checks that the coupling, or that of this name or file, fits the process.
 
-        Args:
-            mdp: The process.
-            coupling: Any coupling, or its name or file. One that is made for a number of outcomes is asked over all of
-                them, others over the outcomes that the two rows at hand can reach.
-            outcomes: Label of each state as an outcome; by default its own index.
+        One that is made for a number of outcomes is asked over all of them, others over those that the two rows at hand
+        can reach. `outcomes` has the label of each state as an outcome; by default its own index.
         """
         if isinstance(coupling, str | Path):
             coupling = as_coupling(coupling)
