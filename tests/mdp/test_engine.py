@@ -13,7 +13,7 @@ from countermax._core.errors import InputError
 from countermax.mdp import Cohort
 from countermax.mdp._replays import _chains, _trajectories
 from countermax.mdp._replays._chains import chains_for
-from countermax.mdp._replays._course import course_of, fresh
+from countermax.mdp._replays._course import Setting, course_of, fresh
 from countermax.mdp._replays._general_chains import GeneralChains
 from countermax.mdp._replays._questions import TransitionCoupling, facts_of
 
@@ -53,7 +53,8 @@ def test_local_work_imports_no_ray():
 def test_some_episodes_are_replayed_as_they_are_among_all(choose, carried_on):
     facts = facts_of(MDP, LOG)
     choices = fresh(POLICY, facts)
-    course = course_of(MDP, LOG, facts, choices, horizon=5, discount=0.9, carried_on=carried_on)
+    asked = {"log": LOG, "policy": POLICY, "outcomes": None, "horizon": 5, "discount": 0.9, "behaviour": None}
+    course = course_of(MDP, Setting(censored="model" if carried_on else "stop", **asked), facts, choices)
     law, batch = TransitionCoupling.exact(MDP, GumbelMax()), np.array([4, 1, 5])
     for chains, ask, to_come in (
         (choose(course, law), lambda *asked: _trajectories._walked(*asked, path=False), course.squares_to_come()),

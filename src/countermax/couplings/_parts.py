@@ -226,13 +226,10 @@ class BinnedInverseCDF(AbstractPart):
     leak: float = eqx.field(static=True)
 
     def __init__(self, num_latents: int, score: Score, *, leak: float = 1e-5):
-        """Sets the line of outcomes.
+        """Sets the line of outcomes, which stand in the order of their score.
 
-        Args:
-            num_latents: Number of equal parts that [0, 1) is divided into.
-            score: One number for each outcome; they stand in its order.
-            leak: Weight of an outcome that a latent does not meet; small beside 1 / `num_latents`, and above zero so
-                that training can move it.
+        An outcome that a latent does not meet has the weight `leak`: small beside 1 / `num_latents`, and above zero so
+        that training can move it.
         """
         numbers = np.asarray(as_floats("score", score, 1))
         if np.isnan(numbers).any():
@@ -268,12 +265,9 @@ class ReferenceTransport(AbstractPart):
     blur: float = eqx.field(static=True)
 
     def __init__(self, points: Float[ArrayLike, "z d"], scores: Float[ArrayLike, "k d"], *, blur: float = 0.05):
-        """Sets both ends of the transport.
+        """Sets both ends of the transport: a point for each latent, and a vector of scores for each outcome.
 
-        Args:
-            points: One reference point for each latent.
-            scores: One vector for each outcome.
-            blur: The entropic regularisation, in units of the scores' mean squared norm.
+        The entropic regularisation, `blur`, is in units of the scores' mean squared norm.
         """
         self.points, self.scores = as_floats("points", points, 2), as_floats("scores", scores, 2)
         self.blur = as_amount("`blur`", blur)

@@ -60,12 +60,9 @@ class VectorQuantile(AbstractMechanism[QuantileNoise], AbstractCoupling):
         *,
         weights: ArrayLike | Sequence[Any] | None = None,
     ):
-        """Sets the reference and the scores.
+        """Sets the atoms of the reference, places among the scores, and one vector of scores for each outcome.
 
-        Args:
-            points: Atoms of the reference: places among the scores that all worlds are transported from.
-            scores: One vector for each outcome.
-            weights: Weight of each atom; by default all count alike.
+        Atoms may have weights; by default all count alike.
         """
         self.points, self.scores = _as_vectors("points", points), _as_vectors("scores", scores)
         count = self.points.shape[0]
@@ -118,12 +115,7 @@ class VectorQuantile(AbstractMechanism[QuantileNoise], AbstractCoupling):
     ) -> "VectorQuantile":
         """The same for any loss that is a squared distance in disguise; disagreement is one.
 
-        Args:
-            loss: `loss[i, j]` is what it costs to pair outcome i with j: a matrix, or a loss of `countermax.learning`
-                that is the same for all pairs.
-            pairs: Distribution of pairs.
-            key: Random key; consumed once.
-            **options: Further options of `fit`.
+        The loss is a matrix, or one of `countermax.learning` that is the same for all pairs; the options are `fit`'s.
 
         Raises:
             InputError: No distance represents the loss; the message says what to use instead.

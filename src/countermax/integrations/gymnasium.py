@@ -121,11 +121,7 @@ class _Recording:
         return ends
 
     def write_csv(self, path: str | Path) -> Path:
-        """Writes the log as `EpisodeLog.from_frame` and the command line read it.
-
-        Args:
-            path: The file; ends in .csv.
-        """
+        """Writes the log to a file that ends in .csv, as `EpisodeLog.from_frame` and the command line read it."""
         target = Path(path)
         if target.suffix.lower() != ".csv":
             raise InputError(f"`path` must end in .csv, got {target.name!r}")

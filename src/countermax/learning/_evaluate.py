@@ -132,7 +132,7 @@ def evaluate(
     Args:
         couplings: Couplings with an exact law, by name; or names of fixed ones.
         pairs: Distribution of pairs.
-        loss: The loss.
+        loss: Loss.
         key: Random key for drawing the pairs; consumed once.
         num_pairs: Number of pairs; fewer if there are not so many different ones.
         reference: The coupling that differences are taken from; by default the first.

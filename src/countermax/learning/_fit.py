@@ -126,14 +126,8 @@ def fit_many(
 ) -> list[Fit[Coupling]]:
     """Trains couplings of one shape at once: several seeds, or several tasks; otherwise as `fit`.
 
-    Args:
-        couplings: Couplings that differ in their parameters only.
-        pairs: Distribution of pairs, or one of the same kind for each coupling.
-        loss: Loss, or one of the same kind for each coupling.
-        training: Settings; they, the key and the files are as of `fit`.
-        key: Random key.
-        checkpoint: File to resume from.
-        report: Function to call after each evaluation.
+    The couplings differ in their parameters only. There is one distribution of pairs and one loss, or one of the same
+    kind for each coupling.
     """
     if not couplings:
         raise InputError("`couplings` must not be empty")

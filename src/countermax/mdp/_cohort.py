@@ -1,6 +1,7 @@
 """A cohort: logged episodes beside another policy, checked once, and everything that can be asked about them."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeAlias, final
@@ -44,7 +45,8 @@ from countermax.mdp._importance import effective_sample_size, importance_ratios
 from countermax.mdp._log import EpisodeLog, steps_compared, steps_of
 from countermax.mdp._posterior import NO_CONFOUNDING, Posterior, PosteriorDraws
 from countermax.mdp._process import MODEL_GIVEN, FiniteMDP, as_discount
-from countermax.mdp._replays._trajectories import Setting, Trajectories
+from countermax.mdp._replays._course import Setting
+from countermax.mdp._replays._trajectories import Trajectories
 from countermax.mdp._results import Context, Ranking, Replay, at, counted
 from countermax.mdp._story import Story
 
@@ -402,7 +404,7 @@ class Cohort:
         """The same questions about one episode, over the steps that are compared."""
         position = find_episode(self.log, episode)
         known = int(self._compared[position]) if self._setting.censored == "stop" else self.horizon
-        return self._setting.of_episode(position, known)
+        return replace(self._setting, log=self.log.select([position]), horizon=known)
 
     @cached_property
     def _sample(self) -> str:

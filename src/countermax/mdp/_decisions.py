@@ -15,7 +15,7 @@ from countermax.intervals._interval import percentile_interval
 from countermax.mdp._arrays import Floats, as_whole
 from countermax.mdp._labels import spoken
 from countermax.mdp._process import FiniteMDP
-from countermax.mdp._replays._trajectories import Setting
+from countermax.mdp._replays._course import Setting
 from countermax.mdp._results import SMALL, AbstractCohortResult, Context, any_row, at, coupled_row
 
 FEW_VISITS = 5
@@ -105,11 +105,7 @@ class Decisions(AbstractCohortResult):
         )
 
     def plot(self, most: int = _MOST_SHOWN) -> "plotting.Figure":
-        """The effects of the first decisions within their bounds.
-
-        Args:
-            most: Number of decisions to show.
-        """
+        """The effects of the first decisions within their bounds."""
         first = self.decisions[: as_whole("most", most, least=1)]
         limits = np.array([each.any_interval[:2] for each in first if each.any_interval is not None])
         return plotting.draw_effects(

@@ -87,9 +87,6 @@ class ReturnDistribution(AbstractCohortResult):
         """The mean return of the worst episodes, this share of all: conditional value at risk.
 
         The episode at the edge counts in part, so that it is a coherent measure of risk and continuous in the share.
-
-        Args:
-            share: Share of the episodes, above 0 and at most 1; 1 gives the mean.
         """
         if not as_number("share", share, 0, 1) > 0:
             raise InputError("`share` must be more than 0, got 0: there is no mean of no episodes")

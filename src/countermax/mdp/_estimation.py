@@ -105,11 +105,8 @@ def deterministic(actions: Values, num_actions: int) -> Floats:
 def softened(policy: Values, best: float, *, allowed: Bool[np.ndarray, "s a"] | None = None) -> Floats:
     """A policy that takes the most likely action of each state with probability `best`, and else any other one.
 
-    Args:
-        policy: [state, action]; on ties the lowest action is the most likely.
-        best: The most likely action's new probability.
-        allowed: [state, action]: whether the action can be taken there; by default all of them can. Where there is no
-            other, `best` is one.
+    On ties the lowest action is the most likely. Others are drawn from those that are `allowed`, [state, action]; by
+    default all of them are. Where there is no other, `best` is one.
     """
     probs = as_finite("policy", policy)
     if probs.ndim != 2 or probs.size == 0:
@@ -144,7 +141,7 @@ def estimate(
     end; beside ends that were named it does not, and an episode that stops there is censored.
 
     Args:
-        log: Logged episodes.
+        log: Episodes.
         absorbing: States where episodes end, as indices or as a mask; by default those that nobody was seen to leave.
             The log must not leave them.
         unseen: The state that actions never or too seldom seen lead to, for instance death.
@@ -224,9 +221,7 @@ def visits(log: EpisodeLog) -> Ints:
 def estimate_policy(log: EpisodeLog, *, pseudo_count: float = 0.0) -> Floats:
     """[state, action]: how often each action was taken in each state; uniform in states never left.
 
-    Args:
-        log: Logged episodes.
-        pseudo_count: Number added to the count of every action, so that none is impossible.
+    A `pseudo_count` is added to the count of every action, so that none is impossible.
     """
     counts = visits(log) + as_number("pseudo_count", pseudo_count, 0, 1e100)
     totals = counts.sum(axis=1, keepdims=True)

@@ -29,7 +29,8 @@ from countermax.mdp._importance import (
 )
 from countermax.mdp._log import EpisodeLog
 from countermax.mdp._process import FiniteMDP
-from countermax.mdp._replays._trajectories import Setting, Trajectories
+from countermax.mdp._replays._course import Setting
+from countermax.mdp._replays._trajectories import Trajectories
 from countermax.mdp._results import AbstractCohortResult, Context, any_row, counted
 
 Model: TypeAlias = FiniteMDP | Callable[[EpisodeLog], FiniteMDP]
@@ -120,11 +121,7 @@ class PolicyEvaluation(AbstractCohortResult):
         return " ".join(told)
 
     def plot(self, *, truth: float | None = None) -> "plotting.Figure":
-        """Dots with intervals, one line for each estimate.
-
-        Args:
-            truth: The value to be estimated, drawn as a line where it is known.
-        """
+        """Dots with intervals, one line for each estimate; and a line for the truth, where it is known."""
         return plotting.draw_estimates(
             [
                 (each.name, each.kind, each.value, *((None, None) if each.interval is None else each.interval[:2]))

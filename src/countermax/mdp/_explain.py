@@ -20,7 +20,8 @@ from countermax.mdp._labels import spoken
 from countermax.mdp._log import EpisodeLog
 from countermax.mdp._posterior import PosteriorDraws
 from countermax.mdp._process import FiniteMDP
-from countermax.mdp._replays._trajectories import ReplayedValues, Setting, Trajectories
+from countermax.mdp._replays._course import Setting
+from countermax.mdp._replays._trajectories import ReplayedValues, Trajectories
 from countermax.mdp._results import Answer, Context, at
 from countermax.mdp._story import Care, Features, Record, Story
 

@@ -74,25 +74,18 @@ def read_log_and_policy(
     States, actions and episodes are names. In CSV a name is the exact text of its cell, so that 01 and 1 are two
     states; in Parquet it is a value of the column's type. By default they are counted as they occur in either file,
     numbers by size, then words by the alphabet. Couplings that go by the order of outcomes, and mechanisms trained on
-    a process, follow that order; `log.state_names` has it.
-
-    Args:
-        log: A CSV or Parquet file.
-        policy: A CSV or Parquet file; it must say what to do in every state that the log leaves.
-        state_names: The states in another order, or more of them than occur; text for CSV.
-        action_names: The same for actions.
+    a process, follow that order; `log.state_names` has it. With names they are counted in that order, and may be more
+    than occur. The policy must say what to do in every state that the log leaves.
     """
     steps = _read_columns(log, LOG_COLUMNS, _check_log)
     decisions = _read_columns(policy, (*POLICY_COLUMNS, PROBABILITY), _check_policy)
     if steps.empty:
         raise InputError(f"{log}: the log must hold at least one step, got no rows")
     of_log, of_policy = f"the log {log}", f"the policy {policy}"
-    states = _names(
-        "state_names",
-        state_names,
-        [(of_log, steps["state"]), (of_log, steps["next_state"]), (of_policy, decisions["state"])],
-    )
-    actions = _names("action_names", action_names, [(of_log, steps["action"]), (of_policy, decisions["action"])])
+    visited = [(of_log, steps["state"]), (of_log, steps["next_state"]), (of_policy, decisions["state"])]
+    taken = [(of_log, steps["action"]), (of_policy, decisions["action"])]
+    states = as_names("state_names", state_names, None) or shared_names(visited)
+    actions = as_names("action_names", action_names, None) or shared_names(taken)
     with _blaming(log):
         episodes = EpisodeLog.from_frame(steps, state_names=states, action_names=actions)
     with _blaming(policy):
@@ -142,10 +135,6 @@ def _check_policy(names: list[str]) -> None:
     require_columns(names, POLICY_COLUMNS, (PROBABILITY,), POLICY_RULE)
     if set(LOG_COLUMNS) <= set(names) and PROBABILITY not in names:
         raise InputError(f"{POLICY_RULE}, but has those of a log; are the two files swapped?")
-
-
-def _names(argument: str, given: Sequence[Hashable] | None, columns: list[tuple[str, "pd.Series"]]) -> Names | None:
-    return shared_names(columns) if given is None else as_names(argument, given, None)
 
 
 @contextmanager

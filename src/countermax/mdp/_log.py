@@ -102,11 +102,11 @@ class EpisodeLog:
         Args:
             frame: One row for each step; other columns are ignored.
             num_states: Number of states; by default the number of names, or one more than the largest index.
-            num_actions: Number of actions, with the same default.
+            num_actions: Number of actions.
             state_names: One for each state, numbers or text, in the order in which states are to be counted. The
                 columns then hold names, compared by value: 2 is 2.0, but the text "2" is another name. Without names
                 they hold indices.
-            action_names: The same for actions.
+            action_names: One for each action.
         """
         states = _space("state", num_states, state_names)
         actions = _space("action", num_actions, action_names)
@@ -149,12 +149,10 @@ class EpisodeLog:
         return Steps(episode, step, state, self.actions[episode, step], next_state, self.rewards[episode, step])
 
     def returns(self, discount: float = 1.0, *, horizon: int | None = None) -> Float[np.ndarray, " n"]:
-        """The discounted sum of each episode's rewards.
+        """The discounted sum of each episode's rewards, over all steps or the first ones.
 
-        Args:
-            discount: Discount factor for each step. A log has no process behind it, so the default is 1, the plain
-                return; hand in `mdp.discount` to compare with values of a process.
-            horizon: Number of steps of each episode that count; by default all of them.
+        A log has no process behind it, so the default is the plain return; hand in `mdp.discount` to compare with
+        values of a process.
         """
         counted = self.rewards[:, : steps_of(self, horizon)]
         return counted @ checked_discount(discount) ** np.arange(counted.shape[1])
@@ -180,13 +178,7 @@ class EpisodeLog:
     def with_states(
         self, new_index: Values, num_states: int, *, state_names: Sequence[Hashable] | None = None
     ) -> "EpisodeLog":
-        """The same episodes seen through a coarser description of the states.
-
-        Args:
-            new_index: The new index of each old state.
-            num_states: Number of new states.
-            state_names: Their names.
-        """
+        """The same episodes seen through a coarser description of the states: each old one has a new index."""
         new = as_indices("new_index", new_index, as_whole("num_states", num_states, least=1))
         if new.shape != (self.num_states,):
             raise InputError(f"`new_index` must have one entry for each of {self.num_states} states, got {new.shape}")

@@ -158,14 +158,7 @@ def simulate(mdp: FiniteMDP, policy: Values, *, num_episodes: int, horizon: int,
     """Draws episodes under a policy.
 
     Each ends on arrival in an absorbing state, or after `horizon` steps. 20,000 sepsis episodes take a fraction of a
-    second. A key means the same episodes everywhere, whatever JAX's default precision is.
-
-    Args:
-        mdp: The process; its start must not lie in absorbing states.
-        policy: [state, action], rows that sum to one.
-        num_episodes: Number of episodes.
-        horizon: The most steps that an episode can have.
-        key: Random key; consumed once.
+    second. A key means the same episodes everywhere, whatever JAX's default precision is; it is consumed once.
     """
     as_whole("num_episodes", num_episodes, least=1)
     as_horizon(horizon, least=1)

@@ -69,12 +69,10 @@ class Posterior:
         as_seed("seed", self.seed)
 
     def draws(self, mdp: FiniteMDP, outcomes: Values | None = None) -> Iterator[FiniteMDP]:
-        """The models, one after the other.
+        """The models of an estimate with counts, one after the other.
 
-        Args:
-            mdp: An estimate, with its counts.
-            outcomes: Label of each state as an outcome, if that is not the state itself. Then no row leads to two
-                states of one label: an outcome that was never seen there is the state that the action led to elsewhere.
+        With `outcomes`, the label of each state as an outcome, no row leads to two states of one label: an outcome that
+        was never seen there is the state that the action led to elsewhere.
         """
         yield from map(_drawing(mdp, self, outcomes), range(self.num_draws))
 

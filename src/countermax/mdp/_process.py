@@ -114,15 +114,15 @@ class FiniteMDP:
         Args:
             transitions: Probabilities [state, action, next state].
             rewards: Rewards by [state, action, next state], by [state, action], or by [next state] alone.
-            start: Distribution of the first state, or the one state that all episodes start in.
+            start: Distribution of the first state; it, the discount, the ends and names are as of `from_transitions`.
             action_axis: 0 where `transitions` and `rewards` have the action before the state.
-            discount: Discount factor for each step.
-            absorbing: States where episodes end, as indices or as a mask; their rows are not looked at.
+            discount: Discount factor.
+            absorbing: States where episodes end.
             allowed: [state, action], which rows there are; the others are not looked at. By default all of them.
             counts: Number of times that each transition was seen, in the shape of `transitions`.
             reward_variances: Variances of the rewards, in the same shape, if rewards vary.
-            state_names: One for each state.
-            action_names: One for each action.
+            state_names: Names of the states.
+            action_names: Names of the actions.
         """
         entries, (num_states, num_actions) = _entries_of_dense(
             transitions, rewards, counts, reward_variances, absorbing, allowed, action_axis

@@ -94,14 +94,16 @@ class Answer(NamedTuple):
 
 def coupled_row(quantity: str, about: str, coupling: str, value: float, interval: Interval | None) -> Row:
     """A number by one coupling."""
-    limits = (None, None) if interval is None else (float(interval.lower), float(interval.upper))
-    return Row(quantity, about, coupling, float(value), None, None, *limits)
+    return Row(quantity, about, coupling, float(value), None, None, *_ends(interval))
 
 
 def any_row(quantity: str, about: str, bounds: Bounds, interval: Interval | None) -> Row:
     """A range over all couplings."""
-    limits = (None, None) if interval is None else (float(interval.lower), float(interval.upper))
-    return Row(quantity, about, ANY, None, float(bounds.lower), float(bounds.upper), *limits)
+    return Row(quantity, about, ANY, None, *_ends(bounds), *_ends(interval))
+
+
+def _ends(limits: Bounds | Interval | None) -> tuple[float | None, float | None]:
+    return (None, None) if limits is None else (float(limits.lower), float(limits.upper))
 
 
 def at(interval: Interval | None, place: Any, of_upper: Any = None) -> Interval | None:
@@ -266,11 +268,7 @@ class Ranking(AbstractCohortResult):
         return f"{told}, and of {int(self.robust.sum())} with {sure}."
 
     def plot(self, most: int = _MOST_SHOWN) -> "plotting.Figure":
-        """The effects of the first episodes, by coupling, within their bounds.
-
-        Args:
-            most: Number of episodes to show.
-        """
+        """The effects of the first episodes, by coupling, within their bounds."""
         first = self.order[: as_whole("most", most, least=1)]
         limits = at(self.any_interval, first)
         return plotting.draw_effects(

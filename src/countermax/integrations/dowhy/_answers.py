@@ -469,15 +469,8 @@ def counterfactual_table(
 
     The couplings, and what is taken as given, are in the frame's `attrs`.
 
-    Args:
-        model: A fitted model; it, the changes, the couplings and the bounds are as of `counterfactual_probabilities`.
-        interventions: Changes.
-        observed: A DataFrame with what was seen.
-        node: The categorical node.
-        coupling: Coupling to ask in place of the nodes' own mechanisms.
-        score: A number for each class of the node, by label or in their order.
-        bounds: Couplings that the bounds are over.
-        tolerance: Largest width at which the choice of coupling does not matter.
+    Arguments are those of `counterfactual_probabilities`, of one node; with `score`, a number for each of its classes,
+    by label or in their order.
     """
     network = Network(model, interventions, observed)
     questions = _Questions(network, coupling, bounds, tolerance, score=score)

@@ -336,13 +336,8 @@ def logged_pairs(mdp: FiniteMDP, log: EpisodeLog, policy: Values, *, outcomes: V
     """Rows of what was done beside rows of what the policy would have done there, weighted by how often it came up.
 
     Train a gadget with `fit(gadget, logged_pairs(...), loss, key=...)` and replay with the same `outcomes`. Steps at
-    which the policy agrees with the log are left out: there is nothing to learn from them.
-
-    Args:
-        mdp: The process; must know the logged actions.
-        log: Logged episodes.
-        policy: [state, action]: what would have been done.
-        outcomes: Label of each state as an outcome; see `replay`. The gadget needs as many outcomes as labels.
+    which the policy agrees with the log are left out: there is nothing to learn from them. The process must know the
+    logged actions, and the gadget needs as many outcomes as there are labels.
     """
     from countermax.learning import ObservedPairs  # a second, which questions about episodes do not take
 

@@ -12,10 +12,10 @@ outside the bounds; some attain each, if they may differ from step to step.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import NamedTuple, TypeAlias, final
+from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -30,13 +30,13 @@ from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, AbstractSampler
 from countermax.couplings._named import name_of
 from countermax.mdp._arrays import Floats, Ints, Values
-from countermax.mdp._log import EpisodeLog
 from countermax.mdp._planning import edges_of, pick
 from countermax.mdp._process import FiniteMDP
 from countermax.mdp._replays._chains import AbstractChains, Arrived, ToCome, Valued, chains_for, each_batch
 from countermax.mdp._replays._course import (
     Choices,
     Course,
+    Setting,
     any_coupled,
     as_logged,
     as_shape,
@@ -50,25 +50,6 @@ from countermax.mdp._replays._questions import Facts, TransitionCoupling, facts_
 
 AnyCoupling: TypeAlias = str | Path | AbstractSampler
 """A coupling, its name, or its file."""
-
-
-@final
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Setting:
-    """What is asked of a log, whatever the process; checked by the cohort."""
-
-    log: EpisodeLog
-    policy: Floats
-    outcomes: Values | None
-    horizon: int
-    discount: float
-    censored: str
-    behaviour: Floats | None
-    """What the log was made with, where actions are coupled; None where they are drawn afresh."""
-
-    def of_episode(self, position: int, steps: int) -> "Setting":
-        """The same for one episode, over so many steps."""
-        return replace(self, log=self.log.select([position]), horizon=steps)
 
 
 class ReplayedValues(NamedTuple):
@@ -296,17 +277,7 @@ class Trajectories:
         return self._course(coupled(coupling, self.facts, policy, behaviour), rewards)
 
     def _course(self, choices: Choices, rewards: Values | None = None) -> Course:
-        asked = self.setting
-        return course_of(
-            self.mdp,
-            asked.log,
-            self.facts,
-            choices,
-            horizon=asked.horizon,
-            discount=asked.discount,
-            carried_on=asked.censored == "model",
-            rewards=rewards,
-        )
+        return course_of(self.mdp, self.setting, self.facts, choices, rewards)
 
 
 def _valued(engine: AbstractChains, course: Course, batch: Ints, to_come: ToCome) -> tuple[Ints, Floats]:
