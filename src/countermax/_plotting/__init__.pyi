@@ -4,7 +4,6 @@ from ._answers import draw_causation as draw_causation
 from ._answers import draw_couplings as draw_couplings
 from ._answers import draw_sharing as draw_sharing
 from ._episodes import draw_effects as draw_effects
-from ._episodes import draw_gains as draw_gains
 from ._episodes import draw_trajectory as draw_trajectory
 from ._episodes import draw_waterfall as draw_waterfall
 from ._flows import NodePanel as NodePanel

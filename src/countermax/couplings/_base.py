@@ -6,29 +6,14 @@ run inside a scan. A new coupling implements hooks; no concrete method is ever o
 """
 
 from abc import abstractmethod
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, DTypeLike, Float, PRNGKeyArray
 
-from countermax._core.checks import (
-    as_answer,
-    as_drawn,
-    as_explained,
-    as_floats,
-    as_key,
-    as_log_prob_pair,
-    as_log_probs,
-    as_noise,
-    as_outcome,
-    as_temperature,
-    draw_from,
-    fail_if,
-    has_nan,
-    not_finite,
-)
+from countermax._core import checks
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
 from countermax._core.types import Joint, Logits, LogProbs, Outcome, OutcomeLike, Probs, Scalar
@@ -54,13 +39,15 @@ class AbstractSampler(eqx.Module):
 
     def pair(self, p: Logits, q: Logits, *, key: PRNGKeyArray) -> tuple[Outcome, Outcome]:
         """One draw of (X, Y)."""
-        return as_drawn(type(self).__name__, _compiled_pair(self, *self._worlds(p, q), as_key(key)))
+        return checks.as_drawn(
+            type(self).__name__, _compiled("_pair", self, *self._worlds(p, q), key=checks.as_key(key))
+        )
 
     def counterfactual(self, p: Logits, q: Logits, x: OutcomeLike, *, key: PRNGKeyArray) -> Outcome:
         """One draw of Y given that X = x was seen."""
         log_p, log_q = self._worlds(p, q)
-        drawn = _compiled_counterfactual(self, log_p, log_q, self._seen(log_p, x), as_key(key))
-        return as_drawn(type(self).__name__, drawn)
+        drawn = _compiled("_counterfactual", self, log_p, log_q, self._seen(log_p, x), key=checks.as_key(key))
+        return checks.as_drawn(type(self).__name__, drawn)
 
     def check_size(self, size: int) -> None:
         """Raises an error unless it takes that number of outcomes; hooks rely on callers to have asked."""
@@ -69,22 +56,22 @@ class AbstractSampler(eqx.Module):
             raise InputError(f"this {name} is for {self.num_outcomes} outcomes, but the logits have {size}")
 
     def _worlds(self, p: Logits, q: Logits) -> tuple[LogProbs, LogProbs]:
-        log_p, log_q = as_log_prob_pair(p, q)
+        log_p, log_q = checks.as_log_prob_pair(p, q)
         self._check(log_p)
         return log_p, log_q
 
     def _check(self, log_p: LogProbs) -> None:
         """Refuses other sizes, and NaN among known parameters: what comes of it would look like an outcome."""
         self.check_size(log_p.size)
-        if any(has_nan(leaf) for leaf in jax.tree.leaves(self)):
+        if any(checks.has_nan(leaf) for leaf in jax.tree.leaves(self)):
             name = type(self).__name__
             raise InputError(f"this {name} has NaN among its parameters and cannot answer; train it again")
 
     def _seen(self, log_p: LogProbs, x: OutcomeLike) -> Outcome:
         """An outcome that draws can start from."""
         if self._drawn_from == "law":
-            return as_outcome(log_p, x)
-        return as_explained(log_p, x, uniform=self._drawn_from == "uniform")
+            return checks.as_outcome(log_p, x)
+        return checks.as_explained(log_p, x, uniform=self._drawn_from == "uniform")
 
     @abstractmethod
     def _pair(self, log_p: LogProbs, log_q: LogProbs, *, key: PRNGKeyArray) -> tuple[Outcome, Outcome]: ...
@@ -100,22 +87,26 @@ class AbstractCoupling(AbstractSampler):
         """Exact P(X=i, Y=j): row sums are the probabilities of `p`, column sums those of `q`."""
         log_p, log_q = self._worlds(p, q)
         _check_square(log_p)
-        return as_answer(type(self).__name__, _compiled_joint(self, log_p, log_q))
+        return checks.as_answer(type(self).__name__, _compiled("_joint", self, log_p, log_q))
 
     def counterfactual_probs(self, p: Logits, q: Logits, x: OutcomeLike) -> Probs:
         """Exact P(Y=. | X=x): the row of `joint` that belongs to `x`, normalised, found without the matrix."""
         log_p, log_q = self._worlds(p, q)
-        return as_answer(type(self).__name__, _compiled_row(self, log_p, log_q, as_outcome(log_p, x)))
+        return checks.as_answer(
+            type(self).__name__, _compiled("_counterfactual_probs", self, log_p, log_q, checks.as_outcome(log_p, x))
+        )
 
     def expected_loss(self, p: Logits, q: Logits, loss: Float[ArrayLike, "k k"]) -> Scalar:
         """Exact E[loss(X, Y)]; `loss[i, j]` is for outcome i of the factual world beside j of the other."""
         log_p, log_q = self._worlds(p, q)
-        matrix = as_floats("loss", loss, 2)
+        matrix = checks.as_floats("loss", loss, 2)
         if matrix.shape != (log_p.size, log_p.size):
             raise InputError(f"`loss` must be a matrix of {log_p.size} by {log_p.size}, got shape {matrix.shape}")
-        matrix = fail_if(matrix, not_finite, "`loss` must be finite; use a large number for a pair to be avoided")
+        matrix = checks.fail_if(
+            matrix, checks.not_finite, "`loss` must be finite; use a large number for a pair to be avoided"
+        )
         _check_square(log_p)
-        return as_answer(type(self).__name__, self._expected_loss(log_p, log_q, matrix))
+        return checks.as_answer(type(self).__name__, self._expected_loss(log_p, log_q, matrix))
 
     def _expected_loss(self, log_p: LogProbs, log_q: LogProbs, loss: Float[Array, "k k"]) -> Scalar:
         return (self._joint(log_p, log_q) * loss).sum()
@@ -136,7 +127,7 @@ class AbstractMatrixCoupling(AbstractCoupling):
         return x, self._counterfactual(log_p, log_q, x, key=key_y)
 
     def _counterfactual(self, log_p: LogProbs, log_q: LogProbs, x: Outcome, *, key: PRNGKeyArray) -> Outcome:
-        return draw_from(self._counterfactual_probs(log_p, log_q, x), key)
+        return checks.draw_from(self._counterfactual_probs(log_p, log_q, x), key)
 
 
 class AbstractNoiseSampler(AbstractSampler, Generic[Noise]):
@@ -164,17 +155,17 @@ class AbstractNoiseSampler(AbstractSampler, Generic[Noise]):
     def abduct(self, logits: Logits, x: OutcomeLike, *, key: PRNGKeyArray) -> Noise:
         """Draws noise given that a world with these logits yielded `x`."""
         log_p = self._world(logits)
-        return self._abduct(log_p, self._seen(log_p, x), key=as_key(key))
+        return self._abduct(log_p, self._seen(log_p, x), key=checks.as_key(key))
 
     def _world(self, logits: Logits) -> LogProbs:
-        log_p = as_log_probs("logits", logits)
+        log_p = checks.as_log_probs("logits", logits)
         self._check(log_p)
         return log_p
 
     def _as_noise(self, noise: Noise, log_p: LogProbs) -> Noise:
         """Noise of the right shapes, without NaN: anything else would yield some outcome, too."""
         like = eqx.filter_eval_shape(lambda: self.noise(log_p.size, key=jax.random.key(0), dtype=log_p.dtype))
-        return as_noise(noise, like, uniform=self._drawn_from == "uniform", num_causes=self._num_causes)
+        return checks.as_noise(noise, like, uniform=self._drawn_from == "uniform", num_causes=self._num_causes)
 
     @property
     def _num_causes(self) -> int | None:
@@ -216,7 +207,7 @@ class AbstractArgmaxSampler(AbstractNoiseSampler[Noise]):
     def relax(self, noise: Noise, logits: Logits, temperature: float | Scalar) -> Probs:
         """A differentiable stand-in for `respond`: the softmax of scores *and* noise over the temperature."""
         scores = self.scores(noise, logits)
-        value = as_temperature(temperature, scores.dtype)
+        value = checks.as_temperature(temperature, scores.dtype)
         # The largest score becomes zero before the division, so that the least temperature does not overflow.
         return jax.nn.softmax((scores - jax.lax.stop_gradient(scores.max())) / value)
 
@@ -239,24 +230,5 @@ def _check_square(log_p: LogProbs) -> None:
 
 
 @eqx.filter_jit
-def _compiled_pair(
-    sampler: AbstractSampler, log_p: LogProbs, log_q: LogProbs, key: PRNGKeyArray
-) -> tuple[Outcome, Outcome]:
-    return sampler._pair(log_p, log_q, key=key)
-
-
-@eqx.filter_jit
-def _compiled_counterfactual(
-    sampler: AbstractSampler, log_p: LogProbs, log_q: LogProbs, x: Outcome, key: PRNGKeyArray
-) -> Outcome:
-    return sampler._counterfactual(log_p, log_q, x, key=key)
-
-
-@eqx.filter_jit
-def _compiled_joint(coupling: AbstractCoupling, log_p: LogProbs, log_q: LogProbs) -> Joint:
-    return coupling._joint(log_p, log_q)
-
-
-@eqx.filter_jit
-def _compiled_row(coupling: AbstractCoupling, log_p: LogProbs, log_q: LogProbs, x: Outcome) -> Probs:
-    return coupling._counterfactual_probs(log_p, log_q, x)
+def _compiled(hook: str, sampler: AbstractSampler, *arguments: Array, **key: PRNGKeyArray) -> Any:
+    return getattr(sampler, hook)(*arguments, **key)

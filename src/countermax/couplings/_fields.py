@@ -50,6 +50,13 @@ def check_floats(name: str, value: Any, ndim: int, *, most: float | None = None)
         raise InputError(f"`{name}` must not exceed {most:g}, got {sizes.max():g}")
 
 
+def check_alike(points: Array, scores: Array) -> None:
+    """Two fields of vectors of one dimension."""
+    if points.shape[1] != scores.shape[1]:
+        dimensions = f"{points.shape[1]} and {scores.shape[1]}"
+        raise InputError(f"`points` and `scores` must have the same dimension, got {dimensions}")
+
+
 def as_permutation(name: str, order: Any) -> Array:
     """The indices 0..k-1 in some order."""
     try:

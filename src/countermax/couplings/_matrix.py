@@ -100,10 +100,9 @@ class Comonotone(AbstractMatrixCoupling):
     def __check_init__(self) -> None:
         check_permutation("order", self.order)
         check_permutation("other_order", self.other_order)
-        if self.order.size != self.other_order.size:
-            raise InputError(
-                f"both worlds must have the same outcomes, got {self.order.size} and {self.other_order.size}"
-            )
+        here, there = self.order.size, self.other_order.size
+        if here != there:
+            raise InputError(f"both worlds must have the same outcomes, got {here} and {there}")
 
     @property
     def num_outcomes(self) -> int:
@@ -206,12 +205,8 @@ def _as_metric(distance: Float[Array, "k k"]) -> Float[Array, "k k"]:
             return jax.lax.map(through, jnp.arange(len(each))).any()
         return any(through(middle) for middle in range(len(each)))
 
+    squares = "squared differences, for instance, are not one: pass the absolute differences and order=2"
     distance = fail_if(distance, odd_signs, must + "zero on the diagonal, positive elsewhere")
     distance = fail_if(distance, one_way, must + "symmetric")
-    return fail_if(
-        distance,
-        shorter_through_a_third,
-        must
-        + "no way through a third outcome may be shorter; squared differences, for instance, are not one: pass the "
-        "absolute differences and order=2",
-    )
+    shorter = must + f"no way through a third outcome may be shorter; {squares}"
+    return fail_if(distance, shorter_through_a_third, shorter)

@@ -16,7 +16,7 @@ from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
 from countermax._core.quantities import as_amount, as_count, shown
 from countermax._core.types import LogProbs, Score
-from countermax.couplings._fields import LARGEST_SCORE, check_choice, check_floats, check_permutation
+from countermax.couplings._fields import LARGEST_SCORE, check_alike, check_choice, check_floats, check_permutation
 
 BYTES = 16
 """For each number while it is drawn: a few copies of four bytes."""
@@ -99,20 +99,13 @@ _LARGEST_FEATURE = 2.0  # probabilities and their sums are at most one but for r
 _MOST_LAYERS = 100
 
 
-def _probabilities(log_p: LogProbs) -> Float[Array, " f"]:
-    return jnp.exp(log_p)
-
-
 def _rich(log_p: LogProbs) -> Float[Array, " f"]:
     """Probabilities, their logarithms (where rare outcomes differ) and their sums (where an order shows)."""
     probs = jnp.exp(log_p)
     return jnp.concatenate([probs, jnp.maximum(log_p, _SMALLEST_LOG_PROB) / 8, jnp.cumsum(probs)])
 
 
-FEATURES: dict[str, tuple[int, Callable[[LogProbs], Array]]] = {
-    "probabilities": (1, _probabilities),
-    "rich": (3, _rich),
-}
+FEATURES: dict[str, tuple[int, Callable[[LogProbs], Array]]] = {"probabilities": (1, jnp.exp), "rich": (3, _rich)}
 
 
 @final
@@ -147,7 +140,6 @@ class Perceptron(AbstractPart):
             features: `rich` (probabilities, their logarithms and cumulative sums) or `probabilities`.
             silent: Whether the last layer starts at zero, so that training begins at the part to start from.
         """
-        check_choice("activation", activation, ACTIVATIONS)
         check_choice("features", features, FEATURES)
         num_rows, num_outcomes = as_count("`num_rows`", num_rows), as_count("`num_outcomes`", num_outcomes)
         layers = [as_count("`hidden`", size) for size in hidden]
@@ -276,11 +268,7 @@ class ReferenceTransport(AbstractPart):
         check_floats("points", self.points, 2)
         check_floats("scores", self.scores, 2)
         as_amount("`blur`", self.blur, above=0.0)
-        if self.points.shape[1] != self.scores.shape[1]:
-            raise InputError(
-                "`points` and `scores` must have the same dimension, "
-                f"got {self.points.shape[1]} and {self.scores.shape[1]}"
-            )
+        check_alike(self.points, self.scores)
         if is_traced(self.points) or is_traced(self.scores):
             return
         points, scores = np.abs(np.asarray(self.points)), np.abs(np.asarray(self.scores))

@@ -15,7 +15,7 @@ from countermax._core.memory import check_memory
 from countermax._core.types import Joint, LogProbs, Outcome, Probs
 from countermax._pairs import Pairs, num_outcomes_of
 from countermax.couplings._base import AbstractCoupling, AbstractMechanism
-from countermax.couplings._fields import LARGEST_SCORE, check_floats, check_permutation
+from countermax.couplings._fields import LARGEST_SCORE, check_alike, check_floats, check_permutation
 from countermax.couplings._inverse_cdf import InverseCDF
 from countermax.couplings._plans import shares
 from countermax.couplings._reference import fitted_reference, loss_matrix, scores_of_loss
@@ -103,9 +103,7 @@ class VectorQuantile(AbstractMechanism[QuantileNoise], AbstractCoupling):
             num_rounds: Rounds of Lloyd's algorithm for each of a growing number of atoms; from the second number on, up
                 to 256 atoms, there are twice as many.
         """
-        counts = {"num_atoms": num_atoms, "num_worlds": num_worlds}
-        counts |= {"num_restarts": num_restarts, "num_rounds": num_rounds}
-        reference = fitted_reference(scores, pairs, key=key, **counts)
+        reference = fitted_reference(scores, pairs, key, num_atoms, num_worlds, num_restarts, num_rounds)
         dtype = jnp.zeros(()).dtype
         return cls(reference.points.astype(dtype), np.asarray(scores, dtype), weights=reference.weights)
 
@@ -128,11 +126,7 @@ class VectorQuantile(AbstractMechanism[QuantileNoise], AbstractCoupling):
             check_floats(name, value, 2, most=_LARGEST)
         check_floats("log_weights", self.log_weights, 1)
         check_permutation("order", self.order)
-        if self.points.shape[1] != self.scores.shape[1]:
-            raise InputError(
-                "`points` and `scores` must have the same dimension, "
-                f"got {self.points.shape[1]} and {self.scores.shape[1]}"
-            )
+        check_alike(self.points, self.scores)
         if (self.log_weights.size, self.order.size) != (len(self.points), len(self.scores)):
             raise InputError(
                 f"`log_weights` and `order` must be for {len(self.points)} points and {len(self.scores)} scores, got "
@@ -152,9 +146,7 @@ class VectorQuantile(AbstractMechanism[QuantileNoise], AbstractCoupling):
         """As many as the reference has points."""
         return self.points.shape[0]
 
-    @property
-    def _num_causes(self) -> int:
-        return self.num_atoms
+    _num_causes = num_atoms
 
     def noise(self, num_outcomes: int, *, key: PRNGKeyArray, dtype: DTypeLike = float) -> QuantileNoise:
         """An atom by its weight, and one uniform number."""

@@ -56,17 +56,10 @@ class Evaluation(AbstractResult):
         for name, losses in {**self.losses, OPTIMUM: self.optimum}.items():
             above = losses.mean() / best - 1 if best > 0 else None
             difference = losses - self.losses[self.reference]
-            values = (
-                losses.mean(),
-                standard_error(losses),
-                above,
-                None if above is None else ratio_error(losses, self.optimum),
-                difference.mean(),
-                standard_error(difference),
-            )
-            found[name] = {
-                column: None if value is None else float(value) for column, value in zip(_COLUMNS, values, strict=True)
-            }
+            error = None if above is None else ratio_error(losses, self.optimum)
+            first, last = (losses.mean(), standard_error(losses)), (difference.mean(), standard_error(difference))
+            values = [None if value is None else float(value) for value in (*first, above, error, *last)]
+            found[name] = dict(zip(_COLUMNS, values, strict=True))
         return found
 
     @property
@@ -148,10 +141,8 @@ def evaluate(
     losses = {name: np.asarray(expected_losses(each, loss, log_p, log_q), np.float64) for name, each in asked.items()}
     for name, values in losses.items():
         if not np.isfinite(values).all():
-            first = int(np.flatnonzero(~np.isfinite(values))[0])
-            raise InputError(
-                f"the loss of {name!r} is not finite on pair {first}: the loss or the logits are too large"
-            )
+            pair = int((~np.isfinite(values)).argmax())
+            raise InputError(f"the loss of {name!r} is not finite on pair {pair}: the loss or the logits are too large")
     return Evaluation(losses, least_losses(loss, log_p, log_q), reference, _name(loss), _name(pairs))
 
 

@@ -116,9 +116,8 @@ def transport_start(scores: ArrayLike, num_latents: int, pairs: Pairs, *, key: P
     """A part for Gadget 2 to start from: transport from a vector quantile's reference, blurred as little as serves."""
     vectors = np.asarray(scores, np.float32)
     if isinstance(pairs, AbstractPairs) and pairs.num_distinct == 1:  # whose own reference has atoms of other weights
-        return ReferenceTransport(
-            barycenter(scores, num_latents, pairs, key=key).astype(np.float32), vectors, blur=_BLUR
-        )
+        points = barycenter(scores, num_latents, pairs, key=key)
+        return ReferenceTransport(points.astype(np.float32), vectors, blur=_BLUR)
     fitted = VectorQuantile.fit(vectors, pairs, key=key, num_atoms=num_latents)
     return ReferenceTransport(np.asarray(fitted.points), vectors, blur=_BLUR)
 
@@ -137,17 +136,14 @@ def reference_points(
         8 * num_points * len(vectors) * (num_worlds + vectors.shape[1]),
         "lower the number of points or of worlds",
     )
-    if num_outcomes_of(pairs) != len(vectors):
-        raise InputError(
-            f"`scores` must have one vector for each of {num_outcomes_of(pairs)} outcomes, got {len(vectors)}"
-        )
+    if (wanted := num_outcomes_of(pairs)) != len(vectors):
+        raise InputError(f"`scores` must have one vector for each of {wanted} outcomes, got {len(vectors)}")
     worlds = np.exp(np.asarray(draw_pairs(pairs, num_worlds, key=key)[0], np.float64))
     worlds /= worlds.sum(axis=1, keepdims=True)
     rng = np.random.default_rng(0)
     mean = worlds.mean(axis=0)
-    points = vectors[rng.choice(len(vectors), num_points, p=mean / mean.sum())] + 0.1 * rng.normal(
-        size=(num_points, vectors.shape[1])
-    )
+    points = vectors[rng.choice(len(vectors), num_points, p=mean / mean.sum())]
+    points = points + 0.1 * rng.normal(size=points.shape)
     found = lloyd(vectors, worlds, np.full(len(worlds), 1 / len(worlds)), points, num_rounds)
     return found.points, found.distance, worlds
 
@@ -200,10 +196,8 @@ class Recipe:
     def __post_init__(self) -> None:
         check_settings(self)
         object.__setattr__(self, "hidden", tuple(self.hidden))
-        if self.start not in STARTS[self.gadget]:
-            raise InputError(
-                f"`start` must be one of {', '.join(STARTS[self.gadget])} for {self.gadget}, got {self.start!r}"
-            )
+        if self.start not in (starts := STARTS[self.gadget]):
+            raise InputError(f"`start` must be one of {', '.join(starts)} for {self.gadget}, got {self.start!r}")
 
     def settings(self) -> dict[str, Any]:
         """All fields, as JSON has them."""
@@ -229,7 +223,9 @@ class Recipe:
             return Gadget2.as_published(size, self.latents(size), key=key)
         count, start = self.latents(size), self._start(score, pairs, seed)
         part = self._part(count, size, key, silent=silent if self.part == "constant" else start is not None)
-        return Gadget2(size, count, key=key, part=part, start=start, rounds=self._rounds())
+        usual = _SHARP_ROUNDS if self.start == "vector-quantile" else _ROUNDS
+        rounds = usual if self.rounds is None else self.rounds
+        return Gadget2(size, count, key=key, part=part, start=start, rounds=rounds)
 
     def _part(self, num_rows: int, size: int, key: PRNGKeyArray, silent: bool) -> AbstractPart:
         if self.part == "constant":
@@ -241,10 +237,6 @@ class Recipe:
         if self.num_latents is not None:
             return self.num_latents
         return int(np.clip(4 * num_outcomes, *_LATENTS))
-
-    def _rounds(self) -> int:
-        sharp = self.start == "vector-quantile"
-        return self.rounds if self.rounds is not None else _SHARP_ROUNDS if sharp else _ROUNDS
 
     def training(self, **others: Any) -> Training:
         """How it is trained; other settings may be added."""

@@ -12,20 +12,14 @@ from scipy import sparse
 
 from countermax._core.errors import InputError
 from countermax._core.extras import on_ray
-from countermax._core.labels import identity, listed, reader
+from countermax._core.labels import Labels, listed, reader
 from countermax._core.words import confidence
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, AbstractSampler
 from countermax.couplings._named import as_couplings, name_of, named_couplings
 from countermax.intervals._interval import check_level, percentile_interval
+from countermax.mdp import _cautions as cautions
 from countermax.mdp._arrays import Floats, Values, as_mask, as_number, as_whole, shortened
-from countermax.mdp._cautions import (
-    told_of_censoring,
-    told_of_log,
-    told_of_restriction,
-    told_of_support,
-    told_of_weights,
-)
 from countermax.mdp._decisions import Decisions, decisions_of
 from countermax.mdp._distribution import SHARES, ReturnDistribution, distribution_of
 from countermax.mdp._estimation import (
@@ -116,12 +110,11 @@ class Cohort:
                 cluster that is connected, else on one inside this machine. The numbers are the same.
         """
         self._spread = on_ray(engine)
-        if isinstance(log, str | Path):
-            if not isinstance(policy, str | Path):
-                raise InputError("`policy` must be a file where `log` is one, so that both name the same states")
+        one, other = ("log", "policy") if isinstance(policy, str | Path) else ("policy", "log")
+        if isinstance(log, str | Path) and isinstance(policy, str | Path):
             log, policy = read_log_and_policy(log, policy)
-        elif isinstance(policy, str | Path):
-            raise InputError("`log` must be a file where `policy` is one, so that both name the same states")
+        elif isinstance(log, str | Path) or isinstance(policy, str | Path):
+            raise InputError(f"`{one}` must be a file where `{other}` is one, so that both name the same states")
         self.log = log
         self._learn, self._source = _learner(log, process, absorbing)
         self.process = self._learn if isinstance(self._learn, FiniteMDP) else self._learn(log)
@@ -130,13 +123,13 @@ class Cohort:
         self.policy = restricted(self.process, self._wanted)[0]
         self.horizon = steps_of(log, horizon)
         self.discount = as_discount(self.process, discount)
-        if censored not in ("stop", "model"):
-            raise InputError(f'`censored` must be "stop" or "model", got {shortened(censored)}')
-        if actions not in _DRAWN:
-            raise InputError(f'`actions` must be "fresh" or "coupled", got {shortened(actions)}')
+        for name, value, words in (("censored", censored, ("stop", "model")), ("actions", actions, tuple(_DRAWN))):
+            if value not in words:
+                raise InputError(f'`{name}` must be "{words[0]}" or "{words[1]}", got {shortened(value)}')
         if posterior is not None and not isinstance(posterior, Posterior):
             raise InputError(f"`posterior` must be a Posterior, got {shortened(posterior)}")
         self._behaviour = None if behaviour is None else policy_rows(self.process, behaviour, argument="behaviour")
+        done = estimate_policy(log) if self._behaviour is None else self._behaviour
         self._actions, self._posterior = actions, posterior
         self._setting = Setting(
             log=log,
@@ -145,9 +138,10 @@ class Cohort:
             horizon=self.horizon,
             discount=self.discount,
             censored=censored,
-            behaviour=self._done() if actions == "coupled" else None,
+            behaviour=done if actions == "coupled" else None,
         )
         self._compared = steps_compared(log, self.process.ends, self.horizon)
+        self._censored = int((self._compared < self.horizon).sum())
         self._bounds: dict[bool, Bounds] = {}
 
     def __len__(self) -> int:
@@ -166,9 +160,8 @@ class Cohort:
         answering = self._model.law(coupling).answering
         found = self._model.replayed(answering, path=path)
         draws = self._draws if self._posterior is not None else None
-        others = np.array([]) if draws is None else draws.ask(partial(_effect, self._setting, answering))
-        level = 0.95 if self._posterior is None else self._posterior.level
-        interval = percentile_interval(others, level)
+        asked = partial(_effect, self._setting, answering)
+        interval = None if draws is None else percentile_interval(draws.ask(asked), draws.posterior.level)
         return self._replay(draws, coupling=name_of(answering), interval=interval, **found._asdict())
 
     def sample(
@@ -316,8 +309,8 @@ class Cohort:
         estimates, bounds, ratios = evaluated(*asked, key=key, spread=self._spread)
         changed = (self.policy != self._wanted)[~self.process.absorbing].any()
         told = (
-            *told_of_weights(self.log, self._wanted, ratios),
-            *told_of_support(self.process, self.log, self._wanted, self.horizon),
+            *cautions.told_of_weights(self.log, self._wanted, ratios),
+            *cautions.told_of_support(self.process, self.log, self._wanted, self.horizon),
             _bootstrap(num_resamples, level),
         )
         return PolicyEvaluation(
@@ -327,7 +320,7 @@ class Cohort:
             target=RESTRICTED if changed else WHOLE,
             policy=self.policy,
             effective_sample_size=effective_sample_size(ratios),
-            num_censored=int((self._compared < self.horizon).sum()),
+            num_censored=self._censored,
             num_resamples=num_resamples,
             level=level,
         )
@@ -362,11 +355,17 @@ class Cohort:
         kept = tuple(as_number("shares", each, 0, 1) for each in shares)
         if not kept or min(kept) == 0:
             raise InputError(f"`shares` must hold numbers above 0 and at most 1, got {list(kept)}")
-        ratios = importance_ratios(self.log, self._wanted, self._done())[:, : self.horizon]
-        told = (*told_of_weights(self.log, self._wanted, ratios), _bootstrap(num_resamples, level))
+        told = (
+            *cautions.told_of_weights(self.log, self._wanted, self._ratios(self.log)),
+            _bootstrap(num_resamples, level),
+        )
         context = self._context(None, told=told, assumed=())
-        asked = (context, self.log, self._wanted, self._behaviour, kept)
-        return distribution_of(*asked, weighted=weighted, num_resamples=num_resamples, level=level, key=key)
+        return distribution_of(context, self.log, self._ratios, kept, weighted, num_resamples, level, key)
+
+    def _ratios(self, log: EpisodeLog) -> Floats:
+        """Importance ratios of some of the episodes; the behaviour policy is estimated from them unless it is known."""
+        done = estimate_policy(log) if self._behaviour is None else self._behaviour
+        return importance_ratios(log, self._wanted, done)[:, : self.horizon]
 
     def _replay(self, draws: PosteriorDraws | None, **found: Any) -> Replay:
         """What was found, beside what is known of the episodes."""
@@ -379,10 +378,6 @@ class Cohort:
             censored=course.censored,
             **found,
         )
-
-    def _done(self) -> Floats:
-        """What the log was made with: as it was given, or its frequencies."""
-        return estimate_policy(self.log) if self._behaviour is None else self._behaviour
 
     @cached_property
     def _model(self) -> Trajectories:
@@ -408,11 +403,10 @@ class Cohort:
 
     @cached_property
     def _sample(self) -> str:
-        censored = int((self._compared < self.horizon).sum())
         mdp = self.process
         return (
             f"{counted(len(self.log), 'episode')}, {counted(self.log.num_steps, 'step')}, "
-            f"{counted(mdp.num_states, 'state')}, {counted(mdp.num_actions, 'action')}; {censored} censored; "
+            f"{counted(mdp.num_states, 'state')}, {counted(mdp.num_actions, 'action')}; {self._censored} censored; "
             f"horizon {self.horizon}, discount {self.discount:g}; {self._source}"
         )
 
@@ -427,12 +421,13 @@ class Cohort:
         """What is said beside an answer."""
         note = "" if draws is None else draws.posterior.note(self.process)
         level = "" if draws is None else confidence(draws.posterior.level)
-        left, censored = self.policy[~self.process.absorbing], int((self._compared < self.horizon).sum())
+        left = self.policy[~self.process.absorbing]
         chance = told is None and bool(((left > 0) & (left < 1)).any())
         notes = (
-            *(told_of_restriction(self.process, self.log, self._wanted) if told is None else told),
-            *told_of_log(self.process, self.log),
-            *told_of_censoring(censored, len(self.log), carried_on=self._setting.censored == "model"),
+            *(cautions.told_of_restriction(self.process, self.log, self._wanted) if told is None else told),
+            *cautions.told_of_ends(self.log, self.process.ends, self.process.never_left),
+            *cautions.told_of_labels(self.log),
+            *cautions.told_of_censoring(self._censored, len(self.log), carried_on=self._setting.censored == "model"),
             _DRAWN[self._actions] if chance else "",
             _RANGES.format(level=level) if ranges and note else "",
             note,
@@ -468,16 +463,13 @@ def _learner(
 def _named_states(log: EpisodeLog, absorbing: Values) -> Values:
     """States by name, where they are given as text; else as they are."""
     found = [absorbing] if isinstance(absorbing, str) else absorbing
-    if isinstance(found, np.ndarray) or not any(isinstance(each, str) for each in found):  # type: ignore[union-attr]
-        return as_mask("absorbing", found, log.num_states)
-    names = list(log.state_names or range(log.num_states))
-    read, places = reader(names), {identity(name): place for place, name in enumerate(names)}
-    wanted = list(found)  # type: ignore[arg-type]
-    chosen = [places.get(identity(read(each))) for each in wanted]
-    if None in chosen:
-        unknown = wanted[chosen.index(None)]
-        raise InputError(f"`absorbing` must name states of the log ({listed(names)}), got {shortened(str(unknown))}")
-    return as_mask("absorbing", [each for each in chosen if each is not None], log.num_states)
+    if not isinstance(found, np.ndarray) and any(isinstance(each, str) for each in found):  # type: ignore[union-attr]
+        wanted, names = list(found), log.state_names or tuple(range(log.num_states))  # type: ignore[arg-type]
+        found = Labels(names).places(list(map(reader(names), wanted)))
+        if (found < 0).any():
+            unknown = shortened(str(wanted[int((found < 0).argmax())]))
+            raise InputError(f"`absorbing` must name states of the log ({listed(names)}), got {unknown}")
+    return as_mask("absorbing", found, log.num_states)
 
 
 def _couplings(couplings: Couplings | None, *, none: bool = False) -> dict[str, AbstractCoupling]:

@@ -1,6 +1,6 @@
 """The single decision that would have mattered most, found by changing one action at a time."""
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
@@ -107,15 +107,15 @@ class Decisions(AbstractCohortResult):
     def plot(self, most: int = _MOST_SHOWN) -> "plotting.Figure":
         """The effects of the first decisions within their bounds."""
         first = self.decisions[: as_whole("most", most, least=1)]
-        limits = np.array([each.any_interval[:2] for each in first if each.any_interval is not None])
+        bounds, limits = ranges_of(first)
         return plotting.draw_effects(
             [f"{each.step}: {self.action_names[each.other_action]}" for each in first],
             {self.coupling: np.array([each.effect for each in first])},
-            Bounds(*np.array([each.effect_bounds for each in first]).reshape(-1, 2).T),
+            bounds,
             title=self.title,
             label="what the other action would have added",
             kind="step and other action",
-            limits=None if not len(limits) else (limits[:, 0], limits[:, 1]),
+            limits=limits,
         )
 
     def __repr__(self) -> str:
@@ -132,6 +132,16 @@ class Decisions(AbstractCohortResult):
     def _details(self) -> Mapping[str, Any]:
         decisions = [{**each._asdict(), "robust": each.robust} for each in self]
         return self._fields("episode", "observed", "coupling") | {"decisions": decisions}
+
+
+def ranges_of(decisions: Sequence[Decision]) -> tuple[Bounds, Interval | None]:
+    """The effects over all couplings, and the model uncertainty of these ranges."""
+    bounds = Bounds(*np.array([each.effect_bounds for each in decisions]).reshape(-1, 2).T)
+    limits = [each.any_interval for each in decisions if each.any_interval is not None]
+    if not limits:
+        return bounds, None
+    lower, upper = np.array([each[:2] for each in limits]).T
+    return bounds, Interval(lower, upper, limits[0].level)
 
 
 def decision_rows(by_coupling: Mapping[str, Decisions]) -> tuple[Row, ...]:

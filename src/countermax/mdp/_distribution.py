@@ -1,6 +1,6 @@
 """How the return would be distributed under another policy, not only its mean: quantiles and the worst cases."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, final
 
@@ -14,8 +14,7 @@ from countermax._core.words import number
 from countermax.intervals import Interval
 from countermax.intervals._interval import student_interval
 from countermax.mdp._arrays import Floats, Values, as_finite, as_number
-from countermax.mdp._estimation import estimate_policy
-from countermax.mdp._importance import effective_sample_size, importance_ratios, resamples_of
+from countermax.mdp._importance import effective_sample_size, resamples_of
 from countermax.mdp._log import EpisodeLog
 from countermax.mdp._results import AbstractCohortResult, Context, counted
 
@@ -131,23 +130,19 @@ class ReturnDistribution(AbstractCohortResult):
 def distribution_of(
     context: Context,
     log: EpisodeLog,
-    policy: Floats,
-    behaviour: Floats | None,
+    ratios_of: Callable[[EpisodeLog], Floats],
     shares: tuple[float, ...],
-    *,
     weighted: bool,
     num_resamples: int,
     level: float,
     key: PRNGKeyArray | None,
 ) -> ReturnDistribution:
     """The distribution, with intervals from resampled episodes."""
-    ratios = _ratios(log, policy, behaviour, context.horizon)
+    ratios = ratios_of(log)
     seen = _weighed(log, ratios, weighted, context)
     if seen is None:
-        raise InputError(
-            "`policy` must give some episode a weight, but nobody did what it would do: importance sampling cannot "
-            "be used"
-        )
+        nobody = "nobody did what it would do: importance sampling cannot be used"
+        raise InputError(f"`policy` must give some episode a weight, but {nobody}")
     found = ReturnDistribution(
         context=context,
         returns=seen[0],
@@ -162,17 +157,13 @@ def distribution_of(
     drawn: list[dict[str, float | None]] = []
     for chosen in () if key is None else resamples_of(key, len(log), num_resamples):
         again = log.select(chosen)
-        other = _weighed(again, _ratios(again, policy, behaviour, found.horizon), weighted, context)
+        other = _weighed(again, ratios_of(again), weighted, context)
         drawn.append({} if other is None else replace(found, returns=other[0], probabilities=other[1]).numbers)
     intervals = {
         name: student_interval(value, [each.get(name) for each in drawn], level, found.effective_sample_size)[0]
         for name, value in found.numbers.items()
     }
     return replace(found, intervals={name: each for name, each in intervals.items() if each is not None})
-
-
-def _ratios(log: EpisodeLog, policy: Floats, behaviour: Floats | None, steps: int) -> Floats:
-    return importance_ratios(log, policy, estimate_policy(log) if behaviour is None else behaviour)[:, :steps]
 
 
 def _weighed(log: EpisodeLog, ratios: Floats, weighted: bool, context: Context) -> tuple[Floats, Floats] | None:

@@ -17,16 +17,9 @@ from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling
 from countermax.intervals import Interval
 from countermax.intervals._interval import student_interval
+from countermax.mdp import _importance as importance
 from countermax.mdp._arrays import Floats, Ints, check_sizes
 from countermax.mdp._estimation import estimate_policy, restricted
-from countermax.mdp._importance import (
-    corrected_value,
-    effective_sample_size,
-    importance_estimates,
-    importance_ratios,
-    model_values,
-    resamples_of,
-)
 from countermax.mdp._log import EpisodeLog
 from countermax.mdp._process import FiniteMDP
 from countermax.mdp._replays._course import Setting
@@ -177,11 +170,11 @@ def evaluated(
         point, ratios = _estimates(task, process, np.arange(len(log)), spread=spread)
         bar.advance(1)
         drawn = []
-        resamples = resamples_of(key, len(log), num_resamples)
+        resamples = importance.resamples_of(key, len(log), num_resamples)
         for each in in_prepared_parts(_again, (task,), zip(resamples)) if spread else map(_again(task), resamples):
             drawn.append(each)
             bar.advance(1)
-    estimates, effective = [], effective_sample_size(ratios)
+    estimates, effective = [], importance.effective_sample_size(ratios)
     for (kind, name), value in point.items():
         size = float(len(log)) if kind == "observed" else effective  # a model too knows little of what was seldom done
         interval, reason = student_interval(value, [each[kind, name] for each in drawn], level, size)
@@ -208,10 +201,12 @@ def _estimates(
     horizon, discount = task.setting.horizon, task.setting.discount
     behaviour = estimate_policy(log) if task.behaviour is None else task.behaviour
     policy, _ = restricted(known, task.setting.policy)  # a resample may lack rows
-    ratios = importance_ratios(log, policy, behaviour)
-    sampled = importance_estimates(log, ratios, discount=discount, horizon=horizon, steps=steps)
-    planned = model_values(known, log, policy, steps, discount=discount)
-    robust, weighted = (corrected_value(planned, ratios, steps, discount, weighted=each) for each in (False, True))
+    ratios = importance.importance_ratios(log, policy, behaviour)
+    sampled = importance.importance_estimates(log, ratios, discount=discount, horizon=horizon, steps=steps)
+    planned = importance.model_values(known, log, policy, steps, discount=discount)
+    robust, weighted = (
+        importance.corrected_value(planned, ratios, steps, discount, weighted=each) for each in (False, True)
+    )
     found: _Values = {
         ("observed", "observed return"): float(log.returns(discount, horizon=horizon).mean()),
         ("importance sampling", "ordinary importance sampling"): sampled.ordinary,

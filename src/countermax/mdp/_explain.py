@@ -101,7 +101,7 @@ def story_of(
 
 def find_episode(log: EpisodeLog, episode: Hashable) -> int:
     """The position of an episode, by the rule for labels: 2 and 2.0 are one name, the text "2" is another."""
-    names = [log.name_of(position) for position in range(len(log))]
+    names = log.names
     try:
         wanted = identity(reader(names)(episode))
     except TypeError:

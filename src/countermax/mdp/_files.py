@@ -12,17 +12,9 @@ from countermax._core.extras import import_pandas, import_pyarrow
 from countermax._core.labels import listed, look_alikes
 from countermax._core.memory import check_memory
 from countermax._tables.files import open_table
+from countermax.mdp import _frames as frames
 from countermax.mdp._arrays import Floats, check_sizes
 from countermax.mdp._estimation import policy_rows
-from countermax.mdp._frames import (
-    LOG_COLUMNS,
-    LOG_RULE,
-    POLICY_COLUMNS,
-    POLICY_RULE,
-    PROBABILITY,
-    read_decisions,
-    require_columns,
-)
 from countermax.mdp._labels import Names, Space, as_names, named, shared_names
 from countermax.mdp._log import EpisodeLog
 
@@ -77,8 +69,8 @@ def read_log_and_policy(
     a process, follow that order; `log.state_names` has it. With names they are counted in that order, and may be more
     than occur. The policy must say what to do in every state that the log leaves.
     """
-    steps = _read_columns(log, LOG_COLUMNS, _check_log)
-    decisions = _read_columns(policy, (*POLICY_COLUMNS, PROBABILITY), _check_policy)
+    steps = _read_columns(log, frames.LOG_COLUMNS, _check_log)
+    decisions = _read_columns(policy, (*frames.POLICY_COLUMNS, frames.PROBABILITY), _check_policy)
     if steps.empty:
         raise InputError(f"{log}: the log must hold at least one step, got no rows")
     of_log, of_policy = f"the log {log}", f"the policy {policy}"
@@ -95,15 +87,15 @@ def read_log_and_policy(
 def policy_from_frame(frame: "pd.DataFrame", log: EpisodeLog) -> Floats:
     """[state, action] from rows of state, action and probability; what is wrong is named by row and state."""
     spaces = Space(log.num_states, log.state_names), Space(log.num_actions, log.action_names)
-    states, actions, probabilities = read_decisions(frame, *spaces)
+    states, actions, probabilities = frames.read_decisions(frame, *spaces)
     check_sizes(log.num_states, log.num_actions)
     policy = np.zeros((log.num_states, log.num_actions))
     policy[states, actions] = probabilities
     times = np.bincount(states, minlength=log.num_states)
-    if PROBABILITY not in frame.columns and (times > 1).any():
+    if frames.PROBABILITY not in frame.columns and (times > 1).any():
         several = named("state", int((times > 1).argmax()), log.state_names)
         raise InputError(
-            f"the policy must have a column {PROBABILITY} if a state has several actions, as {several} has"
+            f"the policy must have a column {frames.PROBABILITY} if a state has several actions, as {several} has"
         )
     silent = times == 0
     needed = np.zeros(log.num_states, bool)
@@ -127,14 +119,16 @@ def _resemblance(state: int, names: Names | None) -> str:
 
 
 def _check_log(names: list[str]) -> None:
-    swapped = PROBABILITY in names and set(POLICY_COLUMNS) <= set(names)
-    require_columns(names, LOG_COLUMNS, (), LOG_RULE, hint="; are the two files swapped?" if swapped else "")
+    swapped = frames.PROBABILITY in names and set(frames.POLICY_COLUMNS) <= set(names)
+    frames.require_columns(
+        names, frames.LOG_COLUMNS, (), frames.LOG_RULE, hint="; are the two files swapped?" if swapped else ""
+    )
 
 
 def _check_policy(names: list[str]) -> None:
-    require_columns(names, POLICY_COLUMNS, (PROBABILITY,), POLICY_RULE)
-    if set(LOG_COLUMNS) <= set(names) and PROBABILITY not in names:
-        raise InputError(f"{POLICY_RULE}, but has those of a log; are the two files swapped?")
+    frames.require_columns(names, frames.POLICY_COLUMNS, (frames.PROBABILITY,), frames.POLICY_RULE)
+    if set(frames.LOG_COLUMNS) <= set(names) and frames.PROBABILITY not in names:
+        raise InputError(f"{frames.POLICY_RULE}, but has those of a log; are the two files swapped?")
 
 
 @contextmanager

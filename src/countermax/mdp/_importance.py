@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float, PRNGKeyArray
 
 from countermax._core.errors import InputError
-from countermax.mdp._arrays import Floats, Ints, Values, as_finite, as_integers, plainly
+from countermax.mdp._arrays import Floats, Ints, Values, as_finite, plainly
 from countermax.mdp._estimation import as_policy, policy_rows
 from countermax.mdp._labels import named
 from countermax.mdp._log import EpisodeLog, steps_of
@@ -71,7 +71,7 @@ def importance_estimates(
     *,
     discount: float,
     horizon: int | None = None,
-    steps: Values | None = None,
+    steps: Ints | None = None,
 ) -> ImportanceEstimates:
     """The target policy's value by importance sampling."""
     ratios = as_finite("ratios", ratios)
@@ -81,7 +81,7 @@ def importance_estimates(
     weights, returns = ratios[:, -1], log.returns(discount, horizon=horizon)
     count = ratios.shape[1]
     gains = log.rewards[:, :count] * discount ** np.arange(count)
-    lasting = _lasting(count, as_steps(log, horizon, steps))
+    lasting = _lasting(count, np.full(len(log), steps_of(log, horizon)) if steps is None else steps)
     least = weights.max(initial=0)
     unknown = (lasting.any(axis=0) & ~(ratios * lasting).any(axis=0)).any()
     return ImportanceEstimates(
@@ -147,17 +147,6 @@ def model_values(
         first = time == 0
         values[first] = later[log.states[first, 0]]
     return values, surprises
-
-
-def as_steps(log: EpisodeLog, horizon: int | None, steps: Values | None) -> Ints:
-    """How many steps each episode is compared over, none more than the horizon."""
-    limit = steps_of(log, horizon)
-    if steps is None:
-        return np.full(len(log), limit)
-    array = as_integers("steps", steps)
-    if array.shape != (len(log),) or ((array < 1) | (array > limit)).any():
-        raise InputError(f"`steps` must have a number in 1..{limit} for each of {len(log)} episodes, got {array!r:.60}")
-    return array
 
 
 def _lasting(count: int, steps: Ints) -> Bool[np.ndarray, "n t"]:

@@ -10,28 +10,13 @@ from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
-from countermax.mdp._arrays import (
-    MOST_REWARD,
-    Floats,
-    Ints,
-    Values,
-    as_floats,
-    as_horizon,
-    as_indices,
-    as_integers,
-    as_whole,
-    checked_discount,
-    plainly,
-    shortened,
-)
+from countermax.mdp import _arrays as arrays
+from countermax.mdp._arrays import MOST_REWARD, Floats, Ints, Values
 from countermax.mdp._frames import read_episodes
 from countermax.mdp._labels import Names, Space, as_names
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-_CHECKS = {"states": as_integers, "actions": as_integers, "rewards": as_floats, "lengths": as_integers}
 
 
 class Steps(NamedTuple):
@@ -69,11 +54,10 @@ class EpisodeLog:
     action_names: Names | None = None
 
     def __post_init__(self) -> None:
-        for name, check in _CHECKS.items():
+        for name in ("states", "actions", "rewards", "lengths"):
+            check = arrays.as_floats if name == "rewards" else arrays.as_integers
             object.__setattr__(self, name, check(name, getattr(self, name)))
-        check_episodes(self)
-        real = step_mask(self.lengths, self.actions.shape[1])
-        reached = step_mask(self.lengths + 1, self.states.shape[1])
+        real, reached = checked_steps(self)
         last = np.take_along_axis(self.states, self.lengths[:, None], axis=1)
         for name, value in (
             ("states", np.where(reached, self.states, last)),
@@ -155,14 +139,14 @@ class EpisodeLog:
         values of a process.
         """
         counted = self.rewards[:, : steps_of(self, horizon)]
-        return counted @ checked_discount(discount) ** np.arange(counted.shape[1])
+        return counted @ arrays.checked_discount(discount) ** np.arange(counted.shape[1])
 
     def select(self, episodes: Values) -> "EpisodeLog":
         """Some of the episodes, by position; with repeats they are a bootstrap sample.
 
         There is room for as many steps as the longest of them has.
         """
-        chosen = as_indices("episodes", episodes, len(self))
+        chosen = arrays.as_indices("episodes", episodes, len(self))
         if chosen.ndim != 1 or chosen.size == 0:
             raise InputError(f"`episodes` must be a vector of at least one position, got shape {chosen.shape}")
         longest = int(self.lengths[chosen].max())
@@ -179,7 +163,7 @@ class EpisodeLog:
         self, new_index: Values, num_states: int, *, state_names: Sequence[Hashable] | None = None
     ) -> "EpisodeLog":
         """The same episodes seen through a coarser description of the states: each old one has a new index."""
-        new = as_indices("new_index", new_index, as_whole("num_states", num_states, least=1))
+        new = arrays.as_indices("new_index", new_index, arrays.as_whole("num_states", num_states, least=1))
         if new.shape != (self.num_states,):
             raise InputError(f"`new_index` must have one entry for each of {self.num_states} states, got {new.shape}")
         names = as_names("state_names", state_names, num_states)
@@ -216,7 +200,7 @@ class EpisodeLog:
 
 def steps_of(log: EpisodeLog, horizon: int | None) -> int:
     """The number of steps asked for, or as many as the longest episode has."""
-    return log.longest if horizon is None else as_horizon(horizon, least=1)
+    return log.longest if horizon is None else arrays.as_horizon(horizon, least=1)
 
 
 def steps_compared(log: EpisodeLog, absorbing: Bool[np.ndarray, " s"], horizon: int) -> Ints:
@@ -232,7 +216,7 @@ def steps_compared(log: EpisodeLog, absorbing: Bool[np.ndarray, " s"], horizon: 
 def _space(kind: str, size: int | None, names: Sequence[Hashable] | None) -> Space:
     """How many states or actions there are, as far as that is known before any is read, and their names."""
     if size is not None:
-        as_whole(f"num_{kind}s", size, least=1)
+        arrays.as_whole(f"num_{kind}s", size, least=1)
     found = as_names(f"{kind}_names", names, size)
     return Space(size if found is None else len(found), found)
 
@@ -242,10 +226,10 @@ def step_mask(lengths: Ints, width: int) -> NDArray[np.bool_]:
     return np.arange(width)[None, :] < lengths[:, None]
 
 
-def check_episodes(log: Any) -> None:
-    """What every computation takes for granted, for those who call the constructor of `EpisodeLog` themselves."""
-    as_whole("num_states", log.num_states, least=1)
-    as_whole("num_actions", log.num_actions, least=1)
+def checked_steps(log: EpisodeLog) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which steps there are and which states were reached, once all that computations take for granted is checked."""
+    arrays.as_whole("num_states", log.num_states, least=1)
+    arrays.as_whole("num_actions", log.num_actions, least=1)
     if log.actions.ndim != 2 or log.actions.size == 0:
         raise InputError(f"`actions` must be [episode, step] and not empty, got shape {log.actions.shape}")
     count, longest = log.actions.shape
@@ -257,14 +241,14 @@ def check_episodes(log: Any) -> None:
         if array.shape != shape:
             raise InputError(f"`{name}` must have shape {shape}, got {array.shape}")
     if log.episodes is not None and (not isinstance(log.episodes, tuple) or len(log.episodes) != count):
-        raise InputError(f"`episodes` must be a tuple that names each of {count}, got {shortened(log.episodes)}")
+        raise InputError(f"`episodes` must be a tuple that names each of {count}, got {arrays.shortened(log.episodes)}")
 
     def refuse(name: str, array: np.ndarray, bad: np.ndarray, rule: str) -> None:
         if bad.any():
             place = np.unravel_index(int(bad.argmax()), bad.shape)
             episode = log._names()[int(place[0])]
             step = f", step {place[1]}" if len(place) > 1 else ""
-            raise InputError(f"`{name}` {rule}, got {array[place]} in episode {plainly(episode)}{step}")
+            raise InputError(f"`{name}` {rule}, got {array[place]} in episode {arrays.plainly(episode)}{step}")
 
     lengths = log.lengths
     refuse("lengths", lengths, (lengths < 1) | (lengths > longest), f"must lie in 1..{longest}: no episode is empty")
@@ -277,3 +261,4 @@ def check_episodes(log: Any) -> None:
     refuse("rewards", log.rewards, large, f"must be finite, and lie within {MOST_REWARD:g}")
     as_names("state_names", log.state_names, log.num_states)
     as_names("action_names", log.action_names, log.num_actions)
+    return real, reached

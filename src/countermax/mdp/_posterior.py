@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from jaxtyping import Float
@@ -195,15 +195,10 @@ def _cells(mdp: FiniteMDP, posterior: Posterior, labels: Ints | None) -> _Cells:
     weight[known[same]] += strength * base.ravel()[same]
     new = ~same
     nothing = np.zeros(int(new.sum()))
-    return _Cells(
-        np.concatenate([row, more_row[new]]),
-        np.concatenate([successor, more_successor[new]]),
-        np.concatenate([weight, strength * base.ravel()[new]]),
-        np.concatenate([reward, earned[more_successor[new]]]),
-        np.concatenate([seen.error, nothing]),
-        np.concatenate([spread, nothing]),
-        seen.kept,
-    )
+    known_cells = row, successor, weight, reward, seen.error, spread
+    more = more_row, more_successor, strength * base.ravel(), earned[more_successor]
+    cells: list[Any] = [*map(np.append, known_cells, [*(each[new] for each in more), nothing, nothing]), seen.kept]
+    return _Cells(*cells)
 
 
 def _stands_for(labels: Ints, action: Ints, counts: Floats) -> Ints:

@@ -15,40 +15,23 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from countermax._core.errors import InputError
-from countermax.mdp._arrays import (
-    MOST_REWARD,
-    SUM_TOLERANCE,
-    Floats,
-    Ints,
-    Values,
-    as_booleans,
-    as_counts,
-    as_floats,
-    as_index,
-    as_indices,
-    as_integers,
-    as_mask,
-    as_start,
-    as_whole,
-    check_sizes,
-    checked_discount,
-    frozen,
-)
+from countermax.mdp import _arrays as arrays
+from countermax.mdp._arrays import MOST_REWARD, SUM_TOLERANCE, Floats, Ints, Values
 from countermax.mdp._labels import Names, as_names, named
 
 MODEL_GIVEN = "The model is taken as given: intervals leave out how well it was estimated."
 """What is assumed where there are no posterior draws."""
 
 _CHECKS: dict[str, Callable[[str, Values], NDArray]] = {
-    "successors": as_integers,
-    "probs": as_floats,
-    "rewards": as_floats,
-    "start": as_floats,
-    "absorbing": as_booleans,
-    "allowed": as_booleans,
-    "counts": lambda _, values: as_counts(values),
-    "reward_variances": as_floats,
-    "never_left": as_booleans,
+    "successors": arrays.as_integers,
+    "probs": arrays.as_floats,
+    "rewards": arrays.as_floats,
+    "start": arrays.as_floats,
+    "absorbing": arrays.as_booleans,
+    "allowed": arrays.as_booleans,
+    "counts": lambda _, values: arrays.as_counts(values),
+    "reward_variances": arrays.as_floats,
+    "never_left": arrays.as_booleans,
 }
 _OPTIONAL = ("counts", "reward_variances", "never_left")
 
@@ -90,7 +73,7 @@ class FiniteMDP:
         for name, check in _CHECKS.items():
             value = getattr(self, name)
             if value is not None or name not in _OPTIONAL:
-                object.__setattr__(self, name, frozen(check(name, value)))
+                object.__setattr__(self, name, arrays.frozen(check(name, value)))
         _check_process(self)
 
     @classmethod
@@ -169,13 +152,15 @@ class FiniteMDP:
             action_names: One for each action.
             never_left: [state]: which of the absorbing states nobody named, in an estimate.
         """
-        check_sizes(as_whole("num_states", num_states, least=1), as_whole("num_actions", num_actions, least=1))
-        ends = as_mask("absorbing", absorbing, num_states)
+        arrays.check_sizes(
+            arrays.as_whole("num_states", num_states, least=1), arrays.as_whole("num_actions", num_actions, least=1)
+        )
+        ends = arrays.as_mask("absorbing", absorbing, num_states)
         rows: dict[str, Any] = _pack(_entries(transitions, num_states, num_actions), num_states, num_actions, ends)
         return cls(
             **rows,
-            start=as_start(start, num_states),
-            discount=checked_discount(discount),
+            start=arrays.as_start(start, num_states),
+            discount=arrays.checked_discount(discount),
             absorbing=ends,
             allowed=rows["probs"].sum(axis=2) > 0,
             state_names=as_names("state_names", state_names, num_states),
@@ -254,8 +239,8 @@ class FiniteMDP:
         )
 
     def _check_pair(self, state: int, action: int) -> None:
-        as_index("state", state, self.num_states)
-        as_index("action", action, self.num_actions)
+        arrays.as_index("state", state, self.num_states)
+        arrays.as_index("action", action, self.num_actions)
         if not self.allowed[state, action]:
             raise InputError(
                 f"{self.name_of_action(action)} is not allowed in {self.name_of_state(state)}: it has no transition row"
@@ -264,7 +249,7 @@ class FiniteMDP:
 
 def as_discount(mdp: FiniteMDP, discount: float | None) -> float:
     """The discount asked for, or the process's own: the one rule wherever rewards are summed."""
-    return mdp.discount if discount is None else checked_discount(discount)
+    return mdp.discount if discount is None else arrays.checked_discount(discount)
 
 
 def _check_process(mdp: FiniteMDP) -> None:
@@ -288,9 +273,9 @@ def _check_process(mdp: FiniteMDP) -> None:
             raise InputError(f"`{name}` must have shape {shape}, got {value.shape}")
     as_names("state_names", mdp.state_names, num_states)
     as_names("action_names", mdp.action_names, num_actions)
-    checked_discount(mdp.discount)
-    as_start(mdp.start, num_states)
-    as_indices("successors", mdp.successors, num_states)
+    arrays.checked_discount(mdp.discount)
+    arrays.as_start(mdp.start, num_states)
+    arrays.as_indices("successors", mdp.successors, num_states)
     _check_rows(mdp)
     if mdp.never_left is not None and (mdp.never_left & ~mdp.absorbing).any():
         state = int((mdp.never_left & ~mdp.absorbing).argmax())
@@ -358,13 +343,13 @@ def _entries(columns: Mapping[str, Values | None], num_states: int, num_actions:
     if missing:
         raise InputError(f"`transitions` must have {', '.join(TransitionList._fields[:5])}, but lacks {missing}")
     entries = TransitionList(
-        as_indices("state", given["state"], num_states),
-        as_indices("action", given["action"], num_actions),
-        as_indices("successor", given["successor"], num_states),
-        as_floats("probs", given["probs"]),
-        as_floats("rewards", given["rewards"]),
-        as_counts(given["counts"]) if "counts" in given else None,
-        as_floats("reward_variances", given["reward_variances"]) if "reward_variances" in given else None,
+        arrays.as_indices("state", given["state"], num_states),
+        arrays.as_indices("action", given["action"], num_actions),
+        arrays.as_indices("successor", given["successor"], num_states),
+        arrays.as_floats("probs", given["probs"]),
+        arrays.as_floats("rewards", given["rewards"]),
+        arrays.as_counts(given["counts"]) if "counts" in given else None,
+        arrays.as_floats("reward_variances", given["reward_variances"]) if "reward_variances" in given else None,
     )
     shapes = {each.shape for each in entries if each is not None}
     if len(shapes) > 1 or entries.state.ndim != 1:
@@ -401,15 +386,15 @@ def _entries_of_dense(
     action_axis: int,
 ) -> tuple[TransitionList, tuple[int, int]]:
     """The entries of full arrays that are not zero, still unchecked, and the numbers of states and actions."""
-    as_whole("action_axis", action_axis, least=0, most=1)
-    array = as_floats("transitions", transitions)
+    arrays.as_whole("action_axis", action_axis, least=0, most=1)
+    array = arrays.as_floats("transitions", transitions)
     if array.ndim != 3 or array.shape[2] != array.shape[1 - action_axis] or array.size == 0:
         layout = "[action, state, next state]" if action_axis == 0 else "[state, action, next state]"
         other = array.ndim == 3 and array.shape[2] == array.shape[action_axis]
         hint = f"; set `action_axis` to {1 - action_axis}" if other else ""
         raise InputError(f"`transitions` must be {layout}, got shape {array.shape}{hint}")
     array = np.moveaxis(array, action_axis, 1)
-    gains = as_floats("rewards", rewards)
+    gains = arrays.as_floats("rewards", rewards)
     wanted = {3: array.shape, 2: array.shape[:2], 1: array.shape[2:]}
     if gains.ndim in (2, 3):
         gains = np.moveaxis(gains, action_axis, 1)
@@ -421,16 +406,16 @@ def _entries_of_dense(
 
     def aligned(name: str, values: Values | None) -> Floats | None:
         """Numbers in the shape of `transitions`, by [state, action, next state]."""
-        found = None if values is None else as_floats(name, values)
+        found = None if values is None else arrays.as_floats(name, values)
         if found is not None and found.shape != np.shape(transitions):
             raise InputError(f"`{name}` must have the shape of `transitions`, got {found.shape}")
         return None if found is None else np.moveaxis(found, action_axis, 1)
 
     seen, spread = aligned("counts", counts), aligned("reward_variances", reward_variances)
-    there = np.ones(array.shape[:2], bool) if allowed is None else as_booleans("allowed", allowed)
+    there = np.ones(array.shape[:2], bool) if allowed is None else arrays.as_booleans("allowed", allowed)
     if there.shape != array.shape[:2]:
         raise InputError(f"`allowed` must be [state, action] of shape {array.shape[:2]}, got {there.shape}")
-    empty = there & ~as_mask("absorbing", absorbing, len(array))[:, None] & ~array.any(axis=2)
+    empty = there & ~arrays.as_mask("absorbing", absorbing, len(array))[:, None] & ~array.any(axis=2)
     if empty.any():
         s, a = divmod(int(empty.argmax()), array.shape[1])
         raise InputError(
@@ -440,7 +425,10 @@ def _entries_of_dense(
     state, action, successor = np.nonzero(array * there[:, :, None])
     where = {3: (state, action, successor), 2: (state, action), 1: (successor,)}[gains.ndim]
     entry = state, action, successor
-    times, variances = None if seen is None else as_counts(seen[entry]), None if spread is None else spread[entry]
+    times, variances = (
+        None if seen is None else arrays.as_counts(seen[entry]),
+        None if spread is None else spread[entry],
+    )
     return TransitionList(*entry, array[entry], gains[where], times, variances), array.shape[:2]
 
 
@@ -463,7 +451,7 @@ def _pack(
     kept = entries.probs > 0
     sizes = np.bincount(row[kept], minlength=num_states * num_actions)
     width = max(1, int(sizes.max(initial=0)))
-    check_sizes(num_states, num_actions, width)
+    arrays.check_sizes(num_states, num_actions, width)
     filled = np.arange(width) < sizes[:, None]
 
     def padded(values: NDArray, at_home: NDArray | int) -> NDArray:

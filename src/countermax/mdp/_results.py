@@ -270,14 +270,13 @@ class Ranking(AbstractCohortResult):
     def plot(self, most: int = _MOST_SHOWN) -> "plotting.Figure":
         """The effects of the first episodes, by coupling, within their bounds."""
         first = self.order[: as_whole("most", most, least=1)]
-        limits = at(self.any_interval, first)
         return plotting.draw_effects(
             [str(self.episodes[place]) for place in first],
             {name: effect[first] for name, effect in self.effects.items()},
             Bounds(self.bounds.lower[first], self.bounds.upper[first]),
             title=f"The {len(first)} of {len(self.episodes)} episodes that would have gained most",
             label="what the other policy would have added",
-            limits=None if limits is None else (limits.lower, limits.upper),
+            limits=at(self.any_interval, first),
         )
 
     def __repr__(self) -> str:

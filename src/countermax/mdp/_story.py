@@ -13,12 +13,13 @@ from countermax._core.results import Row
 from countermax._core.words import confidence, percent, percents
 from countermax.bounds import Bounds
 from countermax.intervals import Interval
-from countermax.mdp._decisions import FEW_VISITS, Decision, Decisions, decision_rows
+from countermax.mdp._decisions import FEW_VISITS, Decision, Decisions, decision_rows, ranges_of
 from countermax.mdp._results import SMALL, AbstractCohortResult, Answer, Context, counted
 
 COUPLING, MODEL = "the coupling", "the estimated model"
 
 _NARROW = 0.005  # chances and widths below this are not worth a sentence
+_MOST_STEPS = 24  # in a picture: those that would have gained most
 _MOST_DECISIONS = 8  # on the page; the JSON has all of them
 _OVER_TIME = (
     "From the top: black dots are treatments that were given, blue rings what the other policy would give, fainter "
@@ -318,22 +319,23 @@ class Story(AbstractCohortResult):
         best: dict[int, Decision] = {}
         for each in self.decisions:
             best.setdefault(each.step, each)
-        chosen = [best[step] for step in sorted(best)]
-        scale = self.meaning.scale()
-        return plotting.draw_gains(
-            steps=[each.step for each in chosen],
-            done=[self.record.action_names[each.action] for each in chosen],
-            instead=[self.record.action_names[each.other_action] for each in chosen],
-            gains={
+        chosen = sorted(list(best.values())[:_MOST_STEPS], key=lambda each: each.step)
+        left = "" if len(chosen) == len(best) else f" ({len(chosen)} of {len(best)} steps)"
+        actions, scale, (bounds, limits) = self.record.action_names, self.meaning.scale(), ranges_of(chosen)
+        return plotting.draw_effects(
+            [f"{each.step}: {actions[each.other_action]}" for each in chosen],
+            {
                 name: np.array([found.effects[each.step, each.other_action] for each in chosen])
                 for name, found in self.decisions_by_coupling.items()
             },
-            bounds=[each.effect_bounds for each in chosen],
-            limits=[each.any_interval for each in chosen],
+            bounds,
+            title=f"Episode {self.episode}: the best other decision at each step, the rest as it was{left}",
+            label=f"what it would have added to the {self.meaning.drawn}" + (f" ({scale})" if scale else ""),
+            kind="step: best other decision",
+            below=[f"(was: {actions[each.action]})" for each in chosen],
+            limits=limits,
             visits=[each.visits for each in chosen],
             few=FEW_VISITS,
-            label=f"what it would have added to the {self.meaning.drawn}" + (f" ({scale})" if scale else ""),
-            title=f"Episode {self.episode}: the best other decision at each step, the rest as it was",
         )
 
     def __repr__(self) -> str:

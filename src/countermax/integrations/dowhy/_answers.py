@@ -34,13 +34,12 @@ _GIVEN = (
 _OVER = {"any": "any coupling", "stable": "any stable coupling"}
 _SHARP = "Each limit is sharp: for each row some choice of couplings attains it."
 _OUTER = (
-    "Limits are outer bounds{rows}: valid for all couplings, but perhaps wider than any of them can be, because "
-    "uncertain nodes meet again on the way."
+    "Limits are outer bounds{rows}: valid for all {family}s, but perhaps wider than any of them can be, because {why}."
 )
-_OUTER_STABLE = (
-    "Limits are outer bounds{rows}: valid for all stable couplings, but perhaps wider than any of them can be, because "
-    "several worlds of the parents, or uncertain nodes that meet again, are on the way."
-)
+_WHY = {
+    "any": "uncertain nodes meet again on the way",
+    "stable": "several worlds of the parents, or uncertain nodes that meet again, are on the way",
+}
 
 
 @final
@@ -166,8 +165,8 @@ class NodeAnswer(AbstractResult):
         text = f"Under {self._under()}, {many}."
         if self.coupling_matters is not None:
             some = int(self.coupling_matters.sum())
-            text += f" The choice of coupling matters in {some:,} of {len(self.seen):,} rows." if some else ""
-            text += "" if some else " The choice of coupling does not matter."
+            where = f"matters in {some:,} of {len(self.seen):,} rows" if some else "does not matter"
+            text += f" The choice of coupling {where}."
         return text
 
     def plot(self) -> "plotting.Figure":
@@ -226,12 +225,8 @@ class NodeAnswer(AbstractResult):
         }
 
     def _about(self) -> dict[str, Any]:
-        return {
-            "node": self.node,
-            "coupling": self.coupling,
-            "couplings_above": dict(self.above),
-            "bounds_over": self.bounds_over,
-        }
+        own = {name: getattr(self, name) for name in ("node", "coupling", "bounds_over")}
+        return {**own, "couplings_above": dict(self.above)}
 
     def _under(self) -> str:
         names = dict.fromkeys([*self.above.values(), self.coupling])
@@ -243,8 +238,9 @@ class NodeAnswer(AbstractResult):
         outer = len(self.seen) - int(self.is_sharp.sum())
         if not outer:
             return _SHARP
-        words = _OUTER_STABLE if self.bounds_over == "stable" else _OUTER
-        return words.format(rows="" if outer == len(self.seen) else f" in {outer:,} of {len(self.seen):,} rows")
+        where = "" if outer == len(self.seen) else f" in {outer:,} of {len(self.seen):,} rows"
+        family = _OVER[self.bounds_over].removeprefix("any ")
+        return _OUTER.format(rows=where, family=family, why=_WHY[self.bounds_over])
 
     def _places(self) -> Codes:
         return Labels(self.labels).places(self.seen.astype(object).tolist())
@@ -490,9 +486,8 @@ def _asked(network: Network, nodes: Sequence[Hashable] | None) -> tuple[list[Has
     open_ones = [node for node in network.nodes if node in network.reached and node not in network.fixed]
     candidates = [node for node in open_ones if network.is_categorical(node)]
     if nodes is None:
-        unanswered = {node: _NUMERIC for node in open_ones if node not in candidates}
-        unanswered |= {node: why for node, why in network.obstacles.items() if node in open_ones}
-        unanswered = {node: unanswered[node] for node in open_ones if node in unanswered}
+        reasons = {node: network.obstacles.get(node, None if node in candidates else _NUMERIC) for node in open_ones}
+        unanswered = {node: why for node, why in reasons.items() if why is not None}
         asked = [node for node in candidates if node not in unanswered]
         for node in asked:
             network.needed_for(node)

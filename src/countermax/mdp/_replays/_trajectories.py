@@ -32,20 +32,9 @@ from countermax.couplings._named import name_of
 from countermax.mdp._arrays import Floats, Ints, Values
 from countermax.mdp._planning import edges_of, pick
 from countermax.mdp._process import FiniteMDP
+from countermax.mdp._replays import _course as courses
 from countermax.mdp._replays._chains import AbstractChains, Arrived, ToCome, Valued, chains_for, each_batch
-from countermax.mdp._replays._course import (
-    Choices,
-    Course,
-    Setting,
-    any_coupled,
-    as_logged,
-    as_shape,
-    centred,
-    coupled,
-    course_of,
-    fresh,
-    observed_returns,
-)
+from countermax.mdp._replays._course import Choices, Course, Setting
 from countermax.mdp._replays._questions import Facts, TransitionCoupling, facts_of, questions
 
 AnyCoupling: TypeAlias = str | Path | AbstractSampler
@@ -77,16 +66,16 @@ class Trajectories:
     @cached_property
     def plain_course(self) -> Course:
         """The episodes with actions that are drawn afresh."""
-        return self._course(fresh(self.setting.policy, self.facts))
+        return self._course(courses.fresh(self.setting.policy, self.facts))
 
     @cached_property
     def observed(self) -> Floats:
         """What each episode earned in the steps that are compared."""
-        return observed_returns(self.plain_course, self.setting.log)
+        return courses.observed_returns(self.plain_course, self.setting.log)
 
     def law(self, coupling: AnyCoupling) -> TransitionCoupling:
         """A coupling between the rows of the process; one that can only be drawn from is refused."""
-        return TransitionCoupling.exact(self.mdp, coupling, self.setting.outcomes)
+        return TransitionCoupling.of(self.mdp, coupling, self.setting.outcomes, exact=True)
 
     def sampler(self, coupling: AnyCoupling) -> AbstractSampler:
         """A coupling that may be one that can only be drawn from."""
@@ -114,8 +103,8 @@ class Trajectories:
                 16 * len(course) * self.mdp.num_states * (course.horizon + 1),
                 "leave out `path`, or lower `horizon`",
             )
-        walked, taken = centred(course)
-        law = law if walked is course else TransitionCoupling.exact(walked.mdp, law.answering, self.setting.outcomes)
+        walked, taken = courses.centred(course)
+        law = law if walked is course else TransitionCoupling.of(walked.mdp, law.answering, self.setting.outcomes)
         count = len(course)
         first, second = np.zeros(count), np.zeros(count)
         paths = np.zeros((count, course.horizon + 1, self.mdp.num_states)) if path else None
@@ -137,7 +126,7 @@ class Trajectories:
         """The least and the largest value of each episode over all couplings; see `Cohort.bounds`."""
         course = self._course_of(None, rewards)
         shape = (len(course), self.mdp.num_states)
-        last = None if final is None else as_shape("final", final, shape, shape[1:])
+        last = None if final is None else courses.as_shape("final", final, shape, shape[1:])
         return _bounds(course, course.to_come(last), stable=stable, spread=self._spread, shown=self._shown)
 
     def final_bounds(self, marks: Floats) -> Bounds:
@@ -191,7 +180,7 @@ class Trajectories:
         differs, so the other world is where the log was: what was earned until then, and one row that leads to states
         whose worth under the logged actions a single walk back gives for all decisions at once.
         """
-        course = self._course(as_logged(self.mdp, self.facts, otherwise))
+        course = self._course(courses.as_logged(self.mdp, self.facts, otherwise))
         count = int(course.seen[0])
         earned = course.discount ** np.arange(count) * course.earned[0, :count]
         before = np.concatenate([[0], np.cumsum(earned)])
@@ -273,11 +262,11 @@ class Trajectories:
                 f"{self.mdp.name_of_state(int(self.facts.state[at]))}"
             )
         if coupling is None:
-            return self._course(any_coupled(self.facts, policy, behaviour), rewards)
-        return self._course(coupled(coupling, self.facts, policy, behaviour), rewards)
+            return self._course(courses.any_coupled(self.facts, policy, behaviour), rewards)
+        return self._course(courses.coupled(coupling, self.facts, policy, behaviour), rewards)
 
     def _course(self, choices: Choices, rewards: Values | None = None) -> Course:
-        return course_of(self.mdp, self.setting, self.facts, choices, rewards)
+        return courses.course_of(self.mdp, self.setting, self.facts, choices, rewards)
 
 
 def _valued(engine: AbstractChains, course: Course, batch: Ints, to_come: ToCome) -> tuple[Ints, Floats]:
