@@ -129,16 +129,10 @@ class Perceptron(AbstractPart):
         features: str = "rich",
         silent: bool = False,
     ):
-        """Draws the weights.
+        """Draws the weights; the last layer is zero if `silent`, so that training begins at the part to start from.
 
-        Args:
-            num_rows: Rows of the matrix.
-            num_outcomes: Columns of the matrix.
-            key: Random key; consumed once.
-            hidden: Sizes of the hidden layers.
-            activation: One of `gelu`, `relu`, `sigmoid`, `tanh`.
-            features: `rich` (probabilities, their logarithms and cumulative sums) or `probabilities`.
-            silent: Whether the last layer starts at zero, so that training begins at the part to start from.
+        The activation is `gelu`, `relu`, `sigmoid` or `tanh`, features are `rich` (probabilities, their logarithms and
+        cumulative sums) or `probabilities`.
         """
         check_choice("features", features, FEATURES)
         num_rows, num_outcomes = as_count("`num_rows`", num_rows), as_count("`num_outcomes`", num_outcomes)

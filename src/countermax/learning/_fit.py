@@ -20,8 +20,21 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from countermax._core.errors import InputError
 from countermax._core.quantities import as_amount, as_count
 from countermax._pairs import FixedPair, Pairs, draw_pairs, num_outcomes_of
-from countermax.learning import _loop as loop
-from countermax.learning._loop import Coupling, Fit
+from countermax.learning._loop import (
+    Checkpoint,
+    Coupling,
+    Fit,
+    History,
+    Loop,
+    Progress,
+    Schedule,
+    State,
+    held_out_losses,
+    independent_loss,
+    run_steps,
+    stack,
+    train,
+)
 from countermax.learning._losses import AbstractObjective, Exact, Loss, as_objective, checked_size, least_losses
 from countermax.learning._program import Program
 
@@ -122,11 +135,11 @@ def fit_many(
     stretch = -(-steps // 20) if training.evaluate_every is None else training.evaluate_every
     key_steps, key_held_out, key_scale = jax.random.split(key, 3)
     count = len(couplings)
-    params, rest = eqx.partition(loop.stack("couplings", couplings), eqx.is_inexact_array)
+    params, rest = eqx.partition(stack("couplings", couplings), eqx.is_inexact_array)
     if not jax.tree.leaves(params):
         raise InputError(f"`couplings` must have parameters, but {type(couplings[0]).__name__} has nothing to learn")
-    all_pairs, pairs_axis = (loop.stack("pairs", pairs), 0) if isinstance(pairs, Sequence) else (pairs, None)
-    all_losses, losses_axis = (loop.stack("loss", loss), 0) if isinstance(loss, Sequence) else (loss, None)
+    all_pairs, pairs_axis = (stack("pairs", pairs), 0) if isinstance(pairs, Sequence) else (pairs, None)
+    all_losses, losses_axis = (stack("loss", loss), 0) if isinstance(loss, Sequence) else (loss, None)
     for name, many in (("pairs", pairs), ("loss", loss)):
         if isinstance(many, Sequence) and len(many) != count:
             raise InputError(f"`{name}` must be one, or one for each of {count} couplings, got {len(many)}")
@@ -135,14 +148,14 @@ def fit_many(
     optimizer = training.optimizer or _adam(training.learning_rate, steps, training.clip)
     if isinstance(each_pairs[0], FixedPair) and isinstance(objective, Exact):
         batch_size = 1  # more of the same pair would change nothing where nothing is sampled
-    plan = loop.Loop(rest, all_pairs, all_losses, pairs_axis, losses_axis, objective, optimizer, batch_size)
+    plan = Loop(rest, all_pairs, all_losses, pairs_axis, losses_axis, objective, optimizer, batch_size)
 
     size = num_outcomes_of(each_pairs[0])
     for each in couplings:
         each.check_size(size)
     keys, start, unit = jax.random.split(key_steps, count), jnp.asarray(0), jnp.ones(count)
-    state = loop.State(params, jax.vmap(optimizer.init)(params), jnp.full(count, -1, jnp.int32), jnp.zeros(count))
-    program = Program(loop.run_steps, plan, state, keys, unit, start, start)
+    state = State(params, jax.vmap(optimizer.init)(params), jnp.full(count, -1, jnp.int32), jnp.zeros(count))
+    program = Program(run_steps, plan, state, keys, unit, start, start)
     program.check_memory(
         f"training {count} at once with {batch_size} pairs of {size} outcomes for each step",
         "lower `batch_size`, or make the couplings smaller or fewer",
@@ -150,24 +163,24 @@ def fit_many(
     )
     held_out = [draw_pairs(each, training.num_held_out, key=key_held_out) for each in each_pairs]
     held_p, held_q = (jnp.stack([data[side] for data in held_out]) for side in (0, 1))
-    Program(loop.held_out_losses, plan, params, held_p, held_q).check_memory(
+    Program(held_out_losses, plan, params, held_p, held_q).check_memory(
         f"evaluating {count} at once on {held_p.shape[1]} pairs of {size} outcomes", "lower `num_held_out`"
     )
     for one, data in zip(each_loss, held_out, strict=True):
         checked_size(one, *data)
     drawn = [draw_pairs(each, 64, key=key_scale) for each in each_pairs]
-    Program(loop.independent_loss, each_loss[0], *drawn[0]).check_memory(
+    Program(independent_loss, each_loss[0], *drawn[0]).check_memory(
         f"the loss of {len(drawn[0][0])} pairs of {size} outcomes", "group the outcomes"
     )
-    scale = jnp.stack([loop.independent_loss(one, *data) for one, data in zip(each_loss, drawn, strict=True)])
+    scale = jnp.stack([independent_loss(one, *data) for one, data in zip(each_loss, drawn, strict=True)])
     optima = [_optimum(each, *data) for each, data in zip(each_loss, held_out, strict=True)]
 
     numbers = [np.asarray(each).tolist() for each in (jax.random.key_data(key), scale)]
     fingerprint = program.fingerprint(numbers, steps, stretch, training.num_held_out)
-    kept = loop.Checkpoint(checkpoint, fingerprint)
-    made = kept.read(loop.Progress(state, [loop.History() for _ in couplings], 0), range(stretch, steps, stretch))
-    schedule = loop.Schedule(plan, keys, scale, held_p, held_q, optima, steps, stretch, training.patience, kept, params)
-    return loop.train(schedule, made, report)
+    kept = Checkpoint(checkpoint, fingerprint)
+    made = kept.read(Progress(state, [History() for _ in couplings], 0), range(stretch, steps, stretch))
+    schedule = Schedule(plan, keys, scale, held_p, held_q, optima, steps, stretch, training.patience, kept, params)
+    return train(schedule, made, report)
 
 
 @functools.lru_cache

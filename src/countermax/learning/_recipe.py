@@ -13,21 +13,11 @@ import optax
 from jaxtyping import ArrayLike, PRNGKeyArray
 from numpy.typing import NDArray
 
+from countermax import couplings
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
 from countermax._core.quantities import as_amount, as_count, as_seed, shown
 from countermax._pairs import AbstractPairs, Pairs, draw_pairs, num_outcomes_of
-from countermax.couplings import (
-    AbstractCoupling,
-    BinnedInverseCDF,
-    Constant,
-    Diagonal,
-    Gadget1,
-    Gadget2,
-    Perceptron,
-    ReferenceTransport,
-    VectorQuantile,
-)
 from countermax.couplings._parts import ACTIVATIONS, AbstractPart
 from countermax.couplings._reference import lloyd
 from countermax.learning._fit import Training
@@ -112,14 +102,16 @@ def barycenter(
     return reference_points(scores, num_points, pairs, key, num_worlds, num_rounds)[0]
 
 
-def transport_start(scores: ArrayLike, num_latents: int, pairs: Pairs, *, key: PRNGKeyArray) -> ReferenceTransport:
+def transport_start(
+    scores: ArrayLike, num_latents: int, pairs: Pairs, *, key: PRNGKeyArray
+) -> couplings.ReferenceTransport:
     """A part for Gadget 2 to start from: transport from a vector quantile's reference, blurred as little as serves."""
     vectors = np.asarray(scores, np.float32)
     if isinstance(pairs, AbstractPairs) and pairs.num_distinct == 1:  # whose own reference has atoms of other weights
         points = barycenter(scores, num_latents, pairs, key=key)
-        return ReferenceTransport(points.astype(np.float32), vectors, blur=_BLUR)
-    fitted = VectorQuantile.fit(vectors, pairs, key=key, num_atoms=num_latents)
-    return ReferenceTransport(np.asarray(fitted.points), vectors, blur=_BLUR)
+        return couplings.ReferenceTransport(points.astype(np.float32), vectors, blur=_BLUR)
+    fitted = couplings.VectorQuantile.fit(vectors, pairs, key=key, num_atoms=num_latents)
+    return couplings.ReferenceTransport(np.asarray(fitted.points), vectors, blur=_BLUR)
 
 
 def reference_points(
@@ -208,29 +200,31 @@ class Recipe:
         """The recipe with these settings."""
         return cls(**{**settings, "hidden": tuple(settings["hidden"])})
 
-    def build(self, score: NDArray[np.float64], pairs: Pairs, seed: int) -> AbstractCoupling:
+    def build(self, score: NDArray[np.float64], pairs: Pairs, seed: int) -> couplings.AbstractCoupling:
         """The gadget before training, with an outcome for each entry of the score."""
         seed = as_seed("seed", seed)
         key, size = _key(1000 + seed), len(score)
         silent = self.start not in ("random", "scattered")
         if self.gadget == "gadget-1":
             if self.as_published:
-                return Gadget1.as_published(size, key=key)
-            diagonal = Diagonal(size) if self.start == "gumbel-max" else None
+                return couplings.Gadget1.as_published(size, key=key)
+            diagonal = couplings.Diagonal(size) if self.start == "gumbel-max" else None
             first, second = (self._part(size, size, each, silent) for each in jax.random.split(key))
-            return Gadget1(size, key=key, part=first, other_part=second, start=diagonal)
+            return couplings.Gadget1(size, key=key, part=first, other_part=second, start=diagonal)
         if self.as_published:
-            return Gadget2.as_published(size, self.latents(size), key=key)
+            return couplings.Gadget2.as_published(size, self.latents(size), key=key)
         count, start = self.latents(size), self._start(score, pairs, seed)
         part = self._part(count, size, key, silent=silent if self.part == "constant" else start is not None)
         usual = _SHARP_ROUNDS if self.start == "vector-quantile" else _ROUNDS
         rounds = usual if self.rounds is None else self.rounds
-        return Gadget2(size, count, key=key, part=part, start=start, rounds=rounds)
+        return couplings.Gadget2(size, count, key=key, part=part, start=start, rounds=rounds)
 
     def _part(self, num_rows: int, size: int, key: PRNGKeyArray, silent: bool) -> AbstractPart:
         if self.part == "constant":
-            return Constant(num_rows, size, key=key, silent=silent)
-        return Perceptron(num_rows, size, key=key, hidden=self.hidden, activation=self.activation, silent=silent)
+            return couplings.Constant(num_rows, size, key=key, silent=silent)
+        return couplings.Perceptron(
+            num_rows, size, key=key, hidden=self.hidden, activation=self.activation, silent=silent
+        )
 
     def latents(self, num_outcomes: int) -> int:
         """Number of latent causes for this number of outcomes."""
@@ -256,19 +250,19 @@ class Recipe:
     def _start(self, score: NDArray[np.float64], pairs: Pairs, seed: int) -> AbstractPart | None:
         count = self.latents(len(score))
         if self.start == "scattered":
-            return Constant(count, len(score), key=_key(2000 + seed), scale=_SCATTER)
+            return couplings.Constant(count, len(score), key=_key(2000 + seed), scale=_SCATTER)
         if self.start == "inverse-cdf":
-            return BinnedInverseCDF(count, np.arange(len(score), dtype=float))
+            return couplings.BinnedInverseCDF(count, np.arange(len(score), dtype=float))
         if self.start == "inverse-cdf-by-score":
             if np.ndim(score) != 1:
                 raise InputError("a start at inverse-cdf-by-score needs one scalar score to put the outcomes in order")
-            return BinnedInverseCDF(count, score)
+            return couplings.BinnedInverseCDF(count, score)
         if self.start == "barycenter":
             points = barycenter(score, count, pairs, key=jax.random.key(2))
-            return ReferenceTransport(points.astype(np.float32), score.astype(np.float32))
+            return couplings.ReferenceTransport(points.astype(np.float32), score.astype(np.float32))
         if self.start == "vector-quantile":
             if np.ndim(score) == 1:
-                return BinnedInverseCDF(count, score)
+                return couplings.BinnedInverseCDF(count, score)
             return transport_start(score, count, pairs, key=_key(3000 + seed))
         return None
 

@@ -151,11 +151,9 @@ class Cohort:
         return f"Cohort({self._sample})"
 
     def replay(self, coupling: str | Path | AbstractCoupling = "gumbel-max", *, path: bool = False) -> Replay:
-        """What would have become of every episode, exactly.
+        """What would have become of every episode, exactly; with `path`, at all times and not at the last one only.
 
-        Args:
-            coupling: Coupling with an exact law, fixed or learned; or its name or file. For others there is `sample`.
-            path: Whether to keep the distributions of all times, not the last one only.
+        The coupling, fixed or learned, by itself, by name or as a file, has an exact law; for others there is `sample`.
         """
         answering = self._model.law(coupling).answering
         found = self._model.replayed(answering, path=path)
@@ -170,21 +168,17 @@ class Cohort:
         """Trajectories of every episode, drawn; `replay` is their exact law.
 
         For couplings that can only be drawn from, and for looking at single trajectories. Rewards are the process's
-        means, or what the log earned where nothing is changed. A key means the same trajectories whatever JAX's default
-        precision is.
-
-        Args:
-            coupling: Coupling that can be drawn from, or its name or file.
-            num_samples: Number of trajectories for each episode.
-            key: Random key; consumed once.
+        means, or what the log earned where nothing is changed. A key, which is consumed once, means the same
+        trajectories whatever JAX's default precision is.
         """
         as_whole("num_samples", num_samples, least=1)
-        states, actions, returns = self._model.drawn(coupling, num_samples, key=key)
+        rows = self._model.law(coupling, exact=False)
+        states, actions, returns = self._model.drawn(rows, num_samples, key=key)
         episode, share = np.repeat(np.arange(len(self)), num_samples), np.full(returns.size, 1 / num_samples)
         last = sparse.csr_array((share, (episode, states[..., -1].ravel())), (len(self), self.process.num_states))
         return self._replay(
             None,
-            coupling=name_of(self._model.sampler(coupling)),
+            coupling=name_of(rows.coupling),
             values=returns.mean(axis=1),
             variances=returns.var(axis=1),
             last=last,
@@ -222,13 +216,10 @@ class Cohort:
     ) -> Decisions:
         """Every other action at every step of one episode, the largest effect first; exact.
 
-        All other actions stay as logged, whatever the state; so without the change the episode would be what it was.
-
-        Args:
-            episode: Name of the episode, or its position where episodes have no names.
-            coupling: Coupling with an exact law, or its name or file.
-            otherwise: Policy where a logged action is not known, and after the episode's end, [state, action];
-                by default what was done most often, as far as the process has counts.
+        The episode goes by its name, or by its position where episodes have none. All other actions stay as logged,
+        whatever the state; so without the change the episode would be what it was. The policy `otherwise`, by default
+        what was done most often, as far as the process has counts, acts where a logged action is not known, and after
+        the episode's end.
         """
         setting, answering = self._one(episode), self._model.law(coupling).answering
         rest = self._usual if otherwise is None else as_policy(self.process, otherwise)
@@ -261,8 +252,7 @@ class Cohort:
     def rank(self, couplings: Couplings | None = None) -> Ranking:
         """All episodes by what the other policy would have added: which claims rest on the coupling, which on the data.
 
-        Args:
-            couplings: Couplings by name, the one to sort by first; by default Gumbel-max and inverse CDF.
+        The first coupling is the one to sort by; by default there are Gumbel-max and inverse CDF.
         """
         chosen, observed = _couplings(couplings), self._model.observed
         effects = {name: self._model.values(each) - observed for name, each in chosen.items()}
@@ -343,10 +333,10 @@ class Cohort:
                 they are unbiased at each return if the behaviour is known, and cut off where they would sum to more
                 than one.
             shares: Shares of the worst episodes whose mean is shown.
-            num_resamples: Number of resamples of episodes for intervals, drawn as `evaluate` draws them; the behaviour
+            num_resamples: Number of resamples for intervals, with the level and the key as of `evaluate`; the behaviour
                 policy is estimated again from each, unless it is known. By default there are no intervals.
-            level: Confidence of the intervals, which reach at least as far as this share of the resamples.
-            key: Random key for drawing the resamples; consumed once.
+            level: Confidence of the intervals.
+            key: Random key.
         """
         as_whole("num_resamples", num_resamples, least=0)
         check_level(level)

@@ -22,16 +22,16 @@ from countermax.mdp._labels import Names, as_names, named
 MODEL_GIVEN = "The model is taken as given: intervals leave out how well it was estimated."
 """What is assumed where there are no posterior draws."""
 
-_CHECKS: dict[str, Callable[[str, Values], NDArray]] = {
-    "successors": arrays.as_integers,
-    "probs": arrays.as_floats,
-    "rewards": arrays.as_floats,
-    "start": arrays.as_floats,
-    "absorbing": arrays.as_booleans,
-    "allowed": arrays.as_booleans,
-    "counts": lambda _, values: arrays.as_counts(values),
-    "reward_variances": arrays.as_floats,
-    "never_left": arrays.as_booleans,
+_FIELDS: dict[str, tuple[Callable[[str, Values], NDArray], str]] = {  # how each is read, and its axes
+    "probs": (arrays.as_floats, "saw"),
+    "successors": (arrays.as_integers, "saw"),
+    "rewards": (arrays.as_floats, "saw"),
+    "start": (arrays.as_floats, "s"),
+    "absorbing": (arrays.as_booleans, "s"),
+    "allowed": (arrays.as_booleans, "sa"),
+    "counts": (lambda _, values: arrays.as_counts(values), "saw"),
+    "reward_variances": (arrays.as_floats, "saw"),
+    "never_left": (arrays.as_booleans, "s"),
 }
 _OPTIONAL = ("counts", "reward_variances", "never_left")
 
@@ -70,7 +70,7 @@ class FiniteMDP:
     """Which absorbing states nobody named: the log behind an estimate reaches them, but never leaves them."""
 
     def __post_init__(self) -> None:
-        for name, check in _CHECKS.items():
+        for name, (check, _) in _FIELDS.items():
             value = getattr(self, name)
             if value is not None or name not in _OPTIONAL:
                 object.__setattr__(self, name, arrays.frozen(check(name, value)))
@@ -192,10 +192,7 @@ class FiniteMDP:
     @cached_property
     def expected_rewards(self) -> Floats:
         """[state, action]: what a step earns on average; zero where an action is not allowed."""
-        by_action = [
-            (self.probs[:, action] * self.rewards[:, action]).sum(axis=1) for action in range(self.num_actions)
-        ]
-        return np.stack(by_action, axis=1)
+        return (self.probs * self.rewards).sum(axis=2)
 
     @cached_property
     def matrix(self) -> sparse.csr_array:
@@ -242,9 +239,8 @@ class FiniteMDP:
         arrays.as_index("state", state, self.num_states)
         arrays.as_index("action", action, self.num_actions)
         if not self.allowed[state, action]:
-            raise InputError(
-                f"{self.name_of_action(action)} is not allowed in {self.name_of_state(state)}: it has no transition row"
-            )
+            pair = f"{self.name_of_action(action)} is not allowed in {self.name_of_state(state)}"
+            raise InputError(f"{pair}: it has no transition row")
 
 
 def as_discount(mdp: FiniteMDP, discount: float | None) -> float:
@@ -256,21 +252,12 @@ def _check_process(mdp: FiniteMDP) -> None:
     """What every later computation takes for granted, for those who call the constructor of `FiniteMDP` themselves."""
     if mdp.probs.ndim != 3 or mdp.probs.size == 0:
         raise InputError(f"`probs` must be [state, action, slot], got shape {mdp.probs.shape}")
-    num_states, num_actions, _ = mdp.probs.shape
-    shapes = {
-        "successors": mdp.probs.shape,
-        "rewards": mdp.probs.shape,
-        "counts": mdp.probs.shape,
-        "reward_variances": mdp.probs.shape,
-        "start": (num_states,),
-        "absorbing": (num_states,),
-        "allowed": (num_states, num_actions),
-        "never_left": (num_states,),
-    }
-    for name, shape in shapes.items():
-        value = getattr(mdp, name)
+    sizes = dict(zip("saw", mdp.probs.shape, strict=True))
+    for name, (_, axes) in _FIELDS.items():
+        value, shape = getattr(mdp, name), tuple(sizes[axis] for axis in axes)
         if value is not None and value.shape != shape:
             raise InputError(f"`{name}` must have shape {shape}, got {value.shape}")
+    num_states, num_actions = mdp.num_states, mdp.num_actions
     as_names("state_names", mdp.state_names, num_states)
     as_names("action_names", mdp.action_names, num_actions)
     arrays.checked_discount(mdp.discount)
@@ -305,16 +292,12 @@ def _check_rows(mdp: FiniteMDP) -> None:
         strange = ~((variances >= 0) & (variances <= MOST_REWARD**2))
         refuse(strange.sum(axis=2) > 0, "needs variances of rewards that are finite and not negative")
         refuse(absorbing[:, None] & (variances[:, :, 0] != 0), "an absorbing state must earn nothing")
-    refuse(
-        ~(np.abs(probs.sum(axis=2) - allowed) <= SUM_TOLERANCE),
-        "probabilities must sum to one, or to zero where the action is not allowed",
-    )
+    off = ~(np.abs(probs.sum(axis=2) - allowed) <= SUM_TOLERANCE)
+    refuse(off, "probabilities must sum to one, or to zero where the action is not allowed")
     disorder = reachable[:, :, 1:] & ~(reachable[:, :, :-1] & (successors[:, :, 1:] > successors[:, :, :-1]))
     refuse(disorder.sum(axis=2) > 0, "reachable successors must come first, in ascending order")
-    refuse(
-        absorbing[:, None] & ((probs[:, :, 0] < 1) | (at_home != successors[:, :, 0])),
-        "an absorbing state must lead to itself",
-    )
+    leaving = absorbing[:, None] & ((probs[:, :, 0] < 1) | (at_home != successors[:, :, 0]))
+    refuse(leaving, "an absorbing state must lead to itself")
     refuse(absorbing[:, None] & (rewards[:, :, 0] != 0), "an absorbing state must earn nothing")
 
 

@@ -78,9 +78,9 @@ class Answer(NamedTuple):
     observed: float | None
     values: Mapping[str, float]
     bounds: Bounds
-    intervals: Mapping[str, Interval]
+    intervals: Mapping[str, Interval] = {}
     """By coupling; empty where the model is taken as given."""
-    any_interval: Interval | None
+    any_interval: Interval | None = None
     """Of the whole range over couplings."""
 
     def rows(self, about: str) -> Iterator[Row]:

@@ -232,8 +232,6 @@ class Story(AbstractCohortResult):
                     float(observed[time, place]) if time < len(observed) else None,
                     {name: float(each[time, place]) for name, each in answers.items()},
                     Bounds(float(bounds.lower[time, place]), float(bounds.upper[time, place])),
-                    {},
-                    None,
                 )
                 found += answer.rows(about)
         return tuple(found)
@@ -273,10 +271,12 @@ class Story(AbstractCohortResult):
     def claim(self) -> Claim:
         """What the first coupling says the other policy would have added."""
         name, value = next(iter(self.returns.values.items()))
-        earned, (_, _, _, bounds, intervals, limits) = self.observed_return, self.returns
-        return Claim(
-            value - earned, bounds.shifted(-earned), _shifted(intervals.get(name), earned), _shifted(limits, earned)
-        )
+        earned, (_, _, _, bounds, intervals, widest) = self.observed_return, self.returns
+        limits = [
+            None if each is None else Interval(each.lower - earned, each.upper - earned, each.level)
+            for each in (intervals.get(name), widest)
+        ]
+        return Claim(value - earned, bounds.shifted(-earned), *limits)
 
     @property
     def depends_on(self) -> tuple[str, ...]:
@@ -324,10 +324,7 @@ class Story(AbstractCohortResult):
         actions, scale, (bounds, limits) = self.record.action_names, self.meaning.scale(), ranges_of(chosen)
         return plotting.draw_effects(
             [f"{each.step}: {actions[each.other_action]}" for each in chosen],
-            {
-                name: np.array([found.effects[each.step, each.other_action] for each in chosen])
-                for name, found in self.decisions_by_coupling.items()
-            },
+            {name: np.array([self._effects_of(each)[name] for each in chosen]) for name in self.decisions_by_coupling},
             bounds,
             title=f"Episode {self.episode}: the best other decision at each step, the rest as it was{left}",
             label=f"what it would have added to the {self.meaning.drawn}" + (f" ({scale})" if scale else ""),
@@ -353,10 +350,7 @@ class Story(AbstractCohortResult):
             "decisions": [
                 {
                     **each._asdict(),
-                    "effects": {
-                        name: found.effects[each.step, each.other_action]
-                        for name, found in self.decisions_by_coupling.items()
-                    },
+                    "effects": self._effects_of(each),
                     "robust": each.robust,
                     "depends_on": claim_of(each).depends_on,
                 }
@@ -368,14 +362,12 @@ class Story(AbstractCohortResult):
         """What happened, what would have happened, how sure that is, what would change it, and single decisions."""
         told = self.told
         blocks: list[page.Block] = [page.Paragraph(_OVER_TIME, note=True)]
-        for heading, sentences in zip(
-            ("What happened", "What would have happened", "How sure that is"), told[:3], strict=True
-        ):
+        headings = "What happened", "What would have happened", "How sure that is"
+        for heading, sentences in zip(headings, told[:3], strict=True):
             blocks += [page.Heading(heading), *map(page.Paragraph, sentences)]
         if self.decisions:
-            blocks.append(
-                page.Picture(plotting.picture(self.plot_decisions()), "what single decisions would have added")
-            )
+            picture = plotting.picture(self.plot_decisions())
+            blocks.append(page.Picture(picture, "what single decisions would have added"))
             blocks.append(page.Paragraph(_GAINS, note=True))
         blocks.append(page.Box("What would change this answer", told.changes))
         effects = [f"effect, {name}" for name in self.decisions_by_coupling]
@@ -386,6 +378,11 @@ class Story(AbstractCohortResult):
         ]
         return blocks
 
+    def _effects_of(self, each: Decision) -> dict[str, float]:
+        """What one decision would have added, by coupling."""
+        place = each.step, each.other_action
+        return {name: found.effects[place] for name, found in self.decisions_by_coupling.items()}
+
     def _decision_line(self, each: Decision) -> tuple[float | str | None, ...]:
         limits = each.any_interval
         few = each.visits is not None and each.visits < FEW_VISITS
@@ -393,16 +390,12 @@ class Story(AbstractCohortResult):
             f"step {each.step}",
             self.record.actions[each.step],
             self.record.action_names[each.other_action],
-            *(found.effects[each.step, each.other_action] for found in self.decisions_by_coupling.values()),
+            *self._effects_of(each).values(),
             *each.effect_bounds,
             "" if limits is None else f"{limits.lower:z.4f} to {limits.upper:z.4f}",
             "" if each.visits is None else f"{each.visits}{', few' if few else ''}",
             claim_of(each).sure,
         )
-
-
-def _shifted(interval: Interval | None, by: float) -> Interval | None:
-    return None if interval is None else Interval(interval.lower - by, interval.upper - by, interval.level)
 
 
 def behind(visits: int | float | None, what: str = "") -> str:
@@ -444,13 +437,9 @@ def _happened(story: Story) -> Iterator[str]:
     else:
         yield story.meaning.told()
     differing = story.record.differing
-    if len(differing) == steps > 1:
-        yield "In the recorded states the other policy would rather have done something else at every step."
-    elif differing:
-        steps_told = steps_in_words(differing)
-        yield f"In the recorded states the other policy would rather have done something else at {steps_told}."
-    else:
-        yield "In the recorded states the other policy would have done the same at every step."
+    what = "rather have done something else" if differing else "have done the same"
+    where = steps_in_words(differing) if 0 < len(differing) < steps or steps == len(differing) == 1 else "every step"
+    yield f"In the recorded states the other policy would {what} at {where}."
 
 
 def _instead(story: Story) -> Iterator[str]:
@@ -480,11 +469,10 @@ def _instead(story: Story) -> Iterator[str]:
 
 def _sure(story: Story) -> Iterator[str]:
     names = list(story.returns.values)
-    which = f"{' and '.join(names)} are" if len(names) > 1 else f"{names[0]} is"
+    many = "are assumptions about that (couplings)", "is one assumption about that (a coupling)"
     yield (
         "No record shows how the chance events of this episode would have carried over to other treatment; "
-        f"{which} {'assumptions' if len(names) > 1 else 'one assumption'} about that "
-        f"({'couplings' if len(names) > 1 else 'a coupling'})."
+        f"{' and '.join(names)} {many[len(names) == 1]}."
     )
     yield f"{_ranges(story)[:-1]}{_least(story)}."
     yield _verdict(story)

@@ -17,7 +17,7 @@ from countermax._core.results import AbstractResult, Row, plain
 from countermax.bounds import Bounds
 from countermax.integrations.dowhy._mechanism import Codes, Floats
 from countermax.integrations.dowhy._mixture import Mixture
-from countermax.integrations.dowhy._network import CouplingLike, Interventions, Network, check_couplings, coupling_of
+from countermax.integrations.dowhy._network import CouplingLike, Interventions, Network, coupling_of
 
 dowhy, pd = import_dowhy(), import_pandas()
 
@@ -324,7 +324,11 @@ class _Questions:
         most = self.max_states
         if isinstance(most, bool) or not isinstance(most, int | np.integer) or most < 1:
             raise InputError(f"`max_states` must be a positive whole number, got {most}")
-        check_couplings(self.network, self.coupling)
+        ours = [node for node in self.network.nodes if self.network.is_ours(node)]
+        for node in self.coupling if isinstance(self.coupling, Mapping) else ():
+            if node not in ours:
+                known = f"nodes with a CategoricalMechanism ({listed(ours)})"
+                raise InputError(f"`coupling` must name {known}, got {node!r}")
 
     def answer(self, target: Hashable) -> NodeAnswer:
         """What one node would have been."""

@@ -181,14 +181,6 @@ class NodeCoupling(NamedTuple):
     """Which order of the classes decides, where one does and nobody gave it."""
 
 
-def check_couplings(network: Network, given: CouplingLike | Mapping[Hashable, CouplingLike] | None) -> None:
-    """Refuses couplings of nodes that have no mechanism of this library."""
-    ours = [node for node in network.nodes if network.is_ours(node)]
-    for node in given if isinstance(given, Mapping) else ():
-        if node not in ours:
-            raise InputError(f"`coupling` must name nodes with a CategoricalMechanism ({listed(ours)}), got {node!r}")
-
-
 def coupling_of(
     network: Network,
     given: CouplingLike | Mapping[Hashable, CouplingLike] | None,

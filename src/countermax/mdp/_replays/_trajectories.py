@@ -73,13 +73,9 @@ class Trajectories:
         """What each episode earned in the steps that are compared."""
         return courses.observed_returns(self.plain_course, self.setting.log)
 
-    def law(self, coupling: AnyCoupling) -> TransitionCoupling:
-        """A coupling between the rows of the process; one that can only be drawn from is refused."""
-        return TransitionCoupling.of(self.mdp, coupling, self.setting.outcomes, exact=True)
-
-    def sampler(self, coupling: AnyCoupling) -> AbstractSampler:
-        """A coupling that may be one that can only be drawn from."""
-        return TransitionCoupling.of(self.mdp, coupling, self.setting.outcomes).coupling
+    def law(self, coupling: AnyCoupling, *, exact: bool = True) -> TransitionCoupling:
+        """A coupling between the rows of the process; where it must be exact, one that can only draw is refused."""
+        return TransitionCoupling.of(self.mdp, coupling, self.setting.outcomes, exact=exact)
 
     def values(self, coupling: AnyCoupling) -> Floats:
         """What each episode would have earned on average, and nothing else."""
@@ -199,13 +195,12 @@ class Trajectories:
                 found.append(worth)
         return np.stack(found)
 
-    def drawn(self, coupling: AnyCoupling, num_samples: int, *, key: PRNGKeyArray) -> tuple[Ints, Ints, Floats]:
+    def drawn(self, rows: TransitionCoupling, num_samples: int, *, key: PRNGKeyArray) -> tuple[Ints, Ints, Floats]:
         """States, actions and returns of trajectories that might have been, [episode, sample, ...].
 
         Noise that explains what was seen is put to the other policy's rows.
         """
         mdp, log, facts = self.mdp, self.setting.log, self.facts
-        rows = TransitionCoupling.of(mdp, coupling, self.setting.outcomes)
         law = rows.coupling if isinstance(rows.coupling, AbstractCoupling) else None
         if self.setting.behaviour is not None and law is None:
             name = name_of(rows.coupling)
