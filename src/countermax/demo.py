@@ -121,24 +121,17 @@ def _bundled(name: str) -> bytes:
 
 def _short_tables(comparison: Comparison) -> list[Table]:
     """What is asked about the person, by few couplings."""
-    return tables_of(
-        [
-            each
-            for each in comparison.rows
-            if each.about == "this person" and each.coupling in _SHOWN and each.quantity not in ("worse", "same")
-        ]
-    )
+    asked = (each for each in comparison.rows if each.about == "this person" and each.coupling in _SHOWN)
+    return tables_of([each for each in asked if each.quantity not in ("worse", "same")])
 
 
 def _variances(comparison: Comparison) -> Figure:
-    rows = {name: comparison.row("effect variance", name) for name in comparison.joints}
+    rows, level = {name: comparison.row("effect variance", name) for name in comparison.joints}, comparison.level or 0.0
     return plotting.draw_variances(
         {name: float(each.value or 0.0) for name, each in rows.items()},
         "The order of the outcomes decides the variance",
         "variance of the effect score(Y) - score(X)",
-        intervals={
-            name: Interval(each.ci_lower, each.ci_upper, comparison.level or 0.0) for name, each in rows.items()
-        },
+        intervals={name: Interval(each.ci_lower, each.ci_upper, level) for name, each in rows.items()},
     )
 
 

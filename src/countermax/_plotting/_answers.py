@@ -110,9 +110,8 @@ def draw_couplings(
         figure = Figure(figsize=(side * columns + 0.4, side * rows + 0.5), layout="constrained")
         panels = figure.subfigures(rows, columns, squeeze=False)
         for panel, (name, joint) in zip(panels.flat, joints.items(), strict=False):
-            grid = panel.subplots(
-                2, 2, width_ratios=(1, 4.5), height_ratios=(1, 4.5), gridspec_kw={"wspace": 0, "hspace": 0}
-            )
+            ratios, apart = (1, 4.5), {"wspace": 0, "hspace": 0}
+            grid = panel.subplots(2, 2, width_ratios=ratios, height_ratios=ratios, gridspec_kw=apart)
             grid[0, 0].axis("off")
             _margins(grid[1, 0], grid[0, 1], p, q, labels)
             _heatmap(grid[1, 1], joint, brightest)

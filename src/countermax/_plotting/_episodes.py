@@ -126,7 +126,6 @@ _MARK = "#FBEFB0"
 _RING = "#0072B2"
 _RARE = "#D55E00"
 _HATCHED: dict[str, Any] = {"facecolor": "white", "edgecolor": "#777777", "hatch": "////"}
-Bools: TypeAlias = NDArray[np.bool_]
 Colour: TypeAlias = str | tuple[float, float, float, float]
 _MOST_COUNTED = 40  # numbers over more bars than this would overlap
 _MOST_TREATMENTS = 8  # more rows of dots than this say nothing; the most used ones are shown
@@ -206,7 +205,7 @@ class _Row(NamedTuple):
     levels: Floats
 
 
-def _draw_treatments(axes: Axes, rows: Sequence[_Row], rare: Bools) -> None:
+def _draw_treatments(axes: Axes, rows: Sequence[_Row], rare: NDArray[np.bool_]) -> None:
     """Dots and rings on one line; for treatments with levels on two, with the level in each."""
     places, bottom = [], 0.0
     for row in rows:

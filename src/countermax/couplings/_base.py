@@ -39,9 +39,8 @@ class AbstractSampler(eqx.Module):
 
     def pair(self, p: Logits, q: Logits, *, key: PRNGKeyArray) -> tuple[Outcome, Outcome]:
         """One draw of (X, Y)."""
-        return checks.as_drawn(
-            type(self).__name__, _compiled("_pair", self, *self._worlds(p, q), key=checks.as_key(key))
-        )
+        drawn = _compiled("_pair", self, *self._worlds(p, q), key=checks.as_key(key))
+        return checks.as_drawn(type(self).__name__, drawn)
 
     def counterfactual(self, p: Logits, q: Logits, x: OutcomeLike, *, key: PRNGKeyArray) -> Outcome:
         """One draw of Y given that X = x was seen."""

@@ -63,7 +63,8 @@ class InverseCDF(AbstractMechanism[UniformNoise], AbstractCoupling):
         position = jnp.searchsorted(upper, noise, side="right")
         # `upper` ends at 1 but for rounding; past the end, the last possible outcome is meant.
         last = log_p.size - 1 - jnp.argmax(self._arrange(log_p)[::-1] > -jnp.inf)
-        return self._outcome_at(jnp.minimum(position, last))
+        place = jnp.minimum(position, last)
+        return place if self.order is None else self.order[place]
 
     def _abduct(self, log_p: LogProbs, x: Outcome, *, key: PRNGKeyArray) -> UniformNoise:
         upper, lower = self._edges(log_p)
@@ -92,6 +93,3 @@ class InverseCDF(AbstractMechanism[UniformNoise], AbstractCoupling):
 
     def _position_of(self, x: Outcome) -> Outcome:
         return x if self.order is None else jnp.argmax(self.order == x)
-
-    def _outcome_at(self, position: Outcome) -> Outcome:
-        return position if self.order is None else self.order[position]

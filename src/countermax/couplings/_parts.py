@@ -41,9 +41,8 @@ class Constant(AbstractPart):
     ):
         """Draws normal entries of the given scale, or sets them to zero (`silent`)."""
         num_rows, num_outcomes = as_count("`num_rows`", num_rows), as_count("`num_outcomes`", num_outcomes)
-        check_memory(
-            f"{num_rows} x {num_outcomes} scores", BYTES * num_rows * num_outcomes, "lower the latents or the outcomes"
-        )
+        what, size = f"{num_rows} x {num_outcomes} scores", BYTES * num_rows * num_outcomes
+        check_memory(what, size, "lower the latents or the outcomes")
         self.values = (0.0 if silent else scale) * jax.random.normal(key, (num_rows, num_outcomes))
 
     def __check_init__(self) -> None:
@@ -165,9 +164,8 @@ class Perceptron(AbstractPart):
         if not isinstance(weights, tuple) or not isinstance(biases, tuple):
             raise InputError("`weights` and `biases` must be tuples of arrays, one for each layer")
         if len(weights) != len(biases) or not 1 <= len(weights) <= _MOST_LAYERS + 1:
-            raise InputError(
-                f"`weights` and `biases` must have an array for each layer, got {len(weights)} and {len(biases)}"
-            )
+            numbers = f"{len(weights)} and {len(biases)}"
+            raise InputError(f"`weights` and `biases` must have an array for each layer, got {numbers}")
         for index, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
             check_floats(f"weights[{index}]", weight, 2)
             check_floats(f"biases[{index}]", bias, 1)

@@ -93,15 +93,9 @@ class VectorQuantile(AbstractMechanism[QuantileNoise], AbstractCoupling):
         that are drawn. For p and q drawn alike and independently no mechanism does better, up to the local optimum that
         the rounds end in; for other pairs it is a good heuristic, and training a `Gadget2` may find less.
 
-        Args:
-            scores: One vector for each outcome.
-            pairs: Distribution of pairs (`countermax._pairs`).
-            key: Random key, consumed once; the same key gives the same reference.
-            num_atoms: Number of atoms; more gain something from a hundred outcomes on, and take longer in proportion.
-            num_worlds: Number of worlds to fit to.
-            num_restarts: Number of starts, the best of which is kept.
-            num_rounds: Rounds of Lloyd's algorithm for each of a growing number of atoms; from the second number on, up
-                to 256 atoms, there are twice as many.
+        There is one vector of scores for each outcome. More atoms gain something from a hundred outcomes on, and take
+        longer in proportion. The best of `num_restarts` starts is kept; there are so many rounds for each of a growing
+        number of atoms, from the second number on, up to 256 atoms, twice as many. The key is consumed once.
         """
         reference = fitted_reference(scores, pairs, key, num_atoms, num_worlds, num_restarts, num_rounds)
         dtype = jnp.zeros(()).dtype
@@ -201,9 +195,8 @@ class VectorQuantile(AbstractMechanism[QuantileNoise], AbstractCoupling):
             start, total = state
             some = jax.lax.dynamic_slice(atoms, (start,), (length,))
             weights = jnp.where(some < count, parts[x, some], 0)
-            lines = (
-                jax.vmap(self._line_of, (None, None, 0))(*each, some) for each in ((log_p, parts), (log_q, other_parts))
-            )
+            lines_of = jax.vmap(self._line_of, (None, None, 0))
+            lines = (lines_of(*each, some) for each in ((log_p, parts), (log_q, other_parts)))
             rows = jax.vmap(comonotone.row, (0, 0, None))(*lines, position)
             return start + length, total + weights @ rows
 

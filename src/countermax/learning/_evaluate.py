@@ -68,7 +68,6 @@ class Evaluation(AbstractResult):
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """Expected loss, distance to the optimum and difference to the reference, with 95% confidence intervals."""
         quantities = ("expected loss", "above the optimum", f"difference to {self.reference}")
         return tuple(
             _row(quantity, name, row[value], row[error])
@@ -102,7 +101,6 @@ class Evaluation(AbstractResult):
         )
 
     def plot(self) -> "plotting.Figure":
-        """Bars of the mean losses, with their distance to the optimum."""
         means = {name: float(losses.mean()) for name, losses in self.losses.items()}
         return plotting.draw_losses(means, float(self.optimum.mean()), "Expected loss on held-out pairs")
 
@@ -120,15 +118,10 @@ def evaluate(
     num_pairs: int = 1000,
     reference: str | None = None,
 ) -> Evaluation:
-    """Exact expected losses of many couplings on the same pairs.
+    """Exact expected losses of many couplings, by name, or of fixed ones by their own names, on the same pairs.
 
-    Args:
-        couplings: Couplings with an exact law, by name; or names of fixed ones.
-        pairs: Distribution of pairs.
-        loss: Loss.
-        key: Random key for drawing the pairs; consumed once.
-        num_pairs: Number of pairs; fewer if there are not so many different ones.
-        reference: The coupling that differences are taken from; by default the first.
+    Fewer pairs are drawn if there are not so many different ones. Differences are taken from the coupling that is the
+    `reference`; by default the first. The key is consumed once.
     """
     num_pairs = as_count("`num_pairs`", num_pairs)
     asked = as_couplings(couplings, num_outcomes_of(pairs), reserved=(OPTIMUM,))

@@ -87,7 +87,6 @@ class Fit(AbstractResult, Generic[Coupling]):
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """The held-out loss at each evaluation, before training, and the least that any coupling has."""
         name, seen = type(self.coupling).__name__, zip(self.history.step, self.history.held_out, strict=True)
         ends = (("before training", name, self.start), ("optimum", "any coupling", self.optimum))
         known = [Row("held-out loss", about, whose, value) for about, whose, value in ends if value is not None]
@@ -95,7 +94,6 @@ class Fit(AbstractResult, Generic[Coupling]):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Where training ended worse than it had started."""
         kept = "Training ended worse on the held-out pairs than it had started: the coupling is the start."
         return (kept,) if self.ended == "start" else ()
 
@@ -105,7 +103,6 @@ class Fit(AbstractResult, Generic[Coupling]):
         return f"Training {_ENDINGS[self.ended]} at step {(self.history.step or [0])[-1]}.{loss}"
 
     def plot(self) -> "plotting.Figure":
-        """The held-out loss over the steps, with the optimum."""
         curve = {type(self.coupling).__name__: (self.history.step, self.history.held_out)}
         return plotting.draw_curves(curve, self.optimum, "Held-out loss during training")
 

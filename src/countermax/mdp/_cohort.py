@@ -19,19 +19,11 @@ from countermax.couplings import AbstractCoupling, AbstractSampler
 from countermax.couplings._named import as_couplings, name_of, named_couplings
 from countermax.intervals._interval import check_level, percentile_interval
 from countermax.mdp import _cautions as cautions
+from countermax.mdp import _estimation as estimation
 from countermax.mdp._arrays import Floats, Values, as_mask, as_number, as_whole, shortened
 from countermax.mdp._decisions import Decisions, decisions_of
 from countermax.mdp._distribution import SHARES, ReturnDistribution, distribution_of
-from countermax.mdp._estimation import (
-    as_policy,
-    check_log,
-    deterministic,
-    estimate,
-    estimate_policy,
-    policy_rows,
-    restricted,
-    usual_policy,
-)
+from countermax.mdp._estimation import estimate, estimate_policy
 from countermax.mdp._evaluation import RESTRICTED, WHOLE, Estimating, PolicyEvaluation, evaluated
 from countermax.mdp._explain import find_episode, story_of
 from countermax.mdp._files import read_log_and_policy
@@ -118,9 +110,9 @@ class Cohort:
         self.log = log
         self._learn, self._source = _learner(log, process, absorbing)
         self.process = self._learn if isinstance(self._learn, FiniteMDP) else self._learn(log)
-        check_log(log, self.process)
-        self._wanted = policy_rows(self.process, policy)
-        self.policy = restricted(self.process, self._wanted)[0]
+        estimation.check_log(log, self.process)
+        self._wanted = estimation.policy_rows(self.process, policy)
+        self.policy = estimation.restricted(self.process, self._wanted)[0]
         self.horizon = steps_of(log, horizon)
         self.discount = as_discount(self.process, discount)
         for name, value, words in (("censored", censored, ("stop", "model")), ("actions", actions, tuple(_DRAWN))):
@@ -128,7 +120,9 @@ class Cohort:
                 raise InputError(f'`{name}` must be "{words[0]}" or "{words[1]}", got {shortened(value)}')
         if posterior is not None and not isinstance(posterior, Posterior):
             raise InputError(f"`posterior` must be a Posterior, got {shortened(posterior)}")
-        self._behaviour = None if behaviour is None else policy_rows(self.process, behaviour, argument="behaviour")
+        self._behaviour = (
+            None if behaviour is None else estimation.policy_rows(self.process, behaviour, argument="behaviour")
+        )
         done = estimate_policy(log) if self._behaviour is None else self._behaviour
         self._actions, self._posterior = actions, posterior
         self._setting = Setting(
@@ -222,7 +216,7 @@ class Cohort:
         the episode's end.
         """
         setting, answering = self._one(episode), self._model.law(coupling).answering
-        rest = self._usual if otherwise is None else as_policy(self.process, otherwise)
+        rest = self._usual if otherwise is None else estimation.as_policy(self.process, otherwise)
         model = Trajectories(self.process, setting, quiet=True)
         observed, name = float(model.observed[0]), name_of(answering)
         effects = model.worth_of_actions([answering], rest) - observed
@@ -372,7 +366,7 @@ class Cohort:
     @cached_property
     def _model(self) -> Trajectories:
         if self.process.counts is None:
-            as_policy(self.process, self._wanted)  # what a known process does not allow is refused
+            estimation.as_policy(self.process, self._wanted)  # what a known process does not allow is refused
         return Trajectories(self.process, self._setting, spread=self._spread)
 
     @cached_property
@@ -383,7 +377,7 @@ class Cohort:
     @cached_property
     def _usual(self) -> Floats:
         """What was done most often, as far as the process has counts."""
-        return deterministic(usual_policy(self.process).argmax(axis=1), self.process.num_actions)
+        return estimation.deterministic(estimation.usual_policy(self.process).argmax(axis=1), self.process.num_actions)
 
     def _one(self, episode: Hashable) -> Setting:
         """The same questions about one episode, over the steps that are compared."""

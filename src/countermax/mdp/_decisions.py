@@ -83,7 +83,6 @@ class Decisions(AbstractCohortResult):
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """The effects of all decisions, the largest first."""
         return decision_rows({self.coupling: self})
 
     @property
@@ -105,7 +104,6 @@ class Decisions(AbstractCohortResult):
         )
 
     def plot(self, most: int = _MOST_SHOWN) -> "plotting.Figure":
-        """The effects of the first decisions within their bounds."""
         first = self.decisions[: as_whole("most", most, least=1)]
         bounds, limits = ranges_of(first)
         return plotting.draw_effects(

@@ -48,7 +48,6 @@ class ReturnDistribution(AbstractCohortResult):
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """What is read off the distribution."""
         about, numbers = counted(self.context.num_episodes, "episode"), self.numbers.items()
         unknown = (None, None)
         return tuple(Row(name, about, "", x, None, None, *self.intervals.get(name, unknown)[:2]) for name, x in numbers)
@@ -112,7 +111,6 @@ class ReturnDistribution(AbstractCohortResult):
         )
 
     def plot(self) -> "plotting.Figure":
-        """The distribution as steps, the mean and the first share's mean marked."""
         marks = {"mean": self.mean} | {f"mean of the worst {each:.0%}": self.cvar(each) for each in self.shares[:1]}
         return plotting.draw_distribution(
             self.returns,

@@ -148,9 +148,8 @@ def estimate(
             f"{named('state', int(steps.state[at]), log.state_names)} at step {steps.step[at]}"
         )
     sizes = (log.num_states, log.num_actions, log.num_states)
-    cells, where = np.unique(
-        np.ravel_multi_index((steps.state, steps.action, steps.next_state), sizes), return_inverse=True
-    )
+    seen = np.ravel_multi_index((steps.state, steps.action, steps.next_state), sizes)
+    cells, where = np.unique(seen, return_inverse=True)
     counts = np.bincount(where)
     rewards = np.bincount(where, steps.reward) / counts
     variances = np.bincount(where, (steps.reward - rewards[where]) ** 2) / counts

@@ -108,9 +108,8 @@ class PolicyEvaluation(AbstractCohortResult):
             else f"Weighted importance sampling says {number(weighted)}, from {size}."
         )
         if self.bounds is not None:
-            told.append(
-                f"Over all couplings the counterfactual mean lies in {span(*self.bounds)}, if the model is right."
-            )
+            within = span(*self.bounds)
+            told.append(f"Over all couplings the counterfactual mean lies in {within}, if the model is right.")
         return " ".join(told)
 
     def plot(self, *, truth: float | None = None) -> "plotting.Figure":
@@ -163,9 +162,8 @@ def evaluated(
         16 * horizon * log.num_states * (log.num_actions + 1),
         "lower `horizon`",
     )
-    check_memory(
-        f"{num_resamples} resamples of {count} estimates", 150 * count * num_resamples, "lower `num_resamples`"
-    )
+    what = f"{num_resamples} resamples of {count} estimates"
+    check_memory(what, 150 * count * num_resamples, "lower `num_resamples`")
     with ProgressBar("evaluating", num_resamples + 1, unit="resamples") as bar:
         point, ratios = _estimates(task, process, np.arange(len(log)), spread=spread)
         bar.advance(1)

@@ -94,9 +94,7 @@ def policy_from_frame(frame: "pd.DataFrame", log: EpisodeLog) -> Floats:
     times = np.bincount(states, minlength=log.num_states)
     if frames.PROBABILITY not in frame.columns and (times > 1).any():
         several = named("state", int((times > 1).argmax()), log.state_names)
-        raise InputError(
-            f"the policy must have a column {frames.PROBABILITY} if a state has several actions, as {several} has"
-        )
+        raise InputError(f"the policy must have a column probability if a state has several actions, as {several} has")
     silent = times == 0
     needed = np.zeros(log.num_states, bool)
     needed[log.steps().state] = True
@@ -120,9 +118,8 @@ def _resemblance(state: int, names: Names | None) -> str:
 
 def _check_log(names: list[str]) -> None:
     swapped = frames.PROBABILITY in names and set(frames.POLICY_COLUMNS) <= set(names)
-    frames.require_columns(
-        names, frames.LOG_COLUMNS, (), frames.LOG_RULE, hint="; are the two files swapped?" if swapped else ""
-    )
+    hint = "; are the two files swapped?" if swapped else ""
+    frames.require_columns(names, frames.LOG_COLUMNS, (), frames.LOG_RULE, hint=hint)
 
 
 def _check_policy(names: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
@@ -81,16 +82,11 @@ class EpisodeLog:
         """Reads a dataframe with the columns episode, step, state, action, next_state and reward.
 
         Rows may come in any order. The steps of an episode count from 0 (or all of them from 1) without a gap, and each
-        starts where the one before led. What is wrong is named by row and column.
+        starts where the one before led. What is wrong is named by row and column; other columns are ignored.
 
-        Args:
-            frame: One row for each step; other columns are ignored.
-            num_states: Number of states; by default the number of names, or one more than the largest index.
-            num_actions: Number of actions.
-            state_names: One for each state, numbers or text, in the order in which states are to be counted. The
-                columns then hold names, compared by value: 2 is 2.0, but the text "2" is another name. Without names
-                they hold indices.
-            action_names: One for each action.
+        With names, numbers or text in the order in which states or actions are to be counted, the columns hold names,
+        compared by value: 2 is 2.0, but the text "2" is another name. Without, they hold indices. By default there are
+        as many as there are names, or one more than the largest index.
         """
         states = _space("state", num_states, state_names)
         actions = _space("action", num_actions, action_names)
@@ -156,7 +152,7 @@ class EpisodeLog:
             actions=self.actions[chosen, :longest],
             rewards=self.rewards[chosen, :longest],
             lengths=self.lengths[chosen],
-            episodes=tuple(self._names()[each] for each in chosen),
+            episodes=tuple(self.names[each] for each in chosen),
         )
 
     def with_states(
@@ -173,7 +169,7 @@ class EpisodeLog:
         """One row for each step, as `from_frame` reads them: by name where there are names, which it then needs too."""
         states, actions = self.state_names, self.action_names
         columns: dict[str, Any] = self.steps()._asdict()
-        named = {"episode": self._names(), "state": states, "action": actions, "next_state": states}
+        named = {"episode": self.names, "state": states, "action": actions, "next_state": states}
         for column, names in named.items():
             if names is not None:
                 columns[column] = [names[index] for index in columns[column].tolist()]
@@ -185,17 +181,14 @@ class EpisodeLog:
             f"{self.num_states} states, {self.num_actions} actions)"
         )
 
-    @property
+    @cached_property
     def names(self) -> tuple[Hashable, ...]:
         """What all episodes are called."""
-        return tuple(self._names())
+        return tuple(range(len(self))) if self.episodes is None else self.episodes
 
     def name_of(self, episode: int) -> Hashable:
         """What the episode at this position is called."""
-        return self._names()[episode]
-
-    def _names(self) -> Sequence[Hashable]:
-        return range(len(self)) if self.episodes is None else self.episodes
+        return self.names[episode]
 
 
 def steps_of(log: EpisodeLog, horizon: int | None) -> int:
@@ -246,7 +239,7 @@ def checked_steps(log: EpisodeLog) -> tuple[NDArray[np.bool_], NDArray[np.bool_]
     def refuse(name: str, array: np.ndarray, bad: np.ndarray, rule: str) -> None:
         if bad.any():
             place = np.unravel_index(int(bad.argmax()), bad.shape)
-            episode = log._names()[int(place[0])]
+            episode = log.names[int(place[0])]
             step = f", step {place[1]}" if len(place) > 1 else ""
             raise InputError(f"`{name}` {rule}, got {array[place]} in episode {arrays.plainly(episode)}{step}")
 

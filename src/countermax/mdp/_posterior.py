@@ -208,9 +208,8 @@ def _stands_for(labels: Ints, action: Ints, counts: Floats) -> Ints:
     found = np.zeros((len(action), int(labels.max()) + 1), np.int64)
     for label in range(found.shape[1]):
         states = np.flatnonzero(labels == label)
-        worth = np.stack(
-            [counts[:, states], by_action[action][:, states], np.tile(counts[:, states].sum(0), (len(action), 1))]
-        )
+        here = counts[:, states]
+        worth = np.stack([here, by_action[action][:, states], np.broadcast_to(here.sum(0), here.shape)])
         likeliest = worth.argmax(axis=2)
         found[:, label] = states[np.where(worth[0].any(1), likeliest[0], np.where(worth[1].any(1), *likeliest[1:]))]
     return found

@@ -92,20 +92,12 @@ class FiniteMDP:
         state_names: Sequence[Hashable] | None = None,
         action_names: Sequence[Hashable] | None = None,
     ) -> "FiniteMDP":
-        """Packs full arrays.
+        """Packs full arrays of transition probabilities, [state, action, next state]; otherwise as `from_transitions`.
 
-        Args:
-            transitions: Probabilities [state, action, next state].
-            rewards: Rewards by [state, action, next state], by [state, action], or by [next state] alone.
-            start: Distribution of the first state; it, the discount, the ends and names are as of `from_transitions`.
-            action_axis: 0 where `transitions` and `rewards` have the action before the state.
-            discount: Discount factor.
-            absorbing: States where episodes end.
-            allowed: [state, action], which rows there are; the others are not looked at. By default all of them.
-            counts: Number of times that each transition was seen, in the shape of `transitions`.
-            reward_variances: Variances of the rewards, in the same shape, if rewards vary.
-            state_names: Names of the states.
-            action_names: Names of the actions.
+        Rewards are by [state, action, next state], by [state, action], or by [next state] alone. Counts, which say how
+        often each transition was seen, and variances of the rewards have the shape of `transitions`. With `action_axis`
+        0 all of these have the action before the state. Rows of absorbing states, and of actions that are not
+        `allowed`, [state, action], are not looked at; by default all actions are.
         """
         entries, (num_states, num_actions) = _entries_of_dense(
             transitions, rewards, counts, reward_variances, absorbing, allowed, action_axis
@@ -152,9 +144,8 @@ class FiniteMDP:
             action_names: One for each action.
             never_left: [state]: which of the absorbing states nobody named, in an estimate.
         """
-        arrays.check_sizes(
-            arrays.as_whole("num_states", num_states, least=1), arrays.as_whole("num_actions", num_actions, least=1)
-        )
+        sizes = {"num_states": num_states, "num_actions": num_actions}
+        arrays.check_sizes(*(arrays.as_whole(name, size, least=1) for name, size in sizes.items()))
         ends = arrays.as_mask("absorbing", absorbing, num_states)
         rows: dict[str, Any] = _pack(_entries(transitions, num_states, num_actions), num_states, num_actions, ends)
         return cls(

@@ -40,7 +40,6 @@ class AbstractCohortResult(AbstractResult):
 
     @property
     def sample(self) -> str:
-        """Which episodes, over which steps, and where the process comes from."""
         return self.context.sample
 
     @property
@@ -49,7 +48,6 @@ class AbstractCohortResult(AbstractResult):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Warnings first; then ends that nobody named, censoring, and model uncertainty."""
         return (*self._sentences(), *self.context.notes)
 
     @property
@@ -167,7 +165,6 @@ class Replay(AbstractCohortResult):
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """Mean return and effect, then those of each episode."""
         mean, coupling = f"mean of {counted(len(self.values), 'episode')}", self.coupling
         found = [
             Row("return", mean, OBSERVED, float(self.observed.mean())),
@@ -194,7 +191,6 @@ class Replay(AbstractCohortResult):
         )
 
     def plot(self) -> "plotting.Figure":
-        """The mean effects of all episodes, from the largest to the smallest."""
         title = f"{self.title}: what it would have added"
         deviations = np.sqrt(self.variances)
         return plotting.draw_waterfall(self.effects, deviations, title=title, label="effect on the return")
@@ -244,7 +240,6 @@ class Ranking(AbstractCohortResult):
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """The effects in order, then what each episode earned."""
         found, earned = [], []
         for place in self.order.tolist():
             about = f"episode {self.episodes[place]}"
@@ -268,7 +263,6 @@ class Ranking(AbstractCohortResult):
         return f"{told}, and of {int(self.robust.sum())} with {sure}."
 
     def plot(self, most: int = _MOST_SHOWN) -> "plotting.Figure":
-        """The effects of the first episodes, by coupling, within their bounds."""
         first = self.order[: as_whole("most", most, least=1)]
         return plotting.draw_effects(
             [str(self.episodes[place]) for place in first],

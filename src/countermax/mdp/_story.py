@@ -220,7 +220,6 @@ class Story(AbstractCohortResult):
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """Returns, chances of ends, single decisions, then features at each time."""
         about = f"episode {self.episode}"
         found = [row for each in (self.returns, *self.ends, self.unfinished) for row in each.rows(about)]
         found += decision_rows(self.decisions_by_coupling) if self.decisions else ()
@@ -294,7 +293,6 @@ class Story(AbstractCohortResult):
         return Meaning(self.end_names, self.end_rewards, self.discount)
 
     def plot(self) -> "plotting.Figure":
-        """Treatments, features and the coupling's part, over time."""
         best = self.best
         return plotting.draw_trajectory(
             features=self.features.names,
@@ -359,7 +357,6 @@ class Story(AbstractCohortResult):
         }
 
     def _more_blocks(self) -> Sequence[page.Block]:
-        """What happened, what would have happened, how sure that is, what would change it, and single decisions."""
         told = self.told
         blocks: list[page.Block] = [page.Paragraph(_OVER_TIME, note=True)]
         headings = "What happened", "What would have happened", "How sure that is"
@@ -567,9 +564,8 @@ def _changes(story: Story) -> Iterator[str]:
         "Hidden confounding: something that the records do not hold and that moved both what was done and what came of "
         "it would make all of this wrong, and no resampling can show it."
     )
-    yield f"Another horizon: {_steps(story)} {'is' if story.num_steps == 1 else 'are'} compared in both worlds. " + (
-        _horizon(story)
-    )
+    are = "is" if story.num_steps == 1 else "are"
+    yield f"Another horizon: {_steps(story)} {are} compared in both worlds. {_horizon(story)}"
 
 
 def _horizon(story: Story) -> str:

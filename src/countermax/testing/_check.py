@@ -65,7 +65,6 @@ class Conformance(AbstractResult):
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """1 for each law that holds, 0 for each that is broken."""
         return tuple(Row(law.name, f"{self.coupling}, 1 if it holds", "", float(law.passed)) for law in self.laws)
 
     @property
@@ -74,7 +73,6 @@ class Conformance(AbstractResult):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was seen of broken laws."""
         return tuple(f"BROKEN: {law.name}: {law.detail}" for law in self.laws if not law.passed)
 
     def summary(self) -> str:
@@ -88,10 +86,8 @@ class Conformance(AbstractResult):
             raise AssertionError(f"\n{self}")
 
     def plot(self) -> "plotting.Figure":
-        """One line for each law, green where it holds."""
-        return plotting.draw_verdicts(
-            {law.name: law.passed for law in self.laws}, f"{self.coupling}, {self.num_outcomes} outcomes"
-        )
+        title = f"{self.coupling}, {self.num_outcomes} outcomes"
+        return plotting.draw_verdicts({law.name: law.passed for law in self.laws}, title)
 
     def _details(self) -> Mapping[str, Any]:
         return {**vars(self), "passed": self.passed}

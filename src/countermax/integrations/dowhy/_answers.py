@@ -115,7 +115,6 @@ class NodeAnswer(AbstractResult):
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """Of one row the probability of each class; of several, how many with each class would have had which."""
         numbers, limits, places = self.counts, self.count_bounds, np.unique(self._places())
         found = []
         for row in places:
@@ -141,7 +140,6 @@ class NodeAnswer(AbstractResult):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the couplings assume, what was summed over, what the bounds are, and which rows keep what was seen."""
         notes = list(self.notes_on_couplings)
         if self.above:
             notes.append(f"Summed exactly over what {', '.join(map(str, self.above))} would have been.")
@@ -170,7 +168,6 @@ class NodeAnswer(AbstractResult):
         return text
 
     def plot(self) -> "plotting.Figure":
-        """Of one row bars with the bounds as whiskers; of several, how many with each label would have had which."""
         return plotting.draw_nodes([self.panel()], " ".join([*self.notes_on_couplings, _GIVEN]))
 
     def columns(self) -> Any:

@@ -56,9 +56,8 @@ class Network:
     @cached_property
     def reached(self) -> set[Hashable]:
         """The nodes whose values may differ in the other world: those that are changed, and all below them."""
-        return set(self.interventions).union(
-            *(dowhy.graph.nx.descendants(self.model.graph, node) for node in self.interventions)
-        )
+        below = (dowhy.graph.nx.descendants(self.model.graph, node) for node in self.interventions)
+        return set(self.interventions).union(*below)
 
     @cached_property
     def obstacles(self) -> dict[Hashable, str]:

@@ -221,9 +221,8 @@ class Trajectories:
             key_uniform, key_answers = jax.random.split(jax.random.fold_in(key, step))
             for_action, for_state = np.asarray(jax.random.uniform(key_uniform, (2, count), jnp.float32))
             state, fact = states[:, step], facts.at(episode, step)
-            wanted = np.where(
-                (fact >= 0)[:, None], choices.tables[choices.of_fact[np.maximum(fact, 0)], state], choices.after[state]
-            )
+            logged = choices.tables[choices.of_fact[np.maximum(fact, 0)], state]
+            wanted = np.where((fact >= 0)[:, None], logged, choices.after[state])
             action = pick(edges_of(wanted), for_action)
             slot = pick(edges_of(mdp.probs[state, action]), for_state)
             seen = np.flatnonzero((fact >= 0) & ~mdp.absorbing[state])
