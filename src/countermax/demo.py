@@ -9,7 +9,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from matplotlib.figure import Figure
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -101,12 +100,8 @@ def run_demo(out: str | Path) -> Demo:
     comparison, causes = trial.compare(example.seen), trial.causes(example.best)
     evaluation = _learn(example, comparison)
     findings = (*_findings(example, comparison), _learned_finding(evaluation))
-    figures = {
-        "answers": comparison.plot(),
-        "couplings": comparison.plot_couplings(),
-        "variances": _variances(comparison),
-        "learned": evaluation.plot(),
-    }
+    figures = {"answers": comparison.plot(), "couplings": comparison.plot_couplings()}
+    figures |= {"variances": _variances(comparison), "learned": evaluation.plot()}
     pictures = {name: plotting.picture(figure) for name, figure in figures.items()}
     written = [write_atomically(folder / example.people, _bundled(example.people))]
     written.extend(write_atomically(folder / f"{name}.png", png) for name, png in pictures.items())
@@ -125,7 +120,7 @@ def _short_tables(comparison: Comparison) -> list[Table]:
     return tables_of([each for each in asked if each.quantity not in ("worse", "same")])
 
 
-def _variances(comparison: Comparison) -> Figure:
+def _variances(comparison: Comparison) -> "plotting.Figure":
     rows, level = {name: comparison.row("effect variance", name) for name in comparison.joints}, comparison.level or 0.0
     return plotting.draw_variances(
         {name: float(each.value or 0.0) for name, each in rows.items()},

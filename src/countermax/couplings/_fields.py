@@ -70,7 +70,8 @@ def as_permutation(name: str, order: Any) -> Array:
         )
     if array.dtype not in _INTEGERS:
         array = array.astype(int)
-    found = "" if is_traced(array) else f", got {_listed(array)}"
+    listed = f"{array.size} others" if is_traced(array) or array.size > 20 else np.asarray(array).tolist()
+    found = "" if is_traced(array) else f", got {listed}"
     places = np.arange(array.size)
     message = f"`{name}` must name each of the outcomes 0..k-1 once{found}"
     return fail_if(array, lambda each: (each[each.argsort()] != places).any(), message)
@@ -98,10 +99,6 @@ def check_matrix(name: str, part: Any, num_rows: int, num_outcomes: int) -> None
     shape = getattr(matrix, "shape", None)
     if shape != (num_rows, num_outcomes):
         raise InputError(f"`{name}` must yield a matrix of shape {(num_rows, num_outcomes)}, got {shape}")
-
-
-def _listed(array: Array) -> str:
-    return str(np.asarray(array).tolist()) if array.size <= 20 else f"{array.size} others"
 
 
 def _kind(value: Any) -> str:

@@ -21,8 +21,6 @@ from countermax.mdp._results import SMALL, AbstractCohortResult, Context, any_ro
 FEW_VISITS = 5
 """What rests on fewer visits than this is marked."""
 
-_MOST_SHOWN = 20  # in a picture
-
 
 class Decision(NamedTuple):
     """One action changed, the rest as it was."""
@@ -103,7 +101,7 @@ class Decisions(AbstractCohortResult):
             f"would have helped under every coupling{sure}."
         )
 
-    def plot(self, most: int = _MOST_SHOWN) -> "plotting.Figure":
+    def plot(self, most: int = 20) -> "plotting.Figure":
         first = self.decisions[: as_whole("most", most, least=1)]
         bounds, limits = ranges_of(first)
         return plotting.draw_effects(

@@ -79,7 +79,6 @@ class PolicyEvaluation(AbstractCohortResult):
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """One for each estimate, and the range over all couplings."""
         about, found = counted(self.context.num_episodes, "episode"), []
         for each in self.estimates:
             limits = (None, None) if each.interval is None else each.interval[:2]

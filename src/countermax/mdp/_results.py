@@ -19,8 +19,6 @@ ANY, OBSERVED = "any coupling", "observed"
 SMALL = 1e-9
 """An effect below this is rounding."""
 
-_MOST_SHOWN = 20  # in a picture
-
 
 class Context(NamedTuple):
     """What is said beside the numbers of an answer."""
@@ -262,7 +260,7 @@ class Ranking(AbstractCohortResult):
         sure = f"{confidence(self.any_interval.level)} confidence in the model too"
         return f"{told}, and of {int(self.robust.sum())} with {sure}."
 
-    def plot(self, most: int = _MOST_SHOWN) -> "plotting.Figure":
+    def plot(self, most: int = 20) -> "plotting.Figure":
         first = self.order[: as_whole("most", most, least=1)]
         return plotting.draw_effects(
             [str(self.episodes[place]) for place in first],

@@ -337,8 +337,7 @@ class Story(AbstractCohortResult):
         return f"Story(episode {self.episode!r}: {self.summary()})"
 
     def _sentences(self) -> tuple[str, ...]:
-        told = self.told
-        return (*told.happened, *told.instead, *told.sure)
+        return tuple(sentence for part in self.told[:3] for sentence in part)
 
     def _details(self) -> Mapping[str, Any]:
         return {

@@ -335,7 +335,9 @@ class _Questions:
         way = [node for node in network.way_to(target) if network.is_ours(node) and node not in network.fixed]
         chosen = {node: coupling_of(network, self.coupling, node, score if node == target else None) for node in way}
         couplings = {node: each.coupling for node, each in chosen.items()}
-        first, inverse = _distinct(network, target)
+        # The first of each group of rows that have the same answer, and the group of each row.
+        codes = [pd.factorize(network.seen[node], use_na_sentinel=False)[0] for node in network.needed_for(target)]
+        _, first, inverse = np.unique(np.column_stack(codes), axis=0, return_index=True, return_inverse=True)
         size = min(math.prod(len(network.levels[node] or ()) for node in way[:-1]), self.max_states)
         columns = 2 * (len(labels) + 1) if self.bounds != "none" else 1
         advice = "lower `max_states`, or pass `bounds='none'`"
@@ -343,7 +345,7 @@ class _Questions:
         step = max(1, _STATES_AT_ONCE // size)
         starts = range(0, len(first), step)
         parts = [self._numbers(target, first[start : start + step], couplings, score) for start in starts]
-        numbers = {name: np.concatenate([part[name] for part in parts])[inverse] for name in parts[0]}
+        numbers = {name: np.concatenate([part[name] for part in parts])[inverse.reshape(-1)] for name in parts[0]}
         seen = network.observed[target]
         names = pd.Index(labels.values, dtype=object)
         found: dict[str, Any] = {name: pd.Series(numbers[name], seen.index) for name in numbers if "score" in name}
@@ -387,13 +389,6 @@ class _Questions:
         if score is not None:
             found["score_lower"], found["score_upper"] = limits[:, :, size]
         return found
-
-
-def _distinct(network: Network, target: Hashable) -> tuple[Codes, Codes]:
-    """The first of each group of rows that have the same answer, and the group of each row."""
-    codes = [pd.factorize(network.seen[node], use_na_sentinel=False)[0] for node in network.needed_for(target)]
-    _, first, inverse = np.unique(np.column_stack(codes), axis=0, return_index=True, return_inverse=True)
-    return first, inverse.reshape(-1)
 
 
 def counterfactual_probabilities(

@@ -86,7 +86,6 @@ class CompiledChains(AbstractChains):
         return Valued(episodes.order, found[0], found[1], kept if keep else None)
 
     def carry_on(self, here: Floats, steps: Ints) -> Floats:
-        """Each chain by itself, until it changes no more."""
         chain, found = self._course.chain, _own(here)
         start, successor = (_own(each.astype(np.int64)) for each in (chain.indptr, chain.indices))
         _loops.carry_on(start, successor, _own(chain.data), _own(steps), found, np.zeros(found.shape[1]))

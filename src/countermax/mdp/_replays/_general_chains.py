@@ -41,7 +41,6 @@ class GeneralChains(AbstractChains):
         return found
 
     def forwards(self, batch: Ints, *, path: bool) -> Arrived:
-        """All episodes of the batch step by step, each step a product with a sparse matrix."""
         course, mdp = self._course, self._course.mdp
         moments = np.zeros((len(batch), mdp.num_states, 3))
         moments[np.arange(len(batch)), course.first[batch], 0] = 1
