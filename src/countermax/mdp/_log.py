@@ -2,7 +2,6 @@
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
@@ -145,14 +144,14 @@ class EpisodeLog:
         chosen = arrays.as_indices("episodes", episodes, len(self))
         if chosen.ndim != 1 or chosen.size == 0:
             raise InputError(f"`episodes` must be a vector of at least one position, got shape {chosen.shape}")
-        longest = int(self.lengths[chosen].max())
+        names, longest = self.names, int(self.lengths[chosen].max())
         return replace(
             self,
             states=self.states[chosen, : longest + 1],
             actions=self.actions[chosen, :longest],
             rewards=self.rewards[chosen, :longest],
             lengths=self.lengths[chosen],
-            episodes=tuple(self.names[each] for each in chosen),
+            episodes=tuple(names[each] for each in chosen),
         )
 
     def with_states(
@@ -181,7 +180,7 @@ class EpisodeLog:
             f"{self.num_states} states, {self.num_actions} actions)"
         )
 
-    @cached_property
+    @property
     def names(self) -> tuple[Hashable, ...]:
         """What all episodes are called."""
         return tuple(range(len(self))) if self.episodes is None else self.episodes
