@@ -9,7 +9,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from matplotlib.figure import Figure
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -101,12 +100,8 @@ def run_demo(out: str | Path) -> Demo:
     comparison, causes = trial.compare(example.seen), trial.causes(example.best)
     evaluation = _learn(example, comparison)
     findings = (*_findings(example, comparison), _learned_finding(evaluation))
-    figures = {
-        "answers": comparison.plot(),
-        "couplings": comparison.plot_couplings(),
-        "variances": _variances(comparison),
-        "learned": evaluation.plot(),
-    }
+    figures = {"answers": comparison.plot(), "couplings": comparison.plot_couplings()}
+    figures |= {"variances": _variances(comparison), "learned": evaluation.plot()}
     pictures = {name: plotting.picture(figure) for name, figure in figures.items()}
     written = [write_atomically(folder / example.people, _bundled(example.people))]
     written.extend(write_atomically(folder / f"{name}.png", png) for name, png in pictures.items())
@@ -121,24 +116,17 @@ def _bundled(name: str) -> bytes:
 
 def _short_tables(comparison: Comparison) -> list[Table]:
     """What is asked about the person, by few couplings."""
-    return tables_of(
-        [
-            each
-            for each in comparison.rows
-            if each.about == "this person" and each.coupling in _SHOWN and each.quantity not in ("worse", "same")
-        ]
-    )
+    asked = (each for each in comparison.rows if each.about == "this person" and each.coupling in _SHOWN)
+    return tables_of([each for each in asked if each.quantity not in ("worse", "same")])
 
 
-def _variances(comparison: Comparison) -> Figure:
-    rows = {name: comparison.row("effect variance", name) for name in comparison.joints}
+def _variances(comparison: Comparison) -> "plotting.Figure":
+    rows, level = {name: comparison.row("effect variance", name) for name in comparison.joints}, comparison.level or 0.0
     return plotting.draw_variances(
         {name: float(each.value or 0.0) for name, each in rows.items()},
         "The order of the outcomes decides the variance",
         "variance of the effect score(Y) - score(X)",
-        intervals={
-            name: Interval(each.ci_lower, each.ci_upper, comparison.level or 0.0) for name, each in rows.items()
-        },
+        intervals={name: Interval(each.ci_lower, each.ci_upper, level) for name, each in rows.items()},
     )
 
 

@@ -1,6 +1,7 @@
 """Treatment effects: the other world's score minus the factual one's, what the change would have added.
 
-Data fix their mean; the coupling decides their variance.
+Data fix their mean; the coupling decides their variance. Everywhere `p` and `q` are logits of the factual and of the
+other world, a score is one number for each outcome, and that of the other world is by default the same.
 """
 
 from typing import NamedTuple
@@ -9,16 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 
-from countermax._core.checks import (
-    as_answer,
-    as_floats,
-    as_key,
-    as_log_prob_pair,
-    as_outcome,
-    as_score_pair,
-    fail_if,
-    not_finite,
-)
+from countermax._core import checks
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
 from countermax._core.quantities import as_count
@@ -53,25 +45,19 @@ class SampledEffect(NamedTuple):
 def effect_from_joint(
     joint: Float[ArrayLike, "k k"], score: Score, counterfactual_score: Score | None = None
 ) -> Effect:
-    """The exact effect under a joint law.
-
-    Args:
-        joint: P(X=i, Y=j); must sum to one.
-        score: One number for each outcome.
-        counterfactual_score: The score in the other world, if it is another one.
-    """
-    matrix = as_floats("joint", joint, 2)
+    """The exact effect under a joint law P(X=i, Y=j), which must sum to one."""
+    matrix = checks.as_floats("joint", joint, 2)
     if matrix.shape[0] != matrix.shape[1]:
         raise InputError(f"`joint` must be square, got shape {matrix.shape}")
-    matrix = fail_if(matrix, not_finite, "`joint` must be finite")
-    matrix = fail_if(matrix, lambda each: (each < -1e-6).any(), "`joint` must not be negative")
-    matrix = fail_if(
+    matrix = checks.fail_if(matrix, checks.not_finite, "`joint` must be finite")
+    matrix = checks.fail_if(matrix, lambda each: (each < -1e-6).any(), "`joint` must not be negative")
+    matrix = checks.fail_if(
         matrix,
         lambda each: abs(each.sum() - 1) > _SUM_TOLERANCE,
         "`joint` must sum to one; divide counts by their sum",
     )
-    return as_answer(
-        "the effect", unchecked_effect(matrix, *as_score_pair(score, counterfactual_score, matrix.shape[0]))
+    return checks.as_answer(
+        "the effect", unchecked_effect(matrix, *checks.as_score_pair(score, counterfactual_score, matrix.shape[0]))
     )
 
 
@@ -87,15 +73,7 @@ def unchecked_effect(
 def treatment_effect(
     coupling: AbstractCoupling, p: Logits, q: Logits, score: Score, counterfactual_score: Score | None = None
 ) -> Effect:
-    """The exact effect over everybody: counterfactual_score(Y) - score(X) for (X, Y) from the coupling.
-
-    Args:
-        coupling: Coupling of the two worlds.
-        p: Logits of the factual world.
-        q: Logits of the other world.
-        score: One number for each outcome.
-        counterfactual_score: The score in the other world, if it is another one.
-    """
+    """The exact effect over everybody: counterfactual_score(Y) - score(X) for (X, Y) from the coupling."""
     return effect_from_joint(coupling.joint(p, q), score, counterfactual_score)
 
 
@@ -107,22 +85,13 @@ def individual_effect(
     score: Score,
     counterfactual_score: Score | None = None,
 ) -> Effect:
-    """The exact effect for somebody whose factual outcome is known: counterfactual_score(Y) - score(x) given X = x.
-
-    Args:
-        coupling: Coupling of the two worlds.
-        p: Logits of the factual world.
-        q: Logits of the other world.
-        x: Outcome that was seen in the factual world.
-        score: One number for each outcome.
-        counterfactual_score: The score in the other world, if it is another one.
-    """
-    log_p, _ = as_log_prob_pair(p, q)
-    score_p, score_q = as_score_pair(score, counterfactual_score, log_p.size)
+    """The exact effect for somebody whose factual outcome is known: counterfactual_score(Y) - score(x) given X = x."""
+    log_p, _ = checks.as_log_prob_pair(p, q)
+    score_p, score_q = checks.as_score_pair(score, counterfactual_score, log_p.size)
     probs = coupling.counterfactual_probs(p, q, x)
     expected = probs @ score_q
-    effect = Effect(expected - score_p[as_outcome(log_p, x)], probs @ (score_q - expected) ** 2)
-    return as_answer("the individual effect", effect)
+    effect = Effect(expected - score_p[checks.as_outcome(log_p, x)], probs @ (score_q - expected) ** 2)
+    return checks.as_answer("the individual effect", effect)
 
 
 def sampled_effect(
@@ -137,29 +106,24 @@ def sampled_effect(
 ) -> SampledEffect:
     """The effect over everybody as `num_samples` independent draws show it, for couplings without an exact law.
 
-    Args:
-        coupling: Anything that draws pairs.
-        p: Logits of the factual world.
-        q: Logits of the other world.
-        score: One number for each outcome.
-        counterfactual_score: The score in the other world, if it is another one.
-        num_samples: Number of draws, at least 2.
-        key: Random key; consumed once.
+    At least two draws are needed; the key is consumed once.
     """
     num_samples = as_count("`num_samples`", num_samples, least=2)
-    log_p, log_q = as_log_prob_pair(p, q)
+    log_p, log_q = checks.as_log_prob_pair(p, q)
     coupling.check_size(log_p.size)
     check_memory(
         f"{num_samples} draws of {log_p.size} outcomes",
         3.0 * num_samples * log_p.size * log_p.dtype.itemsize,
         "lower `num_samples`",
     )
-    score_p, score_q = as_score_pair(score, counterfactual_score, log_p.size)
-    x, y = jax.vmap(lambda each: coupling._pair(log_p, log_q, key=each))(jax.random.split(as_key(key), num_samples))
+    score_p, score_q = checks.as_score_pair(score, counterfactual_score, log_p.size)
+    x, y = jax.vmap(lambda each: coupling._pair(log_p, log_q, key=each))(
+        jax.random.split(checks.as_key(key), num_samples)
+    )
     effects = score_q[y] - score_p[x]
     mean = effects.mean()
     deviations = effects - mean
     variance = (deviations**2).sum() / (num_samples - 1)
     spread_of_squares = jnp.maximum((deviations**4).mean() - variance**2, 0)
     errors = jnp.sqrt(variance / num_samples), jnp.sqrt(spread_of_squares / num_samples)
-    return as_answer("the sampled effect", SampledEffect(mean, errors[0], variance, errors[1], num_samples))
+    return checks.as_answer("the sampled effect", SampledEffect(mean, errors[0], variance, errors[1], num_samples))

@@ -4,6 +4,7 @@ import inspect
 import re
 from importlib import import_module
 from pathlib import Path
+from types import FunctionType
 
 import typer.main
 
@@ -43,6 +44,11 @@ def test_entries_document_what_is_imported_and_say_what_it_is(public):
         found = getattr(import_module(module), last)
         if inspect.isfunction(found) or inspect.isclass(found):
             assert (inspect.getdoc(found) or "").strip(), f"{name} says nothing about itself"
+        for member in vars(found) if inspect.isclass(found) else ():
+            method = inspect.getattr_static(found, member)
+            if not member.startswith("_") and isinstance(method, property | classmethod | FunctionType):
+                said = inspect.getdoc(getattr(found, member))  # there, or where it was declared
+                assert (said or "").strip(), f"{name}.{member} says nothing about itself"
 
 
 def test_a_new_module_without_an_underscore_would_be_found(public):

@@ -1,4 +1,4 @@
-"""Confidence limits by linearisation and score tests, against textbook intervals and tests, simulation and coherence."""
+"""Confidence limits by linearisation and score tests: against textbook intervals, tests, simulation; coherence."""
 
 import jax
 import numpy as np
@@ -230,12 +230,11 @@ def test_one_number_has_one_interval_and_no_coupling_leaves_that_of_all():
             continue
         trial = Trial.from_counts(*counts, labels=[0, 1, 2], score=[0, 1, 2])
         compared, causes = trial.compare(0), trial.causes([2])
-        for each in (*compared.rows, *causes.rows):
-            whole = next(
-                (row for row in (*compared.rows, *causes.rows)
-                 if (row.quantity, row.about, row.coupling) == (each.quantity, each.about, "any coupling")), None)  # fmt: skip
-            if whole is not None:
-                assert whole.ci_lower <= each.ci_lower <= each.ci_upper <= whole.ci_upper
+        for result in (compared, causes):
+            whole = {(row.quantity, row.about): row for row in result.rows if row.coupling == "any coupling"}
+            for row in result.rows:
+                every = whole.get((row.quantity, row.about), row)
+                assert every.ci_lower <= row.ci_lower <= row.ci_upper <= every.ci_upper
         if any(row.coupling == "monotone" and row.quantity == "PNS" for row in causes.rows):
             assert limits_at(causes, "PNS", "monotone") == pytest.approx(limits_at(causes, "PNS", "inverse CDF"))
         for kind in ("any coupling", "Gumbel-max"):

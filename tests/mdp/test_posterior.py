@@ -94,7 +94,7 @@ def test_model_uncertainty_and_couplings_are_told_apart_and_together():
         assert word in str(found)
     assert MODEL_GIVEN not in str(found)
     labels = [each.get_text() for each in found.plot().legends[0].get_texts()]
-    assert "any coupling, with model uncertainty" in labels
+    assert "any coupling, 95% model uncertainty" in labels
 
 
 def test_a_known_process_has_no_posterior():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from countermax import _plotting as plotting
-from countermax._plotting import draw_gains, draw_trajectory
+from countermax._plotting import draw_trajectory
 
 
 @pytest.mark.parametrize("size", [5, 200])
@@ -104,29 +104,23 @@ def test_levels_are_written_into_dots_and_rings():
 
 
 def test_gains_have_bounds_doubt_and_hollow_marks_where_visits_are_few():
-    figure = draw_gains(
-        steps=[0, 1],
-        done=["wait", "wait"],
-        instead=["treat", "stop"],
-        gains={"mine": np.array([0.1, 0.2]), "yours": np.array([0.3, 0.0])},
-        bounds=[(0.0, 0.5), (-0.1, 0.2)],
-        limits=[(-0.2, 0.7, 0.95), (-0.3, 0.4, 0.95)],
+    figure = plotting.draw_effects(
+        ["0: treat", "1: stop"],
+        {"mine": np.array([0.1, 0.2]), "yours": np.array([0.3, 0.0])},
+        (np.array([0.0, -0.1]), np.array([0.5, 0.2])),
+        title="a title",
+        label="gain",
+        below=["(was: wait)", "(was: wait)"],
+        limits=(np.array([-0.2, -0.3]), np.array([0.7, 0.4]), 0.95),
         visits=[1, 12],
         few=5,
-        label="gain",
-        title="a title",
     )
     axes = figure.axes[0]
     hollow = [line.get_xdata().tolist() for line in axes.lines if line.get_markerfacecolor() == "white"]
     assert hollow == [[0.1], [0.3]]
-    ends = sorted(tuple(each.get_segments()[0][:, 0].tolist()) for each in axes.collections)
+    ends = sorted(tuple(segment[:, 0].tolist()) for each in axes.collections for segment in each.get_segments())
     assert ends == [(-0.3, 0.4), (-0.2, 0.7), (-0.1, 0.2), (0.0, 0.5)]
     assert [text.get_text() for text in axes.texts] == ["1 visit", "12 visits"]
     said = [text.get_text() for text in figure.legends[0].get_texts()]
     assert said[-2:] == ["any coupling, 95% model uncertainty", "hollow: rests on fewer than 5 visits"]
-    many = draw_gains(
-        steps=range(30), done=["a"] * 30, instead=["b"] * 30, gains={"mine": np.arange(30.0)}, bounds=[(0.0, 1.0)] * 30,
-        limits=[None] * 30, visits=[None] * 30, few=5, label="gain", title="a title",
-    )  # fmt: skip
-    assert len(many.axes[0].get_yticks()) == 24
-    assert many._suptitle.get_text() == "a title (24 of 30 steps)"
+    assert axes.get_yticklabels()[0].get_text() == "0: treat\n(was: wait)"

@@ -225,7 +225,7 @@ def test_thin_strata_are_named():
     frame = people().assign(sex="f")
     frame.loc[frame.groupby("arm").cumcount() < 5, "sex"] = "m"
     thin = compare_arms(frame, strata="sex", num_resamples=60)
-    assert "Fewer than 20 people in an arm of stratum 'm': intervals may be too short; merge strata." in thin.notes
+    assert "Fewer than 10 people in an arm of stratum 'm': intervals may be too short; merge strata." in thin.notes
     assert not any("Fewer than" in note for note in compare_arms(people().assign(sex="f"), strata="sex").notes)
 
 

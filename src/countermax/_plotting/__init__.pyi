@@ -4,7 +4,6 @@ from ._answers import draw_causation as draw_causation
 from ._answers import draw_couplings as draw_couplings
 from ._answers import draw_sharing as draw_sharing
 from ._episodes import draw_effects as draw_effects
-from ._episodes import draw_gains as draw_gains
 from ._episodes import draw_trajectory as draw_trajectory
 from ._episodes import draw_waterfall as draw_waterfall
 from ._flows import NodePanel as NodePanel
@@ -16,6 +15,7 @@ from ._numbers import draw_estimates as draw_estimates
 from ._numbers import draw_losses as draw_losses
 from ._numbers import draw_variances as draw_variances
 from ._numbers import draw_verdicts as draw_verdicts
+from ._style import Figure as Figure
 from ._style import checked_format as checked_format
 from ._style import colours as colours
 from ._style import house_style as house_style

@@ -110,9 +110,8 @@ def draw_couplings(
         figure = Figure(figsize=(side * columns + 0.4, side * rows + 0.5), layout="constrained")
         panels = figure.subfigures(rows, columns, squeeze=False)
         for panel, (name, joint) in zip(panels.flat, joints.items(), strict=False):
-            grid = panel.subplots(
-                2, 2, width_ratios=(1, 4.5), height_ratios=(1, 4.5), gridspec_kw={"wspace": 0, "hspace": 0}
-            )
+            ratios, apart = (1, 4.5), {"wspace": 0, "hspace": 0}
+            grid = panel.subplots(2, 2, width_ratios=ratios, height_ratios=ratios, gridspec_kw=apart)
             grid[0, 0].axis("off")
             _margins(grid[1, 0], grid[0, 1], p, q, labels)
             _heatmap(grid[1, 1], joint, brightest)
@@ -158,11 +157,10 @@ def _heatmap(axes: Axes, joint: Floats, brightest: float) -> None:
 _MOST_PANELS = 11  # outcomes in a picture
 _ACROSS = 4
 _CURVE, _ANY, _STABLE = "#0072B2", "0.91", "#F2D5D5"
-_TURNS = {"most likely outcome": "--", "sign of the effect": ":", "better off": "-."}
-_WORDS = {
-    "most likely outcome": "the most likely outcome turns",
-    "sign of the effect": "the sign of the effect turns",
-    "better off": "P(better off) passes one half",
+_TURNS = {  # how a line looks, and what is said of it
+    "most likely outcome": ("--", "the most likely outcome turns"),
+    "sign of the effect": (":", "the sign of the effect turns"),
+    "better off": ("-.", "P(better off) passes one half"),
 }
 _AXES = "Across: rate of the shared clock, 0 independent, 1 Gumbel-max. On top: Pearson's correlation of the noises."
 _AXES_IN_LINES = _AXES.replace(". ", ".\n").replace(", 0", ",\n0")
@@ -251,7 +249,7 @@ def _draw_curve(
             axes.plot(known, side, color=_CURVE, linewidth=0.8, linestyle=(0, (4, 1.5)))
     axes.plot(shared, panel.values, color=_CURVE, linewidth=1.6)
     for what, rate in turns:
-        axes.axvline(rate, color="black", linewidth=0.9, linestyle=_TURNS[what])
+        axes.axvline(rate, color="black", linewidth=0.9, linestyle=_TURNS[what][0])
     axes.set_xlim(0, 1)
     axes.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
 
@@ -268,7 +266,8 @@ def _curve_legend(
         name = f"{intervals[1]:.0%} confidence interval, at each rate"
         entries[name] = axes.plot([], [], color=_CURVE, linewidth=0.8, linestyle=(0, (4, 1.5)))[0]
     for what in dict.fromkeys(each for each, _ in turns):
-        entries[_WORDS[what]] = axes.plot([], [], color="black", linewidth=0.9, linestyle=_TURNS[what])[0]
+        look, words = _TURNS[what]
+        entries[words] = axes.plot([], [], color="black", linewidth=0.9, linestyle=look)[0]
     return list(entries.values()), list(entries)
 
 

@@ -20,6 +20,9 @@ _VEIL = 0.3  # of the spread, which lies over the bars
 _SMALL = 1e-9  # an effect below this is rounding
 _MARKERS = "oDs^vP*X"
 _MOST_BARS = 60  # more bars than this have no gap between them
+_LONGEST = 60  # characters of a name that has words below it
+_ANY: dict[str, Any] = {"color": "0.75", "linewidth": 4}
+_UNCERTAIN: dict[str, Any] = {"color": "0.55", "linewidth": 1, "linestyle": (0, (3, 2))}
 
 
 def draw_waterfall(effects: Floats, deviations: Floats, *, title: str, label: str) -> Figure:
@@ -59,41 +62,54 @@ def draw_effects(
     title: str,
     label: str,
     kind: str = "episode",
-    limits: tuple[Floats, Floats] | None = None,
+    below: Sequence[str] | None = None,
+    limits: tuple[Floats, Floats, float] | None = None,
+    visits: Sequence[int | None] = (),
+    few: int = 0,
 ) -> Figure:
-    """One line for each episode (or whatever `kind` says), from the top down.
+    """One line for each episode (or whatever `kind` says), from the top down, with words `below` its name.
 
     Arrays have a number for each episode. `effects` are by coupling, `bounds` (lower, upper) over all couplings, and
-    `limits` the 95 % limits of the bounds, over models drawn from the posterior.
+    `limits` those of the bounds over models drawn from the posterior, with their level. Marks are hollow where fewer
+    than `few` visits are behind them.
     """
-    palette = colours(list(effects))
+    palette, places = colours(list(effects)), np.arange(len(names))
     looks: dict[str, Any] = {
-        name: {"color": palette[name], "marker": _MARKERS[index % len(_MARKERS)]} for index, name in enumerate(effects)
+        name: {"color": palette[name], "marker": _MARKERS[at % len(_MARKERS)], "linestyle": "none", "markersize": 5}
+        for at, name in enumerate(effects)
     }
-    places = np.arange(len(names))
-    with one_panel(6.4, 1.3 + 0.22 * len(names), title) as (figure, axes):
+    handles = [Line2D([], [], label=literal(name), **look) for name, look in looks.items()]
+    handles.append(Line2D([], [], **_ANY, label="any coupling"))
+    rare = np.array([each is not None and each < few for each in visits or [None] * len(names)], bool)
+    texts = shortened(names) if below is None else shortened(names, _LONGEST)
+    if below is not None:
+        under = [textwrap.shorten(each, _LONGEST, placeholder="…") for each in below]
+        texts = [f"{text}\n{each}" for text, each in zip(texts, under, strict=True)]
+    with one_panel(6.4, 1.3 + (0.22 if below is None else 0.34) * len(names), title) as (figure, axes):
         if limits is not None:
-            axes.hlines(places, *limits, color="0.8", linewidth=1, linestyle=(0, (3, 2)))
-        axes.hlines(places, *bounds, color="0.6", linewidth=2)
-        for side in bounds:
-            axes.plot(side, places, "|", color="0.6", markersize=7)
-        for name, values in effects.items():
-            axes.plot(values, places, markersize=5, linestyle="none", **looks[name])
+            axes.hlines(places, *limits[:2], **_UNCERTAIN)
+            words = f"any coupling, {100 * limits[2]:g}% model uncertainty"
+            handles.append(Line2D([], [], **_UNCERTAIN, label=words))
+        axes.hlines(places, *bounds, **_ANY)
+        # Marks of one height would hide each other.
+        spread = np.linspace(-0.15, 0.15, len(effects)) if len(effects) > 1 else [0.0]
+        for (name, values), apart in zip(effects.items(), spread, strict=True):
+            axes.plot(values[~rare], (places + apart)[~rare], **looks[name])
+            axes.plot(values[rare], (places + apart)[rare], markerfacecolor="white", **looks[name])
         axes.axvline(0, color="black", linewidth=0.8)
-        axes.set_yticks(places, [literal(name) for name in shortened(names)])
+        axes.set_yticks(places, [literal(text) for text in texts], fontsize=9 if below is None else 7)
+        for place, each in enumerate(visits):
+            text = "" if each is None else f"{each} visit{'' if each == 1 else 's'}"
+            axes.text(1.01, place, text, transform=axes.get_yaxis_transform(), fontsize=7, va="center", color="0.3")
         axes.set_ylim(len(names) - 0.4, -0.6)
         axes.tick_params(axis="y", length=0)
         axes.set_ylabel(literal(kind))
         axes.set_xlabel(literal(label))
         axes.grid(axis="x", color="0.92")
-        handles = [
-            *(Line2D([], [], linestyle="none", label=literal(name), **look) for name, look in looks.items()),
-            Line2D([], [], color="0.6", linewidth=2, label="any coupling"),
-        ]
-        if limits is not None:
-            label = "any coupling, with model uncertainty"
-            handles.append(Line2D([], [], color="0.8", linewidth=1, linestyle=(0, (3, 2)), label=label))
-        figure.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=8)
+        if rare.any():
+            hollow: dict[str, Any] = {"marker": "o", "markerfacecolor": "white", "linestyle": "none", "markersize": 5}
+            handles.append(Line2D([], [], color="0.3", label=f"hollow: rests on fewer than {few} visits", **hollow))
+        figure.legend(handles=handles, loc="outside lower center", ncols=4 if below is None else 2, fontsize=8)
     return figure
 
 
@@ -105,89 +121,11 @@ def _draw_bars(axes: Axes, bottom: Floats, top: Floats, **look: Any) -> None:
         axes.bar(np.arange(len(top)) + 0.5, top - bottom, 0.85, bottom=bottom, linewidth=0, **look)
 
 
-_DASHES = (0, (3, 2))
-_MOST_STEPS = 24  # more lines than this cannot be read; those that would have gained most are shown
-_LONGEST = 60
-
-
-def draw_gains(
-    *,
-    steps: Sequence[int],
-    done: Sequence[str],
-    instead: Sequence[str],
-    gains: Mapping[str, Floats],
-    bounds: Sequence[tuple[float, float]],
-    limits: Sequence[tuple[float, float, float] | None],
-    visits: Sequence[int | None],
-    few: int,
-    label: str,
-    title: str,
-) -> Figure:
-    """One line for each step, from the top down; marks are hollow where fewer than `few` visits are behind them.
-
-    What was `done` and what `instead`, what that gains by each coupling, the bounds over all couplings, their limits
-    and confidence over models drawn from the posterior, and how often the log saw it there: one for each step.
-    """
-    palette, first = colours(list(gains)), next(iter(gains.values()))
-    kept = np.sort(np.argsort(-first, kind="stable")[:_MOST_STEPS]).tolist()
-    places = np.arange(len(kept))
-    rare = np.array([(each := visits[at]) is not None and each < few for at in kept], bool)
-    texts = [f"{steps[at]}: {instead[at]}" for at in kept]
-    counted = ["" if (each := visits[at]) is None else f"{each} visit{'' if each == 1 else 's'}" for at in kept]
-    looks: dict[str, Any] = {
-        name: {"color": palette[name], "marker": _MARKERS[at % len(_MARKERS)], "linestyle": "none", "markersize": 5}
-        for at, name in enumerate(gains)
-    }
-    spread = np.linspace(-0.15, 0.15, len(gains)) if len(gains) > 1 else [0.0]
-    with house_style():
-        figure = Figure(figsize=(7.2, 1.7 + 0.34 * len(kept)), layout="constrained")
-        axes = figure.subplots()
-        for place, at in enumerate(kept):
-            if (both := limits[at]) is not None:
-                axes.hlines(place, both[0], both[1], color="0.55", linewidth=1, linestyle=_DASHES)
-            axes.hlines(place, *bounds[at], color="0.75", linewidth=4)
-        for (name, values), apart in zip(gains.items(), spread, strict=True):
-            chosen, heights = values[kept], places + apart  # marks of one height would hide each other
-            axes.plot(chosen[~rare], heights[~rare], **looks[name])
-            axes.plot(chosen[rare], heights[rare], markerfacecolor="white", **looks[name])
-        axes.axvline(0, color="black", linewidth=0.8)
-        was = [textwrap.shorten(done[at], _LONGEST, placeholder="…") for at in kept]
-        names = [f"{text}\n(was: {each})" for text, each in zip(shortened(texts, _LONGEST), was, strict=True)]
-        axes.set_yticks(places, [literal(name) for name in names], fontsize=7)
-        for place, text in enumerate(counted):
-            axes.text(1.01, place, text, transform=axes.get_yaxis_transform(), fontsize=7, va="center", color="0.3")
-        axes.set_ylim(len(kept) - 0.4, -0.6)
-        axes.tick_params(axis="y", length=0)
-        axes.set_ylabel("step: best other decision")
-        axes.set_xlabel(literal(label))
-        axes.grid(axis="x", color="0.92")
-        left = "" if len(kept) == len(steps) else f" ({len(kept)} of {len(steps)} steps)"
-        figure.suptitle(literal(title + left), x=0.01, ha="left", fontsize=10)
-        handles = _gain_legend(looks, limits, few, rare=bool(rare.any()))
-        figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8)
-    return figure
-
-
-def _gain_legend(
-    looks: Mapping[str, Any], limits: Sequence[tuple[float, float, float] | None], few: int, *, rare: bool
-) -> list[Line2D]:
-    handles = [Line2D([], [], label=literal(f"by {name}"), **look) for name, look in looks.items()]
-    handles.append(Line2D([], [], color="0.75", linewidth=4, label="any coupling"))
-    for level in sorted({each[2] for each in limits if each is not None}):
-        words = f"any coupling, {100 * level:g}% model uncertainty"
-        handles.append(Line2D([], [], color="0.55", linewidth=1, linestyle=_DASHES, label=words))
-    if rare:
-        hollow: dict[str, Any] = {"marker": "o", "markerfacecolor": "white", "linestyle": "none", "markersize": 5}
-        handles.append(Line2D([], [], color="0.3", label=f"hollow: rests on fewer than {few} visits", **hollow))
-    return handles
-
-
 _SHADE = "#DDDDDD"
 _MARK = "#FBEFB0"
 _RING = "#0072B2"
 _RARE = "#D55E00"
 _HATCHED: dict[str, Any] = {"facecolor": "white", "edgecolor": "#777777", "hatch": "////"}
-Bools: TypeAlias = NDArray[np.bool_]
 Colour: TypeAlias = str | tuple[float, float, float, float]
 _MOST_COUNTED = 40  # numbers over more bars than this would overlap
 _MOST_TREATMENTS = 8  # more rows of dots than this say nothing; the most used ones are shown
@@ -267,7 +205,7 @@ class _Row(NamedTuple):
     levels: Floats
 
 
-def _draw_treatments(axes: Axes, rows: Sequence[_Row], rare: Bools) -> None:
+def _draw_treatments(axes: Axes, rows: Sequence[_Row], rare: NDArray[np.bool_]) -> None:
     """Dots and rings on one line; for treatments with levels on two, with the level in each."""
     places, bottom = [], 0.0
     for row in rows:

@@ -120,8 +120,13 @@ def draw_estimates(
         axes.set_ylim(len(names) - 0.4, -0.6)
         low, high = _range(rows, bounds, truth)
         axes.set_xlim(low, high)
-        for place, row in enumerate(rows):
-            _mark_outside(axes, place, row[2], low, high)
+        for place, (_, _, value, *_) in enumerate(rows):
+            if not low <= value <= high:
+                edge, text, side = (
+                    (high, f"{value:.3g} →", "right") if value > high else (low, f"← {value:.3g}", "left")
+                )
+                box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
+                axes.text(edge, place, text, ha=side, va="center", fontsize=8, bbox=box)
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="x", color="0.9")
         axes.set_xlabel(literal(label))
@@ -143,13 +148,6 @@ def _range(rows: Sequence[Row], bounds: tuple[float, float] | None, truth: float
     low, high = max(low - room, min(everything)), min(high + room, max(everything))
     margin = 0.06 * max(high - low, 1e-9)
     return low - margin, high + margin
-
-
-def _mark_outside(axes: Axes, place: int, value: float, low: float, high: float) -> None:
-    if not low <= value <= high:
-        edge, words, side = (high, f"{value:.3g} →", "right") if value > high else (low, f"← {value:.3g}", "left")
-        box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
-        axes.text(edge, place, words, ha=side, va="center", fontsize=8, bbox=box)
 
 
 _HOLDS, _BROKEN = "#009E73", "#D55E00"

@@ -16,7 +16,7 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure as Figure
 from numpy.typing import NDArray
 
 from countermax._core.errors import InputError

@@ -217,7 +217,7 @@ def _rows(
         for name in (*FAMILIES, *asked.couplings):
             value = values.get((question.name, name))
             interval = None if intervals is None else intervals.get((question.name, name))
-            if value is None and (interval is None or name not in FAMILIES):
+            if value is None and (interval is None or name not in (ANY, STABLE)):
                 continue
             if interval is not None and whole is not None:
                 interval = interval.within(whole)  # that of all couplings

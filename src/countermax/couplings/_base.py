@@ -6,29 +6,14 @@ run inside a scan. A new coupling implements hooks; no concrete method is ever o
 """
 
 from abc import abstractmethod
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, DTypeLike, Float, PRNGKeyArray
 
-from countermax._core.checks import (
-    as_answer,
-    as_drawn,
-    as_explained,
-    as_floats,
-    as_key,
-    as_log_prob_pair,
-    as_log_probs,
-    as_noise,
-    as_outcome,
-    as_temperature,
-    draw_from,
-    fail_if,
-    has_nan,
-    not_finite,
-)
+from countermax._core import checks
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
 from countermax._core.types import Joint, Logits, LogProbs, Outcome, OutcomeLike, Probs, Scalar
@@ -39,7 +24,11 @@ _FEW_OUTCOMES = 1000  # whose joint law fits into any memory
 
 
 class AbstractSampler(eqx.Module):
-    """Draws X ~ p and Y ~ q together: the least that a coupling can do."""
+    """Draws X ~ p and Y ~ q together: the least that a coupling can do.
+
+    Everywhere `p` and `q` are logits of the factual and of the other world, normalised or not, `x` is an outcome that
+    was seen in the factual world, where it must have nonzero probability, and `key` a random key, consumed once.
+    """
 
     _drawn_from: ClassVar[str] = "law"  # or "scores", or one "uniform" number: how rare the seen outcome may be
 
@@ -49,28 +38,15 @@ class AbstractSampler(eqx.Module):
         """How many outcomes it is made for; None if it takes any number."""
 
     def pair(self, p: Logits, q: Logits, *, key: PRNGKeyArray) -> tuple[Outcome, Outcome]:
-        """One draw of (X, Y).
-
-        Args:
-            p: Logits of the factual world.
-            q: Logits of the other world.
-            key: Random key; consumed once.
-        """
-        return as_drawn(type(self).__name__, _compiled_pair(self, *self._worlds(p, q), as_key(key)))
+        """One draw of (X, Y)."""
+        drawn = _compiled("_pair", self, *self._worlds(p, q), key=checks.as_key(key))
+        return checks.as_drawn(type(self).__name__, drawn)
 
     def counterfactual(self, p: Logits, q: Logits, x: OutcomeLike, *, key: PRNGKeyArray) -> Outcome:
-        """One draw of Y given that X = x was seen.
-
-        Args:
-            p: Logits of the factual world.
-            q: Logits of the other world.
-            x: Outcome that was seen in the factual world; must have nonzero probability there.
-            key: Random key; consumed once.
-        """
+        """One draw of Y given that X = x was seen."""
         log_p, log_q = self._worlds(p, q)
-        return as_drawn(
-            type(self).__name__, _compiled_counterfactual(self, log_p, log_q, self._seen(log_p, x), as_key(key))
-        )
+        drawn = _compiled("_counterfactual", self, log_p, log_q, self._seen(log_p, x), key=checks.as_key(key))
+        return checks.as_drawn(type(self).__name__, drawn)
 
     def check_size(self, size: int) -> None:
         """Raises an error unless it takes that number of outcomes; hooks rely on callers to have asked."""
@@ -79,16 +55,22 @@ class AbstractSampler(eqx.Module):
             raise InputError(f"this {name} is for {self.num_outcomes} outcomes, but the logits have {size}")
 
     def _worlds(self, p: Logits, q: Logits) -> tuple[LogProbs, LogProbs]:
-        log_p, log_q = as_log_prob_pair(p, q)
-        self.check_size(log_p.size)
-        _check_parameters(self)
+        log_p, log_q = checks.as_log_prob_pair(p, q)
+        self._check(log_p)
         return log_p, log_q
+
+    def _check(self, log_p: LogProbs) -> None:
+        """Refuses other sizes, and NaN among known parameters: what comes of it would look like an outcome."""
+        self.check_size(log_p.size)
+        if any(checks.has_nan(leaf) for leaf in jax.tree.leaves(self)):
+            name = type(self).__name__
+            raise InputError(f"this {name} has NaN among its parameters and cannot answer; train it again")
 
     def _seen(self, log_p: LogProbs, x: OutcomeLike) -> Outcome:
         """An outcome that draws can start from."""
         if self._drawn_from == "law":
-            return as_outcome(log_p, x)
-        return as_explained(log_p, x, uniform=self._drawn_from == "uniform")
+            return checks.as_outcome(log_p, x)
+        return checks.as_explained(log_p, x, uniform=self._drawn_from == "uniform")
 
     @abstractmethod
     def _pair(self, log_p: LogProbs, log_q: LogProbs, *, key: PRNGKeyArray) -> tuple[Outcome, Outcome]: ...
@@ -104,34 +86,26 @@ class AbstractCoupling(AbstractSampler):
         """Exact P(X=i, Y=j): row sums are the probabilities of `p`, column sums those of `q`."""
         log_p, log_q = self._worlds(p, q)
         _check_square(log_p)
-        return as_answer(type(self).__name__, _compiled_joint(self, log_p, log_q))
+        return checks.as_answer(type(self).__name__, _compiled("_joint", self, log_p, log_q))
 
     def counterfactual_probs(self, p: Logits, q: Logits, x: OutcomeLike) -> Probs:
-        """Exact P(Y=. | X=x): the row of `joint` that belongs to `x`, normalised, found without the matrix.
-
-        Args:
-            p: Logits of the factual world.
-            q: Logits of the other world.
-            x: Outcome that was seen in the factual world; must have nonzero probability there.
-        """
+        """Exact P(Y=. | X=x): the row of `joint` that belongs to `x`, normalised, found without the matrix."""
         log_p, log_q = self._worlds(p, q)
-        return as_answer(type(self).__name__, _compiled_row(self, log_p, log_q, as_outcome(log_p, x)))
+        return checks.as_answer(
+            type(self).__name__, _compiled("_counterfactual_probs", self, log_p, log_q, checks.as_outcome(log_p, x))
+        )
 
     def expected_loss(self, p: Logits, q: Logits, loss: Float[ArrayLike, "k k"]) -> Scalar:
-        """Exact E[loss(X, Y)].
-
-        Args:
-            p: Logits of the factual world.
-            q: Logits of the other world.
-            loss: `loss[i, j]` is what it costs to pair outcome i of the factual world with j of the other.
-        """
+        """Exact E[loss(X, Y)]; `loss[i, j]` is for outcome i of the factual world beside j of the other."""
         log_p, log_q = self._worlds(p, q)
-        matrix = as_floats("loss", loss, 2)
+        matrix = checks.as_floats("loss", loss, 2)
         if matrix.shape != (log_p.size, log_p.size):
             raise InputError(f"`loss` must be a matrix of {log_p.size} by {log_p.size}, got shape {matrix.shape}")
-        matrix = fail_if(matrix, not_finite, "`loss` must be finite; use a large number for a pair to be avoided")
+        matrix = checks.fail_if(
+            matrix, checks.not_finite, "`loss` must be finite; use a large number for a pair to be avoided"
+        )
         _check_square(log_p)
-        return as_answer(type(self).__name__, self._expected_loss(log_p, log_q, matrix))
+        return checks.as_answer(type(self).__name__, self._expected_loss(log_p, log_q, matrix))
 
     def _expected_loss(self, log_p: LogProbs, log_q: LogProbs, loss: Float[Array, "k k"]) -> Scalar:
         return (self._joint(log_p, log_q) * loss).sum()
@@ -152,7 +126,7 @@ class AbstractMatrixCoupling(AbstractCoupling):
         return x, self._counterfactual(log_p, log_q, x, key=key_y)
 
     def _counterfactual(self, log_p: LogProbs, log_q: LogProbs, x: Outcome, *, key: PRNGKeyArray) -> Outcome:
-        return draw_from(self._counterfactual_probs(log_p, log_q, x), key)
+        return checks.draw_from(self._counterfactual_probs(log_p, log_q, x), key)
 
 
 class AbstractNoiseSampler(AbstractSampler, Generic[Noise]):
@@ -166,13 +140,7 @@ class AbstractNoiseSampler(AbstractSampler, Generic[Noise]):
 
     @abstractmethod
     def noise(self, num_outcomes: int, *, key: PRNGKeyArray, dtype: DTypeLike = float) -> Noise:
-        """Draws the noise that all worlds share.
-
-        Args:
-            num_outcomes: The length of the logits that it will meet.
-            key: Random key; consumed once.
-            dtype: Its floating-point type; by default JAX's own.
-        """
+        """Draws the noise that all worlds share, for logits of this length."""
 
     @abstractmethod
     def swap(self, noise: Noise) -> Noise:
@@ -184,26 +152,19 @@ class AbstractNoiseSampler(AbstractSampler, Generic[Noise]):
         return self._respond(self._as_noise(noise, log_p), log_p)
 
     def abduct(self, logits: Logits, x: OutcomeLike, *, key: PRNGKeyArray) -> Noise:
-        """Draws noise given that a world with these logits yielded `x`.
-
-        Args:
-            logits: Logits of the world that was observed.
-            x: The outcome seen there; must have nonzero probability.
-            key: Random key; consumed once.
-        """
+        """Draws noise given that a world with these logits yielded `x`."""
         log_p = self._world(logits)
-        return self._abduct(log_p, self._seen(log_p, x), key=as_key(key))
+        return self._abduct(log_p, self._seen(log_p, x), key=checks.as_key(key))
 
     def _world(self, logits: Logits) -> LogProbs:
-        log_p = as_log_probs("logits", logits)
-        self.check_size(log_p.size)
-        _check_parameters(self)
+        log_p = checks.as_log_probs("logits", logits)
+        self._check(log_p)
         return log_p
 
     def _as_noise(self, noise: Noise, log_p: LogProbs) -> Noise:
         """Noise of the right shapes, without NaN: anything else would yield some outcome, too."""
         like = eqx.filter_eval_shape(lambda: self.noise(log_p.size, key=jax.random.key(0), dtype=log_p.dtype))
-        return as_noise(noise, like, uniform=self._drawn_from == "uniform", num_causes=self._num_causes)
+        return checks.as_noise(noise, like, uniform=self._drawn_from == "uniform", num_causes=self._num_causes)
 
     @property
     def _num_causes(self) -> int | None:
@@ -231,7 +192,6 @@ class AbstractMechanism(AbstractNoiseSampler[Noise]):
     """
 
     def swap(self, noise: Noise) -> Noise:
-        """All worlds see the same noise."""
         return noise
 
 
@@ -246,7 +206,7 @@ class AbstractArgmaxSampler(AbstractNoiseSampler[Noise]):
     def relax(self, noise: Noise, logits: Logits, temperature: float | Scalar) -> Probs:
         """A differentiable stand-in for `respond`: the softmax of scores *and* noise over the temperature."""
         scores = self.scores(noise, logits)
-        value = as_temperature(temperature, scores.dtype)
+        value = checks.as_temperature(temperature, scores.dtype)
         # The largest score becomes zero before the division, so that the least temperature does not overflow.
         return jax.nn.softmax((scores - jax.lax.stop_gradient(scores.max())) / value)
 
@@ -264,36 +224,10 @@ def _check_square(log_p: LogProbs) -> None:
         check_memory(f"a joint law of {size} by {size} outcomes", 3.0 * size**2 * log_p.dtype.itemsize, advice)
 
 
-def _check_parameters(sampler: AbstractSampler) -> None:
-    """Refuses NaN among known parameters: what comes of it would look like an outcome."""
-    if any(has_nan(leaf) for leaf in jax.tree.leaves(sampler)):
-        name = type(sampler).__name__
-        raise InputError(f"this {name} has NaN among its parameters and cannot answer; train it again")
-
-
 # What is asked one by one is compiled in one piece: a dozen small programs would take far longer, and a program without
 # a check inside it, which would call the host, can be kept from one process to the next.
 
 
 @eqx.filter_jit
-def _compiled_pair(
-    sampler: AbstractSampler, log_p: LogProbs, log_q: LogProbs, key: PRNGKeyArray
-) -> tuple[Outcome, Outcome]:
-    return sampler._pair(log_p, log_q, key=key)
-
-
-@eqx.filter_jit
-def _compiled_counterfactual(
-    sampler: AbstractSampler, log_p: LogProbs, log_q: LogProbs, x: Outcome, key: PRNGKeyArray
-) -> Outcome:
-    return sampler._counterfactual(log_p, log_q, x, key=key)
-
-
-@eqx.filter_jit
-def _compiled_joint(coupling: AbstractCoupling, log_p: LogProbs, log_q: LogProbs) -> Joint:
-    return coupling._joint(log_p, log_q)
-
-
-@eqx.filter_jit
-def _compiled_row(coupling: AbstractCoupling, log_p: LogProbs, log_q: LogProbs, x: Outcome) -> Probs:
-    return coupling._counterfactual_probs(log_p, log_q, x)
+def _compiled(hook: str, sampler: AbstractSampler, *arguments: Array, **key: PRNGKeyArray) -> Any:
+    return getattr(sampler, hook)(*arguments, **key)

@@ -50,6 +50,13 @@ def check_floats(name: str, value: Any, ndim: int, *, most: float | None = None)
         raise InputError(f"`{name}` must not exceed {most:g}, got {sizes.max():g}")
 
 
+def check_alike(points: Array, scores: Array) -> None:
+    """Two fields of vectors of one dimension."""
+    if points.shape[1] != scores.shape[1]:
+        dimensions = f"{points.shape[1]} and {scores.shape[1]}"
+        raise InputError(f"`points` and `scores` must have the same dimension, got {dimensions}")
+
+
 def as_permutation(name: str, order: Any) -> Array:
     """The indices 0..k-1 in some order."""
     try:
@@ -63,7 +70,8 @@ def as_permutation(name: str, order: Any) -> Array:
         )
     if array.dtype not in _INTEGERS:
         array = array.astype(int)
-    found = "" if is_traced(array) else f", got {_listed(array)}"
+    listed = f"{array.size} others" if is_traced(array) or array.size > 20 else np.asarray(array).tolist()
+    found = "" if is_traced(array) else f", got {listed}"
     places = np.arange(array.size)
     message = f"`{name}` must name each of the outcomes 0..k-1 once{found}"
     return fail_if(array, lambda each: (each[each.argsort()] != places).any(), message)
@@ -91,10 +99,6 @@ def check_matrix(name: str, part: Any, num_rows: int, num_outcomes: int) -> None
     shape = getattr(matrix, "shape", None)
     if shape != (num_rows, num_outcomes):
         raise InputError(f"`{name}` must yield a matrix of shape {(num_rows, num_outcomes)}, got {shape}")
-
-
-def _listed(array: Array) -> str:
-    return str(np.asarray(array).tolist()) if array.size <= 20 else f"{array.size} others"
 
 
 def _kind(value: Any) -> str:

@@ -45,9 +45,8 @@ def balance(
 
     def step(state: tuple[LogProbs, LogProbs], _: None) -> tuple[tuple[LogProbs, LogProbs], None]:
         potential, last = state
-        columns = jax.nn.logsumexp(
-            jnp.where(possible[None, :], normalised(potential), 0) + log_latents[:, None], axis=0
-        )
+        conditionals = jnp.where(possible[None, :], normalised(potential), 0)
+        columns = jax.nn.logsumexp(conditionals + log_latents[:, None], axis=0)
         move = jnp.where(possible, relaxation * (target - columns), 0) + momentum * last
         return (potential + move, move), None
 
@@ -141,14 +140,9 @@ class Gadget1(AbstractArgmaxSampler[SquareNoise], AbstractCoupling):
     ):
         """Draws the parameters.
 
-        Args:
-            num_outcomes: The length of the logits.
-            key: Random key; consumed once.
-            part: Part that learns, in place of a `Perceptron`: any module that turns log-probabilities into [k, k].
-            other_part: The same for the other world; needed with `part`, unless `shared`.
-            shared: Whether both worlds use one set of parameters instead of one each.
-            start: Part that the coupling starts from, added to the perceptrons' output (`Diagonal` is Gumbel-max).
-            hidden: Sizes of the perceptrons' hidden layers.
+        What learns is a `Perceptron` with these `hidden` layers, or any module that turns log-probabilities into
+        [k, k]: one for each world, or `shared` by both. Its output is added to that of the part that the coupling
+        starts from (`Diagonal` is Gumbel-max).
         """
         num_outcomes = as_count("`num_outcomes`", num_outcomes)
         if part is not None and (other_part is None) is not shared:
@@ -181,7 +175,6 @@ class Gadget1(AbstractArgmaxSampler[SquareNoise], AbstractCoupling):
 
     @property
     def num_outcomes(self) -> int:
-        """As many as it was built for."""
         return self.size
 
     def noise(self, num_outcomes: int, *, key: PRNGKeyArray, dtype: DTypeLike = float) -> SquareNoise:
@@ -323,7 +316,6 @@ class Gadget2(AbstractArgmaxSampler[LatentNoise], AbstractMechanism[LatentNoise]
 
     @property
     def num_outcomes(self) -> int:
-        """As many as it was built for."""
         return self.size
 
     def noise(self, num_outcomes: int, *, key: PRNGKeyArray, dtype: DTypeLike = float) -> LatentNoise:
@@ -340,9 +332,8 @@ class Gadget2(AbstractArgmaxSampler[LatentNoise], AbstractMechanism[LatentNoise]
         key_cause, key_latent, key_outcome = jax.random.split(key, 3)
         log_latents, conditionals = self._log_latents(log_p), self._conditionals(log_p)
         latent = jax.random.categorical(key_cause, log_latents + conditionals[:, x])
-        return LatentNoise(
-            top_down(log_latents, latent, key=key_latent), top_down(conditionals[latent], x, key=key_outcome)
-        )
+        outcome = top_down(conditionals[latent], x, key=key_outcome)
+        return LatentNoise(top_down(log_latents, latent, key=key_latent), outcome)
 
     def _joint(self, log_p: LogProbs, log_q: LogProbs) -> Joint:
         laws = jax.vmap(race.joint)(self._conditionals(log_p), self._conditionals(log_q))

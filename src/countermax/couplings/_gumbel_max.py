@@ -30,10 +30,7 @@ class GumbelMax(AbstractArgmaxSampler[GumbelNoise], AbstractMechanism[GumbelNois
     (`countermax.maximality_gap`), and it knows nothing of scores.
     """
 
-    @property
-    def num_outcomes(self) -> int | None:
-        """Any number."""
-        return None
+    num_outcomes = None  # any number
 
     def noise(self, num_outcomes: int, *, key: PRNGKeyArray, dtype: DTypeLike = float) -> GumbelNoise:
         """One standard Gumbel for each outcome."""
@@ -42,14 +39,7 @@ class GumbelMax(AbstractArgmaxSampler[GumbelNoise], AbstractMechanism[GumbelNois
     def expected_squared_difference(
         self, p: Logits, q: Logits, score: Score, counterfactual_score: Score | None = None
     ) -> Scalar:
-        """E[(score(X) - score(Y))^2] in O(K log K) time and O(K) memory, for outcomes too many for `joint`.
-
-        Args:
-            p: Logits of the factual world.
-            q: Logits of the other world.
-            score: One number for each outcome.
-            counterfactual_score: The score in the other world, if it is another one.
-        """
+        """E[(score(X) - score(Y))^2] in O(K log K) time and O(K) memory, for outcomes too many for `joint`."""
         return _expected_squared_difference(p, q, score, counterfactual_score, None)
 
     def _joint(self, log_p: LogProbs, log_q: LogProbs) -> Joint:
@@ -87,11 +77,7 @@ class SharedGumbelMax(AbstractArgmaxSampler[ClockNoise], AbstractCoupling):
     shared: Float[Array, ""]
 
     def __init__(self, shared: Float[ArrayLike, ""] | int):
-        """Sets how much two worlds share.
-
-        Args:
-            shared: Rate of the shared clocks, from 0 to 1: not a correlation, which is `noise_correlation`.
-        """
+        """Sets the rate of the shared clocks, from 0 to 1: not a correlation, which is `noise_correlation`."""
         rate = as_array("shared", shared, 0)
         found = "" if is_traced(rate) else f", got {rate}"
         self.shared = as_floats("shared", fail_if(rate, _not_a_rate, f"`shared` must lie between 0 and 1{found}"), 0)
@@ -100,10 +86,7 @@ class SharedGumbelMax(AbstractArgmaxSampler[ClockNoise], AbstractCoupling):
         check_floats("shared", self.shared, 0)
         fail_if(self.shared, _not_a_rate, "`shared` must lie between 0 and 1")
 
-    @property
-    def num_outcomes(self) -> int | None:
-        """Any number."""
-        return None
+    num_outcomes = None  # any number
 
     @property
     def noise_correlation(self) -> float:
@@ -121,14 +104,7 @@ class SharedGumbelMax(AbstractArgmaxSampler[ClockNoise], AbstractCoupling):
     def expected_squared_difference(
         self, p: Logits, q: Logits, score: Score, counterfactual_score: Score | None = None
     ) -> Scalar:
-        """E[(score(X) - score(Y))^2], as `GumbelMax.expected_squared_difference`.
-
-        Args:
-            p: Logits of the factual world.
-            q: Logits of the other world.
-            score: One number for each outcome.
-            counterfactual_score: The score in the other world, if it is another one.
-        """
+        """E[(score(X) - score(Y))^2], as `GumbelMax.expected_squared_difference`."""
         return _expected_squared_difference(p, q, score, counterfactual_score, self.shared)
 
     def _joint(self, log_p: LogProbs, log_q: LogProbs) -> Joint:

@@ -28,11 +28,7 @@ class InverseCDF(AbstractMechanism[UniformNoise], AbstractCoupling):
     order: Int[Array, " k"] | None
 
     def __init__(self, order: Int[ArrayLike, " k"] | Sequence[int] | None = None):
-        """Lines the outcomes up.
-
-        Args:
-            order: A permutation of the outcomes, worst first; by default their own order, for any number of them.
-        """
+        """Lines the outcomes up: a permutation, worst first; by default their own order, for any number of them."""
         self.order = None if order is None else as_permutation("order", order)
 
     def __check_init__(self) -> None:
@@ -47,17 +43,14 @@ class InverseCDF(AbstractMechanism[UniformNoise], AbstractCoupling):
         number. Such a pair has the largest covariance of all couplings (Hoeffding and Frechet; Cambanis et al. 1976),
         so it minimises `E (score(Y) - score(X))^2`, and with it the variance of the effect `score(Y) - score(X)`, for
         every `p` and `q` at once. Nothing is left to learn for one scalar score; learning pays for vector-valued
-        scores, for agreement, and for any other loss that no single order serves.
-
-        Args:
-            score: One number for each outcome. Ties keep the outcomes' own order and cost nothing.
+        scores, for agreement, and for any other loss that no single order serves. Ties keep the outcomes' own order and
+        cost nothing.
         """
         array = as_floats("score", score, 1)
         return cls(as_order(fail_if(array, lambda each: (each != each).any(), "`score` must not contain NaN")))
 
     @property
     def num_outcomes(self) -> int | None:
-        """As many as the order has; any number without one."""
         return None if self.order is None else self.order.size
 
     def noise(self, num_outcomes: int, *, key: PRNGKeyArray, dtype: DTypeLike = float) -> UniformNoise:
@@ -70,7 +63,8 @@ class InverseCDF(AbstractMechanism[UniformNoise], AbstractCoupling):
         position = jnp.searchsorted(upper, noise, side="right")
         # `upper` ends at 1 but for rounding; past the end, the last possible outcome is meant.
         last = log_p.size - 1 - jnp.argmax(self._arrange(log_p)[::-1] > -jnp.inf)
-        return self._outcome_at(jnp.minimum(position, last))
+        place = jnp.minimum(position, last)
+        return place if self.order is None else self.order[place]
 
     def _abduct(self, log_p: LogProbs, x: Outcome, *, key: PRNGKeyArray) -> UniformNoise:
         upper, lower = self._edges(log_p)
@@ -99,6 +93,3 @@ class InverseCDF(AbstractMechanism[UniformNoise], AbstractCoupling):
 
     def _position_of(self, x: Outcome) -> Outcome:
         return x if self.order is None else jnp.argmax(self.order == x)
-
-    def _outcome_at(self, position: Outcome) -> Outcome:
-        return position if self.order is None else self.order[position]

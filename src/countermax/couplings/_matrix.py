@@ -22,10 +22,7 @@ from countermax.couplings._plans import on_host
 class Independent(AbstractMatrixCoupling):
     """What was seen tells nothing: the other world is drawn independently of it."""
 
-    @property
-    def num_outcomes(self) -> int | None:
-        """Any number."""
-        return None
+    num_outcomes = None  # any number
 
     def _joint(self, log_p: LogProbs, log_q: LogProbs) -> Joint:
         return jnp.exp(log_p[:, None] + log_q[None, :])
@@ -43,10 +40,7 @@ class Maximal(AbstractMatrixCoupling):
     (Proposition 2 of Lorberbom et al. 2021).
     """
 
-    @property
-    def num_outcomes(self) -> int | None:
-        """Any number."""
-        return None
+    num_outcomes = None  # any number
 
     def _joint(self, log_p: LogProbs, log_q: LogProbs) -> Joint:
         probs_p, probs_q = jnp.exp(log_p), jnp.exp(log_q)
@@ -99,26 +93,19 @@ class Comonotone(AbstractMatrixCoupling):
     other_order: Int[Array, " k"]
 
     def __init__(self, score: Score, counterfactual_score: Score | None = None):
-        """Lines the outcomes of each world up by its score.
-
-        Args:
-            score: One number for each outcome.
-            counterfactual_score: The score in the other world, if it is another one.
-        """
+        """Lines the outcomes of each world up by its score, one number for each; by default both have the same."""
         here, there = as_score_pair(score, counterfactual_score, as_floats("score", score, 1).size)
         self.order, self.other_order = as_order(here), as_order(there)
 
     def __check_init__(self) -> None:
         check_permutation("order", self.order)
         check_permutation("other_order", self.other_order)
-        if self.order.size != self.other_order.size:
-            raise InputError(
-                f"both worlds must have the same outcomes, got {self.order.size} and {self.other_order.size}"
-            )
+        here, there = self.order.size, self.other_order.size
+        if here != there:
+            raise InputError(f"both worlds must have the same outcomes, got {here} and {there}")
 
     @property
     def num_outcomes(self) -> int:
-        """As many as the scores have."""
         return self.order.size
 
     def _joint(self, log_p: LogProbs, log_q: LogProbs) -> Joint:
@@ -144,11 +131,7 @@ class Optimal(AbstractMatrixCoupling):
     loss: Float[Array, "k k"]
 
     def __init__(self, loss: Float[ArrayLike, "k k"]):
-        """Sets the loss to be minimised.
-
-        Args:
-            loss: `loss[i, j]` is what it costs to pair outcome i of the factual world with j of the other.
-        """
+        """Sets the loss to be minimised: `loss[i, j]` for outcome i of the factual world beside j of the other."""
         array = as_floats("loss", loss, 2)
         self.loss = fail_if(array, not_finite, "`loss` must be finite; use a large number for a pair to be avoided")
 
@@ -160,7 +143,6 @@ class Optimal(AbstractMatrixCoupling):
 
     @property
     def num_outcomes(self) -> int | None:
-        """As many as the loss has."""
         return self.loss.shape[0]
 
     def cost(self, p: Logits, q: Logits) -> Scalar:
@@ -168,13 +150,7 @@ class Optimal(AbstractMatrixCoupling):
         return self.expected_loss(p, q, self.loss)
 
     def wasserstein(self, p: Logits, q: Logits, *, order: int | float = 1) -> Scalar:
-        """The Wasserstein distance `min E[d(X, Y)^order]^(1 / order)`, for a loss `d` that is a metric.
-
-        Args:
-            p: Logits of one distribution.
-            q: Logits of the other.
-            order: Order of the distance, at least 1.
-        """
+        """The Wasserstein distance `min E[d(X, Y)^order]^(1 / order)`, for a loss `d` that is a metric."""
         if not 1 <= order <= _LARGEST_ORDER:
             raise InputError(f"`order` must lie between 1 and {_LARGEST_ORDER}, got {order}")
         metric = _as_metric(self.loss)
@@ -229,12 +205,8 @@ def _as_metric(distance: Float[Array, "k k"]) -> Float[Array, "k k"]:
             return jax.lax.map(through, jnp.arange(len(each))).any()
         return any(through(middle) for middle in range(len(each)))
 
+    squares = "squared differences, for instance, are not one: pass the absolute differences and order=2"
     distance = fail_if(distance, odd_signs, must + "zero on the diagonal, positive elsewhere")
     distance = fail_if(distance, one_way, must + "symmetric")
-    return fail_if(
-        distance,
-        shorter_through_a_third,
-        must
-        + "no way through a third outcome may be shorter; squared differences, for instance, are not one: pass the "
-        "absolute differences and order=2",
-    )
+    shorter = must + f"no way through a third outcome may be shorter; {squares}"
+    return fail_if(distance, shorter_through_a_third, shorter)

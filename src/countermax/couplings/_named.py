@@ -28,7 +28,9 @@ _ANY: Mapping[str, Callable[[], AbstractCoupling]] = {
 }
 _OF_SCORE: Mapping[str, Callable[[Any, Any], AbstractCoupling]] = {
     "inverse CDF by score": lambda score, _: InverseCDF.sorted_by(score),
-    "comonotone": lambda score, other: _comonotone(score, score if other is None else other),
+    "comonotone": lambda score, other: (
+        InverseCDF.sorted_by(score) if _sorts_both(score, other) else Comonotone(score, other)
+    ),  # has the least variance of the effect: a mechanism where one order sorts both worlds' scores
 }
 _VECTOR = "vector quantile"
 _ORDER = ("Gumbel-max", "inverse CDF", "inverse CDF by score", _VECTOR, "maximal", "independent", "comonotone")
@@ -50,16 +52,12 @@ def named_couplings(
 ) -> dict[str, AbstractCoupling]:
     """Fixed couplings under the names that results and pictures show.
 
-    Args:
-        names: Names of the couplings, as words or as they are shown; by default all that the arguments allow and
-            that differ: with one score, vector quantiles and the comonotone coupling are the inverse CDF by score.
-        score: One number for each outcome; the couplings that are made for a score need it. Or several, for a vector
-            quantile.
-        counterfactual_score: The score in the other world, if it is another one.
-        pairs: Pairs of worlds that a vector quantile of several scores is fitted to.
+    By default all that the arguments allow and that differ: with one score, vector quantiles and the comonotone
+    coupling are the inverse CDF by score. Couplings that are made for a score need one number for each outcome, or
+    several for a vector quantile, which is then fitted to `pairs`.
     """
     if names is None:
-        several = score is not None and not _is_one(score)
+        several = score is not None and np.ndim(score) != 1
         wanted = {*_ANY, *(_OF_SCORE if score is not None and not several else ())}
         if score is not None and not several and _sorts_both(score, counterfactual_score):
             wanted.remove("comonotone")
@@ -79,13 +77,8 @@ def as_coupling(
 ) -> AbstractCoupling:
     """A coupling with an exact law: itself, one of `NAMES`, `gumbel-max-shared-0.5`, or the file that one is stored in.
 
-    Args:
-        coupling: Coupling, name or file.
-        num_outcomes: Number of outcomes that it must be for; None where that is checked later.
-        score: One number for each outcome, for the couplings that are made for a score.
-        counterfactual_score: The score in the other world, if it is another one.
-        pairs: Pairs of worlds that a vector quantile of several scores is fitted to.
-        argument: Name of the argument in error messages.
+    It must be for this number of outcomes, unless that is checked later; `argument` is its name in messages. The others
+    are those of `named_couplings`.
     """
     if isinstance(coupling, str | Path):
         coupling = _named(coupling, score, counterfactual_score, pairs, argument)
@@ -101,12 +94,10 @@ def as_couplings(
     couplings: Mapping[str, str | Path | AbstractCoupling] | Iterable[str | Path] | str | Path,
     num_outcomes: int | None = None,
     *,
-    score: Scores = None,
-    counterfactual_score: Scores = None,
-    pairs: Pairs | None = None,
     reserved: Iterable[str] = (),
+    **beside: Any,
 ) -> dict[str, AbstractCoupling]:
-    """Several couplings by name: from a mapping, or from words and files, which name themselves.
+    """Several by name, as `as_coupling` takes each: from a mapping, or from words and files, which name themselves.
 
     A file is called by its name without the ending; by its whole path where that would be the name of a fixed coupling,
     of another file, or reserved.
@@ -119,15 +110,7 @@ def as_couplings(
     if not given:
         raise InputError("`couplings` must name at least one coupling, got none")
     return {
-        name: as_coupling(
-            each,
-            num_outcomes,
-            score=score,
-            counterfactual_score=counterfactual_score,
-            pairs=pairs,
-            argument=f"couplings[{name!r}]",
-        )
-        for name, each in given.items()
+        name: as_coupling(each, num_outcomes, argument=f"couplings[{name!r}]", **beside) for name, each in given.items()
     }
 
 
@@ -147,11 +130,6 @@ def _by_own_name(couplings: list[str | Path], reserved: Iterable[str]) -> Mappin
     if twice is not None:
         raise InputError(f"`couplings` must differ from each other, got {twice!r} more than once")
     return dict(zip(own, couplings, strict=True))
-
-
-def _comonotone(score: NDArray[np.floating], other: NDArray[np.floating]) -> AbstractCoupling:
-    """The coupling with the least variance of the effect: a mechanism where one order sorts both worlds' scores."""
-    return InverseCDF.sorted_by(score) if _sorts_both(score, other) else Comonotone(score, other)
 
 
 def _sorts_both(score: NDArray[np.floating], other: Scores) -> bool:
@@ -176,11 +154,7 @@ def is_same(first: AbstractSampler, second: AbstractSampler) -> bool:
 
 
 def _named(
-    name: str | Path,
-    score: Scores,
-    counterfactual_score: Scores,
-    pairs: Pairs | None = None,
-    argument: str = "coupling",
+    name: str | Path, score: Scores, other: Scores, pairs: Pairs | None, argument: str = "coupling"
 ) -> AbstractCoupling:
     shown, rate = _shown(name), _rate(name)
     if rate is not None:
@@ -188,15 +162,15 @@ def _named(
     if shown in _ANY:
         return _ANY[shown]()
     if shown in _OF_SCORE or shown == _VECTOR:
-        if score is None or (shown in _OF_SCORE and not _is_one(score)):
+        if score is None or (shown in _OF_SCORE and np.ndim(score) != 1):
             several = "" if score is None else " that is one number for each outcome"
             raise InputError(
                 f"`{argument}` can be {shown!r} only with a `score` beside it{several}; without one it must be one of "
                 f"{', '.join(name for name in NAMES if _NAME_OF[name] in _ANY)}, or a file with one"
             )
         if shown == _VECTOR:
-            return _vector_quantile(score, counterfactual_score, pairs, argument)
-        return _OF_SCORE[shown](score, counterfactual_score)
+            return _vector_quantile(score, other, pairs, argument)
+        return _OF_SCORE[shown](score, other)
     if not Path(name).exists():
         raise InputError(
             f"`{argument}` must be one of {', '.join(NAMES)}, {_SHARED}RATE with a rate from 0 to 1, or a file with "
@@ -223,10 +197,6 @@ def _rate(name: str | Path) -> float | None:
     return rate if rate is not None and 0 <= rate <= 1 else None
 
 
-def _is_one(score: NDArray[np.floating]) -> bool:
-    return np.ndim(score) == 1
-
-
 def _vector_quantile(
     score: NDArray[np.floating], other: Scores, pairs: Pairs | None, argument: str
 ) -> AbstractCoupling:
@@ -235,7 +205,7 @@ def _vector_quantile(
             f"`{argument}` can be {_VECTOR!r} only where both worlds have the same scores: a mechanism does not know "
             "in which world it is; use 'comonotone' for one score, or a learned coupling"
         )
-    if _is_one(score):
+    if np.ndim(score) == 1:
         return VectorQuantile(np.mean(score).reshape(1, 1), score)
     if pairs is None:
         raise InputError(

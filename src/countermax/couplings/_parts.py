@@ -16,7 +16,7 @@ from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
 from countermax._core.quantities import as_amount, as_count, shown
 from countermax._core.types import LogProbs, Score
-from countermax.couplings._fields import LARGEST_SCORE, check_choice, check_floats, check_permutation
+from countermax.couplings._fields import LARGEST_SCORE, check_alike, check_choice, check_floats, check_permutation
 
 BYTES = 16
 """For each number while it is drawn: a few copies of four bytes."""
@@ -41,16 +41,14 @@ class Constant(AbstractPart):
     ):
         """Draws normal entries of the given scale, or sets them to zero (`silent`)."""
         num_rows, num_outcomes = as_count("`num_rows`", num_rows), as_count("`num_outcomes`", num_outcomes)
-        check_memory(
-            f"{num_rows} x {num_outcomes} scores", BYTES * num_rows * num_outcomes, "lower the latents or the outcomes"
-        )
+        what, size = f"{num_rows} x {num_outcomes} scores", BYTES * num_rows * num_outcomes
+        check_memory(what, size, "lower the latents or the outcomes")
         self.values = (0.0 if silent else scale) * jax.random.normal(key, (num_rows, num_outcomes))
 
     def __check_init__(self) -> None:
         check_floats("values", self.values, 2, most=LARGEST_SCORE)
 
     def __call__(self, log_p: LogProbs) -> Float[Array, "rows k"]:
-        """The matrix for one distribution."""
         return self.values
 
 
@@ -66,7 +64,6 @@ class Diagonal(AbstractPart):
         as_amount("`strength`", self.strength, least=-LARGEST_SCORE, most=LARGEST_SCORE)
 
     def __call__(self, log_p: LogProbs) -> Float[Array, "rows k"]:
-        """The matrix for one distribution."""
         return self.strength * jnp.eye(self.num_outcomes, dtype=log_p.dtype)
 
 
@@ -83,7 +80,6 @@ class Started(AbstractPart):
                 raise InputError(f"`{name}` must be a part, got {shown(value)}")
 
     def __call__(self, log_p: LogProbs) -> Float[Array, "rows k"]:
-        """The matrix for one distribution."""
         still = jax.tree.map(lambda leaf: jax.lax.stop_gradient(leaf) if eqx.is_array(leaf) else leaf, self.start)
         fixed, learned = still(log_p), self.part(log_p)
         if fixed.shape != learned.shape:
@@ -102,20 +98,13 @@ _LARGEST_FEATURE = 2.0  # probabilities and their sums are at most one but for r
 _MOST_LAYERS = 100
 
 
-def _probabilities(log_p: LogProbs) -> Float[Array, " f"]:
-    return jnp.exp(log_p)
-
-
 def _rich(log_p: LogProbs) -> Float[Array, " f"]:
     """Probabilities, their logarithms (where rare outcomes differ) and their sums (where an order shows)."""
     probs = jnp.exp(log_p)
     return jnp.concatenate([probs, jnp.maximum(log_p, _SMALLEST_LOG_PROB) / 8, jnp.cumsum(probs)])
 
 
-FEATURES: dict[str, tuple[int, Callable[[LogProbs], Array]]] = {
-    "probabilities": (1, _probabilities),
-    "rich": (3, _rich),
-}
+FEATURES: dict[str, tuple[int, Callable[[LogProbs], Array]]] = {"probabilities": (1, jnp.exp), "rich": (3, _rich)}
 
 
 @final
@@ -139,18 +128,11 @@ class Perceptron(AbstractPart):
         features: str = "rich",
         silent: bool = False,
     ):
-        """Draws the weights.
+        """Draws the weights; the last layer is zero if `silent`, so that training begins at the part to start from.
 
-        Args:
-            num_rows: Rows of the matrix.
-            num_outcomes: Columns of the matrix.
-            key: Random key; consumed once.
-            hidden: Sizes of the hidden layers.
-            activation: One of `gelu`, `relu`, `sigmoid`, `tanh`.
-            features: `rich` (probabilities, their logarithms and cumulative sums) or `probabilities`.
-            silent: Whether the last layer starts at zero, so that training begins at the part to start from.
+        The activation is `gelu`, `relu`, `sigmoid` or `tanh`, features are `rich` (probabilities, their logarithms and
+        cumulative sums) or `probabilities`.
         """
-        check_choice("activation", activation, ACTIVATIONS)
         check_choice("features", features, FEATURES)
         num_rows, num_outcomes = as_count("`num_rows`", num_rows), as_count("`num_outcomes`", num_outcomes)
         layers = [as_count("`hidden`", size) for size in hidden]
@@ -182,9 +164,8 @@ class Perceptron(AbstractPart):
         if not isinstance(weights, tuple) or not isinstance(biases, tuple):
             raise InputError("`weights` and `biases` must be tuples of arrays, one for each layer")
         if len(weights) != len(biases) or not 1 <= len(weights) <= _MOST_LAYERS + 1:
-            raise InputError(
-                f"`weights` and `biases` must have an array for each layer, got {len(weights)} and {len(biases)}"
-            )
+            numbers = f"{len(weights)} and {len(biases)}"
+            raise InputError(f"`weights` and `biases` must have an array for each layer, got {numbers}")
         for index, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
             check_floats(f"weights[{index}]", weight, 2)
             check_floats(f"biases[{index}]", bias, 1)
@@ -213,7 +194,6 @@ class Perceptron(AbstractPart):
         return float(sums.max())
 
     def __call__(self, log_p: LogProbs) -> Float[Array, "rows k"]:
-        """The matrix for one distribution."""
         values = FEATURES[self.features][1](log_p).astype(self.weights[0].dtype)
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
             values = ACTIVATIONS[self.activation](weight @ values + bias)
@@ -230,13 +210,10 @@ class BinnedInverseCDF(AbstractPart):
     leak: float = eqx.field(static=True)
 
     def __init__(self, num_latents: int, score: Score, *, leak: float = 1e-5):
-        """Sets the line of outcomes.
+        """Sets the line of outcomes, which stand in the order of their score.
 
-        Args:
-            num_latents: Number of equal parts that [0, 1) is divided into.
-            score: One number for each outcome; they stand in its order.
-            leak: Weight of an outcome that a latent does not meet; small beside 1 / `num_latents`, and above zero so
-                that training can move it.
+        An outcome that a latent does not meet has the weight `leak`: small beside 1 / `num_latents`, and above zero so
+        that training can move it.
         """
         numbers = np.asarray(as_floats("score", score, 1))
         if np.isnan(numbers).any():
@@ -250,7 +227,6 @@ class BinnedInverseCDF(AbstractPart):
         as_amount("`leak`", self.leak, least=1 / LARGEST_SCORE, most=1.0)
 
     def __call__(self, log_p: LogProbs) -> Float[Array, "rows k"]:
-        """The matrix for one distribution."""
         probs = jnp.exp(log_p)[self.order]
         upper = jnp.cumsum(probs)
         edges = jnp.arange(self.num_latents + 1, dtype=log_p.dtype) / self.num_latents
@@ -273,12 +249,9 @@ class ReferenceTransport(AbstractPart):
     blur: float = eqx.field(static=True)
 
     def __init__(self, points: Float[ArrayLike, "z d"], scores: Float[ArrayLike, "k d"], *, blur: float = 0.05):
-        """Sets both ends of the transport.
+        """Sets both ends of the transport: a point for each latent, and a vector of scores for each outcome.
 
-        Args:
-            points: One reference point for each latent.
-            scores: One vector for each outcome.
-            blur: The entropic regularisation, in units of the scores' mean squared norm.
+        The entropic regularisation, `blur`, is in units of the scores' mean squared norm.
         """
         self.points, self.scores = as_floats("points", points, 2), as_floats("scores", scores, 2)
         self.blur = as_amount("`blur`", blur)
@@ -287,11 +260,7 @@ class ReferenceTransport(AbstractPart):
         check_floats("points", self.points, 2)
         check_floats("scores", self.scores, 2)
         as_amount("`blur`", self.blur, above=0.0)
-        if self.points.shape[1] != self.scores.shape[1]:
-            raise InputError(
-                "`points` and `scores` must have the same dimension, "
-                f"got {self.points.shape[1]} and {self.scores.shape[1]}"
-            )
+        check_alike(self.points, self.scores)
         if is_traced(self.points) or is_traced(self.scores):
             return
         points, scores = np.abs(np.asarray(self.points)), np.abs(np.asarray(self.scores))
@@ -305,6 +274,5 @@ class ReferenceTransport(AbstractPart):
             )
 
     def __call__(self, log_p: LogProbs) -> Float[Array, "rows k"]:
-        """The matrix for one distribution."""
         scale = (self.scores**2).sum(axis=1).mean()
         return self.points @ self.scores.T / (self.blur * scale) + jnp.where(log_p == -jnp.inf, 0, log_p)[None, :]

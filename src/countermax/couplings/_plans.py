@@ -28,12 +28,8 @@ def on_host(
     JAX runs callbacks in threads of its own, where `jax.enable_x64` may not hold and doubles would be cut to singles on
     the way in and refused on the way out. Integers pass unharmed.
 
-    Args:
-        function: Function to call; it gets arrays of one dtype and returns one.
-        *arrays: Arrays that it gets, all of one floating-point type.
-        shape: Shape of what it returns for one example.
-        batched: Whether it takes a batch at once, with leading axes on every argument, of length one where all
-            examples share it; otherwise `jax.vmap` calls it for one example after the other.
+    `shape` is that of the answer to one example. A `batched` function takes a batch at once, with leading axes on every
+    argument, of length one where all examples share it; others are called for one example after the other.
     """
     dtype = arrays[0].dtype
     words = dtype.itemsize // 4

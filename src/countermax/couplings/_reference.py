@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
@@ -50,14 +51,11 @@ def scores_of_loss(loss: Any) -> NDArray[np.float64]:
     if not np.isfinite(matrix).all():
         raise InputError("`loss` must be finite; use a large number for a pair to be avoided")
     scale = float(np.abs(matrix).max())
+    must = "to be a squared distance of scores"
     if np.abs(matrix - matrix.T).max() > _TOLERANCE * scale:
-        raise InputError(
-            f"`loss` must be symmetric to be a squared distance of scores, got one that is not; {_OTHERWISE}"
-        )
+        raise InputError(f"`loss` must be symmetric {must}, got one that is not; {_OTHERWISE}")
     if np.abs(np.diagonal(matrix)).max() > _TOLERANCE * scale:
-        raise InputError(
-            f"`loss` must be zero where the outcome stays, to be a squared distance of scores; {_OTHERWISE}"
-        )
+        raise InputError(f"`loss` must be zero where the outcome stays, {must}; {_OTHERWISE}")
     centred = matrix - matrix.mean(axis=0) - matrix.mean(axis=1)[:, None] + matrix.mean()
     values, vectors = np.linalg.eigh(-(centred + centred.T) / 4)
     largest = max(float(values[-1]), 0.0)
@@ -110,10 +108,9 @@ def barycenter_points(
     weights: Floats,
     num_points: int,
     rng: np.random.Generator,
-    *,
-    midpoints: Floats | None = None,
-    num_restarts: int = 3,
-    num_rounds: int = 6,
+    midpoints: Floats,
+    num_restarts: int,
+    num_rounds: int,
 ) -> Floats:
     """Equally weighted support points of the worlds' barycenter.
 
@@ -206,14 +203,7 @@ class Reference(NamedTuple):
 
 
 def fitted_reference(
-    scores: Any,
-    pairs: Pairs,
-    *,
-    key: PRNGKeyArray,
-    num_atoms: int,
-    num_worlds: int,
-    num_restarts: int,
-    num_rounds: int,
+    scores: Any, pairs: Pairs, key: PRNGKeyArray, num_atoms: int, num_worlds: int, num_restarts: int, num_rounds: int
 ) -> Reference:
     """The reference that serves the pairs best; see `VectorQuantile.fit`."""
     vectors = as_score_vectors(scores, num_outcomes_of(pairs))
@@ -230,17 +220,9 @@ def fitted_reference(
     if len(p) == 1:
         return midpoints(p[0], q[0], vectors)
     rng = np.random.default_rng(np.asarray(jax.random.bits(jax.random.fold_in(key, 1), (4,))))
-    starts = _starts(p, q, weights, vectors, rng)
-    points = barycenter_points(
-        vectors,
-        np.concatenate([p, q]),
-        np.concatenate([weights, weights]) / 2,
-        num_atoms,
-        rng,
-        midpoints=starts,
-        num_restarts=num_restarts,
-        num_rounds=num_rounds,
-    )
+    starts, both = _starts(p, q, weights, vectors, rng), np.concatenate([p, q])
+    halves = np.concatenate([weights, weights]) / 2
+    points = barycenter_points(vectors, both, halves, num_atoms, rng, starts, num_restarts, num_rounds)
     return Reference(points, np.full(num_atoms, 1 / num_atoms))
 
 
@@ -276,13 +258,8 @@ def _worlds(pairs: Pairs, num_worlds: int, key: PRNGKeyArray) -> tuple[Floats, F
         log_p, log_q = map(np.asarray, draw_pairs(pairs, -(-num_worlds // 2), key=key))
         weights = np.ones(len(log_p))
     assert not isinstance(pairs, AbstractPairs) or pairs.num_distinct != 1 or len(log_p) == 1
-    return _probabilities(log_p), _probabilities(log_q), weights / weights.sum()
-
-
-def _probabilities(logs: NDArray[np.floating[Any]]) -> Floats:
-    doubles = np.asarray(logs, np.float64)
-    masses = np.exp(doubles - doubles.max(axis=1, keepdims=True))
-    return np.asarray(masses / masses.sum(axis=1, keepdims=True))
+    probs_p, probs_q = (softmax(np.asarray(each, np.float64), axis=1) for each in (log_p, log_q))
+    return probs_p, probs_q, weights / weights.sum()
 
 
 def _starts(p: Floats, q: Floats, weights: Floats, scores: Floats, rng: np.random.Generator) -> Floats:

@@ -15,7 +15,7 @@ from countermax._core.memory import check_memory
 from countermax._core.types import Joint, LogProbs, Outcome, Probs
 from countermax._pairs import Pairs, num_outcomes_of
 from countermax.couplings._base import AbstractCoupling, AbstractMechanism
-from countermax.couplings._fields import LARGEST_SCORE, check_floats, check_permutation
+from countermax.couplings._fields import LARGEST_SCORE, check_alike, check_floats, check_permutation
 from countermax.couplings._inverse_cdf import InverseCDF
 from countermax.couplings._plans import shares
 from countermax.couplings._reference import fitted_reference, loss_matrix, scores_of_loss
@@ -60,12 +60,9 @@ class VectorQuantile(AbstractMechanism[QuantileNoise], AbstractCoupling):
         *,
         weights: ArrayLike | Sequence[Any] | None = None,
     ):
-        """Sets the reference and the scores.
+        """Sets the atoms of the reference, places among the scores, and one vector of scores for each outcome.
 
-        Args:
-            points: Atoms of the reference: places among the scores that all worlds are transported from.
-            scores: One vector for each outcome.
-            weights: Weight of each atom; by default all count alike.
+        Atoms may have weights; by default all count alike.
         """
         self.points, self.scores = _as_vectors("points", points), _as_vectors("scores", scores)
         count = self.points.shape[0]
@@ -96,19 +93,11 @@ class VectorQuantile(AbstractMechanism[QuantileNoise], AbstractCoupling):
         that are drawn. For p and q drawn alike and independently no mechanism does better, up to the local optimum that
         the rounds end in; for other pairs it is a good heuristic, and training a `Gadget2` may find less.
 
-        Args:
-            scores: One vector for each outcome.
-            pairs: Distribution of pairs (`countermax._pairs`).
-            key: Random key, consumed once; the same key gives the same reference.
-            num_atoms: Number of atoms; more gain something from a hundred outcomes on, and take longer in proportion.
-            num_worlds: Number of worlds to fit to.
-            num_restarts: Number of starts, the best of which is kept.
-            num_rounds: Rounds of Lloyd's algorithm for each of a growing number of atoms; from the second number on, up
-                to 256 atoms, there are twice as many.
+        There is one vector of scores for each outcome. More atoms gain something from a hundred outcomes on, and take
+        longer in proportion. The best of `num_restarts` starts is kept; there are so many rounds for each of a growing
+        number of atoms, from the second number on, up to 256 atoms, twice as many. The key is consumed once.
         """
-        counts = {"num_atoms": num_atoms, "num_worlds": num_worlds}
-        counts |= {"num_restarts": num_restarts, "num_rounds": num_rounds}
-        reference = fitted_reference(scores, pairs, key=key, **counts)
+        reference = fitted_reference(scores, pairs, key, num_atoms, num_worlds, num_restarts, num_rounds)
         dtype = jnp.zeros(()).dtype
         return cls(reference.points.astype(dtype), np.asarray(scores, dtype), weights=reference.weights)
 
@@ -118,12 +107,7 @@ class VectorQuantile(AbstractMechanism[QuantileNoise], AbstractCoupling):
     ) -> "VectorQuantile":
         """The same for any loss that is a squared distance in disguise; disagreement is one.
 
-        Args:
-            loss: `loss[i, j]` is what it costs to pair outcome i with j: a matrix, or a loss of `countermax.learning`
-                that is the same for all pairs.
-            pairs: Distribution of pairs.
-            key: Random key; consumed once.
-            **options: Further options of `fit`.
+        The loss is a matrix, or one of `countermax.learning` that is the same for all pairs; the options are `fit`'s.
 
         Raises:
             InputError: No distance represents the loss; the message says what to use instead.
@@ -136,11 +120,7 @@ class VectorQuantile(AbstractMechanism[QuantileNoise], AbstractCoupling):
             check_floats(name, value, 2, most=_LARGEST)
         check_floats("log_weights", self.log_weights, 1)
         check_permutation("order", self.order)
-        if self.points.shape[1] != self.scores.shape[1]:
-            raise InputError(
-                "`points` and `scores` must have the same dimension, "
-                f"got {self.points.shape[1]} and {self.scores.shape[1]}"
-            )
+        check_alike(self.points, self.scores)
         if (self.log_weights.size, self.order.size) != (len(self.points), len(self.scores)):
             raise InputError(
                 f"`log_weights` and `order` must be for {len(self.points)} points and {len(self.scores)} scores, got "
@@ -153,7 +133,6 @@ class VectorQuantile(AbstractMechanism[QuantileNoise], AbstractCoupling):
 
     @property
     def num_outcomes(self) -> int:
-        """As many as there are scores."""
         return self.scores.shape[0]
 
     @property
@@ -161,9 +140,7 @@ class VectorQuantile(AbstractMechanism[QuantileNoise], AbstractCoupling):
         """As many as the reference has points."""
         return self.points.shape[0]
 
-    @property
-    def _num_causes(self) -> int:
-        return self.num_atoms
+    _num_causes = num_atoms
 
     def noise(self, num_outcomes: int, *, key: PRNGKeyArray, dtype: DTypeLike = float) -> QuantileNoise:
         """An atom by its weight, and one uniform number."""
@@ -218,9 +195,8 @@ class VectorQuantile(AbstractMechanism[QuantileNoise], AbstractCoupling):
             start, total = state
             some = jax.lax.dynamic_slice(atoms, (start,), (length,))
             weights = jnp.where(some < count, parts[x, some], 0)
-            lines = (
-                jax.vmap(self._line_of, (None, None, 0))(*each, some) for each in ((log_p, parts), (log_q, other_parts))
-            )
+            lines_of = jax.vmap(self._line_of, (None, None, 0))
+            lines = (lines_of(*each, some) for each in ((log_p, parts), (log_q, other_parts)))
             rows = jax.vmap(comonotone.row, (0, 0, None))(*lines, position)
             return start + length, total + weights @ rows
 

@@ -78,11 +78,12 @@ class _Recording:
         if not kept:
             raise InputError("the recorder must have seen a step, but has none; call reset() and step() first")
         _ = self.absorbing
-        longest = max(len(episode.actions) for episode in kept)
+        lengths = np.array([len(episode.actions) for episode in kept])
+        longest = lengths.max()
         states = np.zeros((len(kept), longest + 1), np.int64)
         actions, rewards = np.zeros((len(kept), longest), np.int64), np.zeros((len(kept), longest))
         for place, episode in enumerate(kept):
-            count = len(episode.actions)
+            count = lengths[place]
             states[place, : count + 1], actions[place, :count] = episode.states, episode.actions
             rewards[place, :count] = episode.rewards
             if self._end_state and episode.end == _TERMINATED:
@@ -91,7 +92,7 @@ class _Recording:
             states=states,
             actions=actions,
             rewards=rewards,
-            lengths=np.array([len(episode.actions) for episode in kept]),
+            lengths=lengths,
             num_states=self._num_states + self._end_state,
             num_actions=self._num_actions,
         )
@@ -112,20 +113,15 @@ class _Recording:
         ends[[episode.states[-1] for episode in kept if episode.end == _TERMINATED]] = True
         for place, episode in enumerate(kept):
             inside = episode.states[:-1] if episode.end == _TERMINATED else episode.states
-            for state in inside:
-                if ends[state]:
-                    raise InputError(
-                        f"a state must end episodes always or never, but some terminate in state {state} and episode "
-                        f"{place} does not; give `end_state=True`, which adds a state for the end"
-                    )
+            for state in filter(ends.__getitem__, inside):
+                raise InputError(
+                    f"a state must end episodes always or never, but some terminate in state {state} and episode "
+                    f"{place} does not; give `end_state=True`, which adds a state for the end"
+                )
         return ends
 
     def write_csv(self, path: str | Path) -> Path:
-        """Writes the log as `EpisodeLog.from_frame` and the command line read it.
-
-        Args:
-            path: The file; ends in .csv.
-        """
+        """Writes the log to a file that ends in .csv, as `EpisodeLog.from_frame` and the command line read it."""
         target = Path(path)
         if target.suffix.lower() != ".csv":
             raise InputError(f"`path` must end in .csv, got {target.name!r}")

@@ -56,9 +56,8 @@ class Task:
         check_settings(self)
         for key in ("num_outcomes", "scale", "p", "q"):
             if getattr(self, key) is not None and key not in _USES[self.pairs]:
-                used = ", ".join(_USES[self.pairs])
-                what = f"`{key}` says nothing where `pairs` is {self.pairs!r}"
-                raise InputError(f"{what}, which uses {used}: leave it out")
+                which = f"{self.pairs!r}, which uses {', '.join(_USES[self.pairs])}"
+                raise InputError(f"`{key}` says nothing where `pairs` is {which}: leave it out")
         if self.matrix is not None and self.loss != "matrix":
             raise InputError(f"`matrix` says nothing where `loss` is {self.loss!r}: leave it out")
 
@@ -88,13 +87,14 @@ class Task:
     def scores(self) -> NDArray[np.float64]:
         """One number or one vector for each outcome; by default its index."""
         if self.score is not None:
-            if len(self.score) != self.size:
-                raise InputError(
-                    f"task.score must have one entry for each of {self.size} outcomes, got {len(self.score)}"
-                )
+            self._check_length("score", "one entry", self.score)
             return np.asarray(self.score, float)
         check_memory(f"{self.size} outcomes", 8 * self.size, "lower task.num_outcomes")
         return np.arange(self.size, dtype=float)
+
+    def _check_length(self, key: str, what: str, values: list[Any]) -> None:
+        if len(values) != self.size:
+            raise InputError(f"task.{key} must have {what} for each of {self.size} outcomes, got {len(values)}")
 
     @property
     def scalar_score(self) -> NDArray[np.float64] | None:
@@ -108,10 +108,7 @@ class Task:
         if self.loss == "matrix":
             if self.matrix is None:
                 raise InputError("task.loss = 'matrix' needs task.matrix")
-            if len(self.matrix) != self.size:
-                raise InputError(
-                    f"task.matrix must have a row for each of {self.size} outcomes, got {len(self.matrix)}"
-                )
+            self._check_length("matrix", "a row", self.matrix)
             return MatrixLoss(np.asarray(self.matrix, float))
         return SquaredDifference(self.scores)
 
@@ -210,16 +207,10 @@ def train_run(config: Config, out: str | Path) -> Run:
     folder = writable_folder(out)
     _check_other_run(folder / _RECORD, settings)
     checkpoint = folder / "checkpoint.safetensors"
-    fits = fit_many(
-        [first, *(recipe.build(scores, pairs, seed) for seed in seeds[1:])],
-        pairs,
-        loss,
-        recipe.training(
-            evaluate_every=repeats.evaluate_every, num_held_out=repeats.held_out, patience=repeats.patience
-        ),
-        key=jax.random.key(repeats.seed),
-        checkpoint=checkpoint,
-    )
+    gadgets = [first, *(recipe.build(scores, pairs, seed) for seed in seeds[1:])]
+    watched = {"evaluate_every": repeats.evaluate_every, "num_held_out": repeats.held_out, "patience": repeats.patience}
+    key, training = jax.random.key(repeats.seed), recipe.training(**watched)
+    fits = fit_many(gadgets, pairs, loss, training, key=key, checkpoint=checkpoint)
     written: list[Path] = []
     try:
         with deferred_signals() as handle_signals:

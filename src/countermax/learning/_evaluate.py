@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 from jaxtyping import PRNGKeyArray
@@ -18,9 +18,6 @@ from countermax.couplings import AbstractCoupling
 from countermax.couplings._named import as_couplings
 from countermax.intervals._interval import ratio_error, standard_error
 from countermax.learning._losses import Loss, expected_losses, least_losses
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 OPTIMUM = "optimum"
 """What the row of the optimum is called, and no coupling."""
@@ -59,27 +56,18 @@ class Evaluation(AbstractResult):
         for name, losses in {**self.losses, OPTIMUM: self.optimum}.items():
             above = losses.mean() / best - 1 if best > 0 else None
             difference = losses - self.losses[self.reference]
-            values = (
-                losses.mean(),
-                standard_error(losses),
-                above,
-                None if above is None else ratio_error(losses, self.optimum),
-                difference.mean(),
-                standard_error(difference),
-            )
-            found[name] = {
-                column: None if value is None else float(value) for column, value in zip(_COLUMNS, values, strict=True)
-            }
+            error = None if above is None else ratio_error(losses, self.optimum)
+            first, last = (losses.mean(), standard_error(losses)), (difference.mean(), standard_error(difference))
+            values = [None if value is None else float(value) for value in (*first, above, error, *last)]
+            found[name] = dict(zip(_COLUMNS, values, strict=True))
         return found
 
     @property
     def title(self) -> str:
-        """What was measured."""
         return f"Expected loss ({self.loss}) on held-out pairs ({self.pairs})"
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """Expected loss, distance to the optimum and difference to the reference, with 95% confidence intervals."""
         quantities = ("expected loss", "above the optimum", f"difference to {self.reference}")
         return tuple(
             _row(quantity, name, row[value], row[error])
@@ -90,11 +78,9 @@ class Evaluation(AbstractResult):
 
     @property
     def sample(self) -> str:
-        """How many pairs."""
         return f"{len(self.optimum)} held-out pairs"
 
     def summary(self) -> str:
-        """Which coupling loses least, and how near the optimum it is."""
         means = {name: float(losses.mean()) for name, losses in self.losses.items()}
         best = min(means, key=lambda name: means[name])
         above = self.by_coupling[best]["above_optimum"]
@@ -114,8 +100,7 @@ class Evaluation(AbstractResult):
             lines,
         )
 
-    def plot(self) -> "Figure":
-        """Bars of the mean losses, with their distance to the optimum."""
+    def plot(self) -> "plotting.Figure":
         means = {name: float(losses.mean()) for name, losses in self.losses.items()}
         return plotting.draw_losses(means, float(self.optimum.mean()), "Expected loss on held-out pairs")
 
@@ -133,15 +118,10 @@ def evaluate(
     num_pairs: int = 1000,
     reference: str | None = None,
 ) -> Evaluation:
-    """Exact expected losses of many couplings on the same pairs.
+    """Exact expected losses of many couplings, by name, or of fixed ones by their own names, on the same pairs.
 
-    Args:
-        couplings: Couplings with an exact law, by name; or names of fixed ones.
-        pairs: Distribution of pairs.
-        loss: The loss.
-        key: Random key for drawing the pairs; consumed once.
-        num_pairs: Number of pairs; fewer if there are not so many different ones.
-        reference: The coupling that differences are taken from; by default the first.
+    Fewer pairs are drawn if there are not so many different ones. Differences are taken from the coupling that is the
+    `reference`; by default the first. The key is consumed once.
     """
     num_pairs = as_count("`num_pairs`", num_pairs)
     asked = as_couplings(couplings, num_outcomes_of(pairs), reserved=(OPTIMUM,))
@@ -154,10 +134,8 @@ def evaluate(
     losses = {name: np.asarray(expected_losses(each, loss, log_p, log_q), np.float64) for name, each in asked.items()}
     for name, values in losses.items():
         if not np.isfinite(values).all():
-            first = int(np.flatnonzero(~np.isfinite(values))[0])
-            raise InputError(
-                f"the loss of {name!r} is not finite on pair {first}: the loss or the logits are too large"
-            )
+            pair = int((~np.isfinite(values)).argmax())
+            raise InputError(f"the loss of {name!r} is not finite on pair {pair}: the loss or the logits are too large")
     return Evaluation(losses, least_losses(loss, log_p, log_q), reference, _name(loss), _name(pairs))
 
 

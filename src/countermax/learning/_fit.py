@@ -8,7 +8,7 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 import equinox as eqx
 import jax
@@ -70,15 +70,12 @@ class Training:
     patience: int | None = None
 
     def __post_init__(self) -> None:
-        checked: dict[str, Any] = {"objective": as_objective(self.objective)}
-        for name in ("steps", "batch_size", "num_held_out", "evaluate_every", "patience"):
-            if name not in ("evaluate_every", "patience") or getattr(self, name) is not None:
-                checked[name] = as_count(f"`{name}`", getattr(self, name))
-        for name in ("learning_rate", "clip"):
-            if name != "clip" or self.clip is not None:
-                checked[name] = as_amount(f"`{name}`", getattr(self, name), above=0.0)
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
+        object.__setattr__(self, "objective", as_objective(self.objective))
+        amount = functools.partial(as_amount, above=0.0)
+        for name in ("steps", "batch_size", "num_held_out", "evaluate_every", "patience", "learning_rate", "clip"):
+            value, check = getattr(self, name), amount if name in ("learning_rate", "clip") else as_count
+            if value is not None or name not in ("evaluate_every", "patience", "clip"):
+                object.__setattr__(self, name, check(f"`{name}`", value))
 
 
 def fit(
@@ -126,14 +123,8 @@ def fit_many(
 ) -> list[Fit[Coupling]]:
     """Trains couplings of one shape at once: several seeds, or several tasks; otherwise as `fit`.
 
-    Args:
-        couplings: Couplings that differ in their parameters only.
-        pairs: Distribution of pairs, or one of the same kind for each coupling.
-        loss: Loss, or one of the same kind for each coupling.
-        training: Settings, as of `fit`.
-        key: Random key, consumed once; the same key gives the same result.
-        checkpoint: File to resume from, as of `fit`.
-        report: Function to call after each evaluation, as of `fit`.
+    The couplings differ in their parameters only. There is one distribution of pairs and one loss, or one of the same
+    kind for each coupling.
     """
     if not couplings:
         raise InputError("`couplings` must not be empty")

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, final
+from typing import Any, Generic, NamedTuple, TypeVar, final
 
 import equinox as eqx
 import jax
@@ -25,9 +25,6 @@ from countermax._core.results import AbstractResult, Row
 from countermax._pairs import Pairs
 from countermax.couplings import AbstractCoupling, AbstractSampler, Independent
 from countermax.learning._losses import AbstractObjective, Loss, expected_losses
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Coupling = TypeVar("Coupling", bound=AbstractSampler)
 
@@ -86,12 +83,10 @@ class Fit(AbstractResult, Generic[Coupling]):
 
     @property
     def title(self) -> str:
-        """What was trained."""
         return f"Training of a {type(self.coupling).__name__}"
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """The held-out loss at each evaluation, before training, and the least that any coupling has."""
         name, seen = type(self.coupling).__name__, zip(self.history.step, self.history.held_out, strict=True)
         ends = (("before training", name, self.start), ("optimum", "any coupling", self.optimum))
         known = [Row("held-out loss", about, whose, value) for about, whose, value in ends if value is not None]
@@ -99,18 +94,15 @@ class Fit(AbstractResult, Generic[Coupling]):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Where training ended worse than it had started."""
         kept = "Training ended worse on the held-out pairs than it had started: the coupling is the start."
         return (kept,) if self.ended == "start" else ()
 
     def summary(self) -> str:
-        """How it ended, and how near the optimum."""
         above = "" if self.above_optimum is None else f", {self.above_optimum:.2%} above the least of any coupling"
         loss = "" if self.held_out is None else f" The loss on held-out pairs is {self.held_out:.5g}{above}."
         return f"Training {_ENDINGS[self.ended]} at step {(self.history.step or [0])[-1]}.{loss}"
 
-    def plot(self) -> "Figure":
-        """The held-out loss over the steps, with the optimum."""
+    def plot(self) -> "plotting.Figure":
         curve = {type(self.coupling).__name__: (self.history.step, self.history.held_out)}
         return plotting.draw_curves(curve, self.optimum, "Held-out loss during training")
 

@@ -50,10 +50,9 @@ class SquaredDifference(AbstractLoss):
         self.score = _as_vectors("score", score)
         other = score if counterfactual_score is None else counterfactual_score
         self.counterfactual_score = _as_vectors("counterfactual_score", other)
-        if self.score.shape != self.counterfactual_score.shape:
-            raise InputError(
-                f"both scores must have one shape, got {self.score.shape} and {self.counterfactual_score.shape}"
-            )
+        here, there = self.score.shape, self.counterfactual_score.shape
+        if here != there:
+            raise InputError(f"both scores must have one shape, got {here} and {there}")
 
     def __call__(self, log_p: LogProbs, log_q: LogProbs) -> Costs:
         _check_size("score", len(self.score), log_p)
@@ -107,9 +106,8 @@ class GivenOutcome(AbstractLoss):
     def __check_init__(self) -> None:
         outcome = self.outcome
         if outcome is not None and (outcome.ndim != 0 or not jnp.issubdtype(outcome.dtype, jnp.integer)):
-            raise InputError(
-                f"`outcome` must be one outcome's index, got shape {outcome.shape} and dtype {outcome.dtype}"
-            )
+            kind = f"shape {outcome.shape} and dtype {outcome.dtype}"
+            raise InputError(f"`outcome` must be one outcome's index, got {kind}")
 
     def __call__(self, log_p: LogProbs, log_q: LogProbs) -> Costs:
         possible, seen = log_p > -jnp.inf, self.outcome
@@ -190,7 +188,6 @@ class Exact(AbstractObjective):
     def __call__(
         self, coupling: AbstractSampler, log_p: LogProbs, log_q: LogProbs, loss: Costs, *, key: PRNGKeyArray
     ) -> Scalar:
-        """The expected loss."""
         return _exact(coupling)._expected_loss(log_p, log_q, loss)
 
 
@@ -258,9 +255,8 @@ def as_objective(objective: str | AbstractObjective) -> AbstractObjective:
 
 def _exact(coupling: AbstractSampler) -> AbstractCoupling:
     if not isinstance(coupling, AbstractCoupling):
-        raise InputError(
-            f"this objective needs an exact law, which {type(coupling).__name__} does not have; use `relaxed`"
-        )
+        name = type(coupling).__name__
+        raise InputError(f"this objective needs an exact law, which {name} does not have; use `relaxed`")
     return coupling
 
 

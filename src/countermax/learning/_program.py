@@ -22,7 +22,8 @@ class Program:
 
     def check_memory(self, what: str, advice: str, *, alive: int = 4) -> None:
         """Refuses to run what would not fit."""
-        largest = max((_size(each.aval) for inside in _inside(self._jaxpr) for each in _made(inside)), default=0)
+        equations = (each for inside in _inside(self._jaxpr) for each in getattr(inside, "jaxpr", inside).eqns)
+        largest = max((_size(made.aval) for equation in equations for made in equation.outvars), default=0)
         kept = sum(_size(each.aval) for each in (*self._jaxpr.jaxpr.invars, *self._jaxpr.jaxpr.outvars))
         check_memory(what, kept + alive * largest, advice)
 
@@ -46,10 +47,6 @@ def _inside(found: Any) -> Iterator[Any]:
             for each in value if isinstance(value, tuple | list) else (value,):
                 if hasattr(getattr(each, "jaxpr", each), "eqns"):
                     yield from _inside(each)
-
-
-def _made(found: Any) -> list[Any]:
-    return [made for equation in getattr(found, "jaxpr", found).eqns for made in equation.outvars]
 
 
 def _size(kind: Any) -> int:

@@ -13,21 +13,11 @@ import optax
 from jaxtyping import ArrayLike, PRNGKeyArray
 from numpy.typing import NDArray
 
+from countermax import couplings
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
 from countermax._core.quantities import as_amount, as_count, as_seed, shown
 from countermax._pairs import AbstractPairs, Pairs, draw_pairs, num_outcomes_of
-from countermax.couplings import (
-    AbstractCoupling,
-    BinnedInverseCDF,
-    Constant,
-    Diagonal,
-    Gadget1,
-    Gadget2,
-    Perceptron,
-    ReferenceTransport,
-    VectorQuantile,
-)
 from countermax.couplings._parts import ACTIVATIONS, AbstractPart
 from countermax.couplings._reference import lloyd
 from countermax.learning._fit import Training
@@ -112,15 +102,16 @@ def barycenter(
     return reference_points(scores, num_points, pairs, key, num_worlds, num_rounds)[0]
 
 
-def transport_start(scores: ArrayLike, num_latents: int, pairs: Pairs, *, key: PRNGKeyArray) -> ReferenceTransport:
+def transport_start(
+    scores: ArrayLike, num_latents: int, pairs: Pairs, *, key: PRNGKeyArray
+) -> couplings.ReferenceTransport:
     """A part for Gadget 2 to start from: transport from a vector quantile's reference, blurred as little as serves."""
     vectors = np.asarray(scores, np.float32)
     if isinstance(pairs, AbstractPairs) and pairs.num_distinct == 1:  # whose own reference has atoms of other weights
-        return ReferenceTransport(
-            barycenter(scores, num_latents, pairs, key=key).astype(np.float32), vectors, blur=_BLUR
-        )
-    fitted = VectorQuantile.fit(vectors, pairs, key=key, num_atoms=num_latents)
-    return ReferenceTransport(np.asarray(fitted.points), vectors, blur=_BLUR)
+        points = barycenter(scores, num_latents, pairs, key=key)
+        return couplings.ReferenceTransport(points.astype(np.float32), vectors, blur=_BLUR)
+    fitted = couplings.VectorQuantile.fit(vectors, pairs, key=key, num_atoms=num_latents)
+    return couplings.ReferenceTransport(np.asarray(fitted.points), vectors, blur=_BLUR)
 
 
 def reference_points(
@@ -137,17 +128,14 @@ def reference_points(
         8 * num_points * len(vectors) * (num_worlds + vectors.shape[1]),
         "lower the number of points or of worlds",
     )
-    if num_outcomes_of(pairs) != len(vectors):
-        raise InputError(
-            f"`scores` must have one vector for each of {num_outcomes_of(pairs)} outcomes, got {len(vectors)}"
-        )
+    if (wanted := num_outcomes_of(pairs)) != len(vectors):
+        raise InputError(f"`scores` must have one vector for each of {wanted} outcomes, got {len(vectors)}")
     worlds = np.exp(np.asarray(draw_pairs(pairs, num_worlds, key=key)[0], np.float64))
     worlds /= worlds.sum(axis=1, keepdims=True)
     rng = np.random.default_rng(0)
     mean = worlds.mean(axis=0)
-    points = vectors[rng.choice(len(vectors), num_points, p=mean / mean.sum())] + 0.1 * rng.normal(
-        size=(num_points, vectors.shape[1])
-    )
+    points = vectors[rng.choice(len(vectors), num_points, p=mean / mean.sum())]
+    points = points + 0.1 * rng.normal(size=points.shape)
     found = lloyd(vectors, worlds, np.full(len(worlds), 1 / len(worlds)), points, num_rounds)
     return found.points, found.distance, worlds
 
@@ -200,10 +188,8 @@ class Recipe:
     def __post_init__(self) -> None:
         check_settings(self)
         object.__setattr__(self, "hidden", tuple(self.hidden))
-        if self.start not in STARTS[self.gadget]:
-            raise InputError(
-                f"`start` must be one of {', '.join(STARTS[self.gadget])} for {self.gadget}, got {self.start!r}"
-            )
+        if self.start not in (starts := STARTS[self.gadget]):
+            raise InputError(f"`start` must be one of {', '.join(starts)} for {self.gadget}, got {self.start!r}")
 
     def settings(self) -> dict[str, Any]:
         """All fields, as JSON has them."""
@@ -214,37 +200,37 @@ class Recipe:
         """The recipe with these settings."""
         return cls(**{**settings, "hidden": tuple(settings["hidden"])})
 
-    def build(self, score: NDArray[np.float64], pairs: Pairs, seed: int) -> AbstractCoupling:
+    def build(self, score: NDArray[np.float64], pairs: Pairs, seed: int) -> couplings.AbstractCoupling:
         """The gadget before training, with an outcome for each entry of the score."""
         seed = as_seed("seed", seed)
         key, size = _key(1000 + seed), len(score)
         silent = self.start not in ("random", "scattered")
         if self.gadget == "gadget-1":
             if self.as_published:
-                return Gadget1.as_published(size, key=key)
-            diagonal = Diagonal(size) if self.start == "gumbel-max" else None
+                return couplings.Gadget1.as_published(size, key=key)
+            diagonal = couplings.Diagonal(size) if self.start == "gumbel-max" else None
             first, second = (self._part(size, size, each, silent) for each in jax.random.split(key))
-            return Gadget1(size, key=key, part=first, other_part=second, start=diagonal)
+            return couplings.Gadget1(size, key=key, part=first, other_part=second, start=diagonal)
         if self.as_published:
-            return Gadget2.as_published(size, self.latents(size), key=key)
+            return couplings.Gadget2.as_published(size, self.latents(size), key=key)
         count, start = self.latents(size), self._start(score, pairs, seed)
         part = self._part(count, size, key, silent=silent if self.part == "constant" else start is not None)
-        return Gadget2(size, count, key=key, part=part, start=start, rounds=self._rounds())
+        usual = _SHARP_ROUNDS if self.start == "vector-quantile" else _ROUNDS
+        rounds = usual if self.rounds is None else self.rounds
+        return couplings.Gadget2(size, count, key=key, part=part, start=start, rounds=rounds)
 
     def _part(self, num_rows: int, size: int, key: PRNGKeyArray, silent: bool) -> AbstractPart:
         if self.part == "constant":
-            return Constant(num_rows, size, key=key, silent=silent)
-        return Perceptron(num_rows, size, key=key, hidden=self.hidden, activation=self.activation, silent=silent)
+            return couplings.Constant(num_rows, size, key=key, silent=silent)
+        return couplings.Perceptron(
+            num_rows, size, key=key, hidden=self.hidden, activation=self.activation, silent=silent
+        )
 
     def latents(self, num_outcomes: int) -> int:
         """Number of latent causes for this number of outcomes."""
         if self.num_latents is not None:
             return self.num_latents
         return int(np.clip(4 * num_outcomes, *_LATENTS))
-
-    def _rounds(self) -> int:
-        sharp = self.start == "vector-quantile"
-        return self.rounds if self.rounds is not None else _SHARP_ROUNDS if sharp else _ROUNDS
 
     def training(self, **others: Any) -> Training:
         """How it is trained; other settings may be added."""
@@ -264,19 +250,19 @@ class Recipe:
     def _start(self, score: NDArray[np.float64], pairs: Pairs, seed: int) -> AbstractPart | None:
         count = self.latents(len(score))
         if self.start == "scattered":
-            return Constant(count, len(score), key=_key(2000 + seed), scale=_SCATTER)
+            return couplings.Constant(count, len(score), key=_key(2000 + seed), scale=_SCATTER)
         if self.start == "inverse-cdf":
-            return BinnedInverseCDF(count, np.arange(len(score), dtype=float))
+            return couplings.BinnedInverseCDF(count, np.arange(len(score), dtype=float))
         if self.start == "inverse-cdf-by-score":
             if np.ndim(score) != 1:
                 raise InputError("a start at inverse-cdf-by-score needs one scalar score to put the outcomes in order")
-            return BinnedInverseCDF(count, score)
+            return couplings.BinnedInverseCDF(count, score)
         if self.start == "barycenter":
             points = barycenter(score, count, pairs, key=jax.random.key(2))
-            return ReferenceTransport(points.astype(np.float32), score.astype(np.float32))
+            return couplings.ReferenceTransport(points.astype(np.float32), score.astype(np.float32))
         if self.start == "vector-quantile":
             if np.ndim(score) == 1:
-                return BinnedInverseCDF(count, score)
+                return couplings.BinnedInverseCDF(count, score)
             return transport_start(score, count, pairs, key=_key(3000 + seed))
         return None
 

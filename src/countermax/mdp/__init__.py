@@ -19,5 +19,4 @@ from countermax.mdp._process import FiniteMDP as FiniteMDP
 from countermax.mdp._replays._questions import logged_pairs as logged_pairs
 from countermax.mdp._results import Ranking as Ranking
 from countermax.mdp._results import Replay as Replay
-from countermax.mdp._results import SampledReplay as SampledReplay
 from countermax.mdp._story import Story as Story

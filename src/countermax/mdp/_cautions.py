@@ -23,11 +23,6 @@ _THIN_VISITS = 10
 _LARGE_THIN_SHARE = 0.1
 
 
-def told_of_log(mdp: FiniteMDP, log: EpisodeLog) -> tuple[str, ...]:
-    """What was taken as an end without being named, and which states and actions look alike."""
-    return (*told_of_ends(log, mdp.ends, mdp.never_left), *told_of_labels(log))
-
-
 def told_of_ends(
     log: EpisodeLog, ends: Bool[np.ndarray, " s"], never_left: Bool[np.ndarray, " s"] | None
 ) -> tuple[str, ...]:

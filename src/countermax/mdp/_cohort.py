@@ -1,41 +1,29 @@
 """A cohort: logged episodes beside another policy, checked once, and everything that can be asked about them."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TypeAlias, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 from jaxtyping import PRNGKeyArray
+from scipy import sparse
 
 from countermax._core.errors import InputError
 from countermax._core.extras import on_ray
-from countermax._core.labels import identity, listed, reader
+from countermax._core.labels import Labels, listed, reader
 from countermax._core.words import confidence
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, AbstractSampler
 from countermax.couplings._named import as_couplings, name_of, named_couplings
 from countermax.intervals._interval import check_level, percentile_interval
+from countermax.mdp import _cautions as cautions
+from countermax.mdp import _estimation as estimation
 from countermax.mdp._arrays import Floats, Values, as_mask, as_number, as_whole, shortened
-from countermax.mdp._cautions import (
-    told_of_censoring,
-    told_of_log,
-    told_of_restriction,
-    told_of_support,
-    told_of_weights,
-)
 from countermax.mdp._decisions import Decisions, decisions_of
 from countermax.mdp._distribution import SHARES, ReturnDistribution, distribution_of
-from countermax.mdp._estimation import (
-    as_policy,
-    check_log,
-    deterministic,
-    estimate,
-    estimate_policy,
-    policy_rows,
-    restricted,
-    usual_policy,
-)
+from countermax.mdp._estimation import estimate, estimate_policy
 from countermax.mdp._evaluation import RESTRICTED, WHOLE, Estimating, PolicyEvaluation, evaluated
 from countermax.mdp._explain import find_episode, story_of
 from countermax.mdp._files import read_log_and_policy
@@ -43,8 +31,9 @@ from countermax.mdp._importance import effective_sample_size, importance_ratios
 from countermax.mdp._log import EpisodeLog, steps_compared, steps_of
 from countermax.mdp._posterior import NO_CONFOUNDING, Posterior, PosteriorDraws
 from countermax.mdp._process import MODEL_GIVEN, FiniteMDP, as_discount
-from countermax.mdp._replays._trajectories import Setting, Trajectories
-from countermax.mdp._results import Context, Ranking, Replay, SampledReplay, at, counted
+from countermax.mdp._replays._course import Setting
+from countermax.mdp._replays._trajectories import Trajectories
+from countermax.mdp._results import Context, Ranking, Replay, at, counted
 from countermax.mdp._story import Story
 
 Couplings: TypeAlias = Mapping[str, str | Path | AbstractCoupling] | Iterable[str | Path]
@@ -113,27 +102,28 @@ class Cohort:
                 cluster that is connected, else on one inside this machine. The numbers are the same.
         """
         self._spread = on_ray(engine)
-        if isinstance(log, str | Path):
-            if not isinstance(policy, str | Path):
-                raise InputError("`policy` must be a file where `log` is one, so that both name the same states")
+        one, other = ("log", "policy") if isinstance(policy, str | Path) else ("policy", "log")
+        if isinstance(log, str | Path) and isinstance(policy, str | Path):
             log, policy = read_log_and_policy(log, policy)
-        elif isinstance(policy, str | Path):
-            raise InputError("`log` must be a file where `policy` is one, so that both name the same states")
+        elif isinstance(log, str | Path) or isinstance(policy, str | Path):
+            raise InputError(f"`{one}` must be a file where `{other}` is one, so that both name the same states")
         self.log = log
         self._learn, self._source = _learner(log, process, absorbing)
         self.process = self._learn if isinstance(self._learn, FiniteMDP) else self._learn(log)
-        check_log(log, self.process)
-        self._wanted = policy_rows(self.process, policy)
-        self.policy = restricted(self.process, self._wanted)[0]
+        estimation.check_log(log, self.process)
+        self._wanted = estimation.policy_rows(self.process, policy)
+        self.policy = estimation.restricted(self.process, self._wanted)[0]
         self.horizon = steps_of(log, horizon)
         self.discount = as_discount(self.process, discount)
-        if censored not in ("stop", "model"):
-            raise InputError(f'`censored` must be "stop" or "model", got {shortened(censored)}')
-        if actions not in _DRAWN:
-            raise InputError(f'`actions` must be "fresh" or "coupled", got {shortened(actions)}')
+        for name, value, words in (("censored", censored, ("stop", "model")), ("actions", actions, tuple(_DRAWN))):
+            if value not in words:
+                raise InputError(f'`{name}` must be "{words[0]}" or "{words[1]}", got {shortened(value)}')
         if posterior is not None and not isinstance(posterior, Posterior):
             raise InputError(f"`posterior` must be a Posterior, got {shortened(posterior)}")
-        self._behaviour = None if behaviour is None else policy_rows(self.process, behaviour, argument="behaviour")
+        self._behaviour = (
+            None if behaviour is None else estimation.policy_rows(self.process, behaviour, argument="behaviour")
+        )
+        done = estimate_policy(log) if self._behaviour is None else self._behaviour
         self._actions, self._posterior = actions, posterior
         self._setting = Setting(
             log=log,
@@ -142,9 +132,10 @@ class Cohort:
             horizon=self.horizon,
             discount=self.discount,
             censored=censored,
-            behaviour=self._done() if actions == "coupled" else None,
+            behaviour=done if actions == "coupled" else None,
         )
         self._compared = steps_compared(log, self.process.ends, self.horizon)
+        self._censored = int((self._compared < self.horizon).sum())
         self._bounds: dict[bool, Bounds] = {}
 
     def __len__(self) -> int:
@@ -154,55 +145,40 @@ class Cohort:
         return f"Cohort({self._sample})"
 
     def replay(self, coupling: str | Path | AbstractCoupling = "gumbel-max", *, path: bool = False) -> Replay:
-        """What would have become of every episode, exactly.
+        """What would have become of every episode, exactly; with `path`, at all times and not at the last one only.
 
-        Args:
-            coupling: Coupling with an exact law, fixed or learned; or its name or file. For others there is `sample`.
-            path: Whether to keep the distributions of all times, not the last one only.
+        The coupling, fixed or learned, by itself, by name or as a file, has an exact law; for others there is `sample`.
         """
         answering = self._model.law(coupling).answering
         found = self._model.replayed(answering, path=path)
         draws = self._draws if self._posterior is not None else None
-        others = np.array([]) if draws is None else draws.ask(partial(_effect, self._setting, answering))
-        level = 0.95 if self._posterior is None else self._posterior.level
-        return Replay(
-            context=self._context(draws),
-            episodes=self.log.names,
-            observed=self._model.observed,
-            values=found.values,
-            variances=found.variances,
-            last=found.last,
-            path=found.path,
-            coupling=name_of(answering),
-            steps=self._model.plain_course.steps,
-            censored=self._model.plain_course.censored,
-            interval=percentile_interval(others, level),
-        )
+        asked = partial(_effect, self._setting, answering)
+        interval = None if draws is None else percentile_interval(draws.ask(asked), draws.posterior.level)
+        return self._replay(draws, coupling=name_of(answering), interval=interval, **found._asdict())
 
     def sample(
         self, coupling: str | Path | AbstractSampler = "gumbel-max", *, num_samples: int, key: PRNGKeyArray
-    ) -> SampledReplay:
+    ) -> Replay:
         """Trajectories of every episode, drawn; `replay` is their exact law.
 
         For couplings that can only be drawn from, and for looking at single trajectories. Rewards are the process's
-        means, or what the log earned where nothing is changed. A key means the same trajectories whatever JAX's default
-        precision is.
-
-        Args:
-            coupling: Coupling that can be drawn from, or its name or file.
-            num_samples: Number of trajectories for each episode.
-            key: Random key; consumed once.
+        means, or what the log earned where nothing is changed. A key, which is consumed once, means the same
+        trajectories whatever JAX's default precision is.
         """
         as_whole("num_samples", num_samples, least=1)
-        states, actions, returns = self._model.drawn(coupling, num_samples, key=key)
-        return SampledReplay(
-            context=self._context(None),
-            episodes=self.log.names,
-            observed=self._model.observed,
+        rows = self._model.law(coupling, exact=False)
+        states, actions, returns = self._model.drawn(rows, num_samples, key=key)
+        episode, share = np.repeat(np.arange(len(self)), num_samples), np.full(returns.size, 1 / num_samples)
+        last = sparse.csr_array((share, (episode, states[..., -1].ravel())), (len(self), self.process.num_states))
+        return self._replay(
+            None,
+            coupling=name_of(rows.coupling),
+            values=returns.mean(axis=1),
+            variances=returns.var(axis=1),
+            last=last,
             states=states,
             actions=actions,
             returns=returns,
-            coupling=name_of(self._model.sampler(coupling)),
         )
 
     def bounds(self, *, stable: bool = False, rewards: Values | None = None, final: Values | None = None) -> Bounds:
@@ -234,16 +210,13 @@ class Cohort:
     ) -> Decisions:
         """Every other action at every step of one episode, the largest effect first; exact.
 
-        All other actions stay as logged, whatever the state; so without the change the episode would be what it was.
-
-        Args:
-            episode: Name of the episode, or its position where episodes have no names.
-            coupling: Coupling with an exact law, or its name or file.
-            otherwise: Policy where a logged action is not known, and after the episode's end, [state, action];
-                by default what was done most often, as far as the process has counts.
+        The episode goes by its name, or by its position where episodes have none. All other actions stay as logged,
+        whatever the state; so without the change the episode would be what it was. The policy `otherwise`, by default
+        what was done most often, as far as the process has counts, acts where a logged action is not known, and after
+        the episode's end.
         """
         setting, answering = self._one(episode), self._model.law(coupling).answering
-        rest = self._usual if otherwise is None else as_policy(self.process, otherwise)
+        rest = self._usual if otherwise is None else estimation.as_policy(self.process, otherwise)
         model = Trajectories(self.process, setting, quiet=True)
         observed, name = float(model.observed[0]), name_of(answering)
         effects = model.worth_of_actions([answering], rest) - observed
@@ -273,8 +246,7 @@ class Cohort:
     def rank(self, couplings: Couplings | None = None) -> Ranking:
         """All episodes by what the other policy would have added: which claims rest on the coupling, which on the data.
 
-        Args:
-            couplings: Couplings by name, the one to sort by first; by default Gumbel-max and inverse CDF.
+        The first coupling is the one to sort by; by default there are Gumbel-max and inverse CDF.
         """
         chosen, observed = _couplings(couplings), self._model.observed
         effects = {name: self._model.values(each) - observed for name, each in chosen.items()}
@@ -321,8 +293,8 @@ class Cohort:
         estimates, bounds, ratios = evaluated(*asked, key=key, spread=self._spread)
         changed = (self.policy != self._wanted)[~self.process.absorbing].any()
         told = (
-            *told_of_weights(self.log, self._wanted, ratios),
-            *told_of_support(self.process, self.log, self._wanted, self.horizon),
+            *cautions.told_of_weights(self.log, self._wanted, ratios),
+            *cautions.told_of_support(self.process, self.log, self._wanted, self.horizon),
             _bootstrap(num_resamples, level),
         )
         return PolicyEvaluation(
@@ -332,7 +304,7 @@ class Cohort:
             target=RESTRICTED if changed else WHOLE,
             policy=self.policy,
             effective_sample_size=effective_sample_size(ratios),
-            num_censored=int((self._compared < self.horizon).sum()),
+            num_censored=self._censored,
             num_resamples=num_resamples,
             level=level,
         )
@@ -355,10 +327,10 @@ class Cohort:
                 they are unbiased at each return if the behaviour is known, and cut off where they would sum to more
                 than one.
             shares: Shares of the worst episodes whose mean is shown.
-            num_resamples: Number of resamples of episodes for intervals, drawn as `evaluate` draws them; the behaviour
+            num_resamples: Number of resamples for intervals, with the level and the key as of `evaluate`; the behaviour
                 policy is estimated again from each, unless it is known. By default there are no intervals.
-            level: Confidence of the intervals, which reach at least as far as this share of the resamples.
-            key: Random key for drawing the resamples; consumed once.
+            level: Confidence of the intervals.
+            key: Random key.
         """
         as_whole("num_resamples", num_resamples, least=0)
         check_level(level)
@@ -367,20 +339,34 @@ class Cohort:
         kept = tuple(as_number("shares", each, 0, 1) for each in shares)
         if not kept or min(kept) == 0:
             raise InputError(f"`shares` must hold numbers above 0 and at most 1, got {list(kept)}")
-        ratios = importance_ratios(self.log, self._wanted, self._done())[:, : self.horizon]
-        told = (*told_of_weights(self.log, self._wanted, ratios), _bootstrap(num_resamples, level))
+        told = (
+            *cautions.told_of_weights(self.log, self._wanted, self._ratios(self.log)),
+            _bootstrap(num_resamples, level),
+        )
         context = self._context(None, told=told, assumed=())
-        asked = (context, self.log, self._wanted, self._behaviour, kept)
-        return distribution_of(*asked, weighted=weighted, num_resamples=num_resamples, level=level, key=key)
+        return distribution_of(context, self.log, self._ratios, kept, weighted, num_resamples, level, key)
 
-    def _done(self) -> Floats:
-        """What the log was made with: as it was given, or its frequencies."""
-        return estimate_policy(self.log) if self._behaviour is None else self._behaviour
+    def _ratios(self, log: EpisodeLog) -> Floats:
+        """Importance ratios of some of the episodes; the behaviour policy is estimated from them unless it is known."""
+        done = estimate_policy(log) if self._behaviour is None else self._behaviour
+        return importance_ratios(log, self._wanted, done)[:, : self.horizon]
+
+    def _replay(self, draws: PosteriorDraws | None, **found: Any) -> Replay:
+        """What was found, beside what is known of the episodes."""
+        course = self._model.plain_course
+        return Replay(
+            context=self._context(draws),
+            episodes=self.log.names,
+            observed=self._model.observed,
+            steps=course.steps,
+            censored=course.censored,
+            **found,
+        )
 
     @cached_property
     def _model(self) -> Trajectories:
         if self.process.counts is None:
-            as_policy(self.process, self._wanted)  # what a known process does not allow is refused
+            estimation.as_policy(self.process, self._wanted)  # what a known process does not allow is refused
         return Trajectories(self.process, self._setting, spread=self._spread)
 
     @cached_property
@@ -391,21 +377,20 @@ class Cohort:
     @cached_property
     def _usual(self) -> Floats:
         """What was done most often, as far as the process has counts."""
-        return deterministic(usual_policy(self.process).argmax(axis=1), self.process.num_actions)
+        return estimation.deterministic(estimation.usual_policy(self.process).argmax(axis=1), self.process.num_actions)
 
     def _one(self, episode: Hashable) -> Setting:
         """The same questions about one episode, over the steps that are compared."""
         position = find_episode(self.log, episode)
         known = int(self._compared[position]) if self._setting.censored == "stop" else self.horizon
-        return self._setting.of_episode(position, known)
+        return replace(self._setting, log=self.log.select([position]), horizon=known)
 
     @cached_property
     def _sample(self) -> str:
-        censored = int((self._compared < self.horizon).sum())
         mdp = self.process
         return (
             f"{counted(len(self.log), 'episode')}, {counted(self.log.num_steps, 'step')}, "
-            f"{counted(mdp.num_states, 'state')}, {counted(mdp.num_actions, 'action')}; {censored} censored; "
+            f"{counted(mdp.num_states, 'state')}, {counted(mdp.num_actions, 'action')}; {self._censored} censored; "
             f"horizon {self.horizon}, discount {self.discount:g}; {self._source}"
         )
 
@@ -420,12 +405,13 @@ class Cohort:
         """What is said beside an answer."""
         note = "" if draws is None else draws.posterior.note(self.process)
         level = "" if draws is None else confidence(draws.posterior.level)
-        left, censored = self.policy[~self.process.absorbing], int((self._compared < self.horizon).sum())
+        left = self.policy[~self.process.absorbing]
         chance = told is None and bool(((left > 0) & (left < 1)).any())
         notes = (
-            *(told_of_restriction(self.process, self.log, self._wanted) if told is None else told),
-            *told_of_log(self.process, self.log),
-            *told_of_censoring(censored, len(self.log), carried_on=self._setting.censored == "model"),
+            *(cautions.told_of_restriction(self.process, self.log, self._wanted) if told is None else told),
+            *cautions.told_of_ends(self.log, self.process.ends, self.process.never_left),
+            *cautions.told_of_labels(self.log),
+            *cautions.told_of_censoring(self._censored, len(self.log), carried_on=self._setting.censored == "model"),
             _DRAWN[self._actions] if chance else "",
             _RANGES.format(level=level) if ranges and note else "",
             note,
@@ -461,16 +447,13 @@ def _learner(
 def _named_states(log: EpisodeLog, absorbing: Values) -> Values:
     """States by name, where they are given as text; else as they are."""
     found = [absorbing] if isinstance(absorbing, str) else absorbing
-    if isinstance(found, np.ndarray) or not any(isinstance(each, str) for each in found):  # type: ignore[union-attr]
-        return as_mask("absorbing", found, log.num_states)
-    names = list(log.state_names or range(log.num_states))
-    read, places = reader(names), {identity(name): place for place, name in enumerate(names)}
-    wanted = list(found)  # type: ignore[arg-type]
-    chosen = [places.get(identity(read(each))) for each in wanted]
-    if None in chosen:
-        unknown = wanted[chosen.index(None)]
-        raise InputError(f"`absorbing` must name states of the log ({listed(names)}), got {shortened(str(unknown))}")
-    return as_mask("absorbing", [each for each in chosen if each is not None], log.num_states)
+    if not isinstance(found, np.ndarray) and any(isinstance(each, str) for each in found):  # type: ignore[union-attr]
+        wanted, names = list(found), log.state_names or tuple(range(log.num_states))  # type: ignore[arg-type]
+        found = Labels(names).places(list(map(reader(names), wanted)))
+        if (found < 0).any():
+            unknown = shortened(str(wanted[int((found < 0).argmax())]))
+            raise InputError(f"`absorbing` must name states of the log ({listed(names)}), got {unknown}")
+    return as_mask("absorbing", found, log.num_states)
 
 
 def _couplings(couplings: Couplings | None, *, none: bool = False) -> dict[str, AbstractCoupling]:

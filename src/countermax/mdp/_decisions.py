@@ -1,8 +1,8 @@
 """The single decision that would have mattered most, found by changing one action at a time."""
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from jaxtyping import Float
@@ -15,16 +15,11 @@ from countermax.intervals._interval import percentile_interval
 from countermax.mdp._arrays import Floats, as_whole
 from countermax.mdp._labels import spoken
 from countermax.mdp._process import FiniteMDP
-from countermax.mdp._replays._trajectories import Setting
+from countermax.mdp._replays._course import Setting
 from countermax.mdp._results import SMALL, AbstractCohortResult, Context, any_row, at, coupled_row
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 FEW_VISITS = 5
 """What rests on fewer visits than this is marked."""
-
-_MOST_SHOWN = 20  # in a picture
 
 
 class Decision(NamedTuple):
@@ -82,12 +77,10 @@ class Decisions(AbstractCohortResult):
 
     @property
     def title(self) -> str:
-        """The question."""
         return f"Episode {self.episode}: one decision changed, the rest as it was"
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """The effects of all decisions, the largest first."""
         return decision_rows({self.coupling: self})
 
     @property
@@ -96,7 +89,6 @@ class Decisions(AbstractCohortResult):
         return {(each.step, each.other_action): each.effect for each in self}
 
     def summary(self) -> str:
-        """The best decision, and how many would have helped under every coupling."""
         best = self.decisions[0] if self.decisions else None
         if best is None or best.effect <= SMALL:
             return f"No other single decision in episode {self.episode} would have helped, by {self.coupling}."
@@ -109,22 +101,17 @@ class Decisions(AbstractCohortResult):
             f"would have helped under every coupling{sure}."
         )
 
-    def plot(self, most: int = _MOST_SHOWN) -> "Figure":
-        """The effects of the first decisions within their bounds.
-
-        Args:
-            most: Number of decisions to show.
-        """
+    def plot(self, most: int = 20) -> "plotting.Figure":
         first = self.decisions[: as_whole("most", most, least=1)]
-        limits = np.array([each.any_interval[:2] for each in first if each.any_interval is not None])
+        bounds, limits = ranges_of(first)
         return plotting.draw_effects(
             [f"{each.step}: {self.action_names[each.other_action]}" for each in first],
             {self.coupling: np.array([each.effect for each in first])},
-            Bounds(*np.array([each.effect_bounds for each in first]).reshape(-1, 2).T),
+            bounds,
             title=self.title,
             label="what the other action would have added",
             kind="step and other action",
-            limits=None if not len(limits) else (limits[:, 0], limits[:, 1]),
+            limits=limits,
         )
 
     def __repr__(self) -> str:
@@ -141,6 +128,16 @@ class Decisions(AbstractCohortResult):
     def _details(self) -> Mapping[str, Any]:
         decisions = [{**each._asdict(), "robust": each.robust} for each in self]
         return self._fields("episode", "observed", "coupling") | {"decisions": decisions}
+
+
+def ranges_of(decisions: Sequence[Decision]) -> tuple[Bounds, Interval | None]:
+    """The effects over all couplings, and the model uncertainty of these ranges."""
+    bounds = Bounds(*np.array([each.effect_bounds for each in decisions]).reshape(-1, 2).T)
+    limits = [each.any_interval for each in decisions if each.any_interval is not None]
+    if not limits:
+        return bounds, None
+    lower, upper = np.array([each[:2] for each in limits]).T
+    return bounds, Interval(lower, upper, limits[0].level)
 
 
 def decision_rows(by_coupling: Mapping[str, Decisions]) -> tuple[Row, ...]:

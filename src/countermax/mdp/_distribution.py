@@ -1,8 +1,8 @@
 """How the return would be distributed under another policy, not only its mean: quantiles and the worst cases."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
@@ -14,13 +14,9 @@ from countermax._core.words import number
 from countermax.intervals import Interval
 from countermax.intervals._interval import student_interval
 from countermax.mdp._arrays import Floats, Values, as_finite, as_number
-from countermax.mdp._estimation import estimate_policy
-from countermax.mdp._importance import effective_sample_size, importance_ratios, resamples_of
+from countermax.mdp._importance import effective_sample_size, resamples_of
 from countermax.mdp._log import EpisodeLog
 from countermax.mdp._results import AbstractCohortResult, Context, counted
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SHARES = (0.05, 0.1, 0.25, 0.5)
 
@@ -48,12 +44,10 @@ class ReturnDistribution(AbstractCohortResult):
 
     @property
     def title(self) -> str:
-        """The question."""
         return f"Returns under the target policy, from {counted(self.context.num_episodes, 'episode')}"
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """What is read off the distribution."""
         about, numbers = counted(self.context.num_episodes, "episode"), self.numbers.items()
         unknown = (None, None)
         return tuple(Row(name, about, "", x, None, None, *self.intervals.get(name, unknown)[:2]) for name, x in numbers)
@@ -91,9 +85,6 @@ class ReturnDistribution(AbstractCohortResult):
         """The mean return of the worst episodes, this share of all: conditional value at risk.
 
         The episode at the edge counts in part, so that it is a coherent measure of risk and continuous in the share.
-
-        Args:
-            share: Share of the episodes, above 0 and at most 1; 1 gives the mean.
         """
         if not as_number("share", share, 0, 1) > 0:
             raise InputError("`share` must be more than 0, got 0: there is no mean of no episodes")
@@ -111,7 +102,6 @@ class ReturnDistribution(AbstractCohortResult):
         return float(self.probabilities[kept] @ self.returns[kept] / self.probabilities[kept].sum())
 
     def summary(self) -> str:
-        """The mean, the worst cases, and what they rest on."""
         worst = self.shares[0]
         kind = "weighted (self-normalised)" if self.weighted else "ordinary"
         return (
@@ -120,8 +110,7 @@ class ReturnDistribution(AbstractCohortResult):
             f"size of {self.effective_sample_size:.1f}."
         )
 
-    def plot(self) -> "Figure":
-        """The distribution as steps, the mean and the first share's mean marked."""
+    def plot(self) -> "plotting.Figure":
         marks = {"mean": self.mean} | {f"mean of the worst {each:.0%}": self.cvar(each) for each in self.shares[:1]}
         return plotting.draw_distribution(
             self.returns,
@@ -139,23 +128,19 @@ class ReturnDistribution(AbstractCohortResult):
 def distribution_of(
     context: Context,
     log: EpisodeLog,
-    policy: Floats,
-    behaviour: Floats | None,
+    ratios_of: Callable[[EpisodeLog], Floats],
     shares: tuple[float, ...],
-    *,
     weighted: bool,
     num_resamples: int,
     level: float,
     key: PRNGKeyArray | None,
 ) -> ReturnDistribution:
     """The distribution, with intervals from resampled episodes."""
-    ratios = _ratios(log, policy, behaviour, context.horizon)
+    ratios = ratios_of(log)
     seen = _weighed(log, ratios, weighted, context)
     if seen is None:
-        raise InputError(
-            "`policy` must give some episode a weight, but nobody did what it would do: importance sampling cannot "
-            "be used"
-        )
+        nobody = "nobody did what it would do: importance sampling cannot be used"
+        raise InputError(f"`policy` must give some episode a weight, but {nobody}")
     found = ReturnDistribution(
         context=context,
         returns=seen[0],
@@ -170,17 +155,13 @@ def distribution_of(
     drawn: list[dict[str, float | None]] = []
     for chosen in () if key is None else resamples_of(key, len(log), num_resamples):
         again = log.select(chosen)
-        other = _weighed(again, _ratios(again, policy, behaviour, found.horizon), weighted, context)
+        other = _weighed(again, ratios_of(again), weighted, context)
         drawn.append({} if other is None else replace(found, returns=other[0], probabilities=other[1]).numbers)
     intervals = {
         name: student_interval(value, [each.get(name) for each in drawn], level, found.effective_sample_size)[0]
         for name, value in found.numbers.items()
     }
     return replace(found, intervals={name: each for name, each in intervals.items() if each is not None})
-
-
-def _ratios(log: EpisodeLog, policy: Floats, behaviour: Floats | None, steps: int) -> Floats:
-    return importance_ratios(log, policy, estimate_policy(log) if behaviour is None else behaviour)[:, :steps]
 
 
 def _weighed(log: EpisodeLog, ratios: Floats, weighted: bool, context: Context) -> tuple[Floats, Floats] | None:

@@ -4,22 +4,8 @@ import numpy as np
 from jaxtyping import Bool
 
 from countermax._core.errors import InputError
-from countermax.mdp._arrays import (
-    SUM_TOLERANCE,
-    Floats,
-    Ints,
-    Values,
-    as_booleans,
-    as_finite,
-    as_floats,
-    as_index,
-    as_indices,
-    as_mask,
-    as_number,
-    as_whole,
-    check_sizes,
-    plainly,
-)
+from countermax.mdp import _arrays as arrays
+from countermax.mdp._arrays import SUM_TOLERANCE, Floats, Ints, Values
 from countermax.mdp._labels import named
 from countermax.mdp._log import EpisodeLog
 from countermax.mdp._process import FiniteMDP
@@ -36,7 +22,7 @@ def check_log(log: EpisodeLog, mdp: FiniteMDP) -> None:
 
 def policy_rows(world: FiniteMDP | EpisodeLog, policy: Values, *, argument: str = "policy") -> Floats:
     """Distributions over the actions, one for each state; what is wrong is named by state and action."""
-    probs = as_floats(argument, policy)
+    probs = arrays.as_floats(argument, policy)
     shape = (world.num_states, world.num_actions)
     if probs.shape != shape:
         raise InputError(f"`{argument}` must be [state, action] of shape {shape}, got {probs.shape}")
@@ -93,10 +79,10 @@ def usual_policy(mdp: FiniteMDP) -> Floats:
 
 def deterministic(actions: Values, num_actions: int) -> Floats:
     """The policy that takes these actions, one for each state, for certain."""
-    chosen = as_indices("actions", actions, as_whole("num_actions", num_actions, least=1))
+    chosen = arrays.as_indices("actions", actions, arrays.as_whole("num_actions", num_actions, least=1))
     if chosen.ndim != 1:
         raise InputError(f"`actions` must have one action for each state, got shape {chosen.shape}")
-    check_sizes(len(chosen), num_actions)
+    arrays.check_sizes(len(chosen), num_actions)
     policy = np.zeros((len(chosen), num_actions))
     policy[np.arange(len(chosen)), chosen] = 1
     return policy
@@ -105,17 +91,14 @@ def deterministic(actions: Values, num_actions: int) -> Floats:
 def softened(policy: Values, best: float, *, allowed: Bool[np.ndarray, "s a"] | None = None) -> Floats:
     """A policy that takes the most likely action of each state with probability `best`, and else any other one.
 
-    Args:
-        policy: [state, action]; on ties the lowest action is the most likely.
-        best: The most likely action's new probability.
-        allowed: [state, action]: whether the action can be taken there; by default all of them can. Where there is no
-            other, `best` is one.
+    On ties the lowest action is the most likely. Others are drawn from those that are `allowed`, [state, action]; by
+    default all of them are. Where there is no other, `best` is one.
     """
-    probs = as_finite("policy", policy)
+    probs = arrays.as_finite("policy", policy)
     if probs.ndim != 2 or probs.size == 0:
         raise InputError(f"`policy` must be [state, action], got shape {probs.shape}")
-    best = as_number("best", best, 0, 1)
-    can = np.ones(probs.shape, bool) if allowed is None else as_booleans("allowed", allowed)
+    best = arrays.as_number("best", best, 0, 1)
+    can = np.ones(probs.shape, bool) if allowed is None else arrays.as_booleans("allowed", allowed)
     if can.shape != probs.shape:
         raise InputError(f"`allowed` must have the shape of `policy`, {probs.shape}, got {can.shape}")
     chosen = deterministic(probs.argmax(axis=1), probs.shape[1]) > 0
@@ -144,7 +127,7 @@ def estimate(
     end; beside ends that were named it does not, and an episode that stops there is censored.
 
     Args:
-        log: Logged episodes.
+        log: Episodes.
         absorbing: States where episodes end, as indices or as a mask; by default those that nobody was seen to leave.
             The log must not leave them.
         unseen: The state that actions never or too seldom seen lead to, for instance death.
@@ -152,22 +135,21 @@ def estimate(
             from a handful of visits are noise, and a policy that maximises over them picks the luckiest.
         discount: Discount factor for each step.
     """
-    check_sizes(log.num_states, log.num_actions)
-    ends = as_mask("absorbing", absorbing, log.num_states)
-    as_whole("least_visits", least_visits, least=1)
+    arrays.check_sizes(log.num_states, log.num_actions)
+    ends = arrays.as_mask("absorbing", absorbing, log.num_states)
+    arrays.as_whole("least_visits", least_visits, least=1)
     steps = log.steps()
     leaving = ends[steps.state]
     if leaving.any():
         at = int(leaving.argmax())
-        episode = plainly(log.name_of(int(steps.episode[at])))
+        episode = arrays.plainly(log.name_of(int(steps.episode[at])))
         raise InputError(
             f"`absorbing` states must end episodes, but episode {episode} continues from "
             f"{named('state', int(steps.state[at]), log.state_names)} at step {steps.step[at]}"
         )
     sizes = (log.num_states, log.num_actions, log.num_states)
-    cells, where = np.unique(
-        np.ravel_multi_index((steps.state, steps.action, steps.next_state), sizes), return_inverse=True
-    )
+    seen = np.ravel_multi_index((steps.state, steps.action, steps.next_state), sizes)
+    cells, where = np.unique(seen, return_inverse=True)
     counts = np.bincount(where)
     rewards = np.bincount(where, steps.reward) / counts
     variances = np.bincount(where, (steps.reward - rewards[where]) ** 2) / counts
@@ -183,7 +165,7 @@ def estimate(
     if unseen is None:
         ends |= ~known.any(axis=1)
     else:
-        as_index("unseen", unseen, log.num_states)
+        arrays.as_index("unseen", unseen, log.num_states)
         ends[unseen] |= not known[unseen].any()
         given[unseen] |= ends[unseen] and absorbing is not None
         more_state, more_action = np.nonzero(~known & ~ends[:, None])
@@ -215,7 +197,7 @@ def estimate(
 
 def visits(log: EpisodeLog) -> Ints:
     """[state, action]: how often each action was taken."""
-    check_sizes(log.num_states, log.num_actions)
+    arrays.check_sizes(log.num_states, log.num_actions)
     steps = log.steps()
     cells = steps.state * log.num_actions + steps.action
     return np.bincount(cells, minlength=log.num_states * log.num_actions).reshape(log.num_states, log.num_actions)
@@ -224,10 +206,8 @@ def visits(log: EpisodeLog) -> Ints:
 def estimate_policy(log: EpisodeLog, *, pseudo_count: float = 0.0) -> Floats:
     """[state, action]: how often each action was taken in each state; uniform in states never left.
 
-    Args:
-        log: Logged episodes.
-        pseudo_count: Number added to the count of every action, so that none is impossible.
+    A `pseudo_count` is added to the count of every action, so that none is impossible.
     """
-    counts = visits(log) + as_number("pseudo_count", pseudo_count, 0, 1e100)
+    counts = visits(log) + arrays.as_number("pseudo_count", pseudo_count, 0, 1e100)
     totals = counts.sum(axis=1, keepdims=True)
     return np.where(totals > 0, counts / np.where(totals > 0, totals, 1), 1 / log.num_actions)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
+from typing import Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
@@ -17,23 +17,14 @@ from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling
 from countermax.intervals import Interval
 from countermax.intervals._interval import student_interval
+from countermax.mdp import _importance as importance
 from countermax.mdp._arrays import Floats, Ints, check_sizes
 from countermax.mdp._estimation import estimate_policy, restricted
-from countermax.mdp._importance import (
-    corrected_value,
-    effective_sample_size,
-    importance_estimates,
-    importance_ratios,
-    model_values,
-    resamples_of,
-)
 from countermax.mdp._log import EpisodeLog
 from countermax.mdp._process import FiniteMDP
-from countermax.mdp._replays._trajectories import Setting, Trajectories
+from countermax.mdp._replays._course import Setting
+from countermax.mdp._replays._trajectories import Trajectories
 from countermax.mdp._results import AbstractCohortResult, Context, any_row, counted
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Model: TypeAlias = FiniteMDP | Callable[[EpisodeLog], FiniteMDP]
 
@@ -84,12 +75,10 @@ class PolicyEvaluation(AbstractCohortResult):
 
     @property
     def title(self) -> str:
-        """The question."""
         return f"The target policy's value, from {counted(self.context.num_episodes, 'episode')} of another policy"
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """One for each estimate, and the range over all couplings."""
         about, found = counted(self.context.num_episodes, "episode"), []
         for each in self.estimates:
             limits = (None, None) if each.interval is None else each.interval[:2]
@@ -106,7 +95,6 @@ class PolicyEvaluation(AbstractCohortResult):
         raise KeyError(f"no estimate is called {name!r}; there are {', '.join(each.name for each in self.estimates)}")
 
     def summary(self) -> str:
-        """What was earned, what the model and importance sampling say, and how far couplings may differ."""
         told = [
             f"The logged episodes earned {number(self['observed return'].value)} on average; the model says "
             f"{number(self['model-based'].value)} of {self.target}."
@@ -119,17 +107,12 @@ class PolicyEvaluation(AbstractCohortResult):
             else f"Weighted importance sampling says {number(weighted)}, from {size}."
         )
         if self.bounds is not None:
-            told.append(
-                f"Over all couplings the counterfactual mean lies in {span(*self.bounds)}, if the model is right."
-            )
+            within = span(*self.bounds)
+            told.append(f"Over all couplings the counterfactual mean lies in {within}, if the model is right.")
         return " ".join(told)
 
-    def plot(self, *, truth: float | None = None) -> "Figure":
-        """Dots with intervals, one line for each estimate.
-
-        Args:
-            truth: The value to be estimated, drawn as a line where it is known.
-        """
+    def plot(self, *, truth: float | None = None) -> "plotting.Figure":
+        """Dots with intervals, one line for each estimate; and a line for the truth, where it is known."""
         return plotting.draw_estimates(
             [
                 (each.name, each.kind, each.value, *((None, None) if each.interval is None else each.interval[:2]))
@@ -178,18 +161,17 @@ def evaluated(
         16 * horizon * log.num_states * (log.num_actions + 1),
         "lower `horizon`",
     )
-    check_memory(
-        f"{num_resamples} resamples of {count} estimates", 150 * count * num_resamples, "lower `num_resamples`"
-    )
+    what = f"{num_resamples} resamples of {count} estimates"
+    check_memory(what, 150 * count * num_resamples, "lower `num_resamples`")
     with ProgressBar("evaluating", num_resamples + 1, unit="resamples") as bar:
         point, ratios = _estimates(task, process, np.arange(len(log)), spread=spread)
         bar.advance(1)
         drawn = []
-        resamples = resamples_of(key, len(log), num_resamples)
+        resamples = importance.resamples_of(key, len(log), num_resamples)
         for each in in_prepared_parts(_again, (task,), zip(resamples)) if spread else map(_again(task), resamples):
             drawn.append(each)
             bar.advance(1)
-    estimates, effective = [], effective_sample_size(ratios)
+    estimates, effective = [], importance.effective_sample_size(ratios)
     for (kind, name), value in point.items():
         size = float(len(log)) if kind == "observed" else effective  # a model too knows little of what was seldom done
         interval, reason = student_interval(value, [each[kind, name] for each in drawn], level, size)
@@ -216,10 +198,12 @@ def _estimates(
     horizon, discount = task.setting.horizon, task.setting.discount
     behaviour = estimate_policy(log) if task.behaviour is None else task.behaviour
     policy, _ = restricted(known, task.setting.policy)  # a resample may lack rows
-    ratios = importance_ratios(log, policy, behaviour)
-    sampled = importance_estimates(log, ratios, discount=discount, horizon=horizon, steps=steps)
-    planned = model_values(known, log, policy, steps, discount=discount)
-    robust, weighted = (corrected_value(planned, ratios, steps, discount, weighted=each) for each in (False, True))
+    ratios = importance.importance_ratios(log, policy, behaviour)
+    sampled = importance.importance_estimates(log, ratios, discount=discount, horizon=horizon, steps=steps)
+    planned = importance.model_values(known, log, policy, steps, discount=discount)
+    robust, weighted = (
+        importance.corrected_value(planned, ratios, steps, discount, weighted=each) for each in (False, True)
+    )
     found: _Values = {
         ("observed", "observed return"): float(log.returns(discount, horizon=horizon).mean()),
         ("importance sampling", "ordinary importance sampling"): sampled.ordinary,

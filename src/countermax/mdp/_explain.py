@@ -20,7 +20,8 @@ from countermax.mdp._labels import spoken
 from countermax.mdp._log import EpisodeLog
 from countermax.mdp._posterior import PosteriorDraws
 from countermax.mdp._process import FiniteMDP
-from countermax.mdp._replays._trajectories import ReplayedValues, Setting, Trajectories
+from countermax.mdp._replays._course import Setting
+from countermax.mdp._replays._trajectories import ReplayedValues, Trajectories
 from countermax.mdp._results import Answer, Context, at
 from countermax.mdp._story import Care, Features, Record, Story
 
@@ -100,7 +101,7 @@ def story_of(
 
 def find_episode(log: EpisodeLog, episode: Hashable) -> int:
     """The position of an episode, by the rule for labels: 2 and 2.0 are one name, the text "2" is another."""
-    names = [log.name_of(position) for position in range(len(log))]
+    names = log.names
     try:
         wanted = identity(reader(names)(episode))
     except TypeError:

@@ -12,17 +12,9 @@ from countermax._core.extras import import_pandas, import_pyarrow
 from countermax._core.labels import listed, look_alikes
 from countermax._core.memory import check_memory
 from countermax._tables.files import open_table
+from countermax.mdp import _frames as frames
 from countermax.mdp._arrays import Floats, check_sizes
 from countermax.mdp._estimation import policy_rows
-from countermax.mdp._frames import (
-    LOG_COLUMNS,
-    LOG_RULE,
-    POLICY_COLUMNS,
-    POLICY_RULE,
-    PROBABILITY,
-    read_decisions,
-    require_columns,
-)
 from countermax.mdp._labels import Names, Space, as_names, named, shared_names
 from countermax.mdp._log import EpisodeLog
 
@@ -74,25 +66,18 @@ def read_log_and_policy(
     States, actions and episodes are names. In CSV a name is the exact text of its cell, so that 01 and 1 are two
     states; in Parquet it is a value of the column's type. By default they are counted as they occur in either file,
     numbers by size, then words by the alphabet. Couplings that go by the order of outcomes, and mechanisms trained on
-    a process, follow that order; `log.state_names` has it.
-
-    Args:
-        log: A CSV or Parquet file.
-        policy: A CSV or Parquet file; it must say what to do in every state that the log leaves.
-        state_names: The states in another order, or more of them than occur; text for CSV.
-        action_names: The same for actions.
+    a process, follow that order; `log.state_names` has it. With names they are counted in that order, and may be more
+    than occur. The policy must say what to do in every state that the log leaves.
     """
-    steps = _read_columns(log, LOG_COLUMNS, _check_log)
-    decisions = _read_columns(policy, (*POLICY_COLUMNS, PROBABILITY), _check_policy)
+    steps = _read_columns(log, frames.LOG_COLUMNS, _check_log)
+    decisions = _read_columns(policy, (*frames.POLICY_COLUMNS, frames.PROBABILITY), _check_policy)
     if steps.empty:
         raise InputError(f"{log}: the log must hold at least one step, got no rows")
     of_log, of_policy = f"the log {log}", f"the policy {policy}"
-    states = _names(
-        "state_names",
-        state_names,
-        [(of_log, steps["state"]), (of_log, steps["next_state"]), (of_policy, decisions["state"])],
-    )
-    actions = _names("action_names", action_names, [(of_log, steps["action"]), (of_policy, decisions["action"])])
+    visited = [(of_log, steps["state"]), (of_log, steps["next_state"]), (of_policy, decisions["state"])]
+    taken = [(of_log, steps["action"]), (of_policy, decisions["action"])]
+    states = as_names("state_names", state_names, None) or shared_names(visited)
+    actions = as_names("action_names", action_names, None) or shared_names(taken)
     with _blaming(log):
         episodes = EpisodeLog.from_frame(steps, state_names=states, action_names=actions)
     with _blaming(policy):
@@ -102,16 +87,14 @@ def read_log_and_policy(
 def policy_from_frame(frame: "pd.DataFrame", log: EpisodeLog) -> Floats:
     """[state, action] from rows of state, action and probability; what is wrong is named by row and state."""
     spaces = Space(log.num_states, log.state_names), Space(log.num_actions, log.action_names)
-    states, actions, probabilities = read_decisions(frame, *spaces)
+    states, actions, probabilities = frames.read_decisions(frame, *spaces)
     check_sizes(log.num_states, log.num_actions)
     policy = np.zeros((log.num_states, log.num_actions))
     policy[states, actions] = probabilities
     times = np.bincount(states, minlength=log.num_states)
-    if PROBABILITY not in frame.columns and (times > 1).any():
+    if frames.PROBABILITY not in frame.columns and (times > 1).any():
         several = named("state", int((times > 1).argmax()), log.state_names)
-        raise InputError(
-            f"the policy must have a column {PROBABILITY} if a state has several actions, as {several} has"
-        )
+        raise InputError(f"the policy must have a column probability if a state has several actions, as {several} has")
     silent = times == 0
     needed = np.zeros(log.num_states, bool)
     needed[log.steps().state] = True
@@ -134,18 +117,15 @@ def _resemblance(state: int, names: Names | None) -> str:
 
 
 def _check_log(names: list[str]) -> None:
-    swapped = PROBABILITY in names and set(POLICY_COLUMNS) <= set(names)
-    require_columns(names, LOG_COLUMNS, (), LOG_RULE, hint="; are the two files swapped?" if swapped else "")
+    swapped = frames.PROBABILITY in names and set(frames.POLICY_COLUMNS) <= set(names)
+    hint = "; are the two files swapped?" if swapped else ""
+    frames.require_columns(names, frames.LOG_COLUMNS, (), frames.LOG_RULE, hint=hint)
 
 
 def _check_policy(names: list[str]) -> None:
-    require_columns(names, POLICY_COLUMNS, (PROBABILITY,), POLICY_RULE)
-    if set(LOG_COLUMNS) <= set(names) and PROBABILITY not in names:
-        raise InputError(f"{POLICY_RULE}, but has those of a log; are the two files swapped?")
-
-
-def _names(argument: str, given: Sequence[Hashable] | None, columns: list[tuple[str, "pd.Series"]]) -> Names | None:
-    return shared_names(columns) if given is None else as_names(argument, given, None)
+    frames.require_columns(names, frames.POLICY_COLUMNS, (frames.PROBABILITY,), frames.POLICY_RULE)
+    if set(frames.LOG_COLUMNS) <= set(names) and frames.PROBABILITY not in names:
+        raise InputError(f"{frames.POLICY_RULE}, but has those of a log; are the two files swapped?")
 
 
 @contextmanager

@@ -53,15 +53,12 @@ def read_episodes(frame: "pd.DataFrame", states: Space, actions: Space) -> dict[
     jumps = (position > 0) & (state != np.roll(next_state, 1))
     if jumps.any():
         at = int(jumps.argmax())
-        _refuse(
-            frame, "state", at, f"must be where the step before it led ({plainly(frame['next_state'].iloc[at - 1])})"
-        )
-
+        led = plainly(frame["next_state"].iloc[at - 1])
+        _refuse(frame, "state", at, f"must be where the step before it led ({led})")
     lengths = np.bincount(episode)
     shape = (len(names), int(lengths.max()))
-    check_memory(
-        f"{shape[0]} episodes of up to {shape[1]} steps", 64 * shape[0] * (shape[1] + 1), "split the longest episodes"
-    )
+    what = f"{shape[0]} episodes of up to {shape[1]} steps"
+    check_memory(what, 64 * shape[0] * (shape[1] + 1), "split the longest episodes")
     padded = np.zeros((shape[0], shape[1] + 1), np.int64)
     done, rewards = np.zeros(shape, np.int64), np.zeros(shape)
     padded[episode, position] = state
@@ -78,9 +75,8 @@ def read_decisions(frame: "pd.DataFrame", states: Space, actions: Space) -> tupl
     again = import_pandas().DataFrame({"state": state, "action": action}).duplicated().to_numpy()
     if again.any():
         at = int(again.argmax())
-        _refuse(
-            frame, "action", at, f"must be given once in state {plainly(frame['state'].iloc[at])}, but is there twice"
-        )
+        where = plainly(frame["state"].iloc[at])
+        _refuse(frame, "action", at, f"must be given once in state {where}, but is there twice")
     return state, action, chances
 
 

@@ -8,10 +8,10 @@ import numpy as np
 from jaxtyping import Bool, Float, PRNGKeyArray
 
 from countermax._core.errors import InputError
-from countermax.mdp._arrays import Floats, Ints, Values, as_finite, as_integers, plainly
+from countermax.mdp._arrays import Floats, Ints, Values, as_finite, plainly
 from countermax.mdp._estimation import as_policy, policy_rows
 from countermax.mdp._labels import named
-from countermax.mdp._log import EpisodeLog, steps_of
+from countermax.mdp._log import EpisodeLog, step_mask, steps_of
 from countermax.mdp._planning import action_values, policy_matrix
 from countermax.mdp._process import FiniteMDP, as_discount
 
@@ -71,7 +71,7 @@ def importance_estimates(
     *,
     discount: float,
     horizon: int | None = None,
-    steps: Values | None = None,
+    steps: Ints | None = None,
 ) -> ImportanceEstimates:
     """The target policy's value by importance sampling."""
     ratios = as_finite("ratios", ratios)
@@ -81,7 +81,7 @@ def importance_estimates(
     weights, returns = ratios[:, -1], log.returns(discount, horizon=horizon)
     count = ratios.shape[1]
     gains = log.rewards[:, :count] * discount ** np.arange(count)
-    lasting = _lasting(count, as_steps(log, horizon, steps))
+    lasting = step_mask(np.full(len(log), steps_of(log, horizon)) if steps is None else steps, count)
     least = weights.max(initial=0)
     unknown = (lasting.any(axis=0) & ~(ratios * lasting).any(axis=0)).any()
     return ImportanceEstimates(
@@ -113,7 +113,7 @@ def corrected_value(
     divided by their mean at each step: biased, but far less at the mercy of a few large ones. Where no episode has any
     weight from a step on, the weighted estimate is the model's from there.
     """
-    weights = _normalised(ratios, _lasting(ratios.shape[1], steps)) if weighted else ratios
+    weights = _normalised(ratios, step_mask(steps, ratios.shape[1])) if weighted else ratios
     values, surprises = model
     counted = (weights > 0) & (surprises != 0)
     if not np.isfinite(surprises[counted]).all():
@@ -147,22 +147,6 @@ def model_values(
         first = time == 0
         values[first] = later[log.states[first, 0]]
     return values, surprises
-
-
-def as_steps(log: EpisodeLog, horizon: int | None, steps: Values | None) -> Ints:
-    """How many steps each episode is compared over, none more than the horizon."""
-    limit = steps_of(log, horizon)
-    if steps is None:
-        return np.full(len(log), limit)
-    array = as_integers("steps", steps)
-    if array.shape != (len(log),) or ((array < 1) | (array > limit)).any():
-        raise InputError(f"`steps` must have a number in 1..{limit} for each of {len(log)} episodes, got {array!r:.60}")
-    return array
-
-
-def _lasting(count: int, steps: Ints) -> Bool[np.ndarray, "n t"]:
-    """[episode, step]: which of so many steps are compared; those after an episode's own end too."""
-    return np.arange(count) < steps[:, None]
 
 
 def _normalised(ratios: Floats, lasting: Bool[np.ndarray, "n t"]) -> Floats:

@@ -10,28 +10,13 @@ from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
-from countermax.mdp._arrays import (
-    MOST_REWARD,
-    Floats,
-    Ints,
-    Values,
-    as_floats,
-    as_horizon,
-    as_indices,
-    as_integers,
-    as_whole,
-    checked_discount,
-    plainly,
-    shortened,
-)
+from countermax.mdp import _arrays as arrays
+from countermax.mdp._arrays import MOST_REWARD, Floats, Ints, Values
 from countermax.mdp._frames import read_episodes
 from countermax.mdp._labels import Names, Space, as_names
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-_CHECKS = {"states": as_integers, "actions": as_integers, "rewards": as_floats, "lengths": as_integers}
 
 
 class Steps(NamedTuple):
@@ -69,11 +54,10 @@ class EpisodeLog:
     action_names: Names | None = None
 
     def __post_init__(self) -> None:
-        for name, check in _CHECKS.items():
+        for name in ("states", "actions", "rewards", "lengths"):
+            check = arrays.as_floats if name == "rewards" else arrays.as_integers
             object.__setattr__(self, name, check(name, getattr(self, name)))
-        check_episodes(self)
-        real = step_mask(self.lengths, self.actions.shape[1])
-        reached = step_mask(self.lengths + 1, self.states.shape[1])
+        real, reached = checked_steps(self)
         last = np.take_along_axis(self.states, self.lengths[:, None], axis=1)
         for name, value in (
             ("states", np.where(reached, self.states, last)),
@@ -97,16 +81,11 @@ class EpisodeLog:
         """Reads a dataframe with the columns episode, step, state, action, next_state and reward.
 
         Rows may come in any order. The steps of an episode count from 0 (or all of them from 1) without a gap, and each
-        starts where the one before led. What is wrong is named by row and column.
+        starts where the one before led. What is wrong is named by row and column; other columns are ignored.
 
-        Args:
-            frame: One row for each step; other columns are ignored.
-            num_states: Number of states; by default the number of names, or one more than the largest index.
-            num_actions: Number of actions, with the same default.
-            state_names: One for each state, numbers or text, in the order in which states are to be counted. The
-                columns then hold names, compared by value: 2 is 2.0, but the text "2" is another name. Without names
-                they hold indices.
-            action_names: The same for actions.
+        With names, numbers or text in the order in which states or actions are to be counted, the columns hold names,
+        compared by value: 2 is 2.0, but the text "2" is another name. Without, they hold indices. By default there are
+        as many as there are names, or one more than the largest index.
         """
         states = _space("state", num_states, state_names)
         actions = _space("action", num_actions, action_names)
@@ -149,45 +128,37 @@ class EpisodeLog:
         return Steps(episode, step, state, self.actions[episode, step], next_state, self.rewards[episode, step])
 
     def returns(self, discount: float = 1.0, *, horizon: int | None = None) -> Float[np.ndarray, " n"]:
-        """The discounted sum of each episode's rewards.
+        """The discounted sum of each episode's rewards, over all steps or the first ones.
 
-        Args:
-            discount: Discount factor for each step. A log has no process behind it, so the default is 1, the plain
-                return; hand in `mdp.discount` to compare with values of a process.
-            horizon: Number of steps of each episode that count; by default all of them.
+        A log has no process behind it, so the default is the plain return; hand in `mdp.discount` to compare with
+        values of a process.
         """
         counted = self.rewards[:, : steps_of(self, horizon)]
-        return counted @ checked_discount(discount) ** np.arange(counted.shape[1])
+        return counted @ arrays.checked_discount(discount) ** np.arange(counted.shape[1])
 
     def select(self, episodes: Values) -> "EpisodeLog":
         """Some of the episodes, by position; with repeats they are a bootstrap sample.
 
         There is room for as many steps as the longest of them has.
         """
-        chosen = as_indices("episodes", episodes, len(self))
+        chosen = arrays.as_indices("episodes", episodes, len(self))
         if chosen.ndim != 1 or chosen.size == 0:
             raise InputError(f"`episodes` must be a vector of at least one position, got shape {chosen.shape}")
-        longest = int(self.lengths[chosen].max())
+        names, longest = self.names, int(self.lengths[chosen].max())
         return replace(
             self,
             states=self.states[chosen, : longest + 1],
             actions=self.actions[chosen, :longest],
             rewards=self.rewards[chosen, :longest],
             lengths=self.lengths[chosen],
-            episodes=tuple(self._names()[each] for each in chosen),
+            episodes=tuple(names[each] for each in chosen),
         )
 
     def with_states(
         self, new_index: Values, num_states: int, *, state_names: Sequence[Hashable] | None = None
     ) -> "EpisodeLog":
-        """The same episodes seen through a coarser description of the states.
-
-        Args:
-            new_index: The new index of each old state.
-            num_states: Number of new states.
-            state_names: Their names.
-        """
-        new = as_indices("new_index", new_index, as_whole("num_states", num_states, least=1))
+        """The same episodes seen through a coarser description of the states: each old one has a new index."""
+        new = arrays.as_indices("new_index", new_index, arrays.as_whole("num_states", num_states, least=1))
         if new.shape != (self.num_states,):
             raise InputError(f"`new_index` must have one entry for each of {self.num_states} states, got {new.shape}")
         names = as_names("state_names", state_names, num_states)
@@ -197,7 +168,7 @@ class EpisodeLog:
         """One row for each step, as `from_frame` reads them: by name where there are names, which it then needs too."""
         states, actions = self.state_names, self.action_names
         columns: dict[str, Any] = self.steps()._asdict()
-        named = {"episode": self._names(), "state": states, "action": actions, "next_state": states}
+        named = {"episode": self.names, "state": states, "action": actions, "next_state": states}
         for column, names in named.items():
             if names is not None:
                 columns[column] = [names[index] for index in columns[column].tolist()]
@@ -212,19 +183,16 @@ class EpisodeLog:
     @property
     def names(self) -> tuple[Hashable, ...]:
         """What all episodes are called."""
-        return tuple(self._names())
+        return tuple(range(len(self))) if self.episodes is None else self.episodes
 
     def name_of(self, episode: int) -> Hashable:
         """What the episode at this position is called."""
-        return self._names()[episode]
-
-    def _names(self) -> Sequence[Hashable]:
-        return range(len(self)) if self.episodes is None else self.episodes
+        return self.names[episode]
 
 
 def steps_of(log: EpisodeLog, horizon: int | None) -> int:
     """The number of steps asked for, or as many as the longest episode has."""
-    return log.longest if horizon is None else as_horizon(horizon, least=1)
+    return log.longest if horizon is None else arrays.as_horizon(horizon, least=1)
 
 
 def steps_compared(log: EpisodeLog, absorbing: Bool[np.ndarray, " s"], horizon: int) -> Ints:
@@ -240,7 +208,7 @@ def steps_compared(log: EpisodeLog, absorbing: Bool[np.ndarray, " s"], horizon: 
 def _space(kind: str, size: int | None, names: Sequence[Hashable] | None) -> Space:
     """How many states or actions there are, as far as that is known before any is read, and their names."""
     if size is not None:
-        as_whole(f"num_{kind}s", size, least=1)
+        arrays.as_whole(f"num_{kind}s", size, least=1)
     found = as_names(f"{kind}_names", names, size)
     return Space(size if found is None else len(found), found)
 
@@ -250,10 +218,10 @@ def step_mask(lengths: Ints, width: int) -> NDArray[np.bool_]:
     return np.arange(width)[None, :] < lengths[:, None]
 
 
-def check_episodes(log: Any) -> None:
-    """What every computation takes for granted, for those who call the constructor of `EpisodeLog` themselves."""
-    as_whole("num_states", log.num_states, least=1)
-    as_whole("num_actions", log.num_actions, least=1)
+def checked_steps(log: EpisodeLog) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which steps there are and which states were reached, once all that computations take for granted is checked."""
+    arrays.as_whole("num_states", log.num_states, least=1)
+    arrays.as_whole("num_actions", log.num_actions, least=1)
     if log.actions.ndim != 2 or log.actions.size == 0:
         raise InputError(f"`actions` must be [episode, step] and not empty, got shape {log.actions.shape}")
     count, longest = log.actions.shape
@@ -265,14 +233,14 @@ def check_episodes(log: Any) -> None:
         if array.shape != shape:
             raise InputError(f"`{name}` must have shape {shape}, got {array.shape}")
     if log.episodes is not None and (not isinstance(log.episodes, tuple) or len(log.episodes) != count):
-        raise InputError(f"`episodes` must be a tuple that names each of {count}, got {shortened(log.episodes)}")
+        raise InputError(f"`episodes` must be a tuple that names each of {count}, got {arrays.shortened(log.episodes)}")
 
     def refuse(name: str, array: np.ndarray, bad: np.ndarray, rule: str) -> None:
         if bad.any():
             place = np.unravel_index(int(bad.argmax()), bad.shape)
-            episode = log._names()[int(place[0])]
+            episode = log.names[int(place[0])]
             step = f", step {place[1]}" if len(place) > 1 else ""
-            raise InputError(f"`{name}` {rule}, got {array[place]} in episode {plainly(episode)}{step}")
+            raise InputError(f"`{name}` {rule}, got {array[place]} in episode {arrays.plainly(episode)}{step}")
 
     lengths = log.lengths
     refuse("lengths", lengths, (lengths < 1) | (lengths > longest), f"must lie in 1..{longest}: no episode is empty")
@@ -285,3 +253,4 @@ def check_episodes(log: Any) -> None:
     refuse("rewards", log.rewards, large, f"must be finite, and lie within {MOST_REWARD:g}")
     as_names("state_names", log.state_names, log.num_states)
     as_names("action_names", log.action_names, log.num_actions)
+    return real, reached

@@ -46,11 +46,9 @@ def policy_iteration(mdp: FiniteMDP, *, actions: Values | None = None, most_roun
     rounding. Keeping the old action on ties is what makes it end: where several actions are worth exactly the same, an
     argmax follows the last digit and can run in circles.
 
-    Args:
-        mdp: A process with a discount below one, or absorbing states that every policy met on the way reaches.
-        actions: First policy, as one action for each state; by default the action with the largest immediate reward,
-            the lowest on ties.
-        most_rounds: Largest number of rounds before an error; in practice ten or so suffice.
+    The process has a discount below one, or absorbing states that every policy met on the way reaches. The first policy
+    is one action for each state; by default that with the largest immediate reward, the lowest on ties. In practice ten
+    rounds or so suffice; after `most_rounds` there is an error.
     """
     immediate = np.where(mdp.allowed, mdp.expected_rewards, -np.inf)
     current = immediate.argmax(axis=1) if actions is None else as_indices("actions", actions, mdp.num_actions)
@@ -130,9 +128,8 @@ def policy_matrix(mdp: FiniteMDP, policy: Values) -> sparse.csr_array:
     """The Markov chain [state, next state] of a policy, sparse."""
     probs = as_policy(mdp, policy)
     state, action = np.nonzero(probs)
-    mixing = sparse.csr_array(
-        (probs[state, action], (state, state * mdp.num_actions + action)), shape=(mdp.num_states, probs.size)
-    )
+    entries = probs[state, action], (state, state * mdp.num_actions + action)
+    mixing = sparse.csr_array(entries, shape=(mdp.num_states, probs.size))
     return sparse.csr_array(mixing @ mdp.matrix)
 
 
@@ -158,14 +155,7 @@ def simulate(mdp: FiniteMDP, policy: Values, *, num_episodes: int, horizon: int,
     """Draws episodes under a policy.
 
     Each ends on arrival in an absorbing state, or after `horizon` steps. 20,000 sepsis episodes take a fraction of a
-    second. A key means the same episodes everywhere, whatever JAX's default precision is.
-
-    Args:
-        mdp: The process; its start must not lie in absorbing states.
-        policy: [state, action], rows that sum to one.
-        num_episodes: Number of episodes.
-        horizon: The most steps that an episode can have.
-        key: Random key; consumed once.
+    second. A key means the same episodes everywhere, whatever JAX's default precision is; it is consumed once.
     """
     as_whole("num_episodes", num_episodes, least=1)
     as_horizon(horizon, least=1)

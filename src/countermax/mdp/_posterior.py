@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from jaxtyping import Float
@@ -69,12 +69,10 @@ class Posterior:
         as_seed("seed", self.seed)
 
     def draws(self, mdp: FiniteMDP, outcomes: Values | None = None) -> Iterator[FiniteMDP]:
-        """The models, one after the other.
+        """The models of an estimate with counts, one after the other.
 
-        Args:
-            mdp: An estimate, with its counts.
-            outcomes: Label of each state as an outcome, if that is not the state itself. Then no row leads to two
-                states of one label: an outcome that was never seen there is the state that the action led to elsewhere.
+        With `outcomes`, the label of each state as an outcome, no row leads to two states of one label: an outcome that
+        was never seen there is the state that the action led to elsewhere.
         """
         yield from map(_drawing(mdp, self, outcomes), range(self.num_draws))
 
@@ -197,15 +195,10 @@ def _cells(mdp: FiniteMDP, posterior: Posterior, labels: Ints | None) -> _Cells:
     weight[known[same]] += strength * base.ravel()[same]
     new = ~same
     nothing = np.zeros(int(new.sum()))
-    return _Cells(
-        np.concatenate([row, more_row[new]]),
-        np.concatenate([successor, more_successor[new]]),
-        np.concatenate([weight, strength * base.ravel()[new]]),
-        np.concatenate([reward, earned[more_successor[new]]]),
-        np.concatenate([seen.error, nothing]),
-        np.concatenate([spread, nothing]),
-        seen.kept,
-    )
+    known_cells = row, successor, weight, reward, seen.error, spread
+    more = more_row, more_successor, strength * base.ravel(), earned[more_successor]
+    cells: list[Any] = [*map(np.append, known_cells, [*(each[new] for each in more), nothing, nothing]), seen.kept]
+    return _Cells(*cells)
 
 
 def _stands_for(labels: Ints, action: Ints, counts: Floats) -> Ints:
@@ -215,9 +208,8 @@ def _stands_for(labels: Ints, action: Ints, counts: Floats) -> Ints:
     found = np.zeros((len(action), int(labels.max()) + 1), np.int64)
     for label in range(found.shape[1]):
         states = np.flatnonzero(labels == label)
-        worth = np.stack(
-            [counts[:, states], by_action[action][:, states], np.tile(counts[:, states].sum(0), (len(action), 1))]
-        )
+        here = counts[:, states]
+        worth = np.stack([here, by_action[action][:, states], np.broadcast_to(here.sum(0), here.shape)])
         likeliest = worth.argmax(axis=2)
         found[:, label] = states[np.where(worth[0].any(1), likeliest[0], np.where(worth[1].any(1), *likeliest[1:]))]
     return found

@@ -15,40 +15,23 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from countermax._core.errors import InputError
-from countermax.mdp._arrays import (
-    MOST_REWARD,
-    SUM_TOLERANCE,
-    Floats,
-    Ints,
-    Values,
-    as_booleans,
-    as_counts,
-    as_floats,
-    as_index,
-    as_indices,
-    as_integers,
-    as_mask,
-    as_start,
-    as_whole,
-    check_sizes,
-    checked_discount,
-    frozen,
-)
+from countermax.mdp import _arrays as arrays
+from countermax.mdp._arrays import MOST_REWARD, SUM_TOLERANCE, Floats, Ints, Values
 from countermax.mdp._labels import Names, as_names, named
 
 MODEL_GIVEN = "The model is taken as given: intervals leave out how well it was estimated."
 """What is assumed where there are no posterior draws."""
 
-_CHECKS: dict[str, Callable[[str, Values], NDArray]] = {
-    "successors": as_integers,
-    "probs": as_floats,
-    "rewards": as_floats,
-    "start": as_floats,
-    "absorbing": as_booleans,
-    "allowed": as_booleans,
-    "counts": lambda _, values: as_counts(values),
-    "reward_variances": as_floats,
-    "never_left": as_booleans,
+_FIELDS: dict[str, tuple[Callable[[str, Values], NDArray], str]] = {  # how each is read, and its axes
+    "probs": (arrays.as_floats, "saw"),
+    "successors": (arrays.as_integers, "saw"),
+    "rewards": (arrays.as_floats, "saw"),
+    "start": (arrays.as_floats, "s"),
+    "absorbing": (arrays.as_booleans, "s"),
+    "allowed": (arrays.as_booleans, "sa"),
+    "counts": (lambda _, values: arrays.as_counts(values), "saw"),
+    "reward_variances": (arrays.as_floats, "saw"),
+    "never_left": (arrays.as_booleans, "s"),
 }
 _OPTIONAL = ("counts", "reward_variances", "never_left")
 
@@ -87,10 +70,10 @@ class FiniteMDP:
     """Which absorbing states nobody named: the log behind an estimate reaches them, but never leaves them."""
 
     def __post_init__(self) -> None:
-        for name, check in _CHECKS.items():
+        for name, (check, _) in _FIELDS.items():
             value = getattr(self, name)
             if value is not None or name not in _OPTIONAL:
-                object.__setattr__(self, name, frozen(check(name, value)))
+                object.__setattr__(self, name, arrays.frozen(check(name, value)))
         _check_process(self)
 
     @classmethod
@@ -109,20 +92,12 @@ class FiniteMDP:
         state_names: Sequence[Hashable] | None = None,
         action_names: Sequence[Hashable] | None = None,
     ) -> "FiniteMDP":
-        """Packs full arrays.
+        """Packs full arrays of transition probabilities, [state, action, next state]; otherwise as `from_transitions`.
 
-        Args:
-            transitions: Probabilities [state, action, next state].
-            rewards: Rewards by [state, action, next state], by [state, action], or by [next state] alone.
-            start: Distribution of the first state, or the one state that all episodes start in.
-            action_axis: 0 where `transitions` and `rewards` have the action before the state.
-            discount: Discount factor for each step.
-            absorbing: States where episodes end, as indices or as a mask; their rows are not looked at.
-            allowed: [state, action], which rows there are; the others are not looked at. By default all of them.
-            counts: Number of times that each transition was seen, in the shape of `transitions`.
-            reward_variances: Variances of the rewards, in the same shape, if rewards vary.
-            state_names: One for each state.
-            action_names: One for each action.
+        Rewards are by [state, action, next state], by [state, action], or by [next state] alone. Counts, which say how
+        often each transition was seen, and variances of the rewards have the shape of `transitions`. With `action_axis`
+        0 all of these have the action before the state. Rows of absorbing states, and of actions that are not
+        `allowed`, [state, action], are not looked at; by default all actions are.
         """
         entries, (num_states, num_actions) = _entries_of_dense(
             transitions, rewards, counts, reward_variances, absorbing, allowed, action_axis
@@ -169,13 +144,14 @@ class FiniteMDP:
             action_names: One for each action.
             never_left: [state]: which of the absorbing states nobody named, in an estimate.
         """
-        check_sizes(as_whole("num_states", num_states, least=1), as_whole("num_actions", num_actions, least=1))
-        ends = as_mask("absorbing", absorbing, num_states)
+        sizes = {"num_states": num_states, "num_actions": num_actions}
+        arrays.check_sizes(*(arrays.as_whole(name, size, least=1) for name, size in sizes.items()))
+        ends = arrays.as_mask("absorbing", absorbing, num_states)
         rows: dict[str, Any] = _pack(_entries(transitions, num_states, num_actions), num_states, num_actions, ends)
         return cls(
             **rows,
-            start=as_start(start, num_states),
-            discount=checked_discount(discount),
+            start=arrays.as_start(start, num_states),
+            discount=arrays.checked_discount(discount),
             absorbing=ends,
             allowed=rows["probs"].sum(axis=2) > 0,
             state_names=as_names("state_names", state_names, num_states),
@@ -207,10 +183,7 @@ class FiniteMDP:
     @cached_property
     def expected_rewards(self) -> Floats:
         """[state, action]: what a step earns on average; zero where an action is not allowed."""
-        by_action = [
-            (self.probs[:, action] * self.rewards[:, action]).sum(axis=1) for action in range(self.num_actions)
-        ]
-        return np.stack(by_action, axis=1)
+        return (self.probs * self.rewards).sum(axis=2)
 
     @cached_property
     def matrix(self) -> sparse.csr_array:
@@ -254,43 +227,33 @@ class FiniteMDP:
         )
 
     def _check_pair(self, state: int, action: int) -> None:
-        as_index("state", state, self.num_states)
-        as_index("action", action, self.num_actions)
+        arrays.as_index("state", state, self.num_states)
+        arrays.as_index("action", action, self.num_actions)
         if not self.allowed[state, action]:
-            raise InputError(
-                f"{self.name_of_action(action)} is not allowed in {self.name_of_state(state)}: it has no transition row"
-            )
+            pair = f"{self.name_of_action(action)} is not allowed in {self.name_of_state(state)}"
+            raise InputError(f"{pair}: it has no transition row")
 
 
 def as_discount(mdp: FiniteMDP, discount: float | None) -> float:
     """The discount asked for, or the process's own: the one rule wherever rewards are summed."""
-    return mdp.discount if discount is None else checked_discount(discount)
+    return mdp.discount if discount is None else arrays.checked_discount(discount)
 
 
 def _check_process(mdp: FiniteMDP) -> None:
     """What every later computation takes for granted, for those who call the constructor of `FiniteMDP` themselves."""
     if mdp.probs.ndim != 3 or mdp.probs.size == 0:
         raise InputError(f"`probs` must be [state, action, slot], got shape {mdp.probs.shape}")
-    num_states, num_actions, _ = mdp.probs.shape
-    shapes = {
-        "successors": mdp.probs.shape,
-        "rewards": mdp.probs.shape,
-        "counts": mdp.probs.shape,
-        "reward_variances": mdp.probs.shape,
-        "start": (num_states,),
-        "absorbing": (num_states,),
-        "allowed": (num_states, num_actions),
-        "never_left": (num_states,),
-    }
-    for name, shape in shapes.items():
-        value = getattr(mdp, name)
+    sizes = dict(zip("saw", mdp.probs.shape, strict=True))
+    for name, (_, axes) in _FIELDS.items():
+        value, shape = getattr(mdp, name), tuple(sizes[axis] for axis in axes)
         if value is not None and value.shape != shape:
             raise InputError(f"`{name}` must have shape {shape}, got {value.shape}")
+    num_states, num_actions = mdp.num_states, mdp.num_actions
     as_names("state_names", mdp.state_names, num_states)
     as_names("action_names", mdp.action_names, num_actions)
-    checked_discount(mdp.discount)
-    as_start(mdp.start, num_states)
-    as_indices("successors", mdp.successors, num_states)
+    arrays.checked_discount(mdp.discount)
+    arrays.as_start(mdp.start, num_states)
+    arrays.as_indices("successors", mdp.successors, num_states)
     _check_rows(mdp)
     if mdp.never_left is not None and (mdp.never_left & ~mdp.absorbing).any():
         state = int((mdp.never_left & ~mdp.absorbing).argmax())
@@ -320,16 +283,12 @@ def _check_rows(mdp: FiniteMDP) -> None:
         strange = ~((variances >= 0) & (variances <= MOST_REWARD**2))
         refuse(strange.sum(axis=2) > 0, "needs variances of rewards that are finite and not negative")
         refuse(absorbing[:, None] & (variances[:, :, 0] != 0), "an absorbing state must earn nothing")
-    refuse(
-        ~(np.abs(probs.sum(axis=2) - allowed) <= SUM_TOLERANCE),
-        "probabilities must sum to one, or to zero where the action is not allowed",
-    )
+    off = ~(np.abs(probs.sum(axis=2) - allowed) <= SUM_TOLERANCE)
+    refuse(off, "probabilities must sum to one, or to zero where the action is not allowed")
     disorder = reachable[:, :, 1:] & ~(reachable[:, :, :-1] & (successors[:, :, 1:] > successors[:, :, :-1]))
     refuse(disorder.sum(axis=2) > 0, "reachable successors must come first, in ascending order")
-    refuse(
-        absorbing[:, None] & ((probs[:, :, 0] < 1) | (at_home != successors[:, :, 0])),
-        "an absorbing state must lead to itself",
-    )
+    leaving = absorbing[:, None] & ((probs[:, :, 0] < 1) | (at_home != successors[:, :, 0]))
+    refuse(leaving, "an absorbing state must lead to itself")
     refuse(absorbing[:, None] & (rewards[:, :, 0] != 0), "an absorbing state must earn nothing")
 
 
@@ -358,13 +317,13 @@ def _entries(columns: Mapping[str, Values | None], num_states: int, num_actions:
     if missing:
         raise InputError(f"`transitions` must have {', '.join(TransitionList._fields[:5])}, but lacks {missing}")
     entries = TransitionList(
-        as_indices("state", given["state"], num_states),
-        as_indices("action", given["action"], num_actions),
-        as_indices("successor", given["successor"], num_states),
-        as_floats("probs", given["probs"]),
-        as_floats("rewards", given["rewards"]),
-        as_counts(given["counts"]) if "counts" in given else None,
-        as_floats("reward_variances", given["reward_variances"]) if "reward_variances" in given else None,
+        arrays.as_indices("state", given["state"], num_states),
+        arrays.as_indices("action", given["action"], num_actions),
+        arrays.as_indices("successor", given["successor"], num_states),
+        arrays.as_floats("probs", given["probs"]),
+        arrays.as_floats("rewards", given["rewards"]),
+        arrays.as_counts(given["counts"]) if "counts" in given else None,
+        arrays.as_floats("reward_variances", given["reward_variances"]) if "reward_variances" in given else None,
     )
     shapes = {each.shape for each in entries if each is not None}
     if len(shapes) > 1 or entries.state.ndim != 1:
@@ -401,15 +360,15 @@ def _entries_of_dense(
     action_axis: int,
 ) -> tuple[TransitionList, tuple[int, int]]:
     """The entries of full arrays that are not zero, still unchecked, and the numbers of states and actions."""
-    as_whole("action_axis", action_axis, least=0, most=1)
-    array = as_floats("transitions", transitions)
+    arrays.as_whole("action_axis", action_axis, least=0, most=1)
+    array = arrays.as_floats("transitions", transitions)
     if array.ndim != 3 or array.shape[2] != array.shape[1 - action_axis] or array.size == 0:
         layout = "[action, state, next state]" if action_axis == 0 else "[state, action, next state]"
         other = array.ndim == 3 and array.shape[2] == array.shape[action_axis]
         hint = f"; set `action_axis` to {1 - action_axis}" if other else ""
         raise InputError(f"`transitions` must be {layout}, got shape {array.shape}{hint}")
     array = np.moveaxis(array, action_axis, 1)
-    gains = as_floats("rewards", rewards)
+    gains = arrays.as_floats("rewards", rewards)
     wanted = {3: array.shape, 2: array.shape[:2], 1: array.shape[2:]}
     if gains.ndim in (2, 3):
         gains = np.moveaxis(gains, action_axis, 1)
@@ -421,16 +380,16 @@ def _entries_of_dense(
 
     def aligned(name: str, values: Values | None) -> Floats | None:
         """Numbers in the shape of `transitions`, by [state, action, next state]."""
-        found = None if values is None else as_floats(name, values)
+        found = None if values is None else arrays.as_floats(name, values)
         if found is not None and found.shape != np.shape(transitions):
             raise InputError(f"`{name}` must have the shape of `transitions`, got {found.shape}")
         return None if found is None else np.moveaxis(found, action_axis, 1)
 
     seen, spread = aligned("counts", counts), aligned("reward_variances", reward_variances)
-    there = np.ones(array.shape[:2], bool) if allowed is None else as_booleans("allowed", allowed)
+    there = np.ones(array.shape[:2], bool) if allowed is None else arrays.as_booleans("allowed", allowed)
     if there.shape != array.shape[:2]:
         raise InputError(f"`allowed` must be [state, action] of shape {array.shape[:2]}, got {there.shape}")
-    empty = there & ~as_mask("absorbing", absorbing, len(array))[:, None] & ~array.any(axis=2)
+    empty = there & ~arrays.as_mask("absorbing", absorbing, len(array))[:, None] & ~array.any(axis=2)
     if empty.any():
         s, a = divmod(int(empty.argmax()), array.shape[1])
         raise InputError(
@@ -440,7 +399,10 @@ def _entries_of_dense(
     state, action, successor = np.nonzero(array * there[:, :, None])
     where = {3: (state, action, successor), 2: (state, action), 1: (successor,)}[gains.ndim]
     entry = state, action, successor
-    times, variances = None if seen is None else as_counts(seen[entry]), None if spread is None else spread[entry]
+    times, variances = (
+        None if seen is None else arrays.as_counts(seen[entry]),
+        None if spread is None else spread[entry],
+    )
     return TransitionList(*entry, array[entry], gains[where], times, variances), array.shape[:2]
 
 
@@ -463,7 +425,7 @@ def _pack(
     kept = entries.probs > 0
     sizes = np.bincount(row[kept], minlength=num_states * num_actions)
     width = max(1, int(sizes.max(initial=0)))
-    check_sizes(num_states, num_actions, width)
+    arrays.check_sizes(num_states, num_actions, width)
     filled = np.arange(width) < sizes[:, None]
 
     def padded(values: NDArray, at_home: NDArray | int) -> NDArray:

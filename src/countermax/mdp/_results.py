@@ -1,9 +1,8 @@
 """What every answer about a cohort says beside its numbers, and the answers by episode."""
 
-from abc import abstractmethod
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -14,16 +13,11 @@ from countermax._core.results import AbstractResult, Row
 from countermax._core.words import confidence, number
 from countermax.bounds import Bounds
 from countermax.intervals import Interval
-from countermax.mdp._arrays import Floats, as_whole
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from countermax.mdp._arrays import as_whole
 
 ANY, OBSERVED = "any coupling", "observed"
 SMALL = 1e-9
 """An effect below this is rounding."""
-
-_MOST_SHOWN = 20  # in a picture
 
 
 class Context(NamedTuple):
@@ -44,17 +38,14 @@ class AbstractCohortResult(AbstractResult):
 
     @property
     def sample(self) -> str:
-        """Which episodes, over which steps, and where the process comes from."""
         return self.context.sample
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What the numbers take as given."""
         return self.context.assumptions
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Warnings first; then ends that nobody named, censoring, and model uncertainty."""
         return (*self._sentences(), *self.context.notes)
 
     @property
@@ -83,9 +74,9 @@ class Answer(NamedTuple):
     observed: float | None
     values: Mapping[str, float]
     bounds: Bounds
-    intervals: Mapping[str, Interval]
+    intervals: Mapping[str, Interval] = {}
     """By coupling; empty where the model is taken as given."""
-    any_interval: Interval | None
+    any_interval: Interval | None = None
     """Of the whole range over couplings."""
 
     def rows(self, about: str) -> Iterator[Row]:
@@ -99,14 +90,16 @@ class Answer(NamedTuple):
 
 def coupled_row(quantity: str, about: str, coupling: str, value: float, interval: Interval | None) -> Row:
     """A number by one coupling."""
-    limits = (None, None) if interval is None else (float(interval.lower), float(interval.upper))
-    return Row(quantity, about, coupling, float(value), None, None, *limits)
+    return Row(quantity, about, coupling, float(value), None, None, *_ends(interval))
 
 
 def any_row(quantity: str, about: str, bounds: Bounds, interval: Interval | None) -> Row:
     """A range over all couplings."""
-    limits = (None, None) if interval is None else (float(interval.lower), float(interval.upper))
-    return Row(quantity, about, ANY, None, float(bounds.lower), float(bounds.upper), *limits)
+    return Row(quantity, about, ANY, None, *_ends(bounds), *_ends(interval))
+
+
+def _ends(limits: Bounds | Interval | None) -> tuple[float | None, float | None]:
+    return (None, None) if limits is None else (float(limits.lower), float(limits.upper))
 
 
 def at(interval: Interval | None, place: Any, of_upper: Any = None) -> Interval | None:
@@ -123,61 +116,10 @@ def counted(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-class AbstractReplay(AbstractCohortResult):
-    """What every episode earned, and what it would have earned by one coupling."""
-
-    episodes: tuple[Hashable, ...]
-    observed: Float[np.ndarray, " n"]
-    coupling: str
-
-    @property
-    @abstractmethod
-    def _found(self) -> tuple[Floats, Floats, Interval | None]:
-        """Means and standard deviations of the returns, and model uncertainty of the effects."""
-
-    @property
-    def rows(self) -> tuple[Row, ...]:
-        """Mean return and effect, then those of each episode."""
-        values, _, interval = self._found
-        mean, coupling = f"mean of {counted(len(values), 'episode')}", self.coupling
-        found = [
-            Row("return", mean, OBSERVED, float(self.observed.mean())),
-            Row("return", mean, coupling, float(values.mean())),
-            Row("effect", mean, coupling, float((values - self.observed).mean())),
-        ]
-        numbers = zip(self.episodes, self.observed.tolist(), values.tolist(), strict=True)
-        for place, (name, earned, value) in enumerate(numbers):
-            about = f"episode {name}"
-            found += [
-                Row("return", about, OBSERVED, earned),
-                Row("return", about, coupling, value),
-                coupled_row("effect", about, coupling, value - earned, at(interval, place)),
-            ]
-        return tuple(found)
-
-    def summary(self) -> str:
-        """The means, and what one coupling leaves open."""
-        values, _, _ = self._found
-        effects = values - self.observed
-        better, worse = int((effects > SMALL).sum()), int((effects < -SMALL).sum())
-        return (
-            f"These episodes earned {number(self.observed.mean())} on average; by {self.coupling} they would have "
-            f"earned {number(values.mean())} under the other policy. The effect is positive for {better} and negative "
-            f"for {worse} of {len(values)}. Other couplings may say otherwise: `bounds()` gives the range over all of "
-            "them."
-        )
-
-    def plot(self) -> "Figure":
-        """The mean effects of all episodes, from the largest to the smallest."""
-        values, deviations, _ = self._found
-        title = f"{self.title}: what it would have added"
-        return plotting.draw_waterfall(values - self.observed, deviations, title=title, label="effect on the return")
-
-
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Replay(AbstractReplay):
-    """What would have become of each logged episode under one coupling, exactly."""
+class Replay(AbstractCohortResult):
+    """What would have become of each logged episode under one coupling: exactly, or as drawn trajectories show it."""
 
     context: Context
     episodes: tuple[Hashable, ...]
@@ -189,20 +131,25 @@ class Replay(AbstractReplay):
     """How much that varies."""
     last: sparse.csr_array
     """[episode, state]: where it would have been at the end."""
-    path: Float[np.ndarray, "n times s"] | None
+    path: Float[np.ndarray, "n times s"] | None = None
     """The same at all times, if asked for."""
     coupling: str
     steps: Int[np.ndarray, " n"]
     """How many steps of each episode are compared, in both worlds."""
     censored: Bool[np.ndarray, " n"]
     """Which episodes stop before the horizon without having come to an end."""
-    interval: Interval | None
+    interval: Interval | None = None
     """Model uncertainty of the effects; None where the model is taken as given."""
+    states: Int[np.ndarray, "n samples times"] | None = None
+    """Drawn trajectories, where they were asked for; after the end of one its last state is repeated."""
+    actions: Int[np.ndarray, "n samples t"] | None = None
+    returns: Float[np.ndarray, "n samples"] | None = None
+    """What each drawn trajectory earned."""
 
     @property
     def title(self) -> str:
-        """The question."""
-        return f"{counted(len(self.values), 'episode')} under the other policy, by {self.coupling}"
+        drawn = "" if self.returns is None else f", {counted(self.returns.shape[1], 'draw')} each"
+        return f"{counted(len(self.values), 'episode')} under the other policy{drawn}, by {self.coupling}"
 
     @property
     def effects(self) -> Float[np.ndarray, " n"]:
@@ -215,8 +162,36 @@ class Replay(AbstractReplay):
         return float(self.values.mean())
 
     @property
-    def _found(self) -> tuple[Floats, Floats, Interval | None]:
-        return self.values, np.sqrt(self.variances), self.interval
+    def rows(self) -> tuple[Row, ...]:
+        mean, coupling = f"mean of {counted(len(self.values), 'episode')}", self.coupling
+        found = [
+            Row("return", mean, OBSERVED, float(self.observed.mean())),
+            Row("return", mean, coupling, self.mean),
+            Row("effect", mean, coupling, float(self.effects.mean())),
+        ]
+        numbers = zip(self.episodes, self.observed.tolist(), self.values.tolist(), strict=True)
+        for place, (name, earned, value) in enumerate(numbers):
+            about = f"episode {name}"
+            found += [
+                Row("return", about, OBSERVED, earned),
+                Row("return", about, coupling, value),
+                coupled_row("effect", about, coupling, value - earned, at(self.interval, place)),
+            ]
+        return tuple(found)
+
+    def summary(self) -> str:
+        better, worse = int((self.effects > SMALL).sum()), int((self.effects < -SMALL).sum())
+        return (
+            f"These episodes earned {number(self.observed.mean())} on average; by {self.coupling} they would have "
+            f"earned {number(self.mean)} under the other policy. The effect is positive for {better} and negative "
+            f"for {worse} of {len(self.values)}. Other couplings may say otherwise: `bounds()` gives the range over "
+            "all of them."
+        )
+
+    def plot(self) -> "plotting.Figure":
+        title = f"{self.title}: what it would have added"
+        deviations = np.sqrt(self.variances)
+        return plotting.draw_waterfall(self.effects, deviations, title=title, label="effect on the return")
 
     def __repr__(self) -> str:
         return (
@@ -225,43 +200,8 @@ class Replay(AbstractReplay):
         )
 
     def _details(self) -> Mapping[str, Any]:
-        return self._fields("coupling", "episodes", "observed", "values", "variances", "steps", "censored")
-
-
-@final
-@dataclass(frozen=True, eq=False, kw_only=True)
-class SampledReplay(AbstractReplay):
-    """Trajectories that might have been, drawn one by one."""
-
-    context: Context
-    episodes: tuple[Hashable, ...]
-    observed: Float[np.ndarray, " n"]
-    """What each episode earned."""
-    states: Int[np.ndarray, "n samples times"]
-    """After the end of a trajectory its last state is repeated."""
-    actions: Int[np.ndarray, "n samples t"]
-    returns: Float[np.ndarray, "n samples"]
-    """What each trajectory earned."""
-    coupling: str
-
-    @property
-    def title(self) -> str:
-        """The question."""
-        count, samples = self.returns.shape
-        return (
-            f"{counted(count, 'episode')} under the other policy, {counted(samples, 'draw')} each, by {self.coupling}"
-        )
-
-    @property
-    def _found(self) -> tuple[Floats, Floats, Interval | None]:
-        return self.returns.mean(axis=1), self.returns.std(axis=1), None
-
-    def __repr__(self) -> str:
-        count, samples = self.returns.shape
-        return f"SampledReplay({count} episodes, {samples} trajectories each, by {self.coupling})"
-
-    def _details(self) -> Mapping[str, Any]:
-        return self._fields("coupling", "episodes", "observed", "returns")
+        drawn = () if self.returns is None else ("returns",)
+        return self._fields("coupling", "episodes", "observed", "values", "variances", "steps", "censored", *drawn)
 
 
 @final
@@ -283,7 +223,6 @@ class Ranking(AbstractCohortResult):
 
     @property
     def title(self) -> str:
-        """The question."""
         return f"{counted(len(self.episodes), 'episode')}, ranked by what the other policy would have added"
 
     @property
@@ -299,7 +238,6 @@ class Ranking(AbstractCohortResult):
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """The effects in order, then what each episode earned."""
         found, earned = [], []
         for place in self.order.tolist():
             about = f"episode {self.episodes[place]}"
@@ -311,7 +249,6 @@ class Ranking(AbstractCohortResult):
         return (*found, *earned)
 
     def summary(self) -> str:
-        """How many would have gained, by one coupling, by all of them, and with confidence in the model."""
         name, first = next(iter(self.effects.items()))
         gained, agreed = int((first > SMALL).sum()), int((self.bounds.lower > SMALL).sum())
         told = (
@@ -323,21 +260,15 @@ class Ranking(AbstractCohortResult):
         sure = f"{confidence(self.any_interval.level)} confidence in the model too"
         return f"{told}, and of {int(self.robust.sum())} with {sure}."
 
-    def plot(self, most: int = _MOST_SHOWN) -> "Figure":
-        """The effects of the first episodes, by coupling, within their bounds.
-
-        Args:
-            most: Number of episodes to show.
-        """
+    def plot(self, most: int = 20) -> "plotting.Figure":
         first = self.order[: as_whole("most", most, least=1)]
-        limits = at(self.any_interval, first)
         return plotting.draw_effects(
             [str(self.episodes[place]) for place in first],
             {name: effect[first] for name, effect in self.effects.items()},
             Bounds(self.bounds.lower[first], self.bounds.upper[first]),
             title=f"The {len(first)} of {len(self.episodes)} episodes that would have gained most",
             label="what the other policy would have added",
-            limits=None if limits is None else (limits.lower, limits.upper),
+            limits=at(self.any_interval, first),
         )
 
     def __repr__(self) -> str:

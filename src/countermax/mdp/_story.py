@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from jaxtyping import Float
@@ -13,15 +13,13 @@ from countermax._core.results import Row
 from countermax._core.words import confidence, percent, percents
 from countermax.bounds import Bounds
 from countermax.intervals import Interval
-from countermax.mdp._decisions import FEW_VISITS, Decision, Decisions, decision_rows
+from countermax.mdp._decisions import FEW_VISITS, Decision, Decisions, decision_rows, ranges_of
 from countermax.mdp._results import SMALL, AbstractCohortResult, Answer, Context, counted
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 COUPLING, MODEL = "the coupling", "the estimated model"
 
 _NARROW = 0.005  # chances and widths below this are not worth a sentence
+_MOST_STEPS = 24  # in a picture: those that would have gained most
 _MOST_DECISIONS = 8  # on the page; the JSON has all of them
 _OVER_TIME = (
     "From the top: black dots are treatments that were given, blue rings what the other policy would give, fainter "
@@ -218,12 +216,10 @@ class Story(AbstractCohortResult):
 
     @property
     def title(self) -> str:
-        """The question."""
         return f"Episode {self.episode}: what would have become of it under the other policy?"
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """Returns, chances of ends, single decisions, then features at each time."""
         about = f"episode {self.episode}"
         found = [row for each in (self.returns, *self.ends, self.unfinished) for row in each.rows(about)]
         found += decision_rows(self.decisions_by_coupling) if self.decisions else ()
@@ -235,14 +231,11 @@ class Story(AbstractCohortResult):
                     float(observed[time, place]) if time < len(observed) else None,
                     {name: float(each[time, place]) for name, each in answers.items()},
                     Bounds(float(bounds.lower[time, place]), float(bounds.upper[time, place])),
-                    {},
-                    None,
                 )
                 found += answer.rows(about)
         return tuple(found)
 
     def summary(self) -> str:
-        """What happened, the range over all couplings, what the first coupling says, and how sure that is."""
         name, value = next(iter(self.returns.values.items()))
         answer = _chances(self, name) if self.ends else f"earning {value:.3g}"
         return " ".join([next(_happened(self)), _ranges(self), f"By {name}: {answer}.", _verdict(self)])
@@ -277,10 +270,12 @@ class Story(AbstractCohortResult):
     def claim(self) -> Claim:
         """What the first coupling says the other policy would have added."""
         name, value = next(iter(self.returns.values.items()))
-        earned, (_, _, _, bounds, intervals, limits) = self.observed_return, self.returns
-        return Claim(
-            value - earned, bounds.shifted(-earned), _shifted(intervals.get(name), earned), _shifted(limits, earned)
-        )
+        earned, (_, _, _, bounds, intervals, widest) = self.observed_return, self.returns
+        limits = [
+            None if each is None else Interval(each.lower - earned, each.upper - earned, each.level)
+            for each in (intervals.get(name), widest)
+        ]
+        return Claim(value - earned, bounds.shifted(-earned), *limits)
 
     @property
     def depends_on(self) -> tuple[str, ...]:
@@ -297,8 +292,7 @@ class Story(AbstractCohortResult):
         """What the return stands for."""
         return Meaning(self.end_names, self.end_rewards, self.discount)
 
-    def plot(self) -> "Figure":
-        """Treatments, features and the coupling's part, over time."""
+    def plot(self) -> "plotting.Figure":
         best = self.best
         return plotting.draw_trajectory(
             features=self.features.names,
@@ -318,35 +312,32 @@ class Story(AbstractCohortResult):
             title=f"Episode {self.episode}: what happened, and what would have happened under the other policy",
         )
 
-    def plot_decisions(self) -> "Figure":
+    def plot_decisions(self) -> "plotting.Figure":
         """The best alternative at each step: what it would have added by every coupling, with bounds and intervals."""
         best: dict[int, Decision] = {}
         for each in self.decisions:
             best.setdefault(each.step, each)
-        chosen = [best[step] for step in sorted(best)]
-        scale = self.meaning.scale()
-        return plotting.draw_gains(
-            steps=[each.step for each in chosen],
-            done=[self.record.action_names[each.action] for each in chosen],
-            instead=[self.record.action_names[each.other_action] for each in chosen],
-            gains={
-                name: np.array([found.effects[each.step, each.other_action] for each in chosen])
-                for name, found in self.decisions_by_coupling.items()
-            },
-            bounds=[each.effect_bounds for each in chosen],
-            limits=[each.any_interval for each in chosen],
+        chosen = sorted(list(best.values())[:_MOST_STEPS], key=lambda each: each.step)
+        left = "" if len(chosen) == len(best) else f" ({len(chosen)} of {len(best)} steps)"
+        actions, scale, (bounds, limits) = self.record.action_names, self.meaning.scale(), ranges_of(chosen)
+        return plotting.draw_effects(
+            [f"{each.step}: {actions[each.other_action]}" for each in chosen],
+            {name: np.array([self._effects_of(each)[name] for each in chosen]) for name in self.decisions_by_coupling},
+            bounds,
+            title=f"Episode {self.episode}: the best other decision at each step, the rest as it was{left}",
+            label=f"what it would have added to the {self.meaning.drawn}" + (f" ({scale})" if scale else ""),
+            kind="step: best other decision",
+            below=[f"(was: {actions[each.action]})" for each in chosen],
+            limits=limits,
             visits=[each.visits for each in chosen],
             few=FEW_VISITS,
-            label=f"what it would have added to the {self.meaning.drawn}" + (f" ({scale})" if scale else ""),
-            title=f"Episode {self.episode}: the best other decision at each step, the rest as it was",
         )
 
     def __repr__(self) -> str:
         return f"Story(episode {self.episode!r}: {self.summary()})"
 
     def _sentences(self) -> tuple[str, ...]:
-        told = self.told
-        return (*told.happened, *told.instead, *told.sure)
+        return tuple(sentence for part in self.told[:3] for sentence in part)
 
     def _details(self) -> Mapping[str, Any]:
         return {
@@ -356,10 +347,7 @@ class Story(AbstractCohortResult):
             "decisions": [
                 {
                     **each._asdict(),
-                    "effects": {
-                        name: found.effects[each.step, each.other_action]
-                        for name, found in self.decisions_by_coupling.items()
-                    },
+                    "effects": self._effects_of(each),
                     "robust": each.robust,
                     "depends_on": claim_of(each).depends_on,
                 }
@@ -368,17 +356,14 @@ class Story(AbstractCohortResult):
         }
 
     def _more_blocks(self) -> Sequence[page.Block]:
-        """What happened, what would have happened, how sure that is, what would change it, and single decisions."""
         told = self.told
         blocks: list[page.Block] = [page.paragraph(_OVER_TIME, note=True)]
-        for heading, sentences in zip(
-            ("What happened", "What would have happened", "How sure that is"), told[:3], strict=True
-        ):
+        headings = "What happened", "What would have happened", "How sure that is"
+        for heading, sentences in zip(headings, told[:3], strict=True):
             blocks += [page.heading(heading), *map(page.paragraph, sentences)]
         if self.decisions:
-            blocks.append(
-                page.picture(plotting.picture(self.plot_decisions()), "what single decisions would have added")
-            )
+            picture = plotting.picture(self.plot_decisions())
+            blocks.append(page.picture(picture, "what single decisions would have added"))
             blocks.append(page.paragraph(_GAINS, note=True))
         blocks.append(page.box("What would change this answer", told.changes))
         effects = [f"effect, {name}" for name in self.decisions_by_coupling]
@@ -389,6 +374,11 @@ class Story(AbstractCohortResult):
         ]
         return blocks
 
+    def _effects_of(self, each: Decision) -> dict[str, float]:
+        """What one decision would have added, by coupling."""
+        place = each.step, each.other_action
+        return {name: found.effects[place] for name, found in self.decisions_by_coupling.items()}
+
     def _decision_line(self, each: Decision) -> tuple[float | str | None, ...]:
         limits = each.any_interval
         few = each.visits is not None and each.visits < FEW_VISITS
@@ -396,16 +386,12 @@ class Story(AbstractCohortResult):
             f"step {each.step}",
             self.record.actions[each.step],
             self.record.action_names[each.other_action],
-            *(found.effects[each.step, each.other_action] for found in self.decisions_by_coupling.values()),
+            *self._effects_of(each).values(),
             *each.effect_bounds,
             "" if limits is None else f"{limits.lower:z.4f} to {limits.upper:z.4f}",
             "" if each.visits is None else f"{each.visits}{', few' if few else ''}",
             claim_of(each).sure,
         )
-
-
-def _shifted(interval: Interval | None, by: float) -> Interval | None:
-    return None if interval is None else Interval(interval.lower - by, interval.upper - by, interval.level)
 
 
 def behind(visits: int | float | None, what: str = "") -> str:
@@ -447,13 +433,9 @@ def _happened(story: Story) -> Iterator[str]:
     else:
         yield story.meaning.told()
     differing = story.record.differing
-    if len(differing) == steps > 1:
-        yield "In the recorded states the other policy would rather have done something else at every step."
-    elif differing:
-        steps_told = steps_in_words(differing)
-        yield f"In the recorded states the other policy would rather have done something else at {steps_told}."
-    else:
-        yield "In the recorded states the other policy would have done the same at every step."
+    what = "rather have done something else" if differing else "have done the same"
+    where = steps_in_words(differing) if 0 < len(differing) < steps or steps == len(differing) == 1 else "every step"
+    yield f"In the recorded states the other policy would {what} at {where}."
 
 
 def _instead(story: Story) -> Iterator[str]:
@@ -483,11 +465,10 @@ def _instead(story: Story) -> Iterator[str]:
 
 def _sure(story: Story) -> Iterator[str]:
     names = list(story.returns.values)
-    which = f"{' and '.join(names)} are" if len(names) > 1 else f"{names[0]} is"
+    many = "are assumptions about that (couplings)", "is one assumption about that (a coupling)"
     yield (
         "No record shows how the chance events of this episode would have carried over to other treatment; "
-        f"{which} {'assumptions' if len(names) > 1 else 'one assumption'} about that "
-        f"({'couplings' if len(names) > 1 else 'a coupling'})."
+        f"{' and '.join(names)} {many[len(names) == 1]}."
     )
     yield f"{_ranges(story)[:-1]}{_least(story)}."
     yield _verdict(story)
@@ -582,9 +563,8 @@ def _changes(story: Story) -> Iterator[str]:
         "Hidden confounding: something that the records do not hold and that moved both what was done and what came of "
         "it would make all of this wrong, and no resampling can show it."
     )
-    yield f"Another horizon: {_steps(story)} {'is' if story.num_steps == 1 else 'are'} compared in both worlds. " + (
-        _horizon(story)
-    )
+    are = "is" if story.num_steps == 1 else "are"
+    yield f"Another horizon: {_steps(story)} {are} compared in both worlds. {_horizon(story)}"
 
 
 def _horizon(story: Story) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import jax
 from jaxtyping import PRNGKeyArray
@@ -22,9 +22,6 @@ from countermax.couplings import (
 )
 from countermax.testing import _calling_laws, _draw_laws, _exact_laws, _noise_laws
 from countermax.testing._subject import LEVELS, BrokenError, Subject, on_each
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 class Law(NamedTuple):
@@ -64,26 +61,21 @@ class Conformance(AbstractResult):
 
     @property
     def title(self) -> str:
-        """What was checked."""
         return f"{self.coupling} with {self.num_outcomes} outcomes: the laws of a coupling ({self.level} check)"
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """1 for each law that holds, 0 for each that is broken."""
         return tuple(Row(law.name, f"{self.coupling}, 1 if it holds", "", float(law.passed)) for law in self.laws)
 
     @property
     def sample(self) -> str:
-        """How many draws each statistical law was tested on."""
         return f"{self.num_samples:,} draws for each statistical law, false alarm {self.false_alarm:.0e} in all"
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was seen of broken laws."""
         return tuple(f"BROKEN: {law.name}: {law.detail}" for law in self.laws if not law.passed)
 
     def summary(self) -> str:
-        """Whether it conforms."""
         if self.passed:
             return f"{self.coupling} conforms: {len(self.laws)} laws hold."
         return f"{self.coupling} DOES NOT CONFORM: {len(self.broken)} of {len(self.laws)} laws are broken."
@@ -93,11 +85,9 @@ class Conformance(AbstractResult):
         if not self.passed:
             raise AssertionError(f"\n{self}")
 
-    def plot(self) -> "Figure":
-        """One line for each law, green where it holds."""
-        return plotting.draw_verdicts(
-            {law.name: law.passed for law in self.laws}, f"{self.coupling}, {self.num_outcomes} outcomes"
-        )
+    def plot(self) -> "plotting.Figure":
+        title = f"{self.coupling}, {self.num_outcomes} outcomes"
+        return plotting.draw_verdicts({law.name: law.passed for law in self.laws}, title)
 
     def _details(self) -> Mapping[str, Any]:
         return {**vars(self), "passed": self.passed}

@@ -38,9 +38,8 @@ def look_again(
     for place, number in enumerate(draws):
         finding = test(number, jax.random.fold_in(key, place))
         if finding.value < false_alarm / len(draws) / reached:
-            raise BrokenError(
-                f"{finding.what} does not follow its law in {number:,} draws: p-value {finding.value:.2g}"
-            )
+            seen = f"in {number:,} draws: p-value {finding.value:.2g}"
+            raise BrokenError(f"{finding.what} does not follow its law {seen}")
         if number < num_samples:
             continue
         if finding.value > _SUSPICION:

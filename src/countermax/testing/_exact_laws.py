@@ -129,9 +129,7 @@ def precisions(subject: Subject) -> str:
     return on_each((each for each in subject.answers(subject.size, SINGLE) if each.case.name in GENERIC), agree)
 
 
-@eqx.filter_jit
-def _loss(coupling: AbstractCoupling, p: ArrayLike, q: ArrayLike, loss: ArrayLike) -> Array | Any:
-    return coupling.expected_loss(p, q, loss)
+_loss = eqx.filter_jit(AbstractCoupling.expected_loss)
 
 
 STEP = 1e-6
@@ -268,9 +266,7 @@ def _weighed(
     return jnp.stack([asked[place]() for place in places])
 
 
-@eqx.filter_jit
-def _answered(coupling: AbstractCoupling, p: ArrayLike, q: ArrayLike, x: ArrayLike) -> Array:
-    return _weighed(coupling, p, q, x)
+_answered = eqx.filter_jit(_weighed)
 
 
 @eqx.filter_jit

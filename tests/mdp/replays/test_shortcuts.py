@@ -5,12 +5,12 @@ from dataclasses import replace
 import jax
 import numpy as np
 import pytest
+from chains import ReferenceChains
 
 from countermax import GumbelMax, InverseCDF
 from countermax._kernel import _rows
 from countermax.mdp import Cohort, FiniteMDP, simulate
 from countermax.mdp._replays import _compiled_chains, _trajectories
-from countermax.mdp._replays._general_chains import GeneralChains
 
 NUM_STATES, NUM_ACTIONS, HORIZON = 9, 3, 7
 
@@ -66,7 +66,7 @@ def test_bounds_by_one_order_of_the_states_are_those_row_by_row(known, actions, 
     at_once = bounded(known, actions=actions)
     monkeypatch.setattr(_compiled_chains, "_SWEPT", 0)
     np.testing.assert_allclose(at_once, bounded(known, actions=actions), atol=1e-12)
-    monkeypatch.setattr(_trajectories, "chains_for", GeneralChains)
+    monkeypatch.setattr(_trajectories, "chains_for", ReferenceChains)
     np.testing.assert_allclose(at_once, bounded(known, actions=actions), atol=1e-12)
     assert [each.number.size > 0 for each, _ in used] == [True, False]
 

@@ -11,7 +11,7 @@ from processes import HORIZON, MDP, NUM_STATES, POLICY, some_episodes
 
 from countermax import GumbelMax, InputError, InverseCDF
 from countermax._core.labels import Written
-from countermax.mdp import Cohort
+from countermax.mdp import Cohort, _story
 
 LOG = some_episodes(MDP, 12, seed=4)
 LONG = int(LOG.lengths.argmax())
@@ -32,6 +32,15 @@ def test_features_are_means_over_the_exact_paths(story):
         assert story.standard_deviations[name] == pytest.approx(exact.variances[0] ** 0.5)
         assert story.features.bounds.contains(story.features.counterfactual[name], 1e-9).all()
     np.testing.assert_array_equal(story.features.observed[:, 0], ONE.states[0, : ONE.lengths[0] + 1] == 3)
+
+
+def test_a_picture_of_many_decisions_shows_the_best_and_says_so(story, monkeypatch):
+    steps = {each.step for each in story.decisions}
+    assert len(steps) > 1
+    monkeypatch.setattr(_story, "_MOST_STEPS", 1)
+    (axes,) = story.plot_decisions().axes
+    assert axes.get_title(loc="left").endswith(f"(1 of {len(steps)} steps)")
+    assert axes.get_yticklabels()[0].get_text().startswith(f"{story.decisions[0].step}: ")
 
 
 def test_bounds_of_a_feature_are_those_of_that_time(story):

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +17,7 @@ from countermax._core.results import AbstractResult, Row, plain
 from countermax.bounds import Bounds
 from countermax.integrations.dowhy._mechanism import Codes, Floats
 from countermax.integrations.dowhy._mixture import Mixture
-from countermax.integrations.dowhy._network import CouplingLike, Interventions, Network, check_couplings, coupling_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from countermax.integrations.dowhy._network import CouplingLike, Interventions, Network, coupling_of
 
 dowhy, pd = import_dowhy(), import_pandas()
 
@@ -37,13 +34,12 @@ _GIVEN = (
 _OVER = {"any": "any coupling", "stable": "any stable coupling"}
 _SHARP = "Each limit is sharp: for each row some choice of couplings attains it."
 _OUTER = (
-    "Limits are outer bounds{rows}: valid for all couplings, but perhaps wider than any of them can be, because "
-    "uncertain nodes meet again on the way."
+    "Limits are outer bounds{rows}: valid for all {family}s, but perhaps wider than any of them can be, because {why}."
 )
-_OUTER_STABLE = (
-    "Limits are outer bounds{rows}: valid for all stable couplings, but perhaps wider than any of them can be, because "
-    "several worlds of the parents, or uncertain nodes that meet again, are on the way."
-)
+_WHY = {
+    "any": "uncertain nodes meet again on the way",
+    "stable": "several worlds of the parents, or uncertain nodes that meet again, are on the way",
+}
 
 
 @final
@@ -113,14 +109,12 @@ class NodeAnswer(AbstractResult):
 
     @property
     def title(self) -> str:
-        """The question."""
         if len(self.seen) == 1:
             return f"{self.node}: {self.seen.iloc[0]} was seen. What would have been under {self._under()}?"
         return f"{self.node}, {len(self.seen):,} rows: what was seen, and what would have been under {self._under()}"
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """Of one row the probability of each class; of several, how many with each class would have had which."""
         numbers, limits, places = self.counts, self.count_bounds, np.unique(self._places())
         found = []
         for row in places:
@@ -142,12 +136,10 @@ class NodeAnswer(AbstractResult):
 
     @property
     def sample(self) -> str:
-        """How many rows."""
         return f"{len(self.seen):,} observed row{'s' * (len(self.seen) > 1)}"
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the couplings assume, what was summed over, what the bounds are, and which rows keep what was seen."""
         notes = list(self.notes_on_couplings)
         if self.above:
             notes.append(f"Summed exactly over what {', '.join(map(str, self.above))} would have been.")
@@ -163,7 +155,6 @@ class NodeAnswer(AbstractResult):
         return tuple(notes)
 
     def summary(self) -> str:
-        """How many would have had another class, under the couplings, and how many data leave open."""
         places = self._places()
         kept = float(self.probabilities.to_numpy()[np.arange(len(places)), places].sum())
         many = f"{len(self.seen) - kept:,.1f} of {len(self.seen):,} rows would have had another class of {self.node}"
@@ -172,12 +163,11 @@ class NodeAnswer(AbstractResult):
         text = f"Under {self._under()}, {many}."
         if self.coupling_matters is not None:
             some = int(self.coupling_matters.sum())
-            text += f" The choice of coupling matters in {some:,} of {len(self.seen):,} rows." if some else ""
-            text += "" if some else " The choice of coupling does not matter."
+            where = f"matters in {some:,} of {len(self.seen):,} rows" if some else "does not matter"
+            text += f" The choice of coupling {where}."
         return text
 
-    def plot(self) -> "Figure":
-        """Of one row bars with the bounds as whiskers; of several, how many with each label would have had which."""
+    def plot(self) -> "plotting.Figure":
         return plotting.draw_nodes([self.panel()], " ".join([*self.notes_on_couplings, _GIVEN]))
 
     def columns(self) -> Any:
@@ -232,12 +222,8 @@ class NodeAnswer(AbstractResult):
         }
 
     def _about(self) -> dict[str, Any]:
-        return {
-            "node": self.node,
-            "coupling": self.coupling,
-            "couplings_above": dict(self.above),
-            "bounds_over": self.bounds_over,
-        }
+        own = {name: getattr(self, name) for name in ("node", "coupling", "bounds_over")}
+        return {**own, "couplings_above": dict(self.above)}
 
     def _under(self) -> str:
         names = dict.fromkeys([*self.above.values(), self.coupling])
@@ -249,8 +235,9 @@ class NodeAnswer(AbstractResult):
         outer = len(self.seen) - int(self.is_sharp.sum())
         if not outer:
             return _SHARP
-        words = _OUTER_STABLE if self.bounds_over == "stable" else _OUTER
-        return words.format(rows="" if outer == len(self.seen) else f" in {outer:,} of {len(self.seen):,} rows")
+        where = "" if outer == len(self.seen) else f" in {outer:,} of {len(self.seen):,} rows"
+        family = _OVER[self.bounds_over].removeprefix("any ")
+        return _OUTER.format(rows=where, family=family, why=_WHY[self.bounds_over])
 
     def _places(self) -> Codes:
         return Labels(self.labels).places(self.seen.astype(object).tolist())
@@ -286,30 +273,24 @@ class NodeAnswers(AbstractResult, Mapping[Hashable, NodeAnswer]):
 
     @property
     def title(self) -> str:
-        """The question."""
         return f"What {', '.join(map(str, self))} would have been"
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """Those of all nodes."""
         return tuple(row for answer in self.values() for row in answer.rows)
 
     @property
     def sample(self) -> str:
-        """How many rows."""
         return next(iter(self.values())).sample
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Those of all nodes, and the nodes without an answer."""
         return (*(f"{node}: {note}" for node, answer in self.items() for note in answer.notes), *self._gaps())
 
     def summary(self) -> str:
-        """A sentence or two for each node."""
         return " ".join(answer.summary() for answer in self.values())
 
-    def plot(self) -> "Figure":
-        """A panel for each node."""
+    def plot(self) -> "plotting.Figure":
         told = dict.fromkeys(each for answer in self.values() for each in answer.notes_on_couplings)
         words = " ".join([*told, *self._gaps(), _GIVEN])
         return plotting.draw_nodes([answer.panel() for answer in self.values()], words)
@@ -340,7 +321,11 @@ class _Questions:
         most = self.max_states
         if isinstance(most, bool) or not isinstance(most, int | np.integer) or most < 1:
             raise InputError(f"`max_states` must be a positive whole number, got {most}")
-        check_couplings(self.network, self.coupling)
+        ours = [node for node in self.network.nodes if self.network.is_ours(node)]
+        for node in self.coupling if isinstance(self.coupling, Mapping) else ():
+            if node not in ours:
+                known = f"nodes with a CategoricalMechanism ({listed(ours)})"
+                raise InputError(f"`coupling` must name {known}, got {node!r}")
 
     def answer(self, target: Hashable) -> NodeAnswer:
         """What one node would have been."""
@@ -350,7 +335,9 @@ class _Questions:
         way = [node for node in network.way_to(target) if network.is_ours(node) and node not in network.fixed]
         chosen = {node: coupling_of(network, self.coupling, node, score if node == target else None) for node in way}
         couplings = {node: each.coupling for node, each in chosen.items()}
-        first, inverse = _distinct(network, target)
+        # The first of each group of rows that have the same answer, and the group of each row.
+        codes = [pd.factorize(network.seen[node], use_na_sentinel=False)[0] for node in network.needed_for(target)]
+        _, first, inverse = np.unique(np.column_stack(codes), axis=0, return_index=True, return_inverse=True)
         size = min(math.prod(len(network.levels[node] or ()) for node in way[:-1]), self.max_states)
         columns = 2 * (len(labels) + 1) if self.bounds != "none" else 1
         advice = "lower `max_states`, or pass `bounds='none'`"
@@ -358,7 +345,7 @@ class _Questions:
         step = max(1, _STATES_AT_ONCE // size)
         starts = range(0, len(first), step)
         parts = [self._numbers(target, first[start : start + step], couplings, score) for start in starts]
-        numbers = {name: np.concatenate([part[name] for part in parts])[inverse] for name in parts[0]}
+        numbers = {name: np.concatenate([part[name] for part in parts])[inverse.reshape(-1)] for name in parts[0]}
         seen = network.observed[target]
         names = pd.Index(labels.values, dtype=object)
         found: dict[str, Any] = {name: pd.Series(numbers[name], seen.index) for name in numbers if "score" in name}
@@ -402,13 +389,6 @@ class _Questions:
         if score is not None:
             found["score_lower"], found["score_upper"] = limits[:, :, size]
         return found
-
-
-def _distinct(network: Network, target: Hashable) -> tuple[Codes, Codes]:
-    """The first of each group of rows that have the same answer, and the group of each row."""
-    codes = [pd.factorize(network.seen[node], use_na_sentinel=False)[0] for node in network.needed_for(target)]
-    _, first, inverse = np.unique(np.column_stack(codes), axis=0, return_index=True, return_inverse=True)
-    return first, inverse.reshape(-1)
 
 
 def counterfactual_probabilities(
@@ -481,15 +461,8 @@ def counterfactual_table(
 
     The couplings, and what is taken as given, are in the frame's `attrs`.
 
-    Args:
-        model: A fitted `gcm.InvertibleStructuralCausalModel`.
-        interventions: Changes, as in `gcm.counterfactual_samples`.
-        observed: A DataFrame with what was seen.
-        node: The categorical node.
-        coupling: Coupling to ask in place of the nodes' own mechanisms; see `counterfactual_probabilities`.
-        score: A number for each class of the node, by label or in their order.
-        bounds: Couplings that the bounds are over: `any`, `stable`, or `none` for no such columns.
-        tolerance: Largest width of the bounds over all couplings at which the choice of coupling does not matter.
+    Arguments are those of `counterfactual_probabilities`, of one node; with `score`, a number for each of its classes,
+    by label or in their order.
     """
     network = Network(model, interventions, observed)
     questions = _Questions(network, coupling, bounds, tolerance, score=score)
@@ -509,9 +482,8 @@ def _asked(network: Network, nodes: Sequence[Hashable] | None) -> tuple[list[Has
     open_ones = [node for node in network.nodes if node in network.reached and node not in network.fixed]
     candidates = [node for node in open_ones if network.is_categorical(node)]
     if nodes is None:
-        unanswered = {node: _NUMERIC for node in open_ones if node not in candidates}
-        unanswered |= {node: why for node, why in network.obstacles.items() if node in open_ones}
-        unanswered = {node: unanswered[node] for node in open_ones if node in unanswered}
+        reasons = {node: network.obstacles.get(node, None if node in candidates else _NUMERIC) for node in open_ones}
+        unanswered = {node: why for node, why in reasons.items() if why is not None}
         asked = [node for node in candidates if node not in unanswered]
         for node in asked:
             network.needed_for(node)
@@ -535,11 +507,6 @@ def counterfactual_samples(model: Any, interventions: Interventions, observed: A
 
     DoWhy turns the categories of root nodes and of nodes that are set into text, counts the rows from zero, and drops
     an unknown level without a word. Here it is an error that lists the levels.
-
-    Args:
-        model: A fitted `gcm.InvertibleStructuralCausalModel`.
-        interventions: Changes: a function of the old value for each node.
-        observed: A DataFrame with what was seen, a column for each node.
     """
     network = Network(model, interventions, observed)
     network.check_columns(network.nodes)

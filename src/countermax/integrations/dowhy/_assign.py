@@ -148,8 +148,5 @@ def _are_whole(values: Sequence[Any]) -> bool:
 def _hint(column: Any) -> str:
     """For numbers that may be classes: what to do if they are."""
     values = column.dropna().unique().tolist()
-    return (
-        " (name it in `nodes` if its numbers are classes)"
-        if len(values) <= _MOST_CLASSES and _are_whole(values)
-        else ""
-    )
+    may_be = len(values) <= _MOST_CLASSES and _are_whole(values)
+    return " (name it in `nodes` if its numbers are classes)" if may_be else ""

@@ -127,7 +127,12 @@ def abduct(mechanism: Mechanism, probs: Floats, x: Codes, uniforms: Callable[[in
     """Draws numbers under which each row has the outcome `x`, which must be possible."""
     _check_probabilities(probs)
     chance = probs[np.arange(len(x)), x]
-    _check_effort(chance)
+    if (1 / chance).sum() > _MOST_TRIES:
+        raise InputError(
+            f"explaining what was seen would take about {(1 / chance).sum():.0e} tries, one over its probability for "
+            f"each row: row {chance.argmin()} (counted from 0) saw a class of probability {chance.min():.0e}; give the "
+            "mechanism more `smoothing` (1e-4, say), or ask for exact probabilities, which need no noise"
+        )
     noise, tried, waiting = np.empty(len(x)), np.zeros(len(x)), np.arange(len(x))
     while len(waiting):
         rows = _fitting(len(waiting))
@@ -139,7 +144,13 @@ def abduct(mechanism: Mechanism, probs: Floats, x: Codes, uniforms: Callable[[in
         noise[block[found]] = candidates[found, hit[found].argmax(axis=1)]
         tried[block] += candidates.shape[1]
         waiting = np.concatenate([waiting, block[~found]])
-        _check_progress(mechanism, block[~found], tried, chance)
+        late = block[~found & (tried[block] > _PATIENCE * (1 + 1 / chance[block]))]
+        if len(late):
+            raise InputError(
+                f"`mechanism` must yield each class as often as the logits say, but in {tried[late[0]]:.0f} tries this "
+                f"{type(mechanism).__name__} never yielded one of probability {chance[late[0]]:.2g}; see what "
+                "`countermax.testing.check_coupling` says about it"
+            )
     return noise
 
 
@@ -180,25 +191,6 @@ def _check_probabilities(probs: Floats) -> None:
         raise InputError(
             f"the classifier must give probabilities, but gave {probs[bad.argmax()].tolist()} in row {bad.argmax()} "
             "(counted from 0); look at its parents there, or train it again"
-        )
-
-
-def _check_effort(chance: Floats) -> None:
-    if (1 / chance).sum() > _MOST_TRIES:
-        raise InputError(
-            f"explaining what was seen would take about {(1 / chance).sum():.0e} tries, one over its probability for "
-            f"each row: row {chance.argmin()} (counted from 0) saw a class of probability {chance.min():.0e}; give the "
-            "mechanism more `smoothing` (1e-4, say), or ask for exact probabilities, which need no noise"
-        )
-
-
-def _check_progress(mechanism: Mechanism, unexplained: Codes, tried: Floats, chance: Floats) -> None:
-    late = unexplained[tried[unexplained] > _PATIENCE * (1 + 1 / chance[unexplained])]
-    if len(late):
-        raise InputError(
-            f"`mechanism` must yield each class as often as the logits say, but in {tried[late[0]]:.0f} tries this "
-            f"{type(mechanism).__name__} never yielded one of probability {chance[late[0]]:.2g}; see what "
-            "`countermax.testing.check_coupling` says about it"
         )
 
 
@@ -330,13 +322,7 @@ class CategoricalMechanism(ClassifierFCM, InvertibleFunctionalCausalModel):
         return abduct(self._mechanism, probs, self.outcomes(target_samples, probs), self._uniforms)[:, None]
 
     def outcomes(self, target_samples: NDArray[Any], probs: Floats, rows: Codes | None = None) -> Codes:
-        """The index of each class that was seen; one that is unknown or impossible is an error.
-
-        Args:
-            target_samples: The classes.
-            probs: Each row's probabilities, [rows, classes].
-            rows: Names of the rows in messages; by default they are counted from 0.
-        """
+        """The index of each class that was seen; one that is unknown or impossible is an error, which names its row."""
         values = np.asarray(target_samples).reshape(-1).tolist()
         codes = self.labels.places(values)
         names = range(len(values)) if rows is None else rows

@@ -56,11 +56,8 @@ class Network:
     @cached_property
     def reached(self) -> set[Hashable]:
         """The nodes whose values may differ in the other world: those that are changed, and all below them."""
-        found: set[Hashable] = set()
-        for node in self.nodes:
-            if node in self.interventions or (found.intersection(self.parents[node])):
-                found.add(node)
-        return found
+        below = (dowhy.graph.nx.descendants(self.model.graph, node) for node in self.interventions)
+        return set(self.interventions).union(*below)
 
     @cached_property
     def obstacles(self) -> dict[Hashable, str]:
@@ -135,8 +132,7 @@ class Network:
     def check_change(self, node: Hashable, after: Objects) -> None:
         """Refuses new values that the model knows nothing of."""
         levels = self.levels[node]
-        found = None if levels is None else unknown_level(levels, after)
-        if levels is not None and found is not None:
+        if levels is not None and (found := unknown_level(levels, after)) is not None:
             raise InputError(
                 f"`interventions` must keep {node!r} among the levels that the model was fitted to, "
                 f"{listed(levels.values)}, got {listed([found[1]])}"
@@ -156,8 +152,7 @@ class Network:
     def _check_levels(self) -> None:
         for node, levels in self.levels.items():
             present = np.flatnonzero(~pd.isna(self.seen[node]))
-            found = None if levels is None else unknown_level(levels, self.seen[node][present])
-            if levels is not None and found is not None:
+            if levels is not None and (found := unknown_level(levels, self.seen[node][present])) is not None:
                 raise InputError(
                     f"`observed` must have levels that the model was fitted to: {node!r} has {listed([found[1]])} in "
                     f"row {present[found[0]]} (counted from 0), which is none of {listed(levels.values)}"
@@ -183,14 +178,6 @@ class NodeCoupling(NamedTuple):
     name: str
     note: str | None
     """Which order of the classes decides, where one does and nobody gave it."""
-
-
-def check_couplings(network: Network, given: CouplingLike | Mapping[Hashable, CouplingLike] | None) -> None:
-    """Refuses couplings of nodes that have no mechanism of this library."""
-    ours = [node for node in network.nodes if network.is_ours(node)]
-    for node in given if isinstance(given, Mapping) else ():
-        if node not in ours:
-            raise InputError(f"`coupling` must name nodes with a CategoricalMechanism ({listed(ours)}), got {node!r}")
 
 
 def coupling_of(

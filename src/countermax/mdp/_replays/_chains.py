@@ -52,10 +52,7 @@ class AbstractChains(ABC):
 
     @abstractmethod
     def batches(self, rows: Ints | None = None) -> list[Ints]:
-        """Episodes that are replayed together, those with much in common side by side.
-
-        Where values are asked for, `rows`, [episode], is the number of what is still to come when the log ends.
-        """
+        """Episodes that are replayed together, those with much in common side by side; `rows` as of `backwards`."""
 
     @abstractmethod
     def prepared(self, episodes: Ints) -> tuple[NDArray, ...]:
@@ -71,10 +68,7 @@ class AbstractChains(ABC):
 
     @abstractmethod
     def carry_on(self, here: Floats, steps: Ints) -> Floats:
-        """[episode, state]: where chains come to by plain rows of the process, each after a number of steps of its own.
-
-        They start from `here`, [episode, state].
-        """
+        """[episode, state]: where chains come to from `here` by plain rows of the process, after so many steps each."""
 
     @abstractmethod
     def backwards(self, batch: Ints, to_come: Floats, rows: Ints, *, keep: bool) -> Valued:
@@ -103,7 +97,7 @@ def chains_for(course: Course, law: TransitionCoupling | None, *, stable: bool =
         return CompiledChains(course, law, stable=stable)
     from countermax.mdp._replays._general_chains import GeneralChains
 
-    return GeneralChains(course, law, stable=stable)
+    return GeneralChains(course, law)
 
 
 def each_batch(
@@ -111,13 +105,8 @@ def each_batch(
 ) -> Iterator[tuple[Any, ...]]:
     """What is found of each batch: on Ray, or in as many threads as there are processors where the code is compiled.
 
-    Args:
-        chains: Chains that are asked.
-        course: Course of all episodes.
-        to_come: Tables of what is still to come when the log ends.
-        ask: Function of one batch; for Ray, one that other processes can import.
-        backwards: Whether it asks for values.
-        spread: Whether to ask on Ray. There each part of the episodes counts from 0, which is undone here.
+    `backwards` asks for values. On Ray (`spread`) other processes must be able to import what is asked, and each part
+    of the episodes counts from 0, which is undone here.
     """
     from countermax.mdp._replays._general_chains import GeneralChains
 

@@ -48,7 +48,6 @@ class CompiledChains(AbstractChains):
             _loops.answer_all(self._replayed, self._room())
 
     def batches(self, rows: Ints | None = None) -> list[Ints]:
-        """Neighbours in the order of what was seen, from the beginning or from the end."""
         course = self._course
         order, _ = _in_common(self._keys(np.arange(len(course)), rows), course.seen)
         size = max(-(-len(order) // _BATCHES), _LEAST_CELLS // course.mdp.num_states)
@@ -56,11 +55,9 @@ class CompiledChains(AbstractChains):
         return [order[start : start + size] for start in range(0, len(order), size)]
 
     def prepared(self, episodes: Ints) -> tuple[NDArray, ...]:
-        """The numbers of their steps, which decide the order in which they are replayed."""
         return (self._steps[episodes],)
 
     def of(self, course: Course, *prepared: NDArray) -> "CompiledChains":
-        """With the rows and answers that are prepared."""
         found = copy(self)
         found._take(course, *prepared)
         return found
@@ -89,20 +86,17 @@ class CompiledChains(AbstractChains):
         return Valued(episodes.order, found[0], found[1], kept if keep else None)
 
     def carry_on(self, here: Floats, steps: Ints) -> Floats:
-        """Each chain by itself, until it changes no more."""
         chain, found = self._course.chain, _own(here)
         start, successor = (_own(each.astype(np.int64)) for each in (chain.indptr, chain.indices))
         _loops.carry_on(start, successor, _own(chain.data), _own(steps), found, np.zeros(found.shape[1]))
         return found
 
     def one_step(self, fact: int, earned: float, later: Floats, *, sign: int) -> Floats:
-        """One step of what values are computed by."""
         stack = np.stack([later, later])
         _loops.one_step_back(self._replayed, fact, earned, stack, sign, self._room())
         return stack[1]
 
     def one_row(self, fact: int, earned: float, later: Floats, state: int, *, sign: int) -> Floats:
-        """The same for one state."""
         found = np.zeros(self._course.mdp.num_actions)
         _loops.one_state_back(self._replayed, fact, earned, _own(later[None]), state, sign, self._room(), found)
         return found * self._course.mdp.allowed[state]

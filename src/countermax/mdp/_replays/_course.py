@@ -23,6 +23,21 @@ _FAR = 1e3  # times the range of rewards: from there on they are moved to zero b
 _BY_EPISODE = ("first", "seen", "steps", "censored", "earned")
 
 
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Setting:
+    """What is asked of a log, whatever the process; checked by the cohort."""
+
+    log: EpisodeLog
+    policy: Floats
+    outcomes: Values | None
+    horizon: int
+    discount: float
+    censored: str
+    behaviour: Floats | None
+    """What the log was made with, where actions are coupled; None where they are drawn afresh."""
+
+
 class Choices(NamedTuple):
     """Probabilities of actions while episodes last, one table for each thing that may have been seen, and after."""
 
@@ -152,7 +167,7 @@ class Course:
     def to_come(self, last: Floats | None = None) -> tuple[Floats, Ints]:
         """What is still to come when the log ends: [row, state], and which row each episode has."""
         rest = self.steps - self.seen
-        now = self._rewards_after(self.gains)
+        now = self._rewards_after()
         if last is None or last.ndim == 1:
             numbers, rows = np.unique(rest, return_inverse=True)
             worth = np.broadcast_to(0.0 if last is None else last, (len(numbers), self.mdp.num_states)).copy()
@@ -176,7 +191,7 @@ class Course:
         if self.spreads is not None:
             squares += self.spreads[state, action]
         weights = self.choices.after[state, action, None] * mdp.probs[state, action]
-        now = self._rewards_after(self.gains)
+        now = self._rewards_after()
         its_square = np.bincount(state, (weights * squares).sum(axis=1), minlength=mdp.num_states)
         weights *= self.gains[state, action]
         row, slot = np.nonzero(weights)
@@ -193,26 +208,19 @@ class Course:
                 break
         return np.ascontiguousarray(first.T), np.ascontiguousarray(second.T), rows
 
-    def _rewards_after(self, gains: Floats) -> Floats:
+    def _rewards_after(self) -> Floats:
         """[state]: what a step earns on average where the log says nothing."""
         state, action = np.nonzero(self.choices.after)
-        worth = (self.mdp.probs[state, action] * gains[state, action]).sum(axis=1)
+        worth = (self.mdp.probs[state, action] * self.gains[state, action]).sum(axis=1)
         weighted = self.choices.after[state, action] * worth
         return np.bincount(state, weighted, minlength=self.mdp.num_states).astype(np.float64)
 
 
 def course_of(
-    mdp: FiniteMDP,
-    log: EpisodeLog,
-    facts: Facts,
-    choices: Choices,
-    *,
-    horizon: int,
-    discount: float,
-    carried_on: bool = False,
-    rewards: Values | None = None,
+    mdp: FiniteMDP, setting: Setting, facts: Facts, choices: Choices, rewards: Values | None = None
 ) -> Course:
     """The episodes with these choices."""
+    log, horizon = setting.log, setting.horizon
     known = steps_compared(log, mdp.ends, horizon)
     gains, spreads, earned = mdp.rewards, mdp.reward_variances, log.rewards
     if rewards is not None:
@@ -224,10 +232,10 @@ def course_of(
         facts=facts,
         choices=choices,
         horizon=horizon,
-        discount=discount,
+        discount=setting.discount,
         first=log.states[:, 0],
         seen=np.minimum(log.lengths, horizon),
-        steps=np.full(len(log), horizon) if carried_on else known,
+        steps=np.full(len(log), horizon) if setting.censored == "model" else known,
         censored=known < horizon,
         earned=earned,
         gains=gains,

@@ -7,13 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from countermax._kernel import row_score_bounds
-from countermax.bounds._questions import filled_mean
-from countermax.couplings import Independent
 from countermax.mdp._arrays import Floats, Ints
 from countermax.mdp._replays._chains import AbstractChains, Arrived, Valued
 from countermax.mdp._replays._course import Course
-from countermax.mdp._replays._questions import AnswerCache, TransitionCoupling, questions
+from countermax.mdp._replays._questions import AnswerCache, TransitionCoupling
 
 _CELLS_AT_ONCE = 2**18  # episodes times states that are replayed together: what fits the processor's cache
 _ROWS_AT_ONCE = 2**14
@@ -23,36 +20,28 @@ _ROWS_AT_ONCE = 2**14
 class GeneralChains(AbstractChains):
     """Rows from the couplings' own formulas, by way of JAX."""
 
-    def __init__(self, course: Course, law: TransitionCoupling | None, *, stable: bool = False):
-        """For one coupling or, without one, for the bounds over all or over the stable ones."""
+    def __init__(self, course: Course, law: TransitionCoupling):
+        """For one coupling."""
         self._course = course
-        facts = course.facts._replace(of_step=course.facts.of_step[:0])  # answers depend on no episode
-        self._known = None if law is None else AnswerCache(law, facts)
-        self._outcomes = TransitionCoupling.of(course.mdp, Independent())  # for bounds, whose logits it knows
-        self._stable = stable
+        self._known = AnswerCache(law, course.facts._replace(of_step=course.facts.of_step[:0]))  # whatever the episode
 
     def batches(self, rows: Ints | None = None) -> list[Ints]:
-        """Neighbours in the log."""
         del rows
         count, at_once = len(self._course), max(1, _CELLS_AT_ONCE // self._course.mdp.num_states)
         return [np.arange(start, min(start + at_once, count)) for start in range(0, count, at_once)]
 
     def prepared(self, episodes: Ints) -> tuple[NDArray, ...]:
-        """Nothing."""
         del episodes
         return ()
 
     def of(self, course: Course, *prepared: NDArray) -> "GeneralChains":
-        """With the answers that are known."""
         assert not prepared
         found = copy(self)
         found._course = course
         return found
 
     def forwards(self, batch: Ints, *, path: bool) -> Arrived:
-        """All episodes of the batch step by step, each step a product with a sparse matrix."""
         course, mdp = self._course, self._course.mdp
-        assert self._known is not None  # bounds have no chain
         moments = np.zeros((len(batch), mdp.num_states, 3))
         moments[np.arange(len(batch)), course.first[batch], 0] = 1
         seen = course.seen[batch]
@@ -67,7 +56,6 @@ class GeneralChains(AbstractChains):
 
     def _pushed(self, episodes: Ints, step: int, moments: Floats) -> Floats:
         course, mdp = self._course, self._course.mdp
-        assert self._known is not None
         place, state = np.nonzero((moments[:, :, 0] > 0) & ~mdp.absorbing)
         table = course.choices.of_fact[course.facts.of_step[episodes[place], step]]
         entry, action = np.nonzero(choices := course.choices.tables[table, state])
@@ -94,7 +82,6 @@ class GeneralChains(AbstractChains):
         return after
 
     def carry_on(self, here: Floats, steps: Ints) -> Floats:
-        """All episodes of the batch step by step."""
         found = here.copy()
         for step in range(int(steps.max(initial=0))):
             going = np.flatnonzero(steps > step)
@@ -120,11 +107,9 @@ class GeneralChains(AbstractChains):
         return Valued(batch, lower, upper, values)
 
     def one_step(self, fact: int, earned: float, later: Floats, *, sign: int) -> Floats:
-        """One episode."""
         return self._back(np.array([fact]), np.array([earned]), later[None], sign)[0]
 
     def one_row(self, fact: int, earned: float, later: Floats, state: int, *, sign: int) -> Floats:
-        """One state."""
         action = np.flatnonzero(self._course.mdp.allowed[state])
         first, worth = np.zeros(len(action), np.int64), np.zeros(self._course.mdp.num_actions)
         seen = first + fact, np.full(len(action), earned)
@@ -139,21 +124,7 @@ class GeneralChains(AbstractChains):
         entry, action = np.nonzero(found := choices.tables[choices.of_fact[fact[place]], state])
         place, state, share = place[entry], state[entry], found[entry, action]
         worth = self._worth(fact[place], earned[place], later, place, state, action, sign)
-        if choices.doing is None:
-            np.add.at(now, (place, state), share * worth)
-            return now
-        assert choices.steady is not None
-        live = np.flatnonzero(course.reachable & ~mdp.absorbing)
-        by_action = np.zeros((2, *later.shape, mdp.num_actions))
-        by_action[:, place, state, action] = share, worth
-        rooms = np.minimum(by_action[0][:, live] / choices.doing[fact][:, None, None], 1)
-        worths = by_action[1][:, live]
-        order = np.argsort(np.where(rooms > 0, -sign * worths, np.inf), axis=2)
-        rooms, worths = (np.take_along_axis(each, order, axis=2) for each in (rooms, worths))
-        now[:, live] = filled_mean(rooms, worths)
-        steady = np.flatnonzero(choices.steady[fact])
-        its_state = course.facts.state[fact[steady]]
-        now[steady, its_state] = by_action[1, steady, its_state, course.facts.action[fact[steady]]]
+        np.add.at(now, (place, state), share * worth)
         return now
 
     def _worth(
@@ -164,30 +135,15 @@ class GeneralChains(AbstractChains):
         found = np.empty(len(fact))
         for start in range(0, len(fact), _ROWS_AT_ONCE):
             part = slice(start, start + _ROWS_AT_ONCE)
-            here = state[part], action[part]
-            if self._known is None:
-                worth = course.gains[here] + course.discount * later[place[part][:, None], mdp.successors[here]]
-                found[part] = self._limit(fact[part], *here, worth, sign)
-            else:
-                rows = self._known.rows(fact[part], *here)
-                entry = np.repeat(np.arange(len(here[0])), np.diff(rows.chances.indptr))
-                later_there = rows.chances.data * later[place[part][entry], rows.chances.indices]
-                carried = np.bincount(entry, later_there, minlength=len(here[0]))
-                found[part] = rows.gains.sum(axis=1) + course.discount * carried
+            rows = self._known.rows(fact[part], state[part], action[part])
+            entry = np.repeat(np.arange(len(fact[part])), np.diff(rows.chances.indptr))
+            later_there = rows.chances.data * later[place[part][entry], rows.chances.indices]
+            carried = np.bincount(entry, later_there, minlength=len(fact[part]))
+            found[part] = rows.gains.sum(axis=1) + course.discount * carried
         same = np.flatnonzero((facts.state[fact] == state) & (facts.action[fact] == action))
         successor = mdp.successors[state[same], action[same], facts.next_slot[fact[same]]]
         found[same] = earned[same] + course.discount * later[place[same], successor]
         return found
-
-    def _limit(self, fact: Ints, state: Ints, action: Ints, worth: Floats, sign: int) -> Floats:
-        """The least or the largest mean of each row over couplings."""
-        asked = questions(self._course.facts, fact, state, action)
-        log_p, log_q, x, places = self._outcomes.logits(asked)
-        row, slot = np.nonzero(self._course.mdp.probs[state, action])
-        scores = np.zeros_like(log_q)
-        scores[row, places[row, slot]] = worth[row, slot]
-        found = row_score_bounds(log_p, log_q, x, scores, stable=self._stable)
-        return np.asarray(found.lower if sign < 0 else found.upper)[: len(fact)]
 
 
 def _spread(rows: sparse.csr_array, shifts: Ints, cells: int) -> sparse.csc_array:

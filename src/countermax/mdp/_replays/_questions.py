@@ -117,21 +117,22 @@ class TransitionCoupling:
 
     @classmethod
     def of(
-        cls, mdp: FiniteMDP, coupling: str | Path | AbstractSampler, outcomes: Values | None = None
+        cls, mdp: FiniteMDP, coupling: str | Path | AbstractSampler, outcomes: Values | None = None, exact: bool = False
     ) -> "TransitionCoupling":
-        """Checks that the coupling fits the process.
+        """Checks that the coupling, or that of this name or file, fits the process.
 
-        Args:
-            mdp: The process.
-            coupling: Any coupling, or its name or file. One that is made for a number of outcomes is asked over all of
-                them, others over the outcomes that the two rows at hand can reach.
-            outcomes: Label of each state as an outcome; by default its own index.
+        One that is made for a number of outcomes is asked over all of them, others over those that the two rows at hand
+        can reach. `outcomes` has the label of each state as an outcome; by default its own index. One that can only be
+        drawn from is refused where answers must be `exact`.
         """
         if isinstance(coupling, str | Path):
             coupling = as_coupling(coupling)
         if not isinstance(coupling, AbstractSampler):
             hint = "; make an instance of it" if isinstance(coupling, type) else ""
             raise InputError(f"`coupling` must be a coupling, got {shortened(coupling)}{hint}")
+        if exact and not isinstance(coupling, AbstractCoupling):
+            name = type(coupling).__name__
+            raise InputError(f"`coupling` must have an exact law, but {name} can only draw; use `sample_replay`")
         labels = _as_labels(mdp, outcomes)
         num_labels = int(labels.max()) + 1
         if coupling.num_outcomes not in (None, num_labels):
@@ -141,20 +142,10 @@ class TransitionCoupling:
             )
         return cls(mdp, coupling, labels, num_labels)
 
-    @classmethod
-    def exact(
-        cls, mdp: FiniteMDP, coupling: str | Path | AbstractSampler, outcomes: Values | None = None
-    ) -> "TransitionCoupling":
-        """The same for a coupling that must have exact answers; one that can only be drawn from is refused."""
-        if isinstance(coupling, AbstractSampler) and not isinstance(coupling, AbstractCoupling):
-            name = type(coupling).__name__
-            raise InputError(f"`coupling` must have an exact law, but {name} can only draw; use `sample_replay`")
-        return cls.of(mdp, coupling, outcomes)
-
     @property
     def answering(self) -> AbstractCoupling:
         """The coupling, where it has exact answers."""
-        assert isinstance(self.coupling, AbstractCoupling)  # `exact` has seen to it
+        assert isinstance(self.coupling, AbstractCoupling)  # `of` has seen to it
         return self.coupling
 
     def answers(self, questions: Questions) -> Float[np.ndarray, "n w"]:
@@ -320,32 +311,22 @@ class AnswerCache:
         everything = np.concatenate([self._keys, keys])
         order = np.argsort(everything)
         self._keys = everything[order]
-        self._rows = ChainRows(
-            *(
-                sparse.csr_array(sparse.vstack([known, _packed(values, successors, mdp.num_states)], format="csr"))[
-                    order
-                ]
-                for known, values in zip(self._rows, (chances, chances * rewards, chances * squares), strict=True)
-            )
-        )
 
+        def with_new(known: sparse.csr_array, values: Floats) -> sparse.csr_array:
+            row, slot = np.nonzero(values)
+            entries = values[row, slot], (row, successors[row, slot])
+            new = sparse.csr_array(entries, shape=(len(values), mdp.num_states))
+            return sparse.csr_array(sparse.vstack([known, new], format="csr"))[order]
 
-def _packed(values: Float[np.ndarray, "m w"], successors: Int[np.ndarray, "m w"], num_states: int) -> sparse.csr_array:
-    row, slot = np.nonzero(values)
-    return sparse.csr_array((values[row, slot], (row, successors[row, slot])), shape=(len(values), num_states))
+        self._rows = ChainRows(*map(with_new, self._rows, (chances, chances * rewards, chances * squares)))
 
 
 def logged_pairs(mdp: FiniteMDP, log: EpisodeLog, policy: Values, *, outcomes: Values | None = None) -> "ObservedPairs":
     """Rows of what was done beside rows of what the policy would have done there, weighted by how often it came up.
 
     Train a gadget with `fit(gadget, logged_pairs(...), loss, key=...)` and replay with the same `outcomes`. Steps at
-    which the policy agrees with the log are left out: there is nothing to learn from them.
-
-    Args:
-        mdp: The process; must know the logged actions.
-        log: Logged episodes.
-        policy: [state, action]: what would have been done.
-        outcomes: Label of each state as an outcome; see `replay`. The gadget needs as many outcomes as labels.
+    which the policy agrees with the log are left out: there is nothing to learn from them. The process must know the
+    logged actions, and the gadget needs as many outcomes as there are labels.
     """
     from countermax.learning import ObservedPairs  # a second, which questions about episodes do not take
 

@@ -12,10 +12,10 @@ outside the bounds; some attain each, if they may differ from step to step.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import NamedTuple, TypeAlias, final
+from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -30,45 +30,15 @@ from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, AbstractSampler
 from countermax.couplings._named import name_of
 from countermax.mdp._arrays import Floats, Ints, Values
-from countermax.mdp._log import EpisodeLog
 from countermax.mdp._planning import edges_of, pick
 from countermax.mdp._process import FiniteMDP
+from countermax.mdp._replays import _course as courses
 from countermax.mdp._replays._chains import AbstractChains, Arrived, ToCome, Valued, chains_for, each_batch
-from countermax.mdp._replays._course import (
-    Choices,
-    Course,
-    any_coupled,
-    as_logged,
-    as_shape,
-    centred,
-    coupled,
-    course_of,
-    fresh,
-    observed_returns,
-)
+from countermax.mdp._replays._course import Choices, Course, Setting
 from countermax.mdp._replays._questions import Facts, TransitionCoupling, facts_of, questions
 
 AnyCoupling: TypeAlias = str | Path | AbstractSampler
 """A coupling, its name, or its file."""
-
-
-@final
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Setting:
-    """What is asked of a log, whatever the process; checked by the cohort."""
-
-    log: EpisodeLog
-    policy: Floats
-    outcomes: Values | None
-    horizon: int
-    discount: float
-    censored: str
-    behaviour: Floats | None
-    """What the log was made with, where actions are coupled; None where they are drawn afresh."""
-
-    def of_episode(self, position: int, steps: int) -> "Setting":
-        """The same for one episode, over so many steps."""
-        return replace(self, log=self.log.select([position]), horizon=steps)
 
 
 class ReplayedValues(NamedTuple):
@@ -96,20 +66,16 @@ class Trajectories:
     @cached_property
     def plain_course(self) -> Course:
         """The episodes with actions that are drawn afresh."""
-        return self._course(fresh(self.setting.policy, self.facts))
+        return self._course(courses.fresh(self.setting.policy, self.facts))
 
     @cached_property
     def observed(self) -> Floats:
         """What each episode earned in the steps that are compared."""
-        return observed_returns(self.plain_course, self.setting.log)
+        return courses.observed_returns(self.plain_course, self.setting.log)
 
-    def law(self, coupling: AnyCoupling) -> TransitionCoupling:
-        """A coupling between the rows of the process; one that can only be drawn from is refused."""
-        return TransitionCoupling.exact(self.mdp, coupling, self.setting.outcomes)
-
-    def sampler(self, coupling: AnyCoupling) -> AbstractSampler:
-        """A coupling that may be one that can only be drawn from."""
-        return TransitionCoupling.of(self.mdp, coupling, self.setting.outcomes).coupling
+    def law(self, coupling: AnyCoupling, *, exact: bool = True) -> TransitionCoupling:
+        """A coupling between the rows of the process; where it must be exact, one that can only draw is refused."""
+        return TransitionCoupling.of(self.mdp, coupling, self.setting.outcomes, exact=exact)
 
     def values(self, coupling: AnyCoupling) -> Floats:
         """What each episode would have earned on average, and nothing else."""
@@ -133,8 +99,8 @@ class Trajectories:
                 16 * len(course) * self.mdp.num_states * (course.horizon + 1),
                 "leave out `path`, or lower `horizon`",
             )
-        walked, taken = centred(course)
-        law = law if walked is course else TransitionCoupling.exact(walked.mdp, law.answering, self.setting.outcomes)
+        walked, taken = courses.centred(course)
+        law = law if walked is course else TransitionCoupling.of(walked.mdp, law.answering, self.setting.outcomes)
         count = len(course)
         first, second = np.zeros(count), np.zeros(count)
         paths = np.zeros((count, course.horizon + 1, self.mdp.num_states)) if path else None
@@ -156,7 +122,7 @@ class Trajectories:
         """The least and the largest value of each episode over all couplings; see `Cohort.bounds`."""
         course = self._course_of(None, rewards)
         shape = (len(course), self.mdp.num_states)
-        last = None if final is None else as_shape("final", final, shape, shape[1:])
+        last = None if final is None else courses.as_shape("final", final, shape, shape[1:])
         return _bounds(course, course.to_come(last), stable=stable, spread=self._spread, shown=self._shown)
 
     def final_bounds(self, marks: Floats) -> Bounds:
@@ -210,7 +176,7 @@ class Trajectories:
         differs, so the other world is where the log was: what was earned until then, and one row that leads to states
         whose worth under the logged actions a single walk back gives for all decisions at once.
         """
-        course = self._course(as_logged(self.mdp, self.facts, otherwise))
+        course = self._course(courses.as_logged(self.mdp, self.facts, otherwise))
         count = int(course.seen[0])
         earned = course.discount ** np.arange(count) * course.earned[0, :count]
         before = np.concatenate([[0], np.cumsum(earned)])
@@ -229,13 +195,12 @@ class Trajectories:
                 found.append(worth)
         return np.stack(found)
 
-    def drawn(self, coupling: AnyCoupling, num_samples: int, *, key: PRNGKeyArray) -> tuple[Ints, Ints, Floats]:
+    def drawn(self, rows: TransitionCoupling, num_samples: int, *, key: PRNGKeyArray) -> tuple[Ints, Ints, Floats]:
         """States, actions and returns of trajectories that might have been, [episode, sample, ...].
 
         Noise that explains what was seen is put to the other policy's rows.
         """
         mdp, log, facts = self.mdp, self.setting.log, self.facts
-        rows = TransitionCoupling.of(mdp, coupling, self.setting.outcomes)
         law = rows.coupling if isinstance(rows.coupling, AbstractCoupling) else None
         if self.setting.behaviour is not None and law is None:
             name = name_of(rows.coupling)
@@ -256,9 +221,8 @@ class Trajectories:
             key_uniform, key_answers = jax.random.split(jax.random.fold_in(key, step))
             for_action, for_state = np.asarray(jax.random.uniform(key_uniform, (2, count), jnp.float32))
             state, fact = states[:, step], facts.at(episode, step)
-            wanted = np.where(
-                (fact >= 0)[:, None], choices.tables[choices.of_fact[np.maximum(fact, 0)], state], choices.after[state]
-            )
+            logged = choices.tables[choices.of_fact[np.maximum(fact, 0)], state]
+            wanted = np.where((fact >= 0)[:, None], logged, choices.after[state])
             action = pick(edges_of(wanted), for_action)
             slot = pick(edges_of(mdp.probs[state, action]), for_state)
             seen = np.flatnonzero((fact >= 0) & ~mdp.absorbing[state])
@@ -292,21 +256,11 @@ class Trajectories:
                 f"{self.mdp.name_of_state(int(self.facts.state[at]))}"
             )
         if coupling is None:
-            return self._course(any_coupled(self.facts, policy, behaviour), rewards)
-        return self._course(coupled(coupling, self.facts, policy, behaviour), rewards)
+            return self._course(courses.any_coupled(self.facts, policy, behaviour), rewards)
+        return self._course(courses.coupled(coupling, self.facts, policy, behaviour), rewards)
 
     def _course(self, choices: Choices, rewards: Values | None = None) -> Course:
-        asked = self.setting
-        return course_of(
-            self.mdp,
-            asked.log,
-            self.facts,
-            choices,
-            horizon=asked.horizon,
-            discount=asked.discount,
-            carried_on=asked.censored == "model",
-            rewards=rewards,
-        )
+        return courses.course_of(self.mdp, self.setting, self.facts, choices, rewards)
 
 
 def _valued(engine: AbstractChains, course: Course, batch: Ints, to_come: ToCome) -> tuple[Ints, Floats]:
