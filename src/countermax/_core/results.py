@@ -5,6 +5,8 @@ person is a result, and a result is one of these. It supplies its rows, its word
 what it becomes as a frame, JSON, a notebook's cell or a page, is written here and nowhere else.
 """
 
+import csv
+import io
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -130,6 +132,17 @@ class AbstractResult(ABC):
         """`to_dict` as text."""
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
 
+    def to_csv(self) -> str:
+        """`rows` as text, with a header."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerows([Row._fields, *self.rows])
+        return text.getvalue()
+
+    def to_latex(self) -> str:
+        """The printed tables as LaTeX `tabular`s, which need no package; `_repr_html_` pastes into Word."""
+        return "\n\n".join(_latex(each) for each in self.tables())
+
     def write_page(self, path: str | Path) -> Path:
         """A self-contained HTML page: the summary, the picture, the table, notes, and all numbers."""
         from countermax import _plotting
@@ -195,6 +208,19 @@ class Table(NamedTuple):
     lines: list[list[str]]
     left: int = 1
     """Number of columns, from the first, that hold words."""
+
+
+_SPECIAL = str.maketrans(
+    {each: f"\\{each}" for each in "&%$#_{}"} | {"~": r"\~{}", "^": r"\^{}", "\\": r"\textbackslash{}"}
+)
+
+
+def _latex(table: Table) -> str:
+    lines = [" & ".join(cell.replace("\n", " ").translate(_SPECIAL) for cell in line) for line in table.lines]
+    heads = " & ".join(each.translate(_SPECIAL) for each in table.columns)
+    columns = "l" * table.left + "r" * (len(table.columns) - table.left)
+    body = " \\\\\n".join([f"{heads} \\\\ \\hline\n{lines[0]}" if lines else heads, *lines[1:]])
+    return f"\\begin{{tabular}}{{{columns}}}\n{body} \\\\\n\\end{{tabular}}"
 
 
 def tables_of(rows: Sequence[Row], most: int = MOST_LINES) -> list[Table]:

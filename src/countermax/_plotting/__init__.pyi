@@ -1,7 +1,6 @@
 from ._answers import SharingPanel as SharingPanel
-from ._answers import draw_answers as draw_answers
-from ._answers import draw_causation as draw_causation
 from ._answers import draw_couplings as draw_couplings
+from ._answers import draw_ranges as draw_ranges
 from ._answers import draw_sharing as draw_sharing
 from ._episodes import draw_effects as draw_effects
 from ._episodes import draw_trajectory as draw_trajectory

@@ -12,78 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from countermax._core.results import Row
-from countermax._plotting._style import STABLE, Floats, colours, house_style, literal, one_panel, shortened, wrapped
-
-_MOST_BARS = 12  # outcomes in a bar chart; more would not fit on a page
-_MOST_UPRIGHT = 6  # more have slanted labels
-_LABEL_WIDTH = 14  # characters in a line of an upright label
-_WIDEST = 12.0
-_INTERVAL = "0.25"
-
-
-def draw_answers(
-    answers: Mapping[str, Floats],
-    labels: Sequence[str],
-    bounds: tuple[Floats, Floats],
-    stable_bounds: tuple[Floats, Floats],
-    title: str,
-    *,
-    intervals: Mapping[str, Any] | None = None,
-    bounds_intervals: tuple[Any, Any] | None = None,
-) -> Figure:
-    """Bars: each coupling's counterfactual probabilities, with the bounds as whiskers beside them.
-
-    Intervals are thin lines without caps on the bars, and pale bands behind the whiskers. Of many outcomes the ones
-    with the largest upper bounds are shown, and the title says so. Arrays have one number for each outcome; intervals
-    (`lower`, `upper`) are by coupling, and those of the two families of bounds.
-    """
-    if len(labels) > _MOST_BARS:
-        shown = np.sort(np.argsort(-bounds[1], kind="stable")[:_MOST_BARS])
-        title = f"{title}\nShown: the {_MOST_BARS} of {len(labels)} outcomes that could be likeliest"
-        labels = [labels[index] for index in shown]
-    else:
-        shown = np.arange(len(labels))
-    palette = colours(list(answers))
-    with one_panel(min(_WIDEST, max(5.6, 2.2 + 1.25 * len(labels))), 3.8, title) as (figure, axes):
-        slots = len(answers) + 3  # two for the whiskers, one for the gap between outcomes
-        width = 1 / slots
-        centres = np.arange(len(labels), dtype=float)
-        for place, (name, probs) in enumerate(answers.items()):
-            places = centres + (place + 1) * width
-            axes.bar(places, np.nan_to_num(probs[shown]), width * 0.92, color=palette[name], label=literal(name))
-            if intervals is not None:
-                limits = intervals[name]
-                axes.vlines(places, limits.lower[shown], limits.upper[shown], color=_INTERVAL, linewidth=1)
-        whole = (None, None) if bounds_intervals is None else bounds_intervals
-        for place, (limits, interval, colour, family) in enumerate(
-            ((bounds, whole[0], "black", "any coupling"), (stable_bounds, whole[1], STABLE, "any stable coupling"))
-        ):
-            places = centres - (0.85 - 0.75 * place) * width
-            lower, upper = limits[0][shown], limits[1][shown]
-            look: dict[str, Any] = {"fmt": "none", "ecolor": colour, "elinewidth": 1.4, "capsize": 3, "capthick": 1.4}
-            axes.errorbar(places, (lower + upper) / 2, (upper - lower) / 2, label=family, **look)
-            if interval is not None:
-                low, high = interval.lower[shown], interval.upper[shown]
-                axes.vlines(places, low, high, color=colour, linewidth=4, alpha=0.2)
-        if intervals is not None and answers:
-            percent = f"{100 * next(iter(intervals.values())).level:g}%"
-            told = f"{percent} confidence interval\nof"
-            axes.plot([], [], color=_INTERVAL, linewidth=1, label=f"{told} an answer")
-            axes.plot([], [], color="black", linewidth=4, alpha=0.2, label=f"{told} a whole range")
-        steep = len(labels) > _MOST_UPRIGHT
-        words = [literal(label) for label in shortened(labels)] if steep else wrapped(labels, _LABEL_WIDTH)
-        axes.set_xticks(centres + (slots - 3) * width / 2, words)
-        if steep:
-            for text in axes.get_xticklabels():
-                text.set(rotation=30, ha="right", rotation_mode="anchor")
-        axes.tick_params(axis="x", length=0)
-        axes.set_xlim(-1.6 * width, len(labels) - 1.2 * width)
-        axes.set_ylim(0, 1.02)
-        axes.set_ylabel("probability, given what was seen")
-        axes.grid(axis="y", color="0.9")
-        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8)
-    return figure
-
+from countermax._plotting._style import STABLE, Floats, colours, house_style, literal, one_panel, shortened
 
 _LONGEST_LABEL = 16  # characters of a label
 _MOST_ANNOTATED = 8  # heatmaps of more outcomes show colours only
@@ -95,9 +24,10 @@ def draw_couplings(
     q: Floats,
     labels: Sequence[str],
     title: str,
+    worlds: tuple[str, str] = ("$p$", "$q$"),
     notes: Mapping[str, str] | None = None,
 ) -> Figure:
-    """Heatmaps: P(X=row, Y=column) under each coupling, `p` on the left margin and `q` on top.
+    """Heatmaps: P(X=row, Y=column) under each coupling, `p` on the left margin and `q` on top, named after the worlds.
 
     `notes` has words to put after a coupling's name.
     """
@@ -113,7 +43,7 @@ def draw_couplings(
             ratios, apart = (1, 4.5), {"wspace": 0, "hspace": 0}
             grid = panel.subplots(2, 2, width_ratios=ratios, height_ratios=ratios, gridspec_kw=apart)
             grid[0, 0].axis("off")
-            _margins(grid[1, 0], grid[0, 1], p, q, labels)
+            _margins(grid[1, 0], grid[0, 1], p, q, labels, worlds)
             _heatmap(grid[1, 1], joint, brightest)
             words = literal(name + (notes or {}).get(name, ""))
             panel.suptitle(words, fontsize=10, color=palette[name], fontweight="bold")
@@ -121,7 +51,7 @@ def draw_couplings(
     return figure
 
 
-def _margins(left: Axes, top: Axes, p: Floats, q: Floats, labels: Sequence[str]) -> None:
+def _margins(left: Axes, top: Axes, p: Floats, q: Floats, labels: Sequence[str], worlds: tuple[str, str]) -> None:
     positions = np.arange(len(labels))
     short = [literal(label) for label in shortened(labels, _LONGEST_LABEL)]
     shown = short if len(labels) <= 2 * _MOST_ANNOTATED else [""] * len(labels)
@@ -130,13 +60,13 @@ def _margins(left: Axes, top: Axes, p: Floats, q: Floats, labels: Sequence[str])
     left.invert_xaxis()
     left.set_yticks(positions, shown, fontsize=7)
     left.set_xticks([])
-    left.set_xlabel("$p$")
+    left.set_xlabel(worlds[0])
     top.bar(positions, q, color="0.75")
     top.set_xlim(-0.5, len(labels) - 0.5)
     top.set_yticks([])
     top.xaxis.tick_top()
     top.set_xticks(positions, shown, fontsize=7, rotation=90)
-    top.set_ylabel("$q$", rotation=0, va="center")
+    top.set_ylabel(worlds[1], rotation=0, ha="right", va="center")
     for axes in (left, top):
         axes.tick_params(length=0)
         axes.spines[["left", "bottom"]].set_visible(False)
@@ -281,7 +211,7 @@ _RANGES: tuple[dict[str, Any], ...] = (
 _LANE = 0.13  # of a lane
 
 
-def draw_causation(
+def draw_ranges(
     rows: Sequence[Row], quantities: Sequence[str], title: str, label: str, level: float | None = None
 ) -> Figure:
     """Blocks from the top down; in each a lane for every range, and for every coupling where it has an interval.

@@ -47,6 +47,7 @@ from countermax.causation._sampling import Evidences
 from countermax.comparison._asking import (
     GIVEN_ORDER,
     Couplings,
+    chosen_couplings,
     family_notes,
     order_note,
     refuse_families,
@@ -55,7 +56,6 @@ from countermax.comparison._asking import (
 )
 from countermax.comparison._measuring import ANY, STABLE
 from countermax.couplings import AbstractCoupling
-from countermax.couplings._named import as_couplings, named_couplings
 from countermax.intervals import Interval
 from countermax.intervals._interval import check_level
 from countermax.intervals._linearised import CONCAVE, CONVEX, MIXED, Questions, limits_of
@@ -98,7 +98,7 @@ class Known:
     """Halves of the people and people drawn again, by stratum: bounds are then cross-fitted."""
     strata: Strata | None = None
     sample: str = ""
-    order: str = GIVEN_ORDER
+    order: str | None = GIVEN_ORDER
     """Source of the order of the outcomes, for the couplings that depend on it."""
     notes: tuple[str, ...] = ()
 
@@ -131,7 +131,7 @@ def causes_of(
     if people == TRIAL and evidence.trial is None:
         raise InputError("`people` can be 'trial' only with an experiment: give both arms")
     places = None if event is None else as_event(names, event)
-    if places is not None:
+    if places is not None and known.sampling is None and known.crossing is None:
         _check_event(names, evidence, places)
     worth = None if gain is None else as_gain(names, gain)
     separately = evidence.choices is not None and people == CHOSEN
@@ -143,13 +143,12 @@ def causes_of(
         if left:
             notes.append("Disablement and enablement need the share of the treated: say `treated_share`.")
     notes += check_sources(evidence, names, arms, known.strata)
-    by_score: Any = dict(zip(("score", "counterfactual_score"), known.scores or (), strict=False))
     by_name: Mapping[str, AbstractCoupling] = {}
     with jax.enable_x64(True):
-        if couplings is not None:
-            by_name = as_couplings(couplings, len(names), **by_score) if len(couplings) else {}
-        elif people == TRIAL and evidence.choices is None:
-            by_name = named_couplings(["gumbel-max", "inverse-cdf", "maximal", "independent"])
+        if couplings is None and people == TRIAL and evidence.choices is None and not evidence.unknown:
+            couplings = ["gumbel-max"]
+        if couplings:
+            by_name = chosen_couplings(couplings, len(names), known.scores, known.order)
     refuse_families(by_name, FAMILIES)
     asked = _Asked(questions, people, by_name, level)
     crossed = None
@@ -214,7 +213,7 @@ def _rows(
     rows = []
     for question in asked.questions:
         whole = None if intervals is None else intervals[question.name, ANY]
-        for name in (*FAMILIES, *asked.couplings):
+        for name in (*asked.couplings, MONOTONE, STABLE, ANY):
             value = values.get((question.name, name))
             interval = None if intervals is None else intervals.get((question.name, name))
             if value is None and (interval is None or name not in (ANY, STABLE)):
@@ -362,10 +361,7 @@ def _noted(known: Known, people: str, questions: Sequence[CausalQuestion], rows:
         told = [f"{rule} ({', '.join(names)})" for rule, names in rules.items()]
         notes.append(f"Monotone: {'; '.join(told)}.")
     for (holds, fails), about in contradicted.items():
-        notes.append(
-            f"There are no monotone bounds of {', '.join(about)}: these estimates contradict that {holds}; {fails}, or "
-            "the estimates are off by chance."
-        )
+        notes.append(f"No monotone bounds of {', '.join(about)}: the estimates contradict that {holds} ({fails}).")
     if len(known.labels) == 2 and any(coupling == STABLE for _, coupling in there):
         notes.append("With two outcomes exactly one coupling is stable: the one that changes as few as possible.")
     if people == CHOSEN and evidence.choices is None:

@@ -12,10 +12,11 @@ from countermax._core.errors import InputError
 from countermax._core.labels import told_apart
 from countermax._core.results import AbstractResult, Row
 from countermax._core.words import confidence, number, span
+from countermax._version import __version__
 from countermax.causation._attaining import Attained, attained
 from countermax.causation._limits import CHOSEN, FAMILIES, MONOTONE, TRIAL, known_part
 from countermax.causation._questions import GAIN, CausalQuestion, Evidence, Floats
-from countermax.comparison._measuring import ANY
+from countermax.comparison._measuring import ANY, interval_methods
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -125,8 +126,8 @@ class Causation(AbstractResult):
     def assumptions(self) -> tuple[str, ...]:
         """What the numbers take as given."""
         who = {
-            TRIAL: "participants were randomised. For people who chose their treatment, a trial alone says nothing "
-            "about PN or PS.",
+            TRIAL: "the two arms are comparable: randomised, or alike in all that matters. For people who chose their "
+            "treatment, a trial alone says nothing about PN or PS.",
             CHOSEN: "the people asked about chose their arm themselves.",
             ROWS: "among rows with the same covariates the treatment is as good as randomised.",
         }
@@ -162,6 +163,16 @@ class Causation(AbstractResult):
             sentences.append("The choice of coupling hardly matters here.")
         return " ".join(sentences)
 
+    def methods(self) -> str:
+        """A paragraph for a paper: what was computed, how, on what assumptions, with references."""
+        return (
+            f"{'; '.join(f'{name} ({meaning})' for name, meaning in self.meanings.items())} were asked about "
+            f"{ABOUT[self.people]}{f' ({self.sample})' if self.sample else ''}. Bounds are sharp over all couplings "
+            "that the data allow (Tian and Pearl 2000; Li and Pearl 2024), and where shown over counterfactually stable "
+            f"(Oberst and Sontag 2019) or monotone ones. {interval_methods(self.level)}Assumptions: "
+            f"{' '.join(self.assumptions)} Software: Countermax {__version__}."
+        )
+
     def attaining(self, quantity: str, side: str, couplings: str = ANY) -> Attained:
         """Joint laws of both outcomes under which a quantity is at its `lower` or `upper` limit.
 
@@ -182,7 +193,7 @@ class Causation(AbstractResult):
     def plot(self) -> "Figure":
         """Ranges and answers of couplings, one block for each quantity, with their intervals."""
         label = "probability" if self.decision is None else "value"
-        return plotting.draw_causation(self.rows, [*self.meanings], self.title, label, self.level)
+        return plotting.draw_ranges([*reversed(self.rows)], [*self.meanings], self.title, label, self.level)
 
     def _details(self) -> Mapping[str, Any]:
         return {

@@ -37,7 +37,7 @@ from countermax.intervals._interval import check_level
 from countermax.intervals._linearised import win_limits
 from countermax.intervals._sampling import Sampling
 
-Couplings = Mapping[str, str | AbstractCoupling] | Sequence[str]
+Couplings = Mapping[str, str | AbstractCoupling] | Sequence[str] | str
 
 GIVEN_ORDER = "as they were given"
 """Source of the order of the outcomes, where a person gave them."""
@@ -73,8 +73,8 @@ class TwoWorlds:
     """How the worlds were estimated; None where they are known."""
     unknown: bool = False
     """Whether the last entry of both worlds is for people whose outcome is not known."""
-    order: str = GIVEN_ORDER
-    """Source of the order of the outcomes, for the couplings that depend on it."""
+    order: str | None = GIVEN_ORDER
+    """Source of the order of the outcomes, for the couplings that depend on it; None where nobody gave one."""
     notes: tuple[str, ...] = ()
 
 
@@ -98,12 +98,14 @@ def compare_worlds(
     if not occurs and worlds.sampling is None:
         hint = f"; it is possible under {there}: are the two worlds swapped?" if log_q[place] > -np.inf else ""
         raise InputError(f"{labels.names[place]!r} was seen but has probability zero under {here}{hint}")
+    if sharing and worlds.unknown:
+        raise InputError("`sharing` must be asked with every outcome known; say missing='drop', or leave it out")
     if sharing and not occurs:
         raise InputError(
             f"`sharing` must be asked about somebody, but nobody under {here} had {labels.names[place]!r}; leave it out"
         )
     with jax.enable_x64(True):
-        asked = _couplings(couplings, labels, scores)
+        asked = _couplings(couplings, worlds)
         same = {name: next(first for first in asked if is_same(asked[first], asked[name])) for name in asked}
         distinct = {name: asked[name] for name in same.values()}
         rare = bool(-np.inf < log_p[place] < _RARE)
@@ -156,12 +158,16 @@ def compare_worlds(
     )
 
 
-def _couplings(
-    given: Couplings | None, labels: Labels, scores: tuple[Floats, Floats] | None
-) -> dict[str, AbstractCoupling]:
+def _couplings(given: Couplings | None, worlds: TwoWorlds) -> dict[str, AbstractCoupling]:
     """The couplings to ask, by name; called where double precision is on."""
-    by_score: dict[str, Any] = {} if scores is None else {"score": scores[0], "counterfactual_score": scores[1]}
-    asked = named_couplings(**by_score) if given is None else as_couplings(given, len(labels), **by_score)
+    labels = worlds.labels
+    if worlds.unknown:  # bounds hold whatever missing outcomes were; a coupling would need to know them
+        if given:
+            raise InputError(
+                "`couplings` must be left out with missing='worst': they need every outcome; or say 'drop'"
+            )
+        return {}
+    asked = chosen_couplings(given, len(labels), worlds.scores, worlds.order)
     refuse_families(asked)
     check_memory(
         f"the joint laws of {len(asked)} couplings of {len(labels)} by {len(labels)} outcomes",
@@ -169,6 +175,19 @@ def _couplings(
         "ask for rows with `counterfactual_probs`, which need no matrix",
     )
     return asked
+
+
+def chosen_couplings(
+    given: Couplings | None, num_outcomes: int, scores: tuple[Floats, Floats] | None, order: str | None
+) -> dict[str, AbstractCoupling]:
+    """Gumbel-max by default, `all` of the library's own that the outcomes allow, or those that are given."""
+    by_score: dict[str, Any] = {} if scores is None else {"score": scores[0], "counterfactual_score": scores[1]}
+    if given is None:
+        return named_couplings(["gumbel-max"])
+    if given != "all":
+        return as_couplings(given, num_outcomes, **by_score)
+    found = named_couplings(**by_score)
+    return {name: each for name, each in found.items() if order is not None or name != "inverse CDF"}
 
 
 def refuse_families(asked: Iterable[str], families: Sequence[str] = (ANY, STABLE)) -> None:
@@ -201,9 +220,9 @@ def _nothing_known(
 def _rows(
     worlds: TwoWorlds, same: Mapping[str, str], found: Found, intervals: Found | None, start: float | None
 ) -> tuple[Row, ...]:
-    """Every number: quantities in their order, and for each the families of couplings, then single couplings."""
+    """Every number: outcomes from worst to best, then other quantities; single couplings before families of them."""
     rows: list[Row] = []
-    names = {ANY: ANY, STABLE: STABLE, **same}
+    names = {**same, ANY: ANY} if worlds.unknown else {**same, STABLE: STABLE, ANY: ANY}
 
     def add(quantity: str, about: str, of: Callable[[Measures], Any]) -> None:
         for name, first in names.items():
@@ -212,8 +231,9 @@ def _rows(
                 interval = None if intervals is None else of(intervals.by[first])
                 rows.append(row_of(quantity, about, name, value, interval))
 
-    for place, label in enumerate(worlds.labels.names):
-        add(f"P({label})", PERSON, partial(_at, place))
+    order = range(len(worlds.labels)) if worlds.scores is None else np.argsort(worlds.scores[1], kind="stable").tolist()
+    for place in order:
+        add(f"P({worlds.labels.names[place]})", PERSON, partial(_at, place))
     for field, quantity, about in _QUANTITIES:
         add(quantity, about, partial(_shifted, start) if field == "effect" else attrgetter(field))
     if found.win_probability is not None:
@@ -270,8 +290,6 @@ def _notes(
     worlds: TwoWorlds, asked: Mapping[str, AbstractCoupling], rows: Sequence[Row], level: float | None
 ) -> list[str]:
     notes = family_notes((ANY, STABLE), level)
-    if worlds.unknown:
-        notes.append("With missing outcomes, stable couplings get the bounds of all couplings.")
     if worlds.scores is not None:
         notes.append(f"S{score_words(worlds.labels.names, worlds.scores)[1:]}.")
     notes += order_note(worlds.labels, asked, worlds.order)
@@ -298,8 +316,8 @@ def family_notes(families: Sequence[str], level: float | None) -> list[str]:
     words = ["Any coupling: smallest to largest answer compatible with the two laws."]
     if level is not None:
         words = [
-            f"(...): {confidence(level)} confidence interval. Any coupling: smallest to largest answer compatible with "
-            "the two arms; its interval covers that whole range."
+            f"(...): {confidence(level)} confidence interval, each for itself: truths that the data do not exclude. "
+            "Any coupling: smallest to largest answer compatible with the two arms; its interval covers that range."
         ]
     if STABLE in families:
         words.append(
@@ -329,11 +347,12 @@ def _ranked(labels: Sequence[str], score: Floats) -> str:
     return text
 
 
-def order_note(names: Labels, asked: Mapping[str, AbstractCoupling], order: str) -> list[str]:
+def order_note(names: Labels, asked: Mapping[str, AbstractCoupling], order: str | None) -> list[str]:
     """The order of the outcomes, where it decides an answer."""
     plain = next((name for name, each in asked.items() if is_same(each, InverseCDF())), None)
     if plain is None or len(names) < 3:
         return []
     labels = told_apart(names.names)
     listed = ", ".join(labels[:_MOST_NAMED]) + (", and so on" if len(labels) > _MOST_NAMED else "")
-    return [f"{plain[0].upper()}{plain[1:]} runs through the outcomes {order}: {listed}."]
+    how = "as they are sorted, because nobody gave them an order (say one with `labels`)" if order is None else order
+    return [f"{plain[0].upper()}{plain[1:]} runs through the outcomes {how}: {listed}."]

@@ -12,6 +12,7 @@ from jaxtyping import ArrayLike
 from numpy.typing import NDArray
 
 from countermax._core.compilation import quickly_compiled
+from countermax._core.words import confidence
 from countermax.bounds import Bounds
 from countermax.bounds._questions import unchecked_better_bounds, unchecked_outcome_bounds, unchecked_score_bounds
 from countermax.couplings import AbstractCoupling
@@ -58,6 +59,19 @@ def assumed(level: float | None) -> tuple[str, ...]:
     if level is None:
         return ("the two laws are known; how well they were estimated is not included.",)
     return ("the two arms are comparable: randomised, or alike in all that matters.",)
+
+
+def interval_methods(level: float | None) -> str:
+    """How confidence intervals were computed, for a paper; nothing where there are none."""
+    if level is None:
+        return ""
+    return (
+        f"Confidence intervals ({confidence(level)}) are score intervals (Wilson 1927; Koopman 1984; Miettinen and "
+        "Nurminen 1985) of the locally linearised answers: the union over the pieces that the data leave possible "
+        "(intersection-union test, Berger 1982), with Hunter and Worsley's joint correction for bounds; the interval "
+        "of a range covers all of it. They are for the sampling of people, not simultaneous, and not for the choice of "
+        "coupling. "
+    )
 
 
 def on_ends(values: Any, of: Callable[[Any], Any]) -> Any:

@@ -11,8 +11,9 @@ from countermax import _plotting as plotting
 from countermax._core.labels import told_apart
 from countermax._core.results import AbstractResult, Row, Table, tables_of
 from countermax._core.words import confidence, percent, percents
+from countermax._version import __version__
 from countermax.bounds import Bounds
-from countermax.comparison._measuring import ANY, STABLE, Floats, assumed
+from countermax.comparison._measuring import ANY, STABLE, Floats, assumed, interval_methods
 from countermax.comparison._sharing import SharingCurve
 from countermax.intervals import Interval
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 PERSON, EVERYBODY = "this person", "everybody"
 WIN = "win probability"
+_MOST_DRAWN = 12  # outcomes in the picture
 
 
 @final
@@ -87,6 +89,8 @@ class Comparison(AbstractResult):
     @property
     def disagreement(self) -> float:
         """The largest difference between two of the compared couplings about the probability of an outcome."""
+        if not self.joints:
+            return 0.0
         rows = np.stack([*self.probabilities.values()])
         return float((rows.max(axis=0) - rows.min(axis=0)).max())
 
@@ -112,33 +116,62 @@ class Comparison(AbstractResult):
                 "every probability may be anything from 0 to 1."
             )
         widest = int(self.bounds.width.argmax())
-        scored = ("better", PERSON, ANY) in self._index
-        quantity = "better" if scored else f"P({self.labels[widest]})"
-        words = "of doing better" if scored else f"of {self.labels[widest]!r}"
-        whole, name = self._index[quantity, PERSON, ANY], next(iter(self.joints))
-        known = "Whatever the coupling, " if self.level is None else "The two arms alone say, whatever the coupling: "
-        data = f"{known}the probability {words} is {percents(whole.lower, whole.upper)}{self._ci(whole)}."
-        one = self._index[quantity, PERSON, name]
-        adds = f"Under {name} it is {percent(one.value)}{self._ci(one)}."
-        return " ".join((asked, data, adds, self._verdict(widest)))
+        if ("better", PERSON, ANY) in self._index:
+            told = {"better": "better", "worse": "worse", "same": "the same"}
+        else:
+            told = {f"P({self.labels[widest]})": repr(self.labels[widest])}
+        data = f"Whatever the coupling, {'the two arms' if self.level else 'the two laws'} alone say: {self._told(told, ANY)}."
+        adds = [f"Under {name}: {self._told(told, name)}." for name in [*self.joints][:1]]
+        sure = [] if self.level is None else [f"In parentheses: {confidence(self.level)} confidence intervals."]
+        return " ".join((asked, data, *adds, *sure, self._verdict(widest)))
+
+    def _told(self, quantities: Mapping[str, str], coupling: str) -> str:
+        """Each quantity in words, with its probability and interval."""
+        told = []
+        for quantity, words in quantities.items():
+            row = self._index[quantity, PERSON, coupling]
+            shown = percent(row.value) if row.lower is None else percents(row.lower, row.upper)
+            interval = "" if row.ci_lower is None else percents(row.ci_lower, row.ci_upper)
+            told.append(f"{words} {shown}" + (f" ({interval})" if interval not in ("", shown) else ""))
+        return ", ".join(told)
+
+    def methods(self) -> str:
+        """A paragraph for a paper: what was computed, how, on what assumptions, with references."""
+        (here, there), names = self.worlds, ", ".join(self.joints)
+        return (
+            f"We asked what a person with outcome {self.labels[self.seen]!r} under {here} would have had under {there}"
+            f"{f' ({self.sample})' if self.sample else ''}. Counterfactual probabilities were computed exactly"
+            f"{f' under {names}' if names else ''}, with sharp bounds over all couplings of the two laws and over "
+            "counterfactually stable ones (Oberst and Sontag 2019; Lorberbom et al. 2021; Haugh and Singal 2022). "
+            f"{interval_methods(self.level)}Assumptions: {' '.join(self.assumptions)} "
+            f"Software: Countermax {__version__}."
+        )
 
     def plot(self) -> "Figure":
-        """Bars of the counterfactual probabilities, with the bounds as whiskers; both with their intervals."""
-        known = self.level is None
-        return plotting.draw_answers(
-            self.probabilities,
-            told_apart(self.labels),
-            self.bounds,
-            self.stable_bounds,
-            self.title,
-            intervals=None if known else {name: self._interval(name) for name in self.joints},
-            bounds_intervals=None if known else (self._interval(ANY), self._interval(STABLE)),
+        """Dots and ranges for each outcome: every coupling's probability, and the bounds, with their intervals."""
+        shown = sorted(np.argsort(-self.bounds.upper, kind="stable")[:_MOST_DRAWN].tolist())
+        names = dict(zip((f"P({each})" for each in self.labels), told_apart(self.labels), strict=True))
+        wanted = {f"P({self.labels[place]})" for place in shown}
+        rows = [each for each in reversed(self.rows) if each.about == PERSON and each.quantity in wanted]
+        order = dict.fromkeys(each.quantity for each in self.rows if each.quantity in wanted)
+        title = self.title
+        if len(shown) < len(self.labels):
+            title += f"\nShown: the {len(shown)} of {len(self.labels)} outcomes that could be likeliest"
+        rows = [each._replace(quantity=names[each.quantity]) for each in rows]
+        return plotting.draw_ranges(
+            rows, [names[each] for each in order], title, "probability, given what was seen", self.level
         )
 
     def plot_couplings(self) -> "Figure":
         """A heatmap of each coupling's joint law, with both laws on its margins."""
+        here, there = self.worlds
         return plotting.draw_couplings(
-            self.joints, self.p, self.q, told_apart(self.labels), "P(row seen, column in the other world)"
+            self.joints,
+            self.p,
+            self.q,
+            told_apart(self.labels),
+            f"P(row under {here}, column under {there})",
+            self.worlds,
         )
 
     def tables(self) -> list[Table]:
@@ -177,11 +210,6 @@ class Comparison(AbstractResult):
     def _interval(self, name: str) -> Interval:
         lower, upper = self._ends(name, "ci_lower", "ci_upper")
         return Interval(lower, upper, self.level or 0.0)
-
-    def _ci(self, row: Row) -> str:
-        if row.ci_lower is None or self.level is None:
-            return ""
-        return f" ({confidence(self.level)} confidence interval {percents(row.ci_lower, row.ci_upper)})"
 
     def _verdict(self, widest: int) -> str:
         known = "two laws" if self.level is None else "two arms"

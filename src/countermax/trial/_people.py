@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
 from countermax._core.labels import Labels, are_numbers, listed, reader, sorted_labels, spelling_notes
+from countermax._core.results import WARNING
 from countermax._tables.frames import AbstractFrame, Codes, Floats
 
 MISSING_RULES = ("refuse", "worst", "drop")
@@ -22,7 +23,8 @@ class People(NamedTuple):
 
     labels: Labels
     is_ordered: bool
-    order: str
+    order: str | None
+    """Source of the order of the outcomes; None where nobody gave one."""
     outcome: Codes  # -1 where it is missing
     arm: Codes  # 0 the control, 1 the treated
     weight: Floats
@@ -64,9 +66,7 @@ def read_people(
     ]
     in_arms, every_arm = frame.factorised(frame.column("arm", asked["arm"]))
     notes += _spelling(every_arm, "arms", in_arms)
-    outside = int((~chosen).sum())
-    if outside:
-        notes.append(f"{outside:,} people in other arms are left out.")
+    notes += scale_notes(asked["outcome"], names, labels is None and is_ordered)
     cells = np.bincount(outcome[outcome >= 0], minlength=len(names))
     notes += spelling_notes(names.values, "outcomes", cells, "empty these cells and say `missing`")
     lost = outcome < 0
@@ -78,10 +78,20 @@ def read_people(
                 "bounds to cover whatever they had, 'drop' assumes that they are like the others"
             )
         notes.append(
-            f"{count:,} of {len(outcome):,} people have no outcome: bounds over all couplings cover whatever they had; "
-            "each coupling's own answer takes them for people like the others."
+            f"{count:,} of {len(outcome):,} people have no outcome: bounds cover whatever they had. What a single "
+            "coupling says needs every outcome: say missing='drop' for that."
             if missing == "worst"
             else f"{count:,} of {len(outcome):,} people have no outcome and were left out, as if they were like others."
+        )
+    dropped = int(lost.sum()) if missing == "drop" else 0
+    excluded = [
+        f"{number:,} {why}"
+        for number, why in ((int((~chosen).sum()), "in other arms"), (dropped, "without an outcome"))
+        if number
+    ]
+    if excluded:
+        notes.append(
+            f"{len(chosen):,} people read, {' and '.join(excluded)} excluded, {int(chosen.sum()) - dropped:,} analysed."
         )
     kept = ~lost if missing == "drop" else np.ones(len(outcome), bool)
     rows = chosen.copy()
@@ -147,8 +157,34 @@ def _weights(frame: AbstractFrame, name: Hashable | None, rows: NDArray[np.bool_
     return weight
 
 
+_SCALES = (  # words in a column's name, labels of the scale, its best end, and what it is called
+    (("mrs", "rankin"), range(7), 0, "modified Rankin Scale"),
+    (("ecog",), range(6), 0, "ECOG performance status"),
+    (("gose", "gos-e", "gos_e"), range(1, 9), 8, "extended Glasgow Outcome Scale"),
+    (("who",), range(11), 0, "WHO clinical progression scale"),
+)
+
+
+def scale_notes(column: Hashable, labels: Labels, by_rank: bool) -> list[str]:
+    """Which end is good, where the column looks like a known scale and its ranks would be taken for the score."""
+    for words, values, best, name in _SCALES:
+        known = {str(each) for each in values}
+        if any(word in str(column).lower() for word in words) and {str(each) for each in labels.values} <= known:
+            wrong = by_rank and best == 0
+            return [
+                f"{WARNING * wrong}Column {column!r} looks like the {name}, on which {best} is best: say best={best}."
+            ]
+    return []
+
+
 def _groups(frame: AbstractFrame, argument: str, name: Hashable, rows: NDArray[np.bool_]) -> tuple[Codes, list[Any]]:
-    """Which of the groups of a column each of some rows is in, and the groups."""
+    """Which of the groups of a column, or of several together, each of some rows is in, and the groups."""
+    if isinstance(name, list | tuple):
+        parts = [_groups(frame, argument, each, rows) for each in name]
+        together, codes = np.unique(np.stack([each for each, _ in parts], axis=1), axis=0, return_inverse=True)
+        return codes.ravel(), [
+            ", ".join(str(found[place]) for place, (_, found) in zip(row, parts, strict=True)) for row in together
+        ]
     codes, found = frame.factorised(frame.column(argument, name))
     lacking = int((codes[rows] < 0).sum())
     if lacking:
@@ -184,17 +220,15 @@ def _arms(frame: AbstractFrame, name: Hashable, arms: tuple[Hashable, Hashable])
 
 def _outcomes(
     frame: AbstractFrame, column: Any, values: list[Any], codes: Codes, labels: Sequence[Hashable] | None
-) -> tuple[Labels, bool, str]:
+) -> tuple[Labels, bool, str | None]:
     """The outcomes in their order, whether that is an order of better and worse, and where it comes from."""
     if labels is not None:
         return Labels.read(labels, values, frame.kind_of(column)), False, "in the order of `labels`"
     categories, is_ordered = frame.categories(column)
     if categories is not None:
-        where = "in the order of the category" if is_ordered else "as the category lists them, which is no order"
-        return Labels(tuple(categories)), is_ordered, where
+        return Labels(tuple(categories)), is_ordered, "in the order of the category" if is_ordered else None
     present = [values[place] for place in np.unique(codes[codes >= 0])]
-    how = "sorted as numbers" if are_numbers(present) else "sorted"
-    return Labels(tuple(sorted_labels(present))), False, f"{how}, because no order was given (say one with `labels`)"
+    return Labels(tuple(sorted_labels(present))), False, "sorted as numbers" if are_numbers(present) else None
 
 
 def two_arms(frame: AbstractFrame, arm: Hashable, control: Hashable, treated: Hashable) -> tuple[Hashable, Hashable]:
@@ -250,4 +284,10 @@ def design_notes(people: People, asked: Mapping[str, Any], arms: tuple[str, str]
             f"People come in {number:,} clusters of column {asked['clusters']!r}, {own:,} of them in {arms[0]} and "
             f"{other:,} in {arms[1]}{_TOO_FEW if few else ''}."
         )
+        if own == other == number and len(people.arm) == 2 * number:
+            notes.append(
+                f"{WARNING}Each cluster of column {asked['clusters']!r} has one person in either arm. "
+                "If that is the same person twice (a crossover), both outcomes were seen: count the pairs of outcomes, "
+                "and no coupling has to be assumed."
+            )
     return notes

@@ -54,16 +54,17 @@ class Design:
     Args:
         weights: Column with the weight of each person.
         clusters: Column that names who was sampled, or treated, together.
-        strata: Column with strata. A comparison is standardised over them; causes are bounded within them and averaged,
-            with cross-fitting, which is tighter.
+        strata: Column with strata, or a list of columns. A comparison is standardised over them; causes are bounded
+            within them and averaged, with cross-fitting, which is tighter.
         population: Population whose strata count in a comparison: `both` arms, the `control` or the `treated` one.
-        thin: Treatment of strata with fewer than 20 people in an arm, where causes are asked: `refuse` or `merge` them.
+        thin: Treatment of strata with fewer than 10 people in an arm, where causes are asked: `refuse` them, or
+            `merge` them with their neighbours in order.
         num_resamples: Number of resamples behind the confidence intervals.
     """
 
     weights: Hashable | None = None
     clusters: Hashable | None = None
-    strata: Hashable | None = None
+    strata: Hashable | Sequence[Hashable] | None = None
     population: str = "both"
     thin: str = "refuse"
     num_resamples: int = 400
@@ -97,7 +98,7 @@ class _Held:
     """People of the trial, and people who chose; none where only counts are known."""
     notes: tuple[str, ...] = ()
     notes_of_choosers: tuple[str, ...] = ()
-    order: str = GIVEN_ORDER
+    order: str | None = GIVEN_ORDER
 
     @property
     def unknown(self) -> bool:
@@ -167,7 +168,10 @@ class Trial:
         design = Design() if design is None else design
         asked = {"outcome": outcome, "arm": arm}
         asked |= {name: getattr(design, name) for name in ("clusters", "strata", "weights")}
-        columns = {name: column for name, column in asked.items() if column is not None}
+        columns: dict[str, Hashable] = {}
+        for name, column in asked.items():
+            several = column if isinstance(column, list | tuple) else [] if column is None else [column]
+            columns |= {f"{name}{place or ''}": each for place, each in enumerate(several)}
         frame = read_frame(data, columns)
         control, treated = two_arms(frame, arm, control, treated)
         people = read_people(frame, asked, (control, treated), labels, missing)
@@ -286,7 +290,7 @@ class Trial:
         Args:
             seen: Outcome that the person had.
             under: Arm that the person was in; by default the control arm.
-            couplings: Couplings to ask, by name; by default the library's own.
+            couplings: Couplings to ask, by name, or `all`; by default Gumbel-max.
             tolerance: Largest width of the bounds at which the choice of coupling does not matter.
             sharing: Whether to ask also how much the two worlds must share for the answer to turn.
             level: Confidence of the intervals.
@@ -317,7 +321,7 @@ class Trial:
                 the latter where there are observations.
             treated_share: Share of the treated in the trial, for disablement and enablement, if its design says so; by
                 default that of its people.
-            couplings: Couplings to ask, by name, or an empty list for none; by default the library's own, and none for
+            couplings: Couplings to ask, by name, `all`, or an empty list for none; by default Gumbel-max, and none for
                 people who chose.
             level: Confidence of the intervals.
         """

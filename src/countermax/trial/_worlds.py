@@ -105,7 +105,7 @@ class Worlds:
 
         Args:
             seen: Outcome that was seen: a label where there are labels, otherwise an index.
-            couplings: Couplings to ask, by name; by default the library's own.
+            couplings: Couplings to ask, by name, or `all`; by default Gumbel-max.
             tolerance: Largest width of the bounds at which the choice of coupling does not matter.
             sharing: Whether to ask also how much the two worlds must share for the answer to turn.
         """
@@ -134,7 +134,7 @@ class Worlds:
             people: People the question is about: participants of the `trial`, or people who have `chosen`; by default
                 the latter where there are observations.
             treated_share: Share of the treated, for disablement and enablement.
-            couplings: Couplings to ask, by name, or an empty list for none; by default the library's own, and none for
+            couplings: Couplings to ask, by name, `all`, or an empty list for none; by default Gumbel-max, and none for
                 people who chose.
         """
         share = None if treated_share is None else as_amount("`treated_share`", treated_share, above=0.0, most=1.0)
