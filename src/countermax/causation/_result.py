@@ -168,8 +168,8 @@ class Causation(AbstractResult):
         return (
             f"{'; '.join(f'{name} ({meaning})' for name, meaning in self.meanings.items())} were asked about "
             f"{ABOUT[self.people]}{f' ({self.sample})' if self.sample else ''}. Bounds are sharp over all couplings "
-            "that the data allow (Tian and Pearl 2000; Li and Pearl 2024), and where shown over counterfactually stable "
-            f"(Oberst and Sontag 2019) or monotone ones. {interval_methods(self.level)}Assumptions: "
+            "that the data allow (Tian and Pearl 2000; Li and Pearl 2024), and where shown over counterfactually "
+            f"stable (Oberst and Sontag 2019) or monotone ones. {interval_methods(self.level)}Assumptions: "
             f"{' '.join(self.assumptions)} Software: Countermax {__version__}."
         )
 

@@ -120,7 +120,8 @@ class Comparison(AbstractResult):
             told = {"better": "better", "worse": "worse", "same": "the same"}
         else:
             told = {f"P({self.labels[widest]})": repr(self.labels[widest])}
-        data = f"Whatever the coupling, {'the two arms' if self.level else 'the two laws'} alone say: {self._told(told, ANY)}."
+        known = "two laws" if self.level is None else "two arms"
+        data = f"Whatever the coupling, the {known} alone say: {self._told(told, ANY)}."
         adds = [f"Under {name}: {self._told(told, name)}." for name in [*self.joints][:1]]
         sure = [] if self.level is None else [f"In parentheses: {confidence(self.level)} confidence intervals."]
         return " ".join((asked, data, *adds, *sure, self._verdict(widest)))
