@@ -97,7 +97,7 @@ def run_demo(out: str | Path) -> Demo:
     folder = writable_folder(out)
     example = load_example()
     trial = example.trial()
-    comparison, causes = trial.compare(example.seen), trial.causes(example.best)
+    comparison, causes = trial.compare(example.seen, couplings="all"), trial.causes(example.best)
     evaluation = _learn(example, comparison)
     findings = (*_findings(example, comparison), _learned_finding(evaluation))
     figures = {"answers": comparison.plot(), "couplings": comparison.plot_couplings()}
@@ -124,7 +124,7 @@ def _variances(comparison: Comparison) -> "plotting.Figure":
     rows, level = {name: comparison.row("effect variance", name) for name in comparison.joints}, comparison.level or 0.0
     return plotting.draw_variances(
         {name: float(each.value or 0.0) for name, each in rows.items()},
-        "The order of the outcomes decides the variance",
+        "The coupling decides the variance",
         "variance of the effect score(Y) - score(X)",
         intervals={name: Interval(each.ci_lower, each.ci_upper, level) for name, each in rows.items()},
     )
@@ -171,15 +171,13 @@ def _findings(example: Example, comparison: Comparison) -> tuple[str, ...]:
     better = comparison.row("better", "any coupling", "everybody")
     return (
         f"Would the outcome have been {best!r}? Gumbel-max says: with probability {said(f'P({best})', 'Gumbel-max')}, "
-        f"inverse CDF {said(f'P({best})', 'inverse CDF')}, inverse CDF in the order of the score "
-        f"{said(f'P({best})', _BY_SCORE)}.",
+        f"inverse CDF in the order of the score {said(f'P({best})', _BY_SCORE)}.",
         f"In parentheses: {level} confidence intervals. More patients would make them shorter and would not tell which "
         "coupling is true: all of them fit the trial perfectly. Over all couplings the probability is "
         f"{span(whole.lower, whole.upper, 2)}. What no coupling can deny: with probability {spared:.2f} at least, the "
         f"outcome would not have been {example.seen!r}; with {level} confidence, {surely:.2f} at least.",
         f"The mean effect is the same under all of them; its variance is not: {said(variance, 'Gumbel-max', 3)} under "
-        f"Gumbel-max; {said(variance, 'inverse CDF', 3)} under inverse CDF in the order of the alphabet; "
-        f"{said(variance, _BY_SCORE, 3)} under inverse CDF in the order of the score, and no coupling has less.",
+        f"Gumbel-max; {said(variance, _BY_SCORE, 3)} under inverse CDF in the order of the score, and no coupling has less.",
         f"Of two different patients, the one on {example.treated} does better than the one on {example.control} with "
         f"probability {_with_interval(comparison.row('win probability'), 2)}, ties counted half: the win probability "
         "of Mann and Whitney, which the trial shows. How many patients would themselves have done better, it does not "

@@ -115,7 +115,7 @@ def test_joint_laws_of_many_pairs_are_found_in_parts_of_one_shape(monkeypatch):
 
 def test_decisions_are_certain_only_where_every_coupling_agrees():
     def decision(gain):
-        return Worlds([0.6, 0.4], [0.3, 0.7]).causes(gain=gain).decision
+        return Worlds([0.6, 0.4], [0.3, 0.7]).causes(gain=gain, couplings="all").decision
 
     assert decision([[0, 1], [-0.1, 0]]).certain == "treat"
     assert decision([[0, 1], [-5, 0]]).certain == "open"

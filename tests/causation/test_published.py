@@ -69,7 +69,7 @@ def test_with_two_outcomes_stability_and_monotonicity_say_the_same():
     rng = np.random.default_rng(0)
     for _ in range(20):
         low, high = np.sort(rng.random(2))
-        found = Worlds([1 - low, low], [1 - high, high]).causes(1, treated_share=0.5)
+        found = Worlds([1 - low, low], [1 - high, high]).causes(1, treated_share=0.5, couplings="all")
         for answer in quantities(found):
             assert tuple(answer.stable_bounds) == pytest.approx(tuple(answer.monotone_bounds))
             assert answer.stable_bounds.width < 1e-12

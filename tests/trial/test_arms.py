@@ -64,7 +64,7 @@ def test_an_ordered_category_is_the_order_and_the_score():
 def test_without_an_order_the_result_says_so():
     result = compare_arms(people(ordered=False))
     assert not any(each.quantity == "expected score" for each in result.rows)
-    assert any("sorted, because no order was given" in note for note in result.notes)
+    assert any("sorted, because nobody gave them an order" in note for note in result.notes)
     listed = compare_arms(people(ordered=False), labels=["well", "ill", "dead"], score={"dead": 0, "ill": 1, "well": 2})
     assert listed.labels == ("well", "ill", "dead")
     assert listed.row("expected score", "Gumbel-max").value is not None
@@ -95,7 +95,7 @@ def test_frames_of_all_libraries_and_files_agree(tmp_path):
 def test_any_two_of_several_arms_and_the_others_play_no_part():
     result = compare_arms(people(), treated="other")
     np.testing.assert_allclose(result.q, 1 / 3)
-    assert "100 people in other arms are left out." in result.notes
+    assert any("100 in other arms excluded" in note for note in result.notes)
 
 
 def test_missing_outcomes_are_refused_unless_something_is_said_about_them():
@@ -105,7 +105,11 @@ def test_missing_outcomes_are_refused_unless_something_is_said_about_them():
         compare_arms(frame)
     dropped = compare_arms(frame, missing="drop")
     np.testing.assert_allclose(dropped.p, np.array([20, 40, 30]) / 90)
-    worst = compare_arms(frame, missing="worst")
+    with pytest.raises(InputError, match="`couplings` must be left out with missing='worst'"):
+        compare_arms(frame, missing="worst")
+    worst = compare_arms(frame, missing="worst", couplings=None)
+    assert {each.coupling for each in worst.rows} == {"any coupling", ""}
+    assert "Under" not in worst.summary()
     np.testing.assert_allclose(worst.p, dropped.p)
     # Whatever those ten had: with any of them dead, ill or well, and every coupling, the answer is within the bounds.
     for extra in range(3):

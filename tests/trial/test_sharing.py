@@ -167,10 +167,8 @@ def test_counts_have_intervals_at_each_rate(counted):
 def test_arms_of_a_trial_have_a_curve_too():
     import pandas as pd
 
-    people = pd.DataFrame(
-        {"arm": ["a"] * 100 + ["b"] * 100, "y": [0] * 30 + [1] * 70 + [0] * 10 + [1] * 88 + [None] * 2}
-    )
-    trial = Trial(people, outcome="y", arm="arm", control="a", treated="b", missing="worst")
+    people = pd.DataFrame({"arm": ["a"] * 100 + ["b"] * 100, "y": [0] * 30 + [1] * 70 + [0] * 10 + [1] * 90})
+    trial = Trial(people, outcome="y", arm="arm", control="a", treated="b")
     found = trial.compare(0, couplings=["gumbel-max"], sharing=True)
     np.testing.assert_allclose(found.sharing.probabilities[-1], found.probabilities["Gumbel-max"], atol=1e-12)
     assert found.sharing.worlds == ("a", "b")
