@@ -1,10 +1,16 @@
-"""A browser to test in: what $COUNTERMAX_BROWSER names, or a Chromium on the PATH. As a script: is there one?"""
+"""A browser to test in: what $COUNTERMAX_BROWSER names, or a Chromium on the PATH. As a script: is there one?
+
+And axe-core, which finds what people with poor sight, a keyboard or a screen reader stumble over; npm has it.
+"""
 
 import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
+AXE = Path(sys.prefix, "axe/node_modules/axe-core/axe.min.js")
 VARIABLE = "COUNTERMAX_BROWSER"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -25,6 +31,13 @@ def _starts(path: str) -> bool:
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0 and bool(done.stdout.strip())
+
+
+def axe_faults(page: Any) -> list[str]:
+    """What axe-core finds on a page: the rule, and the element."""
+    page.evaluate(AXE.read_text())
+    found = page.evaluate("axe.run()")["violations"]
+    return [f"{rule['id']}: {node['html'][:120]}" for rule in found for node in rule["nodes"]]
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ _MISSING = (
     "THE EXPLORER'S BROWSER TESTS DID NOT RUN: no browser that starts was found (looked for "
     f"{', '.join(browsers.NAMES)} on the PATH, and ${browsers.VARIABLE} is not set)"
 )
+_NO_AXE = f"AXE DID NOT RUN: {browsers.AXE} is missing; `npm install --prefix {browsers.AXE.parents[2]} axe-core`"
 _NODE = """
 const fs = require("fs"), vm = require("vm");
 const { code, call, questions } = JSON.parse(fs.readFileSync(0));
@@ -33,6 +34,8 @@ def pytest_terminal_summary(terminalreporter):
             "" if shutil.which("node") else "; there is no Node.js either, so JavaScript was not compared with Python"
         )
         terminalreporter.write_line(f"\n{_MISSING}{also}\n", red=True, bold=True)
+    elif not browsers.AXE.exists():
+        terminalreporter.write_line(f"\n{_NO_AXE}\n", red=True, bold=True)
 
 
 @pytest.fixture(scope="session")
@@ -70,6 +73,13 @@ def open_page(browser):
         context.close()
     assert heard == []
     assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+
+
+@pytest.fixture
+def axe():
+    if not browsers.AXE.exists():
+        pytest.skip(_NO_AXE)
+    return browsers.axe_faults
 
 
 @pytest.fixture(params=["browser", "node"])
