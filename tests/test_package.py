@@ -105,7 +105,7 @@ def test_measurements_in_the_readme_are_those_on_file():
 
 
 def test_what_the_conformance_suite_finds_is_documented_as_it_is_on_file():
-    document = (ROOT / "docs/own_mechanism.md").read_text()
+    document = (ROOT / "docs/conformance.md").read_text()
     measured = json.loads((ROOT / "benchmarks/results/power.json").read_text())["rows"]
     found = {row["what"]: f"{row['value']:.3g}" for row in measured if row["unit"] == "of runs"}
     faults = [what.removesuffix("; quick") for what in found if what.endswith("; quick")]
@@ -131,7 +131,7 @@ def test_the_number_of_documented_mutants_is_that_of_the_tests():
         classes = {each.name for each in body if isinstance(each, ast.ClassDef)}
         marks = [mark for each in body if isinstance(each, ast.FunctionDef) for mark in each.decorator_list]
         mutants |= {name.id for mark in marks for name in ast.walk(mark) if isinstance(name, ast.Name)} & classes
-    assert f"`tests/testing`: {len(mutants)} couplings" in (ROOT / "docs/own_mechanism.md").read_text()
+    assert f"`tests/testing`: {len(mutants)} couplings" in (ROOT / "docs/conformance.md").read_text()
 
 
 def test_the_version_is_the_same_everywhere():

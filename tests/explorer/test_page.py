@@ -541,7 +541,8 @@ _EIGHT = _link(
     q="80 70 60 50 40 30 20 10", score="0 1 2 3 4 5 6 7", counts=1, m="Gumbel-max",
 )  # fmt: skip
 
-_CROSSED = """() => Array.from(document.querySelectorAll("#ranges, #flows, #matrix, #dial, #race")).flatMap((picture) => {
+_CROSSED = """() => ["ranges", "flows", "matrix", "dial", "race"].flatMap((id) => {
+  const picture = document.getElementById(id);
   const texts = Array.from(picture.querySelectorAll("text")), frame = picture.getBoundingClientRect();
   const boxes = texts.map((each) => each.getBoundingClientRect());
   const out = texts.filter((_, i) => boxes[i].left < frame.left - 1 || boxes[i].right > frame.right + 1);
