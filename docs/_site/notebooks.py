@@ -58,7 +58,8 @@ def as_markdown(notebook: Path) -> tuple[str, dict[str, bytes]]:
             shown, picture = _shown(output)
             if picture:
                 pictures[name] = picture
-            text.append(f"![Output of the cell above]({name})" if picture else f"```text\n{shown.rstrip()}\n```")
+            kind = "{ .text .columns }" if re.search(r"\S {3,}\S", shown) else "text"
+            text.append(f"![Output of the cell above]({name})" if picture else f"```{kind}\n{shown.rstrip()}\n```")
     text.append(f"*[The notebook]({notebook.name}), as it was run; `make tutorials` runs it again.*")
     return "\n\n".join(text) + "\n", pictures
 
