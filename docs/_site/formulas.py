@@ -14,7 +14,7 @@ INLINE = re.compile(r"\$`([^`\n]+)`\$")
 def typeset(markdown: str) -> str:
     """A page's text with its formulas as MathML."""
     text = BLOCK.sub(lambda match: f'<div class="formula">{_rows(match[1])}</div>', markdown)
-    return INLINE.sub(lambda match: convert(match[1]), text)
+    return INLINE.sub(lambda match: f"<span>{convert(match[1])}</span>", text)  # <math> alone would begin a paragraph
 
 
 def _rows(formula: str) -> str:
