@@ -51,10 +51,10 @@ results: $(VENV)/.developing      ## trains and measures what results/ lacks (ho
 results-pages: $(VENV)/.installed ## sheets, figures and an index.html from the cells in results/; computes nothing
 	for each in paper/published paper/best sepsis trajectories coverage policies causation robustness quantiles; do $(BIN)/python -m studies plot results/$$each || exit 1; done
 
-figures: $(VENV)/.installed       ## redraws the README's pictures
+figures: $(VENV)/.developing      ## redraws the pictures of README and guides; the explorer's needs a browser (make test-explorer)
 	$(BIN)/countermax demo --out $(VENV)/figures
 	cp $(VENV)/figures/answers.png $(VENV)/figures/couplings.png docs/images/
-	$(BIN)/python docs/_site/sharing.py docs/images/sharing.png
+	PYTHONPATH=. $(BIN)/python docs/_site/figures.py docs/images
 
 examples: $(VENV)/.developing     ## runs the examples; their pictures go to docs/images
 	for each in examples/*.py; do PYTHONPATH=. $(BIN)/python $$each docs/images || exit 1; done
