@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 OUT    ?= countermax-demo
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow test-explorer test-ray lint bench fuzz results results-pages figures examples docs docs-serve tutorials dist clean
+.PHONY: demo test test-slow test-explorer test-site test-ray lint bench fuzz results results-pages figures examples docs docs-serve tutorials dist clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed          ## a bundled clinical trial, its pictures and report.html
@@ -19,6 +19,9 @@ test-slow: $(VENV)/.developing    ## everything, long statistical runs too, with
 
 test-explorer: $(VENV)/.exploring ## the explorer in a real browser, and its JavaScript against Python
 	$(BIN)/python -m pytest -n 2 --dist=loadfile tests/explorer
+
+test-site: docs $(VENV)/.exploring ## the documentation in a real browser: nothing cut, missing, hidden or hard to read
+	$(BIN)/python -m pytest -n0 tests/site
 
 test-ray: $(VENV)/.distributing   ## tables and cohorts on Ray, on this machine
 	$(BIN)/python -m pytest -n0 tests/ray
