@@ -92,7 +92,7 @@ $(VENV)/.developing: $(VENV)/bin/python pyproject.toml
 
 # Without a browser there is nothing to drive, and nothing to install for it; the tests say so.
 $(VENV)/.exploring: $(VENV)/.developing
-	@if $(BIN)/python tests/explorer/browsers.py; then $(PIP) --editable '.[explorer-tests]' && touch $@; fi
+	@if $(BIN)/python tests/browsers.py; then $(PIP) --editable '.[explorer-tests]' && touch $@; fi
 	@if command -v npm >/dev/null; then npm install --silent --no-audit --no-fund --prefix $(VENV)/axe axe-core; fi
 
 $(VENV)/.distributing: $(VENV)/.developing

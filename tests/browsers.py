@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,40 @@ def _starts(path: str) -> bool:
     return done.returncode == 0 and bool(done.stdout.strip())
 
 
+NO_BROWSER = (
+    "BROWSER TESTS DID NOT RUN: no browser that starts was found (looked for "
+    f"{', '.join(NAMES)} on the PATH, and ${VARIABLE} is not set)"
+)
+NO_AXE = f"AXE DID NOT RUN: {AXE} is missing; `npm install --prefix {AXE.parents[2]} axe-core`"
+
+
+def missing() -> str | None:
+    """What is missing, in words that are hard to overlook."""
+    return NO_BROWSER if find_browser() is None else None if AXE.exists() else NO_AXE
+
+
+def started() -> Iterator[Any]:
+    """A browser, until it is no longer needed; tests are skipped where there is none."""
+    import pytest
+
+    path = find_browser()
+    if path is None:
+        pytest.skip(NO_BROWSER)
+    from playwright.sync_api import sync_playwright  # installed where there is a browser
+
+    with sync_playwright() as playwright:
+        # What is shown is a file of ours, and machines that test are often containers, in which the sandbox cannot be.
+        opened = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        yield opened
+        opened.close()
+
+
 def axe_faults(page: Any) -> list[str]:
     """What axe-core finds on a page: the rule, and the element."""
+    import pytest
+
+    if not AXE.exists():
+        pytest.skip(NO_AXE)
     page.evaluate(AXE.read_text())
     found = page.evaluate("axe.run()")["violations"]
     return [f"{rule['id']}: {node['html'][:120]}" for rule in found for node in rule["nodes"]]
