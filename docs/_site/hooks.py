@@ -76,7 +76,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Turns links that leave docs/ into links of the site, and names of public things into links to their entries."""
     del files
     path = page.file.src_uri
-    page.meta["search"] = {"boost": 4 if path == "glossary.md" else 0.3 if path.startswith(("api/", "repository/")) else 1}
+    made = path.startswith(("api/", f"{links.COPIES}/"))
+    page.meta["search"] = {"boost": 4 if path == "glossary.md" else 0.3 if made else 1}
     if path.startswith("api/"):
         return markdown
     return formulas.typeset(links.crossed(links.rewritten(markdown, path, config.repo_url), _entries()))
