@@ -72,7 +72,7 @@ def test_every_guide_and_tutorial_has_a_picture(notebooks):
     for guide in guides:
         notebook = ROOT / f"docs/{guide}.ipynb"
         text = notebooks.as_markdown(notebook)[0] if notebook.exists() else (ROOT / f"docs/{guide}.md").read_text()
-        assert re.search(r"^!\[.+\]\(.+\.png\)", text, re.MULTILINE), guide
+        assert re.search(r"!\[.+?\]\(\S+\.png\)", text), guide
 
 
 @pytest.mark.parametrize(
