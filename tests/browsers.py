@@ -62,14 +62,14 @@ def started() -> Iterator[Any]:
         opened.close()
 
 
-def axe_faults(page: Any) -> list[str]:
-    """What axe-core finds on a page: the rule, and the element."""
+def axe_faults(page: Any, rules: list[str] | None = None) -> list[str]:
+    """What axe-core finds on a page, by all rules or some: the rule, and the element."""
     import pytest
 
     if not AXE.exists():
         pytest.skip(NO_AXE)
     page.evaluate(AXE.read_text())
-    found = page.evaluate("axe.run()")["violations"]
+    found = page.evaluate("(rules) => axe.run(rules ? { runOnly: rules } : {})", rules)["violations"]
     return [f"{rule['id']}: {node['html'][:120]}" for rule in found for node in rule["nodes"]]
 
 

@@ -96,6 +96,15 @@ def test_the_python_in_documents_runs(document, tmp_path, monkeypatch):
     runpy.run_path(str(script))
 
 
+def test_the_readme_needs_nothing_but_what_make_demo_installs(tmp_path):
+    """`.ci/readme` runs all of its blocks, in a clone; here those in Python run without any extra."""
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+    extras = ("pandas", "polars", "dowhy", "sklearn", "gymnasium", "ray")
+    script = [f"import sys\nsys.modules |= dict.fromkeys({extras})", *blocks]
+    subprocess.run([sys.executable, "-c", "\n".join(script)], check=True, cwd=tmp_path)
+    assert (tmp_path / "answer.html").exists()
+
+
 def test_measurements_in_the_readme_are_those_on_file():
     measured = "".join(path.read_text() for path in (ROOT / "benchmarks/results").glob("*.md"))
     section = (ROOT / "README.md").read_text().split("## How fast")[1].split("## ")[0]
