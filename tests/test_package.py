@@ -156,7 +156,7 @@ def test_the_version_is_the_same_everywhere():
 def test_the_workflow_runs_the_commands_of_a_contributor_on_every_supported_python():
     workflow = (ROOT / ".github/workflows/checks.yml").read_text()
     targets = set(re.findall(r"run: make ([\w-]+)", workflow))
-    assert targets == {"lint", "test", "docs", "dist"}
+    assert targets == {"lint", "test", "docs", "test-site", "dist"}
     assert targets <= set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     classifiers = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', (ROOT / "pyproject.toml").read_text())
     assert re.findall(r'"(3\.\d+)"', workflow.split("python: [")[1].split("]")[0]) == classifiers
