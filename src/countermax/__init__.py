@@ -1,6 +1,6 @@
 """Counterfactual reasoning about categorical outcomes, exactly."""
 
-# Names are imported when they are first used, so that the command line starts at once; the stub beside this file lists them.
+# Names are imported when they are first used, so that the command line starts at once; the stub lists them.
 import lazy_loader
 
 from countermax._version import __version__ as __version__
