@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 OUT    ?= countermax-demo
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow test-explorer test-ray lint bench fuzz results results-pages figures examples docs docs-serve tutorials dist clean
+.PHONY: demo test test-slow test-explorer test-site test-ray lint bench fuzz results results-pages figures examples docs docs-serve tutorials dist clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed          ## a bundled clinical trial, its pictures and report.html
@@ -19,6 +19,9 @@ test-slow: $(VENV)/.developing    ## everything, long statistical runs too, with
 
 test-explorer: $(VENV)/.exploring ## the explorer in a real browser, and its JavaScript against Python
 	$(BIN)/python -m pytest -n 2 --dist=loadfile tests/explorer
+
+test-site: docs $(VENV)/.exploring ## the documentation in a real browser: nothing cut, missing, hidden or hard to read
+	$(BIN)/python -m pytest -n0 tests/site
 
 test-ray: $(VENV)/.distributing   ## tables and cohorts on Ray, on this machine
 	$(BIN)/python -m pytest -n0 tests/ray
@@ -51,10 +54,10 @@ results: $(VENV)/.developing      ## trains and measures what results/ lacks (ho
 results-pages: $(VENV)/.installed ## sheets, figures and an index.html from the cells in results/; computes nothing
 	for each in paper/published paper/best sepsis trajectories coverage policies causation robustness quantiles; do $(BIN)/python -m studies plot results/$$each || exit 1; done
 
-figures: $(VENV)/.installed       ## redraws the README's pictures
+figures: $(VENV)/.developing      ## redraws the pictures of README and guides; the explorer's needs a browser (make test-explorer)
 	$(BIN)/countermax demo --out $(VENV)/figures
 	cp $(VENV)/figures/answers.png $(VENV)/figures/couplings.png docs/images/
-	$(BIN)/python docs/_site/sharing.py docs/images/sharing.png
+	PYTHONPATH=. $(BIN)/python docs/_site/figures.py docs/images
 
 examples: $(VENV)/.developing     ## runs the examples; their pictures go to docs/images
 	for each in examples/*.py; do PYTHONPATH=. $(BIN)/python $$each docs/images || exit 1; done
@@ -89,7 +92,8 @@ $(VENV)/.developing: $(VENV)/bin/python pyproject.toml
 
 # Without a browser there is nothing to drive, and nothing to install for it; the tests say so.
 $(VENV)/.exploring: $(VENV)/.developing
-	@if $(BIN)/python tests/explorer/browsers.py; then $(PIP) --editable '.[explorer-tests]' && touch $@; fi
+	@if $(BIN)/python tests/browsers.py; then $(PIP) --editable '.[explorer-tests]' && touch $@; fi
+	@if command -v npm >/dev/null; then npm install --silent --no-audit --no-fund --prefix $(VENV)/axe axe-core; fi
 
 $(VENV)/.distributing: $(VENV)/.developing
 	$(PIP) --editable '.[ray]'

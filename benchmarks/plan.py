@@ -1,6 +1,6 @@
 """A plan for 10 billion rows on 1,000 cores: arithmetic on what `python -m benchmarks ray` measured.
 
-python -m benchmarks.plan     # writes it into docs/ray.md
+python -m benchmarks.plan     # writes it into docs/ray_measured.md
 """
 
 import json
@@ -11,7 +11,7 @@ from countermax._core.files import write_atomically
 from countermax.tables._folders import PART_ROWS
 
 ROOT = Path(__file__).parents[1]
-DOCUMENT = ROOT / "docs" / "ray.md"
+DOCUMENT = ROOT / "docs" / "ray_measured.md"
 BEGIN, END = "<!-- plan: made by python -m benchmarks.plan -->", "<!-- end of the plan -->"
 ROWS, CORES = 10_000_000_000, 1000
 

@@ -96,6 +96,19 @@ def test_the_python_in_documents_runs(document, tmp_path, monkeypatch):
     runpy.run_path(str(script))
 
 
+def test_the_readme_needs_nothing_but_what_make_demo_installs(tmp_path):
+    """`.ci/readme` runs all of its blocks, in a clone; here those in Python run without any extra."""
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+    extras = ("pandas", "polars", "dowhy", "sklearn", "gymnasium", "ray")
+    missing = (
+        "import sys\nclass Missing:\n  def find_spec(name, *_):\n"
+        f"    if name.split('.')[0] in {extras}: raise ModuleNotFoundError(name=name)\nsys.meta_path.insert(0, Missing)"
+    )
+    script = [missing, *blocks]
+    subprocess.run([sys.executable, "-c", "\n".join(script)], check=True, cwd=tmp_path)
+    assert (tmp_path / "answer.html").exists()
+
+
 def test_measurements_in_the_readme_are_those_on_file():
     measured = "".join(path.read_text() for path in (ROOT / "benchmarks/results").glob("*.md"))
     section = (ROOT / "README.md").read_text().split("## How fast")[1].split("## ")[0]
@@ -105,7 +118,7 @@ def test_measurements_in_the_readme_are_those_on_file():
 
 
 def test_what_the_conformance_suite_finds_is_documented_as_it_is_on_file():
-    document = (ROOT / "docs/own_mechanism.md").read_text()
+    document = (ROOT / "docs/conformance.md").read_text()
     measured = json.loads((ROOT / "benchmarks/results/power.json").read_text())["rows"]
     found = {row["what"]: f"{row['value']:.3g}" for row in measured if row["unit"] == "of runs"}
     faults = [what.removesuffix("; quick") for what in found if what.endswith("; quick")]
@@ -131,7 +144,7 @@ def test_the_number_of_documented_mutants_is_that_of_the_tests():
         classes = {each.name for each in body if isinstance(each, ast.ClassDef)}
         marks = [mark for each in body if isinstance(each, ast.FunctionDef) for mark in each.decorator_list]
         mutants |= {name.id for mark in marks for name in ast.walk(mark) if isinstance(name, ast.Name)} & classes
-    assert f"`tests/testing`: {len(mutants)} couplings" in (ROOT / "docs/own_mechanism.md").read_text()
+    assert f"`tests/testing`: {len(mutants)} couplings" in (ROOT / "docs/conformance.md").read_text()
 
 
 def test_the_version_is_the_same_everywhere():
@@ -143,7 +156,7 @@ def test_the_version_is_the_same_everywhere():
 def test_the_workflow_runs_the_commands_of_a_contributor_on_every_supported_python():
     workflow = (ROOT / ".github/workflows/checks.yml").read_text()
     targets = set(re.findall(r"run: make ([\w-]+)", workflow))
-    assert targets == {"lint", "test", "docs", "dist"}
+    assert targets == {"lint", "test", "docs", "test-site", "dist"}
     assert targets <= set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     classifiers = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', (ROOT / "pyproject.toml").read_text())
     assert re.findall(r'"(3\.\d+)"', workflow.split("python: [")[1].split("]")[0]) == classifiers

@@ -3,7 +3,8 @@
 - One page for each public module, with an entry for each public name; one of all commands; the tutorials, from their
   notebooks; the changelog.
 - Names of public things in code spans become links to their entries; links to files outside of docs/ work.
-- Pages that the navigation does not name come at the end of the guides.
+- Formulas (```math, and $`...`$ within a line, as GitHub has them) become MathML: nothing is loaded to show them.
+- The explorer is there, live. Pages that the navigation does not name come at the end of "Do".
 """
 
 import re
@@ -18,6 +19,7 @@ from mkdocs.structure.pages import Page
 
 sys.path.insert(0, str(Path(__file__).parent))
 import commands  # noqa: E402 (beside this file, which is no package)
+import formulas  # noqa: E402
 import links  # noqa: E402
 import notebooks  # noqa: E402
 import public  # noqa: E402
@@ -26,12 +28,12 @@ ROOT = links.ROOT
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Puts pages without a place at the end of the guides, and the modules behind the reference."""
+    """Puts pages without a place at the end of "Do", and the modules behind the reference."""
     assert config.nav is not None
     named = set(re.findall(r"[\w/]+\.md", str(config.nav)))
     for page in sorted(ROOT.joinpath("docs").glob("*.md")):
         if page.name not in named:
-            _section(config.nav, "Guides").append(page.name)
+            _section(config.nav, "Do").append(page.name)
     modules = [{room.name.removeprefix(f"{public.PACKAGE}."): public.page_of(room.name)} for room in public.rooms()]
     _section(config.nav, "Reference").extend([{"Command line": commands.PAGE}, {"Every module": modules}])
     return config
@@ -52,6 +54,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, f"tutorials/{notebook.stem}.md", content=text))
         for name, picture in pictures.items():
             files.append(File.generated(config, f"tutorials/{name}", content=picture))
+    files.append(File.generated(config, "explorer/index.html", abs_src_path=str(ROOT / links.EXPLORER)))
     waiting = [*links.ELSEWHERE.values(), *(f"docs/{path.name}" for path in ROOT.joinpath("docs").glob("*.md"))]
     while waiting:
         for target in links.targets(waiting.pop()):
@@ -73,9 +76,11 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Turns links that leave docs/ into links of the site, and names of public things into links to their entries."""
     del files
     path = page.file.src_uri
+    made = path.startswith(("api/", f"{links.COPIES}/"))
+    page.meta["search"] = {"boost": 4 if path == "glossary.md" else 0.3 if made else 1}
     if path.startswith("api/"):
         return markdown
-    return links.crossed(links.rewritten(markdown, path, config.repo_url), _entries())
+    return formulas.typeset(links.crossed(links.rewritten(markdown, path, config.repo_url), _entries()))
 
 
 @cache

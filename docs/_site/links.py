@@ -12,10 +12,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = {"changelog.md": "CHANGELOG.md"}  # pages that are written outside of docs/
+EXPLORER = "src/countermax/explorer/index.html"  # stands on the site as explorer/index.html
 COPIES = "repository"
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s#]*)(#[^)\s]*)?\)")
-CODE = re.compile(r"(^```.*?^```\n?|^(?: {4}|\t).*\n?)", re.DOTALL | re.MULTILINE)
-SPAN = re.compile(r"(?<![\[`\w])`(?P<code>[^`\n]+)`(?![\]`])")
+CODE = re.compile(r"(^```.*?^```\n?|^(?: {4}|\t)[^\n]*\n?)", re.DOTALL | re.MULTILINE)
+SPAN = re.compile(r"(?<![\[`\w$])`(?P<code>[^`\n]+)`(?![\]`])")
 
 
 def source_of(page: str) -> str:
@@ -33,6 +34,8 @@ def page_of(target: str) -> str | None:
     written = {source: page for page, source in ELSEWHERE.items()} | {"README.md": "index.md"}
     if target in written:
         return written[target]
+    if target == EXPLORER:
+        return "explorer/index.html"
     if not (ROOT / target).is_file():
         return None
     return f"{COPIES}/{target}.md" if target.endswith(".py") else f"{COPIES}/{target}"
@@ -62,7 +65,7 @@ def rewritten(markdown: str, page: str, repository: str | None = None) -> str:
         if path.endswith(".ipynb") and page.startswith("tutorials/"):
             return match[0]  # the page of a tutorial offers the notebook itself
         written = path.startswith("docs/") or path in ELSEWHERE.values()
-        if repository and not picture and not written:
+        if repository and not picture and not written and path != EXPLORER:
             return f"[{shown}]({repository.rstrip('/')}/tree/main/{path}{anchor or ''})"
         found = page_of(path)
         if found is None:

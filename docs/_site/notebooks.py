@@ -53,14 +53,26 @@ def as_markdown(notebook: Path) -> tuple[str, dict[str, bytes]]:
     for cell in json.loads(notebook.read_text())["cells"]:
         source = "".join(cell["source"])
         text.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
-        for output in cell.get("outputs", []):
+        for output in _joined(cell.get("outputs", [])):
             name = f"{notebook.stem}_{len(pictures) + 1}.png"
             shown, picture = _shown(output)
             if picture:
                 pictures[name] = picture
-            text.append(f"![Output of the cell above]({name})" if picture else f"```text\n{shown.rstrip()}\n```")
+            kind = "{ .text .columns }" if re.search(r"\S {3,}\S", shown) else "text"
+            text.append(f"![Output of the cell above]({name})" if picture else f"```{kind}\n{shown.rstrip()}\n```")
     text.append(f"*[The notebook]({notebook.name}), as it was run; `make tutorials` runs it again.*")
     return "\n\n".join(text) + "\n", pictures
+
+
+def _joined(outputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Outputs with what was printed in a row as one."""
+    found: list[dict[str, Any]] = []
+    for output in outputs:
+        if found and output.get("output_type") == found[-1].get("output_type") == "stream":
+            found[-1] = {**output, "text": [*found[-1]["text"], *output["text"]]}
+        else:
+            found.append(output)
+    return found
 
 
 def _shown(output: dict[str, Any]) -> tuple[str, bytes]:

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # Two arms and a question
+# # A trial, step by step
 #
 # A clinical trial compared a drug with placebo after a stroke, with 400 patients in each arm. One patient died on placebo. Would she have lived on the drug?
 #

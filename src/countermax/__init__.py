@@ -1,9 +1,6 @@
-"""Counterfactual reasoning about categorical outcomes, exactly.
+"""Counterfactual reasoning about categorical outcomes, exactly."""
 
-Names are imported when they are first used, so that `import countermax` and the command line start at once; which names
-there are is written once, in the stub beside this file.
-"""
-
+# Names are imported when they are first used, so that the command line starts at once; the stub lists them.
 import lazy_loader
 
 from countermax._version import __version__ as __version__

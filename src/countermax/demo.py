@@ -177,7 +177,8 @@ def _findings(example: Example, comparison: Comparison) -> tuple[str, ...]:
         f"{span(whole.lower, whole.upper, 2)}. What no coupling can deny: with probability {spared:.2f} at least, the "
         f"outcome would not have been {example.seen!r}; with {level} confidence, {surely:.2f} at least.",
         f"The mean effect is the same under all of them; its variance is not: {said(variance, 'Gumbel-max', 3)} under "
-        f"Gumbel-max; {said(variance, _BY_SCORE, 3)} under inverse CDF in the order of the score, and no coupling has less.",
+        f"Gumbel-max; {said(variance, _BY_SCORE, 3)} under inverse CDF in the order of the score, and no coupling has "
+        "less.",
         f"Of two different patients, the one on {example.treated} does better than the one on {example.control} with "
         f"probability {_with_interval(comparison.row('win probability'), 2)}, ties counted half: the win probability "
         "of Mann and Whitney, which the trial shows. How many patients would themselves have done better, it does not "

@@ -56,10 +56,23 @@ def test_nobody_is_sent_to_a_host_that_loads_by_itself():
 
 
 def test_every_picture_is_made_by_a_command():
-    """`make figures` copies some of the demo's, `make examples` draws one for each example."""
+    """`make figures` copies some of the demo's and draws others, `make examples` draws one for each example."""
     figures = (ROOT / "Makefile").read_text().split("\nfigures:")[1].split("\n\n")[0]
-    made = set(re.findall(r"(\w+\.png)", figures)) | {f"{path.stem}.png" for path in (ROOT / "examples").glob("*.py")}
+    drawn = re.findall(r"^def (\w+)", (ROOT / "docs/_site/figures.py").read_text(), re.MULTILINE)
+    names = {*drawn, *(path.stem for path in (ROOT / "examples").glob("*.py"))}
+    made = set(re.findall(r"(\w+\.png)", figures)) | {f"{name}.png" for name in names}
     assert {path.name for path in (ROOT / "docs/images").iterdir()} == made
+
+
+def test_every_guide_and_tutorial_has_a_picture(notebooks):
+    navigation = (ROOT / "mkdocs.yml").read_text().split("\nnav:\n")[1]
+    learn, do = (navigation.split(f"  - {title}:\n")[1].split("\n  - ")[0] for title in ("Learn", "Do"))
+    guides = re.findall(r": ([\w/]+)\.md$", f"{learn}\n{do}", re.MULTILINE)
+    assert len(guides) > 12
+    for guide in guides:
+        notebook = ROOT / f"docs/{guide}.ipynb"
+        text = notebooks.as_markdown(notebook)[0] if notebook.exists() else (ROOT / f"docs/{guide}.md").read_text()
+        assert re.search(r"!\[.+?\]\(\S+\.png\)", text), guide
 
 
 @pytest.mark.parametrize(
@@ -75,6 +88,8 @@ def test_every_picture_is_made_by_a_command():
         ("[tutorial](tutorials/two_arms.ipynb)", "[tutorial](tutorials/two_arms.md)"),
         ("[out](https://example.org/x)", "[out](https://example.org/x)"),
         ("    [in code](../results/paper)\n", "    [in code](../results/paper)\n"),
+        ("    code\n\n[behind code](../results/paper)", "    code\n\nbehind code"),
+        ("[live](../src/countermax/explorer/index.html)", "[live](explorer/index.html)"),
     ],
 )
 def test_links_that_leave_the_documents_work_on_the_site(links, written, on_the_site):

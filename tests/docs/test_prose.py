@@ -13,7 +13,8 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "countermax"
 TEXTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *SOURCE.rglob("*.py")]
 PHRASES = re.compile(
-    r"hangs? together|\banew\b|\bgoes? on where|told apart|an error in words|refused in words|for so many outcomes",
+    r"hangs? together|\banew\b|\bgoes? on where|told apart|an error in words|refused in words|for so many outcomes"
+    r"|other data could have|counts likeliest|can chew|held equally often|by luck|are so coupled",
     re.IGNORECASE,
 )
 ROOMS = (".", *sorted(path.parent.name for path in SOURCE.glob("*/__init__.py")))

@@ -14,10 +14,6 @@ import browsers
 
 from countermax.explorer import page_path
 
-_MISSING = (
-    "THE EXPLORER'S BROWSER TESTS DID NOT RUN: no browser that starts was found (looked for "
-    f"{', '.join(browsers.NAMES)} on the PATH, and ${browsers.VARIABLE} is not set)"
-)
 _NODE = """
 const fs = require("fs"), vm = require("vm");
 const { code, call, questions } = JSON.parse(fs.readFileSync(0));
@@ -28,25 +24,15 @@ process.stdout.write(JSON.stringify(questions.map((each) => solve(each))));
 
 
 def pytest_terminal_summary(terminalreporter):
-    if browsers.find_browser() is None:
-        also = (
-            "" if shutil.which("node") else "; there is no Node.js either, so JavaScript was not compared with Python"
-        )
-        terminalreporter.write_line(f"\n{_MISSING}{also}\n", red=True, bold=True)
+    missing = browsers.missing()
+    if missing:
+        also = "" if shutil.which("node") else "; without Node.js JavaScript is compared with Python in a browser alone"
+        terminalreporter.write_line(f"\n{missing}{also}\n", red=True, bold=True)
 
 
 @pytest.fixture(scope="session")
 def browser():
-    path = browsers.find_browser()
-    if path is None:
-        pytest.skip(_MISSING)
-    from playwright.sync_api import sync_playwright  # `make test-explorer` installs it where there is a browser
-
-    with sync_playwright() as playwright:
-        # What is shown is a file of ours, and machines that test are often containers, in which the sandbox cannot be.
-        opened = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"])
-        yield opened
-        opened.close()
+    yield from browsers.started()
 
 
 @pytest.fixture
@@ -70,6 +56,11 @@ def open_page(browser):
         context.close()
     assert heard == []
     assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+
+
+@pytest.fixture
+def axe():
+    return browsers.axe_faults
 
 
 @pytest.fixture(params=["browser", "node"])

@@ -140,6 +140,7 @@ def test_a_row_of_counts_can_be_pasted(open_page):
     page.click("[data-preset=token]")
     page.fill("#paste0", "12\t30;5, 7")
     page.keyboard.press("Tab")
+    page.click("#confirm")
     state = _state(page)
     assert (state["counts"], state["p"], len(state["q"]), len(state["names"])) == (True, [12, 30, 5, 7], 4, 4)
     page.fill("#paste1", "3 4 5 half")
@@ -167,7 +168,26 @@ def test_a_link_holds_the_whole_state(open_page, preset):
     assert again.inner_html("#facts").split("<small>")[0] == page.inner_html("#facts").split("<small>")[0]
 
 
-@pytest.mark.parametrize("fragment", ["#p=1", "#o=a&o=b&w=p&w=q&p=1+x&q=1+1&score=0+1&x=0&y=1&m=maximal", "#%ff", "#x"])
+def _link(**values):
+    asked = {"o": "ab", "w": "pq", "p": "1 1", "q": "1 1", "score": "0 1", "x": 0, "y": 1, "m": "maximal", **values}
+    return "#" + urlencode(asked, doseq=True).replace("o=ab", "o=a&o=b").replace("w=pq", "w=p&w=q")
+
+
+@pytest.mark.parametrize(
+    "fragment",
+    [
+        "#p=1",
+        "#%ff",
+        "#x",
+        _link(p="1 x"),
+        _link(m="toString"),
+        _link(score="0 1e300"),
+        _link(p="1e14 1", counts=1),
+        _link(p="3.7 1", counts=1),
+        _link(o=["a", "a "]),
+        _link(w=["p", "p"]),
+    ],
+)
 def test_a_link_that_cannot_be_read_is_told(open_page, fragment):
     page = open_page(fragment)
     assert "could not be read" in page.inner_text("#complaint")
@@ -214,15 +234,16 @@ def test_python_lines_name_the_dial_where_it_is_chosen(open_page):
     compile(lines, "python", "exec")
 
 
-def test_labels_that_python_would_refuse_are_left_out_of_its_lines(open_page):
+def test_copied_python_keeps_the_names_of_outcomes_and_arms(open_page):
     page = open_page()
-    page.fill('[data-name="0"]', "home")
+    page.fill("#world0", 'usual "care"')
+    page.fill('[data-name="0"]', "  ")
     _settled(page)
-    lines = page.inner_text("#python")
-    assert "labels" not in lines
     spoken = {}
-    exec(lines.replace("print(result)", ""), spoken)
+    exec(page.evaluate("Explorer.python()").replace("print(result)", ""), spoken)
     assert spoken["result"].seen == 0
+    assert 'usual "care"' in str(spoken["result"])
+    assert "outcome 1" in str(spoken["result"])
 
 
 @pytest.mark.parametrize(("button", "name"), [("save-png", "countermax.png"), ("save-csv", "countermax.csv")])
@@ -423,3 +444,160 @@ def test_a_world_cannot_be_emptied(open_page):
     page.fill('[data-number="0,0"]', "0")
     assert "must be possible" in page.inner_text("#complaint")
     assert _state(page)["p"] == [1, 0]
+
+
+def test_a_negative_zero_in_a_link_is_a_zero(open_page):
+    page = open_page(_link(p="-0 1", x=1))
+    assert str(_state(page)["p"][0]) == "0"
+    assert "NaN" not in page.inner_html("main")
+
+
+def test_pasting_fewer_counts_than_outcomes_asks_before_it_deletes(open_page):
+    page = open_page()
+    before = _state(page)
+    for answer in ("keep", "confirm"):
+        page.fill("#paste0", "5, 6, 7")
+        page.keyboard.press("Enter")
+        assert "remove “home”" in page.inner_text("#asking")
+        assert _state(page) == before
+        page.click(f"#{answer}")
+        assert page.is_hidden("#asking")
+        assert (_state(page) == before) == (answer == "keep")
+    assert (_state(page)["p"], _state(page)["q"]) == ([5, 6, 7], [64, 76, 108])
+    page.click("#undo")
+    assert _state(page) == before
+    assert page.is_disabled("#undo")
+
+
+def test_everything_can_be_undone_and_a_drag_at_once(open_page):
+    page = open_page()
+    states = [_state(page)]
+    slider = page.locator('[data-share="0,0"]').bounding_box()
+    page.mouse.move(slider["x"] + slider["width"] * 0.3, slider["y"] + slider["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(slider["x"] + slider["width"] * 0.8, slider["y"] + slider["height"] / 2, steps=6)
+    page.mouse.up()
+    states.append(_state(page))
+    page.locator('[data-name="1"]').press_sequentially(" ward")
+    states.append(_state(page))
+    page.click('[data-remove="2"]')
+    states.append(_state(page))
+    page.click("[data-preset=churn]")
+    states.append(_state(page))
+    page.click("#as-counts")
+    assert len({json.dumps(each) for each in [*states, _state(page)]}) == 6
+    for want in reversed(states):
+        page.keyboard.press("Control+z")
+        assert _state(page) == want
+
+
+@pytest.mark.parametrize("typed", ["3.7", "-1", "1e14", "1000000001", ""])
+def test_what_is_no_count_of_people_is_refused_where_it_is_typed(open_page, typed):
+    page = open_page()
+    box = page.locator('[data-number="1,2"]')
+    before = _state(page)["q"]
+    box.fill("")
+    box.press_sequentially(typed)
+    assert box.get_attribute("aria-invalid") == "true"
+    assert "whole number of people" in page.inner_text("#complaint")
+    said, beside = (page.locator(each).bounding_box() for each in ("#complaint", '[data-number="1,2"]'))
+    assert 0 < said["y"] - beside["y"] < 80
+    assert _state(page)["q"] == before
+    box.blur()
+    page.wait_for_timeout(50)
+    assert box.input_value() == str(before[2])
+
+
+def test_what_is_no_probability_or_no_score_is_refused(open_page):
+    page = open_page()
+    page.click("[data-preset=churn]")
+    before = _state(page)
+    page.fill('[data-number="0,1"]', "1.2")
+    assert "from 0 to 1, got 1.2" in page.inner_text("#complaint")
+    page.fill('[data-score="1"]', "1e300")
+    assert "score is a number from" in page.inner_text("#complaint")
+    assert _state(page) == before
+
+
+@pytest.mark.parametrize(("field", "taken"), [('[data-name="0"]', "home"), ("#world1", "placebo")])
+def test_a_name_that_is_taken_is_refused(open_page, field, taken):
+    page = open_page()
+    before = _state(page)
+    page.fill(field, f" {taken} ")
+    assert f"“{taken}” is taken" in page.inner_text("#complaint")
+    assert page.locator(field).get_attribute("aria-invalid") == "true"
+    assert _state(page) == before
+    page.fill(field, f"{taken} 2")
+    assert page.inner_text("#complaint") == ""
+    assert f"{taken} 2" in (*_state(page)["names"], *_state(page)["worlds"])
+
+
+LONG = [
+    "Dead", "Vegetative state", "Lower severe disability", "Upper severe disability", "Lower moderate disability",
+    "Upper moderate disability", "Lower good recovery", "Upper good recovery, back at work",
+]  # fmt: skip
+_EIGHT = _link(
+    o=LONG, w=["decompressive craniectomy", "medical management"], p="10 20 30 40 50 60 0 80",
+    q="80 70 60 50 40 30 20 10", score="0 1 2 3 4 5 6 7", counts=1, m="Gumbel-max",
+)  # fmt: skip
+
+_CROSSED = """() => ["ranges", "flows", "matrix", "dial", "race"].flatMap((id) => {
+  const picture = document.getElementById(id);
+  const texts = Array.from(picture.querySelectorAll("text")), frame = picture.getBoundingClientRect();
+  const boxes = texts.map((each) => each.getBoundingClientRect());
+  const out = texts.filter((_, i) => boxes[i].left < frame.left - 1 || boxes[i].right > frame.right + 1);
+  const met = texts.filter((_, i) => boxes.some((other, j) => j < i && other.left + 1 < boxes[i].right
+    && boxes[i].left + 1 < other.right && other.top + 4 < boxes[i].bottom && boxes[i].top + 4 < other.bottom));
+  return [...out, ...met].map((each) => `${picture.id}: ${each.textContent}`);
+})"""
+
+
+@pytest.mark.parametrize("device", [{"viewport": {"width": 1280, "height": 900}}, PHONE], ids=["desktop", "phone"])
+def test_eight_long_names_are_shown_whole_and_apart(open_page, device):
+    page = open_page(_EIGHT, **device)
+    _settled(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= device["viewport"]["width"]
+    assert page.evaluate(_CROSSED) == []
+    for picture in ("ranges", "flows", "matrix", "race"):
+        words = "".join(page.locator(f"#{picture} text").all_text_contents())
+        letters = re.sub(r"\s", "", words)
+        assert [each for each in LONG if re.sub(r"\s", "", each) not in letters] == []
+        assert "…" not in words
+    cut = page.evaluate(
+        """() => Array.from(document.querySelectorAll("#worlds input[type=text]:not([id^=paste]), .world span"))
+            .filter((each) => each.scrollWidth > each.clientWidth + 1).map((each) => each.value || each.textContent)"""
+    )
+    assert cut == []
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_print_keeps_counts_legend_and_columns_in_ink_on_paper(open_page, scheme):
+    page = open_page(_EIGHT, color_scheme=scheme, viewport={"width": 718, "height": 1000})  # A4 at 96 dots an inch
+    _settled(page)
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate(_CONTRASTS) == []
+    assert page.locator("#outcomes [data-number]").evaluate_all("(all) => all.every((each) => each.offsetWidth > 20)")
+    assert page.locator("#legend li").evaluate_all("(all) => all.every((each) => each.offsetHeight > 5)")
+    assert page.evaluate("getComputedStyle(document.querySelector('.chip')).printColorAdjust") == "exact"
+    paper = page.evaluate("document.documentElement.clientWidth")
+    ends = page.locator("#table th, #table td, main svg").evaluate_all(
+        "(all) => all.map((each) => each.getBoundingClientRect().right)"
+    )
+    assert max(ends) <= paper
+    assert page.is_hidden("#undo")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate("document.documentElement.dataset.theme") is None
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("device", [{}, PHONE], ids=["desktop", "phone"])
+def test_axe_finds_nothing(open_page, axe, scheme, device):
+    page = open_page(_EIGHT, color_scheme=scheme, **device)
+    _settled(page)
+    assert axe(page) == []
+    page.fill('[data-number="0,0"]', "3.7")
+    assert axe(page) == []
+    page.fill("#paste0", "1 2 3")
+    page.keyboard.press("Enter")
+    assert axe(page) == []

@@ -34,7 +34,7 @@ def test_what_the_states_hide_no_resample_doubts(stored):
     found = stored["sepsis"]
     assert found["true_value"] < found["observed"]
     assert 0 < found["robust"] < found["agreed"]
-    shown = (Path(__file__).parents[2] / "docs" / "trajectories.md").read_text()
+    shown = (Path(__file__).parents[2] / "docs" / "replays.md").read_text()
     for number in (found["agreed"], found["robust"], f"{found['true_value']:.3f}", f"{found['observed']:.3f}"):
         assert str(number) in shown
 

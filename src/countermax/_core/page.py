@@ -3,6 +3,7 @@
 import base64
 import csv
 import io
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -60,15 +61,16 @@ _PAGE = """<!doctype html>
 <meta name="generator" content="countermax">
 <title>{title}</title>
 <style>
-body {{ font: 16px/1.55 system-ui, sans-serif; color: #222; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }}
-h1 {{ font-size: 1.7rem; }} h2 {{ font-size: 1.2rem; margin-top: 2.2rem; }}
+body {{ font: 16px/1.55 system-ui, sans-serif; color: #222; max-width: 74rem; margin: 2rem auto; padding: 0 1rem; }}
+p, li {{ max-width: 48rem; }} h1 {{ font-size: 1.7rem; }} h2 {{ font-size: 1.2rem; margin-top: 2.2rem; }}
 table {{ border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }}
-th, td {{ padding: .25rem .8rem; text-align: right; border-bottom: 1px solid #ddd; }}
+th, td {{ padding: .25rem .6rem; text-align: right; border-bottom: 1px solid #ddd; vertical-align: top; }}
 th:first-child, td:first-child {{ text-align: left; }}
 thead th {{ border-bottom: 2px solid #888; }}
-img {{ max-width: 100%; height: auto; }}
-.wide {{ overflow-x: auto; }} .wide td {{ white-space: nowrap; }}
-details {{ margin: 1rem 0; }} pre {{ font-size: .8rem; overflow-x: auto; }}
+img {{ max-width: min(100%, 60rem); height: auto; }}
+.wide {{ overflow-x: auto; }} .wide table {{ font-size: .9rem; }} td span {{ display: inline-block; }}
+@media (max-width: 48rem) {{ .wide table {{ font-size: .68rem; }} th, td {{ padding: .2rem .25rem; }} }}
+details {{ margin: 1rem 0; }} pre {{ font-size: .8rem; white-space: pre-wrap; overflow-wrap: anywhere; }}
 .box {{ border: 1px solid #888; border-radius: 4px; background: #f7f7f2; padding: 0 1.2rem; margin: 2rem 0; }}
 .box h2 {{ margin-top: 1rem; }}
 .note {{ color: #666; font-size: .85rem; }}
@@ -104,7 +106,7 @@ def picture(png: bytes, description: str) -> Block:
 def grid(columns: Sequence[str], rows: Iterable[Sequence[Value]]) -> Block:
     """A sheet on the page; numbers are shown with three decimals."""
     head = "".join(f"<th>{escape(column)}</th>" for column in columns)
-    lines = ("".join(f"<td>{escape(_text(value, '.3f'))}</td>" for value in row) for row in rows)
+    lines = ("".join(f"<td>{_cell(value)}</td>" for value in row) for row in rows)
     body = "".join(f"<tr>{line}</tr>\n" for line in lines)
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>'
 
@@ -123,3 +125,8 @@ def box(title: str, points: Iterable[str]) -> Block:
 def write_page(path: Path, title: str, blocks: Iterable[Block]) -> Path:
     """Writes the page; nothing in it is fetched from elsewhere."""
     return write_atomically(path, _PAGE.format(title=escape(title), body="\n".join(blocks)))
+
+
+def _cell(value: Value) -> str:
+    """A cell's text, in which an interval that wraps wraps whole."""
+    return re.sub(r" (\(\S+ to \S+\))$", r" <span>\1</span>", escape(_text(value, ".3f")))
