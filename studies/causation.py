@@ -229,7 +229,7 @@ def sampled_causes(truth: CausalTruth, stream: np.random.Generator, seed: int) -
         design |= {"strata": "stratum", "thin": "merge"}
     trial = Trial(
         pandas.concat([pandas.DataFrame(each) for each in frames]), observational=seen, outcome="outcome", arm="arm",
-        labels=range(size), seed=seed, score=list(range(size)), missing=truth.missing, design=Design(**design),
+        labels=range(size), score=list(range(size)), missing=truth.missing, design=Design(**design),
     )  # fmt: skip
     return trial.causes(list(truth.event), couplings=truth.couplings, people=truth.people, level=LEVEL)
 

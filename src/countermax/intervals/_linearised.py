@@ -114,6 +114,9 @@ def limits_of(
     lower, upper = lower[twins], upper[twins]
     known = np.isfinite(found)
     lower, upper = np.where(known, np.fmin(lower, found), lower), np.where(known, np.fmax(upper, found), upper)
+    near = 1e-9 * (questions.largest - questions.least)  # rounding excludes nothing
+    lower = np.where(lower <= questions.least + near, questions.least, lower)
+    upper = np.where(upper >= questions.largest - near, questions.largest, upper)
     return np.clip(lower, questions.least, questions.largest), np.clip(upper, questions.least, questions.largest)
 
 
