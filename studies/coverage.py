@@ -1,6 +1,6 @@
 """Coverage and power of the intervals of comparisons: two arms, drawn again and again from a known truth."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple, final
 
@@ -32,10 +32,9 @@ class Truth(NamedTuple):
     sizes: tuple[tuple[int, int], ...] = ((50, 50), (400, 400))
 
 
-def _step_up(weights: Iterable[float], size: int = 200) -> Truth:
+def _step_up(weights: Floats, size: int = 200) -> Truth:
     """Everybody gains one step, so that all thresholds tie, and the effect does not vary."""
-    law = np.array([*weights])
-    law = law / law.sum()
+    law = weights / weights.sum()
     return Truth((*law.tolist(), 0.0), (0.0, *law.tolist()), 1, ((size, size),))
 
 
@@ -65,7 +64,7 @@ TRUTHS: dict[str, Truth] = {
     "rare outcome": Truth((0.01, 0.5, 0.49), (0.04, 0.46, 0.5), 0),
     "most one step up, 6 outcomes": Truth((0.05, 0.15, 0.3, 0.3, 0.15, 0.05), (0.05, 0.05, 0.15, 0.3, 0.3, 0.15), 1),
     **{f"one step up, uniform, {size} outcomes": _step_up(np.ones(size - 1)) for size in (4, 6, 8)},
-    **{f"one step up, decreasing, {size} outcomes": _step_up(range(size - 1, 0, -1)) for size in (4, 6, 8)},
+    **{f"one step up, decreasing, {size} outcomes": _step_up(np.arange(size - 1.0, 0, -1)) for size in (4, 6, 8)},
     "one outcome moves, 8 outcomes": Truth((0.125,) * 8, (0.0625, *(0.125,) * 6, 0.1875), 0, ((1000, 1000),)),
     "Rankin, 40 % of deaths to grade 5": Truth(_RANKIN, (0.132, 0.168, *_RANKIN[2:]), 0, ((500, 500),)),
     "boundary, 8 outcomes": _tilted(8, 0.1, 60),
@@ -106,25 +105,17 @@ def coverage(
     """
     p, q = np.asarray(truth.p), np.asarray(truth.q)
     score = np.arange(len(p), dtype=np.float64)
-    wins = (score > score[:, None]) + 0.5 * (score == score[:, None])
     held: dict[tuple[str, str], int] = {}
     widths: dict[tuple[str, str], float] = {}
     excluded = dict.fromkeys(TESTS if len(p) == 2 else TESTS[:-1], 0)
     with jax.enable_x64(True):
-        couplings = dict(named_couplings(COUPLINGS))
-        many = many_solved(couplings, truth.observed, (score, score), False)
+        many = many_solved(named_couplings(COUPLINGS), truth.observed, (score, score), False)
         whole = np.tile(np.concatenate([p, q]), (_NUM_RESAMPLES, 1))  # one shape, so that one program is compiled
         true = {name: (least[0], largest[0]) for name, (least, largest) in _spans(_solved(many, whole)).items()}
         for place in range(num_trials):
             stream = np.random.default_rng([seed, place])
             counts = _sample(stream, sizes, p, q, truth.observed)
-            sampling = of_counts(counts, "")
-            intervals, _ = intervals_of(
-                sampling, lambda *laws: (many(*laws), None), truth.observed, (score, score), len(couplings), LEVEL
-            )
-            score_based = _spans(
-                intervals._replace(win_probability=Interval(*win_limits(sampling, wins, LEVEL), LEVEL))
-            )
+            score_based = score_intervals(counts, truth.observed, many)
             percentile = _percentiles(_spans(_solved(many, _resampled(stream, counts, truth.observed))))
             bonferroni = {BENEFIT: better_limits(*counts), HARM: better_limits(counts[0][::-1], counts[1][::-1])}
             for method, found in ((SCORE, score_based), (PERCENTILE, percentile), (BONFERRONI, bonferroni)):
@@ -143,6 +134,16 @@ def coverage(
             "width": round(widths[method, name] / num_trials, 6),
         }
     return numbers | {"excludes no effect": {name: number / num_trials for name, number in excluded.items()}}
+
+
+def score_intervals(counts: tuple[Floats, Floats], observed: int, many: Callable[[Floats, Floats], Found]) -> Spans:
+    """What the library says about two arms whose outcomes are scored by their order."""
+    score, sampling = np.arange(len(counts[0]), dtype=np.float64), of_counts(counts, "")
+    intervals, _ = intervals_of(
+        sampling, lambda *laws: (many(*laws), None), observed, (score, score), len(COUPLINGS), LEVEL
+    )
+    wins = (score > score[:, None]) + 0.5 * (score == score[:, None])
+    return _spans(intervals._replace(win_probability=Interval(*win_limits(sampling, wins, LEVEL), LEVEL)))
 
 
 def _sample(

@@ -48,7 +48,7 @@ SHOWN = {
         ("sepsis", "sepsis_icu_features"),
         ("sepsis", "sepsis_as_published"),
     ],
-    "docs/coverage.md": [("coverage", "coverage"), ("coverage", "coverage_widths"), ("coverage", "coverage_refit")],
+    "docs/coverage.md": [("coverage", f"coverage{part}") for part in ("", "_numbers", "_widths", "_power", "_refit")],
     "docs/policies.md": [("policies", "policies"), ("policies", "policies_chosen")],
     "docs/quantiles.md": [("quantiles", "quantiles"), ("quantiles", "quantiles_learned")],
     "docs/causation.md": [("causation", "causation")],
