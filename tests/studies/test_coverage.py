@@ -97,3 +97,8 @@ def test_truths_are_laws_and_each_size_has_a_cell():
     names = [cell.name for cell in Coverage().cells("best", None)]
     assert len(set(names)) == len(names) == sum(len(truth.sizes) for truth in TRUTHS.values()) + 3
     assert {"unequal arms, no effect, 30 and 1000", "one step up, uniform, 8 outcomes, 200 an arm"} <= set(names)
+
+
+def test_a_change_is_not_excluded_where_a_piece_that_reaches_farther_has_many_copies():
+    """Five of 50 against two had the last outcome, so that nobody need have changed to the one before it."""
+    assert intervals(([35, 6, 4, 5], [35, 6, 7, 2]), 3)["inverse CDF: P(2)"][0] == 0

@@ -26,7 +26,7 @@ _POINTS = 64  # around the estimate
 _MOST_LAWS = 2**14  # at which the questions are asked; fewer points where there are many cells
 _STEP = 1e-6  # of numerical derivatives, along the simplex
 _NOISE = 1e-6  # coefficients that differ by less are the same
-_WORST = 3  # pieces whose limits are computed exactly, of those that reach farthest
+_WORST = 8  # pieces whose limits are computed exactly, of those that reach farthest
 _BISECTIONS = 40
 _MOST_STEPS, _PRECISION = 60, 1e-10  # of a search for zeros
 
@@ -155,8 +155,11 @@ def _moved(sampling: Sampling, points: Floats) -> Floats:
 def _tangents(sampling: Sampling, values: Floats, points: Floats) -> Floats:
     """[points, cells, questions]: coefficients of the linear function that touches the answers at each point."""
     base, gradient = values[:, -1], (values[:, :-1] - values[:, -1:]) / _STEP
-    rest = base - np.einsum("pcq,pc->pq", gradient, points)
-    return np.asarray(gradient + rest[:, None] / len(sampling.cells))
+    constant = base - np.einsum("pcq,pc->pq", gradient, points)
+    starts = np.cumsum((0, *sampling.cells))[:-1]
+    means = np.add.reduceat(gradient, starts, axis=1) / np.array(sampling.cells)[:, None]
+    constant += means.sum(axis=1)  # which is the same in every sample, so that a function has one form
+    return np.asarray(gradient - means[:, sampling.sample_of] + constant[:, None] / len(sampling.cells))
 
 
 def _spreads(sampling: Sampling, denominators: Floats) -> Floats:
