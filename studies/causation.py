@@ -50,7 +50,7 @@ class CausalTruth(NamedTuple):
     """Treatment of missing outcomes."""
     couplings: tuple[str, ...] = ()
     """Couplings whose own answers have intervals, too."""
-    cost: float = 0.1
+    cost: float = 0.03
     """Seconds that a sample takes, roughly."""
     samples: int = 2000
     seed: int = SEED
@@ -79,14 +79,14 @@ _ELSEWHERE = ((0.35, 0.1, 0.1, 0.3, 0.15), (0.25, 0.1, 0.15, 0.3, 0.2), (0.2, 0.
 _THREE = ((0.7, 0.3), (0.6, 0.4), (0.5, 0.5)), ((0.4, 0.6), (0.4, 0.6), (0.35, 0.65))
 _LOST, _LOST_BY_CHANCE = ((0.2, 0.1, 0.05), (0.05, 0.1, 0.1)), ((0.15, 0.15, 0.15), (0.1, 0.1, 0.1))
 TRUTHS: dict[str, CausalTruth] = {
-    "no effect, 2 outcomes": CausalTruth(((0.6, 0.4),), ((0.6, 0.4),), (1,), 50, cost=0.08),
-    "clear effect, 4 outcomes": CausalTruth((_FALLING,), (_EVEN,), (2, 3), 50, cost=0.2),
-    "rare event": CausalTruth(((0.99, 0.01),), ((0.96, 0.04),), (1,), 400, cost=0.08),
-    "two sources, 2 outcomes": CausalTruth(((0.7, 0.3),), ((0.4, 0.6),), (1,), 400, _CHOSE[:1], cost=0.15),
-    "3 strata, no effect": CausalTruth((_SICK, _SHARES, _FIT), (_SICK, _SHARES, _FIT), (2,), 150, cost=0.02),
-    "5 strata, no effect, kinks": CausalTruth(_KINKS, _KINKS, (2,), 250, cost=0.02),
-    "5 strata, mixed effects": CausalTruth(_KINKS, _MIXED, (2,), 250, cost=0.02),
-    "3 strata, two sources": CausalTruth(*_THREE, (1,), 300, _CHOSE, cost=0.04),
+    "no effect, 2 outcomes": CausalTruth(((0.6, 0.4),), ((0.6, 0.4),), (1,), 50),
+    "clear effect, 4 outcomes": CausalTruth((_FALLING,), (_EVEN,), (2, 3), 50),
+    "rare event": CausalTruth(((0.99, 0.01),), ((0.96, 0.04),), (1,), 400),
+    "two sources, 2 outcomes": CausalTruth(((0.7, 0.3),), ((0.4, 0.6),), (1,), 400, _CHOSE[:1]),
+    "3 strata, no effect": CausalTruth((_SICK, _SHARES, _FIT), (_SICK, _SHARES, _FIT), (2,), 150),
+    "5 strata, no effect, kinks": CausalTruth(_KINKS, _KINKS, (2,), 250),
+    "5 strata, mixed effects": CausalTruth(_KINKS, _MIXED, (2,), 250),
+    "3 strata, two sources": CausalTruth(*_THREE, (1,), 300, _CHOSE),
     "clusters, weights": CausalTruth(
         ((0.4, 0.35, 0.25),),
         ((0.3, 0.3, 0.4),),
@@ -94,7 +94,6 @@ TRUTHS: dict[str, CausalTruth] = {
         400,
         cluster=10,
         tilt=(-0.15, 0.0, 0.15),
-        cost=0.11,
     ),
     "clusters, weights, 3 strata": CausalTruth(
         (_SICK, _SHARES, _FIT),
@@ -103,20 +102,17 @@ TRUTHS: dict[str, CausalTruth] = {
         600,
         cluster=10,
         tilt=(-0.1, 0.0, 0.1),
-        cost=0.05,
     ),
     "clusters, weights, two sources": CausalTruth(
-        ((0.7, 0.3),), ((0.4, 0.6),), (1,), 400, _CHOSE[:1], cluster=10, tilt=(-0.05, 0.05), cost=0.06
+        ((0.7, 0.3),), ((0.4, 0.6),), (1,), 400, _CHOSE[:1], cluster=10, tilt=(-0.05, 0.05)
     ),
-    "some chose something else": CausalTruth(((0.7, 0.3),), ((0.4, 0.6),), (1,), 400, _ELSEWHERE[:1], cost=0.15),
-    "some chose something else, 3 strata": CausalTruth(*_THREE, (1,), 300, _ELSEWHERE, cost=0.03),
-    "another population, 3 strata": CausalTruth(*_THREE, (1,), 300, _CHOSE, mix=(0.6, 0.3, 0.1), cost=0.04),
-    "people of the trial, two sources": CausalTruth(
-        *_THREE, (1,), 300, _CHOSE, mix=(0.6, 0.3, 0.1), people="trial", cost=0.03
-    ),
-    "missing outcomes, worst": CausalTruth((_SICK,), (_FIT,), (2,), 150, lost=_LOST, missing="worst", cost=0.4),
+    "some chose something else": CausalTruth(((0.7, 0.3),), ((0.4, 0.6),), (1,), 400, _ELSEWHERE[:1]),
+    "some chose something else, 3 strata": CausalTruth(*_THREE, (1,), 300, _ELSEWHERE),
+    "another population, 3 strata": CausalTruth(*_THREE, (1,), 300, _CHOSE, mix=(0.6, 0.3, 0.1)),
+    "people of the trial, two sources": CausalTruth(*_THREE, (1,), 300, _CHOSE, mix=(0.6, 0.3, 0.1), people="trial"),
+    "missing outcomes, worst": CausalTruth((_SICK,), (_FIT,), (2,), 150, lost=_LOST, missing="worst"),
     "missing outcomes, worst, 3 strata": CausalTruth(
-        (_SICK, _SHARES, _FIT), (_SICK, _FIT, _FIT), (2,), 200, lost=_LOST, missing="worst", cost=0.03
+        (_SICK, _SHARES, _FIT), (_SICK, _FIT, _FIT), (2,), 200, lost=_LOST, missing="worst"
     ),
     "missing outcomes, worst, two sources": CausalTruth(
         ((0.7, 0.3),),
@@ -126,20 +122,16 @@ TRUTHS: dict[str, CausalTruth] = {
         _CHOSE[:1],
         lost=((0.1, 0.05), (0.05, 0.1)),
         missing="worst",
-        cost=0.6,
+        cost=0.14,
     ),
-    "missing outcomes, left out": CausalTruth(
-        (_SICK,), (_FIT,), (2,), 150, lost=_LOST_BY_CHANCE, missing="drop", cost=0.1
-    ),
-    "couplings, no effect": CausalTruth((_SHARES,), (_SHARES,), (2,), 100, couplings=ALL_COUPLINGS, cost=0.35),
-    "couplings, clear effect": CausalTruth((_SICK,), (_FIT,), (2,), 100, couplings=ALL_COUPLINGS, cost=0.35),
-    "couplings, two sources": CausalTruth(
-        ((0.7, 0.3),), ((0.4, 0.6),), (1,), 400, _CHOSE[:1], couplings=ALL_COUPLINGS, cost=0.35
-    ),
+    "missing outcomes, left out": CausalTruth((_SICK,), (_FIT,), (2,), 150, lost=_LOST_BY_CHANCE, missing="drop"),
+    "couplings, no effect": CausalTruth((_SHARES,), (_SHARES,), (2,), 100, couplings=ALL_COUPLINGS),
+    "couplings, clear effect": CausalTruth((_SICK,), (_FIT,), (2,), 100, couplings=ALL_COUPLINGS),
+    "couplings, two sources": CausalTruth(((0.7, 0.3),), ((0.4, 0.6),), (1,), 400, _CHOSE[:1], couplings=ALL_COUPLINGS),
     "couplings, 3 strata, no effect": CausalTruth(
-        (_SICK, _SHARES, _FIT), (_SICK, _SHARES, _FIT), (2,), 150, couplings=ALL_COUPLINGS, cost=0.04
+        (_SICK, _SHARES, _FIT), (_SICK, _SHARES, _FIT), (2,), 150, couplings=ALL_COUPLINGS
     ),
-    "couplings, 5 strata, mixed effects": CausalTruth(_KINKS, _MIXED, (2,), 250, couplings=ALL_COUPLINGS, cost=0.05),
+    "couplings, 5 strata, mixed effects": CausalTruth(_KINKS, _MIXED, (2,), 250, couplings=ALL_COUPLINGS),
 }
 ROWS: dict[str, RowTruth] = {
     "rows, refit, no effect": RowTruth(0.0),
@@ -211,7 +203,7 @@ def _with_lost(truth: CausalTruth, *arms: Floats) -> list[Floats]:
     return found
 
 
-def sampled_causes(truth: CausalTruth, stream: np.random.Generator, seed: int) -> Causation:
+def sampled_causes(truth: CausalTruth, stream: np.random.Generator) -> Causation:
     """A result of one sample."""
     size, strata = len(truth.control[0]), len(truth.control)
     frames = []
@@ -229,7 +221,7 @@ def sampled_causes(truth: CausalTruth, stream: np.random.Generator, seed: int) -
         design |= {"strata": "stratum", "thin": "merge"}
     trial = Trial(
         pandas.concat([pandas.DataFrame(each) for each in frames]), observational=seen, outcome="outcome", arm="arm",
-        labels=range(size), seed=seed, score=list(range(size)), missing=truth.missing, design=Design(**design),
+        labels=range(size), score=list(range(size)), missing=truth.missing, design=Design(**design),
     )  # fmt: skip
     return trial.causes(list(truth.event), couplings=truth.couplings, people=truth.people, level=LEVEL)
 
@@ -364,10 +356,7 @@ def causal_coverage(
     true = spans_of(known_rows(truth) if isinstance(truth, RowTruth) else known_causes(truth), "truth")
     for count, place in enumerate(places):
         stream = np.random.default_rng([seed, place])
-        if isinstance(truth, RowTruth):
-            sample = sampled_rows(truth, stream, place)
-        else:
-            sample = sampled_causes(truth, stream, place)
+        sample = sampled_rows(truth, stream, place) if isinstance(truth, RowTruth) else sampled_causes(truth, stream)
         _count(found, true, spans_of(sample, "intervals"))
         advance((count + 1) / len(places))
     return found

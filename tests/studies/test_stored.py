@@ -49,9 +49,7 @@ SHOWN = {
         ("sepsis", "sepsis_as_published"),
     ],
     "docs/coverage.md": [
-        ("coverage", "coverage"),
-        ("coverage", "coverage_widths"),
-        ("coverage", "coverage_refit"),
+        *(("coverage", f"coverage{part}") for part in ("", "_numbers", "_widths", "_power", "_refit")),
         ("causation", "causation"),
         ("policies", "policies"),
     ],

@@ -26,8 +26,9 @@ _POINTS = 64  # around the estimate
 _MOST_LAWS = 2**14  # at which the questions are asked; fewer points where there are many cells
 _STEP = 1e-6  # of numerical derivatives, along the simplex
 _NOISE = 1e-6  # coefficients that differ by less are the same
-_WORST = 3  # pieces whose limits are computed exactly, of those that reach farthest
+_WORST = 8  # pieces whose limits are computed exactly, of those that reach farthest
 _BISECTIONS = 40
+_MOST_STEPS, _PRECISION = 60, 1e-10  # of a search for zeros
 
 
 class Questions(NamedTuple):
@@ -113,6 +114,9 @@ def limits_of(
     lower, upper = lower[twins], upper[twins]
     known = np.isfinite(found)
     lower, upper = np.where(known, np.fmin(lower, found), lower), np.where(known, np.fmax(upper, found), upper)
+    near = 1e-9 * (questions.largest - questions.least)  # rounding excludes nothing
+    lower = np.where(lower <= questions.least + near, questions.least, lower)
+    upper = np.where(upper >= questions.largest - near, questions.largest, upper)
     return np.clip(lower, questions.least, questions.largest), np.clip(upper, questions.least, questions.largest)
 
 
@@ -151,8 +155,11 @@ def _moved(sampling: Sampling, points: Floats) -> Floats:
 def _tangents(sampling: Sampling, values: Floats, points: Floats) -> Floats:
     """[points, cells, questions]: coefficients of the linear function that touches the answers at each point."""
     base, gradient = values[:, -1], (values[:, :-1] - values[:, -1:]) / _STEP
-    rest = base - np.einsum("pcq,pc->pq", gradient, points)
-    return np.asarray(gradient + rest[:, None] / len(sampling.cells))
+    constant = base - np.einsum("pcq,pc->pq", gradient, points)
+    starts = np.cumsum((0, *sampling.cells))[:-1]
+    means = np.add.reduceat(gradient, starts, axis=1) / np.array(sampling.cells)[:, None]
+    constant += means.sum(axis=1)  # which is the same in every sample, so that a function has one form
+    return np.asarray(gradient - means[:, sampling.sample_of] + constant[:, None] / len(sampling.cells))
 
 
 def _spreads(sampling: Sampling, denominators: Floats) -> Floats:
@@ -265,13 +272,34 @@ def _score_limits(sampling: Sampling, forms: _Forms, ends: Floats, side: int) ->
     sign = (-1, 1)[side]
     test = _ScoreTest(sampling, forms)
     far = sign * np.maximum(sign * forms.value, sign * ends)
-    inside, outside = forms.value.copy(), far.copy()
-    fits = test.accepts(far)
-    for _ in range(_BISECTIONS):
-        middle = (inside + outside) / 2
-        accepted = test.accepts(middle)
-        inside, outside = np.where(accepted, middle, inside), np.where(accepted, outside, middle)
-    return np.where(fits, far, inside)
+    searched = (test.excess(far) > 0) & (forms.errors > 0)
+    known = np.where(forms.errors > 0, far, forms.value)
+    return np.where(searched, _crossing(test.excess, forms.value, np.where(searched, far, forms.value)), known)
+
+
+def _crossing(function: Callable[[Floats], Floats], inside: Floats, outside: Floats) -> Floats:
+    """Where each of many functions changes its sign between two numbers, by Chandrupatla's method."""
+    a, b = outside, inside
+    at_a, at_b = function(a), function(b)
+    part, precise = np.full(len(a), 0.5), _PRECISION * np.maximum(np.abs(outside - inside), 1e-300)
+    for _ in range(_MOST_STEPS):
+        x = a + part * (b - a)
+        at_x = function(x)
+        same = (at_x > 0) == (at_a > 0)
+        c, at_c = np.where(same, a, b), np.where(same, at_a, at_b)
+        b, at_b = np.where(same, b, a), np.where(same, at_b, at_a)
+        a, at_a = x, at_x
+        width = np.abs(b - a)
+        if (width <= 2 * precise).all():
+            break
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio, slope = (a - b) / (c - b), (at_a - at_b) / (at_c - at_b)
+            quadratic = at_a / (at_b - at_a) * at_c / (at_b - at_c)
+            quadratic += (c - a) / (b - a) * at_a / (at_c - at_a) * at_b / (at_c - at_b)
+            smooth = (slope**2 < ratio) & ((1 - slope) ** 2 < 1 - ratio)
+            least = np.minimum(precise / width, 0.5)
+        part = np.clip(np.where(smooth & np.isfinite(quadratic), quadratic, 0.5), least, 1 - least)
+    return np.where(at_a > 0, b, a)
 
 
 class _ScoreTest:
@@ -295,8 +323,8 @@ class _ScoreTest:
         self._factor = total / max(total - 1, 1.0)  # Miettinen and Nurminen's
         self._sizes = sampling.sizes
 
-    def accepts(self, values: Floats) -> NDArray[np.bool_]:
-        """Whether each form may have the value."""
+    def excess(self, values: Floats) -> Floats:
+        """By how much each form is too far from the value: not above zero where the test accepts it."""
         columns = values[:, None]
         tiny = _NOISE * np.abs(self._forms.above - columns * self._forms.below).max(axis=1)
         start, steps, shares, sizes, variances = [], [], [], [], []
@@ -326,7 +354,8 @@ class _ScoreTest:
         possible = (base <= tiny) & (base + step.sum(axis=0) >= -tiny)
         fitted = _fitted(base, step, share, numbers)
         variance = (step**2 * fitted * (1 - fitted) / numbers).sum(axis=0) * self._factor
-        return np.asarray((np.abs(found) <= tiny) | (possible & (found**2 <= self._forms.errors**2 * variance)))
+        excess = np.abs(found) - np.where(possible, self._forms.errors * np.sqrt(variance), 0)
+        return np.where(np.abs(found) <= tiny, -tiny, excess)
 
 
 def _squares(above: Floats, below: Floats, covariance: Floats) -> tuple[Floats, Floats, Floats]:
@@ -336,25 +365,43 @@ def _squares(above: Floats, below: Floats, covariance: Floats) -> tuple[Floats, 
 
 
 def _fitted(base: Floats, step: Floats, share: Floats, number: Floats) -> Floats:
-    """The likeliest proportions of which `base + step @ proportions` is zero, [samples, forms]: by their multiplier."""
-    widest = step.max(axis=0)
-    scale = number.sum(axis=0) / np.where(widest > 0, widest, 1.0)
+    """The likeliest proportions of which `base + step @ proportions` is zero, [samples, forms].
+
+    Proportions x with `number (share - x) = multiplier step x (1 - x)`: Newton's method finds the multiplier, and
+    halves the range that is left where it would leave it.
+    """
+    whole, unit = base + step.sum(axis=0), step / number
+    widest = unit.max(axis=0)
+    size = 1 / np.where(widest > 0, widest, 1.0)
     low, high = np.full(len(base), -1.0), np.ones(len(base))
-    for _ in range(_BISECTIONS):
+    falls = base + (step * share).sum(axis=0) > 0
+    own = np.where(falls, share, 1 - share)
+    left = np.clip(np.where(falls, -base, whole) / np.maximum((step * own).sum(axis=0), 1e-300), 1e-15, 1)
+    start = (1 - left) / left / np.maximum((1 - left * own) * unit, 1e-200).max(axis=0)  # all change by one factor
+    multiplier = np.where(widest > 0, np.where(falls, start, -start), 0.0)
+    enough = np.where((base > 0) | (whole < 0), np.inf, 1e-12 * (np.abs(base) + np.abs(whole)))
+    before = np.full(len(base), np.inf)
+    for _ in range(_MOST_STEPS):
+        by = multiplier * unit
+        own = np.where(by >= 0, share, 1 - share)  # the side on which nothing cancels
+        root = np.sqrt(np.maximum((1 + np.abs(by)) ** 2 - 4 * np.abs(by) * own, 1e-300))
+        fitted = np.minimum(2 * own / (1 + np.abs(by) + root), 1)
+        fitted = np.where(by >= 0, fitted, 1 - fitted)
+        rest = base + (step * fitted).sum(axis=0)
+        done = (np.abs(rest) <= enough) | (high - low <= 1e-15)
+        if done.all():
+            break
+        place = multiplier / (size + np.abs(multiplier))
+        low, high = np.where(rest > 0, place, low), np.where(rest > 0, high, place)
         middle = (low + high) / 2
-        fitted = _shifted(scale * middle / (1 - np.abs(middle)) * step, share, number)
-        above = base + (step * fitted).sum(axis=0) > 0
-        low, high = np.where(above, middle, low), np.where(above, high, middle)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            newton = multiplier + rest / (step * unit * fitted * (1 - fitted) / root).sum(axis=0)
+            place = newton / (size + np.abs(newton))
+            inside = (low < place) & (place < high) & (2 * np.abs(rest) < before)
+        before = np.where(inside, np.abs(rest), np.inf)
+        halved = size * middle / np.maximum(1 - np.abs(middle), 1e-15)
+        multiplier = np.where(done, multiplier, np.where(inside, newton, halved))
     return fitted
-
-
-def _shifted(multiplier: Floats, share: Floats, number: Floats) -> Floats:
-    """Proportions x with `number (share - x) = multiplier x (1 - x)`; from the side on which nothing cancels."""
-    down = multiplier >= 0
-    own, by = np.where(down, share, 1 - share), np.abs(multiplier) / number
-    root = np.sqrt(np.maximum((1 + by) ** 2 - 4 * by * own, 0))
-    shifted = np.minimum(2 * own / (1 + by + root), 1)
-    return np.where(down, shifted, 1 - shifted)
 
 
 def win_limits(sampling: Sampling, wins: Floats, level: float) -> tuple[float, float]:
