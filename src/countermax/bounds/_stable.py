@@ -3,13 +3,14 @@ r"""The rows P(Y=. | X=x) that counterfactually stable couplings can have: a pol
 Sort the outcomes by the ratio `r = q / p`. In a stable coupling mass stays where it is or moves to a strictly larger
 ratio, and never between equal ratios: call those a group. Let `f_j` be the mass that moves from x to j.
 
-**Which f are possible.** Take row x away. Outcome i supplies `p_i`, j demands `q_j - f_j` (x: `q_x - p_x + sum f`), and i
-may serve j if they are equal or `r_i < r_j`. By Hall's theorem the rest can be completed if and only if no set of demands
-exceeds its suppliers. A set whose largest group is G has as suppliers its own part A of G and all groups before, so it
-demands most if it contains all of those: with `D = P - Q` the difference of the cumulative probabilities over groups,
+**Which f are possible.** Take row x away. Outcome i supplies `p_i`, j demands `q_j - f_j` (x: `q_x - p_x + sum f`),
+and i may serve j if they are equal or `r_i < r_j`. By Hall's theorem the rest can be completed if and only if no set
+of demands exceeds its suppliers. A set whose largest group is G has as suppliers its own part A of G and all groups
+before, so it demands most if it contains all of those: with `D = P - Q` the difference of the cumulative probabilities
+over groups,
 
-    sum of f after G, and over the rest of G  <=  D(before G) + (p - q)(A)      for every part A of every group G after x's,
-    sum of f  <=  D(before G) + (p - q)(A)                                      for every A with x in it, G its own group
+    sum of f after G, and over the rest of G  <=  D(before G) + (p - q)(A)   for parts A of groups G after x's own,
+    sum of f                                  <=  D(before G) + (p - q)(A)   for parts A of x's group with x in them
 
 (sets without x before or in its group hold by themselves, because ratios ascend). In a group whose ratio is below one
 `p - q` is positive: A is empty, or x alone. In any other the worst A has the j with `f_j <= q_j - p_j`. So f is
@@ -27,8 +28,8 @@ of any gain is optimal for every sum at once, and the most that a set of outcome
 room, or one limit and the room outside of it. The least sum only says how far to fill. `docs/theorems.md` has the same
 without groups: for all lower sets S with x in them, f outside of S is at most `P(S) - Q(S)`.
 
-Everything below is in units of `p_x`. A row holds mass 1, so a room or a limit above 1 does not bind: all are cut there,
-which changes no answer and keeps the digits of small ones.
+Everything below is in units of `p_x`. A row holds mass 1, so a room or a limit above 1 does not bind: all are cut
+there, which changes no answer and keeps the digits of small ones.
 """
 
 from typing import Any, NamedTuple
