@@ -1,18 +1,35 @@
 r"""The rows P(Y=. | X=x) that counterfactually stable couplings can have: a polymatroid, so sums and a greedy suffice.
 
 Sort the outcomes by the ratio `r = q / p`. In a stable coupling mass stays where it is or moves to a strictly larger
-ratio, and never between equal ratios: call those a group. Let `f_j` be the mass that moves from x to j. The rest of the
-coupling can be completed exactly if, for each set of outcomes, what they still demand is available from smaller ratios
-(Hall). The sets that matter are nested, and the conditions become, with `D = P - Q` the difference of the cumulative
-probabilities up to and including a group,
+ratio, and never between equal ratios: call those a group. Let `f_j` be the mass that moves from x to j.
+
+**Which f are possible.** Take row x away. Outcome i supplies `p_i`, j demands `q_j - f_j` (x: `q_x - p_x + sum f`),
+and i may serve j if they are equal or `r_i < r_j`. By Hall's theorem the rest can be completed if and only if no set
+of demands exceeds its suppliers. A set whose largest group is G has as suppliers its own part A of G and all groups
+before, so it demands most if it contains all of those: with `D = P - Q` the difference of the cumulative probabilities
+over groups,
+
+    sum of f after G, and over the rest of G  <=  D(before G) + (p - q)(A)   for parts A of groups G after x's own,
+    sum of f                                  <=  D(before G) + (p - q)(A)   for parts A of x's group with x in them
+
+(sets without x before or in its group hold by themselves, because ratios ascend). In a group whose ratio is below one
+`p - q` is positive: A is empty, or x alone. In any other the worst A has the j with `f_j <= q_j - p_j`. So f is
+possible if and only if
 
     0 <= f_j <= q_j,
     (p_x - q_x)+  <=  sum_j f_j  <=  p_x  and  D(x's group), less what only its peers could send,
     sum of f over groups after G, plus the part of each f_j above (q_j - p_j)+ within G  <=  limit(G),
 
-for every group G after x's own, where `limit(G)` is D before G if its ratio is below one, and D after G if not. Split
-every `f_j` at `(q_j - p_j)+` and the sets are nested. Everything below is in units of `p_x`. A row holds mass 1, so a
-room or a limit above 1 does not bind: all are cut there, which changes no answer and keeps the digits of small ones.
+for every group G after x's own, where `limit(G)` is D before G if its ratio is below one, and D after G if not.
+
+**Why filling is optimal.** Split every `f_j` at `(q_j - p_j)+`. The sets that the limits are on are then nested, each
+part has a limit of its own, and so the possible parts, but for the least sum, are a polymatroid: filling in the order
+of any gain is optimal for every sum at once, and the most that a set of outcomes can take is the smallest of: all its
+room, or one limit and the room outside of it. The least sum only says how far to fill. `docs/theorems.md` has the same
+without groups: for all lower sets S with x in them, f outside of S is at most `P(S) - Q(S)`.
+
+Everything below is in units of `p_x`. A row holds mass 1, so a room or a limit above 1 does not bind: all are cut
+there, which changes no answer and keeps the digits of small ones.
 """
 
 from typing import Any, NamedTuple
