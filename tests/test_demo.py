@@ -26,7 +26,7 @@ def example():
 
 @pytest.fixture(scope="module")
 def comparison(example):
-    return example.trial().compare(example.seen)
+    return example.trial().compare(example.seen, couplings="all")
 
 
 def test_the_trial_has_four_hundred_people_an_arm(example):
@@ -40,7 +40,7 @@ def test_the_demonstration_asks_what_a_user_would_ask_of_its_file(example, compa
     trial = Trial(
         pd.read_csv(PEOPLE), outcome="outcome", arm="arm", control="placebo", treated="drug", score=example.score
     )
-    users = trial.compare("dead")
+    users = trial.compare("dead", couplings="all")
     assert comparison.worlds == users.worlds == (example.control, example.treated)
     assert comparison.rows == users.rows
 

@@ -43,7 +43,7 @@ def test_people_whom_the_treatment_saves_are_not_told_to_be_harmed(saved):
     worse = Trial.from_counts(*COUNTS[::-1], labels=LABELS, score=range(3)).causes("Dead")
     told = words_below(worse)
     assert "Monotone: treated prevents 'Dead' in nobody (PN, PS, PNS, disablement, enablement)." in told
-    assert "of benefit, harm, tie: these estimates contradict that nobody has a lower score with treated" in told
+    assert "of benefit, harm, tie: the estimates contradict that nobody has a lower score with treated" in told
 
 
 def test_print_page_and_picture_use_the_same_words(saved, tmp_path):

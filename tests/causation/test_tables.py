@@ -330,7 +330,7 @@ def test_an_interval_over_five_strata_reaches_a_tie_at_which_every_stratum_has_a
     truth = TRUTHS["5 strata, no effect, kinks"]
     stream = np.random.default_rng(1)
     for sample in range(14):
-        assert quantity(sampled_causes(truth, stream, sample), "tie").interval() == (0, 1)
+        assert quantity(sampled_causes(truth, stream), "tie").interval() == (0, 1)
 
 
 def test_no_coupling_need_be_asked():
@@ -358,7 +358,7 @@ def test_what_couplings_say_within_strata_without_effects_reaches_the_boundary()
     truth = TRUTHS["couplings, 3 strata, no effect"]
     stream = np.random.default_rng(2)
     for sample in range(4):
-        found = sampled_causes(truth, stream, sample)
+        found = sampled_causes(truth, stream)
         for answer in quantities(found):
             for name, said in answer.by_coupling.items():
                 lower, upper = answer.interval(name)

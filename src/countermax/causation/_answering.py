@@ -58,7 +58,7 @@ from countermax.comparison._measuring import ANY, STABLE
 from countermax.couplings import AbstractCoupling
 from countermax.intervals import Interval
 from countermax.intervals._interval import check_level
-from countermax.intervals._linearised import CONCAVE, CONVEX, MIXED, Questions, limits_of
+from countermax.intervals._linearised import CONCAVE, CONVEX, MIXED, Answers, limits_of
 from countermax.intervals._sampling import Sampling
 
 Intervals = dict[tuple[str, str], Interval]
@@ -240,7 +240,7 @@ def _intervals(asked: _Asked, known: Known) -> Intervals:
         whom.append(asked_of)
     columns: list[tuple[str, str, str]] = []
 
-    def ask(laws: Floats) -> tuple[Floats, Questions]:
+    def ask(laws: Floats) -> tuple[Floats, Answers]:
         evidence, memo = evidence_of(laws), Memo()
         known_law = known_part(evidence)
         joints = _joints(couplings, known_law)
@@ -263,7 +263,7 @@ def _intervals(asked: _Asked, known: Known) -> Intervals:
                 columns.append((question.name, name, ""))
                 values.append(said_by(question, known_law, people, joint))
                 kinds.append((MIXED, asked_of, *ends))
-        return np.stack(values, axis=1), Questions(*map(np.array, zip(*kinds, strict=True)))
+        return np.stack(values, axis=1), Answers(*map(np.array, zip(*kinds, strict=True)))
 
     lower, upper = limits_of(sampling, ask, np.stack(denominators), level)
     places = {column: place for place, column in enumerate(columns)}

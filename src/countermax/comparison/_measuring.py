@@ -18,7 +18,7 @@ from countermax.bounds._questions import unchecked_better_bounds, unchecked_outc
 from countermax.couplings import AbstractCoupling
 from countermax.effects import unchecked_effect
 from countermax.intervals import Interval
-from countermax.intervals._linearised import CONCAVE, CONVEX, MIXED, Questions, limits_of
+from countermax.intervals._linearised import CONCAVE, CONVEX, MIXED, Answers, limits_of
 from countermax.intervals._sampling import Sampling
 
 Floats = NDArray[np.float64]
@@ -114,7 +114,7 @@ def intervals_of(
     size, cells = sampling.cells[0], len(sampling.laws)
     tree, shapes = None, []
 
-    def ask(laws: Floats) -> tuple[Floats, Questions]:
+    def ask(laws: Floats) -> tuple[Floats, Answers]:
         nonlocal tree, shapes
         step = min(len(laws), max(1, _AT_ONCE // size**2))
         rest = -len(laws) % step  # parts of one shape, so that one program is compiled
@@ -138,7 +138,7 @@ def intervals_of(
     return _within_all(_paired(lower, upper, level))
 
 
-def _questions(paths: Any, scores: tuple[Floats, Floats] | None) -> Questions:
+def _questions(paths: Any, scores: tuple[Floats, Floats] | None) -> Answers:
     """What is known about every number of an answer, by its path in the tree."""
     kinds = dict.fromkeys(("agreement", "all_better", "all_worse", "win_probability"), (0, 0.0, 1.0))
     kinds |= dict.fromkeys(("probabilities", "better", "worse", "same"), (1, 0.0, 1.0)) | {
@@ -153,7 +153,7 @@ def _questions(paths: Any, scores: tuple[Floats, Floats] | None) -> Questions:
         whom, least, largest = next(kinds[name] for name in names if name in kinds)
         shape = {"lower": CONVEX, "upper": CONCAVE}.get(names[-1], MIXED) if ANY in names else MIXED
         columns += int(np.prod(leaf.shape[1:])) * [(shape, whom, least, largest)]
-    return Questions(*map(np.array, zip(*columns, strict=True)))
+    return Answers(*map(np.array, zip(*columns, strict=True)))
 
 
 def _within_all(intervals: Any) -> Any:

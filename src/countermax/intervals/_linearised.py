@@ -31,7 +31,7 @@ _BISECTIONS = 40
 _MOST_STEPS, _PRECISION = 60, 1e-10  # of a search for zeros
 
 
-class Questions(NamedTuple):
+class Answers(NamedTuple):
     """What is known about each question beforehand; arrays run over questions."""
 
     shape: NDArray[np.int64]
@@ -43,7 +43,7 @@ class Questions(NamedTuple):
     largest: Floats
 
 
-Ask = Callable[[Floats], tuple[Floats, Questions]]
+Ask = Callable[[Floats], tuple[Floats, Answers]]
 """Answers for many laws, [laws, cells], then [laws, questions], NaN where there is none; and what is known of them."""
 
 
@@ -172,7 +172,7 @@ def _spreads(sampling: Sampling, denominators: Floats) -> Floats:
 
 
 def _is_direct(
-    sampling: Sampling, questions: Questions, denominators: Floats, middle: Floats, about: Floats, spreads: Floats
+    sampling: Sampling, questions: Answers, denominators: Floats, middle: Floats, about: Floats, spreads: Floats
 ) -> NDArray[np.bool_]:
     """Which answers are linearised themselves: those nearer to linear than their products with a denominator."""
     ends = about[questions.whom, :, np.arange(len(questions.whom))]  # [questions, 2]
@@ -183,7 +183,7 @@ def _is_direct(
     return np.asarray((questions.shape == MIXED) & ~(own > multiplied + 1e-10))
 
 
-def _twins(questions: Questions, values: Floats) -> NDArray[np.int64]:
+def _twins(questions: Answers, values: Floats) -> NDArray[np.int64]:
     """For each question the first one that is the same number: limits of ranges first, since their shape is known."""
     order = np.argsort(questions.shape == MIXED, kind="stable")
     scale = np.maximum(questions.largest - questions.least, 1e-300)
@@ -206,6 +206,8 @@ def _farthest(
     sampling: Sampling, place: int, pieces: Floats, asked: Floats, side: int, joint: bool, reach: float, tail: float
 ) -> _Forms:
     """The forms that decide a limit: pieces whose own limits (Wald) are farthest out, or innermost if `joint`."""
+    from scipy.special import ndtr, stdtrit
+
     sign = (-1, 1)[side]
     whole = float(asked @ sampling.laws)
     if not whole > 0:
@@ -224,7 +226,9 @@ def _farthest(
         chosen = np.flatnonzero(near)
         some = np.flatnonzero(near & varies)
         correlation = (spread[some] @ slopes[some].T) / np.outer(errors[some], errors[some])
-        reaches[some] = max(reach, joint_reach(correlation, tail))
+        if len(some) > 1:  # farther out a proportion's tail is longer than the normal one, in small samples
+            alone = ndtr(-joint_reach(correlation, tail))
+            reaches[some] = max(reach, float(-stdtrit(max(sampling.sizes.min() - 1, 1.0), alone)))
         reaches[~varies] = 0.0
     farthest = np.argsort((sign * values + reaches * errors)[chosen] * (1 if joint else -1), kind="stable")
     chosen = chosen[farthest[: 2 * _WORST if joint else _WORST]]
