@@ -244,7 +244,7 @@ def _rejecting(counts: tuple[Floats, Floats], found: Spans, bonferroni: Spans) -
     return {name: bool(each) for name, each in zip(TESTS, rejecting, strict=False)}
 
 
-_NUM_TRIALS = {"quick": 20, "published": 2000, "best": 2000}
+_NUM_TRIALS = {"quick": 20, "published": 1000, "best": 1000}
 _KINDS = ("answers", ANY, STABLE, WIN)
 _POWER = ("no effect", "skewed", "unequal arms, no effect", "proportional odds", "two proportions")
 _ENOUGH = 0.93

@@ -329,7 +329,7 @@ def test_an_interval_over_five_strata_reaches_a_tie_at_which_every_stratum_has_a
     """No truth near the estimates has as small a tie as the true one, 0: tests of those missed 5 of 14 samples."""
     truth = TRUTHS["5 strata, no effect, kinks"]
     stream = np.random.default_rng(1)
-    for sample in range(14):
+    for _ in range(14):
         assert quantity(sampled_causes(truth, stream), "tie").interval() == (0, 1)
 
 
@@ -357,7 +357,7 @@ def test_what_couplings_say_within_strata_without_effects_reaches_the_boundary()
     """With no effect nobody changes under a maximal coupling, and every estimate says that somebody does."""
     truth = TRUTHS["couplings, 3 strata, no effect"]
     stream = np.random.default_rng(2)
-    for sample in range(4):
+    for _ in range(4):
         found = sampled_causes(truth, stream)
         for answer in quantities(found):
             for name, said in answer.by_coupling.items():

@@ -87,11 +87,11 @@ def test_a_ratio_of_proportions_has_koopmans_limits(x, n, y, m):
 
 
 @pytest.mark.parametrize(("x", "n"), [(0, 40), (3, 50), (200, 400)])
-def test_one_proportion_has_wilsons_limits(x, n):
+def test_one_proportion_has_wilsons_limits_with_students_quantile_for_small_samples(x, n):
     sampling = counted([20, 20], [n - x, x])
     found = [each[0] for each in asked(sampling, [(lambda p, q: q[:, 1], MIXED)])]
     total = n + 40
-    reach = Z**2 * total / (total - 1)
+    reach = stats.t.ppf(0.975, 39) ** 2 * total / (total - 1)
     middle, half = x + reach / 2, np.sqrt(reach * (x * (n - x) / n + reach / 4))
     np.testing.assert_allclose(found, [(middle - half) / (n + reach), (middle + half) / (n + reach)], atol=1e-6)
 

@@ -23,8 +23,10 @@ from countermax.intervals._sampling import Floats, Sampling
 CONVEX, CONCAVE, MIXED = 1, -1, 0
 
 _POINTS = 64  # around the estimate
+_FAR_POINTS, _FARTHER = 32, 3.0  # for pieces that must hold at once: more of them, and how much farther away
 _MOST_LAWS = 2**14  # at which the questions are asked; fewer points where there are many cells
 _STEP = 1e-6  # of numerical derivatives, along the simplex
+_ROUNDING = 1e-8  # more than the rounding errors of numerical derivatives
 _NOISE = 1e-6  # coefficients that differ by less are the same
 _WORST = 8  # pieces whose limits are computed exactly, of those that reach farthest
 _BISECTIONS = 40
@@ -77,8 +79,11 @@ def limits_of(
     tail = (1 - level) / 2
     reach = float(-stdtrit(sampling.freedom, tail))
     cells = len(sampling.laws)
-    number = int(np.clip(_MOST_LAWS / work / (cells + 1) - 1, 0, _POINTS))
-    points = np.concatenate([sampling.smooth[None], _around(sampling, number, max(1.0, reach / 1.96))])
+    few = _MOST_LAWS / work / (cells + 1) - 1
+    number, spread = int(np.clip(few, 0, _POINTS)), max(1.0, reach / 1.96)
+    far = _around(sampling, int(np.clip(few - number, 0, _FAR_POINTS)), _FARTHER * spread)
+    points = np.concatenate([sampling.smooth[None], _around(sampling, number, spread), far])
+    small = float(-stdtrit(min(sampling.freedom, max(float(sampling.sizes.min()) - 1, 1.0)), tail))
     moved, spreads = _moved(sampling, points), _spreads(sampling, denominators)
     answers, questions = ask(
         np.concatenate([sampling.laws[None], moved.reshape(-1, cells), spreads.reshape(-1, cells)])
@@ -89,17 +94,20 @@ def limits_of(
     asked = np.where(direct[:, None], 1 / len(sampling.cells), denominators[questions.whom])
     forms, values = _tangents(sampling, answers * (moved @ asked.T), points), answers[:, -1]
     lower, upper = np.array(questions.least, np.float64), np.array(questions.largest, np.float64)
-    twins = _twins(questions, values)
+    scales = np.where(questions.largest > questions.least, questions.largest - questions.least, 1.0)
+    twins = _twins(questions, values, scales)
     parts: list[_Forms] = []
     joint = np.zeros((2, len(found)), bool)
     for place in np.flatnonzero(twins == np.arange(len(found))).tolist():
         known = np.isfinite(forms[:, :, place]).all(axis=1)
         if not known.any():
             continue
-        pieces = _distinct(forms[known, :, place], float(questions.largest[place] - questions.least[place]))
+        near = known & (np.arange(len(points)) <= number)
+        single = small if questions.shape[place] == MIXED else reach
         for side in (0, 1):
-            joint[side, place] = questions.shape[place] == (CONVEX, CONCAVE)[side]
-            parts.append(_farthest(sampling, place, pieces, asked[place], side, bool(joint[side, place]), reach, tail))
+            joint[side, place] = together = bool(questions.shape[place] == (CONVEX, CONCAVE)[side])
+            pieces = _distinct(forms[known if together else near, :, place], float(scales[place]))
+            parts.append(_farthest(sampling, place, pieces, asked[place], side, together, single, tail))
     for side, limits in enumerate((lower, upper)):
         chosen = [each for each in parts[side::2] if len(each.value)]
         if not chosen:
@@ -114,9 +122,9 @@ def limits_of(
     lower, upper = lower[twins], upper[twins]
     known = np.isfinite(found)
     lower, upper = np.where(known, np.fmin(lower, found), lower), np.where(known, np.fmax(upper, found), upper)
-    near = 1e-9 * (questions.largest - questions.least)  # rounding excludes nothing
-    lower = np.where(lower <= questions.least + near, questions.least, lower)
-    upper = np.where(upper >= questions.largest - near, questions.largest, upper)
+    tiny = 1e-9 * scales  # rounding excludes nothing
+    lower = np.where(lower <= questions.least + tiny, questions.least, lower)
+    upper = np.where(upper >= questions.largest - tiny, questions.largest, upper)
     return np.clip(lower, questions.least, questions.largest), np.clip(upper, questions.least, questions.largest)
 
 
@@ -153,13 +161,17 @@ def _moved(sampling: Sampling, points: Floats) -> Floats:
 
 
 def _tangents(sampling: Sampling, values: Floats, points: Floats) -> Floats:
-    """[points, cells, questions]: coefficients of the linear function that touches the answers at each point."""
+    """[points, cells, questions]: coefficients of the linear function that touches the answers at each point.
+
+    A constant can be in any sample: it is in the first, and the least coefficients of the others are zero, so that one
+    function has the same coefficients wherever it is found.
+    """
     base, gradient = values[:, -1], (values[:, :-1] - values[:, -1:]) / _STEP
-    constant = base - np.einsum("pcq,pc->pq", gradient, points)
-    starts = np.cumsum((0, *sampling.cells))[:-1]
-    means = np.add.reduceat(gradient, starts, axis=1) / np.array(sampling.cells)[:, None]
-    constant += means.sum(axis=1)  # which is the same in every sample, so that a function has one form
-    return np.asarray(gradient - means[:, sampling.sample_of] + constant[:, None] / len(sampling.cells))
+    rest = base - np.einsum("pcq,pc->pq", gradient, points)
+    first, *others = np.split(gradient, np.cumsum(sampling.cells)[:-1], axis=1)
+    least = [each.min(axis=1, keepdims=True) for each in others]
+    moved = [each - low for each, low in zip(others, least, strict=True)]
+    return np.concatenate([first + rest[:, None] + sum(least), *moved], axis=1)
 
 
 def _spreads(sampling: Sampling, denominators: Floats) -> Floats:
@@ -183,23 +195,22 @@ def _is_direct(
     return np.asarray((questions.shape == MIXED) & ~(own > multiplied + 1e-10))
 
 
-def _twins(questions: Answers, values: Floats) -> NDArray[np.int64]:
+def _twins(questions: Answers, values: Floats, scales: Floats) -> NDArray[np.int64]:
     """For each question the first one that is the same number: limits of ranges first, since their shape is known."""
     order = np.argsort(questions.shape == MIXED, kind="stable")
-    scale = np.maximum(questions.largest - questions.least, 1e-300)
-    rounded = np.round(values / scale, 9) + 0.0
+    rounded = np.round(values / scales, 9) + 0.0
     first: dict[bytes, int] = {}
     twins = np.arange(len(order))
     for place in order:
-        key = rounded[:, place].tobytes() + questions.whom[place].tobytes()
+        key = rounded[:, place].tobytes() + scales[place].tobytes() + questions.whom[place].tobytes()
         twins[place] = first.setdefault(key, int(place))
     return twins
 
 
 def _distinct(pieces: Floats, scale: float) -> Floats:
-    """[pieces, cells] without those that are there twice."""
-    rounded = np.round(pieces / max(scale, 1e-300), 5) + 0.0
-    return np.asarray(pieces[np.unique(rounded, axis=0, return_index=True)[1]])
+    """[pieces, cells] without those that are there twice, and without the rounding errors of what is zero."""
+    pieces = np.where(np.abs(pieces) < _ROUNDING * scale, 0.0, pieces)
+    return np.asarray(pieces[np.unique(np.round(pieces / scale, 5) + 0.0, axis=0, return_index=True)[1]])
 
 
 def _farthest(
