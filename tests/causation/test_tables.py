@@ -90,8 +90,8 @@ def test_the_design_can_say_how_many_were_treated(trial):
     for found in (plain, said):
         assert quantity(found, "disablement").bounds == pytest.approx(quantity(known, "disablement").bounds)
         assert "as known" not in " ".join(found.notes)
-    assert quantity(unsaid, "disablement").bounds.upper > quantity(known, "disablement").bounds.upper + 0.01
-    assert "take 0.667, the weighted share of the treated, as known" in " ".join(unsaid.notes)
+    assert "disablement" not in unsaid.meanings  # with weights the share of the treated is an estimate
+    assert "need the share of the treated: say `treated_share`" in " ".join(unsaid.notes)
     with pytest.raises(InputError, match="`treated_share`"):
         causation_of_arms(trial, **ARMS, treated_share=1.5)
 
@@ -329,8 +329,8 @@ def test_an_interval_over_five_strata_reaches_a_tie_at_which_every_stratum_has_a
     """No truth near the estimates has as small a tie as the true one, 0: tests of those missed 5 of 14 samples."""
     truth = TRUTHS["5 strata, no effect, kinks"]
     stream = np.random.default_rng(1)
-    for _ in range(14):
-        assert quantity(sampled_causes(truth, stream), "tie").interval() == (0, 1)
+    held = [quantity(sampled_causes(truth, stream), "tie").interval()[1] == 1 for _ in range(14)]
+    assert sum(held) >= 11  # fewer once in 2,000 times, if 95 % of samples are held
 
 
 def test_no_coupling_need_be_asked():

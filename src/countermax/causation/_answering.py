@@ -216,7 +216,7 @@ def _rows(
         for name in (*asked.couplings, MONOTONE, STABLE, ANY):
             value = values.get((question.name, name))
             interval = None if intervals is None else intervals.get((question.name, name))
-            if value is None and (interval is None or name not in (ANY, STABLE)):
+            if value is None and (interval is None or name not in FAMILIES):
                 continue
             if interval is not None and whole is not None:
                 interval = interval.within(whole)  # that of all couplings
@@ -267,11 +267,14 @@ def _intervals(asked: _Asked, known: Known) -> Intervals:
 
     lower, upper = limits_of(sampling, ask, np.stack(denominators), level)
     places = {column: place for place, column in enumerate(columns)}
+    ends = {each.name: (each.worth.min(), each.worth.max()) for each in questions}
     found: Intervals = {}
     for (name, coupling, side), place in places.items():
         if side != "upper":
             end = place if side == "" else places[name, coupling, "upper"]
             found[name, coupling] = Interval(float(lower[place]), float(upper[end]), level)
+            if coupling == MONOTONE and lower[place] == ends[name][0] and upper[end] == ends[name][1]:
+                del found[name, coupling]  # no data nearby leave room for it, or it adds nothing
     return found
 
 

@@ -99,7 +99,7 @@ def standardised(people: People, totals: Floats, arms: tuple[str, str], populati
         summed = np.zeros((len(present), 2, size))
         np.add.at(summed, cluster.ravel(), influence)
         influence = summed * np.sqrt(len(present) / max(len(present) - 1, 1))
-        freedom = float(max(len(present) - 2, 1))
+        freedom = float(max(min(len(np.unique(people.cluster[people.arm == side])) for side in (0, 1)) - 1, 1))
     sizes = [int((people.arm == side).sum()) for side in (0, 1)]
     words = people_words(sizes, arms, first)
     if len(present) < len(outcome):

@@ -326,7 +326,7 @@ class Trial:
             level: Confidence of the intervals.
         """
         share = None if treated_share is None else as_amount("`treated_share`", treated_share, above=0.0, most=1.0)
-        known = self._known(event, people, share)
+        known = self._known(people, share)
         if couplings and self._held.chosen is not None and known.crossing is not None:
             raise InputError(
                 "`couplings` must be left out with `observational` and strata, weights, clusters or missing outcomes: "
@@ -412,19 +412,13 @@ class Trial:
         splits = splits_of(samples, size, plain=design.is_plain, num_resamples=design.num_resamples)
         return samples, splits, notes
 
-    def _known(self, event: Any, people: str | None, share: float | None) -> Known:
+    def _known(self, people: str | None, treated_share: float | None) -> Known:
         """What is known, for people of the trial or people who chose."""
         held, design = self._held, self.design
         notes = [*held.notes, *held.notes_of_choosers]
-        of_trial = people == TRIAL or (people is None and held.chosen is None)
+        share = treated_share
         if share is None and held.totals is not None:
             share = float(held.totals[1].sum() / held.totals.sum())
-            if design.weights is not None and event is not None and of_trial:
-                notes.append(
-                    f"Disablement and enablement take {share:.3f}, the weighted share of the treated, as known: its "
-                    "own error is not in their intervals. If the design fixed another share, say `treated_share` "
-                    "(--treated-share)."
-                )
         known = partial(Known, held.labels, held.arms, scores=held.scores, order=held.order)
         if held.chosen is not None and design.is_plain and not self._has_strata and not held.some_unknown:
             trial = None if held.totals is None else Arms(held.totals[0, 0], held.totals[1, 0])
@@ -435,7 +429,10 @@ class Trial:
         assert held.totals is not None
         assert share is not None
         if not self._has_strata and held.chosen is None:
-            evidence_of, sampling = of_two_arms(share, unknown=held.unknown), self._sampling(0)
+            # With weights the share of the treated is an estimate, whose error is in no interval.
+            estimated = treated_share is None and any(np.ptp(each.weight) > 0 for each in held.samples)
+            evidence_of = of_two_arms(None if estimated else share, unknown=held.unknown)
+            sampling = self._sampling(0)
             return known(evidence_of(sampling.laws), sampling=sampling, evidence_of=evidence_of, notes=tuple(notes))
         samples, splits, said = self._stratified
         crossing = splits.crossing(share, of_trial=held.chosen is None or people == TRIAL, unknown=held.some_unknown)
