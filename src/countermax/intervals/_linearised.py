@@ -184,7 +184,7 @@ def _twins(questions: Questions, values: Floats) -> NDArray[np.int64]:
     first: dict[bytes, int] = {}
     twins = np.arange(len(order))
     for place in order:
-        key = rounded[:, place].tobytes() + questions.whom[place].tobytes()
+        key = rounded[:, place].tobytes() + scale[place].tobytes() + questions.whom[place].tobytes()
         twins[place] = first.setdefault(key, int(place))
     return twins
 
