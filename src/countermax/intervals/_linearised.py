@@ -25,6 +25,7 @@ CONVEX, CONCAVE, MIXED = 1, -1, 0
 _POINTS = 64  # around the estimate
 _MOST_LAWS = 2**14  # at which the questions are asked; fewer points where there are many cells
 _STEP = 1e-6  # of numerical derivatives, along the simplex
+_ROUNDING = 1e-8  # more than the rounding errors of numerical derivatives
 _NOISE = 1e-6  # coefficients that differ by less are the same
 _WORST = 3  # pieces whose limits are computed exactly, of those that reach farthest
 _BISECTIONS = 40
@@ -88,14 +89,15 @@ def limits_of(
     asked = np.where(direct[:, None], 1 / len(sampling.cells), denominators[questions.whom])
     forms, values = _tangents(sampling, answers * (moved @ asked.T), points), answers[:, -1]
     lower, upper = np.array(questions.least, np.float64), np.array(questions.largest, np.float64)
-    twins = _twins(questions, values)
+    scales = np.where(questions.largest > questions.least, questions.largest - questions.least, 1.0)
+    twins = _twins(questions, values, scales)
     parts: list[_Forms] = []
     joint = np.zeros((2, len(found)), bool)
     for place in np.flatnonzero(twins == np.arange(len(found))).tolist():
         known = np.isfinite(forms[:, :, place]).all(axis=1)
         if not known.any():
             continue
-        pieces = _distinct(forms[known, :, place], float(questions.largest[place] - questions.least[place]))
+        pieces = _distinct(forms[known, :, place], float(scales[place]))
         for side in (0, 1):
             joint[side, place] = questions.shape[place] == (CONVEX, CONCAVE)[side]
             parts.append(_farthest(sampling, place, pieces, asked[place], side, bool(joint[side, place]), reach, tail))
@@ -149,10 +151,17 @@ def _moved(sampling: Sampling, points: Floats) -> Floats:
 
 
 def _tangents(sampling: Sampling, values: Floats, points: Floats) -> Floats:
-    """[points, cells, questions]: coefficients of the linear function that touches the answers at each point."""
+    """[points, cells, questions]: coefficients of the linear function that touches the answers at each point.
+
+    A constant can be in any sample: it is in the first, and the least coefficients of the others are zero, so that one
+    function has the same coefficients wherever it is found.
+    """
     base, gradient = values[:, -1], (values[:, :-1] - values[:, -1:]) / _STEP
     rest = base - np.einsum("pcq,pc->pq", gradient, points)
-    return np.asarray(gradient + rest[:, None] / len(sampling.cells))
+    first, *others = np.split(gradient, np.cumsum(sampling.cells)[:-1], axis=1)
+    least = [each.min(axis=1, keepdims=True) for each in others]
+    moved = [each - low for each, low in zip(others, least, strict=True)]
+    return np.concatenate([first + rest[:, None] + sum(least), *moved], axis=1)
 
 
 def _spreads(sampling: Sampling, denominators: Floats) -> Floats:
@@ -176,23 +185,22 @@ def _is_direct(
     return np.asarray((questions.shape == MIXED) & ~(own > multiplied + 1e-10))
 
 
-def _twins(questions: Questions, values: Floats) -> NDArray[np.int64]:
+def _twins(questions: Questions, values: Floats, scales: Floats) -> NDArray[np.int64]:
     """For each question the first one that is the same number: limits of ranges first, since their shape is known."""
     order = np.argsort(questions.shape == MIXED, kind="stable")
-    scale = np.maximum(questions.largest - questions.least, 1e-300)
-    rounded = np.round(values / scale, 9) + 0.0
+    rounded = np.round(values / scales, 9) + 0.0
     first: dict[bytes, int] = {}
     twins = np.arange(len(order))
     for place in order:
-        key = rounded[:, place].tobytes() + scale[place].tobytes() + questions.whom[place].tobytes()
+        key = rounded[:, place].tobytes() + scales[place].tobytes() + questions.whom[place].tobytes()
         twins[place] = first.setdefault(key, int(place))
     return twins
 
 
 def _distinct(pieces: Floats, scale: float) -> Floats:
-    """[pieces, cells] without those that are there twice."""
-    rounded = np.round(pieces / max(scale, 1e-300), 5) + 0.0
-    return np.asarray(pieces[np.unique(rounded, axis=0, return_index=True)[1]])
+    """[pieces, cells] without those that are there twice, and without the rounding errors of what is zero."""
+    pieces = np.where(np.abs(pieces) < _ROUNDING * scale, 0.0, pieces)
+    return np.asarray(pieces[np.unique(np.round(pieces / scale, 5) + 0.0, axis=0, return_index=True)[1]])
 
 
 def _farthest(
