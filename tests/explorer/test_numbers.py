@@ -74,7 +74,7 @@ def test_the_questions_have_zeros_and_ties_of_every_kind():
 def _counted():
     """Random samples, and of the questions that all implementations are asked those that count people."""
     shared = [each for each in [*FOUND, *random_questions(60, seed=3)] if not np.mod(each["p"] + each["q"], 1).any()]
-    questions = random_counts(200, seed=1) + [{**each, "rho": 0.5, "level": 0.95} for each in shared]
+    questions = random_counts(150, seed=1) + [{**each, "rho": 0.5, "level": 0.95} for each in shared]
     return questions, [library_intervals(each) for each in questions]
 
 
@@ -89,11 +89,11 @@ def test_the_samples_have_tiny_arms_zeros_and_every_number_of_outcomes():
     counts = [(np.array(each["p"]), np.array(each["q"])) for each in questions]
     assert {len(p) for p, _ in counts} == set(range(2, 9))
     assert {each["level"] for each in questions} == {0.9, 0.95, 0.999}
-    assert sum(min(p.sum(), q.sum()) <= 10 for p, q in counts) > 30
-    assert sum(max(p.sum(), q.sum()) >= 30 * min(p.sum(), q.sum()) for p, q in counts) > 30
-    assert sum((p == 0).any() and (q == 0).any() for p, q in counts) > 50
+    assert sum(min(p.sum(), q.sum()) <= 10 for p, q in counts) > 20
+    assert sum(max(p.sum(), q.sum()) >= 30 * min(p.sum(), q.sum()) for p, q in counts) > 20
+    assert sum((p == 0).any() and (q == 0).any() for p, q in counts) > 25
     assert sum(np.array_equal(p, q) for p, q in counts) > 10
-    assert sum(each["p"][each["x"]] == 0 for each in questions) > 5  # nobody had what was seen
+    assert sum(each["p"][each["x"]] == 0 for each in questions) > 2  # nobody had what was seen
 
 
 def test_normal_quantiles_and_owens_t_are_scipys(calculate):
