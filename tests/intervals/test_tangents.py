@@ -23,9 +23,7 @@ def test_one_function_has_the_same_coefficients_wherever_it_is_found(counts):
 
 def test_an_answer_that_is_certain_has_no_rounding_errors_in_its_limits():
     """The maximal coupling lets everybody keep an outcome that has become far likelier: with few people among many."""
-    found = (
-        Trial.from_counts([2, 59_998], [55_000, 5_000]).compare(0, level=0.999, couplings="all").row("P(0)", "maximal")
-    )
+    found = Trial.from_counts([2, 59_998], [55_000, 5_000]).compare(0, level=0.999, couplings="all").row("P(0)", "maximal")
     assert 1 - found.ci_lower < 1e-9
     assert found.ci_upper == 1
 

@@ -336,7 +336,8 @@ def test_one_problem_is_asked_many_things():
 def test_limits_of_a_score_move_with_its_zero_and_its_unit():
     """A score of 0 and 2 is twice a probability, so its limits are too."""
     event, *others = (
-        Trial.from_counts([60, 40], [30, 70], score=[a, b]).compare(0) for a, b in ((0, 1), (0, 2), (3, 8))
+        Trial.from_counts([60, 40], [30, 70], score=[a, b]).compare(0, couplings="all")
+        for a, b in ((0, 1), (0, 2), (3, 8))
     )
     for found, start, unit in zip(others, (0, 3), (2, 5), strict=True):
         for name in ("any coupling", "stable couplings", *found.joints):
