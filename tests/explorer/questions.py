@@ -5,18 +5,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from countermax import Worlds
-from countermax._core.labels import Labels
-from countermax.comparison._asking import TwoWorlds, compare_worlds
-from countermax.intervals._inversion import inverted_intervals
-from countermax.intervals._sampling import CountSampling
+from countermax import SharedGumbelMax, Trial, Worlds
 
 Floats = NDArray[np.float64]
+COUPLINGS = ("Gumbel-max", "inverse CDF", "inverse CDF by score", "maximal", "independent")
+"""Those of the page, beside its dial."""
 
 
 def library_answer(question: dict[str, Any]) -> dict[str, Any]:
     """Every number that the page shows, from the library."""
-    found = Worlds(question["p"], question["q"], score=question["score"], normalise=True).compare(question["x"])
+    found = Worlds(question["p"], question["q"], score=question["score"], normalise=True).compare(
+        question["x"], couplings="all"
+    )
     numbers = by_coupling(found, lambda row: row.value if row.lower is None else (row.lower, row.upper))
     answers = {name: {**numbers[name], "joint": found.joints[name]} for name in found.joints}
     answers["dial"] = _on_the_dial(found.p, found.q, question)
@@ -33,7 +33,7 @@ def library_answer(question: dict[str, Any]) -> dict[str, Any]:
 def by_coupling(found: Any, number: Any) -> dict[str, dict[str, Any]]:
     """Numbers of a result as the page has them: by coupling, then by name; of `better` and `worse` everybody's."""
     result: dict[str, dict[str, Any]] = {}
-    for row in found.rows:
+    for row in sorted(found.rows, key=lambda row: row.quantity):  # outcomes in their own order, which are digits
         each = result.setdefault(row.coupling, {})
         if row.quantity.startswith("P("):
             each.setdefault("probabilities", []).append(number(row))
@@ -95,56 +95,40 @@ def _correlation(joint: Floats, p: Floats, q: Floats, score: Floats) -> float | 
 
 
 def random_counts(number: int, seed: int) -> list[dict[str, Any]]:
-    """Samples of 3 to 60,000 people over 2, 4 or 8 outcomes: each size takes seconds to compile."""
+    """Samples over 2 to 8 outcomes, of 3 to 60,000 people in either arm; some outcomes nobody had, some arms alike."""
     stream = np.random.default_rng(seed)
-    found = []
+    found: list[dict[str, Any]] = []
     while len(found) < number:
-        size = int(stream.choice([2, 4, 8]))
-        people = stream.choice([3, 20, 100, 60_000], 2, p=[0.3, 0.34, 0.34, 0.02])
-        p, q = (stream.dirichlet(np.ones(size)) for _ in range(2))
-        q = p if stream.random() < 0.2 else q
-        counts = [stream.multinomial(number, world).astype(float) for number, world in zip(people, (p, q), strict=True)]
+        size = int(stream.integers(2, 9))
+        people = stream.choice([3, 10, 30, 100, 1000, 60_000], 2, p=[0.1, 0.2, 0.25, 0.2, 0.2, 0.05])
+        p, q = (stream.dirichlet(np.full(size, stream.choice([0.3, 1.0, 3.0]))) for _ in range(2))
+        counts = [stream.multinomial(number, law) for number, law in zip(people, (p, q), strict=True)]
+        counts[1] = stream.choice([counts[0], counts[1], stream.multinomial(people[1], p)], p=[0.1, 0.7, 0.2])
         seen = int(stream.integers(size))
         if counts[0][seen] == 0 and stream.random() < 0.8:
             continue
         score = stream.integers(-2, 4, size).astype(float) if stream.random() < 0.5 else stream.normal(size=size)
-        level, number_seed = float(stream.choice([0.4, 0.6])), int(stream.integers(2**32))
         found.append(
             {
                 "p": counts[0].tolist(),
                 "q": counts[1].tolist(),
                 "x": seen,
                 "score": score.tolist(),
-                "level": level,
-                "seed": number_seed,
+                "rho": int(stream.integers(65)) / 64,  # exact in single precision, in which the library keeps it
+                "level": float(stream.choice([0.9, 0.95, 0.999])),
             }
         )
     return found
 
 
-def library_intervals(question: dict[str, Any], num_candidates: int, num_draws: int) -> dict[str, Any]:
-    """Limits of every interval that the page shows, from the library, with portable draws and few of them."""
-    counts = [np.asarray(question[key]) for key in ("p", "q")]
-    score = np.asarray(question["score"])
-
-    def fewer(*args: Any, **settings: Any) -> Any:
-        small = {**settings, "num_candidates": num_candidates, "num_draws": num_draws}
-        return inverted_intervals(*args, **small, draws="portable")
-
-    with np.errstate(divide="ignore"):
-        logs = [np.log(each / each.sum()) for each in counts]
-    labels = Labels(tuple(range(len(score))))
-    sampling = CountSampling(*counts)
-    worlds = TwoWorlds(labels, ("p", "q"), *logs, (score, score), sampling, seed=question["seed"])
-    found = compare_worlds(worlds, question["x"], level=question["level"], method=fewer)
-    return intervals_of(found)
-
-
-def intervals_of(found: Any) -> dict[str, Any]:
-    """Limits of every interval of a result, as the page has them."""
+def library_intervals(question: dict[str, Any]) -> dict[str, Any]:
+    """Limits of every interval that the page shows, from the library, as the page has them."""
+    trial = Trial.from_counts(question["p"], question["q"], score=question["score"])
+    couplings = {name: name for name in COUPLINGS} | {"dial": SharedGumbelMax(question["rho"])}
+    found = trial.compare(question["x"], couplings=couplings, level=question.get("level", 0.95))
     ends = by_coupling(found, lambda row: (row.ci_lower, row.ci_upper))
     return {
-        "answers": {name: ends[name] for name in found.joints},
+        "answers": {name: ends[name] for name in couplings},
         "bounds": ends["any coupling"],
         "stable": ends["stable couplings"],
         "win_probability": ends[""]["win_probability"],

@@ -1,24 +1,20 @@
 """The page's JavaScript gives the library's numbers."""
 
-from functools import cache, partial
-from inspect import signature
+from functools import cache
 
 import jax
 import numpy as np
 import pytest
-from questions import dial, intervals_of, library_answer, library_intervals, random_counts
+from questions import dial, library_answer, library_intervals, random_counts
+from scipy.special import ndtr, ndtri, owens_t, stdtrit
 from shared_cases import FOUND, log_probs, random_questions
 
 import countermax
-from countermax._core.labels import Labels
 from countermax._kernel import row_bounds, row_probabilities, row_score_bounds
-from countermax.comparison._asking import TwoWorlds, compare_worlds
 from countermax.couplings import GumbelMax, InverseCDF, Maximal
-from countermax.intervals._inversion import inverted_intervals
-from countermax.intervals._sampling import CountSampling
 
 TOLERANCE = 1e-12
-FEW = 16, 16  # truths and draws of an interval, where many intervals are compared
+OF_LIMITS = 1e-7  # derivatives are numerical, and lose half of the digits
 
 
 def _worst(got, want, path=""):
@@ -76,34 +72,51 @@ def test_the_questions_have_zeros_and_ties_of_every_kind():
 
 @cache
 def _counted():
-    questions = random_counts(1000, seed=1)
-    return questions, [library_intervals(each, *FEW) for each in questions]
+    """Random samples, and of the questions that all implementations are asked those that count people."""
+    shared = [each for each in [*FOUND, *random_questions(60, seed=3)] if not np.mod(each["p"] + each["q"], 1).any()]
+    questions = random_counts(150, seed=1) + [{**each, "rho": 0.5, "level": 0.95} for each in shared]
+    return questions, [library_intervals(each) for each in questions]
 
 
-def test_intervals_in_javascript_equal_pythons_on_a_thousand_samples(calculate):
+def test_intervals_in_javascript_equal_pythons(calculate):
     questions, want = _counted()
-    got = calculate(f"(each) => Intervals.solve(each, {FEW[0]}, {FEW[1]})", questions)
-    assert max(map(_worst, got, want)) <= (TOLERANCE, "~")
+    got = calculate("(each) => Intervals.solve(each)", questions)
+    assert max(map(_worst, got, want)) <= (OF_LIMITS, "~")
 
 
-def test_intervals_of_the_usual_size_are_those_of_compare(calculate):
-    question = {"p": [112, 84, 96, 108], "q": [64, 76, 108, 152], "x": 0, "score": [0, 0.35, 0.6, 1], "seed": 0}
-    counts = [np.asarray(question[key], float) for key in ("p", "q")]
-    score = np.asarray(question["score"])
-    worlds = TwoWorlds(
-        Labels(tuple(range(4))), ("p", "q"), *(np.log(each / each.sum()) for each in counts), (score, score),
-        CountSampling(*counts),
-    )  # fmt: skip
-    found = intervals_of(compare_worlds(worlds, 0, method=partial(inverted_intervals, draws="portable")))
-    (got,) = calculate("(each) => Intervals.solve(each)", [question])
-    assert _worst(got, found)[0] <= TOLERANCE
+def test_the_samples_have_tiny_arms_zeros_and_every_number_of_outcomes():
+    questions, _ = _counted()
+    counts = [(np.array(each["p"]), np.array(each["q"])) for each in questions]
+    assert {len(p) for p, _ in counts} == set(range(2, 9))
+    assert {each["level"] for each in questions} == {0.9, 0.95, 0.999}
+    assert sum(min(p.sum(), q.sum()) <= 10 for p, q in counts) > 20
+    assert sum(max(p.sum(), q.sum()) >= 30 * min(p.sum(), q.sum()) for p, q in counts) > 20
+    assert sum((p == 0).any() and (q == 0).any() for p, q in counts) > 25
+    assert sum(np.array_equal(p, q) for p, q in counts) > 10
+    assert sum(each["p"][each["x"]] == 0 for each in questions) > 2  # nobody had what was seen
+
+
+def test_normal_quantiles_and_owens_t_are_scipys(calculate):
+    tails = np.append(np.geomspace(1e-12, 0.5, 40), [0.7, 0.999, 1 - 1e-6])
+    got = calculate("(each) => Intervals.exceeded(each)", tails.tolist())
+    np.testing.assert_allclose(got, -ndtri(tails), rtol=1e-13, atol=1e-13)
+    pairs = [(h, a) for h in (0.5, 1.28, 1.96, 3.3, 5.0) for a in (1e-6, 1e-3, 0.1, 0.9, 1.0, 3.0, 50.0, 4e4)]
+    got = calculate("([h, a]) => Intervals.owen(h, a)", pairs)
+    np.testing.assert_allclose(got, owens_t(*np.transpose(pairs)), atol=1e-14)
+
+
+def test_student_quantiles_are_scipys(calculate):
+    pairs = [(n, z) for n in (1, 2, 3, 4, 9, 30, 101, 999, 1000, 1001, 60_000, 10**9) for z in (0.68, 1.96, 3.3, 4.3)]
+    got = calculate("([freedom, z]) => Intervals.student(freedom, z)", pairs)
+    freedom, z = np.transpose(pairs)
+    np.testing.assert_allclose(got, -stdtrit(freedom, ndtr(-z)), rtol=1e-10)
 
 
 def test_an_outcome_that_nobody_had_has_no_answer_and_the_widest_bounds(calculate):
     (got,) = calculate(
         "(each) => Countermax.solve(each)", [{"p": [0, 4, 6], "q": [1, 2, 7], "x": 0, "score": [0, 1, 2]}]
     )
-    found = countermax.Trial.from_counts([0, 4, 6], [1, 2, 7], score=[0, 1, 2]).compare(0)
+    found = countermax.Trial.from_counts([0, 4, 6], [1, 2, 7], score=[0, 1, 2]).compare(0, couplings="all")
     assert got["answers"]["Gumbel-max"]["probabilities"] is None
     assert got["bounds"]["probabilities"] == [found.bounds.lower.tolist(), found.bounds.upper.tolist()]
     effect = found.row("effect", "any coupling")
@@ -123,7 +136,6 @@ def test_the_dial_runs_from_independent_to_gumbel_max_with_both_margins():
         np.testing.assert_allclose(dial(p, q, rho).sum(axis=0), q, atol=1e-15)
 
 
-@pytest.mark.skipif("shared" not in signature(countermax.GumbelMax).parameters, reason="the library has no dial")
 def test_the_dial_is_the_librarys():
     for question in random_questions(50, seed=2):
         p, q = (np.array(question[key]) / np.sum(question[key]) for key in ("p", "q"))

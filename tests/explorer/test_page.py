@@ -45,6 +45,18 @@ def test_it_is_one_small_file_that_names_no_other():
     assert "default-src 'none'" in text
 
 
+def test_intervals_follow_the_hand_and_no_old_ones_are_shown(open_page):
+    """They are computed at once, or when the hand rests; never those of other counts beside new ones."""
+    page = open_page()
+    _settled(page)
+    for count in range(60, 70):
+        page.fill('[data-number="0,0"]', str(count))
+        shown, now = page.evaluate("[Explorer.intervals(), Intervals.solve(Explorer.state())]")
+        assert shown in (None, now)
+    _settled(page)
+    assert page.inner_text("#facts").count("95 % confidence interval:") == 3
+
+
 def test_dragging_a_slider_redraws_every_picture(open_page):
     page = open_page()
     page.click("[data-preset=churn]")
@@ -206,7 +218,7 @@ def test_csv_and_python_lines_give_the_same_numbers(open_page, preset):
     spoken = {}
     exec(page.evaluate("Explorer.python()").replace("print(result)", ""), spoken)
     got = _by_coupling(page.evaluate("Explorer.csv()"))
-    compared = 0
+    compared = limits = 0
     for row in spoken["result"].rows:
         own = row.quantity.startswith("P(")
         if row.about == "two people" or (row.about == "this person" and row.quantity in ("better", "worse", "same")):
@@ -217,7 +229,13 @@ def test_csv_and_python_lines_give_the_same_numbers(open_page, preset):
         for line, value in cells.items():
             assert float(got[line][column]) == pytest.approx(value, abs=1e-12), (line, column)
             compared += 1
+        for side, limit in (("lower", row.ci_lower), ("upper", row.ci_upper)):
+            if limit is not None:
+                shown = got[name if row.lower is None else f"{name}, {side}"][f"{column}_ci_{side}"]
+                assert float(shown) == pytest.approx(limit, abs=1e-7), (name, column, side)
+                limits += 1
     assert compared > 40
+    assert limits > 80 or preset == "churn"
 
 
 def test_python_lines_name_the_dial_where_it_is_chosen(open_page):

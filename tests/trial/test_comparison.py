@@ -9,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from countermax import GumbelMax, InputError, InverseCDF, Worlds
+from countermax import GumbelMax, InputError, InverseCDF, Trial, Worlds
 from countermax import _plotting as plotting
 from countermax.couplings._named import named_couplings
 
@@ -331,3 +331,16 @@ def test_one_problem_is_asked_many_things():
     assert worlds.compare("dead").seen == 0
     assert worlds.compare("well").seen == 2
     assert worlds.causes("well").row("PNS", "any coupling").lower == pytest.approx(0.3)
+
+
+def test_limits_of_a_score_move_with_its_zero_and_its_unit():
+    """A score of 0 and 2 is twice a probability, so its limits are too."""
+    event, *others = (
+        Trial.from_counts([60, 40], [30, 70], score=[a, b]).compare(0, couplings="all")
+        for a, b in ((0, 1), (0, 2), (3, 8))
+    )
+    for found, start, unit in zip(others, (0, 3), (2, 5), strict=True):
+        for name in ("any coupling", "stable couplings", *found.joints):
+            got, want = found.row("expected score", name), event.row("P(1)", name)
+            limits = start + unit * np.array([want.ci_lower, want.ci_upper])
+            np.testing.assert_allclose([got.ci_lower, got.ci_upper], limits, atol=1e-6, err_msg=name)
