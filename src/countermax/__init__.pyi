@@ -33,6 +33,7 @@ from .couplings import GumbelMax as GumbelMax
 from .couplings import Independent as Independent
 from .couplings import InverseCDF as InverseCDF
 from .couplings import Maximal as Maximal
+from .couplings import NestedGumbelMax as NestedGumbelMax
 from .couplings import Optimal as Optimal
 from .couplings import SharedGumbelMax as SharedGumbelMax
 from .couplings import VectorQuantile as VectorQuantile

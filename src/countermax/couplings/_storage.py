@@ -21,6 +21,7 @@ from countermax.couplings._gadgets import Gadget1, Gadget2
 from countermax.couplings._gumbel_max import GumbelMax, SharedGumbelMax
 from countermax.couplings._inverse_cdf import InverseCDF
 from countermax.couplings._matrix import Comonotone, Independent, Maximal, Optimal
+from countermax.couplings._nested import NestedGumbelMax
 from countermax.couplings._parts import (
     BinnedInverseCDF,
     Constant,
@@ -39,6 +40,7 @@ _COUPLINGS = (
     Independent,
     InverseCDF,
     Maximal,
+    NestedGumbelMax,
     Optimal,
     SharedGumbelMax,
     VectorQuantile,
