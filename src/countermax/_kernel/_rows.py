@@ -22,6 +22,7 @@ from countermax.couplings import (
     Independent,
     InverseCDF,
     Maximal,
+    NestedGumbelMax,
     SharedGumbelMax,
 )
 
@@ -80,9 +81,16 @@ def answer_rows(
         raise InputError(f"`bounds` must be one of {', '.join(BOUNDS)}, got {bounds!r}")
     size = log_p.shape[1]
     coupling.check_size(size)
+    coupling = _without_nests(coupling)
     if out is None:
         out = np.empty((num_columns(size, score=score is not None, bounds=bounds), len(x)))
-    if not has_closed_form(coupling):
+    if (tree := _tree_of(coupling)) is not None:
+        from countermax._kernel import _nested
+
+        _in_threads(
+            _nested.row_lines, (tree, *_plain(log_p, log_q, x), out, first), len(x), len(out) * len(tree.parent)
+        )
+    elif not has_closed_form(coupling):
         out[:size, first : first + len(x)] = in_batches(_probabilities, (coupling,), (log_p, log_q, x))
     from countermax._kernel import _loops
 
@@ -137,7 +145,14 @@ def mean_worths(
     """
     size = log_p.shape[1]
     coupling.check_size(size)
+    coupling = _without_nests(coupling)
     worths = np.asarray(worths, np.float64)
+    if (tree := _tree_of(coupling)) is not None:
+        from countermax._kernel import _nested
+
+        found = np.empty((len(worths), len(log_p)))
+        _in_threads(_nested.worth_lines, (tree, *_plain(log_p, log_q, worths), found), len(log_p), size * size)
+        return found
     if not has_closed_form(coupling):
         return in_batches(_means, (coupling, worths), (log_p, log_q))
     from countermax._kernel import _loops
@@ -147,6 +162,59 @@ def mean_worths(
     out = np.empty((len(worths), len(log_p)))
     _in_threads(_loops.mean_worth_lines, (asked, *_plain(log_p, log_q), ordered, out), len(log_p), size * size)
     return out
+
+
+def joint_sums(
+    coupling: GumbelMax | NestedGumbelMax, log_p: Floats, log_q: Floats, weights: Floats, *, with_rise: bool = False
+) -> Float[np.ndarray, "layers k k"]:
+    """The sum over pairs of worlds of their weighed joint laws; a second layer by how much the best utility rises.
+
+    Utilities are the coupling's own, for which the best utility has the mean of a standard Gumbel in every world.
+
+    Args:
+        coupling: Gumbel-max, nested or not; dissimilarities above 0.
+        log_p: [row, outcome]: log-probabilities of the factual world.
+        log_q: [row, outcome]: those of the other world.
+        weights: What each row counts.
+        with_rise: Whether to ask for the mean rise in each cell, times the cell's probability.
+    """
+    from countermax._kernel import _nested
+
+    size, count = log_p.shape[1], len(log_p)
+    coupling.check_size(size)
+    tree = _tree_of(coupling) or _nested.Nests(np.zeros(size, np.int64), np.zeros(1, np.int64), np.zeros(1), np.ones(1))
+    strips = max(1, min(num_threads(), count * size * size // _FEW))
+    out = np.zeros((strips, 2 if with_rise else 1, size, size))
+    arrays = _plain(log_p, log_q, np.asarray(weights, np.float64))
+    with ThreadPoolExecutor(strips) as pool:
+        edges = [count * strip // strips for strip in range(strips + 1)]
+        parts = [
+            pool.submit(_nested.joint_lines, tree, *arrays, out, strip, *edges[strip : strip + 2])
+            for strip in range(strips)
+        ]
+        for each in parts:
+            each.result()
+    return out.sum(axis=0)
+
+
+def _without_nests(coupling: AbstractCoupling) -> AbstractCoupling:
+    """Gumbel-max itself where all dissimilarities are 1."""
+    if isinstance(coupling, NestedGumbelMax) and (np.asarray(coupling.dissimilarity) == 1).all():
+        return GumbelMax()
+    return coupling
+
+
+def _tree_of(coupling: AbstractSampler) -> Any:
+    """What compiled loops have to know of nests; None for other couplings, and where all dissimilarities are 0."""
+    if not isinstance(coupling, NestedGumbelMax) or coupling.is_limit:
+        return None
+    from countermax._kernel import _nested
+
+    parent, own = np.array([0, *coupling.parents]), np.append(0.0, np.asarray(coupling.dissimilarity, np.float64))
+    scale = np.append(1.0, own[1:])
+    for nest in range(1, len(parent)):
+        scale[nest] *= scale[parent[nest]]
+    return _nested.Nests(np.array(coupling.home, np.int64), parent, own, scale)
 
 
 def kind_of(coupling: AbstractSampler) -> tuple[int, float]:
