@@ -48,6 +48,8 @@ from .learning import fit as fit
 from .maximality import maximality_gap as maximality_gap
 from .mdp import Cohort as Cohort
 from .mdp import Posterior as Posterior
+from .switching import SwitchingTable as SwitchingTable
+from .switching import switching_table as switching_table
 from .tables import Predicted as Predicted
 from .tables import Refit as Refit
 from .tables import Rows as Rows

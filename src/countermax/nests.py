@@ -136,6 +136,25 @@ def utilities(tree: Tree, world: World) -> tuple[LogProbs, Float[Array, " m"]]:
     return worth[tree.home] + _times(scale[tree.home], world.share), worth
 
 
+def choice(tree: Tree, u: Float[Array, " k"]) -> tuple[LogProbs, Float[Array, ""]]:
+    """Log-probabilities of the nested logit, and its logsum: what the best utility is worth; `-inf` is unavailable."""
+    depth, around = tree.paths
+    scale = tree.scale.astype(u.dtype)
+    parent = np.array([0, *tree.parents])
+    edges = np.searchsorted(depth, np.arange(len(around) + 1)).tolist()
+    in_scale = _times(1 / scale[tree.home], u)
+    worth = _log_sums(in_scale, tree.home, len(depth))  # in scales of each nest
+    for level in range(len(around) - 1, 0, -1):
+        here = slice(edges[level], edges[level + 1])
+        inner = _log_sums(_times(tree.own.astype(u.dtype)[here], worth[here]), jnp.asarray(parent[here]), len(depth))
+        both = (worth > -jnp.inf) | (inner > -jnp.inf)
+        added = jnp.logaddexp(jnp.where(both, worth, 0.0), jnp.where(both, inner, 0.0))
+        worth = jnp.where(inner > -jnp.inf, jnp.where(both, added, -jnp.inf), worth)
+    step = _less(_times(tree.own.astype(u.dtype), worth), worth[parent]).at[0].set(0.0)
+    path = jnp.append(step, 0.0)[around].sum(axis=0)
+    return path[tree.home] + _less(in_scale, worth[tree.home]), worth[0]
+
+
 class _Setting(NamedTuple):
     """Two worlds, before anything is integrated."""
 

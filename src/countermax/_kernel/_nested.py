@@ -314,10 +314,7 @@ def _write_joint(nests, log_p, log_q, row, joint, rise, outcomes, numbers, order
                 for a in range(count):
                     weight = half * _WEIGHTS[num_nodes, node] * exp(-numbers[CHANCE, a])
                     for b in range(count):
-                        if b == 0:
-                            rate = 1.0
-                        else:
-                            rate = numbers[WEIGHT, parent[b]] * numbers[PART, b] + rates[a, b]
+                        rate = 1.0 if b == 0 else numbers[WEIGHT, parent[b]] * numbers[PART, b] + rates[a, b]
                         numbers[WEIGHT, b] = rate
                         flow = weight * rate * numbers[ARRIVING, b]
                         gone[0, a, b] += flow
@@ -361,15 +358,15 @@ def row_lines(nests, log_p, log_q, x, out, first, begin, end):
 
 @compiled
 @no_type_check
-def joint_lines(nests, log_p, log_q, weight, out, strip, begin, end):
-    """Sums of weighed joint laws, and of the rise of the best utility in their cells, into `out[strip]`.
+def joint_lines(nests, log_p, log_q, weight, shift, out, strip, begin, end):
+    """Sums of weighed joint laws, of their squares, and of by how much the best utility rises, into `out[strip]`.
 
-    Where `out` has no second layer, no rise is asked for.
+    `shift` is added to every rise. Where `out` has no third layer, no rise is asked for.
     """
     size, count = nests[0].size, nests[1].size
     outcomes, numbers = np.empty((NUM_OF_OUTCOMES, size)), np.empty((NUM_OF_NESTS, count))
     order, joint = np.empty(size, np.int64), np.empty((size, size))
-    rise = np.empty((size, size) if out.shape[1] > 1 else (0, 0))
+    rise = np.empty((size, size) if out.shape[1] > 2 else (0, 0))
     gone, before, rates = np.zeros((2, count, count)), np.empty((2, 2, size, count)), np.zeros((count, count))
     home, parent, own, scale = nests
     for a in range(count):
@@ -381,9 +378,11 @@ def joint_lines(nests, log_p, log_q, weight, out, strip, begin, end):
         _write_joint(nests, log_p, log_q, row, joint, rise, outcomes, numbers, order, rates, gone, before)
         for i in range(size):
             for j in range(size):
-                out[strip, 0, i, j] += weight[row] * joint[i, j]
-                if out.shape[1] > 1:
-                    out[strip, 1, i, j] += weight[row] * rise[i, j]
+                cell = weight[row] * joint[i, j]
+                out[strip, 0, i, j] += cell
+                out[strip, 1, i, j] += cell * cell
+                if out.shape[1] > 2:
+                    out[strip, 2, i, j] += weight[row] * rise[i, j] + shift[row] * cell
 
 
 @compiled

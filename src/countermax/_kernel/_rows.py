@@ -165,35 +165,35 @@ def mean_worths(
 
 
 def joint_sums(
-    coupling: GumbelMax | NestedGumbelMax, log_p: Floats, log_q: Floats, weights: Floats, *, with_rise: bool = False
+    coupling: GumbelMax | NestedGumbelMax, log_p: Floats, log_q: Floats, weights: Floats, shift: Floats | None = None
 ) -> Float[np.ndarray, "layers k k"]:
-    """The sum over pairs of worlds of their weighed joint laws; a second layer by how much the best utility rises.
-
-    Utilities are the coupling's own, for which the best utility has the mean of a standard Gumbel in every world.
+    """Sums over pairs of worlds: their weighed joint laws, the squares, and in cells how much the best utility rises.
 
     Args:
         coupling: Gumbel-max, nested or not; dissimilarities above 0.
         log_p: [row, outcome]: log-probabilities of the factual world.
         log_q: [row, outcome]: those of the other world.
         weights: What each row counts.
-        with_rise: Whether to ask for the mean rise in each cell, times the cell's probability.
+        shift: By how much the mean of the best utility rises in each row; without it there is no third layer.
     """
     from countermax._kernel import _nested
 
     size, count = log_p.shape[1], len(log_p)
     coupling.check_size(size)
-    tree = _tree_of(coupling) or _nested.Nests(np.zeros(size, np.int64), np.zeros(1, np.int64), np.zeros(1), np.ones(1))
+    tree = _tree_of(coupling)
+    if tree is None:
+        tree = _nested.Nests(np.zeros(size, np.int64), np.zeros(1, np.int64), np.zeros(1), np.ones(1))
     strips = max(1, min(num_threads(), count * size * size // _FEW))
-    out = np.zeros((strips, 2 if with_rise else 1, size, size))
-    arrays = _plain(log_p, log_q, np.asarray(weights, np.float64))
+    out = np.zeros((strips, 2 if shift is None else 3, size, size))
+    shifts = np.zeros(count) if shift is None else shift
+    arrays = _plain(log_p, log_q, *(np.asarray(each, np.float64) for each in (weights, shifts)))
+
+    def strip_of(strip: int) -> None:
+        edges = count * strip // strips, count * (strip + 1) // strips
+        _nested.joint_lines(tree, *arrays, out, strip, *edges)
+
     with ThreadPoolExecutor(strips) as pool:
-        edges = [count * strip // strips for strip in range(strips + 1)]
-        parts = [
-            pool.submit(_nested.joint_lines, tree, *arrays, out, strip, *edges[strip : strip + 2])
-            for strip in range(strips)
-        ]
-        for each in parts:
-            each.result()
+        list(pool.map(strip_of, range(strips)))
     return out.sum(axis=0)
 
 

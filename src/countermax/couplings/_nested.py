@@ -13,7 +13,7 @@ from countermax import nests, race
 from countermax._core.checks import as_floats, is_traced
 from countermax._core.errors import InputError
 from countermax._core.labels import Labels, listed
-from countermax._core.types import Joint, LogProbs, Outcome, Probs
+from countermax._core.types import Joint, Logits, LogProbs, Outcome, Probs, Scalar
 from countermax.couplings._base import AbstractArgmaxSampler, AbstractCoupling, AbstractMechanism
 from countermax.couplings._fields import check_flag, check_floats
 
@@ -120,6 +120,18 @@ class NestedGumbelMax(AbstractArgmaxSampler[NestNoise], AbstractMechanism[NestNo
             jax.random.gumbel(key_outcomes, (num_outcomes,), dtype),
             self._of_nests(_log_stable(numbers, key=key_nests), key=key_nests),
         )
+
+    def choice(self, utilities: Logits) -> tuple[LogProbs, Scalar]:
+        """The nested logit: log-probabilities of the outcomes, and the logsum, which is the mean of the best utility.
+
+        Up to Euler's constant, that is. Elasticities are their derivatives (`jax.jacobian`).
+
+        Args:
+            utilities: A number for each outcome; `-inf` where it is not available.
+        """
+        if self.is_limit:
+            raise InputError("`dissimilarity` must be above 0 for utilities: at 0 those within a nest are all alike")
+        return nests.choice(self._tree(u := as_floats("utilities", utilities, 1)), u)
 
     def _joint(self, log_p: LogProbs, log_q: LogProbs) -> Joint:
         tree = self._tree(log_p)
