@@ -55,6 +55,7 @@ figures: $(VENV)/.installed       ## redraws the README's pictures
 	$(BIN)/countermax demo --out $(VENV)/figures
 	cp $(VENV)/figures/answers.png $(VENV)/figures/couplings.png docs/images/
 	$(BIN)/python docs/_site/sharing.py docs/images/sharing.png
+	$(BIN)/python docs/_site/switching.py docs/images/switching.png
 
 examples: $(VENV)/.developing     ## runs the examples; their pictures go to docs/images
 	for each in examples/*.py; do PYTHONPATH=. $(BIN)/python $$each docs/images || exit 1; done

@@ -144,7 +144,7 @@ def switching_table(
         scenario: The same after it.
         coupling: The choice model: `NestedGumbelMax` for the nested logit; by default the logit.
         labels: Names of the alternatives; by default the columns of a frame, or their numbers.
-        weights: How many choosers each row stands for; by default one.
+        weights: Number of choosers that each row stands for; by default one.
         money: Marginal utility of money, so that surplus is in its unit; by default it is in that of utility.
         level: Confidence of the intervals for the sampling of choosers.
     """

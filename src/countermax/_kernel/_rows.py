@@ -173,8 +173,8 @@ def joint_sums(
         coupling: Gumbel-max, nested or not; dissimilarities above 0.
         log_p: [row, outcome]: log-probabilities of the factual world.
         log_q: [row, outcome]: those of the other world.
-        weights: What each row counts.
-        shift: By how much the mean of the best utility rises in each row; without it there is no third layer.
+        weights: Weight of each row.
+        shift: Rise of the mean of the best utility in each row; without it there is no third layer.
     """
     from countermax._kernel import _nested
 

@@ -61,7 +61,7 @@ class NestedGumbelMax(AbstractArgmaxSampler[NestNoise], AbstractMechanism[NestNo
         """Puts outcomes into nests.
 
         Args:
-            nests: What each nest holds, by its name: a list of outcomes, and for several levels of further such
+            nests: Contents of each nest, by its name: a list of outcomes, and for several levels of further such
                 mappings, `{"public": ["ferry", {"land": ["bus", "tram"]}]}`. What is in none stands alone.
             dissimilarity: Number in (0, 1], or 0, for all nests; or one by name or in the order of `names`, above 0. It
                 is relative to the nest around, as ActivitySim writes logsum coefficients; of Biogeme's `mu` it is the
