@@ -8,9 +8,10 @@ from scipy.integrate import quad
 from scipy.stats import binomtest
 from worlds import AWKWARD, softmax
 
-from countermax import GumbelMax, InputError, NestedGumbelMax, load, nests, save
+from countermax import GumbelMax, InputError, NestedGumbelMax, fit, load, nests, save
 from countermax.couplings._named import as_coupling, name_of
 from countermax.couplings._nested import _log_stable, _log_tilted
+from countermax.learning import RandomPairs, SquaredDifference, Training
 
 pytestmark = pytest.mark.usefixtures("double")
 
@@ -380,3 +381,16 @@ def test_bad_input_is_refused_in_one_line(tree, numbers, message):
     with pytest.raises(InputError, match=message) as refusal:
         NestedGumbelMax(tree, numbers, labels=LABELS)
     assert "\n" not in str(refusal.value)
+
+
+def test_training_finds_the_nests_that_a_loss_calls_for():
+    """Scores in two groups, which are kept the better the more alike their outcomes are; no number escapes."""
+    score = np.array([0.0, 0.2, 0.1, 3.0, 3.2, 2.9])
+    start = NestedGumbelMax({"low": [0, 1, 2], "high": [3, 4, 5]}, 0.6, labels=6)
+    training = Training(steps=30, batch_size=8, learning_rate=0.05)
+    found = fit(start, RandomPairs(6), SquaredDifference(score), training, key=jax.random.key(0)).coupling
+    assert (np.asarray(found.dissimilarity) < 0.5).all()
+    assert (np.asarray(found.dissimilarity) > 0).all()
+    p, q = _worlds(np.random.default_rng(0), 6)
+    loss = (score[:, None] - score[None, :]) ** 2
+    assert found.expected_loss(p, q, loss) < start.expected_loss(p, q, loss) < GumbelMax().expected_loss(p, q, loss)

@@ -42,8 +42,8 @@ class NestedGumbelMax(AbstractArgmaxSampler[NestNoise], AbstractMechanism[NestNo
 
     home: Int[Array, " k"]
     """The nest of each outcome: 0 for those that stand alone, else 1 and its place among `names`."""
-    dissimilarity: Float[Array, " n"]
-    """That of each nest, relative to the nest around it."""
+    numbers: Float[Array, " n"]
+    """The dissimilarity of each nest; training may move a number beyond 0 or 1, and then the end counts."""
     parents: tuple[int, ...] = eqx.field(static=True)
     """The nest around each nest: 0 for none."""
     names: tuple[str, ...] = eqx.field(static=True)
@@ -73,14 +73,14 @@ class NestedGumbelMax(AbstractArgmaxSampler[NestNoise], AbstractMechanism[NestNo
         home, parents, names = _tree(nests, known)
         self.home, self.parents, self.names = jax.device_put(np.asarray(home, np.int32)), parents, names
         found = _dissimilarities(dissimilarity, names)
-        self.dissimilarity = _relative(found, parents, names) if absolute else found
+        self.numbers = _relative(found, parents, names) if absolute else found
         self.is_limit = not is_traced(found) and not np.asarray(found).any()
-        _check_numbers(self.dissimilarity, parents, names)
+        _check_numbers(self.numbers, parents, names)
 
     def __check_init__(self) -> None:
         check_flag("is_limit", self.is_limit)
-        check_floats("dissimilarity", self.dissimilarity, 1)
-        count = self.dissimilarity.size
+        check_floats("numbers", self.numbers, 1)
+        count = self.numbers.size
         if not eqx.is_array(self.home) or self.home.dtype not in (jnp.int32, jnp.int64) or self.home.ndim != 1:
             raise InputError("`home` must be a list of integers")
         for field, values, kind in (("parents", self.parents, int), ("names", self.names, str)):
@@ -95,10 +95,15 @@ class NestedGumbelMax(AbstractArgmaxSampler[NestNoise], AbstractMechanism[NestNo
             places = np.asarray(self.home)
             if not places.size or places.min() < 0 or places.max() > count:
                 raise InputError(f"`home` must lie in 0..{count} for each of at least one outcome")
-        if not is_traced(self.dissimilarity):
-            _check_numbers(self.dissimilarity, self.parents, self.names)
-            if self.is_limit != (not np.asarray(self.dissimilarity).any()):
-                raise InputError("`is_limit` must say whether all dissimilarities are 0")
+        if self.is_limit and not is_traced(self.numbers) and np.asarray(self.numbers).any():
+            raise InputError("`numbers` must all be 0 in the limit")
+
+    @property
+    def dissimilarity(self) -> Float[Array, " n"]:
+        """That of each nest, relative to the nest around it, in the order of `names`."""
+        if self.is_limit:
+            return self.numbers
+        return jnp.where(self.numbers > 1, 1, jnp.where(self.numbers < _LEAST, _LEAST, self.numbers))
 
     @property
     def num_outcomes(self) -> int | None:
