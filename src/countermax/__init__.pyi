@@ -10,7 +10,9 @@ from . import intervals as intervals
 from . import learning as learning
 from . import maximality as maximality
 from . import mdp as mdp
+from . import nests as nests
 from . import race as race
+from . import switching as switching
 from . import tables as tables
 from . import testing as testing
 from . import trial as trial
@@ -33,6 +35,7 @@ from .couplings import GumbelMax as GumbelMax
 from .couplings import Independent as Independent
 from .couplings import InverseCDF as InverseCDF
 from .couplings import Maximal as Maximal
+from .couplings import NestedGumbelMax as NestedGumbelMax
 from .couplings import Optimal as Optimal
 from .couplings import SharedGumbelMax as SharedGumbelMax
 from .couplings import VectorQuantile as VectorQuantile
@@ -47,6 +50,8 @@ from .learning import fit as fit
 from .maximality import maximality_gap as maximality_gap
 from .mdp import Cohort as Cohort
 from .mdp import Posterior as Posterior
+from .switching import SwitchingTable as SwitchingTable
+from .switching import switching_table as switching_table
 from .tables import Predicted as Predicted
 from .tables import Refit as Refit
 from .tables import Rows as Rows

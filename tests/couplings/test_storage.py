@@ -19,6 +19,7 @@ from countermax import (
     GumbelMax,
     InputError,
     InverseCDF,
+    NestedGumbelMax,
     Optimal,
     SharedGumbelMax,
     VectorQuantile,
@@ -35,6 +36,7 @@ POINTS = np.random.default_rng(0).normal(size=(7, 2)).astype(np.float32)
 COUPLINGS = {
     "GumbelMax": GumbelMax(),
     "SharedGumbelMax": SharedGumbelMax(0.25),
+    "NestedGumbelMax": NestedGumbelMax({"a": [0, {"b": [1, 2]}]}, [0.5, 0.25], labels=4),
     "InverseCDF": InverseCDF([2, 0, 1, 3]),
     "InverseCDF without an order": InverseCDF(),
     "Comonotone": Comonotone([2.0, 0.0, 1.0, 3.0], [1.0, 2.0, 0.0, 4.0]),
@@ -119,6 +121,13 @@ _NO_WORD = (None, True, 0, "", "other")
 _CHANGES = {
     "InverseCDF": {"order": _ORDERS},
     "Comonotone": {"order": _ORDERS, "other_order": _ORDERS},
+    "NestedGumbelMax": {
+        "home": {key: change for key, change in _ORDERS.items() if key != "an outcome twice"},
+        "numbers": _FLOATS,
+        "parents": (None, True, 0, "0"),
+        "names": (None, True, 0, "a"),
+        "is_limit": (None, 0, "true", True),
+    },
     "Optimal": {"loss": _FLOATS},
     "Gadget1": {"size": (*_NO_COUNT, 5), "part": _NO_WORD, "other_part": (True, 0, "", 1.5)},
     "Gadget2": {

@@ -22,6 +22,7 @@ from countermax import (
     InputError,
     InverseCDF,
     Maximal,
+    NestedGumbelMax,
     SharedGumbelMax,
     VectorQuantile,
 )
@@ -50,13 +51,14 @@ def test_a_text_outcome_has_counterfactuals_where_dowhys_own_mechanism_has_none(
     assert (samples["drug"] == "B").all()
 
 
-@pytest.mark.parametrize("mechanism", ["Gumbel-max", "inverse CDF", "gadget", "vector quantile"])
+@pytest.mark.parametrize("mechanism", ["Gumbel-max", "inverse CDF", "gadget", "nested", "vector quantile"])
 def test_no_intervention_returns_the_data(mechanism, gadget, model):
     vectors = np.random.default_rng(0).normal(size=(9, 2))
     made = {
         "Gumbel-max": None,
         "inverse CDF": InverseCDF([2, 0, 3, 1]),
         "gadget": gadget,
+        "nested": NestedGumbelMax({"pair": [1, 2]}, 0.5, labels=4),
         "vector quantile": VectorQuantile(vectors[:5], vectors[5:]),
     }[mechanism]
     used = model if made is None else fitted(made)

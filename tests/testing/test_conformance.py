@@ -19,6 +19,7 @@ from countermax import (
     InputError,
     InverseCDF,
     Maximal,
+    NestedGumbelMax,
     Optimal,
     SharedGumbelMax,
     VectorQuantile,
@@ -48,6 +49,9 @@ COUPLINGS = {
     "InverseCDF": lambda size: InverseCDF(),
     "InverseCDF in another order": lambda size: InverseCDF(np.random.default_rng(0).permutation(size)),
     "Maximal": lambda size: Maximal(),
+    "NestedGumbelMax": lambda size: NestedGumbelMax(_nests(size), 0.5, labels=size),
+    "NestedGumbelMax, hardly unlike": lambda size: NestedGumbelMax(_nests(size), [0.1, 1.0, 0.3], labels=size),
+    "NestedGumbelMax at zero": lambda size: NestedGumbelMax(_nests(size), 0, labels=size),
     "Optimal": lambda size: Optimal(np.random.default_rng(0).normal(size=(size, size))),
     "VectorQuantile": lambda size: VectorQuantile(*_references(size, 2)),
     "VectorQuantile of one score": lambda size: VectorQuantile(*_references(size, 1)),
@@ -55,6 +59,11 @@ COUPLINGS = {
         *(np.round(each) for each in _references(size, 3)), weights=np.arange(1.0, 8.0)
     ),
 }
+
+
+def _nests(size):
+    """A nest within a nest, one of one outcome, and what stands alone."""
+    return {"outer": [*range(size // 3), {"inner": range(size // 3, 2 * size // 3)}], "one": [size - 1]}
 
 
 def _references(size, dimension):
@@ -67,9 +76,9 @@ SLOW = {
     "InverseCDF",
     "InverseCDF in another order",
     "Maximal",
-    *(name for name in COUPLINGS if name.startswith(("Gadget", "SharedGumbelMax", "VectorQuantile"))),
+    *(name for name in COUPLINGS if name.startswith(("Gadget", "Nested", "SharedGumbelMax", "VectorQuantile"))),
 }
-"""Gadgets, shared clocks and vector quantiles compile for minutes; the others have simpler laws than those left."""
+"""Gadgets, nests, shared clocks and vector quantiles compile for minutes; others have simpler laws than those left."""
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in COUPLINGS])

@@ -23,6 +23,7 @@ from countermax.couplings import (
     Independent,
     InverseCDF,
     Maximal,
+    NestedGumbelMax,
     SharedGumbelMax,
 )
 
@@ -78,9 +79,16 @@ def answer_rows(
         raise InputError(f"`bounds` must be one of {', '.join(BOUNDS)}, got {bounds!r}")
     size = log_p.shape[1]
     coupling.check_size(size)
+    coupling = _without_nests(coupling)
     if out is None:
         out = np.empty((num_columns(size, score=score is not None, bounds=bounds), len(x)))
-    if not has_closed_form(coupling):
+    if (tree := _tree_of(coupling)) is not None:
+        from countermax._kernel import _nested
+
+        _in_threads(
+            _nested.row_lines, (tree, *_plain(log_p, log_q, x), out, first), len(x), len(out) * len(tree.parent)
+        )
+    elif not has_closed_form(coupling):
         out[:size, first : first + len(x)] = in_batches(_probabilities, (coupling,), (log_p, log_q, x))
     from countermax._kernel import _loops
 
@@ -120,7 +128,14 @@ def mean_worths(
     """E[worth(X, Y)] under a coupling, for each of `worths`, [worth, outcome, outcome], and each pair of worlds."""
     size = log_p.shape[1]
     coupling.check_size(size)
+    coupling = _without_nests(coupling)
     worths = np.asarray(worths, np.float64)
+    if (tree := _tree_of(coupling)) is not None:
+        from countermax._kernel import _nested
+
+        found = np.empty((len(worths), len(log_p)))
+        _in_threads(_nested.worth_lines, (tree, *_plain(log_p, log_q, worths), found), len(log_p), size * size)
+        return found
     if not has_closed_form(coupling):
         return in_batches(_means, (coupling, worths), (log_p, log_q))
     from countermax._kernel import _loops
@@ -130,6 +145,59 @@ def mean_worths(
     out = np.empty((len(worths), len(log_p)))
     _in_threads(_loops.mean_worth_lines, (asked, *_plain(log_p, log_q), ordered, out), len(log_p), size * size)
     return out
+
+
+def joint_sums(
+    coupling: GumbelMax | NestedGumbelMax, log_p: Floats, log_q: Floats, weights: Floats, shift: Floats | None = None
+) -> Float[np.ndarray, "layers k k"]:
+    """Sums over pairs of worlds: their weighed joint laws, the squares, and in cells how much the best utility rises.
+
+    Args:
+        coupling: Gumbel-max, nested or not; dissimilarities above 0.
+        log_p: [row, outcome]: log-probabilities of the factual world.
+        log_q: [row, outcome]: those of the other world.
+        weights: Weight of each row.
+        shift: Rise of the mean of the best utility in each row; without it there is no third layer.
+    """
+    from countermax._kernel import _nested
+
+    size, count = log_p.shape[1], len(log_p)
+    coupling.check_size(size)
+    tree = _tree_of(coupling)
+    if tree is None:
+        tree = _nested.Nests(np.zeros(size, np.int64), np.zeros(1, np.int64), np.zeros(1), np.ones(1))
+    strips = max(1, min(num_threads(), count * size * size // _FEW))
+    out = np.zeros((strips, 2 if shift is None else 3, size, size))
+    shifts = np.zeros(count) if shift is None else shift
+    arrays = _plain(log_p, log_q, *(np.asarray(each, np.float64) for each in (weights, shifts)))
+
+    def strip_of(strip: int) -> None:
+        edges = count * strip // strips, count * (strip + 1) // strips
+        _nested.joint_lines(tree, *arrays, out, strip, *edges)
+
+    with ThreadPoolExecutor(strips) as pool:
+        list(pool.map(strip_of, range(strips)))
+    return out.sum(axis=0)
+
+
+def _without_nests(coupling: AbstractCoupling) -> AbstractCoupling:
+    """Gumbel-max itself where all dissimilarities are 1."""
+    if isinstance(coupling, NestedGumbelMax) and (np.asarray(coupling.dissimilarity) == 1).all():
+        return GumbelMax()
+    return coupling
+
+
+def _tree_of(coupling: AbstractSampler) -> Any:
+    """What compiled loops have to know of nests; None for other couplings, and where all dissimilarities are 0."""
+    if not isinstance(coupling, NestedGumbelMax) or coupling.is_limit:
+        return None
+    from countermax._kernel import _nested
+
+    parent, own = np.array([0, *coupling.parents]), np.append(0.0, np.asarray(coupling.dissimilarity, np.float64))
+    scale = np.append(1.0, own[1:])
+    for nest in range(1, len(parent)):
+        scale[nest] *= scale[parent[nest]]
+    return _nested.Nests(np.array(coupling.home, np.int64), parent, own, scale)
 
 
 def kind_of(coupling: AbstractSampler) -> tuple[int, float]:

@@ -15,6 +15,7 @@ from countermax.couplings._matrix import Comonotone as Comonotone
 from countermax.couplings._matrix import Independent as Independent
 from countermax.couplings._matrix import Maximal as Maximal
 from countermax.couplings._matrix import Optimal as Optimal
+from countermax.couplings._nested import NestedGumbelMax as NestedGumbelMax
 from countermax.couplings._parts import BinnedInverseCDF as BinnedInverseCDF
 from countermax.couplings._parts import Constant as Constant
 from countermax.couplings._parts import Diagonal as Diagonal

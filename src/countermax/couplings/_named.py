@@ -15,6 +15,7 @@ from countermax.couplings._base import AbstractCoupling, AbstractSampler
 from countermax.couplings._gumbel_max import GumbelMax, SharedGumbelMax
 from countermax.couplings._inverse_cdf import InverseCDF
 from countermax.couplings._matrix import Comonotone, Independent, Maximal
+from countermax.couplings._nested import NestedGumbelMax
 from countermax.couplings._storage import load
 from countermax.couplings._vector_quantile import VectorQuantile
 
@@ -142,6 +143,8 @@ def name_of(given: str | Path | AbstractSampler, *, score: Scores = None) -> str
         return _NAME_OF.get(str(given)) or (_shown(given) if _rate(given) is not None else Path(given).stem)
     if isinstance(given, SharedGumbelMax):
         return f"{_SHARED_SHOWN} {str(np.asarray(given.shared)[()])}"  # in as many digits as its precision has
+    if isinstance(given, NestedGumbelMax):
+        return given.title
     fixed = named_couplings(score=score).items()
     return next((name for name, each in fixed if is_same(each, given)), type(given).__name__)
 

@@ -21,11 +21,12 @@ from countermax.couplings._gadgets import Gadget1, Gadget2
 from countermax.couplings._gumbel_max import GumbelMax, SharedGumbelMax
 from countermax.couplings._inverse_cdf import InverseCDF
 from countermax.couplings._matrix import Comonotone, Independent, Maximal, Optimal
+from countermax.couplings._nested import NestedGumbelMax
 from countermax.couplings._parts import BinnedInverseCDF, Constant, Diagonal, Perceptron, ReferenceTransport, Started
 from countermax.couplings._vector_quantile import VectorQuantile
 
 _FIXED = (Comonotone, GumbelMax, Independent, InverseCDF, Maximal, Optimal, SharedGumbelMax)
-_LEARNED = (Gadget1, Gadget2, VectorQuantile)
+_LEARNED = (Gadget1, Gadget2, NestedGumbelMax, VectorQuantile)
 _PARTS = (BinnedInverseCDF, Constant, Diagonal, Perceptron, ReferenceTransport, Started)
 CLASSES: dict[str, type[Any]] = {each.__name__: each for each in (*_FIXED, *_LEARNED, *_PARTS)}
 """What a file can be made of."""

@@ -1,0 +1,119 @@
+"""Outcomes with a hierarchy: rows, switching tables, and frozen error terms of the same accuracy."""
+
+from collections.abc import Iterator
+from time import perf_counter
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.measure import Row, seconds
+from countermax import GumbelMax, NestedGumbelMax, fit, switching_table
+from countermax._kernel import row_probabilities
+from countermax._pairs import draw_pairs
+from countermax.learning import RandomPairs, SquaredDifference, Training
+from countermax.learning._losses import expected_losses, least_losses
+
+
+def rows() -> Iterator[Row]:
+    """All measurements of this file."""
+    yield from _bulk(200_000, 10, 3)
+    yield from _one_row(131_072, 400)
+    yield from _choosers(1_000_000, 20, 5)
+    yield from _frozen()
+    yield from _learned()
+
+
+def _model(size: int, num_nests: int, seed: int = 0) -> NestedGumbelMax:
+    """Nests of equal sizes; the last outcomes stand alone."""
+    each = size // (num_nests + 1) if num_nests < size // 4 else size // num_nests
+    held = {str(nest): range(nest * each, (nest + 1) * each) for nest in range(num_nests)}
+    return NestedGumbelMax(held, np.random.default_rng(seed).uniform(0.3, 0.9, num_nests), labels=size)
+
+
+def _log_probs(count: int, size: int, seed: int) -> NDArray[np.float64]:
+    logits = 1.5 * np.random.default_rng(seed).normal(size=(count, size))
+    return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+
+
+def _bulk(count: int, size: int, num_nests: int) -> Iterator[Row]:
+    log_p, log_q = _log_probs(count, size, 0), _log_probs(count, size, 1)
+    x, model = log_p.argmax(axis=1), _model(size, num_nests)
+    taken = seconds(lambda: row_probabilities(model, log_p, log_q, x))
+    yield Row(f"rows of {size} outcomes in {num_nests} nests, compiled loops", count / taken, "rows a second", "")
+    wrong = np.abs(row_probabilities(model, log_p, log_q, x).sum(axis=1) - 1).max()
+    yield Row("the sum of such a row is off by at most", float(wrong), "", "")
+
+
+def _one_row(size: int, num_nests: int) -> Iterator[Row]:
+    log_p, log_q = _log_probs(1, size, 0)[0], _log_probs(1, size, 1)[0]
+    model, x = _model(size, num_nests), int(log_p.argmax())
+    for name, wanted in (("single", np.float32), ("double", np.float64)):
+        with jax.enable_x64(wanted is np.float64):
+            p, q = (jax.numpy.asarray(each, wanted) for each in (log_p, log_q))
+            taken = seconds(lambda p=p, q=q: model.counterfactual_probs(p, q, x))
+        yield Row(f"one row of {size:,} outcomes in {num_nests} nests, {name} precision", taken, "s", "JAX")
+
+
+def _choosers(count: int, size: int, num_nests: int) -> Iterator[Row]:
+    rng, model = np.random.default_rng(0), _model(size, num_nests)
+    base = rng.normal(size=(count, size))
+    scenario = base + 0.5 * rng.normal(size=size)
+    switching_table(base[:100], scenario[:100], model)
+    start = perf_counter()
+    switching_table(base, scenario, model)
+    yield Row(f"switching table of {count:,} choosers and {size} alternatives", perf_counter() - start, "s", "")
+
+
+def _frozen() -> Iterator[Row]:
+    """One chooser, 20 alternatives: the error terms of the nested logit drawn and kept, as ActivitySim's formula says.
+
+    Errors of leaves are a Gumbel and a shift for each nest, the logarithm of a positive stable number; both in NumPy.
+    """
+    size, num_nests, drawn = 20, 5, 2**20
+    model, rng = _model(size, num_nests), np.random.default_rng(0)
+    base, scenario = rng.normal(size=(2, size))
+    home, index = np.asarray(model.home), np.append(1.0, np.asarray(model.dissimilarity, np.float64))
+
+    def simulated() -> NDArray[np.float64]:
+        errors = rng.gumbel(size=(drawn, size)) * index[home]
+        for nest in range(1, num_nests + 1):
+            angle, wait, t = rng.uniform(0, np.pi, drawn), rng.exponential(size=drawn), index[nest]
+            stable = np.sin(t * angle) / np.sin(angle) ** (1 / t) * (np.sin((1 - t) * angle) / wait) ** ((1 - t) / t)
+            errors[:, home == nest] += (t * np.log(stable))[:, None]
+        cells = (base + errors).argmax(axis=1) * size + (scenario + errors).argmax(axis=1)
+        return np.bincount(cells, minlength=size * size).reshape(size, size) / drawn
+
+    many = 2000
+    exact = switching_table(base[None], scenario[None], model).counts
+    repeated = np.tile(base, (many, 1)), np.tile(scenario, (many, 1))
+    per_table = seconds(lambda: switching_table(*repeated, model)) / many
+    start = perf_counter()
+    found = simulated()
+    taken = perf_counter() - start
+    error = float(np.sqrt(np.mean((found - exact) ** 2)))
+    yield Row(f"frozen error terms, {drawn:,} draws of one chooser with {size} alternatives", taken, "s", "NumPy")
+    yield Row("their root mean squared error in a cell", error, "", "")
+    yield Row("the exact table of such a chooser, in bulk", per_table * 1e6, "microseconds", "")
+    for wanted in (1e-3, 1e-4):
+        work = taken * (error / wanted) ** 2 / per_table
+        yield Row(
+            f"frozen error terms with an error of {wanted:g} would take", work, "times as long", "by 1/sqrt(draws)"
+        )
+
+
+def _learned() -> Iterator[Row]:
+    """Dissimilarities trained on one score of ten outcomes, p and q drawn alike; any order would be optimal here."""
+    score, pairs = np.arange(10.0), RandomPairs(10)
+    tree = {"low": [{"least": [0, 1]}, {"less": [2, 3, 4]}], "high": [{"more": [5, 6, 7]}, {"most": [8, 9]}]}
+    loss, key = SquaredDifference(score), jax.random.key(0)
+    start = NestedGumbelMax(tree, 0.7, labels=10)
+    training = Training(steps=100, batch_size=32, learning_rate=0.03)
+    found = fit(start, pairs, loss, training, key=key).coupling
+    log_p, log_q = draw_pairs(pairs, 512, key=jax.random.key(1))
+    least = float(np.mean(least_losses(loss, log_p, log_q)))
+    for name, each in (("Gumbel-max", GumbelMax()), ("dissimilarity 0.7", start), ("trained", found)):
+        above = float(np.mean(expected_losses(each, loss, log_p, log_q))) / least - 1
+        yield Row(
+            f"one score, ten outcomes, four nests within two: {name} is above the optimum by", 100 * above, "%", ""
+        )

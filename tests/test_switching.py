@@ -1,0 +1,146 @@
+"""Switching tables: against the joint laws, against frozen error terms, and what they refuse."""
+
+import jax
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from countermax import GumbelMax, InputError, Maximal, NestedGumbelMax, switching_table
+
+pytestmark = pytest.mark.usefixtures("double")
+
+FALSE_ALARM = 1e-6
+MODES = ["car", "walk", "train", "bus", "tram"]
+NESTS = {"public": ["train", {"street": ["bus", "tram"]}]}
+MODEL = NestedGumbelMax(NESTS, {"public": 0.75, "street": 0.5}, labels=MODES)
+STREET, PUBLIC = 0.375, 0.75  # scales
+
+
+def _people(count, seed=0):
+    rng = np.random.default_rng(seed)
+    base = rng.normal(size=(count, 5))
+    scenario = base + [-0.3, 0.0, 0.0, 0.2, 0.9]
+    base[: count // 5, 0] = scenario[: count // 5, 0] = np.nan  # no car
+    scenario[-2:, 2] = -np.inf  # the line is closed
+    return base, scenario
+
+
+def _open(u):
+    return np.where(np.isnan(u), -np.inf, u)
+
+
+def _textbook(u):
+    """Log-probabilities and the logsum, nest by nest."""
+    u = _open(u)
+    street = STREET * np.log(np.exp(u[3:] / STREET).sum())
+    public = PUBLIC * np.log(np.exp(u[2] / PUBLIC) + np.exp(street / PUBLIC))
+    whole = np.log(np.exp(u[0]) + np.exp(u[1]) + np.exp(public))
+    inside = (public - whole) + (street - public) / PUBLIC
+    logs = [u[0] - whole, u[1] - whole, (public - whole) + (u[2] - public) / PUBLIC]
+    return np.array([*logs, *(inside + (u[3:] - street) / STREET)]), whole
+
+
+def test_choices_are_those_of_the_textbook():
+    for u in _people(20)[1]:
+        found, logsum = MODEL.choice(_open(u))
+        expected, whole = _textbook(u)
+        np.testing.assert_allclose(np.exp(found), np.exp(expected), atol=1e-14)
+        assert float(logsum) == pytest.approx(whole, abs=1e-13)
+
+
+def test_elasticities_are_derivatives_and_largest_within_a_nest():
+    u = np.array([0.3, -0.2, 0.1, 0.5, 0.0])
+    found = np.asarray(jax.jacobian(lambda each: MODEL.choice(each)[0])(u))
+    steps = 1e-6 * np.eye(5)
+    expected = [(_textbook(u + step)[0] - _textbook(u - step)[0]) / 2e-6 for step in steps]
+    np.testing.assert_allclose(found, np.array(expected).T, atol=1e-8)
+    assert found[3, 4] < found[2, 4] < found[0, 4] == pytest.approx(found[1, 4])  # who loses most to the tram
+
+
+def test_a_table_is_the_sum_of_joint_laws():
+    base, scenario = _people(40)
+    weights = np.random.default_rng(1).uniform(0, 3, 40)
+    for model in (MODEL, GumbelMax()):
+        found = switching_table(base, scenario, model, labels=MODES, weights=weights)
+        logs = [_open(each) for each in (base, scenario)]
+        if model is MODEL:
+            logs = [np.array([_textbook(row)[0] for row in each]) for each in logs]
+        laws = np.asarray(jax.vmap(model.joint)(*logs))
+        np.testing.assert_allclose(found.counts, np.tensordot(weights, laws, 1), atol=1e-12)
+        p, q = laws.sum(axis=2), laws.sum(axis=1)
+        lower = np.maximum(p[:, :, None] + q[:, None, :] - 1, 0)
+        np.testing.assert_allclose(found.bounds.lower, np.tensordot(weights, lower, 1), atol=1e-12)
+        assert (found.bounds.lower <= found.counts + 1e-12).all()
+        assert (found.counts <= found.bounds.upper + 1e-12).all()
+        assert (found.interval.lower <= found.counts).all()
+
+
+def test_the_surplus_of_all_pairs_is_the_change_of_the_logsums():
+    base, scenario = _people(60)
+    found = switching_table(base, scenario, MODEL, labels=MODES, money=0.25)
+    change = sum(_textbook(after)[1] - _textbook(before)[1] for before, after in zip(base, scenario, strict=True))
+    assert found.surplus.sum() == pytest.approx(change / 0.25, abs=1e-10)
+    assert found.logsums[1] - found.logsums[0] == pytest.approx(change / 0.25, abs=1e-10)
+    stayed = switching_table(base, scenario, MODEL, labels=MODES).mean_surplus[1, 1]
+    assert stayed == pytest.approx(0, abs=1e-12)  # walking did not change, nor did what it is worth to who still walks
+
+
+def test_frozen_error_terms_switch_as_the_table_says():
+    """Errors of the nested logit, drawn from its generating function and kept: counts at a family-wise level of 1e-6.
+
+    The mean surplus of each pair is within five standard errors.
+    """
+    rng, drawn = np.random.default_rng(3), 400_000
+    u, w = np.array([0.3, -0.2, 0.1, 0.5, 0.0]), np.array([0.0, -0.2, 0.1, 0.7, 0.9])
+
+    def shift(index):
+        angle, wait = rng.uniform(0, np.pi, drawn), rng.exponential(size=drawn)
+        stable = np.sin(index * angle) / np.sin(angle) ** (1 / index)
+        return np.log(stable * (np.sin((1 - index) * angle) / wait) ** ((1 - index) / index))
+
+    errors = rng.gumbel(size=(drawn, 5)) * [1, 1, PUBLIC, STREET, STREET]
+    errors[:, 2:] += PUBLIC * shift(0.75)[:, None]
+    errors[:, 3:] += STREET * shift(0.5)[:, None]
+    before, after = (u + errors).argmax(axis=1), (w + errors).argmax(axis=1)
+    gain = (w + errors).max(axis=1) - (u + errors).max(axis=1)
+    table = switching_table(u[None], w[None], MODEL, labels=MODES)
+    values = []
+    for i in range(5):
+        for j in range(5):
+            cell = (before == i) & (after == j)
+            law = float(table.counts[i, j])
+            values.append(binomtest(int(cell.sum()), drawn, min(max(law, 0.0), 1.0)).pvalue if law > 1e-12 else 1.0)
+            assert law > 1e-12 or not cell.any()
+            if cell.sum() > 100:
+                error = gain[cell].std() / np.sqrt(cell.sum()) + 1e-12
+                assert abs(gain[cell].mean() - table.mean_surplus[i, j]) < 5 * error
+    assert min(values) > FALSE_ALARM / 25
+    assert table.interval is None
+
+
+def test_what_is_printed_names_the_model_and_the_bounds():
+    table = switching_table(*_people(30), MODEL, labels=MODES)
+    text = table.summary()
+    assert "nested Gumbel-max 0.75, 0.5" in text
+    assert "whatever the coupling" in text
+    assert table.row("logsum before").value == pytest.approx(table.logsums[0])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"scenario": np.zeros((3, 4))}, r"must have one shape, got \(30, 5\) and \(3, 4\)"),
+        ({"base": np.full((30, 5), np.nan)}, r"`base` must leave an alternative available, but row 0 has none"),
+        ({"base": np.zeros(5)}, r"`base` must have the shape \[choosers, alternatives\]"),
+        ({"labels": ["a"]}, r"must name 5 alternatives, got 1"),
+        ({"weights": np.ones(3)}, r"`weights` must be 30 finite numbers"),
+        ({"money": -1.0}, r"`money` must be positive, got -1.0; it is minus the coefficient of cost"),
+        ({"coupling": Maximal()}, r"`coupling` must be a `NestedGumbelMax` or `GumbelMax`"),
+        ({"coupling": NestedGumbelMax({"a": [0, 1]}, 0, labels=5)}, r"`dissimilarity` must be above 0 for utilities"),
+    ],
+)
+def test_bad_input_is_refused(change, message):
+    base, scenario = _people(30)
+    given = {"base": base, "scenario": scenario, "coupling": MODEL, "labels": MODES} | change
+    with pytest.raises(InputError, match=message):
+        switching_table(**given)
