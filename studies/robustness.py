@@ -88,7 +88,7 @@ def _counted(
 ) -> np.ndarray:
     found = Cohort(log, policy, process=model, posterior=Posterior(num_draws=num_resamples)).rank(["gumbel-max"])
     truth = Cohort(log, policy, process=process).bounds().lower - found.observed > SMALL
-    agreed, robust = found.bounds.lower > SMALL, found.robust
+    agreed, robust = found.bounds.lower > SMALL, found.agreed
     return np.array([each.sum() for each in (agreed, agreed & ~truth, robust, robust & ~truth, truth, robust & truth)])
 
 
@@ -106,7 +106,7 @@ def sepsis_gains(num_episodes: int, num_resamples: int) -> Result:
     return {
         "episodes": num_episodes,
         "agreed": int((found.bounds.lower > SMALL).sum()),
-        "robust": int(found.robust.sum()),
+        "robust": int(found.agreed.sum()),
         "observed": float(found.observed.mean()),
         "true_value": true_value(simulator, policy),
     }

@@ -20,6 +20,7 @@ _MOST_NAMED = 6
 _SMALL_SHARE = 1e-9  # rounding
 _FEW_EPISODES = 30
 _THIN_VISITS = 10
+_DISAGREEING = 1e-6
 _LARGE_THIN_SHARE = 0.1
 
 
@@ -38,6 +39,25 @@ def told_of_ends(
     if unknown := _where(log, ~ends & never_left):
         told.append(f"Nothing is known beyond {unknown}: whoever comes there, in any world, stays and earns nothing.")
     return tuple(told)
+
+
+def told_of_rewards(log: EpisodeLog, process: FiniteMDP) -> tuple[str, ...]:
+    """Whether the log earned what the process pays, where that does not vary."""
+    steps = log.steps()
+    rows = process.successors[steps.state, steps.action], process.probs[steps.state, steps.action] > 0
+    there = (rows[0] == steps.next_state[:, None]) & rows[1]
+    paid = process.rewards[steps.state, steps.action, there.argmax(axis=1)]
+    if process.reward_variances is not None:
+        there &= process.reward_variances[steps.state, steps.action] == 0
+    off = there.any(axis=1) & (np.abs(paid - steps.reward) > _DISAGREEING * np.maximum(1, np.abs(paid)))
+    if not off.any():
+        return ()
+    at = int(off.argmax())
+    return (
+        f"WARNING: rewards of the log and of the process disagree at {int(off.sum())} of {len(off)} steps (episode "
+        f"{log.name_of(int(steps.episode[at]))}, step {steps.step[at]}: {steps.reward[at]:g} and {paid[at]:g}). What "
+        "was earned comes from the log, what would have been earned from the process: effects mix both.",
+    )
 
 
 def told_of_labels(log: EpisodeLog) -> tuple[str, ...]:
