@@ -152,7 +152,7 @@ class Robustness(AbstractExperiment):
             "processes",
             "every coupling of the estimate",
             "of these wrong",
-            "robust: with 95 % confidence in the model too",
+            "agreed: with 95 % confidence in the model too",
             "of these wrong",
             "true gains found",
         )

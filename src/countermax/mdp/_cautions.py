@@ -15,6 +15,7 @@ from countermax.mdp._labels import Names, spoken
 from countermax.mdp._log import EpisodeLog
 from countermax.mdp._planning import state_distributions
 from countermax.mdp._process import FiniteMDP
+from countermax.mdp._results import NOT_IN_LOG
 
 _MOST_NAMED = 6
 _SMALL_SHARE = 1e-9  # rounding
@@ -88,7 +89,7 @@ def told_of_restriction(mdp: FiniteMDP, log: EpisodeLog, policy: Floats) -> tupl
     if not changed.any():
         return ()
     undone = told_of_undone(log, policy) or "actions that the model leaves out"
-    told = f"WARNING: your policy asks for what is not in the log: {undone}."
+    told = f"{NOT_IN_LOG}: {undone}."
     partly = changed & (left_out < 1 - _SMALL_SHARE)
     if partly.any():
         told += " Where it asks for other actions as well, it was replaced by those."

@@ -81,6 +81,8 @@ class Cohort:
         behaviour: Values | None = None,
         posterior: Posterior | None = None,
         engine: str = "local",
+        columns: Mapping[str, str] | None = None,
+        score: Mapping[Hashable, int | float] | None = None,
     ):
         """Checks the episodes, the process and the policy.
 
@@ -107,13 +109,18 @@ class Cohort:
                 `rank`, `decisions` and `explain` draw 100 models where the process has counts, and `replay` none.
             engine: Engine: "local", or "ray" for parts of the episodes, posterior draws and resamples on the Ray
                 cluster that is connected, else on one inside this machine. The numbers are the same.
+            columns: Columns of a file of steps, by what they stand for: episode=patient,step=day. Without step, time
+                has the order; without next_state, the last row leads to outcome.
+            score: Score of each final outcome, where a file of steps has no reward: home=1,dead=0.
         """
         self._spread = on_ray(engine)
         one, other = ("log", "policy") if isinstance(policy, str | Path) else ("policy", "log")
         if isinstance(log, str | Path) and isinstance(policy, str | Path):
-            log, policy = read_log_and_policy(log, policy)
+            log, policy = read_log_and_policy(log, policy, columns=columns, score=score)
         elif isinstance(log, str | Path) or isinstance(policy, str | Path):
             raise InputError(f"`{one}` must be a file where `{other}` is one, so that both name the same states")
+        elif columns is not None or score is not None:
+            raise InputError("`columns` and `score` must be left out beside a log that was read: use them to read it")
         self.log = log
         self._learn, self._source = _learner(log, process, absorbing)
         self.process = self._learn if isinstance(self._learn, FiniteMDP) else self._learn(log)

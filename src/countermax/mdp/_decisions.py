@@ -113,8 +113,8 @@ class Decisions(AbstractCohortResult):
         return (
             f"By {self.coupling}, {instead} instead of {done} at step {best.step} would have added most: "
             f"{best.effect:.3g}; over all couplings that draw anew at each step, {least:.3g} to {most:.3g}. {robust} "
-            f"of {len(self)} decisions are robust: they would have helped under every coupling, even if chance persists "
-            f"across steps{sure}."
+            f"of {len(self)} decisions are robust: they would have helped under every coupling, even if chance "
+            f"persists across steps{sure}."
         )
 
     def plot(self, most: int = 20) -> "plotting.Figure":

@@ -81,7 +81,7 @@ def story_of(
     return Story(
         context=context,
         episode=one.name_of(0),
-        returns=answer(0, "return" if earned is None else "score of the end", observed),
+        returns=answer(0, "return" if earned is None else "score", observed),
         standard_deviations={name: float(np.sqrt(each.variances[0])) for name, each in replays.items()},
         ends=tuple(
             answer(place, f"P({spoken('state', int(end), mdp.state_names)})") for place, end in enumerate(ends, 1)

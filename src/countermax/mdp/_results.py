@@ -16,6 +16,7 @@ from countermax.intervals import Interval
 from countermax.mdp._arrays import as_whole
 
 ANY, PERSISTENT, OBSERVED = "any coupling", "chance may persist", "observed"
+NOT_IN_LOG = "WARNING: your policy asks for what is not in the log"
 SMALL = 1e-9
 """An effect below this is rounding."""
 
@@ -61,6 +62,10 @@ class AbstractCohortResult(AbstractResult):
     def _sentences(self) -> tuple[str, ...]:
         """What is told before the notes of the context."""
         return ()
+
+    def _warned(self) -> str:
+        """What must be read before the answer: that it is about another policy than was asked for."""
+        return "".join(f"{each} " for each in self.context.notes if each.startswith(NOT_IN_LOG))
 
     def _fields(self, *names: str) -> dict[str, Any]:
         """What `to_dict` holds beyond the rows, by the names of properties; the horizon and the discount first."""
@@ -200,7 +205,7 @@ class Replay(AbstractCohortResult):
 
     def summary(self) -> str:
         better, worse = int((self.effects > SMALL).sum()), int((self.effects < -SMALL).sum())
-        return (
+        return self._warned() + (
             f"These episodes earned {number(self.observed.mean())} on average; by {self.coupling} they would have "
             f"earned {number(self.mean)} under the other policy. The effect is positive for {better} and negative "
             f"for {worse} of {len(self.values)}. Other couplings may say otherwise: `bounds()` gives the range over "
@@ -290,11 +295,12 @@ class Ranking(AbstractCohortResult):
         if self.any_interval is not None:
             sure = f"with {confidence(self.any_interval.level)} confidence in the model"
         worse = int(((widest(self.bounds, self.any_interval).upper < -SMALL) & ~self.untried).sum())
-        return (
+        return self._warned() + (
             f"By {name}, of {counted(len(first), 'episode')} {told[0]}, {told[1]}, and {same} would have fared the "
             f"same under the other policy; its mean effect is "
             f"{number(self.mean.values[name])}{_limits(self.mean, name)}. Every coupling that draws anew at "
-            f"each step agrees on the gain of {int(self.agreed.sum())} and on the loss of {worse}, {sure}; robust, because it holds even if chance persists across steps, is the gain of "
+            f"each step agrees on the gain of {int(self.agreed.sum())} and on the loss of {worse}, "
+            f"{sure}; robust, because it holds even if chance persists across steps, is the gain of "
             f"{int(self.robust.sum())}."
         )
 

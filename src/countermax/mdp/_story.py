@@ -21,9 +21,11 @@ PERSISTENCE, UNTRIED = "chance not persisting across steps", "actions that nobod
 
 _NARROW = 0.005  # chances and widths below this are not worth a sentence
 _MOST_STEPS = 24  # in a picture: those that would have gained most
+_MOST_TOLD = 14  # states of a path in a sentence; the record has all of them
 _MOST_DECISIONS = 8  # on the page; the JSON has all of them
 _OVER_TIME = (
-    "From the top: black dots are treatments that were given, blue rings what the other policy would give, fainter "
+    "From the top: the states of the record; black dots are treatments that were given, blue rings what the other "
+    "policy would give, fainter "
     "where it is less likely, with a number where a treatment comes in levels; dashed where this rests on fewer than "
     f"{FEW_VISITS} visits. Then, over time: black, what happened; coloured, what would have happened; grey, the range "
     "over all couplings. Bars: the effect of the coupling assumption at each step, with the number of records behind "
@@ -121,7 +123,7 @@ class Meaning(NamedTuple):
         if self.rewards is None:
             return ""
         later = "" if self.discount == 1 else f", discounted by {self.discount:g} for each step"
-        return f"The return counts nothing but how it ends: {self.scale()}, anything else 0{later}."
+        return f"The score counts nothing but how it ends: {self.scale()}, anything else 0{later}."
 
     @property
     def only(self) -> int | None:
@@ -131,18 +133,20 @@ class Meaning(NamedTuple):
 
     @property
     def measure(self) -> str:
-        """What is added to: `return`, or `chance of survival`."""
-        return "return" if self.only is None else f"chance of {self.ends[self.only]}"
+        """What is added to: `return`, `score` where ends alone count, or `chance of survival`."""
+        if self.only is None:
+            return "return" if self.rewards is None else "score"
+        return f"chance of {self.ends[self.only]}"
 
     @property
     def drawn(self) -> str:
         """What pictures of returns show: a chance only where an end counts just 1."""
-        return self.measure if self._worth == 1 else "return"
+        return self.measure if self._worth == 1 else "score"
 
     def gain(self, effect: float) -> str:
         """What a decision would have done: `raised the chance of survival by 12 percentage points`."""
         if self.only is None:
-            return f"added {effect:.3g} to the return"
+            return f"added {effect:.3g} to the {self.measure}"
         points = 100 * effect / self._worth
         told = f"{abs(points):.0f} percentage point{'' if round(abs(points)) == 1 else 's'}"
         return f"{'raised' if points > 0 else 'lowered'} the {self.measure} by {told}"
@@ -251,7 +255,9 @@ class Story(AbstractCohortResult):
     def summary(self) -> str:
         name, value = next(iter(self.returns.values.items()))
         answer = _chances(self, name) if self.ends else f"earning {value:.3g}"
-        return " ".join([next(_happened(self)), _ranges(self), f"By {name}: {answer}.", _verdict(self)])
+        return self._warned() + " ".join(
+            [next(_happened(self)), _ranges(self), f"By {name}: {answer}.", _verdict(self)]
+        )
 
     @property
     def told(self) -> Told:
@@ -324,6 +330,7 @@ class Story(AbstractCohortResult):
             few=FEW_VISITS,
             measure=self.meaning.drawn,
             decision=None if best is None else best.step,
+            path=self.record.states,
             title=f"Episode {self.episode}: what happened, and what would have happened under the other policy",
         )
 
@@ -440,9 +447,9 @@ def _happened(story: Story) -> Iterator[str]:
     steps = len(story.record.actions)
     spent = f"{steps} steps" if steps > 1 else "one step"
     if story.record.ended:
-        yield f"In {spent} the episode came to its end: {story.record.states[-1]}."
+        yield f"In {spent} the episode came to its end: {_path(story.record)}."
     else:
-        yield f"After {spent} the record stops without an end, at: {story.record.states[-1]}."
+        yield f"After {spent} the record stops without an end: {_path(story.record)}."
     if story.end_rewards is None:
         yield f"It earned {story.observed_return:.3g} in all."
     else:
@@ -451,6 +458,18 @@ def _happened(story: Story) -> Iterator[str]:
     what = "rather have done something else" if differing else "have done the same"
     where = steps_in_words(differing) if 0 < len(differing) < steps or steps == len(differing) == 1 else "every step"
     yield f"In the recorded states the other policy would {what} at {where}."
+
+
+def _path(record: Record) -> str:
+    """`step 0 ward (wait), 1 worse (iv antibiotics), 2 dead`; the middle of a long one is left out."""
+    told = [
+        f"{step} {state} ({done})"
+        for step, (state, done) in enumerate(zip(record.states, record.actions, strict=False))
+    ]
+    told.append(f"{len(record.actions)} {record.states[-1]}")
+    if len(told) > _MOST_TOLD:
+        told[_MOST_TOLD // 2 : -_MOST_TOLD // 2] = ["..."]
+    return f"step {', '.join(told)}"
 
 
 def _instead(story: Story) -> Iterator[str]:

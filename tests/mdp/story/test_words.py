@@ -125,9 +125,9 @@ def test_a_return_that_counts_deaths_is_told_as_their_chance_but_drawn_as_a_retu
     deaths = Meaning(("death", "home"), np.array([-1.0, 0.0]), 1.0)
     assert deaths.gain(0.2) == "lowered the chance of death by 20 percentage points"
     assert deaths.between(-0.3, -0.1) == "10 to 30 %"
-    assert deaths.drawn == "return"
+    assert deaths.drawn == "score"
     assert Meaning(("death", "home"), np.array([0.0, 1.0]), 1.0).drawn == "chance of home"
-    assert Meaning(("death", "home"), np.array([0.0, 1.0]), 0.9).gain(0.2) == "added 0.2 to the return"
+    assert Meaning(("death", "home"), np.array([0.0, 1.0]), 0.9).gain(0.2) == "added 0.2 to the score"
 
 
 def test_numbers_in_words():
@@ -178,7 +178,11 @@ def test_ends_are_told_by_their_names_and_chances(story):
         assert each.bounds.contains(each.values["inverse CDF"], 1e-9)
         assert each.bounds.lower == pytest.approx(story.features.bounds.lower[-1, place], abs=1e-9)
     happened, meaning, *_ = story.notes
-    assert happened == "In 2 steps the episode came to its end: death."
+    done = [ACTIONS[each] for each in LOG.actions[0, :2]]
+    path = f"step 0 ill ({done[0]}), 1 worse ({done[1]}), 2 death"
+    assert happened == f"In 2 steps the episode came to its end: {path}."
+    texts = [each.get_text() for each in story.plot().axes[0].texts]
+    assert [each for each in texts if each in STATES] == ["ill", "worse", "death"]
     assert "counts nothing but how it ends: " in meaning
     assert "survival 1" in meaning
     assert f"survival {percent(last[3])}" in story.told.instead[0]
