@@ -181,8 +181,8 @@ class Robustness(AbstractExperiment):
             found = stored[_SEPSIS]
             words.append(
                 f"Of {found['episodes']} sepsis patients, {found['agreed']} are told of a gain by every coupling of "
-                f"the estimate, and {found['robust']} of one with confidence in the model; the policy is worth {found['true_value']:.3f} "
-                f"in truth where {found['observed']:.3f} was observed."
+                f"the estimate, and {found['robust']} of one with confidence in the model; the policy is worth "
+                f"{found['true_value']:.3f} in truth where {found['observed']:.3f} was observed."
             )
         return Section(self.title, words, {"robustness": sheet})
 

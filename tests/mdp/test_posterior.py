@@ -191,5 +191,5 @@ def test_models_are_drawn_once_however_many_questions_are_asked(monkeypatch):
     assert len(drawn) == 4
     np.testing.assert_array_equal(first.any_interval.lower, again.any_interval.lower)
     monkeypatch.setattr(_posterior, "_MOST_KEPT", 0)
-    anew = Cohort(LOG, POLICY, process=MODEL, posterior=Posterior(num_draws=4)).rank()
-    np.testing.assert_array_equal(first.any_interval.lower, anew.any_interval.lower)
+    afresh = Cohort(LOG, POLICY, process=MODEL, posterior=Posterior(num_draws=4)).rank()
+    np.testing.assert_array_equal(first.any_interval.lower, afresh.any_interval.lower)

@@ -45,7 +45,7 @@ def test_nothing_is_robust_where_a_trait_that_is_not_recorded_decides_all():
     patient = int(np.flatnonzero(found.agreed)[0])
     story = cohort.explain(patient)
     assert story.depends_on == ("chance not persisting across steps",)
-    assert "draws anew at each step" in story.summary()
+    assert "draws afresh at each step" in story.summary()
     assert "obust" not in story.summary()
     assert not any(each.robust for each in story.decisions)
 

@@ -45,11 +45,11 @@ _DRAWN = {
     "coupled": "Where the policy leaves the action to chance, it is drawn with the noise that explains what was done.",
 }
 _RANGES = (
-    "'any coupling' is the range over all couplings that draw anew at each step (adapted couplings){interval}. "
+    "'any coupling' is the range over all couplings that draw afresh at each step (adapted couplings){interval}. "
     "'chance may persist' is the range if what is not recorded may also carry over from step to step{too}."
 )
 _RANGE_GIVEN = (
-    "The range over all couplings is over those that draw anew at each step (adapted couplings), and takes the model "
+    "The range over all couplings is over those that draw afresh at each step (adapted couplings), and takes the model "
     "as given."
 )
 
@@ -213,7 +213,7 @@ class Cohort:
     ) -> Bounds:
         """The least and the largest value of each episode over couplings; the process is taken as given.
 
-        Valid for every coupling that draws anew at each step (adapted couplings); sharp if these may differ from step
+        Valid for every coupling that draws afresh at each step (adapted couplings); sharp if these may differ from step
         to step. What persists, such as a trait of a patient that is not recorded, is no such coupling. Where rewards of
         one transition vary, each may be any that was seen there. The mean of the bounds over many episodes is valid for
         the mean value, but wider than need be.

@@ -44,7 +44,7 @@ class Decision(NamedTuple):
     effect: float
     """How much more than it did."""
     effect_bounds: Bounds
-    """The effect over all adapted couplings, which draw anew at each step."""
+    """The effect over all adapted couplings, which draw afresh at each step."""
     visits: int | None
     """How often the other action was taken in that state, where the process has counts."""
     interval: Interval | None
@@ -112,7 +112,7 @@ class Decisions(AbstractCohortResult):
         done, instead = self.action_names[best.action], self.action_names[best.other_action]
         return (
             f"By {self.coupling}, {instead} instead of {done} at step {best.step} would have added most: "
-            f"{best.effect:.3g}; over all couplings that draw anew at each step, {least:.3g} to {most:.3g}. {robust} "
+            f"{best.effect:.3g}; over all couplings that draw afresh at each step, {least:.3g} to {most:.3g}. {robust} "
             f"of {len(self)} decisions are robust: they would have helped under every coupling, even if chance "
             f"persists across steps{sure}."
         )

@@ -58,7 +58,7 @@ class PolicyEvaluation(AbstractCohortResult):
     context: Context
     estimates: tuple[Estimate, ...]
     bounds: Bounds | None
-    """The counterfactual mean over these episodes, over couplings that draw anew at each step, if the model is right.
+    """The counterfactual mean over these episodes, over couplings that draw afresh at each step, if the model is right.
 
     None where the model calls logged steps impossible: then no coupling can say anything about them.
     """
@@ -110,7 +110,7 @@ class PolicyEvaluation(AbstractCohortResult):
         if self.bounds is not None:
             within = span(*self.bounds)
             told.append(
-                f"Over all couplings that draw anew at each step the counterfactual mean lies in {within}, if the "
+                f"Over all couplings that draw afresh at each step the counterfactual mean lies in {within}, if the "
                 "model is right."
             )
         return " ".join(told)

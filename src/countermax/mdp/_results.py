@@ -239,7 +239,7 @@ class Ranking(AbstractCohortResult):
     effects: Mapping[str, Float[np.ndarray, " n"]]
     """What each coupling says the policy would have added: posterior means, unless the model is taken as given."""
     bounds: Bounds
-    """The effects over all adapted couplings, which draw anew at each step."""
+    """The effects over all adapted couplings, which draw afresh at each step."""
     intervals: Mapping[str, Interval]
     """Model uncertainty of the effects, by coupling; empty where the model is taken as given."""
     any_interval: Interval | None
@@ -298,7 +298,7 @@ class Ranking(AbstractCohortResult):
         return self._warned() + (
             f"By {name}, of {counted(len(first), 'episode')} {told[0]}, {told[1]}, and {same} would have fared the "
             f"same under the other policy; its mean effect is "
-            f"{number(self.mean.values[name])}{_limits(self.mean, name)}. Every coupling that draws anew at "
+            f"{number(self.mean.values[name])}{_limits(self.mean, name)}. Every coupling that draws afresh at "
             f"each step agrees on the gain of {int(self.agreed.sum())} and on the loss of {worse}, "
             f"{sure}; robust, because it holds even if chance persists across steps, is the gain of "
             f"{int(self.robust.sum())}."

@@ -447,9 +447,10 @@ def _happened(story: Story) -> Iterator[str]:
     steps = len(story.record.actions)
     spent = f"{steps} steps" if steps > 1 else "one step"
     if story.record.ended:
-        yield f"In {spent} the episode came to its end: {_path(story.record)}."
+        yield f"In {spent} the episode came to its end: {story.record.states[-1]}."
     else:
-        yield f"After {spent} the record stops without an end: {_path(story.record)}."
+        yield f"After {spent} the record stops without an end, at: {story.record.states[-1]}."
+    yield f"Its path: {_path(story.record)}."
     if story.end_rewards is None:
         yield f"It earned {story.observed_return:.3g} in all."
     else:
@@ -541,7 +542,7 @@ def _verdict(story: Story) -> str:
         )
     if claim.depends_on == (PERSISTENCE,):
         return (
-            f"Every coupling that draws anew at each step {favours}, {trust}; that holds unless chance that is not "
+            f"Every coupling that draws afresh at each step {favours}, {trust}; that holds unless chance that is not "
             f"recorded persists across steps, as a trait of the patient would{_least(story)}."
         )
     if claim.depends_on:
@@ -565,7 +566,7 @@ def _ranges(story: Story) -> str:
         limits = story.returns.any_interval
         other = "" if limits is None else f" ({limits.lower:.3g} to {limits.upper:.3g})"
         said.append(f"earning {least:.3g} to {most:.3g}{other}")
-    told = f"Over all couplings that draw anew at each step: {', '.join(said)}"
+    told = f"Over all couplings that draw afresh at each step: {', '.join(said)}"
     if story.returns.any_interval is None:
         return f"{told}."
     return f"{told}; in parentheses, the {confidence(story.returns.any_interval.level)} interval for each range."

@@ -177,10 +177,11 @@ def test_ends_are_told_by_their_names_and_chances(story):
     for place, each in enumerate(story.ends):
         assert each.bounds.contains(each.values["inverse CDF"], 1e-9)
         assert each.bounds.lower == pytest.approx(story.features.bounds.lower[-1, place], abs=1e-9)
-    happened, meaning, *_ = story.notes
+    happened, its_path, meaning, *_ = story.notes
     done = [ACTIONS[each] for each in LOG.actions[0, :2]]
     path = f"step 0 ill ({done[0]}), 1 worse ({done[1]}), 2 death"
-    assert happened == f"In 2 steps the episode came to its end: {path}."
+    assert happened == "In 2 steps the episode came to its end: death."
+    assert its_path == f"Its path: {path}."
     texts = [each.get_text() for each in story.plot().axes[0].texts]
     assert [each for each in texts if each in STATES] == ["ill", "worse", "death"]
     assert "counts nothing but how it ends: " in meaning

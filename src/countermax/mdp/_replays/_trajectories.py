@@ -8,8 +8,8 @@ so far. Nothing is sampled.
 Bounds: at each step a coupling may answer with any row `w` between 0 and `q / p_x`, which is all that the data say of
 it. Backwards from the last step, the best (the worst) such row from every state gives bounds for the value of a whole
 trajectory. The logged action in the logged state leads to the logged successor for certain. No coupling that draws
-anew at each step (an adapted coupling) gives a value outside the bounds; some attain each, if they may differ from step
-to step. Where chance may persist across steps there are wider ones, in `_persistent`. Where the rewards of one
+afresh at each step (an adapted coupling) gives a value outside the bounds; some attain each, if they may differ from
+step to step. Where chance may persist across steps there are wider ones, in `_persistent`. Where the rewards of one
 transition vary, bounds let each be any that was seen.
 """
 
