@@ -292,6 +292,7 @@ def _drawn(mdp: FiniteMDP, cells: _Cells, random: np.random.Generator) -> Finite
     keep = probs > _NEVER
     keep[cells.kept] = True
     row, reward = cells.row[keep], cells.reward[keep] + cells.error[keep] * random.standard_normal(int(keep.sum()))
+    reward = np.clip(reward, cells.reward.min(), cells.reward.max())
     probs = np.maximum(probs[keep], _NEVER)
     probs /= np.bincount(row, probs, minlength=len(sums))[row]
     nobody_counted = (sums == 0) & (mdp.allowed & ~mdp.absorbing[:, None]).ravel()

@@ -53,7 +53,8 @@ class VaryingRewards(NamedTuple):
         np.fmax.at(by_state, into[often], widths[often])
         room = np.where(often, widths, np.where(np.isnan(by_state[into]), widest, by_state[into]))
         room = np.maximum(room, widths)
-        lower, upper = upper - room, lower + room
+        least, most = steps.reward.min(), steps.reward.max()  # nothing beyond what was ever seen
+        lower, upper = np.maximum(upper - room, least), np.minimum(lower + room, most)
         arriving = np.full((2, log.num_states), np.nan)
         np.fmin.at(arriving[0], into, lower)
         np.fmax.at(arriving[1], into, upper)
