@@ -58,7 +58,7 @@ figures: $(VENV)/.developing      ## redraws the pictures of README and guides; 
 	$(BIN)/countermax demo --out $(VENV)/figures
 	cp $(VENV)/figures/answers.png $(VENV)/figures/couplings.png docs/images/
 	PYTHONPATH=. $(BIN)/python docs/_site/figures.py docs/images
-	$(BIN)/python docs/_site/switching.py docs/images/switching.png
+	$(BIN)/python docs/_site/switching.py docs/images/switching_nested.png
 
 examples: $(VENV)/.developing     ## runs the examples; their pictures go to docs/images
 	for each in examples/*.py; do PYTHONPATH=. $(BIN)/python $$each docs/images || exit 1; done

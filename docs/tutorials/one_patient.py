@@ -23,7 +23,7 @@ print(f"{log.lengths.size} patients, {log.lengths.sum()} steps")
 # A cohort is the log beside the policy; it is checked once, and can be asked many things. `replay` computes what would have become of each logged patient, exactly: no trajectory is drawn. The bounds say how far any coupling could be from the two shown here.
 
 # %%
-cohort = Cohort(log, policy, process=model, outcomes=outcomes, discount=1.0, posterior=Posterior(num_draws=20))
+cohort = Cohort(log, policy, process=model, outcomes=outcomes, discount=1.0, posterior=Posterior(num_draws=40))
 print(cohort)
 for coupling in ("gumbel-max", "inverse-cdf"):
     print(f"{coupling:<11} mean outcome {cohort.replay(coupling).mean:+.3f}")

@@ -54,7 +54,8 @@ def test_some_episodes_are_replayed_as_they_are_among_all(choose, carried_on):
     facts = facts_of(MDP, LOG)
     choices = fresh(POLICY, facts)
     asked = {"log": LOG, "policy": POLICY, "outcomes": None, "horizon": 5, "discount": 0.9, "behaviour": None}
-    course = course_of(MDP, Setting(censored="model" if carried_on else "stop", **asked), facts, choices)
+    asked |= {"usual": POLICY, "varying": None, "censored": "model" if carried_on else "stop"}
+    course = course_of(MDP, Setting(**asked), facts, choices)
     law, batch = TransitionCoupling.of(MDP, GumbelMax()), np.array([4, 1, 5])
     for chains, ask, to_come in (
         (choose(course, law), lambda *asked: _trajectories._walked(*asked, path=False), course.squares_to_come()),

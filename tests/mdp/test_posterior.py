@@ -47,16 +47,16 @@ def test_what_was_never_seen_may_happen_and_what_was_seen_must_stay_possible():
     )
 
 
-def test_rows_that_nobody_visited_stay_as_the_model_has_them():
-    model = estimate(FEW, absorbing=MDP.absorbing, unseen=3)
-    unseen = np.argwhere((model.counts.sum(axis=2) == 0) & ~model.absorbing[:, None])
-    if not len(unseen):
-        model = estimate(FEW.select([0]), absorbing=MDP.absorbing, unseen=3)
-        unseen = np.argwhere((model.counts.sum(axis=2) == 0) & ~model.absorbing[:, None])
+def test_rows_that_nobody_visited_are_drawn_from_the_prior_or_stay_where_there_is_none():
+    model = estimate(FEW.select([0, 1, 2]), absorbing=MDP.absorbing, unseen=3)
+    unseen = np.argwhere((model.counts.sum(axis=2) == 0) & ~model.absorbing[:, None]).tolist()
     assert len(unseen)
-    for each in Posterior(num_draws=3).draws(model):
-        for state, action in unseen:
-            np.testing.assert_array_equal(each.row(int(state), int(action)), model.row(int(state), int(action)))
+    drawn = list(Posterior(num_draws=30).draws(model))
+    for state, action in unseen:
+        rows = np.array([each.row(state, action) for each in drawn])
+        assert rows.std(axis=0).max() > 0.05
+        for each in Posterior(num_draws=3, prior="seen").draws(model):
+            np.testing.assert_array_equal(each.row(state, action), model.row(state, action))
 
 
 def test_the_strength_is_fitted_by_empirical_bayes():
@@ -81,15 +81,16 @@ def test_model_uncertainty_and_couplings_are_told_apart_and_together():
         ]
     )
     limits = found.any_interval
-    np.testing.assert_allclose(limits.lower, np.quantile(again, 0.025, axis=0), atol=1e-12)
-    np.testing.assert_array_equal(found.robust, (found.bounds.lower > 1e-9) & (limits.lower > 1e-9))
+    given = Cohort(FEW, POLICY, process=MODEL).bounds().lower - found.observed
+    np.testing.assert_allclose(limits.lower, np.minimum(np.quantile(again, 0.025, axis=0), given), atol=1e-12)
+    np.testing.assert_array_equal(found.agreed, (found.bounds.lower > 1e-9) & (limits.lower > 1e-9))
     row, alone = (found.row("effect", each, "episode 3") for each in ("any coupling", "Gumbel-max"))
     assert (row.lower, row.upper) == (found.bounds.lower[3], found.bounds.upper[3])
     assert (row.ci_lower, row.ci_upper) == (limits.lower[3], limits.upper[3])
     assert alone.ci_lower == found.intervals["Gumbel-max"].lower[3]
     plain = json.loads(found.to_json())
     assert plain["robust"] == found.robust[found.order].tolist()
-    assert "with 95 % confidence in the model too" in repr(found)
+    assert "with 95 % confidence in the model" in repr(found)
     for word in ("40 transition models drawn from the posterior given your counts", "No hidden confounding"):
         assert word in str(found)
     assert MODEL_GIVEN not in str(found)
@@ -113,9 +114,11 @@ def test_single_decisions_have_visits_and_intervals():
     for each in found:
         assert each.visits == visits[each.state, each.other_action]
         assert each.any_interval.lower <= each.interval.lower <= each.interval.upper <= each.any_interval.upper
-        assert each.robust == (min(each.effect_bounds.lower, each.any_interval.lower) > 1e-9)
+        assert each.any_interval.lower <= each.effect_bounds.lower
+        assert each.robust == (min(each.any_interval.lower, each.persistent.lower) > 1e-9)
     assert found.to_dict()["decisions"][0]["visits"] == found[0].visits
-    assert found.to_frame()["ci_lower"].notna().all()
+    frame = found.to_frame()
+    assert (frame["ci_lower"].notna() == (frame["coupling"] != "chance may persist")).all()
     assert found.plot() is not None
 
 
@@ -188,5 +191,5 @@ def test_models_are_drawn_once_however_many_questions_are_asked(monkeypatch):
     assert len(drawn) == 4
     np.testing.assert_array_equal(first.any_interval.lower, again.any_interval.lower)
     monkeypatch.setattr(_posterior, "_MOST_KEPT", 0)
-    anew = Cohort(LOG, POLICY, process=MODEL, posterior=Posterior(num_draws=4)).rank()
-    np.testing.assert_array_equal(first.any_interval.lower, anew.any_interval.lower)
+    afresh = Cohort(LOG, POLICY, process=MODEL, posterior=Posterior(num_draws=4)).rank()
+    np.testing.assert_array_equal(first.any_interval.lower, afresh.any_interval.lower)

@@ -128,6 +128,7 @@ _RARE = "#D55E00"
 _HATCHED: dict[str, Any] = {"facecolor": "white", "edgecolor": "#777777", "hatch": "////"}
 Colour: TypeAlias = str | tuple[float, float, float, float]
 _MOST_COUNTED = 40  # numbers over more bars than this would overlap
+_LONGEST_STATE = 28  # letters of its name
 _MOST_TREATMENTS = 8  # more rows of dots than this say nothing; the most used ones are shown
 
 
@@ -148,8 +149,9 @@ def draw_trajectory(
     measure: str,
     decision: int | None,
     title: str,
+    path: Sequence[str] = (),
 ) -> Figure:
-    """Panels under each other with one axis of time.
+    """Panels under each other with one axis of time, and the states of a `path` above them.
 
     Black dots are treatments that were given, rings those that the other policy would give, fainter where it is less
     likely, dashed where few visits are behind it; treatments with levels have a number in each. What happened is black,
@@ -171,6 +173,9 @@ def draw_trajectory(
         figure = Figure(figsize=(7.2, 1.1 + sum(heights) * 1.12), layout="constrained")
         panels = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
         _draw_treatments(panels[0], rows, visits < few)
+        for time, state in enumerate(path):
+            short = state if len(state) <= _LONGEST_STATE else f"{state[: _LONGEST_STATE - 3]}..."
+            panels[0].text(time, -0.25, literal(short), rotation=35, ha="left", va="bottom", fontsize=6.5)
         for place, (axes, feature) in enumerate(zip(panels[1:-1], features, strict=True)):
             axes.fill_between(times, bounds[0][:, place], bounds[1][:, place], color=_SHADE, linewidth=0)
             for name, values in answers.items():

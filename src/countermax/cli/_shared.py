@@ -214,6 +214,7 @@ READERS: Mapping[str, Callable[[str], Any]] = {
     "score": scores,
     "counterfactual_score": lambda text: scores(text, "--counterfactual-score"),
     "gain": gains,
+    "columns": lambda text: {str(name): str(theirs) for name, theirs in by_label(words(text), str).items()},
     **dict.fromkeys(("couplings", "partition_by"), words),
     **dict.fromkeys(("factual", "counterfactual"), columns),
     **dict.fromkeys(("control", "treated", "seen", "under", "best", "episode"), label),

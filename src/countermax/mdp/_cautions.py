@@ -15,11 +15,13 @@ from countermax.mdp._labels import Names, spoken
 from countermax.mdp._log import EpisodeLog
 from countermax.mdp._planning import state_distributions
 from countermax.mdp._process import FiniteMDP
+from countermax.mdp._results import NOT_IN_LOG
 
 _MOST_NAMED = 6
 _SMALL_SHARE = 1e-9  # rounding
 _FEW_EPISODES = 30
 _THIN_VISITS = 10
+_DISAGREEING = 1e-6
 _LARGE_THIN_SHARE = 0.1
 
 
@@ -38,6 +40,25 @@ def told_of_ends(
     if unknown := _where(log, ~ends & never_left):
         told.append(f"Nothing is known beyond {unknown}: whoever comes there, in any world, stays and earns nothing.")
     return tuple(told)
+
+
+def told_of_rewards(log: EpisodeLog, process: FiniteMDP) -> tuple[str, ...]:
+    """Whether the log earned what the process pays, where that does not vary."""
+    steps = log.steps()
+    rows = process.successors[steps.state, steps.action], process.probs[steps.state, steps.action] > 0
+    there = (rows[0] == steps.next_state[:, None]) & rows[1]
+    paid = process.rewards[steps.state, steps.action, there.argmax(axis=1)]
+    if process.reward_variances is not None:
+        there &= process.reward_variances[steps.state, steps.action] == 0
+    off = there.any(axis=1) & (np.abs(paid - steps.reward) > _DISAGREEING * np.maximum(1, np.abs(paid)))
+    if not off.any():
+        return ()
+    at = int(off.argmax())
+    return (
+        f"WARNING: rewards of the log and of the process disagree at {int(off.sum())} of {len(off)} steps (episode "
+        f"{log.name_of(int(steps.episode[at]))}, step {steps.step[at]}: {steps.reward[at]:g} and {paid[at]:g}). What "
+        "was earned comes from the log, what would have been earned from the process: effects mix both.",
+    )
 
 
 def told_of_labels(log: EpisodeLog) -> tuple[str, ...]:
@@ -68,7 +89,7 @@ def told_of_restriction(mdp: FiniteMDP, log: EpisodeLog, policy: Floats) -> tupl
     if not changed.any():
         return ()
     undone = told_of_undone(log, policy) or "actions that the model leaves out"
-    told = f"WARNING: your policy asks for what is not in the log: {undone}."
+    told = f"{NOT_IN_LOG}: {undone}."
     partly = changed & (left_out < 1 - _SMALL_SHARE)
     if partly.any():
         told += " Where it asks for other actions as well, it was replaced by those."

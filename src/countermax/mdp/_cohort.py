@@ -17,7 +17,8 @@ from countermax._core.words import confidence
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, AbstractSampler
 from countermax.couplings._named import as_couplings, name_of, named_couplings
-from countermax.intervals._interval import check_level, percentile_interval
+from countermax.intervals import Interval
+from countermax.intervals._interval import check_level
 from countermax.mdp import _cautions as cautions
 from countermax.mdp import _estimation as estimation
 from countermax.mdp._arrays import Floats, Values, as_mask, as_number, as_whole, shortened
@@ -29,11 +30,11 @@ from countermax.mdp._explain import find_episode, story_of
 from countermax.mdp._files import read_log_and_policy
 from countermax.mdp._importance import effective_sample_size, importance_ratios
 from countermax.mdp._log import EpisodeLog, steps_compared, steps_of
-from countermax.mdp._posterior import NO_CONFOUNDING, Posterior, PosteriorDraws
+from countermax.mdp._posterior import NO_CONFOUNDING, Posterior, PosteriorDraws, attained
 from countermax.mdp._process import MODEL_GIVEN, FiniteMDP, as_discount
-from countermax.mdp._replays._course import Setting
+from countermax.mdp._replays._course import Setting, VaryingRewards
 from countermax.mdp._replays._trajectories import Trajectories
-from countermax.mdp._results import Context, Ranking, Replay, at, counted
+from countermax.mdp._results import Answer, Context, Ranking, Replay, at, counted, widest
 from countermax.mdp._story import Story
 
 Couplings: TypeAlias = Mapping[str, str | Path | AbstractCoupling] | Iterable[str | Path]
@@ -43,8 +44,14 @@ _DRAWN = {
     "fresh": "Where the policy leaves the action to chance, it is drawn afresh, whatever was done.",
     "coupled": "Where the policy leaves the action to chance, it is drawn with the noise that explains what was done.",
 }
-_RANGES = "'any coupling' is the range over all couplings; in parentheses, the {level} interval for that range."
-_RANGE_GIVEN = "The range over all couplings takes the model as given."
+_RANGES = (
+    "'any coupling' is the range over all couplings that draw afresh at each step (adapted couplings){interval}. "
+    "'chance may persist' is the range if what is not recorded may also carry over from step to step{too}."
+)
+_RANGE_GIVEN = (
+    "The range over all couplings is over those that draw afresh at each step (adapted couplings), and takes the model "
+    "as given."
+)
 
 
 @final
@@ -74,6 +81,8 @@ class Cohort:
         behaviour: Values | None = None,
         posterior: Posterior | None = None,
         engine: str = "local",
+        columns: Mapping[str, str] | None = None,
+        score: Mapping[Hashable, int | float] | None = None,
     ):
         """Checks the episodes, the process and the policy.
 
@@ -100,13 +109,18 @@ class Cohort:
                 `rank`, `decisions` and `explain` draw 100 models where the process has counts, and `replay` none.
             engine: Engine: "local", or "ray" for parts of the episodes, posterior draws and resamples on the Ray
                 cluster that is connected, else on one inside this machine. The numbers are the same.
+            columns: Columns of a file of steps, by what they stand for: episode=patient,step=day. Without step, time
+                has the order; without next_state, the last row leads to outcome.
+            score: Score of each final outcome, where a file of steps has no reward: home=1,dead=0.
         """
         self._spread = on_ray(engine)
         one, other = ("log", "policy") if isinstance(policy, str | Path) else ("policy", "log")
         if isinstance(log, str | Path) and isinstance(policy, str | Path):
-            log, policy = read_log_and_policy(log, policy)
+            log, policy = read_log_and_policy(log, policy, columns=columns, score=score)
         elif isinstance(log, str | Path) or isinstance(policy, str | Path):
             raise InputError(f"`{one}` must be a file where `{other}` is one, so that both name the same states")
+        elif columns is not None or score is not None:
+            raise InputError("`columns` and `score` must be left out beside a log that was read: use them to read it")
         self.log = log
         self._learn, self._source = _learner(log, process, absorbing)
         self.process = self._learn if isinstance(self._learn, FiniteMDP) else self._learn(log)
@@ -133,6 +147,8 @@ class Cohort:
             discount=self.discount,
             censored=censored,
             behaviour=done if actions == "coupled" else None,
+            usual=estimation.usual_policy(self.process),
+            varying=VaryingRewards.of_log(log) if self._rewards_vary else None,
         )
         self._compared = steps_compared(log, self.process.ends, self.horizon)
         self._censored = int((self._compared < self.horizon).sum())
@@ -151,10 +167,16 @@ class Cohort:
         """
         answering = self._model.law(coupling).answering
         found = self._model.replayed(answering, path=path)
+        numbers = found._asdict()
         draws = self._draws if self._posterior is not None else None
-        asked = partial(_effect, self._setting, answering)
-        interval = None if draws is None else percentile_interval(draws.ask(asked), draws.posterior.level)
-        return self._replay(draws, coupling=name_of(answering), interval=interval, **found._asdict())
+        if draws is not None:
+            asked = partial(_effect, self._setting, answering)
+            given, count = found.values - self._model.observed, len(self)
+            means, limits = draws.posterior.summarise(np.append(given, given.mean()), draws.ask(asked))
+            numbers["values"] = self._model.observed + means[:count]
+            if limits is not None:
+                numbers |= {"interval": _first(limits, count), "mean_interval": at(limits, count)}
+        return self._replay(draws, coupling=name_of(answering), **numbers)
 
     def sample(
         self, coupling: str | Path | AbstractSampler = "gumbel-max", *, num_samples: int, key: PRNGKeyArray
@@ -181,20 +203,36 @@ class Cohort:
             returns=returns,
         )
 
-    def bounds(self, *, stable: bool = False, rewards: Values | None = None, final: Values | None = None) -> Bounds:
-        """The least and the largest value of each episode over all couplings; the process is taken as given.
+    def bounds(
+        self,
+        *,
+        stable: bool = False,
+        persistent: bool = False,
+        rewards: Values | None = None,
+        final: Values | None = None,
+    ) -> Bounds:
+        """The least and the largest value of each episode over couplings; the process is taken as given.
 
-        Valid for every coupling; sharp if couplings may differ from step to step. The mean of the bounds over many
-        episodes is valid for the mean value, but wider than need be.
+        Valid for every coupling that draws afresh at each step (adapted couplings); sharp if these may differ from step
+        to step. What persists, such as a trait of a patient that is not recorded, is no such coupling. Where rewards of
+        one transition vary, each may be any that was seen there. The mean of the bounds over many episodes is valid for
+        the mean value, but wider than need be.
 
         Args:
-            stable: Whether to allow counterfactually stable couplings only (Gumbel-max is one), over states as
-                outcomes.
+            stable: Whether to allow only couplings that are counterfactually stable (Gumbel-max is one), over states as
+                outcomes: each pair of the logged row and a row of the other world is stable, step by step.
+            persistent: Whether chance may persist across steps. Then a path of the other world has at most its own
+                probability over that of what was logged since both parted, and values lie between tail means (CVaR) of
+                the policy's returns. Wider, and valid for every coupling.
             rewards: Rewards in the shape of `process.rewards`, in place of its own and of those in the log; zeros to
                 ask for `final` alone.
             final: Score for being in each state at the end, [state] or [episode, state]. With zero rewards and an
                 indicator it bounds a probability.
         """
+        if persistent and stable:
+            raise InputError("`stable` must be left out where chance may persist: stability says nothing about that")
+        if persistent:
+            return self._model.persistent_bounds(rewards=rewards, final=final)
         if rewards is not None or final is not None:
             return self._model.bounds(stable=stable, rewards=rewards, final=final)
         if stable not in self._bounds:
@@ -212,17 +250,18 @@ class Cohort:
 
         The episode goes by its name, or by its position where episodes have none. All other actions stay as logged,
         whatever the state; so without the change the episode would be what it was. The policy `otherwise`, by default
-        what was done most often, as far as the process has counts, acts where a logged action is not known, and after
-        the episode's end.
+        the log's frequencies as far as the process has counts, acts where a logged action is not known, and in both
+        worlds after the log's end.
         """
         setting, answering = self._one(episode), self._model.law(coupling).answering
-        rest = self._usual if otherwise is None else estimation.as_policy(self.process, otherwise)
+        if otherwise is not None:
+            setting = replace(setting, usual=estimation.as_policy(self.process, otherwise))
         model = Trajectories(self.process, setting, quiet=True)
         observed, name = float(model.observed[0]), name_of(answering)
-        effects = model.worth_of_actions([answering], rest) - observed
-        drawn = self._draws.ask(partial(_decided, setting, answering, rest, observed), spread=False)
-        level, context = self._draws.posterior.level, self._context(self._draws, ranges=True)
-        return decisions_of(self.process, setting, context, {name: name}, effects, drawn, observed, level)[name]
+        drawn = self._draws.ask(partial(_decided, setting, answering), spread=False)
+        found = self._draws.posterior.summarise(model.effects_of_actions([answering]), drawn, ranges=2)
+        context, untried = self._context(self._draws, ranges=True), model.untried_actions()
+        return decisions_of(self.process, setting, context, {name: name}, found, untried, observed)[name]
 
     def explain(
         self, episode: Hashable, *, couplings: Couplings | None = None, features: Mapping[str, Values] | None = None
@@ -241,27 +280,41 @@ class Cohort:
             raise InputError('`explain` needs a cohort with actions="fresh": steps are judged one by one')
         setting, chosen, _ = self._one(episode), _couplings(couplings), self._model
         context = self._context(self._draws, ranges=True)
-        return story_of(self.process, self.log, setting, chosen, features, self._usual, self._draws, context)
+        return story_of(self.process, self.log, setting, chosen, features, self._draws, context)
 
     def rank(self, couplings: Couplings | None = None) -> Ranking:
         """All episodes by what the other policy would have added: which claims rest on the coupling, which on the data.
 
         The first coupling is the one to sort by; by default there are Gumbel-max and inverse CDF.
         """
-        chosen, observed = _couplings(couplings), self._model.observed
-        effects = {name: self._model.values(each) - observed for name, each in chosen.items()}
-        bounds = self.bounds().shifted(-observed)
-        drawn = self._draws.ask(partial(_effects, self._setting, list(chosen.values()), observed))
-        found = percentile_interval(drawn, self._draws.posterior.level)
-        intervals = {name: at(found, place) for place, name in enumerate(chosen)}
+        chosen, observed, count = _couplings(couplings), self._model.observed, len(self)
+        given = _effects_in(self._model, list(chosen.values()))
+        drawn = self._draws.ask(partial(_effects, self._setting, list(chosen.values())))
+        found, limits = self._draws.posterior.summarise(given, drawn, ranges=2)
+        intervals = {name: at(limits, place) for place, name in enumerate(chosen)}
+        mean, its = found[:, count], {name: at(each, count) for name, each in intervals.items()}
+        whole, wide = Bounds(found[-4], found[-3]), widest(Bounds(found[-2], found[-1]), at(limits, -2, -1))
+        within = at(limits, -4, -3)
+        average = Answer(
+            "effect",
+            None,
+            dict(zip(chosen, mean.tolist(), strict=False)),
+            Bounds(float(mean[-4]), float(mean[-3])),
+            {name: each for name, each in its.items() if each is not None},
+            at(within, count),
+            Bounds(float(wide.lower[count]), float(wide.upper[count])),
+        )
         return Ranking(
             context=self._context(self._draws, ranges=True),
             episodes=self.log.names,
             observed=observed,
-            effects=effects,
-            bounds=bounds,
-            intervals={name: each for name, each in intervals.items() if each is not None},
-            any_interval=at(found, -2, -1),
+            effects={name: found[place, :count] for place, name in enumerate(chosen)},
+            bounds=Bounds(whole.lower[:count], whole.upper[:count]),
+            intervals={name: _first(each, count) for name, each in intervals.items() if each is not None},
+            any_interval=None if within is None else _first(within, count),
+            persistent=Bounds(wide.lower[:count], wide.upper[:count]),
+            untried=self._model.untried,
+            mean=average,
         )
 
     def evaluate(
@@ -277,7 +330,8 @@ class Cohort:
             couplings: Couplings for the counterfactual estimates, by name; by default Gumbel-max and inverse CDF.
                 Without any, nothing is replayed.
             num_resamples: Number of resamples for the intervals; 0 for none.
-            level: Confidence of the intervals, which reach at least as far as this share of the resamples.
+            level: Confidence of the intervals, which reach at least as far as this share of the resamples; fewer than
+                40 cannot say 95 %, and then less is said.
             key: Random key for drawing the resamples; consumed once.
         """
         as_whole("num_resamples", num_resamples, least=0)
@@ -289,6 +343,7 @@ class Cohort:
             )
         chosen = _couplings(couplings, none=True)
         task = Estimating(self._setting, chosen, self._learn, self._behaviour, self._compared)
+        level = attained(level, num_resamples)
         asked = (task, self.process, num_resamples, level)
         estimates, bounds, ratios = evaluated(*asked, key=key, spread=self._spread)
         changed = (self.policy != self._wanted)[~self.process.absorbing].any()
@@ -336,6 +391,7 @@ class Cohort:
         check_level(level)
         if num_resamples and key is None:
             raise InputError(f"`key` must be given to draw {num_resamples} resamples; for instance jax.random.key(0)")
+        level = attained(level, num_resamples)
         kept = tuple(as_number("shares", each, 0, 1) for each in shares)
         if not kept or min(kept) == 0:
             raise InputError(f"`shares` must hold numbers above 0 and at most 1, got {list(kept)}")
@@ -345,6 +401,12 @@ class Cohort:
         )
         context = self._context(None, told=told, assumed=())
         return distribution_of(context, self.log, self._ratios, kept, weighted, num_resamples, level, key)
+
+    @property
+    def _rewards_vary(self) -> bool:
+        """Whether rewards of one transition vary, or nobody can know because each was seen once."""
+        counts = self.process.counts
+        return self.process.reward_variances is not None or (counts is not None and int(counts.max()) <= 1)
 
     def _ratios(self, log: EpisodeLog) -> Floats:
         """Importance ratios of some of the episodes; the behaviour policy is estimated from them unless it is known."""
@@ -374,11 +436,6 @@ class Cohort:
         asked = self._posterior or (Posterior() if self.process.counts is not None else Posterior(num_draws=0))
         return PosteriorDraws(self.process, asked, self._setting.outcomes, spread=self._spread)
 
-    @cached_property
-    def _usual(self) -> Floats:
-        """What was done most often, as far as the process has counts."""
-        return estimation.deterministic(estimation.usual_policy(self.process).argmax(axis=1), self.process.num_actions)
-
     def _one(self, episode: Hashable) -> Setting:
         """The same questions about one episode, over the steps that are compared."""
         position = find_episode(self.log, episode)
@@ -404,16 +461,23 @@ class Cohort:
     ) -> Context:
         """What is said beside an answer."""
         note = "" if draws is None else draws.posterior.note(self.process)
-        level = "" if draws is None else confidence(draws.posterior.level)
+        level = (
+            f"; in parentheses, the {confidence(draws.posterior.attained)} interval for it" if draws and note else ""
+        )
         left = self.policy[~self.process.absorbing]
         chance = told is None and bool(((left > 0) & (left < 1)).any())
         notes = (
             *(cautions.told_of_restriction(self.process, self.log, self._wanted) if told is None else told),
+            *cautions.told_of_rewards(self.log, self.process),
             *cautions.told_of_ends(self.log, self.process.ends, self.process.never_left),
             *cautions.told_of_labels(self.log),
             *cautions.told_of_censoring(self._censored, len(self.log), carried_on=self._setting.censored == "model"),
             _DRAWN[self._actions] if chance else "",
-            _RANGES.format(level=level) if ranges and note else "",
+            _RANGES.format(
+                interval=level, too=", model uncertainty included; robust is what holds in both" if note else ""
+            )
+            if ranges
+            else "",
             note,
         )
         return Context(
@@ -468,8 +532,8 @@ def _couplings(couplings: Couplings | None, *, none: bool = False) -> dict[str, 
 
 
 def _bootstrap(num_resamples: int, level: float) -> str:
-    if not num_resamples:
-        return "No resamples were drawn: sampling uncertainty is left out."
+    if not num_resamples or not level:
+        return f"{'Too few' if num_resamples else 'No'} resamples were drawn: sampling uncertainty is left out."
     return (
         f"In parentheses: {confidence(level)} confidence intervals, from {num_resamples} resamples of episodes; "
         "whatever is learned from the log is learned again in each."
@@ -477,19 +541,28 @@ def _bootstrap(num_resamples: int, level: float) -> str:
 
 
 def _effect(setting: Setting, coupling: AbstractCoupling, process: FiniteMDP) -> Floats:
-    """[episode]: effects by one coupling in a posterior draw."""
+    """[episode, mean]: effects by one coupling in a posterior draw."""
     model = Trajectories(process, setting, quiet=True)
-    return model.values(coupling) - model.observed
+    found = model.values(coupling) - model.observed
+    return np.append(found, found.mean())
 
 
-def _effects(setting: Setting, couplings: list[AbstractCoupling], observed: Floats, process: FiniteMDP) -> Floats:
-    """[couplings, least and largest; episode]: effects in a posterior draw."""
-    model = Trajectories(process, setting, quiet=True)
-    return np.stack([*(model.values(each) for each in couplings), *model.bounds()]) - observed
+def _effects(setting: Setting, couplings: list[AbstractCoupling], process: FiniteMDP) -> Floats:
+    """The same in a posterior draw."""
+    return _effects_in(Trajectories(process, setting, quiet=True), couplings)
 
 
-def _decided(
-    setting: Setting, coupling: AbstractCoupling, otherwise: Floats, observed: float, process: FiniteMDP
-) -> Floats:
+def _effects_in(model: Trajectories, couplings: list[AbstractCoupling]) -> Floats:
+    """[couplings, two ranges; episode, mean]: over adapted couplings, and if chance may persist."""
+    ranges = *model.bounds(), *model.persistent_bounds()
+    found = np.stack([*(model.values(each) for each in couplings), *ranges]) - model.observed
+    return np.concatenate([found, found.mean(axis=1, keepdims=True)], axis=1)
+
+
+def _first(interval: Interval, count: int) -> Interval:
+    return Interval(interval.lower[:count], interval.upper[:count], interval.level)
+
+
+def _decided(setting: Setting, coupling: AbstractCoupling, process: FiniteMDP) -> Floats:
     """[coupling, least and largest; step; action]: effects of single decisions in a posterior draw."""
-    return Trajectories(process, setting, quiet=True).worth_of_actions([coupling], otherwise) - observed
+    return Trajectories(process, setting, quiet=True).effects_of_actions([coupling])

@@ -5,18 +5,26 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from countermax import _plotting as plotting
 from countermax._core.results import Row
 from countermax.bounds import Bounds
 from countermax.intervals import Interval
-from countermax.intervals._interval import percentile_interval
-from countermax.mdp._arrays import Floats, as_whole
+from countermax.mdp._arrays import as_whole
 from countermax.mdp._labels import spoken
 from countermax.mdp._process import FiniteMDP
 from countermax.mdp._replays._course import Setting
-from countermax.mdp._results import SMALL, AbstractCohortResult, Context, any_row, at, coupled_row
+from countermax.mdp._results import (
+    SMALL,
+    AbstractCohortResult,
+    Context,
+    any_row,
+    at,
+    coupled_row,
+    persistent_row,
+    widest,
+)
 
 FEW_VISITS = 5
 """What rests on fewer visits than this is marked."""
@@ -36,19 +44,26 @@ class Decision(NamedTuple):
     effect: float
     """How much more than it did."""
     effect_bounds: Bounds
-    """The effect over all couplings."""
+    """The effect over all adapted couplings, which draw afresh at each step."""
     visits: int | None
     """How often the other action was taken in that state, where the process has counts."""
     interval: Interval | None
     """Model uncertainty of the effect; None where the model is taken as given."""
     any_interval: Interval | None
     """Model uncertainty of the whole range over couplings."""
+    persistent: Bounds
+    """The effect if chance may persist across steps, model uncertainty included."""
+    untried: bool
+    """Whether it may lead to an action that nobody took there, or is one."""
 
     @property
     def robust(self) -> bool:
-        """Whether every coupling says that it would have helped, with the stated confidence in the model too."""
-        limits = self.any_interval or self.effect_bounds
-        return min(self.effect_bounds.lower, limits.lower) > SMALL
+        """Whether it would have helped under every coupling, even if chance persists, with confidence in the model.
+
+        Nothing that rests on no visit is robust.
+        """
+        known = widest(self.effect_bounds, self.any_interval).lower, self.persistent.lower
+        return min(known) > SMALL and not self.untried
 
 
 @final
@@ -97,8 +112,9 @@ class Decisions(AbstractCohortResult):
         done, instead = self.action_names[best.action], self.action_names[best.other_action]
         return (
             f"By {self.coupling}, {instead} instead of {done} at step {best.step} would have added most: "
-            f"{best.effect:.3g}; over all couplings, {least:.3g} to {most:.3g}. {robust} of {len(self)} decisions "
-            f"would have helped under every coupling{sure}."
+            f"{best.effect:.3g}; over all couplings that draw afresh at each step, {least:.3g} to {most:.3g}. {robust} "
+            f"of {len(self)} decisions are robust: they would have helped under every coupling, even if chance "
+            f"persists across steps{sure}."
         )
 
     def plot(self, most: int = 20) -> "plotting.Figure":
@@ -151,6 +167,7 @@ def decision_rows(by_coupling: Mapping[str, Decisions]) -> tuple[Row, ...]:
             same = decisions[each.step, each.other_action]
             found.append(coupled_row(quantity, about, name, same.effect, same.interval))
         found.append(any_row(quantity, about, each.effect_bounds, each.any_interval))
+        found.append(persistent_row(quantity, about, each.persistent))
     return tuple(found)
 
 
@@ -159,19 +176,18 @@ def decisions_of(
     setting: Setting,
     context: Context,
     couplings: Mapping[str, str],
-    effects: Float[np.ndarray, "k t a"],
-    drawn: Floats,
+    found_of: tuple[Float[np.ndarray, "k t a"], Interval | None],
+    untried: Bool[np.ndarray, "t a"],
     observed: float,
-    level: float,
 ) -> dict[str, Decisions]:
     """All decisions about one episode, by coupling.
 
-    The effects are those by each coupling, then the least and the largest over all of them; `drawn` has the same for
-    each posterior draw, and is empty where there are none.
+    The effects, with their intervals, are those by each coupling, then the least and the largest over all adapted
+    ones, then the same if chance may persist.
     """
     visits = None if mdp.counts is None else mdp.counts.sum(axis=2)
     log = setting.log
-    limits = percentile_interval(drawn, level)
+    effects, limits = found_of
     found = {}
     for place, (name, kind) in enumerate(couplings.items()):
         decisions = []
@@ -180,11 +196,12 @@ def decisions_of(
             for other in np.flatnonzero(mdp.allowed[state]).tolist():
                 if other == action:
                     continue
-                effect, lower, upper = (float(effects[each, step, other]) for each in (place, -2, -1))
+                effect, lower, upper, *wide = (float(effects[each, step, other]) for each in (place, -4, -3, -2, -1))
                 seen = None if visits is None else int(visits[state, other])
-                own, widest = at(limits, (place, step, other)), at(limits, (-2, step, other), (-1, step, other))
-                claim = effect + observed, effect, Bounds(lower, upper), seen, own, widest
-                decisions.append(Decision(step, state, action, other, *claim))
+                own, whole = at(limits, (place, step, other)), at(limits, (-4, step, other), (-3, step, other))
+                persistent = widest(Bounds(*wide), at(limits, (-2, step, other), (-1, step, other)))
+                claim = effect + observed, effect, Bounds(lower, upper), seen, own, whole, persistent
+                decisions.append(Decision(step, state, action, other, *claim, bool(untried[step, other])))
         found[name] = Decisions(
             context=context,
             decisions=tuple(sorted(decisions, key=lambda each: (-each.effect, each.step))),

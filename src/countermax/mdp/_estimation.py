@@ -130,7 +130,8 @@ def estimate(
         log: Episodes.
         absorbing: States where episodes end, as indices or as a mask; by default those that nobody was seen to leave.
             The log must not leave them.
-        unseen: The state that actions never or too seldom seen lead to, for instance death.
+        unseen: The state that actions never or too seldom seen lead to, for instance death. It earns what arriving
+            there earned on average; where nobody arrived, the least reward of the log.
         least_visits: Least number of times that an action must have been seen in a state for its row to count. Rows
             from a handful of visits are noise, and a policy that maximises over them picks the luckiest.
         discount: Discount factor for each step.
@@ -169,10 +170,11 @@ def estimate(
         ends[unseen] |= not known[unseen].any()
         given[unseen] |= ends[unseen] and absorbing is not None
         more_state, more_action = np.nonzero(~known & ~ends[:, None])
-        nothing = np.zeros(len(more_state))
+        nothing, arriving = np.zeros(len(more_state)), steps.reward[steps.next_state == unseen]
+        earned = nothing + (arriving.mean() if len(arriving) else steps.reward.min())
         state, action = np.append(state, more_state), np.append(action, more_action)
         successor = np.append(successor, np.full(len(more_state), unseen))
-        probs, rewards, counts = np.append(probs, nothing + 1), np.append(rewards, nothing), np.append(counts, nothing)
+        probs, rewards, counts = np.append(probs, nothing + 1), np.append(rewards, earned), np.append(counts, nothing)
         variances = np.append(variances, nothing)
     return FiniteMDP.from_transitions(
         {

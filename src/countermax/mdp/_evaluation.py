@@ -23,6 +23,7 @@ from countermax.mdp._estimation import estimate_policy, restricted
 from countermax.mdp._log import EpisodeLog
 from countermax.mdp._process import FiniteMDP
 from countermax.mdp._replays._course import Setting
+from countermax.mdp._replays._persistent import possible_returns
 from countermax.mdp._replays._trajectories import Trajectories
 from countermax.mdp._results import AbstractCohortResult, Context, any_row, counted
 
@@ -57,7 +58,7 @@ class PolicyEvaluation(AbstractCohortResult):
     context: Context
     estimates: tuple[Estimate, ...]
     bounds: Bounds | None
-    """The counterfactual mean over these episodes, whatever the coupling, if the model is right.
+    """The counterfactual mean over these episodes, over couplings that draw afresh at each step, if the model is right.
 
     None where the model calls logged steps impossible: then no coupling can say anything about them.
     """
@@ -108,7 +109,10 @@ class PolicyEvaluation(AbstractCohortResult):
         )
         if self.bounds is not None:
             within = span(*self.bounds)
-            told.append(f"Over all couplings the counterfactual mean lies in {within}, if the model is right.")
+            told.append(
+                f"Over all couplings that draw afresh at each step the counterfactual mean lies in {within}, if the "
+                "model is right."
+            )
         return " ".join(told)
 
     def plot(self, *, truth: float | None = None) -> "plotting.Figure":
@@ -171,10 +175,17 @@ def evaluated(
         for each in in_prepared_parts(_again, (task,), zip(resamples)) if spread else map(_again(task), resamples):
             drawn.append(each)
             bar.advance(1)
+    nothing = np.zeros(process.num_states)
+    least, most = possible_returns(process, process.rewards, nothing, horizon, task.setting.discount)
+    rewards = log.returns(task.setting.discount, horizon=horizon)
+    least, most = min(least, float(rewards.min())), max(most, float(rewards.max()))
     estimates, effective = [], importance.effective_sample_size(ratios)
     for (kind, name), value in point.items():
         size = float(len(log)) if kind == "observed" else effective  # a model too knows little of what was seldom done
-        interval, reason = student_interval(value, [each[kind, name] for each in drawn], level, size)
+        resampled = [each[kind, name] for each in drawn] if level else []
+        interval, reason = student_interval(value, resampled, level, size)
+        if interval is not None and value is not None and least <= value <= most:
+            interval = Interval(max(interval.lower, least), min(interval.upper, most), level)
         estimates.append(Estimate(name, kind, value, interval, _NO_WEIGHT if value is None else reason))
     return tuple(estimates), _bounds(task, process, spread=spread), ratios
 

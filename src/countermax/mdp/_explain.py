@@ -13,7 +13,6 @@ from countermax._core.labels import identity, listed, reader
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling
 from countermax.couplings._named import name_of
-from countermax.intervals._interval import percentile_interval
 from countermax.mdp._arrays import MOST_REWARD, Floats, Ints, Values, as_floats, one_hot, shortened
 from countermax.mdp._decisions import decisions_of
 from countermax.mdp._labels import spoken
@@ -21,8 +20,8 @@ from countermax.mdp._log import EpisodeLog
 from countermax.mdp._posterior import PosteriorDraws
 from countermax.mdp._process import FiniteMDP
 from countermax.mdp._replays._course import Setting
-from countermax.mdp._replays._trajectories import ReplayedValues, Trajectories
-from countermax.mdp._results import Answer, Context, at
+from countermax.mdp._replays._trajectories import Trajectories
+from countermax.mdp._results import Answer, Context, at, widest
 from countermax.mdp._story import Care, Features, Record, Story
 
 _MOST_ENDS = 4
@@ -38,53 +37,58 @@ def story_of(
     setting: Setting,
     couplings: Mapping[str, AbstractCoupling],
     features: Mapping[str, Values] | None,
-    otherwise: Floats,
     draws: PosteriorDraws,
     context: Context,
 ) -> Story:
     """The story of one episode, over the steps that are compared.
 
-    Steps are judged by the first coupling, decisions by all; `otherwise` acts where a logged action is not known.
+    Steps are judged by the first coupling, decisions by all.
     """
     one, policy, steps = setting.log, setting.policy, setting.horizon
     names, scores = _as_features(mdp, log, features)
     ends, model = ends_of(mdp, log), Trajectories(mdp, setting, quiet=True)
     marks = np.stack([*(one_hot(int(end), mdp.num_states) for end in ends), (~mdp.ends).astype(np.float64)])
     replays = {name: model.replayed(each, path=True) for name, each in couplings.items()}
-    kinds = list(couplings.values())
-    observed = float(model.observed[0])
-    found = np.concatenate([[_answer(each, marks) for each in replays.values()], _limits(model, marks)])
-    worth = model.worth_of_actions(kinds, otherwise) - observed
-    drawn = draws.ask(partial(_numbers, setting, kinds, marks, otherwise, observed), spread=False)
-    level, split = draws.posterior.level, found.size
-    others = drawn[:, :split].reshape(-1, *found.shape) if len(drawn) else drawn
-    of_decisions = drawn[:, split:].reshape(-1, *worth.shape) if len(drawn) else drawn
-    limits = percentile_interval(others, level)
+    kinds, observed = list(couplings.values()), float(model.observed[0])
+    drawn, found, start = draws.ask(partial(_numbers, setting, kinds, marks, scores), spread=False), [], 0
+    for given, ranges in zip(_parts(model, kinds, marks, scores), (2, 2, 1), strict=True):
+        some = drawn[:, start : start + given.size].reshape(-1, *given.shape) if len(drawn) else drawn
+        found.append(draws.posterior.summarise(given, some, ranges))
+        start += given.size
 
     def answer(place: int, quantity: str, was: float | None = None) -> Answer:
         """One column of the numbers."""
-        by_name = {name: float(found[row, place]) for row, name in enumerate(couplings)}
-        bounds = Bounds(float(found[-2, place]), float(found[-1, place]))
-        within = {name: at(limits, (row, place)) for row, name in enumerate(couplings)}
-        known = {name: each for name, each in within.items() if each is not None}
-        return Answer(quantity, was, by_name, bounds, known, at(limits, (-2, place), (-1, place)))
+        numbers, known = found[0]
+        by_name = {name: float(numbers[row, place]) for row, name in enumerate(couplings)}
+        bounds, wide = (Bounds(float(numbers[row, place]), float(numbers[row + 1, place])) for row in (-4, -2))
+        within = {name: at(known, (row, place)) for row, name in enumerate(couplings)}
+        return Answer(
+            quantity,
+            was,
+            by_name,
+            bounds,
+            {name: each for name, each in within.items() if each is not None},
+            at(known, (-4, place), (-3, place)),
+            widest(wide, at(known, (-2, place), (-1, place))),
+        )
 
     paths = {name: each.path[0] for name, each in replays.items() if each.path is not None}
     length = min(int(one.lengths[0]), steps)
     states, actions = one.states[0, : length + 1], one.actions[0, :length]
-    first, followed = next(iter(paths.values())), {name: path @ scores for name, path in paths.items()}
+    first, followed = next(iter(paths.values())), dict(zip(paths, found[2][0], strict=False))
+    earned = _earned_at(mdp, one, ends)
     kinds_by_name = {name: name_of(each) for name, each in couplings.items()}
     return Story(
         context=context,
         episode=one.name_of(0),
-        returns=answer(0, "return", observed),
+        returns=answer(0, "return" if earned is None else "score", observed),
         standard_deviations={name: float(np.sqrt(each.variances[0])) for name, each in replays.items()},
         ends=tuple(
             answer(place, f"P({spoken('state', int(end), mdp.state_names)})") for place, end in enumerate(ends, 1)
         ),
-        end_rewards=_earned_at(mdp, one, ends),
+        end_rewards=earned,
         unfinished=answer(len(ends) + 1, "P(no end)"),
-        features=Features(names, scores[states], followed, model.feature_bounds(scores)),
+        features=Features(names, scores[states], followed, Bounds(*found[2][0][-2:])),
         care=_care(mdp, first, policy, actions),
         record=Record(
             tuple(spoken("state", state, mdp.state_names) for state in states.tolist()),
@@ -93,9 +97,12 @@ def story_of(
             bool(mdp.ends[states[-1]]),
             tuple(np.flatnonzero(policy[states[:-1], actions] < 0.5).tolist()),
             _visits_behind(mdp, first, policy, one),
+            bool(model.untried[0]),
         ),
         step_bounds=model.step_bounds(kinds[0]),
-        decisions_by_coupling=decisions_of(mdp, setting, context, kinds_by_name, worth, of_decisions, observed, level),
+        decisions_by_coupling=decisions_of(
+            mdp, setting, context, kinds_by_name, found[1], model.untried_actions(), observed
+        ),
     )
 
 
@@ -125,29 +132,29 @@ def _most_frequent(states: Ints, num_states: int) -> Ints:
     return chosen[often[chosen] > 0]
 
 
+def _parts(model: Trajectories, couplings: list[AbstractCoupling], marks: Floats, scores: Floats) -> tuple[Floats, ...]:
+    """All that is asked of one process: values and chances, effects of decisions, and features over time.
+
+    Each by coupling and then by range: over adapted couplings and, but for features, if chance may persist.
+    """
+    replays = [model.replayed(each, path=True) for each in couplings]
+    answers = [np.append(each.values, each.last.toarray()[0] @ marks.T) for each in replays]
+    ranges = np.array([*model.bounds(), *model.persistent_bounds()])
+    return (
+        np.concatenate([answers, np.concatenate([ranges, model.final_bounds(marks)], axis=1)]),
+        model.effects_of_actions(couplings),
+        np.stack(
+            [*(each.path[0] @ scores for each in replays if each.path is not None), *model.feature_bounds(scores)]
+        ),
+    )
+
+
 def _numbers(
-    setting: Setting,
-    couplings: list[AbstractCoupling],
-    marks: Floats,
-    otherwise: Floats,
-    observed: float,
-    process: FiniteMDP,
+    setting: Setting, couplings: list[AbstractCoupling], marks: Floats, scores: Floats, process: FiniteMDP
 ) -> Floats:
-    """All that is asked of one posterior draw: values and chances, then effects of decisions, in one row."""
-    model = Trajectories(process, setting, quiet=True)
-    answers = [_answer(model.replayed(each), marks) for each in couplings]
-    numbers = np.concatenate([answers, _limits(model, marks)])
-    return np.concatenate([numbers.ravel(), (model.worth_of_actions(couplings, otherwise) - observed).ravel()])
-
-
-def _answer(replayed: ReplayedValues, marks: Floats) -> Floats:
-    """The value, and the chance of each mark at the end."""
-    return np.append(replayed.values, replayed.last.toarray()[0] @ marks.T)
-
-
-def _limits(model: Trajectories, marks: Floats) -> Floats:
-    """[lower and upper; value and marks]."""
-    return np.concatenate([np.array(model.bounds()), np.clip(np.array(model.final_bounds(marks)), 0, 1)], axis=1)
+    """All parts of one posterior draw, in one row."""
+    found = _parts(Trajectories(process, setting, quiet=True), couplings, marks, scores)
+    return np.concatenate([each.ravel() for each in found])
 
 
 def _earned_at(mdp: FiniteMDP, one: EpisodeLog, ends: Ints) -> Float[np.ndarray, " e"] | None:

@@ -1,6 +1,6 @@
 """Logs and policies from files: CSV or Parquet, with states and actions by name."""
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -57,11 +57,14 @@ def read_log_and_policy(
     *,
     state_names: Sequence[Hashable] | None = None,
     action_names: Sequence[Hashable] | None = None,
+    columns: Mapping[str, str] | None = None,
+    score: Mapping[Hashable, int | float] | None = None,
 ) -> LoggedPolicy:
     """Reads a file of steps and a file of decisions.
 
-    The log has the columns episode, step, state, action, next_state and reward. The policy has state and action, and
-    probability unless it takes one action in each state.
+    The log has the columns episode, step, state, action, next_state and reward; `columns` says what they are called.
+    Which of them follow from others is said at `EpisodeLog.from_frame`, as is what `score` does. The policy has state
+    and action, and probability unless it takes one action in each state.
 
     States, actions and episodes are names. In CSV a name is the exact text of its cell, so that 01 and 1 are two
     states; in Parquet it is a value of the column's type. By default they are counted as they occur in either file,
@@ -69,10 +72,17 @@ def read_log_and_policy(
     a process, follow that order; `log.state_names` has it. With names they are counted in that order, and may be more
     than occur. The policy must say what to do in every state that the log leaves.
     """
-    steps = _read_columns(log, frames.LOG_COLUMNS, _check_log)
+    called = frames.checked_columns(columns)
+    ours = {theirs: name for name, theirs in called.items()}
+    wanted = [called.get(name, name) for name in (*frames.LOG_COLUMNS, "time", "outcome")]
+    steps = _read_columns(
+        log, wanted, lambda names: _check_log([ours.get(name, name) for name in names], score is not None)
+    )
     decisions = _read_columns(policy, (*frames.POLICY_COLUMNS, frames.PROBABILITY), _check_policy)
     if steps.empty:
         raise InputError(f"{log}: the log must hold at least one step, got no rows")
+    with _blaming(log):
+        steps = frames.arranged(steps, columns, score)
     of_log, of_policy = f"the log {log}", f"the policy {policy}"
     visited = [(of_log, steps["state"]), (of_log, steps["next_state"]), (of_policy, decisions["state"])]
     taken = [(of_log, steps["action"]), (of_policy, decisions["action"])]
@@ -116,10 +126,10 @@ def _resemblance(state: int, names: Names | None) -> str:
     return ""
 
 
-def _check_log(names: list[str]) -> None:
+def _check_log(names: list[str], scored: bool) -> None:
     swapped = frames.PROBABILITY in names and set(frames.POLICY_COLUMNS) <= set(names)
     hint = "; are the two files swapped?" if swapped else ""
-    frames.require_columns(names, frames.LOG_COLUMNS, (), frames.LOG_RULE, hint=hint)
+    frames.require_columns(names, frames.needed_columns(names, scored), (), frames.LOG_RULE, hint=hint)
 
 
 def _check_policy(names: list[str]) -> None:

@@ -3,7 +3,7 @@
 States and actions are told by name where there are names, and else by index; never by both.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -21,10 +21,64 @@ if TYPE_CHECKING:
 LOG_COLUMNS = ("episode", "step", "state", "action", "next_state", "reward")
 POLICY_COLUMNS = ("state", "action")
 PROBABILITY = "probability"
-LOG_RULE = f"the log must have the columns {', '.join(LOG_COLUMNS)}"
+_MADE_FROM = ("time", "outcome")
+LOG_RULE = (
+    f"the log must have the columns {', '.join(LOG_COLUMNS)} (or `columns` must say what they are called; time may "
+    "stand for step, outcome for next_state, and `score` for reward)"
+)
 POLICY_RULE = "the policy must have the columns state, action and, unless it is certain, probability"
 
 _MOST_EXACT = 2**53  # whole numbers beyond this are not all different in double precision
+
+
+def arranged(frame: "pd.DataFrame", columns: Mapping[str, str] | None, score: Mapping | None) -> "pd.DataFrame":
+    """A log with its columns by their usual names, and with those that follow from others.
+
+    Steps follow from times, next states from the rows that come next and the final outcome, and rewards from the score
+    of each outcome, which counts at the end.
+    """
+    if not isinstance(frame, import_pandas().DataFrame):
+        raise InputError(f"`frame` must be a pandas dataframe, got {type(frame).__name__}")
+    frame = frame.rename(columns={theirs: ours for ours, theirs in checked_columns(columns).items()})
+    names = set(frame.columns)
+    require_columns(list(frame.columns), needed_columns(names, score is not None), (), LOG_RULE)
+    if set(LOG_COLUMNS) <= names:
+        return frame
+    by = "step" if "step" in names else "time"
+    frame = frame.assign(**{by: _numbers(frame, by)}).sort_values(["episode", by], kind="stable")
+    patient = frame.groupby("episode", sort=False)
+    if "step" not in names:
+        frame["step"] = patient.cumcount()
+    last = ~frame["episode"].duplicated(keep="last")
+    if "next_state" not in names:
+        frame["next_state"] = patient["state"].shift(-1).where(~last, frame["outcome"])
+    if "reward" not in names:
+        ends = frame["next_state"][last]
+        known = {str(label): float(number) for label, number in (score or {}).items()}
+        for label in ends.unique():
+            if str(label) not in known:
+                raise InputError(
+                    f"`score` must have a number for each final outcome, but has none for {plainly(label)}"
+                )
+        frame["reward"] = 0.0
+        frame.loc[last, "reward"] = [known[str(label)] for label in ends]
+    return frame
+
+
+def checked_columns(columns: Mapping[str, str] | None) -> dict[str, str]:
+    """Which column of a table stands for which of a log."""
+    found = {} if columns is None else {str(ours): theirs for ours, theirs in columns.items()}
+    for name in found:
+        if name not in (*LOG_COLUMNS, *_MADE_FROM):
+            known = ", ".join((*LOG_COLUMNS, *_MADE_FROM))
+            raise InputError(f"`columns` must map columns of a log ({known}) to those of the table, got {name!r}")
+    return found
+
+
+def needed_columns(names: Collection[Hashable], scored: bool) -> tuple[str, ...]:
+    """The columns that a log needs, given those that it has."""
+    made = {"step": "time" in names, "next_state": "outcome" in names, "reward": scored}
+    return tuple(each for each in LOG_COLUMNS if each in names or not made.get(each))
 
 
 def read_episodes(frame: "pd.DataFrame", states: Space, actions: Space) -> dict[str, Any]:

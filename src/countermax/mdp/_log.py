@@ -1,6 +1,6 @@
 """Logged episodes, as a frame has them and as arrays."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
@@ -12,7 +12,7 @@ from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
 from countermax.mdp import _arrays as arrays
 from countermax.mdp._arrays import MOST_REWARD, Floats, Ints, Values
-from countermax.mdp._frames import read_episodes
+from countermax.mdp._frames import arranged, read_episodes
 from countermax.mdp._labels import Names, Space, as_names
 
 if TYPE_CHECKING:
@@ -77,8 +77,15 @@ class EpisodeLog:
         num_actions: int | None = None,
         state_names: Sequence[Hashable] | None = None,
         action_names: Sequence[Hashable] | None = None,
+        columns: Mapping[str, str] | None = None,
+        score: Mapping[Hashable, int | float] | None = None,
     ) -> "EpisodeLog":
         """Reads a dataframe with the columns episode, step, state, action, next_state and reward.
+
+        `columns` says what they are called, as in {"episode": "patient"}. Without step, a column time has the order of
+        an episode's rows. Without next_state, each row leads to the state of the next one, and the last row to the
+        final outcome in a column outcome. Without reward, the `score` of each final outcome is what an episode earns,
+        at its end.
 
         Rows may come in any order. The steps of an episode count from 0 (or all of them from 1) without a gap, and each
         starts where the one before led. What is wrong is named by row and column; other columns are ignored.
@@ -89,7 +96,7 @@ class EpisodeLog:
         """
         states = _space("state", num_states, state_names)
         actions = _space("action", num_actions, action_names)
-        read = read_episodes(frame, states, actions)
+        read = read_episodes(arranged(frame, columns, score), states, actions)
         return cls(
             **read,
             num_states=int(read["states"].max()) + 1 if states.size is None else states.size,

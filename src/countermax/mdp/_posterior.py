@@ -14,7 +14,8 @@ from countermax._core.progress import ProgressBar
 from countermax._core.quantities import as_seed
 from countermax._core.words import confidence
 from countermax._ray import in_prepared_parts
-from countermax.intervals._interval import check_level
+from countermax.intervals import Interval
+from countermax.intervals._interval import check_level, percentile_interval
 from countermax.mdp._arrays import Floats, Ints, Values, as_number, as_whole, shortened
 from countermax.mdp._process import FiniteMDP
 
@@ -27,13 +28,14 @@ NO_CONFOUNDING = (
 _NEVER = 1e-9  # a drawn probability below this is as good as none, and makes rows no wider
 _PRIORS = {
     "pooled": (
-        "Dirichlet prior for each visited row, centred on where its state led under other actions and on all states "
+        "Dirichlet prior for each row, centred on where its state led under other actions and on all states "
         "that were reached; {strength}"
     ),
     "seen": "Dirichlet draws from the counts alone, so nothing unseen can happen",
 }
 _STRENGTHS = tuple(2.0**power for power in range(-3, 11))
 _SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
+_PRIOR_FREEDOM = 4.0  # visits' worth of the common variance in that of each transition's rewards
 _MOST_KEPT = 2**28  # bytes of drawn models
 
 
@@ -42,14 +44,14 @@ _MOST_KEPT = 2**28  # bytes of drawn models
 class Posterior:
     """Model uncertainty: transition models drawn from the posterior given the counts of an estimate.
 
-    Rows that were never visited stay as the estimate has them.
+    Rows that were never visited are drawn from the prior alone; without a prior they stay as the estimate has them.
 
     Args:
         num_draws: Number of models that are drawn; 0 takes the estimate as given.
         prior: Prior of each row: "pooled", centred on where its state led under other actions and on all states that
             were ever reached, or "seen", under which nothing unseen can happen.
         strength: Strength of the pooled prior in visits; by default fitted by empirical Bayes.
-        level: Level of the credible intervals.
+        level: Level of the credible intervals; fewer than 40 draws cannot say 95 %, and then less is said.
         seed: Seed of the draws.
     """
 
@@ -68,6 +70,29 @@ class Posterior:
         check_level(self.level)
         as_seed("seed", self.seed)
 
+    @property
+    def attained(self) -> float:
+        """The level that so many draws can say."""
+        return attained(self.level, self.num_draws)
+
+    def summarise(self, point: Floats, drawn: Floats, ranges: int = 0) -> tuple[Floats, Interval | None]:
+        """Posterior means and intervals, along the first axis of the draws; without draws the point estimates.
+
+        The last numbers, `ranges` pairs of a lower and an upper limit, have intervals that hold the estimate's too:
+        model uncertainty never makes a range narrower.
+        """
+        if not len(drawn):
+            return point, None
+        means = drawn.mean(axis=0)
+        if not self.attained:
+            return means, None
+        found = percentile_interval(drawn, self.attained)
+        assert found is not None
+        lower, upper = np.minimum(found.lower, means), np.maximum(found.upper, means)
+        held = slice(len(point) - 2 * ranges, None)
+        lower[held], upper[held] = np.minimum(lower[held], point[held]), np.maximum(upper[held], point[held])
+        return means, Interval(lower, upper, self.attained)
+
     def draws(self, mdp: FiniteMDP, outcomes: Values | None = None) -> Iterator[FiniteMDP]:
         """The models of an estimate with counts, one after the other.
 
@@ -84,8 +109,13 @@ class Posterior:
         prior = _PRIORS[self.prior].format(strength=f"its strength is {strength}")
         return (
             f"Model uncertainty: {self.num_draws} transition models drawn from the posterior given your counts; each "
-            f"interval holds {confidence(self.level)} of them ({prior})."
+            f"interval holds {confidence(self.attained)} of them, and values are their means ({prior})."
         )
+
+
+def attained(level: float, count: int) -> float:
+    """The level that so many draws can say, in whole percent: beyond 1 - 2 / count there is nothing to be seen."""
+    return min(level, max(100 * (count - 2) // count, 0) / 100) if count else level
 
 
 class PosteriorDraws:
@@ -169,13 +199,18 @@ def _cells(mdp: FiniteMDP, posterior: Posterior, labels: Ints | None) -> _Cells:
     reward = mdp.rewards[state, action, slot]
     spread = np.zeros(len(state)) if mdp.reward_variances is None else mdp.reward_variances[state, action, slot]
     row, size = state * mdp.num_actions + action, mdp.num_states
-    seen = _Cells(row, successor, times, reward, np.sqrt(spread / times), spread, np.arange(len(row)))
+    spare = times.sum() - len(times)
+    common = float(spread @ times) / spare if spare else float(np.cov(reward, aweights=times)) if len(row) > 1 else 0.0
+    likely = (spread * times + _PRIOR_FREEDOM * common) / (times - 1 + _PRIOR_FREEDOM)  # one visit shows no variance
+    seen = _Cells(row, successor, times, reward, np.sqrt(likely / times), likely, np.arange(len(row)))
     if posterior.prior == "seen" or posterior.strength == 0:
         return seen
     reached = np.bincount(successor, times, minlength=size)
-    earned = np.bincount(successor, times * reward, minlength=size) / np.where(reached > 0, reached, 1)
+    each = np.where(reached > 0, reached, 1)
+    earned = np.bincount(successor, times * reward, minlength=size) / each
+    apart = np.bincount(successor, times * ((reward - earned[successor]) ** 2 + spread), minlength=size) / each
     anywhere = np.flatnonzero(reached)
-    rows = np.unique(row)
+    rows = np.flatnonzero(mdp.allowed & ~mdp.absorbing[:, None])
     check_memory(
         f"posterior draws of {len(rows)} rows of {len(anywhere)} successors",
         80 * len(rows) * len(anywhere),
@@ -192,12 +227,14 @@ def _cells(mdp: FiniteMDP, posterior: Posterior, labels: Ints | None) -> _Cells:
     known = np.minimum(known, len(row) - 1)
     same = (row[known] == more_row) & (successor[known] == more_successor)
     weight = times.copy()
-    weight[known[same]] += strength * base.ravel()[same]
+    visited = by_row.any(axis=1, keepdims=True)
+    pseudo = (np.where(visited, strength, min(strength, 1.0)) * base).ravel()  # what nobody tried is known to nobody
+    weight[known[same]] += pseudo[same]
     new = ~same
-    nothing = np.zeros(int(new.sum()))
-    known_cells = row, successor, weight, reward, seen.error, spread
-    more = more_row, more_successor, strength * base.ravel(), earned[more_successor]
-    cells: list[Any] = [*map(np.append, known_cells, [*(each[new] for each in more), nothing, nothing]), seen.kept]
+    known_cells = row, successor, weight, reward, seen.error, likely
+    into = more_successor[new]
+    more = more_row[new], into, pseudo[new], earned[into], np.sqrt(apart[into]), common + 0 * into
+    cells: list[Any] = [*map(np.append, known_cells, more), seen.kept]
     return _Cells(*cells)
 
 
@@ -255,6 +292,7 @@ def _drawn(mdp: FiniteMDP, cells: _Cells, random: np.random.Generator) -> Finite
     keep = probs > _NEVER
     keep[cells.kept] = True
     row, reward = cells.row[keep], cells.reward[keep] + cells.error[keep] * random.standard_normal(int(keep.sum()))
+    reward = np.clip(reward, cells.reward.min(), cells.reward.max())
     probs = np.maximum(probs[keep], _NEVER)
     probs /= np.bincount(row, probs, minlength=len(sums))[row]
     nobody_counted = (sums == 0) & (mdp.allowed & ~mdp.absorbing[:, None]).ravel()

@@ -10,12 +10,13 @@ from scipy import sparse
 
 from countermax import _plotting as plotting
 from countermax._core.results import AbstractResult, Row
-from countermax._core.words import confidence, number
+from countermax._core.words import confidence, number, span
 from countermax.bounds import Bounds
 from countermax.intervals import Interval
 from countermax.mdp._arrays import as_whole
 
-ANY, OBSERVED = "any coupling", "observed"
+ANY, PERSISTENT, OBSERVED = "any coupling", "chance may persist", "observed"
+NOT_IN_LOG = "WARNING: your policy asks for what is not in the log"
 SMALL = 1e-9
 """An effect below this is rounding."""
 
@@ -62,6 +63,10 @@ class AbstractCohortResult(AbstractResult):
         """What is told before the notes of the context."""
         return ()
 
+    def _warned(self) -> str:
+        """What must be read before the answer: that it is about another policy than was asked for."""
+        return "".join(f"{each} " for each in self.context.notes if each.startswith(NOT_IN_LOG))
+
     def _fields(self, *names: str) -> dict[str, Any]:
         """What `to_dict` holds beyond the rows, by the names of properties; the horizon and the discount first."""
         return {name: getattr(self, name) for name in ("horizon", "discount", *names)}
@@ -78,6 +83,8 @@ class Answer(NamedTuple):
     """By coupling; empty where the model is taken as given."""
     any_interval: Interval | None = None
     """Of the whole range over couplings."""
+    persistent: Bounds | None = None
+    """The range if chance may persist across steps, model uncertainty included."""
 
     def rows(self, about: str) -> Iterator[Row]:
         """One for each coupling, and one for all of them."""
@@ -86,6 +93,8 @@ class Answer(NamedTuple):
         for name, value in self.values.items():
             yield coupled_row(self.quantity, about, name, value, self.intervals.get(name))
         yield any_row(self.quantity, about, self.bounds, self.any_interval)
+        if self.persistent is not None:
+            yield persistent_row(self.quantity, about, self.persistent)
 
 
 def coupled_row(quantity: str, about: str, coupling: str, value: float, interval: Interval | None) -> Row:
@@ -94,8 +103,21 @@ def coupled_row(quantity: str, about: str, coupling: str, value: float, interval
 
 
 def any_row(quantity: str, about: str, bounds: Bounds, interval: Interval | None) -> Row:
-    """A range over all couplings."""
+    """A range over all adapted couplings."""
     return Row(quantity, about, ANY, None, *_ends(bounds), *_ends(interval))
+
+
+def persistent_row(quantity: str, about: str, bounds: Bounds) -> Row:
+    """A range if chance may persist."""
+    return Row(quantity, about, PERSISTENT, None, *_ends(bounds))
+
+
+def widest(bounds: Bounds, interval: Interval | None) -> Bounds:
+    """A range with its model uncertainty."""
+    if interval is None:
+        return bounds
+    limits = np.minimum(bounds.lower, interval.lower), np.maximum(bounds.upper, interval.upper)
+    return Bounds(*(each if np.ndim(each) else float(each) for each in limits))
 
 
 def _ends(limits: Bounds | Interval | None) -> tuple[float | None, float | None]:
@@ -126,7 +148,7 @@ class Replay(AbstractCohortResult):
     observed: Float[np.ndarray, " n"]
     """What each episode earned in the steps that are compared."""
     values: Float[np.ndarray, " n"]
-    """What it would have earned on average, over the randomness that the log leaves open."""
+    """What it would have earned on average, over what the log leaves open, and over the posterior if there is one."""
     variances: Float[np.ndarray, " n"]
     """How much that varies."""
     last: sparse.csr_array
@@ -140,6 +162,8 @@ class Replay(AbstractCohortResult):
     """Which episodes stop before the horizon without having come to an end."""
     interval: Interval | None = None
     """Model uncertainty of the effects; None where the model is taken as given."""
+    mean_interval: Interval | None = None
+    """Model uncertainty of the mean effect over these episodes."""
     states: Int[np.ndarray, "n samples times"] | None = None
     """Drawn trajectories, where they were asked for; after the end of one its last state is repeated."""
     actions: Int[np.ndarray, "n samples t"] | None = None
@@ -167,7 +191,7 @@ class Replay(AbstractCohortResult):
         found = [
             Row("return", mean, OBSERVED, float(self.observed.mean())),
             Row("return", mean, coupling, self.mean),
-            Row("effect", mean, coupling, float(self.effects.mean())),
+            coupled_row("effect", mean, coupling, self.effects.mean(), self.mean_interval),
         ]
         numbers = zip(self.episodes, self.observed.tolist(), self.values.tolist(), strict=True)
         for place, (name, earned, value) in enumerate(numbers):
@@ -181,7 +205,7 @@ class Replay(AbstractCohortResult):
 
     def summary(self) -> str:
         better, worse = int((self.effects > SMALL).sum()), int((self.effects < -SMALL).sum())
-        return (
+        return self._warned() + (
             f"These episodes earned {number(self.observed.mean())} on average; by {self.coupling} they would have "
             f"earned {number(self.mean)} under the other policy. The effect is positive for {better} and negative "
             f"for {worse} of {len(self.values)}. Other couplings may say otherwise: `bounds()` gives the range over "
@@ -213,23 +237,36 @@ class Ranking(AbstractCohortResult):
     episodes: tuple[Hashable, ...]
     observed: Float[np.ndarray, " n"]
     effects: Mapping[str, Float[np.ndarray, " n"]]
-    """What each coupling says the policy would have added."""
+    """What each coupling says the policy would have added: posterior means, unless the model is taken as given."""
     bounds: Bounds
-    """The effects over all couplings."""
+    """The effects over all adapted couplings, which draw afresh at each step."""
     intervals: Mapping[str, Interval]
     """Model uncertainty of the effects, by coupling; empty where the model is taken as given."""
     any_interval: Interval | None
     """Model uncertainty of the whole range over couplings."""
+    persistent: Bounds
+    """The effects if chance may persist across steps, model uncertainty included."""
+    untried: Bool[np.ndarray, " n"]
+    """Which episodes may come to an action that nobody took there."""
+    mean: Answer
+    """The mean effect over all episodes."""
 
     @property
     def title(self) -> str:
         return f"{counted(len(self.episodes), 'episode')}, ranked by what the other policy would have added"
 
     @property
+    def agreed(self) -> Bool[np.ndarray, " n"]:
+        """Whether every adapted coupling says that the policy would have helped, with confidence in the model too."""
+        return self._sure(widest(self.bounds, self.any_interval).lower)
+
+    @property
     def robust(self) -> Bool[np.ndarray, " n"]:
-        """Whether every coupling says that the policy would have helped, with confidence in the model too."""
-        agreed = self.bounds.lower > SMALL
-        return agreed if self.any_interval is None else agreed & (self.any_interval.lower > SMALL)
+        """The same even if chance may persist across steps. Nothing that rests on no visit is robust."""
+        return self.agreed & self._sure(self.persistent.lower)
+
+    def _sure(self, effects: Float[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
+        return (effects > SMALL) & ~self.untried
 
     @property
     def order(self) -> Int[np.ndarray, " n"]:
@@ -238,27 +275,34 @@ class Ranking(AbstractCohortResult):
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        found, earned = [], []
+        found, earned = list(self.mean.rows(f"mean of {counted(len(self.episodes), 'episode')}")), []
         for place in self.order.tolist():
             about = f"episode {self.episodes[place]}"
             for name, effect in self.effects.items():
                 found.append(coupled_row("effect", about, name, effect[place], at(self.intervals.get(name), place)))
             limits = Bounds(self.bounds.lower[place], self.bounds.upper[place])
             found.append(any_row("effect", about, limits, at(self.any_interval, place)))
+            wide = Bounds(self.persistent.lower[place], self.persistent.upper[place])
+            found.append(persistent_row("effect", about, wide))
             earned.append(Row("return", about, OBSERVED, float(self.observed[place])))
         return (*found, *earned)
 
     def summary(self) -> str:
         name, first = next(iter(self.effects.items()))
-        gained, agreed = int((first > SMALL).sum()), int((self.bounds.lower > SMALL).sum())
-        told = (
-            f"By {name}, {gained} of {counted(len(first), 'episode')} would have gained from the other policy. "
-            f"Every coupling says so of {agreed}"
+        told = [_sizes(first[first > SMALL], "gained"), _sizes(-first[first < -SMALL], "lost")]
+        same = len(first) - int((np.abs(first) > SMALL).sum())
+        sure = "if the model is right"
+        if self.any_interval is not None:
+            sure = f"with {confidence(self.any_interval.level)} confidence in the model"
+        worse = int(((widest(self.bounds, self.any_interval).upper < -SMALL) & ~self.untried).sum())
+        return self._warned() + (
+            f"By {name}, of {counted(len(first), 'episode')} {told[0]}, {told[1]}, and {same} would have fared the "
+            f"same under the other policy; its mean effect is "
+            f"{number(self.mean.values[name])}{_limits(self.mean, name)}. Every coupling that draws afresh at "
+            f"each step agrees on the gain of {int(self.agreed.sum())} and on the loss of {worse}, "
+            f"{sure}; robust, because it holds even if chance persists across steps, is the gain of "
+            f"{int(self.robust.sum())}."
         )
-        if self.any_interval is None:
-            return f"{told}, if the model is right."
-        sure = f"{confidence(self.any_interval.level)} confidence in the model too"
-        return f"{told}, and of {int(self.robust.sum())} with {sure}."
 
     def plot(self, most: int = 20) -> "plotting.Figure":
         first = self.order[: as_whole("most", most, least=1)]
@@ -276,4 +320,23 @@ class Ranking(AbstractCohortResult):
 
     def _details(self) -> Mapping[str, Any]:
         episodes, robust = [self.episodes[place] for place in self.order], self.robust
-        return self._fields() | {"num_robust": robust.sum(), "episodes": episodes, "robust": robust[self.order]}
+        return self._fields() | {
+            "num_robust": robust.sum(),
+            "episodes": episodes,
+            "agreed": self.agreed[self.order],
+            "robust": robust[self.order],
+        }
+
+
+def _sizes(effects: Float[np.ndarray, " k"], verb: str) -> str:
+    """`14 would have gained 0.0002 to 1.2 (on average 0.4)`."""
+    if not len(effects):
+        return f"none would have {verb}"
+    low, high = f"{effects.min():.2g}", f"{effects.max():.2g}"
+    size = low if low == high else f"{low} to {high} (on average {effects.mean():.2g})"
+    return f"{len(effects)} would have {verb} {size}"
+
+
+def _limits(answer: Answer, name: str) -> str:
+    found = answer.intervals.get(name)
+    return "" if found is None else f" ({confidence(found.level)} interval {span(found.lower, found.upper)})"

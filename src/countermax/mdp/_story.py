@@ -17,12 +17,15 @@ from countermax.mdp._decisions import FEW_VISITS, Decision, Decisions, decision_
 from countermax.mdp._results import SMALL, AbstractCohortResult, Answer, Context, counted
 
 COUPLING, MODEL = "the coupling", "the estimated model"
+PERSISTENCE, UNTRIED = "chance not persisting across steps", "actions that nobody took"
 
 _NARROW = 0.005  # chances and widths below this are not worth a sentence
 _MOST_STEPS = 24  # in a picture: those that would have gained most
+_MOST_TOLD = 14  # states of a path in a sentence; the record has all of them
 _MOST_DECISIONS = 8  # on the page; the JSON has all of them
 _OVER_TIME = (
-    "From the top: black dots are treatments that were given, blue rings what the other policy would give, fainter "
+    "From the top: the states of the record; black dots are treatments that were given, blue rings what the other "
+    "policy would give, fainter "
     "where it is less likely, with a number where a treatment comes in levels; dashed where this rests on fewer than "
     f"{FEW_VISITS} visits. Then, over time: black, what happened; coloured, what would have happened; grey, the range "
     "over all couplings. Bars: the effect of the coupling assumption at each step, with the number of records behind "
@@ -44,6 +47,10 @@ class Claim(NamedTuple):
     """Model uncertainty by the same coupling."""
     any_interval: Interval | None
     """Model uncertainty over all couplings."""
+    persistent: Bounds
+    """The effect if chance may persist across steps, model uncertainty included."""
+    untried: bool = False
+    """Whether it rests on an action that nobody took."""
 
     @property
     def same(self) -> bool:
@@ -52,17 +59,19 @@ class Claim(NamedTuple):
 
     @property
     def depends_on(self) -> tuple[str, ...]:
-        """What could make it none, or the opposite: nothing, if every coupling agrees, with confidence in the model."""
+        """What could make it none, or the opposite: nothing, if it is robust."""
+        tried = (UNTRIED,) if self.untried else ()
         if self.same:
             known = self.any_interval is None or max(map(abs, self.any_interval[:2])) <= SMALL
-            return () if known else (MODEL,)
+            lasting = max(abs(self.persistent.lower), abs(self.persistent.upper)) <= SMALL
+            return (*(() if known else (MODEL,)), *(() if lasting or not known else (PERSISTENCE,)), *tried)
         sign = 1 if self.effect > 0 else -1
         agreed = _beyond(self.bounds, sign)
         sure = self.any_interval is None or _beyond(self.any_interval, sign)
         if agreed and sure:
-            return ()
+            return (*(() if _beyond(self.persistent, sign) else (PERSISTENCE,)), *tried)
         by_model = self.interval is not None and not _beyond(self.interval, sign)
-        return (() if agreed else (COUPLING,)) + ((MODEL,) if by_model or (agreed and not sure) else ())
+        return (*(() if agreed else (COUPLING,)), *((MODEL,) if by_model or (agreed and not sure) else ()), *tried)
 
     @property
     def sure(self) -> str:
@@ -70,13 +79,17 @@ class Claim(NamedTuple):
         if self.depends_on:
             return f"depends on {' and on '.join(self.depends_on)}"
         if self.any_interval is None:
-            return "holds under every coupling, if the model is right"
-        return f"is robust: it holds under every coupling, with {confidence(self.any_interval.level)} confidence too"
+            return "holds under every coupling, even if chance persists across steps, if the model is right"
+        level = confidence(self.any_interval.level)
+        return (
+            f"is robust: it holds under every coupling, even if chance persists across steps, with {level} confidence"
+        )
 
 
 def claim_of(decision: Decision) -> Claim:
     """What is said of one decision."""
-    return Claim(decision.effect, decision.effect_bounds, decision.interval, decision.any_interval)
+    _, _, _, _, _, effect, bounds, _, interval, any_interval, persistent, untried = decision
+    return Claim(effect, bounds, interval, any_interval, persistent, untried)
 
 
 class Told(NamedTuple):
@@ -110,7 +123,7 @@ class Meaning(NamedTuple):
         if self.rewards is None:
             return ""
         later = "" if self.discount == 1 else f", discounted by {self.discount:g} for each step"
-        return f"The return counts nothing but how it ends: {self.scale()}, anything else 0{later}."
+        return f"The score counts nothing but how it ends: {self.scale()}, anything else 0{later}."
 
     @property
     def only(self) -> int | None:
@@ -120,18 +133,20 @@ class Meaning(NamedTuple):
 
     @property
     def measure(self) -> str:
-        """What is added to: `return`, or `chance of survival`."""
-        return "return" if self.only is None else f"chance of {self.ends[self.only]}"
+        """What is added to: `return`, `score` where ends alone count, or `chance of survival`."""
+        if self.only is None:
+            return "return" if self.rewards is None else "score"
+        return f"chance of {self.ends[self.only]}"
 
     @property
     def drawn(self) -> str:
         """What pictures of returns show: a chance only where an end counts just 1."""
-        return self.measure if self._worth == 1 else "return"
+        return self.measure if self._worth == 1 else "score"
 
     def gain(self, effect: float) -> str:
         """What a decision would have done: `raised the chance of survival by 12 percentage points`."""
         if self.only is None:
-            return f"added {effect:.3g} to the return"
+            return f"added {effect:.3g} to the {self.measure}"
         points = 100 * effect / self._worth
         told = f"{abs(points):.0f} percentage point{'' if round(abs(points)) == 1 else 's'}"
         return f"{'raised' if points > 0 else 'lowered'} the {self.measure} by {told}"
@@ -187,6 +202,8 @@ class Record(NamedTuple):
     """Steps at which the other policy would rather have done something else in the logged state."""
     visits: Float[np.ndarray, " t"]
     """How often the log saw what the other policy does at each step, at least; NaN where nothing rests on that."""
+    untried: bool
+    """Whether the other policy may come to an action that nobody took there."""
 
 
 @final
@@ -238,7 +255,9 @@ class Story(AbstractCohortResult):
     def summary(self) -> str:
         name, value = next(iter(self.returns.values.items()))
         answer = _chances(self, name) if self.ends else f"earning {value:.3g}"
-        return " ".join([next(_happened(self)), _ranges(self), f"By {name}: {answer}.", _verdict(self)])
+        return self._warned() + " ".join(
+            [next(_happened(self)), _ranges(self), f"By {name}: {answer}.", _verdict(self)]
+        )
 
     @property
     def told(self) -> Told:
@@ -270,12 +289,14 @@ class Story(AbstractCohortResult):
     def claim(self) -> Claim:
         """What the first coupling says the other policy would have added."""
         name, value = next(iter(self.returns.values.items()))
-        earned, (_, _, _, bounds, intervals, widest) = self.observed_return, self.returns
-        limits = [
+        earned, (_, _, _, bounds, intervals, whole, persistent) = self.observed_return, self.returns
+        own, any_interval = (
             None if each is None else Interval(each.lower - earned, each.upper - earned, each.level)
-            for each in (intervals.get(name), widest)
-        ]
-        return Claim(value - earned, bounds.shifted(-earned), *limits)
+            for each in (intervals.get(name), whole)
+        )
+        assert persistent is not None
+        wide = persistent.shifted(-earned)
+        return Claim(value - earned, bounds.shifted(-earned), own, any_interval, wide, self.record.untried)
 
     @property
     def depends_on(self) -> tuple[str, ...]:
@@ -309,6 +330,7 @@ class Story(AbstractCohortResult):
             few=FEW_VISITS,
             measure=self.meaning.drawn,
             decision=None if best is None else best.step,
+            path=self.record.states,
             title=f"Episode {self.episode}: what happened, and what would have happened under the other policy",
         )
 
@@ -428,6 +450,7 @@ def _happened(story: Story) -> Iterator[str]:
         yield f"In {spent} the episode came to its end: {story.record.states[-1]}."
     else:
         yield f"After {spent} the record stops without an end, at: {story.record.states[-1]}."
+    yield f"Its path: {_path(story.record)}."
     if story.end_rewards is None:
         yield f"It earned {story.observed_return:.3g} in all."
     else:
@@ -436,6 +459,18 @@ def _happened(story: Story) -> Iterator[str]:
     what = "rather have done something else" if differing else "have done the same"
     where = steps_in_words(differing) if 0 < len(differing) < steps or steps == len(differing) == 1 else "every step"
     yield f"In the recorded states the other policy would {what} at {where}."
+
+
+def _path(record: Record) -> str:
+    """`step 0 ward (wait), 1 worse (iv antibiotics), 2 dead`; the middle of a long one is left out."""
+    told = [
+        f"{step} {state} ({done})"
+        for step, (state, done) in enumerate(zip(record.states, record.actions, strict=False))
+    ]
+    told.append(f"{len(record.actions)} {record.states[-1]}")
+    if len(told) > _MOST_TOLD:
+        told[_MOST_TOLD // 2 : -_MOST_TOLD // 2] = ["..."]
+    return f"step {', '.join(told)}"
 
 
 def _instead(story: Story) -> Iterator[str]:
@@ -492,15 +527,23 @@ def _verdict(story: Story) -> str:
     """Whether the choice of coupling, or the model, could turn the answer around."""
     claim, measure = story.claim, story.meaning.measure
     if claim.same:
-        other = "; another model might" if claim.depends_on else ""
+        other = "; another model might" if MODEL in claim.depends_on else ""
         return f"The other policy would not have changed the {measure}, whatever the coupling{other}{_least(story)}."
     better = claim.effect > 0
     favours = "favours the other policy" if better else "speaks against the other policy"
     level = "95 %" if claim.any_interval is None else confidence(claim.any_interval.level)
+    trust = "if the model is right" if claim.any_interval is None else f"with {level} confidence in the model too"
+    if UNTRIED in claim.depends_on:
+        return f"The answer rests on actions that nobody took there: read it as a guess{_least(story)}."
     if claim.depends_on == (MODEL,):
         return (
             f"Every coupling {favours} under the model as estimated; {counted(story.context.num_episodes, 'episode')} "
             f"are too few to be {level} confident in that model{_least(story)}."
+        )
+    if claim.depends_on == (PERSISTENCE,):
+        return (
+            f"Every coupling that draws afresh at each step {favours}, {trust}; that holds unless chance that is not "
+            f"recorded persists across steps, as a trait of the patient would{_least(story)}."
         )
     if claim.depends_on:
         too = ", and so does the model's uncertainty" if MODEL in claim.depends_on else ""
@@ -508,9 +551,8 @@ def _verdict(story: Story) -> str:
             f"Whether it would have been {'better' if better else 'worse'} depends on the coupling: some say so, "
             f"others do not{too}{_least(story)}."
         )
-    if claim.any_interval is None:
-        return f"Every coupling {favours}, if the model is right{_least(story)}."
-    return f"Robust: every coupling {favours}, with {level} confidence in the model too{_least(story)}."
+    told = f"very coupling {favours}, even if chance persists across steps, {trust}{_least(story)}."
+    return f"E{told}" if claim.any_interval is None else f"Robust: e{told}"
 
 
 def _ranges(story: Story) -> str:
@@ -524,7 +566,7 @@ def _ranges(story: Story) -> str:
         limits = story.returns.any_interval
         other = "" if limits is None else f" ({limits.lower:.3g} to {limits.upper:.3g})"
         said.append(f"earning {least:.3g} to {most:.3g}{other}")
-    told = f"Over all couplings: {', '.join(said)}"
+    told = f"Over all couplings that draw afresh at each step: {', '.join(said)}"
     if story.returns.any_interval is None:
         return f"{told}."
     return f"{told}; in parentheses, the {confidence(story.returns.any_interval.level)} interval for each range."

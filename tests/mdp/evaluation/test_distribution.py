@@ -95,7 +95,7 @@ def test_intervals_are_those_that_evaluate_gives_for_the_same_resamples(found):
     assert set(resampled.intervals) == set(resampled.numbers)
     for name, value in resampled.numbers.items():
         assert resampled.intervals[name].lower <= value <= resampled.intervals[name].upper
-    assert "95 % confidence intervals, from 12 resamples" in str(resampled)
+    assert "83 % confidence intervals, from 12 resamples" in str(resampled)
     assert resampled.row("mean").ci_lower == resampled.intervals["mean"].lower
 
 

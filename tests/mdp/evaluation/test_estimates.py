@@ -32,7 +32,7 @@ def test_each_estimate_is_what_its_name_says(evaluation):
     assert evaluation.bounds.lower < replayed.mean < evaluation.bounds.upper
     for each in evaluation.estimates:
         assert each.interval.lower <= each.value <= each.interval.upper
-        assert each.interval.level == 0.95
+        assert each.interval.level == 0.83
     with pytest.raises(KeyError, match="there are observed return"):
         evaluation["guess"]
 
@@ -47,7 +47,7 @@ def test_intervals_come_from_refitting_the_model(evaluation):
 
 def test_it_shows_itself(evaluation):
     text = str(evaluation)
-    for word in ("weighted importance sampling", "95 % confidence interval", "any coupling", "effective sample size"):
+    for word in ("weighted importance sampling", "83 % confidence interval", "any coupling", "effective sample size"):
         assert word in text
     plain = json.loads(evaluation.to_json())
     assert plain["estimates"][0]["name"] == "observed return"

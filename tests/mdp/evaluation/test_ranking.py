@@ -12,21 +12,29 @@ LOG = some_episodes(MDP, 12, seed=4)
 COUPLINGS = ("gumbel-max", "inverse-cdf", "maximal", "independent")
 
 
+def by_episode(found):
+    frame = found.to_frame()
+    return frame[frame["about"].str.startswith("episode")]
+
+
 def test_a_ranking_tells_robust_claims_from_others():
     found = Cohort(LOG, POLICY, process=MDP).rank()
-    frame = found.to_frame()
+    frame = by_episode(found)
     assert frame[frame["coupling"] == "Gumbel-max"]["value"].is_monotonic_decreasing
-    assert (found.robust == (found.bounds.lower > 1e-9)).all()
+    assert (found.agreed == (found.bounds.lower > 1e-9)).all()
+    assert (found.robust == found.agreed & (found.persistent.lower > 1e-9)).all()
     for name in ("Gumbel-max", "inverse CDF"):
         assert found.bounds.contains(found.effects[name], 1e-9).all()
-    assert "Every coupling says so of" in repr(found)
+    effects = found.effects["Gumbel-max"]
+    for verb, those in (("gained", effects[effects > 1e-9]), ("lost", -effects[effects < -1e-9])):
+        assert f"{len(those)} would have {verb} {those.min():.2g} to {those.max():.2g}" in repr(found)
 
 
 def test_a_ranking_shows_itself_in_every_form():
     found = Cohort(LOG, POLICY, process=MDP).rank(["maximal"])
     plain = json.loads(found.to_json())
     assert plain["episodes"] == [found.episodes[place] for place in found.order]
-    first, bounds = plain["rows"][:2]
+    first, bounds = plain["rows"][3:5]
     assert (first["coupling"], bounds["coupling"]) == ("maximal", "any coupling")
     assert first["about"] == bounds["about"] == f"episode {plain['episodes'][0]}"
     assert bounds["lower"] - 1e-9 <= first["value"] == found.effects["maximal"].max()
@@ -46,7 +54,7 @@ def test_a_ranking_needs_a_coupling(as_users_call):
 def test_couplings_called_like_bounds_are_told_apart_from_them():
     names = ["lower", "upper", "a b", "a_b"]
     found = Cohort(LOG, POLICY, process=MDP).rank(dict(zip(names, COUPLINGS, strict=True)))
-    frame = found.to_frame()
+    frame = by_episode(found)
     for name in names:
         assert frame[frame["coupling"] == name]["value"].tolist() == found.effects[name][found.order].tolist()
     for most in (0, -3):

@@ -15,7 +15,7 @@ from countermax.mdp._estimation import restricted
 from countermax.mdp._explain import treatments_of
 from countermax.mdp._posterior import NO_CONFOUNDING
 from countermax.mdp._process import MODEL_GIVEN
-from countermax.mdp._story import COUPLING, Claim, Meaning, behind, steps_in_words
+from countermax.mdp._story import COUPLING, PERSISTENCE, UNTRIED, Claim, Meaning, behind, steps_in_words
 from countermax.mdp._story import MODEL as ESTIMATE
 
 STATES, ACTIONS = ("ill", "worse", "death", "survival"), ("fluid 0, oxygen", "fluid 2, oxygen", "fluid 0")
@@ -102,29 +102,32 @@ def test_numbers_of_drugs_and_of_actions_are_no_levels():
 )
 def test_robust_means_every_coupling_with_confidence_in_the_model(bounds, interval, limits, expected):
     both = [None if each is None else Interval(*each, 0.9) for each in (interval, limits)]
-    assert Claim(0.2, Bounds(*bounds), *both).depends_on == expected
+    assert Claim(0.2, Bounds(*bounds), *both, Bounds(0.01, 1)).depends_on == expected
     turned = [None if each is None else Interval(-each[1], -each[0], 0.9) for each in (interval, limits)]
-    mirrored = Claim(-0.2, Bounds(-bounds[1], -bounds[0]), *turned)
+    mirrored = Claim(-0.2, Bounds(-bounds[1], -bounds[0]), *turned, Bounds(-1, -0.01))
     assert mirrored.depends_on == expected
     assert ("robust" in mirrored.sure) == (not expected and limits is not None)
     if expected:
         assert mirrored.sure == f"depends on {' and on '.join(expected)}"
+    else:
+        assert Claim(0.2, Bounds(*bounds), *both, Bounds(-0.1, 1)).depends_on == (PERSISTENCE,)
+        assert Claim(0.2, Bounds(*bounds), *both, Bounds(0.01, 1), untried=True).depends_on == (UNTRIED,)
 
 
 def test_no_effect_by_any_coupling_can_still_depend_on_the_model():
-    assert Claim(0.0, Bounds(0.0, 0.0), None, None).depends_on == ()
+    assert Claim(0.0, Bounds(0.0, 0.0), None, None, Bounds(0.0, 0.0)).depends_on == ()
     nothing, wide = Interval(0.0, 0.0, 0.9), Interval(0.0, 0.4, 0.9)
-    assert Claim(0.0, Bounds(0.0, 0.0), nothing, nothing).depends_on == ()
-    assert Claim(0.0, Bounds(0.0, 0.0), nothing, wide).depends_on == (ESTIMATE,)
+    assert Claim(0.0, Bounds(0.0, 0.0), nothing, nothing, Bounds(0.0, 0.0)).depends_on == ()
+    assert Claim(0.0, Bounds(0.0, 0.0), nothing, wide, Bounds(0.0, 0.0)).depends_on == (ESTIMATE,)
 
 
 def test_a_return_that_counts_deaths_is_told_as_their_chance_but_drawn_as_a_return():
     deaths = Meaning(("death", "home"), np.array([-1.0, 0.0]), 1.0)
     assert deaths.gain(0.2) == "lowered the chance of death by 20 percentage points"
     assert deaths.between(-0.3, -0.1) == "10 to 30 %"
-    assert deaths.drawn == "return"
+    assert deaths.drawn == "score"
     assert Meaning(("death", "home"), np.array([0.0, 1.0]), 1.0).drawn == "chance of home"
-    assert Meaning(("death", "home"), np.array([0.0, 1.0]), 0.9).gain(0.2) == "added 0.2 to the return"
+    assert Meaning(("death", "home"), np.array([0.0, 1.0]), 0.9).gain(0.2) == "added 0.2 to the score"
 
 
 def test_numbers_in_words():
@@ -152,7 +155,6 @@ def test_an_estimate_has_intervals_unless_it_is_taken_as_given(story):
     for each in (given.returns, *given.ends, given.unfinished):
         assert each.any_interval is None
         assert not each.intervals
-    assert given.returns.values == story.returns.values
     assert given.assumptions == (MODEL_GIVEN, NO_CONFOUNDING)
     assert story.assumptions == (NO_CONFOUNDING,)
     assert not any("obust" in each for each in given.notes)
@@ -162,16 +164,27 @@ def test_an_estimate_has_intervals_unless_it_is_taken_as_given(story):
     assert Cohort(short, done, process=model).explain(0, couplings=["maximal"]).returns.any_interval is not None
 
 
+def _last():
+    """Where the first episode would have ended, on average over the posterior draws."""
+    drawn = [Cohort(LOG, TREAT, process=each).replay(GumbelMax()).last.toarray()[0] for each in QUICK.draws(MODEL)]
+    return np.mean(drawn, axis=0)
+
+
 def test_ends_are_told_by_their_names_and_chances(story):
-    last = Cohort(LOG, TREAT, process=MODEL).replay(GumbelMax()).last.toarray()[0]
+    last = _last()
     places = [STATES.index(end) for end in story.end_names]
     np.testing.assert_allclose([each.values["Gumbel-max"] for each in story.ends], last[places], atol=1e-12)
     for place, each in enumerate(story.ends):
         assert each.bounds.contains(each.values["inverse CDF"], 1e-9)
         assert each.bounds.lower == pytest.approx(story.features.bounds.lower[-1, place], abs=1e-9)
-    happened, meaning, *_ = story.notes
+    happened, its_path, meaning, *_ = story.notes
+    done = [ACTIONS[each] for each in LOG.actions[0, :2]]
+    path = f"step 0 ill ({done[0]}), 1 worse ({done[1]}), 2 death"
     assert happened == "In 2 steps the episode came to its end: death."
-    assert meaning.startswith("The return counts nothing but how it ends: ")
+    assert its_path == f"Its path: {path}."
+    texts = [each.get_text() for each in story.plot().axes[0].texts]
+    assert [each for each in texts if each in STATES] == ["ill", "worse", "death"]
+    assert "counts nothing but how it ends: " in meaning
     assert "survival 1" in meaning
     assert f"survival {percent(last[3])}" in story.told.instead[0]
     assert not any("earned" in each for each in story.notes)
@@ -180,7 +193,7 @@ def test_ends_are_told_by_their_names_and_chances(story):
 
 def test_a_story_says_what_the_ranking_says_of_an_episode_that_ended_early(story):
     assert LOG.lengths[0] < LOG.longest == story.num_steps
-    ranking = Cohort(LOG, TREAT, process=MODEL, posterior=Posterior(num_draws=0)).rank()
+    ranking = Cohort(LOG, TREAT, process=MODEL, posterior=QUICK).rank()
     for name, value in story.returns.values.items():
         assert value - story.observed_return == pytest.approx(ranking.effects[name][0])
     assert story.returns.bounds.lower - story.observed_return == pytest.approx(ranking.bounds.lower[0])
@@ -188,7 +201,7 @@ def test_a_story_says_what_the_ranking_says_of_an_episode_that_ended_early(story
 
 
 def test_what_comes_to_no_end_is_told_beside_the_ends(story):
-    last = Cohort(LOG, TREAT, process=MODEL).replay(GumbelMax()).last.toarray()[0]
+    last = _last()
     left = story.unfinished.values["Gumbel-max"]
     assert left == pytest.approx(last[:2].sum())
     assert left + sum(each.values["Gumbel-max"] for each in story.ends) == pytest.approx(1)

@@ -11,16 +11,69 @@ from scipy import sparse
 
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
+from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling
 from countermax.mdp._arrays import MOST_REWARD, Floats, Ints, Values, as_finite
-from countermax.mdp._estimation import usual_policy
 from countermax.mdp._log import EpisodeLog, steps_compared
 from countermax.mdp._planning import policy_matrix
 from countermax.mdp._process import FiniteMDP
 from countermax.mdp._replays._questions import Facts, exact_rows
 
 _FAR = 1e3  # times the range of rewards: from there on they are moved to zero before they are squared
+_OFTEN = 5  # visits, from which on a transition's own rewards say how much they vary
 _BY_EPISODE = ("first", "seen", "steps", "censored", "earned")
+
+
+class VaryingRewards(NamedTuple):
+    """The least and the largest reward of every transition of a log, where they vary.
+
+    A transition seen fewer than five times may vary as much as any into the same state does or, where all of those are
+    as rare, as any at all.
+    """
+
+    cells: Ints
+    """(state * num_actions + action) * num_states + next state of each transition, in ascending order."""
+    lower: Floats
+    upper: Floats
+    arriving: Bounds
+    """The same by next state, whatever led there; NaN where nobody came."""
+
+    @classmethod
+    def of_log(cls, log: EpisodeLog) -> "VaryingRewards":
+        """From all steps; where none was seen twice, each may vary as much as all of them do."""
+        steps = log.steps()
+        cells = (steps.state * log.num_actions + steps.action) * log.num_states + steps.next_state
+        cells, where, times = np.unique(cells, return_inverse=True, return_counts=True)
+        lower, upper = np.full(len(cells), np.inf), np.full(len(cells), -np.inf)
+        np.minimum.at(lower, where, steps.reward)
+        np.maximum.at(upper, where, steps.reward)
+        widths, often, into = upper - lower, times >= _OFTEN, cells % log.num_states
+        widest = float(widths.max() if (times > 1).any() else np.ptp(steps.reward))
+        by_state = np.full(log.num_states, np.nan)
+        np.fmax.at(by_state, into[often], widths[often])
+        room = np.where(often, widths, np.where(np.isnan(by_state[into]), widest, by_state[into]))
+        room = np.maximum(room, widths)
+        least, most = steps.reward.min(), steps.reward.max()  # nothing beyond what was ever seen
+        lower, upper = np.maximum(upper - room, least), np.minimum(lower + room, most)
+        arriving = np.full((2, log.num_states), np.nan)
+        np.fmin.at(arriving[0], into, lower)
+        np.fmax.at(arriving[1], into, upper)
+        return cls(cells, lower, upper, Bounds(*arriving))
+
+    def of(self, mdp: FiniteMDP) -> tuple[Floats, Floats]:
+        """[state, action, slot]: the limits in a process, some of whose transitions the log may not have."""
+        row = np.arange(mdp.num_states * mdp.num_actions).reshape(mdp.num_states, mdp.num_actions, 1)
+        cells = row * mdp.num_states + mdp.successors
+        place = np.minimum(np.searchsorted(self.cells, cells), len(self.cells) - 1)
+        known, live = self.cells[place] == cells, (mdp.probs > 0) & ~mdp.absorbing[:, None, None]
+        found = []
+        for own, elsewhere, better in (
+            (self.lower, self.arriving.lower, np.fmin),
+            (self.upper, self.arriving.upper, np.fmax),
+        ):
+            limit = better(np.where(known, own[place], elsewhere[mdp.successors]), mdp.rewards)
+            found.append(np.where(live, limit, mdp.rewards))
+        return found[0], found[1]
 
 
 @final
@@ -36,6 +89,10 @@ class Setting:
     censored: str
     behaviour: Floats | None
     """What the log was made with, where actions are coupled; None where they are drawn afresh."""
+    usual: Floats
+    """How episodes go on in the factual world where the log says nothing, [state, action]."""
+    varying: "VaryingRewards | None"
+    """Where rewards of one transition vary."""
 
 
 class Choices(NamedTuple):
@@ -263,14 +320,13 @@ def centred(course: Course) -> tuple[Course, Floats]:
     return found, middle * sums[course.steps]
 
 
-def observed_returns(course: Course, log: EpisodeLog) -> Floats:
+def observed_returns(course: Course, log: EpisodeLog, usual: Floats) -> Floats:
     """What each episode earned in the steps that are compared; where the model carries on, with what was usual."""
     found = log.returns(course.discount, horizon=course.horizon)
     rest = course.censored & (course.steps > course.seen)
     if not rest.any():
         return found
-    usual = replace(course, choices=course.choices._replace(after=usual_policy(course.mdp)))
-    worth, rows = usual.to_come()
+    worth, rows = replace(course, choices=course.choices._replace(after=usual)).to_come()
     later = course.discount**course.seen * worth[rows, log.last_states]
     return found + np.where(rest, later, 0)
 

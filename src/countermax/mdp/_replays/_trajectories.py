@@ -7,8 +7,10 @@ so far. Nothing is sampled.
 
 Bounds: at each step a coupling may answer with any row `w` between 0 and `q / p_x`, which is all that the data say of
 it. Backwards from the last step, the best (the worst) such row from every state gives bounds for the value of a whole
-trajectory. The logged action in the logged state leads to the logged successor for certain. No coupling gives a value
-outside the bounds; some attain each, if they may differ from step to step.
+trajectory. The logged action in the logged state leads to the logged successor for certain. No coupling that draws
+afresh at each step (an adapted coupling) gives a value outside the bounds; some attain each, if they may differ from
+step to step. Where chance may persist across steps there are wider ones, in `_persistent`. Where the rewards of one
+transition vary, bounds let each be any that was seen.
 """
 
 from collections.abc import Sequence
@@ -20,7 +22,7 @@ from typing import NamedTuple, TypeAlias
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Bool, Float, PRNGKeyArray
 from scipy import sparse
 
 from countermax._core.errors import InputError
@@ -35,6 +37,7 @@ from countermax.mdp._process import FiniteMDP
 from countermax.mdp._replays import _course as courses
 from countermax.mdp._replays._chains import AbstractChains, Arrived, ToCome, Valued, chains_for, each_batch
 from countermax.mdp._replays._course import Choices, Course, Setting
+from countermax.mdp._replays._persistent import persistent_actions, persistent_values
 from countermax.mdp._replays._questions import Facts, TransitionCoupling, facts_of, questions
 
 AnyCoupling: TypeAlias = str | Path | AbstractSampler
@@ -71,7 +74,7 @@ class Trajectories:
     @cached_property
     def observed(self) -> Floats:
         """What each episode earned in the steps that are compared."""
-        return courses.observed_returns(self.plain_course, self.setting.log)
+        return courses.observed_returns(self.plain_course, self.setting.log, self.setting.usual)
 
     def law(self, coupling: AnyCoupling, *, exact: bool = True) -> TransitionCoupling:
         """A coupling between the rows of the process; where it must be exact, one that can only draw is refused."""
@@ -119,17 +122,68 @@ class Trajectories:
         return ReplayedValues(first + taken, np.maximum(second - first**2, 0), last[order], paths)
 
     def bounds(self, *, stable: bool = False, rewards: Values | None = None, final: Values | None = None) -> Bounds:
-        """The least and the largest value of each episode over all couplings; see `Cohort.bounds`."""
+        """The least and the largest value of each episode over all adapted couplings; see `Cohort.bounds`."""
+        course, last = self._asked(rewards, final)
+        found = []
+        for some in self._extremes(course, rewards):
+            found.append(_bounds(some, some.to_come(last), stable=stable, spread=self._spread, shown=self._shown))
+        return Bounds(found[0].lower, found[-1].upper)
+
+    def persistent_bounds(self, rewards: Values | None = None, final: Values | None = None) -> Bounds:
+        """The same if chance may persist across steps."""
+        course, last = self._asked(rewards, final)
+        if last is not None and last.ndim > 1:
+            raise InputError(f"`final` must be [state] where chance may persist, got shape {last.shape}")
+        score = np.zeros(self.mdp.num_states) if last is None else last
+        extremes = self._extremes(course, rewards)
+        lower, upper = (
+            persistent_values(some, some.gains, score, sign) for some, sign in ((extremes[0], -1), (extremes[-1], 1))
+        )
+        return Bounds(lower, upper)
+
+    @cached_property
+    def untried(self) -> Bool[np.ndarray, " n"]:
+        """Which episodes may come to an action that nobody took where it would be taken, under some coupling."""
+        mark = self._unvisited
+        used = mark & ((self.setting.policy > 0) | (self.plain_course.choices.after > 0))
+        if not used.any():
+            return np.zeros(len(self.setting.log), bool)
+        return self.bounds(rewards=np.broadcast_to(mark[:, :, None], self.mdp.probs.shape)).upper > 0
+
+    def untried_actions(self) -> Bool[np.ndarray, "t a"]:
+        """Which single decisions about one episode may come to such an action."""
+        mark = self._unvisited
+        rewards = np.broadcast_to(mark[:, :, None], self.mdp.probs.shape).astype(np.float64)
+        return self._worth_of_actions((), rewards)[-1] > 0 if mark.any() else np.zeros(self._decisions_shape, bool)
+
+    @property
+    def _unvisited(self) -> Bool[np.ndarray, "s a"]:
+        """Which rows rest on no visit, though there are counts."""
+        live = self.mdp.allowed & ~self.mdp.absorbing[:, None]
+        return live & (self.mdp.counts.sum(axis=2) == 0) if self.mdp.counts is not None else np.zeros_like(live)
+
+    @property
+    def _decisions_shape(self) -> tuple[int, int]:
+        return int(self.plain_course.seen[0]), self.mdp.num_actions
+
+    def _asked(self, rewards: Values | None, final: Values | None) -> tuple[Course, Floats | None]:
         course = self._course_of(None, rewards)
         shape = (len(course), self.mdp.num_states)
-        last = None if final is None else courses.as_shape("final", final, shape, shape[1:])
-        return _bounds(course, course.to_come(last), stable=stable, spread=self._spread, shown=self._shown)
+        return course, None if final is None else courses.as_shape("final", final, shape, shape[1:])
 
-    def final_bounds(self, marks: Floats) -> Bounds:
-        """The bounds of several scores for where one episode ends, [mark, state], with nothing earned on the way."""
+    def _extremes(self, course: Course, rewards: Values | None = None) -> tuple[Course, ...]:
+        """The course with the least and with the largest rewards; one course where rewards do not vary."""
+        if rewards is not None or self.setting.varying is None:
+            return (course,)
+        return tuple(replace(course, gains=gains, spreads=None) for gains in self.setting.varying.of(self.mdp))
+
+    def final_bounds(self, marks: Floats) -> Float[np.ndarray, "4 m"]:
+        """The chances of where one episode ends, [mark, state]: least, largest, and the same if chance may persist."""
         copies = self.setting.log.select(np.zeros(len(marks), np.int64))
         some = Trajectories(self.mdp, replace(self.setting, log=copies, discount=1.0), quiet=True)
-        return some.bounds(rewards=0.0, final=marks)
+        one = Trajectories(self.mdp, replace(self.setting, discount=1.0), quiet=True)
+        wide = [one.persistent_bounds(rewards=0.0, final=mark) for mark in marks]
+        return np.clip([*some.bounds(rewards=0.0, final=marks), *np.concatenate(wide, axis=1)], 0, 1)
 
     def feature_bounds(self, scores: Floats) -> Bounds:
         """The bounds of features, [state, feature], along one episode, [time, feature].
@@ -169,30 +223,42 @@ class Trajectories:
                 limit[step] += course.discount**step * (chain[0, step] @ gained)
         return Bounds(np.minimum(limits[0], whole), np.maximum(limits[1], whole))
 
-    def worth_of_actions(self, couplings: Sequence[AnyCoupling], otherwise: Floats) -> Floats:
-        """[couplings, least and largest; step; action]: what one episode would have earned, had this been done there.
+    def effects_of_actions(self, couplings: Sequence[AnyCoupling]) -> Floats:
+        """[couplings, ranges; step; action]: what would have been added, had this been done there.
 
-        All other actions stay as logged, and `otherwise` acts where those are not known. Up to the change nothing
-        differs, so the other world is where the log was: what was earned until then, and one row that leads to states
-        whose worth under the logged actions a single walk back gives for all decisions at once.
+        Ranges are the least and the largest over adapted couplings, then the same if chance may persist. All other
+        actions stay as logged; where those are not known, and after the log's end, both worlds do what was usual.
         """
-        course = self._course(courses.as_logged(self.mdp, self.facts, otherwise))
+        course = self._course(courses.as_logged(self.mdp, self.facts, self.setting.usual))
+        extremes = self._extremes(course)
+        wide = [persistent_actions(some, some.gains, sign) for some, sign in ((extremes[0], -1), (extremes[-1], 1))]
+        return np.concatenate([self._worth_of_actions(couplings), wide]) - self.observed[0]
+
+    def _worth_of_actions(self, couplings: Sequence[AnyCoupling], rewards: Values | None = None) -> Floats:
+        """[couplings, least and largest; step; action]: what one episode would have earned.
+
+        Up to the change nothing differs, so the other world is where the log was: what was earned until then, and one
+        row that leads to states whose worth under the logged actions a single walk back gives for all decisions at
+        once.
+        """
+        course = self._course(courses.as_logged(self.mdp, self.facts, self.setting.usual), rewards)
         count = int(course.seen[0])
         earned = course.discount ** np.arange(count) * course.earned[0, :count]
         before = np.concatenate([[0], np.cumsum(earned)])
-        asked = [(chains_for(course, self.law(each)), (1,)) for each in couplings]
+        asked = [(course, self.law(each), 1) for each in couplings]
+        extremes = self._extremes(course, rewards)
         found = []
-        for engine, signs in (*asked, (chains_for(course, None), (-1, 1))):
-            values = engine.backwards(np.zeros(1, np.int64), *course.to_come(), keep=True).values
+        for some, law, sign in (*asked, (extremes[0], None, -1), (extremes[-1], None, 1)):
+            engine = chains_for(some, law)
+            values = engine.backwards(np.zeros(1, np.int64), *some.to_come(), keep=True).values
             assert values is not None
-            for sign in signs:
-                worth = np.zeros((count, self.mdp.num_actions))
-                for step in range(count):
-                    later = np.ascontiguousarray(values[0 if sign < 0 else 1, 0, step + 1])
-                    fact, state = int(self.facts.of_step[0, step]), int(self.setting.log.states[0, step])
-                    rows = engine.one_row(fact, float(course.earned[0, step]), later, state, sign=sign)
-                    worth[step] = before[step] + course.discount**step * rows
-                found.append(worth)
+            worth = np.zeros((count, self.mdp.num_actions))
+            for step in range(count):
+                later = np.ascontiguousarray(values[0 if sign < 0 else 1, 0, step + 1])
+                fact, state = int(self.facts.of_step[0, step]), int(self.setting.log.states[0, step])
+                rows = engine.one_row(fact, float(course.earned[0, step]), later, state, sign=sign)
+                worth[step] = before[step] + course.discount**step * rows
+            found.append(worth)
         return np.stack(found)
 
     def drawn(self, rows: TransitionCoupling, num_samples: int, *, key: PRNGKeyArray) -> tuple[Ints, Ints, Floats]:

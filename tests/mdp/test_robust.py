@@ -1,0 +1,237 @@
+"""What may be called robust: chance that persists, rewards that vary, rows that nobody visited, few draws."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from processes import MDP, POLICY, frame_of, some_episodes
+
+from countermax import GumbelMax, InputError
+from countermax.mdp import Cohort, EpisodeLog, FiniteMDP, Posterior, estimate, policy_iteration
+from countermax.mdp._estimation import deterministic
+from countermax.mdp._posterior import attained
+
+LOG = some_episodes(MDP, 12, seed=4)
+
+
+def trait_log(count=2000):
+    """A trait of each patient, never recorded, decides all: whichever action is taken, the end is the same."""
+    start, via_a, via_b, via_c, home, dead = range(6)
+    rows, rng = [], np.random.default_rng(0)
+    for episode in range(count):
+        action, trait = episode % 2, int(rng.integers(2))
+        between = via_a if action == 0 else (via_b if trait else via_c)
+        end = home if trait else dead
+        rows.append((episode, 0, start, action, between, 0.0))
+        rows.append((episode, 1, between, action, end, float(trait)))
+    return EpisodeLog.from_frame(frame_of(*rows), num_states=6, num_actions=2)
+
+
+def all_b(process):
+    wanted = np.where(process.allowed[:, 1], 1, 0)
+    return deterministic(wanted, 2)
+
+
+def test_nothing_is_robust_where_a_trait_that_is_not_recorded_decides_all():
+    """The effect is 0 for everybody, though the fitted process calls it .5 for all who died under the first action."""
+    log = trait_log()
+    model = estimate(log, absorbing=[4, 5])
+    cohort = Cohort(log, all_b(model), process=model, posterior=Posterior(num_draws=40))
+    found = cohort.rank(["gumbel-max"])
+    assert found.agreed.sum() > 400
+    assert found.robust.sum() == 0
+    assert (found.persistent.lower <= 1e-9).all()
+    assert (found.persistent.upper >= -1e-9).all()
+    patient = int(np.flatnonzero(found.agreed)[0])
+    story = cohort.explain(patient)
+    assert story.depends_on == ("chance not persisting across steps",)
+    assert "draws afresh at each step" in story.summary()
+    assert "obust" not in story.summary()
+    assert not any(each.robust for each in story.decisions)
+
+
+def returns_of(mdp, policy, state, steps, discount, first=None):
+    """Every path from a state: its probability and its return, by enumeration."""
+    if steps == 0 or mdp.absorbing[state]:
+        return [(1.0, 0.0)]
+    found = []
+    for action in range(mdp.num_actions):
+        share = policy[state, action] if first is None else first[action]
+        for place, (after, chance) in enumerate(zip(*mdp.support(state, action), strict=True)):
+            for weight, later in returns_of(mdp, policy, int(after), steps - 1, discount) if share > 0 else ():
+                found.append((share * chance * weight, mdp.rewards[state, action, place] + discount * later))
+    return found
+
+
+def tail_mean(paths, share, sign):
+    left, total = share, 0.0
+    for weight, value in sorted(paths, key=lambda each: -sign * each[1]):
+        taken = min(weight, left)
+        total, left = total + taken * value, left - taken
+    return total / share
+
+
+def persistent_value(mdp, log, policy, episode, horizon, discount, sign):
+    length, earned, together, found = int(log.lengths[episode]), 0.0, 1.0, 0.0
+    steps = horizon if mdp.absorbing[log.last_states[episode]] else length
+    states, actions = log.states[episode].tolist(), log.actions[episode].tolist()
+    for step in range(length):
+        same = policy[states[step], actions[step]]
+        if same < 1:
+            rest = range(step, length)
+            share = np.prod([mdp.row(states[each], actions[each])[states[each + 1]] for each in rest])
+            first = np.where(np.arange(mdp.num_actions) == actions[step], 0, policy[states[step]]) / (1 - same)
+            paths = returns_of(mdp, policy, states[step], steps - step, discount, first)
+            found += together * (1 - same) * (earned + discount**step * tail_mean(paths, share, sign))
+        together, earned = together * same, earned + discount**step * log.rewards[episode, step]
+    rest = returns_of(mdp, policy, states[length], steps - length, discount)
+    return found + together * (earned + discount**length * sum(weight * value for weight, value in rest))
+
+
+@pytest.mark.parametrize("policy", [POLICY, deterministic([0, 1, 0, 0], 2)], ids=["by chance", "for certain"])
+def test_chance_that_persists_leaves_the_tail_means_of_enumerated_paths(policy):
+    cohort = Cohort(LOG, policy, process=MDP)
+    found, each_step = cohort.bounds(persistent=True), cohort.bounds()
+    for sign, limits in ((-1, found.lower), (1, found.upper)):
+        sizes = (cohort.horizon, cohort.discount, sign)
+        exact = np.array([persistent_value(MDP, LOG, policy, each, *sizes) for each in range(len(LOG))])
+        assert (sign * (limits - exact) >= -1e-9).all()  # the grid may widen ranges, never narrow them
+        np.testing.assert_allclose(limits, exact, atol=0.1)
+    assert (found.lower <= each_step.lower + 1e-9).all()
+    assert (found.upper >= each_step.upper - 1e-9).all()
+
+
+def test_tail_means_are_exact_where_rewards_are_multiples_of_one_number():
+    mdp = FiniteMDP.from_dense(
+        np.stack([MDP.row(s, a) for s in range(4) for a in range(2)]).reshape(4, 2, 4),
+        np.array([0.0, -1.0, 2.0, 1.0]),
+        start=0,
+        absorbing=[3],
+    )
+    log = some_episodes(mdp, 12, seed=2)
+    found = Cohort(log, POLICY, process=mdp).bounds(persistent=True)
+    for sign, limits in ((-1, found.lower), (1, found.upper)):
+        exact = [persistent_value(mdp, log, POLICY, each, log.longest, 1.0, sign) for each in range(len(log))]
+        np.testing.assert_allclose(limits, exact, atol=1e-9)
+    with pytest.raises(InputError, match="`stable` must be left out where chance may persist"):
+        Cohort(log, POLICY, process=mdp).bounds(persistent=True, stable=True)
+
+
+def noisy_log(count=400):
+    """One step; either action earns the same noise, so that the effect of the other one is 0 for everybody."""
+    rng = np.random.default_rng(0)
+    rows = [(episode, 0, 0, episode % 2, 1, float(rng.normal())) for episode in range(count)]
+    return EpisodeLog.from_frame(frame_of(*rows))
+
+
+def test_rewards_that_vary_within_a_transition_are_not_robust_effects():
+    log = noisy_log()
+    model = estimate(log)
+    found = Cohort(log, deterministic([1, 1], 2), process=model, posterior=Posterior(num_draws=40)).rank(["maximal"])
+    assert (np.abs(found.effects["maximal"]) > 0.5).sum() > 50  # regression to the mean
+    assert found.agreed.sum() <= 2  # the least reward of one arm may lie above that of the other
+    seen = log.rewards[log.actions == 1]
+    np.testing.assert_allclose(found.bounds.lower[0], seen.min() - log.rewards[0, 0], atol=0.2)
+
+
+def test_a_transition_seen_once_has_an_unknown_reward_error():
+    rng, rows = np.random.default_rng(1), []
+    for episode in range(100):  # in states 0..49 each action was taken once; in state 50 often
+        rows.append((episode, 0, episode // 2, episode % 2, 51, float(rng.normal())))
+    rows += [(100 + each, 0, 50, each % 2, 51, float(rng.normal())) for each in range(40)]
+    log = EpisodeLog.from_frame(frame_of(*rows), num_states=52, num_actions=2)
+    found = Cohort(log, deterministic([1] * 52, 2), posterior=Posterior(num_draws=40)).rank(["maximal"])
+    once = np.arange(100)[::2]
+    assert found.agreed[once].mean() < 0.05
+    draws = [each.rewards[0, 1, 0] for each in Posterior(num_draws=60).draws(estimate(log))]
+    assert 0.3 < np.std(draws) < 3
+
+
+def test_untried_actions_earn_what_their_end_earns_and_nothing_that_rests_on_them_is_robust():
+    rng, rows = np.random.default_rng(0), []
+    for episode in range(60):
+        died = bool(rng.random() < 0.5)
+        rows.append((episode, 0, 0, 0, 2 if died else 1, -1.0 if died else 1.0))
+    log = EpisodeLog.from_frame(frame_of(*rows), num_states=3, num_actions=2)
+    model = estimate(log, absorbing=[1, 2], unseen=2)
+    assert model.rewards[0, 1, 0] == -1
+    assert policy_iteration(model).policy[0].tolist() == [1, 0]
+    drawn = [each.row(0, 1) for each in Posterior(num_draws=40).draws(model)]
+    assert np.ptp(np.array(drawn)[:, 2]) > 0.05  # from the prior, not death for certain
+    cohort = Cohort(log, deterministic([1, 0, 0], 2), process=model, posterior=Posterior(num_draws=40))
+    found = cohort.rank(["gumbel-max"])
+    assert found.untried.all()
+    assert not found.agreed.any()
+    assert not found.robust.any()
+    story = cohort.explain(0)
+    assert "actions that nobody took" in story.depends_on
+    assert "guess" in story.summary()
+    assert all(each.untried and not each.robust for each in story.decisions)
+
+
+def test_an_action_replaced_by_an_identical_one_adds_nothing_however_episodes_are_carried_on():
+    rng = np.random.default_rng(2)
+    row = rng.dirichlet(np.ones(3), 2)
+    same = np.stack([np.stack([row[state]] * 3) for state in range(2)] + [np.eye(3)[[2, 2, 2]]])
+    other = same.copy()
+    other[0, 2], other[1, 2] = [0, 0, 1], [0, 0, 1]
+    worth = np.zeros((3, 3, 3))
+    worth[:2] = [1.0, 3.0, 0.0]
+    counts = np.round(100 * other).astype(int) * np.array([2, 1, 2])[None, :, None]
+    mdp = FiniteMDP.from_dense(other, worth, start=0, absorbing=[2], counts=counts)
+    rows = [(0, 0, 0, 0, 1, 3.0), (0, 1, 1, 0, 0, 1.0)]
+    log = EpisodeLog.from_frame(frame_of(*rows), num_states=3, num_actions=3)
+    anything = np.full((3, 3), 1 / 3)
+    cohort = Cohort(log, anything, process=mdp, horizon=12, censored="model", posterior=Posterior(num_draws=0))
+    for decisions in (cohort.decisions(0), cohort.decisions(0, otherwise=deterministic([2, 0, 0], 3))):
+        identical = [each for each in decisions if each.other_action == 1]
+        assert len(identical) == 2
+        for each in identical:
+            assert each.effect == pytest.approx(0, abs=1e-12)
+    assert all(abs(each.effect) < 1e-12 for each in cohort.explain(0).decisions if each.other_action == 1)
+
+
+def test_values_are_posterior_means_within_their_intervals_and_ranges_never_get_narrower():
+    log = some_episodes(MDP, 25, seed=9)
+    model = estimate(log, absorbing=MDP.absorbing)
+    policy = policy_iteration(replace(model, discount=0.9)).policy
+    cohort = Cohort(log, policy, process=model, posterior=Posterior(num_draws=60))
+    ranking, replay, given = cohort.rank(), cohort.replay(GumbelMax()), cohort.bounds().shifted(-log.returns())
+    drawn = [
+        Cohort(log, policy, process=each).replay(GumbelMax()).effects for each in Posterior(num_draws=60).draws(model)
+    ]
+    np.testing.assert_allclose(ranking.effects["Gumbel-max"], np.mean(drawn, axis=0), atol=1e-12)
+    np.testing.assert_allclose(replay.effects, np.mean(drawn, axis=0), atol=1e-12)
+    for name, effects in ranking.effects.items():
+        limits = ranking.intervals[name]
+        assert ((limits.lower <= effects) & (effects <= limits.upper)).all()
+        assert ranking.bounds.contains(effects, 1e-9).all()
+    for each in (ranking.bounds, given):
+        assert (ranking.any_interval.lower <= each.lower).all()
+        assert (ranking.any_interval.upper >= each.upper).all()
+    means = np.mean(drawn, axis=1)
+    row = replay.row("effect", "Gumbel-max", "mean of 25 episodes")
+    assert (row.ci_lower, row.ci_upper) == pytest.approx(tuple(np.quantile(means, [0.025, 0.975])))
+    assert ranking.mean.values["Gumbel-max"] == pytest.approx(means.mean())
+    assert ranking.row("effect", "Gumbel-max", "mean of 25 episodes").ci_lower == pytest.approx(row.ci_lower)
+
+
+def test_few_draws_say_less_than_95_percent():
+    assert [attained(0.95, each) for each in (2, 3, 20, 39, 40, 100)] == [0, 0.33, 0.9, 0.94, 0.95, 0.95]
+    log = some_episodes(MDP, 25, seed=9)
+    model = estimate(log, absorbing=MDP.absorbing)
+    found = Cohort(log, POLICY, process=model, posterior=Posterior(num_draws=20)).rank(["maximal"])
+    assert found.any_interval.level == 0.9
+    assert "95 %" not in str(found)
+    assert "90 % confidence" in found.summary()
+
+
+def test_a_log_that_earned_other_rewards_than_the_process_pays_is_told():
+    other = FiniteMDP.from_dense(
+        np.stack([MDP.row(s, a) for s in range(4) for a in range(2)]).reshape(4, 2, 4),
+        np.ones(4),
+        start=0,
+        absorbing=[3],
+    )
+    assert "rewards of the log and of the process disagree" in str(Cohort(LOG, POLICY, process=other).replay())
+    assert "disagree" not in str(Cohort(LOG, POLICY, process=MDP).replay())
