@@ -52,4 +52,4 @@ def test_samples_are_counted_by_seeds_and_each_is_in_one_cell():
             range(first, first + cell.settings["num_trials"])
         )
     assert set(places) == {*TRUTHS, *ROWS}
-    assert all(each == list(range(len(each))) and len(each) == 2000 for each in places.values())
+    assert all(each == list(range(len(each))) and len(each) in (1000, 2000) for each in places.values())

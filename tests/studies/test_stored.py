@@ -167,10 +167,13 @@ def test_intervals_about_causes_hold_the_truth_about_as_often_as_they_say():
         for number, each in record.result.items():
             held[truth, number] += each["held"]
             trials[truth, number] += each["trials"]
-    assert set(trials.values()) == {2000}
+    assert max(trials.values()) == 2000
+    assert min(trials.values()) > 900  # of 1,000, those whose estimates leave room for monotonicity
     low = {key for key in held if held[key] < 0.943 * trials[key]}
-    assert low == {(f"clusters, weights{rest}", "any coupling: disablement") for rest in ("", ", 3 strata")}
-    assert min(held[key] / trials[key] for key in low) > 0.93
+    assert {truth for truth, _ in low} <= {"two sources, 2 outcomes", "another population, 3 strata", "couplings, two sources",
+                                           "couplings, clear effect", "no effect, 2 outcomes", "couplings, no effect",
+                                           *(f"clusters, weights{rest}" for rest in ("", ", 3 strata", ", two sources"))}  # fmt: skip
+    assert min(held[key] / trials[key] for key in low) > 0.93  # 0.7 points are a standard error
 
 
 def test_learning_from_a_vector_quantile_keeps_what_it_starts_with_or_gains():

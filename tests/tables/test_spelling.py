@@ -64,7 +64,7 @@ def test_outcomes_that_look_alike_are_told_apart_in_print():
     found = worlds.compare("well ", couplings=["independent"])
     assert all(f"P({label}) " in str(found) for label in ("Well", "'well'", "'well '"))
     assert str(found).startswith("Seen under factual: 'well '.")
-    ticks = [tick.get_text() for tick in found.plot().axes[0].get_xticklabels()]
+    ticks = [tick.get_text() for tick in found.plot().axes[0].get_yticklabels()]
     assert ticks == ["Well", "'well'", "'well '"]
     assert found.labels == tuple(labels)  # which are what they were
     assert worlds.causes("well ", couplings=[]).title.startswith("'well ': is counterfactual")

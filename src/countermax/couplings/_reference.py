@@ -17,7 +17,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 from numpy.typing import NDArray
-from scipy.special import softmax
 
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
@@ -258,6 +257,8 @@ def _worlds(pairs: Pairs, num_worlds: int, key: PRNGKeyArray) -> tuple[Floats, F
         log_p, log_q = map(np.asarray, draw_pairs(pairs, -(-num_worlds // 2), key=key))
         weights = np.ones(len(log_p))
     assert not isinstance(pairs, AbstractPairs) or pairs.num_distinct != 1 or len(log_p) == 1
+    from scipy.special import softmax
+
     probs_p, probs_q = (softmax(np.asarray(each, np.float64), axis=1) for each in (log_p, log_q))
     return probs_p, probs_q, weights / weights.sum()
 

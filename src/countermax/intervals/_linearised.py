@@ -71,7 +71,7 @@ def limits_of(
         denominators: [denominators, cells]: how many are asked about, as weights of the laws; for everybody, 1 over
             the number of samples.
         level: Confidence.
-        work: How costly an answer is: fewer points are looked at where it is more than 1.
+        work: Cost of an answer: fewer points are looked at where it is more than 1.
     """
     from scipy.special import stdtrit
 

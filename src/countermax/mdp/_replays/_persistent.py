@@ -87,7 +87,7 @@ def grid_of(course: Course, gains: Floats, last: Floats) -> Grid:
     return Grid(points, sparse.csr_array(entries, shape=(len(points), len(points))))
 
 
-class Rows:
+class _Rows:
     """One step back: from the distributions of all states to those of some rows, each a mixture of (state, action)."""
 
     def __init__(self, mdp: FiniteMDP, gains: Floats, grid: Grid, row: Ints, pair: Ints, share: Floats):
@@ -131,12 +131,12 @@ class Rows:
         return found
 
 
-def rows_of(course: Course, gains: Floats, grid: Grid, table: Floats, more: Ints) -> Rows:
+def rows_of(course: Course, gains: Floats, grid: Grid, table: Floats, more: Ints) -> _Rows:
     """All states under a table of choices, and behind them some pairs of state and action by themselves."""
     state, action = np.nonzero(table)
     row = np.concatenate([state, course.mdp.num_states + np.arange(len(more))])
     pair = np.concatenate([state * course.mdp.num_actions + action, more])
-    return Rows(course.mdp, gains, grid, row, pair, np.concatenate([table[state, action], np.ones(len(more))]))
+    return _Rows(course.mdp, gains, grid, row, pair, np.concatenate([table[state, action], np.ones(len(more))]))
 
 
 def tail_means(grid: Grid, masses: Floats, shares: Floats, limits: Floats, sign: int) -> Floats:
@@ -215,14 +215,14 @@ def persistent_actions(course: Course, gains: Floats, sign: int) -> Floats:
     after = rows_of(course, gains, grid, course.choices.after, none)
     for _ in range(int(course.steps[0]) - count):
         masses, limits = after.back(masses), after.limit(limits, sign, course.discount)
-    share, known = 1.0, dict[int, Rows]()
+    share, known = 1.0, dict[int, _Rows]()
     for step in reversed(range(count)):
         fact = int(facts.of_step[0, step])
         state, table = int(facts.state[fact]), int(course.choices.of_fact[fact])
         share *= float(mdp.probs[state, facts.action[fact], facts.next_slot[fact]])
         actions = np.flatnonzero(mdp.allowed[state])
         pairs = state * mdp.num_actions + actions
-        alone = Rows(mdp, gains, grid, np.arange(len(pairs)), pairs, np.ones(len(pairs)))
+        alone = _Rows(mdp, gains, grid, np.arange(len(pairs)), pairs, np.ones(len(pairs)))
         extremes = alone.limit(limits, sign, course.discount)
         tail = tail_means(grid, alone.back(masses), np.full(len(pairs), share), extremes, sign)
         found[step, actions] = before[step] + factors[step] * tail
