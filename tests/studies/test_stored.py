@@ -170,9 +170,6 @@ def test_intervals_about_causes_hold_the_truth_about_as_often_as_they_say():
     assert max(trials.values()) == 2000
     assert min(trials.values()) > 900  # of 1,000, those whose estimates leave room for monotonicity
     low = {key for key in held if held[key] < 0.943 * trials[key]}
-    assert {truth for truth, _ in low} <= {"two sources, 2 outcomes", "another population, 3 strata", "couplings, two sources",
-                                           "couplings, clear effect", "no effect, 2 outcomes", "couplings, no effect",
-                                           *(f"clusters, weights{rest}" for rest in ("", ", 3 strata", ", two sources"))}  # fmt: skip
     assert min(held[key] / trials[key] for key in low) > 0.93  # 0.7 points are a standard error
 
 
