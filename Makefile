@@ -64,10 +64,10 @@ examples: $(VENV)/.developing     ## runs the examples; their pictures go to doc
 	for each in examples/*.py; do PYTHONPATH=. $(BIN)/python $$each docs/images || exit 1; done
 
 docs: $(VENV)/.documenting        ## the documentation, into site/; stops at a broken link, a missing anchor or a public name without an entry
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 docs-serve: $(VENV)/.documenting  ## the same on http://127.0.0.1:8000, built again while you write
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve
 
 tutorials: $(VENV)/.documenting   ## runs docs/tutorials/*.py and stores them with their outputs as notebooks
 	$(BIN)/python docs/_site/notebooks.py
