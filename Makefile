@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 OUT    ?= countermax-demo
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow test-explorer test-site test-ray lint bench fuzz results results-pages figures examples docs docs-serve tutorials dist clean
+.PHONY: demo test test-slow test-explorer test-site test-ray test-engines lint bench fuzz results results-pages figures examples docs docs-serve tutorials dist clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed          ## a bundled clinical trial, its pictures and report.html
@@ -20,11 +20,15 @@ test-slow: $(VENV)/.developing    ## everything, long statistical runs too, with
 test-explorer: $(VENV)/.exploring ## the explorer in a real browser, and its JavaScript against Python
 	$(BIN)/python -m pytest -n 2 --dist=loadfile tests/explorer
 
-test-site: docs $(VENV)/.exploring ## the documentation in a real browser: nothing cut, missing, hidden or hard to read
+test-site: docs $(VENV)/.exploring ## the Python in guides and tutorials; the documentation in a real browser: nothing cut, missing, hidden or hard to read
+	$(BIN)/python -m pytest -n auto -m documents tests/test_package.py tests/docs
 	$(BIN)/python -m pytest -n0 tests/site
 
 test-ray: $(VENV)/.distributing   ## tables and cohorts on Ray, on this machine
 	$(BIN)/python -m pytest -n0 tests/ray
+
+test-engines: $(VENV)/.engines    ## other engines, by the recipes of the guide, and an S3 server on this machine
+	$(BIN)/python -m pytest -n0 tests/engines
 
 lint: $(VENV)/.developing         ## formatting, style, types, and which module may import which
 	$(BIN)/ruff format --check .
@@ -48,11 +52,12 @@ results: $(VENV)/.developing      ## trains and measures what results/ lacks (ho
 	$(BIN)/python -m studies policies --preset best --out results/policies
 	$(BIN)/python -m studies causation --preset best --out results/causation
 	$(BIN)/python -m studies robustness --preset best --out results/robustness
+	$(BIN)/python -m studies optimism --preset best --out results/optimism
 	$(BIN)/python -m studies quantiles --preset best --out results/quantiles
 	$(BIN)/python -m studies quantiles-learned --preset best --out results/quantiles
 
 results-pages: $(VENV)/.installed ## sheets, figures and an index.html from the cells in results/; computes nothing
-	for each in paper/published paper/best sepsis trajectories coverage policies causation robustness quantiles; do $(BIN)/python -m studies plot results/$$each || exit 1; done
+	for each in paper/published paper/best sepsis trajectories coverage policies causation robustness optimism quantiles; do $(BIN)/python -m studies plot results/$$each || exit 1; done
 
 figures: $(VENV)/.developing      ## redraws the pictures of README and guides; the explorer's needs a browser (make test-explorer)
 	$(BIN)/countermax demo --out $(VENV)/figures
@@ -98,6 +103,10 @@ $(VENV)/.exploring: $(VENV)/.developing
 
 $(VENV)/.distributing: $(VENV)/.developing
 	$(PIP) --editable '.[ray]'
+	@touch $@
+
+$(VENV)/.engines: $(VENV)/.developing
+	$(PIP) --editable '.[engine-tests]'
 	@touch $@
 
 $(VENV)/.documenting: $(VENV)/bin/python pyproject.toml

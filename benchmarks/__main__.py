@@ -7,7 +7,18 @@ from pathlib import Path
 from benchmarks.measure import write
 from countermax._core.files import writable_folder
 
-SUITES = ("first_answer", "couplings", "learning", "tables", "mdp", "trajectories", "power", "quantiles", "nests")
+SUITES = (
+    "first_answer",
+    "couplings",
+    "learning",
+    "tables",
+    "mdp",
+    "trajectories",
+    "improving",
+    "power",
+    "quantiles",
+    "nests",
+)
 
 if __name__ == "__main__":
     folder = writable_folder(Path(__file__).parent / "results")

@@ -1,14 +1,21 @@
 """Outcomes with a hierarchy: rows, switching tables, and frozen error terms of the same accuracy."""
 
+import json
+import subprocess
 from collections.abc import Iterator
+from os import environ
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter
 
 import jax
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
+from scipy.stats import chisquare
 
 from benchmarks.measure import Row, seconds
-from countermax import GumbelMax, NestedGumbelMax, fit, switching_table
+from countermax import GumbelMax, NestedGumbelMax, Rows, SwitchingTable, Utilities, fit
 from countermax._kernel import row_probabilities
 from countermax._pairs import draw_pairs
 from countermax.learning import RandomPairs, SquaredDifference, Training
@@ -21,6 +28,7 @@ def rows() -> Iterator[Row]:
     yield from _one_row(131_072, 400)
     yield from _choosers(1_000_000, 20, 5)
     yield from _frozen()
+    yield from _activitysim()
     yield from _learned()
 
 
@@ -29,6 +37,12 @@ def _model(size: int, num_nests: int, seed: int = 0) -> NestedGumbelMax:
     each = size // (num_nests + 1) if num_nests < size // 4 else size // num_nests
     held = {str(nest): range(nest * each, (nest + 1) * each) for nest in range(num_nests)}
     return NestedGumbelMax(held, np.random.default_rng(seed).uniform(0.3, 0.9, num_nests), labels=size)
+
+
+def _table(base: NDArray[np.float64], scenario: NDArray[np.float64], model: NestedGumbelMax) -> SwitchingTable:
+    frame = pd.DataFrame({"chooser": np.arange(len(base))})
+    labels = range(base.shape[1])
+    return Rows(frame, factual=base, counterfactual=scenario, labels=labels, utilities=Utilities(model)).switching()
 
 
 def _log_probs(count: int, size: int, seed: int) -> NDArray[np.float64]:
@@ -59,9 +73,9 @@ def _choosers(count: int, size: int, num_nests: int) -> Iterator[Row]:
     rng, model = np.random.default_rng(0), _model(size, num_nests)
     base = rng.normal(size=(count, size))
     scenario = base + 0.5 * rng.normal(size=size)
-    switching_table(base[:100], scenario[:100], model)
+    _table(base[:100], scenario[:100], model)
     start = perf_counter()
-    switching_table(base, scenario, model)
+    _table(base, scenario, model)
     yield Row(f"switching table of {count:,} choosers and {size} alternatives", perf_counter() - start, "s", "")
 
 
@@ -85,9 +99,9 @@ def _frozen() -> Iterator[Row]:
         return np.bincount(cells, minlength=size * size).reshape(size, size) / drawn
 
     many = 2000
-    exact = switching_table(base[None], scenario[None], model).counts
+    exact = _table(base[None], scenario[None], model).counts
     repeated = np.tile(base, (many, 1)), np.tile(scenario, (many, 1))
-    per_table = seconds(lambda: switching_table(*repeated, model)) / many
+    per_table = seconds(lambda: _table(*repeated, model)) / many
     start = perf_counter()
     found = simulated()
     taken = perf_counter() - start
@@ -100,6 +114,51 @@ def _frozen() -> Iterator[Row]:
         yield Row(
             f"frozen error terms with an error of {wanted:g} would take", work, "times as long", "by 1/sqrt(draws)"
         )
+
+
+def _activitysim() -> Iterator[Row]:
+    """The same by ActivitySim's own routine, in the Python that ACTIVITYSIM_PYTHON names, if it does."""
+    if "ACTIVITYSIM_PYTHON" not in environ:
+        return
+    size, copies, repeats = 20, 2**17, 8
+    rng, names = np.random.default_rng(1), [f"mode {place}" for place in range(20)]
+    base, scenario = rng.normal(size=(2, size))
+    nests = [
+        {"name": "auto", "coefficient": 0.7, "alternatives": names[:6]},
+        {
+            "name": "public",
+            "coefficient": 0.6,
+            "alternatives": [*names[6:9], {"name": "rail", "coefficient": 0.5, "alternatives": names[9:14]}],
+        },
+    ]
+    tree = {"name": "root", "coefficient": 1.0, "alternatives": [*names[14:], *nests]}
+    question = {"names": names, "base": base.tolist(), "scenario": scenario.tolist(), "nests": tree}
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "question.json"
+        file.write_text(json.dumps({**question, "copies": copies, "repeats": repeats}))
+        script = Path(__file__).with_name("activitysim_draws.py")
+        done = subprocess.run([environ["ACTIVITYSIM_PYTHON"], script, file], capture_output=True, check=True, text=True)
+    found = json.loads(done.stdout)
+    counts, taken, many = np.array(found["counts"]), found["seconds"], 2000
+    model = NestedGumbelMax(tree, labels=names)
+    exact = _table(base[None], scenario[None], model).counts
+    repeated = np.tile(base, (many, 1)), np.tile(scenario, (many, 1))
+    per_table = seconds(lambda: _table(*repeated, model)) / many
+    drawn = copies * repeats
+    impossible = int(counts[exact == 0].sum())
+    often = exact * drawn >= 5
+    seen = np.append(counts[often], counts[~often].sum())
+    told = np.append(exact[often], 1 - exact[often].sum()) * drawn
+    error = float(np.sqrt(np.mean((counts / drawn - exact) ** 2)))
+    yield Row(
+        f"ActivitySim's frozen error terms, {drawn:,} draws of one chooser with {size} alternatives", taken, "s", ""
+    )
+    yield Row("their root mean squared error in a cell", error, "", "")
+    yield Row("draws in cells where the exact table has nobody", impossible, "", "")
+    yield Row("p-value of the chi-square test of both tables", float(chisquare(seen, told).pvalue), "", "")
+    for wanted in (1e-3, 1e-4):
+        work = taken * (error / wanted) ** 2 / per_table
+        yield Row(f"ActivitySim with an error of {wanted:g} would take", work, "times as long", "as the exact table")
 
 
 def _learned() -> Iterator[Row]:

@@ -8,12 +8,13 @@ from math import ceil
 from pathlib import Path
 
 from countermax._core.files import write_atomically
-from countermax.tables._folders import PART_ROWS
+from countermax.tables._parquet import PART_BYTES
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "ray_measured.md"
 BEGIN, END = "<!-- plan: made by python -m benchmarks.plan -->", "<!-- end of the plan -->"
 ROWS, CORES = 10_000_000_000, 1000
+PART_ROWS = PART_BYTES // 64  # of eight columns
 
 NAMES = {
     "local": "one process on one core, from Parquet to Parquet, K=4",

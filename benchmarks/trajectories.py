@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -13,14 +14,14 @@ import numpy as np
 
 from benchmarks.measure import Row
 from countermax import GumbelMax
-from countermax.mdp import Cohort, EpisodeLog, FiniteMDP, Posterior, policy_iteration, simulate
+from countermax.mdp import Cohort, EpisodeLog, FiniteMDP, Posterior, estimate, policy_iteration, simulate
 from countermax.mdp._estimation import softened
 from countermax.mdp._replays import _trajectories
 from countermax.mdp._replays._general_chains import GeneralChains
 from studies.processes.icu import icu_sepsis
 
 NUM_EPISODES, RECORDS, SOME, FEW, NUM_DRAWS, HORIZON = 20_000, 200, 500, 20, 200, 20
-RANKED, NUM_RESAMPLES = 1000, 20
+RANKED, NUM_RESAMPLES, NUM_MODELS = 1000, 20, 100
 
 
 def rows() -> Iterator[Row]:
@@ -86,6 +87,18 @@ def _explain() -> Callable[[], Any]:
     return lambda: Cohort(log, best, process=mdp).explain(3)
 
 
+def _doubt_records() -> Callable[[], Any]:
+    mdp, log, _, _ = _icu()
+    model = estimate(log, absorbing=mdp.absorbing)
+    best = policy_iteration(replace(model, discount=0.99)).policy
+
+    def asked() -> Any:
+        cohort = Cohort(log, best, process=model, posterior=Posterior(num_draws=NUM_MODELS))
+        return cohort.replay(GumbelMax()), cohort.rank(), cohort.explain(3)
+
+    return asked
+
+
 def _replay_random() -> Callable[[], Any]:
     mdp, log, best = _random()
     return lambda: Cohort(log, best, process=mdp).replay(GumbelMax())
@@ -116,6 +129,7 @@ _TASKS: dict[str, Callable[[], Callable[[], Any]]] = {
     f"sepsis: bounds over all couplings for {NUM_EPISODES} episodes": _bound_sepsis,
     f"ICU: bounds over stable couplings for {FEW} episodes": lambda: _bound_records(stable=True),
     "ICU: one patient explained": _explain,
+    f"ICU: {RECORDS} episodes replayed, ranked and bounded, one explained, {NUM_MODELS} models drawn": _doubt_records,
     f"sepsis: {RANKED} episodes ranked by two couplings, {NUM_RESAMPLES} resamples": _rank_sepsis,
 }
 

@@ -12,7 +12,17 @@ _ALL, _PLOT = "all", "plot"
 _PAPER = ("maximality", "table1", "couplings")
 _NAMES = (
     *_PAPER,
-    *("sepsis", "trajectories", "coverage", "policies", "causation", "robustness", "quantiles", "quantiles-learned"),
+    *(
+        "sepsis",
+        "trajectories",
+        "coverage",
+        "policies",
+        "causation",
+        "robustness",
+        "optimism",
+        "quantiles",
+        "quantiles-learned",
+    ),
 )
 
 

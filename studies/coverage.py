@@ -21,6 +21,7 @@ from studies.refits import NUM_REFITS, NUM_ROWS, STUDIES, refit_coverage
 Floats = NDArray[np.float64]
 Spans = dict[str, tuple[Any, Any]]
 """Least and largest of each number."""
+_Many = Callable[[Floats, Floats], tuple[Found, Any]]
 
 
 class Truth(NamedTuple):
@@ -136,11 +137,11 @@ def coverage(
     return numbers | {"excludes no effect": {name: number / num_trials for name, number in excluded.items()}}
 
 
-def score_intervals(counts: tuple[Floats, Floats], observed: int, many: Callable[[Floats, Floats], Found]) -> Spans:
+def score_intervals(counts: tuple[Floats, Floats], observed: int, many: _Many) -> Spans:
     """What the library says about two arms whose outcomes are scored by their order."""
     score, sampling = np.arange(len(counts[0]), dtype=np.float64), of_counts(counts, "")
-    intervals, _ = intervals_of(
-        sampling, lambda *laws: (many(*laws), None), observed, (score, score), len(COUPLINGS), LEVEL
+    _, (intervals, _), _ = intervals_of(
+        sampling, lambda *laws: ((many(*laws)[0], ()), None), observed, (score, score), len(COUPLINGS), LEVEL
     )
     wins = (score > score[:, None]) + 0.5 * (score == score[:, None])
     return _spans(intervals._replace(win_probability=Interval(*win_limits(sampling, wins, LEVEL), LEVEL)))
@@ -164,9 +165,9 @@ def _resampled(stream: np.random.Generator, counts: tuple[Floats, Floats], seen:
     return np.resize(some if len(some) else np.concatenate([each / each.sum() for each in counts]), laws.shape)
 
 
-def _solved(many: Callable[[Floats, Floats], Found], laws: Floats) -> Found:
+def _solved(many: _Many, laws: Floats) -> Found:
     with np.errstate(divide="ignore"):
-        return many(*np.split(np.log(laws), 2, axis=1))
+        return many(*np.split(np.log(laws), 2, axis=1))[0]
 
 
 def _spans(found: Found) -> Spans:
@@ -247,7 +248,7 @@ def _rejecting(counts: tuple[Floats, Floats], found: Spans, bonferroni: Spans) -
 _NUM_TRIALS = {"quick": 20, "published": 1000, "best": 1000}
 _KINDS = ("answers", ANY, STABLE, WIN)
 _POWER = ("no effect", "skewed", "unequal arms, no effect", "proportional odds", "two proportions")
-_ENOUGH = 0.93
+_ENOUGH, _NEVER = 0.93, "never"
 _NUM_REFIT_TRIALS = {"quick": 4, "published": 500, "best": 500}
 _COST_OF_REFITS = 20.0  # of a trial with refits, beside an outcome of a trial with two arms
 _REFIT_KINDS = {
@@ -316,18 +317,26 @@ class Coverage(AbstractExperiment):
         tables = {name: result for name, result in stored.items() if name in STUDIES}
         sheets = {
             "coverage": _sheet("Coverage of 95 % intervals: the least over all numbers", arms, _of_kinds(_least)),
+            "coverage_truths": _sheet(
+                "Coverage of 95 % intervals: the least over all numbers and sizes", _by_truth(arms), _of_kinds(_least)
+            ),
             "coverage_numbers": _numbers_sheet(arms),
             "coverage_widths": _sheet(
                 "Mean width, divided by that of percentile intervals where those cover as often",
                 arms,
                 {**_of_kinds(_ratio), f"benefit and harm, {BONFERRONI}": _beside_bonferroni},
             ),
+            "coverage_width_summary": _width_sheet(arms),
             "coverage_power": _sheet(
                 "Samples in which no effect is excluded",
                 {name: result for name, result in arms.items() if name.startswith(_POWER)},
                 {test.removeprefix(f"{BENEFIT}, "): partial(_excluding, test) for test in TESTS},
             ),
-            **({"coverage_refit": _refit_sheet(tables)} if tables else {}),
+            **(
+                {"coverage_refit": _refit_sheet(tables), "coverage_refit_summary": _refit_summary(tables)}
+                if tables
+                else {}
+            ),
         }
         words = [
             "Two arms are drawn from a known truth; every number that a comparison prints has an interval, every range "
@@ -338,6 +347,28 @@ class Coverage(AbstractExperiment):
             "of refits. Beside it: intervals that take the classifier as known.",
         ]
         return Section(self.title, words, sheets)
+
+
+def _by_truth(stored: Mapping[str, Result]) -> dict[str, Result]:
+    """Of each truth, the least coverage of each number over all sizes, with the sizes in its name."""
+    sizes: dict[str, list[str]] = {}
+    for name in stored:
+        truth, size = name.rsplit(", ", 1)
+        sizes.setdefault(truth, []).append(size)
+    found = {}
+    for truth, each in sizes.items():
+        results = [stored[f"{truth}, {size}"] for size in each]
+        words = "; ".join(
+            sorted((size.removesuffix(" an arm") for size in each), key=lambda size: int(size.split()[0]))
+        )
+        found[f"{truth} ({words})"] = {
+            method: {
+                name: min((result[method][name] for result in results), key=lambda number: number["coverage"])
+                for name in results[0][method]
+            }
+            for method in (SCORE, PERCENTILE)
+        }
+    return found
 
 
 def _sheet(title: str, stored: Mapping[str, Result], columns: Mapping[str, Callable[[Result], str]]) -> Sheet:
@@ -379,6 +410,34 @@ def _beside_bonferroni(result: Result) -> str:
     ratio = sum(each["width"] for each in ours) / sum(each["width"] for each in theirs)
     least = [min(each["coverage"] for each in both) for both in (ours, theirs)]
     return f"{ratio:.2f} ({least[0]:.1%}, {least[1]:.1%})"
+
+
+def _width_sheet(stored: Mapping[str, Result]) -> Sheet:
+    """Ratios of mean widths over all truths and sizes."""
+    columns = _of_kinds(_ratio)
+    beside = {f"{kind}, beside the bootstrap": entry for kind, entry in columns.items()}
+    beside["benefit and harm, any coupling, beside Bonferroni-Newcombe"] = _beside_bonferroni
+    lines: list[list[Value]] = []
+    for name, entry in beside.items():
+        ratios = [float(said.split()[0]) for said in map(entry, stored.values()) if said != _NEVER]
+        if ratios:
+            lines.append([name, *(f"{each:.2f}" for each in np.quantile(ratios, [0, 0.5, 1]))])
+    headers = ("ratio of mean widths", "least", "median", "largest")
+    return Sheet("Mean widths, divided by those of other intervals", headers, ("",) * len(headers), lines)
+
+
+def _refit_summary(stored: Mapping[str, Result]) -> Sheet:
+    """One line for each kind of number: the least coverage over all truths, and the range of mean widths."""
+    sheet = _refit_sheet(stored)
+    lines: list[list[Value]] = []
+    for kind in _REFIT_KINDS.values():
+        own = [[str(each) for each in line] for line in sheet.rows if line[1] == kind]
+        least = min(own, key=lambda line: float(line[2].split("%")[0]))[2]
+        ratios = [line[3].split()[0] for line in own if line[3] != _NEVER]
+        known = [line[4] for line in own if line[4] != "none"]
+        width = f"{min(ratios)} to {max(ratios)}" if ratios else _NEVER
+        lines.append([kind, least, width, min(known, key=lambda each: float(each[:-1])) if known else "none"])
+    return Sheet(sheet.caption, ("numbers", *sheet.columns[2:]), ("",) * 4, lines)
 
 
 def _excluding(test: str, result: Result) -> str:
@@ -425,6 +484,6 @@ def _ratio(result: Result, names: list[str], method: str = SCORE) -> str:
         if result[PERCENTILE][name]["coverage"] >= _ENOUGH and result[PERCENTILE][name]["width"] > 0
     ]
     if not covered:
-        return "never"
+        return _NEVER
     ours, theirs = (np.mean([result[each][name]["width"] for name in covered]) for each in (method, PERCENTILE))
     return f"{ours / theirs:.2f} ({len(covered)} of {len(names)} numbers)"

@@ -11,6 +11,7 @@ from studies.causation import CausalCoverage
 from studies.coverage import Coverage
 from studies.engine import AbstractExperiment, Store, checked_preset, run_plan, write_documents
 from studies.figure1 import Couplings, Maximality
+from studies.optimism import Optimism
 from studies.policies import Policies
 from studies.quantiles import LearnedQuantiles, Quantiles
 from studies.robustness import Robustness
@@ -33,6 +34,7 @@ EXPERIMENTS: dict[str, AbstractExperiment] = {
         Policies(),
         CausalCoverage(),
         Robustness(),
+        Optimism(),
         Quantiles(),
         LearnedQuantiles(),
     )

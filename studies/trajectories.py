@@ -67,40 +67,50 @@ def true_value(simulator: FiniteMDP, policy: np.ndarray) -> float:
 
 def oberst_sontag(num_repeats: int) -> dict[str, Any]:
     """The published pipeline, flaws included, with new episodes each time; all but the episodes is exact."""
-    rows: list[dict[str, Any]] = []
-    for seed in range(num_repeats):
-        log, model, simulator = sepsis_log(as_published=True, num_episodes=NUM_EPISODES, seed=seed)
-        target = policy_iteration(model).policy
-        ratios = importance_ratios(log, target, usual_policy(model))
-        # Ends are recorded by their vital signs there: no episode comes to an end, the model carries all of them on,
-        # and it alone pays for ends; what the log earned would be paid for twice.
-        unpaid = replace(log, rewards=np.zeros(log.rewards.shape))
-        asked = Cohort(unpaid, target, process=model, discount=1.0, censored="model")
-        replayed, bounds = asked.replay(GumbelMax()), asked.bounds()
-        planned = policy_values(model, target, horizon=HORIZON, discount=1.0)
-        truth = true_value(simulator, target)
-        rollout = state_distributions(model, target, HORIZON)[-1]
-        walked = state_distributions(simulator, in_the_simulator(target), HORIZON)[-1]
-        errors = {
-            "model-based": _error_of_draws(float(rollout[model.absorbing].sum()), float(model.start @ planned)),
-            "counterfactual": float(np.sqrt(replayed.variances.mean() / (_NUM_DRAWS * NUM_EPISODES))),
-            "true": _error_of_draws(float(walked[simulator.absorbing].sum()), truth),
-        }
-        rows.append(
-            {
-                "observed": float(log.returns().mean()),
-                "weighted importance sampling": importance_estimates(log, ratios, discount=1.0).weighted,
-                "episodes with any weight": int((ratios[:, -1] > 0).sum()),
-                "model-based": float(planned[log.states[:, 0]].mean()),
-                "counterfactual": replayed.mean,
-                "true": truth,
-                "lower": float(bounds.lower.mean()),
-                "upper": float(bounds.upper.mean()),
-                "errors that exactness removes": errors,
-                "fates": _fates(log, replayed.last.toarray()),
-            }
-        )
-    return {"num_repeats": num_repeats, "num_episodes": NUM_EPISODES, "rows": rows}
+    logs = (sepsis_log(as_published=True, num_episodes=NUM_EPISODES, seed=seed) for seed in range(num_repeats))
+    return {
+        "num_repeats": num_repeats,
+        "num_episodes": NUM_EPISODES,
+        "rows": [published_values(*each) for each in logs],
+    }
+
+
+def published_values(log: EpisodeLog, model: FiniteMDP, simulator: FiniteMDP) -> dict[str, Any]:
+    """What the published pipeline says of the policy that is best in its model.
+
+    Args:
+        log: Episodes in the projected space, ends recorded by their vital signs.
+        model: The published model of them.
+        simulator: The process behind them.
+    """
+    target = policy_iteration(model).policy
+    ratios = importance_ratios(log, target, usual_policy(model))
+    # Ends are recorded by their vital signs there: no episode comes to an end, the model carries all of them on, and it
+    # alone pays for ends; what the log earned would be paid for twice.
+    unpaid = replace(log, rewards=np.zeros(log.rewards.shape))
+    asked = Cohort(unpaid, target, process=model, discount=1.0, censored="model")
+    replayed, bounds = asked.replay(GumbelMax()), asked.bounds()
+    planned = policy_values(model, target, horizon=HORIZON, discount=1.0)
+    truth = true_value(simulator, target)
+    rollout = state_distributions(model, target, HORIZON)[-1]
+    walked = state_distributions(simulator, in_the_simulator(target), HORIZON)[-1]
+    errors = {
+        "model-based": _error_of_draws(float(rollout[model.absorbing].sum()), float(model.start @ planned)),
+        "counterfactual": float(np.sqrt(replayed.variances.mean() / (_NUM_DRAWS * NUM_EPISODES))),
+        "true": _error_of_draws(float(walked[simulator.absorbing].sum()), truth),
+    }
+    return {
+        "observed": float(log.returns().mean()),
+        "weighted importance sampling": importance_estimates(log, ratios, discount=1.0).weighted,
+        "episodes with any weight": int((ratios[:, -1] > 0).sum()),
+        "model-based": float(planned[log.states[:, 0]].mean()),
+        "counterfactual": replayed.mean,
+        "true": truth,
+        "lower": float(bounds.lower.mean()),
+        "upper": float(bounds.upper.mean()),
+        "errors that exactness removes": errors,
+        "fates": _fates(log, replayed.last.toarray()),
+    }
 
 
 def _error_of_draws(ended: float, mean: float) -> float:

@@ -4,6 +4,7 @@
 examples.
 """
 
+import ctypes
 import gc
 import os
 import shutil
@@ -38,6 +39,7 @@ settings.register_profile(
     "countermax",
     deadline=None,  # the first example of a shape is compiled
     derandomize=True,
+    max_examples=50,  # `make test-slow` draws 300 fresh ones
     print_blob=False,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -51,7 +53,7 @@ settings.register_profile(
 settings.load_profile("slow" if os.environ.get("COUNTERMAX_TESTS") == "slow" else "countermax")
 
 _CACHE = "COUNTERMAX_TEST_CACHE"
-_MOST_MEMORY = 2**30
+_MOST_MEMORY = 3 * 2**29
 
 
 def pytest_configure(config):
@@ -65,13 +67,26 @@ def pytest_configure(config):
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
+def pytest_collection_finish():
+    """Nothing that was imported becomes garbage, and looking for it there again and again takes time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
+
 @pytest.fixture(autouse=True, scope="module")
 def little_memory():
-    """Forgets compiled programs once they fill a gigabyte, so that a worker stays under two."""
+    """Forgets compiled programs once they fill one and a half gigabytes, so that a worker stays under two.
+
+    What is forgotten is compiled again, so this is done seldom, and what is free goes back to the system at once: what
+    only seems to be in use would make it forget after every module.
+    """
     yield
     if _memory() > _MOST_MEMORY:
         jax.clear_caches()
         gc.collect()
+        if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):  # of the GNU C library
+            trim(0)
 
 
 def _memory():

@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 
 from countermax.mdp import Cohort, FiniteMDP, simulate
-from countermax.mdp._importance import corrected_value, model_values
+from countermax.mdp._importance import corrected_values, model_values
 from countermax.mdp._log import steps_of
 
 NUM_STATES, NUM_ACTIONS, HORIZON = 4, 2, 3
@@ -102,4 +102,5 @@ def doubly_robust(mdp, log, target, ratios, *, weighted=False, horizon=None):
     """The model's value, corrected by importance sampling, over as many steps of every episode."""
     steps = np.full(len(log), steps_of(log, horizon))
     planned = model_values(mdp, log, target, steps)
-    return corrected_value(planned, ratios, steps, mdp.discount, weighted=weighted)
+    found = corrected_values(planned, ratios, steps, mdp.discount)
+    return found.weighted if weighted else found.robust

@@ -86,6 +86,7 @@ def test_documents_use_public_modules_only(document):
     assert not re.findall(r"(?:import|from) countermax[\w.]*\._\w+", document.read_text())
 
 
+@pytest.mark.documents
 @pytest.mark.parametrize("document", WITH_PYTHON, ids=lambda path: path.name)
 def test_the_python_in_documents_runs(document, tmp_path, monkeypatch):
     """The blocks of one document run one after the other, as a reader would paste them."""

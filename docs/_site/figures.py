@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import jax
 import matplotlib.pyplot as plt
@@ -53,6 +54,20 @@ def policies() -> Figure:
     """Every estimate of another policy on the ward's log."""
     ward = Cohort(DATA / "ward_log.csv", DATA / "ward_policy.csv", absorbing=["home", "dead"])
     return ward.evaluate(["gumbel-max"], num_resamples=200, key=jax.random.key(0)).plot()
+
+
+def changes() -> Figure:
+    """The best changes to what was done to one patient of the ward."""
+    ward = Cohort(DATA / "ward_log.csv", absorbing=["home", "dead"])
+    return ward.best_changes("52", changes=2).plot()
+
+
+def measurements() -> Figure:
+    """The states that the guide on trajectories makes from two measurements."""
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/trajectories.md").read_text(), re.DOTALL | re.MULTILINE)
+    made: dict[str, Any] = {}
+    exec(next(each for each in blocks if "measurements = Measurements(" in each), made)
+    return made["measurements"].states.plot()
 
 
 def switching() -> Figure:
@@ -163,7 +178,7 @@ def explorer(path: Path) -> None:
 
 
 PICTURES: tuple[Callable[[], Figure], ...] = (
-    sharing, causes, policies, switching, own_mechanism, quantiles, sepsis_process, ray,
+    sharing, causes, policies, changes, measurements, switching, own_mechanism, quantiles, sepsis_process, ray,
 )  # fmt: skip
 
 if __name__ == "__main__":

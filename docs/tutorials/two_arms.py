@@ -27,18 +27,18 @@ order = ["dead", "hospital", "nursing home", "home"]
 score = {"dead": 0, "hospital": 0.35, "nursing home": 0.6, "home": 1}
 columns = {"outcome": "outcome", "arm": "arm", "control": "placebo", "treated": "drug"}
 trial = Trial(people, labels=order, score=score, **columns)
-answer = trial.compare("dead")
+answer = trial.compare("dead", couplings="all")
 print(trial, answer.summary(), sep="\n\n")
 answer.plot()
 
 # %% [markdown]
-# Every bar fits the trial perfectly, and they disagree.
+# Each dot is one coupling's answer. All of them fit the trial perfectly, and they disagree.
 #
 # - **Gumbel-max** changes an outcome only where the drug made another one relatively likelier.
 # - **Inverse CDF** keeps ranks: whoever does worst on placebo does worst on the drug.
 # - **Independent** forgets what was seen.
 #
-# The whiskers show what *any* coupling could say. More patients would shorten the thin lines, which are sampling uncertainty, but not the whiskers.
+# The black lines show what *any* coupling could say. More patients would shorten the thin lines, which are sampling uncertainty, but not the black ones.
 
 # %% [markdown]
 # ## How far apart are the couplings?

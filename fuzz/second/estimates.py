@@ -127,10 +127,33 @@ def estimates(log: Log, model: Model, policy: Policy, horizon: int, discount: Fr
         "per-decision importance sampling": sums["gains"] / count,
         "weighted importance sampling": paid / total if total else None,
         "weighted per-decision importance sampling": None if unknown else sums["weighted gains"] / count,
+        "marginalised importance sampling": marginalised(log, model, policy, horizon, discount),
         "doubly robust": (plan + sums["surprises"]) / count,
         "weighted doubly robust": (plan + sums["weighted surprises"]) / count,
         "model-based": plan / count,
     }
+
+
+def marginalised(log: Log, model: Model, policy: Policy, horizon: int, discount: Fraction) -> Fraction:
+    """Shares of the policy's episodes in each state at each time, carried on by the logged steps of that time."""
+    episodes, total = list(log.episodes.values()), Fraction(0)
+    shares: dict[State, Fraction] = {}
+    for steps in episodes:
+        shares[steps[0].state] = shares.get(steps[0].state, Fraction(0)) + Fraction(1, len(episodes))
+    for t in range(min(horizon, log.longest)):
+        here = [steps for steps in episodes if t < len(steps)]
+        there = Counter(steps[t].state for steps in here)
+        later: dict[State, Fraction] = {}
+        for steps in here:
+            step = steps[t]
+            done = Fraction(model.counts[step.state][step.action], model.counts[step.state].total())
+            ratio = policy[step.state].get(step.action, Fraction(0)) / done
+            carried = shares.get(step.state, Fraction(0)) * ratio / there[step.state]
+            total += discount**t * carried * step.reward
+            if t + 1 < len(steps):
+                later[step.successor] = later.get(step.successor, Fraction(0)) + carried
+        shares = later
+    return total
 
 
 def effective_size(log: Log, model: Model, policy: Policy) -> Fraction:

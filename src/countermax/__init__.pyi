@@ -12,7 +12,6 @@ from . import maximality as maximality
 from . import mdp as mdp
 from . import nests as nests
 from . import race as race
-from . import switching as switching
 from . import tables as tables
 from . import testing as testing
 from . import trial as trial
@@ -27,7 +26,7 @@ from .bounds import outcome_bounds as outcome_bounds
 from .bounds import score_bounds as score_bounds
 from .causation import Causation as Causation
 from .comparison import Comparison as Comparison
-from .comparison import SharingCurve as SharingCurve
+from .comparison import SensitivityCurve as SensitivityCurve
 from .couplings import Comonotone as Comonotone
 from .couplings import Gadget1 as Gadget1
 from .couplings import Gadget2 as Gadget2
@@ -50,13 +49,15 @@ from .learning import fit as fit
 from .maximality import maximality_gap as maximality_gap
 from .mdp import Cohort as Cohort
 from .mdp import Posterior as Posterior
-from .switching import SwitchingTable as SwitchingTable
-from .switching import switching_table as switching_table
+from .tables import Answering as Answering
 from .tables import Predicted as Predicted
 from .tables import Refit as Refit
 from .tables import Rows as Rows
+from .tables import Sums as Sums
+from .tables import SwitchingTable as SwitchingTable
 from .tables import TableEffects as TableEffects
 from .tables import Transitions as Transitions
+from .tables import Utilities as Utilities
 from .trial import Design as Design
 from .trial import Trial as Trial
 from .trial import Worlds as Worlds

@@ -1,17 +1,23 @@
-"""Work in parts on Ray: a running cluster, or one inside this machine. Imported where it is asked for.
+"""Work in parts: by threads of this process, or on Ray, a running cluster or one inside this machine.
 
-One function of many parts: each is a task, few wait at a time, and results come in the order of the parts.
+One function of many parts: each is a task, few wait at a time, and results come in the order of the parts. A Ray inside
+this machine listens on the loopback interface only, asks for a token where it can, and leaves no file behind.
 """
 
+import atexit
 import copy
+import glob
 import logging
 import os
 import pickle
+import secrets
+import shutil
 import socket
+import tempfile
 import warnings
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import islice
 from typing import Any, Protocol, TypeVar, runtime_checkable
 from uuid import uuid4
 
@@ -19,8 +25,10 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from countermax._core.errors import InputError
+from countermax._core.errors import InputError, first_line
 from countermax._core.extras import import_ray, on_ray
+from countermax._core.threads import in_threads
+from countermax._version import __version__
 
 T = TypeVar("T")
 
@@ -41,6 +49,8 @@ _MERGED = 16  # parts whose results are merged before they travel
 _WAITING = 2  # tasks for each core: one runs, one has its data at hand
 _WAIT = 5.0  # seconds for an address to answer; Ray itself would try for minutes
 _OBJECT_STORE = 2**30  # bytes, of an embedded Ray: work streams through it, and what does not fit is spilled to disk
+_PATIENCE = 60.0  # seconds without a result after which it is said that tasks wait
+_LONGEST_PLACE = 40  # letters of a temporary folder: sockets lie in it, whose names must be short
 _NAMED = ("auto", "local")
 _KEPT: dict[str, Any] = {}  # in a worker: the function that was prepared for the job at hand
 
@@ -55,30 +65,64 @@ def _forking() -> Iterator[None]:
 
 @_forking()
 def connect(address: str | None = None) -> Any:
-    """Ray, connected: as it is already, else to the cluster at the address, else to a new one inside this machine."""
+    """Ray, connected: as it is already, else to the cluster at the address, else to a new one inside this machine.
+
+    Without an address the variable RAY_ADDRESS has it, as everywhere in Ray.
+    """
     ray = import_ray()
     if ray.is_initialized():
         return ray
-    if address is not None and address not in _NAMED:
+    address = address or os.environ.get("RAY_ADDRESS") or "local"
+    if address not in _NAMED:
         _check_reachable(address)
     try:
-        own = {"include_dashboard": False, "object_store_memory": _OBJECT_STORE} if address is None else {}
-        ray.init(address=address or "local", logging_level=logging.ERROR, log_to_driver=False, **own)
+        own = _inside() if address == "local" else {}
+        ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False, **own)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        reason = str(error).strip().partition("\n")[0]
+        place = "this machine" if address == "local" else address
         raise InputError(
-            f"no Ray cluster can be used at {address or 'this machine'!r}: {reason}; start one (`ray start --head`) or "
-            "leave the address out"
+            f"no Ray cluster can be used at {place!r}: {first_line(error)}; start one (`ray start --head`) or leave "
+            "the address out"
         ) from error
     return ray
 
 
+def _inside() -> dict[str, Any]:
+    """Settings of a Ray that only this user of this machine can reach, and whose files go when the process ends."""
+    import ray._private.ray_constants as constants
+
+    # The address given to `ray.init` does not bind anything. This does, as Ray has it by default on other systems.
+    constants.ENABLE_RAY_CLUSTER = False
+    os.environ[constants.ENABLE_RAY_CLUSTERS_ENV_VAR] = "0"
+    if "RAY_AUTH_MODE" not in os.environ:
+        os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+        with suppress(AttributeError):  # of an older Ray
+            import_ray()._raylet.Config.initialize("")  # reads the variables again
+    place = tempfile.gettempdir() if len(tempfile.gettempdir()) <= _LONGEST_PLACE else "/tmp"
+    for left in glob.glob(f"{place}/countermax-ray-*-*"):
+        owner = left.split("-")[-2]
+        if owner.isdecimal() and not os.path.exists(f"/proc/{owner}") and os.path.exists("/proc/self"):
+            shutil.rmtree(left, ignore_errors=True)  # of a process that was killed
+    folder = tempfile.mkdtemp(prefix=f"countermax-ray-{os.getpid()}-", dir=place)
+    atexit.register(_leave, folder)
+    return {
+        "include_dashboard": False,
+        "object_store_memory": _OBJECT_STORE,
+        "_node_ip_address": "127.0.0.1",
+        "_temp_dir": folder,
+    }
+
+
+def _leave(folder: str) -> None:
+    import_ray().shutdown()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 def _check_reachable(address: str) -> None:
     """Refuses an address where nobody listens."""
-    place = address.rpartition("://")[2].partition("/")[0]
-    host, _, port = place.rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 2**16:
-        raise InputError(f"`address` must be host:port, ray://host:port or auto, got {address!r}")
+    host, _, port = address.rpartition(":")
+    if "://" in address or not host or not port.isdigit() or not 0 < int(port) < 2**16:
+        raise InputError(f"`address` must be host:port of a Ray cluster, or auto, got {address!r}")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_WAIT).close()
     except OSError as error:
@@ -106,10 +150,10 @@ def in_parts(
     """`function(shared, *part)` of each part, in order; references among a part's entries arrive as their values.
 
     What is shared may be a reference too. Parts are taken as they are needed, so that they may stream. What a task
-    raises is raised here as it was. The engine "local" does one part after the other in this process.
+    raises is raised here as it was. The engine "local" does them in threads of this process.
     """
     if not on_ray(engine):
-        yield from (function(shared, *part) for part in parts)
+        yield from in_threads(lambda part: function(shared, *part), parts)
         return
     ray = connect()
     for each in _done(ray, function, shared, parts):
@@ -128,33 +172,40 @@ def merged_in_parts(
         return
     ray = connect()
     merge = ray.remote(_merged).options(name="merge", **WORKER)
-    group: list[Any] = []
-    for each in _done(ray, function, shared, parts):
-        group.append(each)
-        if len(group) == _MERGED:
-            yield _result(ray, merge.remote(*group))
-            group = []
-    if group:
+    done = _done(ray, function, shared, parts)
+    while group := list(islice(done, _MERGED)):
         yield _result(ray, merge.remote(*group))
 
 
 def _done(ray: Any, function: Callable[..., Any], shared: Any, parts: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
-    """References to results that are there, in the order of the parts; few tasks wait at a time."""
+    """References to results that are there, in the order of the parts; whichever task is done makes room for another.
+
+    The cluster is looked at again and again, since machines may join it.
+    """
     reference = shared if isinstance(shared, ray.ObjectRef) else ray.put(shared)
     task = ray.remote(_called).options(name=getattr(function, "__name__", "part"), **WORKER)
-    most = max(2, _WAITING * int(ray.cluster_resources().get("CPU", 1)))
-    waiting: deque[Any] = deque()
+    tasks = enumerate(task.remote(__version__, function, reference, *part) for part in parts)
+    running: dict[Any, int] = {}
+    ready: dict[int, Any] = {}
+    given = 0
     try:
-        for part in parts:
-            if len(waiting) >= most:
-                ray.wait([waiting[0]], fetch_local=False)
-                yield waiting.popleft()
-            waiting.append(task.remote(function, reference, *part))
-        while waiting:
-            ray.wait([waiting[0]], fetch_local=False)
-            yield waiting.popleft()
+        while True:
+            cores = int(ray.cluster_resources().get("CPU", 0))
+            for number, each in islice(tasks, max(2, _WAITING * cores) - len(running)):
+                running[each] = number
+            if not running:
+                return
+            done, _ = ray.wait(list(running), timeout=_PATIENCE if cores else _WAIT, fetch_local=False)
+            if not done and not given:
+                free = int(ray.available_resources().get("CPU", 0))
+                warnings.warn(f"the Ray cluster has {cores} cores, {free} of them free; waiting for one", stacklevel=2)
+            for each in done:
+                ready[running.pop(each)] = each
+            while given in ready:
+                yield ready.pop(given)
+                given += 1
     finally:
-        for each in waiting:
+        for each in running:
             ray.cancel(each)
 
 
@@ -166,8 +217,13 @@ def _merged(*results: Mergeable) -> Mergeable:
     return whole
 
 
-def _called(function: Callable[..., T], *args: Any) -> T:
+def _called(version: str, function: Callable[..., T], *args: Any) -> T:
     """What a worker does."""
+    if version != __version__:
+        raise InputError(
+            f"all machines must have the same version of countermax, but {socket.gethostname()} has {__version__} and "
+            f"the one that asks {version}; install {version} there"
+        )
     one_thread()
     return function(*args)
 
@@ -193,10 +249,9 @@ def in_prepared_parts(
     try:
         packed = ray.cloudpickle.dumps((prepare, shared))
     except (TypeError, AttributeError, pickle.PicklingError) as error:
-        reason = str(error).strip().partition("\n")[0]
         raise InputError(
-            f"what goes to other processes must be something that can be pickled: {reason}; use functions and classes "
-            'of a module, or engine="local"'
+            f"what goes to other processes must be something that can be pickled: {first_line(error)}; use functions "
+            'and classes of a module, or engine="local"'
         ) from error
     name, reference = uuid4().hex, put_once(np.frombuffer(packed, np.uint8))  # bytes that no task has to unpack again
     return in_parts(_of_part, reference, ((name, *part) for part in parts))

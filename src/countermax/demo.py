@@ -9,13 +9,13 @@ from typing import Any
 
 import jax
 import numpy as np
-from rich.console import Group, RenderableType
+from rich.console import Group
 from rich.text import Text
 
 from countermax import _plotting as plotting
-from countermax._core.console import add_line, as_text, listing
+from countermax._core.console import as_text
 from countermax._core.files import writable_folder, write_atomically
-from countermax._core.page import grid, heading, paragraph, picture, write_page
+from countermax._core.page import heading, paragraph, picture, write_page
 from countermax._core.results import Row, Table, tables_of
 from countermax._core.words import confidence, number, span
 from countermax.causation import Causation
@@ -70,18 +70,16 @@ class Demo:
     written: tuple[Path, ...]
 
     def __rich__(self) -> Group:
-        parts: list[RenderableType] = [
-            Text(self.comparison.title, style="bold"), Text(self.comparison.summary()), Text(self.causes.summary())
-        ]  # fmt: skip
-        for table in _short_tables(self.comparison):
-            shown = listing("", table.columns, left=table.left)
-            for line in table.lines:
-                add_line(shown, line)
-            parts.append(shown)
-        parts += [Text(f"* {each}") for each in self.findings]
-        parts.append(Text(f"{self.example.title}. {self.example.about}"))
-        parts.append(Text("written: " + ", ".join(path.name for path in self.written)))
-        return Group(*parts, Text(f"open {self.written[-1]} in a browser"))
+        words = [
+            "\n".join(self.comparison._answer()),
+            self.causes.summary(),
+            *(f"* {each}" for each in self.findings),
+            f"{self.example.title}. {self.example.about}",
+            f"written: {', '.join(path.name for path in self.written)}",
+            f"open {self.written[-1]} in a browser",
+        ]
+        said, tables = [*map(Text, words)], _short_tables(self.comparison)
+        return Group(Text(self.comparison.title, style="bold"), *said[:2], *tables, *said[2:])
 
     def __str__(self) -> str:
         return as_text(self.__rich__())
@@ -194,17 +192,13 @@ def _write_page(
     findings: tuple[str, ...],
     pictures: Mapping[str, bytes],
 ) -> Path:
-    grids = [
-        grid(each.columns, [[cell.replace("\n", " ") for cell in line] for line in each.lines])
-        for each in (*comparison.tables(), *causes.tables())
-    ]
     return write_page(
         path,
         example.title,
         [
             paragraph(example.about),
             heading("One patient, several answers"),
-            paragraph(comparison.summary()),
+            *map(paragraph, comparison.summary().splitlines()),
             *(paragraph(finding) for finding in findings[:2]),
             picture(pictures["answers"], "counterfactual probabilities of each coupling, with bounds and intervals"),
             heading("Why they differ: how the two worlds are coupled"),
@@ -217,7 +211,8 @@ def _write_page(
             paragraph(findings[4]),
             picture(pictures["learned"], "expected loss of fixed and learned couplings, with the optimum"),
             heading("All numbers"),
-            *grids,
+            *comparison._grids(),
+            *causes._grids(),
             paragraph(" ".join(comparison.notes), note=True),
         ],
     )

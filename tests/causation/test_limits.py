@@ -12,7 +12,7 @@ from countermax._core.errors import InputError
 from countermax._core.labels import Labels
 from countermax.bounds._pieces import largest_worth
 from countermax.causation._answering import Strata, check_sources
-from countermax.causation._limits import CHOSEN, MONOTONE, TRIAL, Memo, has_kind, known_part, limits, whole_limits
+from countermax.causation._limits import CHOSEN, MONOTONE, TRIAL, Memo, has_kind, known_part, limits
 from countermax.causation._questions import Arms, Choosers, Evidence, questions_about
 from countermax.causation._stable import pieces_of_order, ratio_ranks, stable_pairs
 from countermax.comparison._measuring import ANY, STABLE
@@ -214,9 +214,9 @@ def test_all_who_chose_unseen_may_be_of_one_stratum_and_have_had_a_missing_outco
     assert limits(question, strata._replace(strata=np.array([0.0, 1.0])), CHOSEN, MONOTONE) == (0, 0)
     lost = Evidence(Arms(np.array([0.8, 0.0, 0.2]), np.array([0.6, 0.4, 0.0])), None, None, unknown=True)
     assert limits(question, known_part(lost), CHOSEN) == (1, 1)
-    assert whole_limits(question, lost, CHOSEN) == (0, 1)
+    assert limits(question, lost, CHOSEN) == (0, 1)
     both = lost._replace(trial=Arms(*(each[None] for each in lost.arms)), strata=np.array([1.0]))
-    assert whole_limits(question, both, CHOSEN, MONOTONE) == (0, 1)
+    assert limits(question, both, CHOSEN, MONOTONE) == (0, 1)
 
 
 def test_a_coupling_alone_says_nothing_of_those_who_chose_unseen():

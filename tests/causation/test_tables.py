@@ -116,6 +116,23 @@ def test_cross_fitting_removes_the_bias_of_small_strata():
     assert len(merged_strata([people], "merge")[0][0].strata) < 60
 
 
+def test_strata_are_thin_by_effective_numbers_and_join_their_neighbours():
+    """Forty people in each stratum and arm; in stratum 1 two of each arm weigh more than all others of it."""
+    frame = pd.DataFrame(
+        {"arm": np.tile([0, 1], 120), "stratum": np.repeat([0, 1, 2], 80), "outcome": [0, 1, 1, 0] * 60}
+    )
+    frame["weight"] = np.where((frame.stratum == 1) & (frame.index % 40 < 2), 100.0, 1.0)
+    asked = {"outcome": "outcome", "arm": "arm", "clusters": None, "strata": "stratum", "weights": "weight"}
+    people = read_people(as_frame(frame), asked, (0, 1), None, "refuse")
+    with pytest.raises(InputError, match="at least 10 people in each arm, but '1' has fewer"):
+        merged_strata([people], "refuse")
+    (merged,), notes = merged_strata([people], "merge")
+    assert " + " in merged.strata[0]
+    assert "were merged with their neighbours" in notes[0]
+    equal, _ = merged_strata([people._replace(weight=np.full(240, 0.1))], "refuse")
+    assert equal[0].strata == ("0", "1", "2")
+
+
 def test_a_second_source_is_read_from_a_second_table(trial):
     people = pd.DataFrame({"arm": ["placebo"] * 40 + ["drug"] * 60, "outcome": (["dead", "home"] * 50)})
     found = causation_of_arms(trial, **ARMS | {"couplings": None}, observational=people)

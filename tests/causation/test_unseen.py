@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 
 from countermax import Design, InputError, Trial, Worlds
 from countermax._core.labels import Labels
-from countermax.causation._limits import limits, whole_limits
+from countermax.causation._limits import limits
 from countermax.causation._questions import Arms, Choosers, Evidence, questions_about
 
 READ = {"outcome": "outcome", "arm": "arm", "labels": range(2), "score": range(2)}
@@ -73,7 +73,7 @@ def test_limits_are_sharp_for_questions_about_everybody_and_hold_the_truth_for_a
         evidence = evidence_of(shown, lost, joint[2].sum())
         full = of_laws(shown, joint[2].sum())
         for question in questions:
-            lower, upper = whole_limits(question, evidence, "chosen")
+            lower, upper = limits(question, evidence, "chosen")
             inner = limits(question, full, "chosen")
             assert lower <= inner[0] + 1e-9 <= inner[1] + 2e-9 <= upper + 3e-9, question.name
             if question.of_everybody:
@@ -89,9 +89,7 @@ def test_nothing_missing_gives_the_limits_of_both_sources():
     evidence, full = evidence_of(shown, nothing, joint[2].sum()), of_laws(shown, joint[2].sum())
     for question in questions_about(Labels((0, 1, 2)), ("a", "b"), [1], (np.arange(3.0),) * 2, None, None, True):
         for people in ("chosen", "trial"):
-            np.testing.assert_allclose(
-                whole_limits(question, evidence, people), limits(question, full, people), atol=1e-8
-            )
+            np.testing.assert_allclose(limits(question, evidence, people), limits(question, full, people), atol=1e-8)
 
 
 def people(stream, cells, number, lost):

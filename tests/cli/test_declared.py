@@ -21,9 +21,8 @@ PLACES = {
 }
 VERBS = {
     "Trial": ("compare", "causes"),
-    "Worlds": ("compare", "causes"),
     "Rows": ("write", "transitions"),
-    "Cohort": ("explain", "evaluate"),
+    "Cohort": ("explain", "evaluate", "best_changes"),
 }
 
 
@@ -50,6 +49,12 @@ def test_what_is_read_from_the_source_is_what_python_has(where, what):
 def test_every_parameter_says_what_it_is_in_a_sentence(where, what):
     for each in declared(where).parameters:
         assert re.fullmatch(r"[A-Z0-9\[`].*[.]", each.help), f"{where}, {each.name}: {each.help!r}"
+
+
+@pytest.mark.parametrize("verb", VERBS["Trial"])
+def test_worlds_are_asked_as_trials_are_where_the_arguments_are_documented(verb):
+    asked = [each.name for each in declared(f"trial/_worlds.py:Worlds.{verb}").parameters]
+    assert set(asked) <= {each.name for each in declared(f"trial/_trial.py:Trial.{verb}").parameters}
 
 
 def test_no_command_has_an_option_without_help():

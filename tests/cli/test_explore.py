@@ -3,9 +3,11 @@
 import webbrowser
 from pathlib import Path
 
+import pyarrow
 import pytest
 from typer.testing import CliRunner
 
+from countermax import Design, InputError, Trial, Worlds
 from countermax.cli import app
 from countermax.explorer import page_path, write_page
 
@@ -33,6 +35,31 @@ def test_it_says_where_the_page_lies_and_opens_nothing(monkeypatch):
     monkeypatch.setattr(webbrowser, "open", lambda _: pytest.fail("opened"))
     result = run("explore", "--print-path")
     assert Path(result.output.replace("\n", "")) == page_path()
+
+
+def test_an_answer_opens_in_it_and_the_command_writes_it(monkeypatch, tmp_path):
+    opened, out = [], tmp_path / "mine.html"
+    monkeypatch.setattr(webbrowser, "open", lambda address: opened.append(address) or True)
+    answer = Trial.from_counts([30, 40, 30], [10, 30, 60], labels=["dead", "ill", "well"]).compare("dead")
+    page = answer.explore()
+    assert opened == [page.as_uri()]
+    counts = ("--control", "30,40,30", "--treated", "10,30,60", "--labels", "dead,ill,well")
+    result = run("compare", *counts, "--seen", "dead", "--explore", out)
+    assert "written" in result.output
+    assert out.read_text() == page.read_text()
+    assert "o=dead&amp;o=ill&amp;o=well&amp;w=control&amp;w=treated&amp;p=30+40+30" in out.read_text()
+    assert len(opened) == 1
+
+
+def test_what_the_explorer_cannot_show_is_refused(tmp_path):
+    many = Worlds([0.1] * 10, [0.1] * 10).compare(0)
+    weighted = pyarrow.table({"y": [0, 1] * 20, "a": [0] * 20 + [1] * 20, "w": [1, 2, 3, 4] * 10})
+    weighted = Trial(weighted, outcome="y", arm="a", design=Design(weights="w")).compare(0)
+    two = Worlds([0.5, 0.5], [0.5, 0.5], score=[0, 1], counterfactual_score=[0, 2]).compare(0)
+    sure = Trial.from_counts([30, 40], [10, 30]).compare(0, level=0.999)
+    for answer, told in ((many, "2 to 8"), (weighted, "no weights"), (two, "one score"), (sure, "0.5 to 0.99")):
+        with pytest.raises(InputError, match=told):
+            answer.explore(tmp_path / "page.html")
 
 
 def test_it_copies_the_page(monkeypatch, tmp_path):

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from countermax import Gadget2, Maximal, save
 from countermax.cli import app
-from countermax.mdp import Cohort, Posterior, estimate, read_log_and_policy
+from countermax.mdp import Changes, Cohort, Posterior, StepsFile, estimate, read_log_and_policy
 
 LOG = some_episodes(MDP, 60, seed=8)
 POLICY = np.array([[0.2, 0.8], [0.5, 0.5], [1.0, 0.0], [0.5, 0.5]])
@@ -66,6 +66,25 @@ def test_explain_tells_one_story_or_ranks_all(files, tmp_path):
     assert lines[first].split()[:2] == ["mean", "of"]
     listed = [" ".join(line.split()[:2]) for line in lines[first + 1 : first + 4]]
     assert listed == [f"episode {each}" for each in ranked["episodes"][:3]]
+
+
+def test_improve_tells_the_best_changes_or_ranks_all(files, tmp_path):
+    log, _ = files
+    page, picture = tmp_path / "changes.html", tmp_path / "changes.png"
+    options = ["--changes", 2, "--num-draws", 3, "--forbidden", "wait"]
+    result = run("improve", log, "--episode", 5, *options, "--page", page, "--plot", picture, "--json")
+    assert result.exit_code == 0, result.output
+    cohort = Cohort(StepsFile(log), posterior=Posterior(num_draws=3))
+    expected = cohort.best_changes("5", changes=Changes(most=2, forbidden=["wait"]))
+    assert json.loads(result.stdout) == json.loads(expected.to_json())
+    assert "data:image/png;base64," in page.read_text()
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    ranked = json.loads(run("improve", log, *options, "--plan", "fixed", "--cost", 0.1, "--json").stdout)
+    assert len(ranked["episodes"]) == len(LOG)
+    assert ranked["plan"] == "fixed"
+    refused = run("improve", log, "--aim", "best")
+    assert refused.exit_code == 2
+    assert "`aim` must be one of" in refused.output
 
 
 def test_a_policy_that_does_what_nobody_did_is_told_so_by_name(files):
@@ -179,7 +198,7 @@ def test_numbers_that_make_no_sense_are_one_line(files, as_users_call):
         ("evaluate-policy", ["--seed", 2**32], "`--seed` must be a whole number from 0 to 4294967295, got 4294967296"),
         ("evaluate-policy", ["--seed", 2**70], "`--seed` must be a whole number from 0 to 4294967295"),
         ("evaluate-policy", ["--num-resamples", -1], "must be at least 0, got -1"),
-        ("evaluate-policy", ["--num-resamples", 10**12], "1000000000000 resamples of 10 estimates would need about"),
+        ("evaluate-policy", ["--num-resamples", 10**12], "1000000000000 resamples of 12 estimates would need about"),
         ("evaluate-policy", ["--horizon", 10**9], "must lie in 1..1000000, got 1000000000"),
         ("explain", ["--horizon", 10**9], "must lie in 1..1000000, got 1000000000"),
         ("explain", ["--episode", "3", "--horizon", -1], "must lie in 1..1000000, got -1"),
@@ -230,7 +249,7 @@ def test_files_with_one_stem_and_files_called_like_couplings_have_lines_of_their
     asked = ["--policy", policy, "--couplings", couplings, "--json"]
     evaluated = run("evaluate-policy", log, *asked, "--num-resamples", 0)
     assert evaluated.exit_code == 0, evaluated.output
-    values = {each["name"]: each["value"] for each in json.loads(evaluated.stdout)["estimates"][8:]}
+    values = {each["name"]: each["value"] for each in json.loads(evaluated.stdout)["estimates"][10:]}
     expected = ["Gumbel-max", *map(str, stored[:3]), "lower", "upper"]
     assert list(values) == [f"counterfactual, {name}" for name in expected]
     assert len(set(values.values())) == 6
@@ -295,3 +314,36 @@ def test_explain_can_carry_censored_episodes_on(files):
     found = [json.loads(run(*asked, "--censored", each).stdout) for each in ("stop", "model")]
     assert "carried on with the model" not in " ".join(found[0]["notes"])
     assert "carried on with the model" in " ".join(found[1]["notes"])
+
+
+def test_columns_and_scores_of_a_file_of_steps_are_options(files, tmp_path):
+    log, policy = files
+    frame = pd.read_csv(log, dtype=str).rename(columns={"episode": "patient"})
+    frame.drop(columns="reward").to_csv(tmp_path / "visits.csv", index=False)
+    score = {name: place for place, name in enumerate(sorted(frame["next_state"].unique()))}
+    said = ",".join(f"{name}={number}" for name, number in score.items())
+    asked = ["--policy", policy, "--columns", "episode=patient", "--score", said, "--num-draws", 0, "--json"]
+    found = json.loads(run("explain", tmp_path / "visits.csv", *asked, "--couplings", "maximal").stdout)
+    steps = StepsFile(tmp_path / "visits.csv", columns={"episode": "patient"}, score=score)
+    expected = Cohort(steps, policy, posterior=Posterior(num_draws=0)).rank(["maximal"])
+    assert found["rows"] == json.loads(expected.to_json())["rows"]
+
+
+def test_measurements_in_place_of_states_are_options(tmp_path, as_users_call):
+    rng, rows = np.random.default_rng(0), []
+    for patient in range(40):
+        for hour in range(3):
+            lactate = rng.gamma(2)
+            rows.append((patient, hour, lactate, rng.normal(), "ab"[rng.integers(2)], "ab"[int(lactate > 2)]))
+    steps = pd.DataFrame(rows, columns=["patient", "hour", "lactate", "pressure", "given", "advice"])
+    steps["status"] = np.where(steps["patient"] % 3 == 0, "dead", "home")
+    path = tmp_path / "icu.csv"
+    steps.to_csv(path, index=False)
+    columns = ["--columns", "episode=patient,time=hour,action=given,outcome=status", "--score", "home=1,dead=0"]
+    asked = [*columns, "--policy", "advice", "--features", "lactate,pressure", "--num-states", 4]
+    found = run("evaluate-policy", path, *asked, "--num-resamples", 2, "--couplings", "", "--json")
+    assert found.exit_code == 0, found.output
+    assert "6 states, 2 actions" in json.loads(found.stdout)["sample"]
+    idle = run("evaluate-policy", path, "--policy", "advice", "--num-states", 4)
+    assert idle.exit_code == 2
+    assert "--num-states needs --features" in idle.stderr

@@ -148,7 +148,9 @@ def test_it_is_saved_and_found_by_name(tmp_path, as_users_call):
     with pytest.raises(InputError, match="must differ from each other"):
         as_couplings(["gumbel-max-shared-0.5", "gumbel-max-shared-0.50"])
     for bad in ("gumbel-max-shared-2", "gumbel-max-shared-", "gumbel-max-shared-nan"):
-        with pytest.raises(InputError, match="gumbel-max-shared-RATE with a rate from 0 to 1, or a file with one, got"):
+        with pytest.raises(
+            InputError, match="gumbel-max-shared-RATE with a rate from 0 to 1, nested-.* or a file with one, got"
+        ):
             as_coupling(bad)
 
 

@@ -1,15 +1,20 @@
 """Nested Gumbel-max: its law against simulation, its ends, its gradients, and what it refuses."""
 
+import json
+
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import yaml
 from scipy.integrate import quad
 from scipy.stats import binomtest
 from worlds import AWKWARD, softmax
 
 from countermax import GumbelMax, InputError, NestedGumbelMax, fit, load, nests, save
-from countermax.couplings._named import as_coupling, name_of
+from countermax._core.labels import Labels
+from countermax.couplings._named import as_coupling, as_couplings, name_of
 from countermax.couplings._nested import _log_stable, _log_tilted
 from countermax.learning import RandomPairs, SquaredDifference, Training
 
@@ -166,7 +171,7 @@ def test_awkward_worlds_have_both_marginals(name, dissimilarity):
     np.testing.assert_allclose(law.sum(axis=0), softmax(q), rtol=0, atol=1e-12)
 
 
-def test_rows_of_many_outcomes_are_integrated_in_parts():
+def test_rows_of_many_outcomes_are_integrated_in_parts(monkeypatch):
     """Beyond some size pieces come in parts with fewer nodes each; the numbers are those of one part."""
     rng = np.random.default_rng(2)
     size = 3000
@@ -177,12 +182,9 @@ def test_rows_of_many_outcomes_are_integrated_in_parts():
     row = np.asarray(coupling.counterfactual_probs(p, q, 7))
     assert row.sum() == pytest.approx(1, abs=1e-12)
     few = [7, *np.argsort(-row)[:5].tolist()]
-    here = nests._setting(coupling._tree(jnp.asarray(p)), *(jnp.log(softmax(each)) for each in (p, q)))
-    at_once, nests._AT_ONCE = nests._AT_ONCE, 2**40
-    try:
-        whole = np.asarray(nests._rows(here, jnp.array([7])))[0]
-    finally:
-        nests._AT_ONCE = at_once
+    monkeypatch.setattr(nests, "_AT_ONCE", 2**40)
+    logs = [jnp.log(softmax(each)) for each in (p, q)]
+    whole = np.asarray(jax.jit(lambda p: nests._rows(nests._setting(coupling._tree(p), *logs), jnp.array([7])))(p))[0]
     np.testing.assert_allclose(row, whole, rtol=0, atol=1e-14)
     assert (row[few] > 0).all()
 
@@ -303,14 +305,15 @@ def test_gradients_are_those_of_differences():
 
 def test_stable_numbers_have_their_laplace_transform_tilted_or_not():
     """E exp(-u S) over what the tilt makes of it, within five standard errors: a false alarm of 1e-5 for 18 numbers."""
-    count, key = 200_000, jax.random.key(0)
+    count, key = 50_000, jax.random.key(0)
+    stable, tilted = jax.jit(_log_stable), jax.jit(_log_tilted)
     for place, (index, log_tilt) in enumerate([(0.3, -1.0), (0.6, 1.5), (0.95, 0.5)]):
         tilt = np.exp(log_tilt)
         keys = jax.random.split(jax.random.fold_in(key, place), 3)
         indices = jnp.full(count, index)
         drawn = [
-            _log_stable(indices, key=keys[0]),
-            *(_log_tilted(indices, jnp.full(count, log_tilt), jnp.full(count, w), key=keys[1 + w]) for w in (0, 1)),
+            stable(indices, key=keys[0]),
+            *(tilted(indices, jnp.full(count, log_tilt), jnp.full(count, w), key=keys[1 + w]) for w in (0, 1)),
         ]
         for kind, logs in enumerate(drawn):
             for u in (0.5, 2.0):
@@ -393,4 +396,70 @@ def test_training_finds_the_nests_that_a_loss_calls_for():
     assert (np.asarray(found.dissimilarity) > 0).all()
     p, q = _worlds(np.random.default_rng(0), 6)
     loss = (score[:, None] - score[None, :]) ** 2
-    assert found.expected_loss(p, q, loss) < start.expected_loss(p, q, loss) < GumbelMax().expected_loss(p, q, loss)
+    expected = eqx.filter_jit(lambda coupling: coupling.expected_loss(p, q, loss))
+    assert expected(found) < expected(start) < expected(GumbelMax())
+
+
+def test_a_name_or_a_file_says_which_outcomes_are_alike(tmp_path):
+    labels, rng = Labels(tuple(LABELS)), np.random.default_rng(5)
+    p, q = _worlds(rng, len(LABELS))
+    activitysim = {
+        "name": "root",
+        "coefficient": 1.0,
+        "alternatives": [
+            "dead",
+            {
+                "name": "alive",
+                "coefficient": "coef_alive",
+                "alternatives": [
+                    "home",
+                    {"name": "institution", "coefficient": 0.5, "alternatives": ["hospital", "nursing home"]},
+                ],
+            },
+        ],
+    }
+    tree = {"alive": ["home", {"institution": ["hospital", "nursing home"]}]}
+    (tmp_path / "own.json").write_text(json.dumps({"nests": tree, "dissimilarity": 0.5}))
+    (tmp_path / "numbers.csv").write_text("coefficient_name,value,constrain\ncoef_alive,0.5,F\n")
+    (tmp_path / "model.yaml").write_text(yaml.safe_dump({"NESTS": activitysim, "COEFFICIENTS": "numbers.csv"}))
+    wanted = NestedGumbelMax(tree, 0.5, labels=LABELS).joint(p, q)
+    for named in (
+        as_coupling("nested-gumbel-max-0.5[home|[hospital|nursing home]]", labels),
+        as_coupling(str(tmp_path / "own.json"), labels),
+        as_coupling(tmp_path / "model.yaml", labels),
+        NestedGumbelMax(activitysim, {"coef_alive": 0.5}, labels=LABELS),
+    ):
+        np.testing.assert_array_equal(named.joint(p, q), wanted)
+    two = as_couplings(["nested-gumbel-max-0.5[0|1]", "nested-gumbel-max-0.5[0|2][1|3]"], 4)
+    assert list(two) == ["nested-gumbel-max-0.5[0|1]", "nested-gumbel-max-0.5[0|2][1|3]"]
+    assert list(as_couplings("nested-gumbel-max-0.5[0|1]", 4)) == ["nested Gumbel-max 0.5"]
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("nested-gumbel-max-0.5[home|hotel]", "must be one of the labels .* got 'hotel'"),
+        ("nested-gumbel-max-0.5[home|lost", "must be one of gumbel-max"),
+        ("nested-gumbel-max-0.5[home[lost|dead]]", "must be written \\[OUTCOME"),
+        ("nested-gumbel-max-1.5[home|lost]", "must lie in \\(0, 1\\]"),
+        ("nested-gumbel-max-0.5.5[home|lost]", "must be one of gumbel-max"),
+    ],
+)
+def test_a_bad_name_is_refused_in_one_line(word, message):
+    with pytest.raises(InputError, match=message):
+        as_coupling(word, Labels(tuple(LABELS)))
+    with pytest.raises(InputError, match="needs outcomes to put into nests|must be one of"):
+        as_coupling(word)
+
+
+def test_a_tree_of_activitysim_needs_all_its_numbers(tmp_path):
+    root = {"name": "root", "coefficient": 0.8, "alternatives": []}
+    with pytest.raises(InputError, match="a root 'root' whose coefficient is 1"):
+        NestedGumbelMax(root, labels=2)
+    with pytest.raises(InputError, match="the value of the coefficient 'coef'"):
+        NestedGumbelMax({**root, "coefficient": "coef"}, labels=2)
+    with pytest.raises(InputError, match="'coefficient' is missing"):
+        NestedGumbelMax({"name": "root", "alternatives": []}, labels=2)
+    (tmp_path / "nests.json").write_text("[1]")
+    with pytest.raises(InputError, match="must hold `nests` and `dissimilarity`"):
+        as_coupling(tmp_path / "nests.json", 3)

@@ -16,6 +16,7 @@ def test_every_notebook_has_its_script():
     assert {path.stem for path in TUTORIALS[0].parent.glob("*.ipynb")} == {path.stem for path in TUTORIALS}
 
 
+@pytest.mark.documents
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
 def test_the_code_of_a_tutorial_runs(path, tmp_path, monkeypatch):
     matplotlib.use("agg")

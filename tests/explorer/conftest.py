@@ -40,13 +40,13 @@ def open_page(browser):
     """Opens the page; when the test ends, nothing may be on the console and nobody else may have been asked."""
     opened, heard, asked = [], [], []
 
-    def start(fragment="", **settings):
+    def start(fragment="", file=None, **settings):
         context = browser.new_context(**{"viewport": {"width": 1360, "height": 900}, **settings})
         page = context.new_page()
         page.on("console", lambda message: heard.append(message.text))
         page.on("pageerror", lambda error: heard.append(str(error)))
         context.on("request", lambda request: asked.append(request.url))
-        page.goto(f"{page_path().as_uri()}{fragment}")
+        page.goto(f"{(file or page_path()).as_uri()}{fragment}")
         page.wait_for_selector("#table tbody tr")
         opened.append(context)
         return page

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 from questions import dial, library_answer, library_intervals, random_counts
-from scipy.special import ndtr, ndtri, owens_t, stdtrit
+from scipy.special import betainc, ndtr, ndtri, owens_t, stdtrit
 from shared_cases import FOUND, log_probs, random_questions
 
 import countermax
@@ -105,6 +105,12 @@ def test_normal_quantiles_and_owens_t_are_scipys(calculate):
     np.testing.assert_allclose(got, owens_t(*np.transpose(pairs)), atol=1e-14)
 
 
+def test_beta_probabilities_are_scipys(calculate):
+    cases = [(a, b, x) for a in (0.5, 1, 7, 300) for b in (1, 12.5, 701) for x in (1e-6, 0.02, 0.3, 0.9)]
+    got = calculate("([a, b, x]) => Intervals.beta(a, b, x)", cases)
+    np.testing.assert_allclose(got, betainc(*np.transpose(cases)), rtol=1e-10, atol=1e-12)
+
+
 def test_student_quantiles_are_scipys(calculate):
     pairs = [(n, z) for n in (1, 2, 3, 4, 9, 30, 101, 999, 1000, 1001, 60_000, 10**9) for z in (0.68, 1.96, 3.3, 4.3)]
     got = calculate("([freedom, z]) => Intervals.student(freedom, z)", pairs)
@@ -142,6 +148,25 @@ def test_the_dial_is_the_librarys():
         with jax.enable_x64(True), np.errstate(divide="ignore"):
             law = np.asarray(countermax.SharedGumbelMax(question["rho"]).joint(np.log(p), np.log(q)))
         np.testing.assert_allclose(dial(p, q, question["rho"]), law, atol=TOLERANCE)
+
+
+def test_one_nest_on_the_page_is_the_librarys(calculate):
+    asked, want, rng = [], [], np.random.default_rng(3)
+    for question in random_questions(150, seed=4):
+        p, q = (np.array(question[key]) / np.sum(question[key]) for key in ("p", "q"))
+        inside = rng.random(len(p)) < 0.5
+        scale = float(rng.choice([0.0, 0.02, 0.1, 0.3, 0.5, 0.8, 0.99, 1.0]))
+        if p[question["x"]] == 0 or not inside.any():
+            continue
+        asked.append({"p": p.tolist(), "q": q.tolist(), "x": question["x"], "inside": inside.tolist(), "scale": scale})
+        with np.errstate(divide="ignore"), jax.enable_x64(True):
+            model = countermax.NestedGumbelMax({"alike": np.flatnonzero(inside).tolist()}, scale, labels=len(p))
+            rows = (np.log(each)[None] for each in (p, q))
+            want.append(row_probabilities(model, *rows, np.array([question["x"]]))[0])
+    assert len(asked) > 100
+    got = calculate("(each) => Countermax.nestRow(each.p, each.q, each.x, each.inside, each.scale)", asked)
+    for question, found, expected in zip(asked, got, want, strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-11, err_msg=str(question))
 
 
 def test_a_broken_formula_is_noticed():

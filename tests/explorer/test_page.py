@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 import numpy as np
 import pytest
 
+from countermax import Trial, Worlds
 from countermax.couplings._named import NAMES
 from countermax.explorer import page_path
 
@@ -214,14 +215,41 @@ def _by_coupling(text):
 def test_csv_and_python_lines_give_the_same_numbers(open_page, preset):
     page = open_page()
     page.click(f"[data-preset={preset}]")
-    _settled(page)
     spoken = {}
     exec(page.evaluate("Explorer.python()").replace("print(result)", ""), spoken)
+    compared, limits = _compared(page, spoken["result"])
+    assert compared > 40
+    assert limits > 80 or preset == "churn"
+
+
+def test_an_answer_opens_in_the_explorer_with_its_own_numbers(open_page, tmp_path):
+    names, score = ["dead", "ill & <b> = #3", "well"], {"dead": 0, "ill & <b> = #3": 1.5, "well": 2}
+    numbers = dict(zip(names, (30, 40, 31), strict=True)), dict(zip(names, (10, 30, 60), strict=True))
+    trial = Trial.from_counts(*numbers, score=score, names=("usual care", "drug"))
+    worlds = Worlds([0.3, 0.1, 0.6], [0.1, 0.3, 0.6], labels=names, score=score)
+    for answer in (trial.compare(names[1], couplings="all", level=0.9), worlds.compare(names[0])):
+        page = open_page(file=answer.explore(tmp_path / "explorer.html"))
+        assert page.inner_text("#complaint") == ""
+        assert page.evaluate(
+            "document.querySelector('#python').scrollWidth <= document.querySelector('#python').clientWidth"
+        )
+        state = _state(page)
+        assert state["about"].startswith("From an answer")
+        assert (state["names"], state["worlds"], state["x"]) == (names, list(answer.worlds), answer.seen)
+        assert state["counts"] == (answer.level is not None)
+        compared, limits = _compared(page, answer)
+        assert compared > 15
+        assert limits > 40 or answer.level is None
+
+
+def _compared(page, answer):
+    """Holds the page's numbers to those of an answer; returns how many there were, and how many limits of intervals."""
+    _settled(page)
     got = _by_coupling(page.evaluate("Explorer.csv()"))
     compared = limits = 0
-    for row in spoken["result"].rows:
-        own = row.quantity.startswith("P(")
-        if row.about == "two people" or (row.about == "this person" and row.quantity in ("better", "worse", "same")):
+    for row in answer.rows:
+        own, here = row.quantity.startswith("P("), row.about == "this person"
+        if row.about == "two people" or (here and row.quantity in ("better", "worse", "same")):
             continue  # not among the columns of the page
         column = row.quantity[2:-1] if own else row.quantity.replace(" ", "_")
         name = row.coupling.replace("stable couplings", "any stable coupling")
@@ -234,8 +262,7 @@ def test_csv_and_python_lines_give_the_same_numbers(open_page, preset):
                 shown = got[name if row.lower is None else f"{name}, {side}"][f"{column}_ci_{side}"]
                 assert float(shown) == pytest.approx(limit, abs=1e-7), (name, column, side)
                 limits += 1
-    assert compared > 40
-    assert limits > 80 or preset == "churn"
+    return compared, limits
 
 
 def test_python_lines_name_the_dial_where_it_is_chosen(open_page):

@@ -87,13 +87,12 @@ def test_a_ratio_of_proportions_has_koopmans_limits(x, n, y, m):
 
 
 @pytest.mark.parametrize(("x", "n"), [(0, 40), (3, 50), (200, 400)])
-def test_one_proportion_has_wilsons_limits_with_students_quantile_for_small_samples(x, n):
-    sampling = counted([20, 20], [n - x, x])
-    found = [each[0] for each in asked(sampling, [(lambda p, q: q[:, 1], MIXED)])]
-    total = n + 40
-    reach = stats.t.ppf(0.975, 39) ** 2 * total / (total - 1)
-    middle, half = x + reach / 2, np.sqrt(reach * (x * (n - x) / n + reach / 4))
-    np.testing.assert_allclose(found, [(middle - half) / (n + reach), (middle + half) / (n + reach)], atol=1e-6)
+def test_one_proportion_has_clopper_and_pearsons_limits(x, n):
+    """Exact ones: those of a score test cover less than 94 % for some proportions, whatever the size."""
+    sampling = counted([5, 20, 15], [n - x, 0, x])
+    found = [each[0] for each in asked(sampling, [(lambda p, q: q[:, 2], MIXED)])]
+    exact = stats.binomtest(x, n).proportion_ci(0.95, method="exact")
+    np.testing.assert_allclose(found, exact, atol=1e-6)
 
 
 def test_an_interval_excludes_no_effect_exactly_where_the_chi_square_test_rejects():
@@ -220,6 +219,22 @@ def test_a_design_without_content_changes_nothing(design):
         (plain.causes([2, 3]), designed.causes([2, 3])),
     ):
         np.testing.assert_allclose(limits(first), limits(second), atol=1e-9)
+
+
+@pytest.mark.parametrize("more", [{}, {"weights": "weight"}, {"clusters": "town"}])
+def test_the_order_of_rows_and_names_of_strata_and_clusters_change_nothing(more):
+    stream = np.random.default_rng(8)
+    frame = trial_frame(stream, 150)
+    frame["stratum"], frame["town"] = stream.integers(0, 3, 150), stream.integers(0, 30, 150)
+    frame["weight"] = stream.choice([0.5, 1.0, 2.0], 150)
+    renamed = frame.assign(stratum=frame.stratum.map({0: "c", 1: "a", 2: "b"}), town=99 - frame.town)
+    asked = {**READ, "design": Design(strata="stratum", num_resamples=50, **more)}
+    first, *others = (
+        limits(Trial(each, **asked).causes([2, 3], couplings=["inverse-cdf"]))
+        for each in (frame, frame.sample(frac=1, random_state=1), renamed)
+    )
+    for other in others:
+        np.testing.assert_allclose(other, first, atol=1e-12)
 
 
 def test_one_number_has_one_interval_and_no_coupling_leaves_that_of_all():

@@ -8,7 +8,7 @@ import pytest
 from processes import ACTIONS, MDP, NUM_ACTIONS, NUM_STATES, STATES, some_episodes, steps_and_decisions, write_frames
 
 from countermax import InputError
-from countermax.mdp import Cohort, EpisodeLog, read_log_and_policy
+from countermax.mdp import Cohort, EpisodeLog, StepsFile, read_log_and_policy
 from countermax.mdp._files import policy_from_frame
 
 LOG = some_episodes(MDP, 60, seed=8)
@@ -111,28 +111,31 @@ def test_columns_go_by_their_own_names_and_what_follows_from_others_is_made(tmp_
     (tmp_path / "steps.csv").write_text(ROWS)
     (tmp_path / "policy.csv").write_text("state,action\nward,iv\nworse,iv\n")
     called = {"episode": "patient", "time": "day", "outcome": "status"}
-    paths = tmp_path / "steps.csv", tmp_path / "policy.csv"
-    log, _ = read_log_and_policy(*paths, columns=called, score={"home": 1, "dead": 0})
+    path, policy = tmp_path / "steps.csv", tmp_path / "policy.csv"
+    steps = StepsFile(path, columns=called, score={"home": 1, "dead": 0})
+    log, _ = read_log_and_policy(steps, policy)
     plain = log.to_frame()
     assert plain[["episode", "step"]].values.tolist() == [["ann", 0], ["ann", 1], ["bob", 0], ["bob", 1]]
     assert plain["next_state"].tolist() == ["worse", "home", "ward", "dead"]
     assert plain["reward"].tolist() == [0, 1, 0, 0]
-    cohort = Cohort(*paths, columns=called, score={"home": 1, "dead": 0})
+    cohort = Cohort(steps, policy)
     np.testing.assert_array_equal(cohort.log.states, log.states)
     with pytest.raises(InputError, match="`score` must have a number for each final outcome, but has none for dead"):
-        read_log_and_policy(*paths, columns=called, score={"home": 1})
+        read_log_and_policy(StepsFile(path, columns=called, score={"home": 1}), policy)
     with pytest.raises(InputError, match="the log must have the columns .*but lacks reward"):
-        read_log_and_policy(*paths, columns=called)
+        read_log_and_policy(StepsFile(path, columns=called), policy)
     with pytest.raises(InputError, match="`columns` must map columns of a log .*got 'patient'"):
-        read_log_and_policy(*paths, columns={"patient": "episode"})
-    with pytest.raises(InputError, match="`columns` and `score` must be left out beside a log that was read"):
-        Cohort(log, np.full((log.num_states, log.num_actions), 0.5), columns=called)
+        read_log_and_policy(StepsFile(path, columns={"patient": "episode"}), policy)
+    with pytest.raises(InputError, match="`policy` must be a file where `log` is one"):
+        Cohort(steps, np.full((log.num_states, log.num_actions), 0.5))
 
 
 def test_a_policy_that_asks_for_what_is_not_in_the_log_is_warned_of_before_the_answer(tmp_path):
     (tmp_path / "steps.csv").write_text(ROWS)
     (tmp_path / "policy.csv").write_text("state,action\nward,surgery\nworse,iv\n")
     called = {"episode": "patient", "time": "day", "outcome": "status"}
-    cohort = Cohort(tmp_path / "steps.csv", tmp_path / "policy.csv", columns=called, score={"home": 1, "dead": 0})
+    steps = StepsFile(tmp_path / "steps.csv", columns=called, score={"home": 1, "dead": 0})
+    cohort = Cohort(steps, tmp_path / "policy.csv")
     for found in (cohort.rank(["maximal"]), cohort.replay("maximal"), cohort.explain("ann")):
         assert found.summary().startswith("WARNING: your policy asks for what is not in the log: surgery in ward")
+        assert str(found).count("WARNING: ") == 1

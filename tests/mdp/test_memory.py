@@ -50,7 +50,7 @@ def process_of(num_states, num_actions):
         ),
         (
             lambda: Cohort(LOG, POLICY).evaluate(num_resamples=HUGE, key=KEY),
-            "1000000000 resamples of 10 estimates would need about 1.5 TB of memory.*; lower `num_resamples`",
+            "1000000000 resamples of 12 estimates would need about 1.8 TB of memory.*; lower `num_resamples`",
         ),
         (lambda: logged_pairs(MDP, LOG, POLICY, outcomes=[0, 1, 2, 10**12]), "pairs of 1000000000001 outcomes"),
     ],

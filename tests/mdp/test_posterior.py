@@ -7,7 +7,7 @@ import pytest
 from processes import MDP, NUM_STATES, POLICY, frame_of, single_decisions, some_episodes
 
 from countermax import GumbelMax, InputError
-from countermax.mdp import Cohort, EpisodeLog, Posterior, _posterior, estimate
+from countermax.mdp import Cohort, EpisodeLog, FiniteMDP, Posterior, _posterior, _prior, estimate
 from countermax.mdp._estimation import deterministic
 from countermax.mdp._process import MODEL_GIVEN
 
@@ -32,7 +32,7 @@ def test_what_was_never_seen_may_happen_and_what_was_seen_must_stay_possible():
     some = FEW
     model = estimate(some, absorbing=MDP.absorbing)
     wider = 0
-    for each in Posterior(num_draws=30, strength=4.0).draws(model):
+    for each in Posterior(num_draws=30).draws(model):
         wider += int(((each.probs > 0).sum(axis=2) > (model.probs > 0).sum(axis=2)).sum())
         for state, action in np.argwhere(model.allowed & ~model.absorbing[:, None]).tolist():
             assert (each.row(state, action)[model.support(state, action)[0]] > 0).all()
@@ -59,16 +59,78 @@ def test_rows_that_nobody_visited_are_drawn_from_the_prior_or_stay_where_there_i
             np.testing.assert_array_equal(each.row(state, action), model.row(state, action))
 
 
-def test_the_strength_is_fitted_by_empirical_bayes():
-    """Rows that all follow one distribution deserve a strong prior, rows that have nothing in common a weak one."""
-    from countermax.mdp._posterior import _prior
+def process_of(counts):
+    """A process with these counts, [state, action, next state], and no end."""
+    rows = counts.sum(axis=2, keepdims=True)
+    return FiniteMDP.from_dense(counts / rows, np.zeros(len(counts)), start=0, counts=counts)
 
+
+def rows_drawn(counts, number=40):
+    return np.array(
+        [[[each.row(s, a) for a in range(2)] for s in range(len(counts))] for each in drawn(counts, number)]
+    )
+
+
+def drawn(counts, number):
+    return Posterior(num_draws=number).draws(process_of(counts))
+
+
+def test_rows_have_as_many_successors_as_rows_of_the_process_do():
+    """Where every row was seen to have two, twenty visits to two are complete; where rows have ten, they are not."""
     random = np.random.default_rng(0)
-    alike = random.multinomial(50, [0.4, 0.3, 0.2, 0.1], size=30).astype(float)
-    apart = np.eye(4)[random.integers(0, 4, 30)] * 50
-    state = np.repeat(np.arange(10), 3)
-    assert _prior(alike, state, 10, None)[1] > 50 * _prior(apart, state, 10, None)[1]
-    assert _prior(alike, state, 10, 3.0)[1] == 3
+    two, ten = np.zeros((2, 20, 2, 20), int)
+    for state, action in np.ndindex(20, 2):
+        two[state, action, random.choice(20, 2, replace=False)] = 10
+        ten[state, action, random.choice(20, 10, replace=False)] = 2
+    assert (rows_drawn(two) > 0).sum(axis=3).mean() < 2.2
+    ten[0, 0] = two[0, 0]
+    assert (rows_drawn(ten)[:, 1:] > 0).sum(axis=3).mean() > 10
+    few = np.where(two > 0, 1, 0)
+    few[0, 0, few[0, 0].argmax()] = 9  # nine visits to one, one to the other: less rare than it looks
+    assert np.sort(rows_drawn(few, 100)[:, 0, 0].mean(axis=0))[-2] > 0.12
+
+
+def test_what_other_actions_did_counts_where_actions_hardly_differ():
+    random = np.random.default_rng(0)
+    alike, apart = np.zeros((2, 20, 2, 20), int)
+    for state in range(20):
+        row, other = random.dirichlet(np.full(20, 0.3), 2)
+        alike[state] = random.multinomial(100, row, size=2)
+        apart[state] = random.multinomial(100, [row, other])
+    rare = alike.copy()
+    rare[0, 0] = np.eye(20, dtype=int)[rare[0, 1].argmin()]  # one visit, to where the other action hardly leads
+    wanted = rare[0, 1] / rare[0, 1].sum()
+    distances = [
+        np.abs(rows_drawn(counts)[:, 0, 0].mean(axis=0) - wanted).sum()
+        for counts in (rare, np.concatenate([rare[:1], apart[1:]]))
+    ]
+    assert distances[0] < 0.3
+    assert distances[1] > 2 * distances[0]
+
+
+def test_noisy_mean_rewards_are_drawn_towards_those_of_other_transitions_into_the_state():
+    """The luckiest of thirty means of noise alone looks half as good in the posterior, or less."""
+    random, rows = np.random.default_rng(3), []
+    for episode in range(240):
+        rows.append((episode, 0, episode % 30, 0, 30, float(random.normal())))
+    model = estimate(EpisodeLog.from_frame(frame_of(*rows)))
+    luckiest = int(model.rewards[:30, 0, 0].argmax())
+    found = np.mean([each.rewards[luckiest, 0, 0] for each in Posterior(num_draws=60).draws(model)])
+    assert model.rewards[luckiest, 0, 0] > 0.5
+    assert abs(found) < 0.5 * model.rewards[luckiest, 0, 0]
+
+
+def test_what_is_rare_is_dropped_with_its_mass_kept_on_average():
+    random = np.random.default_rng(0)
+    counts = random.multinomial(20, random.dirichlet(np.full(60, 0.1), 120)).reshape(60, 2, 60)
+    seen, found = counts > 0, rows_drawn(counts, 20)
+    rare = found[:, ~seen]
+    assert (rare[rare > 0] > 0.2 * _prior._RARE / 20).all()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_prior, "_RARE", 1e-12)
+        whole = rows_drawn(counts, 20)[:, ~seen]
+    assert (rare > 0).sum() < 0.8 * (whole > 0).sum()
+    np.testing.assert_allclose(rare.sum(), whole.sum(), rtol=0.05)
 
 
 def test_model_uncertainty_and_couplings_are_told_apart_and_together():
@@ -82,7 +144,9 @@ def test_model_uncertainty_and_couplings_are_told_apart_and_together():
     )
     limits = found.any_interval
     given = Cohort(FEW, POLICY, process=MODEL).bounds().lower - found.observed
-    np.testing.assert_allclose(limits.lower, np.minimum(np.quantile(again, 0.025, axis=0), given), atol=1e-12)
+    np.testing.assert_allclose(
+        limits.lower, np.minimum(np.quantile(again, 0.025, axis=0, method="weibull"), given), atol=1e-12
+    )
     np.testing.assert_array_equal(found.agreed, (found.bounds.lower > 1e-9) & (limits.lower > 1e-9))
     row, alone = (found.row("effect", each, "episode 3") for each in ("any coupling", "Gumbel-max"))
     assert (row.lower, row.upper) == (found.bounds.lower[3], found.bounds.upper[3])
@@ -137,7 +201,6 @@ def test_a_replay_can_have_intervals():
     [
         ({"num_draws": -1}, "`num_draws` must be at least 0"),
         ({"prior": "flat"}, "`prior` must be one of pooled, seen, got 'flat'"),
-        ({"strength": -1.0}, "`strength` must lie in"),
         ({"level": 1.5}, "`level` must lie between 0 and 1"),
         ({"seed": -1}, "`seed` must be a whole number"),
     ],
@@ -181,8 +244,8 @@ def test_drawn_rows_lead_to_one_state_of_each_name():
 
 def test_models_are_drawn_once_however_many_questions_are_asked(monkeypatch):
     drawn = []
-    draw = _posterior._drawn
-    monkeypatch.setattr(_posterior, "_drawn", lambda *each: drawn.append(1) or draw(*each))
+    draw = _prior.ModelPrior.draw
+    monkeypatch.setattr(_prior.ModelPrior, "draw", lambda *each: drawn.append(1) or draw(*each))
     cohort = Cohort(LOG, POLICY, process=MODEL, posterior=Posterior(num_draws=4))
     story = cohort.explain(3)
     assert len(drawn) == 4

@@ -17,6 +17,14 @@ def test_a_long_question_stays_within_a_narrow_picture():
     assert question.get_window_extent().x1 <= figure.bbox.x1
 
 
+def test_a_legend_is_not_cut():
+    figure = Trial.from_counts([12, 40, 9], [30, 20, 9]).compare(0).plot()
+    FigureCanvasAgg(figure).draw()
+    (legend,) = figure.legends
+    assert legend.get_window_extent().x0 >= figure.bbox.x0
+    assert legend.get_window_extent().x1 <= figure.bbox.x1
+
+
 @pytest.mark.parametrize(("size", "written"), [(3, 9), (9, 0)])
 def test_heatmaps_show_each_law_and_its_margins(size, written):
     p = np.full(size, 1 / size)

@@ -22,9 +22,8 @@ def test_a_waterfall_counts_gains_and_losses_and_shows_all_of_them(size):
 
 def test_effects_stand_in_the_order_of_their_episodes():
     effects = {"Gumbel-max": np.array([1.0, 0.5]), "mine": np.array([0.8, 0.6])}
-    figure = plotting.draw_effects(
-        ["17", "x" * 40], effects, (np.array([0.2, 0.1]), np.array([1.5, 0.9])), title="", label=""
-    )
+    bounds = np.array([0.2, 0.1]), np.array([1.5, 0.9])
+    figure = plotting.draw_effects(plotting.Effects(["17", "x" * 40], effects, bounds), title="", label="")
     axes = figure.axes[0]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["17", "x" * 23 + "…"]
     drawn = [list(line.get_xdata()) for line in axes.lines]
@@ -39,21 +38,13 @@ def test_effects_stand_in_the_order_of_their_episodes():
 def test_a_trajectory_has_a_panel_for_each_feature_and_one_for_the_coupling(decision):
     times, steps = 4, 3
     lower, upper = np.zeros((times, 2)), np.full((times, 2), 3.0)
-    treatments = [f"drug {place}" for place in range(10)]
+    treatments = tuple(f"drug {place}" for place in range(10))
     given, wanted = np.zeros((2, 10)), np.zeros((steps, 10))
     given[:, 9], wanted[:, 3] = 1, 0.5
     figure = draw_trajectory(
-        features=["dead", "home"],
-        observed=np.ones((3, 2)),
-        answers={"mine": np.full((times, 2), 0.5)},
-        bounds=(lower, upper),
-        treatments=treatments,
-        graded=[False] * 10,
-        given=given,
-        wanted=wanted,
-        levels=wanted,
+        plotting.Features(("dead", "home"), np.ones((3, 2)), {"mine": np.full((times, 2), 0.5)}, (lower, upper)),
+        plotting.Care(treatments, (False,) * 10, given, wanted, wanted),
         visits=np.array([np.nan, 2, 7]),
-        few=5,
         measure="return",
         step_bounds=(np.zeros(steps), np.array([0.0, 0.5, 0.1])),
         decision=decision,
@@ -76,18 +67,11 @@ def test_a_trajectory_has_a_panel_for_each_feature_and_one_for_the_coupling(deci
 
 def test_levels_are_written_into_dots_and_rings():
     given, wanted, levels = np.array([[2.0], [0.0]]), np.array([[1.0], [0.5]]), np.array([[3.0], [0.5]])
+    nothing = np.zeros((3, 1))
     figure = draw_trajectory(
-        features=["dead"],
-        observed=np.zeros((3, 1)),
-        answers={"mine": np.zeros((3, 1))},
-        bounds=(np.zeros((3, 1)), np.ones((3, 1))),
-        treatments=["fluid"],
-        graded=[True],
-        given=given,
-        wanted=wanted,
-        levels=levels,
+        plotting.Features(("dead",), nothing, {"mine": nothing}, (nothing, nothing + 1)),
+        plotting.Care(("fluid",), (True,), given, wanted, levels),
         visits=np.array([np.nan, 1.0]),
-        few=5,
         measure="chance of survival",
         step_bounds=(np.zeros(2), np.ones(2)),
         decision=None,
@@ -104,17 +88,15 @@ def test_levels_are_written_into_dots_and_rings():
 
 
 def test_gains_have_bounds_doubt_and_hollow_marks_where_visits_are_few():
-    figure = plotting.draw_effects(
+    shown = plotting.Effects(
         ["0: treat", "1: stop"],
         {"mine": np.array([0.1, 0.2]), "yours": np.array([0.3, 0.0])},
         (np.array([0.0, -0.1]), np.array([0.5, 0.2])),
-        title="a title",
-        label="gain",
-        below=["(was: wait)", "(was: wait)"],
         limits=(np.array([-0.2, -0.3]), np.array([0.7, 0.4]), 0.95),
+        below=["(was: wait)", "(was: wait)"],
         visits=[1, 12],
-        few=5,
     )
+    figure = plotting.draw_effects(shown, title="a title", label="gain")
     axes = figure.axes[0]
     hollow = [line.get_xdata().tolist() for line in axes.lines if line.get_markerfacecolor() == "white"]
     assert hollow == [[0.1], [0.3]]

@@ -20,9 +20,9 @@ from asking import counterfactuals, counterfactuals_file, transitions
 from lake import ASK, COUNT, patients, plain
 from typer.testing import CliRunner
 
-from countermax import InputError
+from countermax import InputError, Rows, Utilities
 from countermax.cli import app
-from countermax.tables import _folders
+from countermax.tables import _parquet
 
 OPTIONS = ["--outcome", "status", "--factual", "p_", "--counterfactual", "q_", "--engine", "ray"]
 
@@ -43,7 +43,7 @@ def lake(table, tmp_path_factory):
 
 @pytest.fixture
 def small_parts(monkeypatch):
-    monkeypatch.setattr(_folders, "PART_ROWS", 1000)
+    monkeypatch.setattr(_parquet, "PART_BYTES", 1)
 
 
 def store(table, path, row_group_size=None):
@@ -68,7 +68,8 @@ def test_the_folder_holds_the_local_answer_to_the_last_bit(ray, table, lake, tmp
     assert (manifest["coupling"], manifest["num_rows"]) == ("Gumbel-max", COUNT)
     assert manifest["num_unchanged"] == int(np.sum(table["same"].to_numpy()))
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert names == ["_SUCCESS", *(f"part-{number:08d}.parquet" for number in range(8))]
+    assert names == ["_SUCCESS", *(part["name"] for part in manifest["parts"])]
+    assert [name[:14] for name in names[1:]] == [f"part-{number:08d}-" for number in range(8)]
 
 
 def test_transitions_of_a_folder_are_those_of_its_rows(ray, table, lake, small_parts):
@@ -81,13 +82,21 @@ def test_transitions_of_a_folder_are_those_of_its_rows(ray, table, lake, small_p
     assert json.loads(done.output) == found.to_dict()
 
 
+def test_switching_of_a_folder_is_that_of_its_rows(ray, table, lake, small_parts):
+    asked = {"factual": "p_", "counterfactual": "q_", "utilities": Utilities("nested-gumbel-max-0.5[dead|ill]")}
+    found, local = Rows(str(lake), **asked, engine="ray").switching(), Rows(table, **asked).switching()
+    for name in ("counts", "surplus", "logsums"):
+        np.testing.assert_allclose(getattr(found, name), getattr(local, name), rtol=1e-10, atol=1e-10)
+    assert found.num_rows == local.num_rows == COUNT
+
+
 def test_partitioned_folders_come_and_go(ray, table, tmp_path):
     for year in (2020, 2021, 2022):
         chosen = table.filter(pa.compute.equal(table["year"], year)).drop_columns(["year"])
         store(chosen, tmp_path / f"lake/year={year}/rows.parquet")
     done = run("counterfactuals", tmp_path / "lake", *OPTIONS, "-o", tmp_path / "out", "--partition-by", "status,year")
     assert done.exit_code == 0, done.output
-    assert (tmp_path / "out/status=dead/year=2021/part-00000001.parquet").exists()
+    assert list((tmp_path / "out/status=dead/year=2021").glob("part-00000000-*.parquet"))
     found = pa.dataset.dataset(tmp_path / "out", partitioning="hive").to_table().sort_by("id")
     local = counterfactuals(table, **ASK)
     assert found["year"].to_pylist() == local["year"].to_pylist()
@@ -129,7 +138,7 @@ def test_a_killed_driver_leaves_nothing_that_looks_whole_and_the_next_run_does_t
 ):
     out = tmp_path / "out"
     code = (
-        "from countermax import Rows; from countermax.tables import _folders; _folders.PART_ROWS = 1000; "
+        "from countermax import Rows; from countermax.tables import _parquet; _parquet.PART_BYTES = 1; "
         f"Rows({str(lake)!r}, **{ASK!r}, engine='ray').write({str(out)!r})"
     )
     environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
@@ -143,7 +152,7 @@ def test_a_killed_driver_leaves_nothing_that_looks_whole_and_the_next_run_does_t
     assert not (out / "_SUCCESS").exists()
     with pytest.raises(InputError, match="is not whole"):
         transitions(out, **ASK, engine="ray")
-    done = [json.loads(path.read_text())["files"][0] for path in records.iterdir()]
+    done = [json.loads(path.read_text())["parts"][0]["name"] for path in records.iterdir()]
     before = {name: (out / name).stat().st_mtime_ns for name in done}
     assert 0 < len(before) < 8
     counterfactuals_file(lake, out, **ASK, engine="ray")
@@ -164,9 +173,10 @@ def test_a_finished_folder_is_kept_and_another_question_is_refused(ray, table, l
     out, source = tmp_path / "out", tmp_path / "a.parquet"
     shutil.copy(lake / "a.parquet", source)
     first = counterfactuals_file(source, out, **ASK, engine="ray")
-    before = (out / "part-00000000.parquet").stat().st_mtime_ns
+    part = next(out.glob("part-00000000-*.parquet"))
+    before = part.stat().st_mtime_ns
     assert counterfactuals_file(source, out, **ASK, engine="ray") == first
-    assert (out / "part-00000000.parquet").stat().st_mtime_ns == before
+    assert part.stat().st_mtime_ns == before
     with pytest.raises(InputError, match="the answer to another question, or to one about other rows"):
         counterfactuals_file(source, out, **ASK, coupling="maximal", engine="ray")
     again = counterfactuals_file(source, out, **ASK, coupling="maximal", engine="ray", overwrite=True)
@@ -232,45 +242,6 @@ def test_files_that_differ_or_are_damaged_or_are_not_there_are_named(ray, table,
         transitions(tmp_path / "lake/a.parquet", **(ask | {"outcome": "stauts"}))
     with pytest.raises(InputError, match="`partition_by` must name columns, got 'ward'"):
         counterfactuals_file(tmp_path / "lake/a.parquet", tmp_path / "out", **ask, partition_by=["ward"])
-
-
-def test_wildcards_are_those_of_a_shell(tmp_path):
-    for name in ("a/x.parquet", "a/b/x.parquet", "c/x1.parquet", "c/_hidden.parquet"):
-        store(pa.table({"a": [1]}), tmp_path / name)
-
-    def found(wild):
-        return [os.path.relpath(file.path, tmp_path) for file in _folders.find_files(f"{tmp_path}/{wild}").files]
-
-    assert found("*/x*.parquet") == ["a/x.parquet", "c/x1.parquet"]
-    assert found("**/x.parquet") == ["a/b/x.parquet", "a/x.parquet"]
-    assert found("[ac]/*.parquet") == ["a/x.parquet", "c/x1.parquet"]
-    assert found("") == ["a/b/x.parquet", "a/x.parquet", "c/x1.parquet"]
-
-
-def test_an_object_store_is_written_like_a_folder():
-    """Arrow's own stand-in for one: what is written appears, and the same steps are taken as in a local folder."""
-    store = pa.fs._MockFileSystem()
-    store.create_dir("bucket")
-    folder = _folders.Folder(store, "bucket/out")
-    output = _folders.AnswerFolder(folder, "which", overwrite=False)
-    with folder.writing("part-00000000.parquet") as file:
-        file.write(b"rows")
-    assert folder.names() == {"_UNFINISHED", "part-00000000.parquet"}
-    output.finish({"num_rows": 4}, {"part-00000000.parquet"})
-    assert folder.names() == {"_SUCCESS", "part-00000000.parquet"}
-    assert _folders.AnswerFolder(folder, "which", overwrite=False).manifest == {"question": "which", "num_rows": 4}
-    with pytest.raises(InputError, match="another question"):
-        _folders.AnswerFolder(folder, "another", overwrite=False)
-
-
-def test_a_folder_in_which_no_part_is_done_is_free_for_another_question(tmp_path):
-    folder = _folders.Folder.at(str(tmp_path / "out"))
-    _folders.AnswerFolder(folder, "one with a mistake", overwrite=False)
-    assert _folders.AnswerFolder(folder, "the corrected one", overwrite=False).done == {}
-    assert folder.read_record("_UNFINISHED")["question"] == "the corrected one"
-    folder.write_record(_folders.record_name(0), {"number": 0, "files": []})
-    with pytest.raises(InputError, match="another question"):
-        _folders.AnswerFolder(folder, "a third one", overwrite=False)
 
 
 @pytest.mark.parametrize(

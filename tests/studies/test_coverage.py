@@ -84,7 +84,8 @@ def test_every_number_gets_its_coverage(name):
         assert all(each["coverage"] in (0, 1 / 3, 2 / 3, 1) and each["width"] >= 0 for each in found[method].values())
     assert set(found["excludes no effect"]) == set(TESTS if len(truth.p) == 2 else TESTS[:-1])
     sheets = Coverage().section({f"{name}, 30 and 1000": found}).sheets
-    assert {"coverage", "coverage_numbers", "coverage_widths", "coverage_power"} == set(sheets)
+    names = {f"coverage{part}" for part in ("", "_numbers", "_truths", "_widths", "_width_summary", "_power")}
+    assert names == set(sheets)
     assert [row[0] for row in sheets["coverage_numbers"].rows].count("P(outcome)") == 1
     assert len(sheets["coverage"].rows) == 1
 

@@ -27,6 +27,7 @@ FOLDERS = (
     "policies",
     "causation",
     "robustness",
+    "optimism",
     "quantiles",
 )
 COMMANDS = [
@@ -49,10 +50,14 @@ SHOWN = {
         ("sepsis", "sepsis_as_published"),
     ],
     "docs/coverage.md": [
-        *(("coverage", f"coverage{part}") for part in ("", "_numbers", "_widths", "_power", "_refit")),
+        *(
+            ("coverage", f"coverage{part}")
+            for part in ("_numbers", "_power", "_width_summary", "_truths", "_refit_summary")
+        ),
         ("causation", "causation"),
         ("policies", "policies"),
     ],
+    "docs/improving.md": [("optimism", "optimism")],
     "docs/replays.md": [
         ("robustness", "robustness"),
         ("trajectories", "trajectories_oberst_sontag"),

@@ -1,6 +1,7 @@
 """Tables in files: the numbers of the Python calls, whatever the format; errors in one line; nothing half written."""
 
 import json
+import subprocess
 import sys
 
 import numpy as np
@@ -235,3 +236,25 @@ def store_text(folder):
     path = folder / "in.csv"
     path.write_text("status,p_a,q_a\na,1,1\n")
     return path
+
+
+def test_memory_does_not_grow_with_the_rows_of_a_parquet_file(tmp_path):
+    """Twelve times the rows, ten outcomes: what is held stays."""
+    rng = np.random.default_rng(0)
+    p, q = rng.dirichlet(np.ones(10), 100_000), rng.dirichlet(np.ones(10), 100_000)
+    columns = {f"{world}_{k}": each[:, k] for world, each in (("p", p), ("q", q)) for k in range(10)}
+    rows = pa.table(columns | {"outcome": rng.integers(0, 10, 100_000)})
+    peaks = []
+    for times in (1, 12):
+        with pa.parquet.ParquetWriter(tmp_path / "in.parquet", rows.schema) as writer:
+            for _ in range(times):
+                writer.write_table(rows)
+        code = (
+            "import resource; from countermax import Rows; "
+            f"Rows({str(tmp_path / 'in.parquet')!r}, outcome='outcome', factual='p_', counterfactual='q_')"
+            f".write({str(tmp_path / f'{times}.parquet')!r}); "
+            "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        peaks.append(float(done.stdout))
+    assert peaks[1] - peaks[0] < 100  # MiB; held in memory, 1.1 million more rows would be 500

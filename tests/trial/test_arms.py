@@ -108,7 +108,8 @@ def test_missing_outcomes_are_refused_unless_something_is_said_about_them():
     with pytest.raises(InputError, match="`couplings` must be left out with missing='worst'"):
         compare_arms(frame, missing="worst")
     worst = compare_arms(frame, missing="worst", couplings=None)
-    assert {each.coupling for each in worst.rows} == {"any coupling", ""}
+    assert {each.coupling for each in worst.rows} == {"any coupling"}
+    assert not any(word in str(worst) for word in ("Win probability", "Stable"))
     assert "Under" not in worst.summary()
     np.testing.assert_allclose(worst.p, dropped.p)
     # Whatever those ten had: with any of them dead, ill or well, and every coupling, the answer is within the bounds.
@@ -313,3 +314,27 @@ def test_a_design_is_one_object(as_users_call):
         Trial(people(), **READ, design={"weights": "one"})
     with pytest.raises(InputError, match="`thin` must be one of refuse, merge"):
         Design(thin="drop")
+
+
+def test_a_reversed_scale_cannot_pass_unnoticed():
+    grades = pd.Series([0, 1, 2, 3, 4, 5, 6] * 6)
+    people = pd.DataFrame({"mRS": grades, "arm": [0] * 21 + [1] * 21})
+    order = list(range(7))
+    ordered = people.assign(mRS=pd.Categorical(grades, order, ordered=True))
+    columns = {"outcome": "mRS", "arm": "arm"}
+    higher = {each: each for each in order}
+    for reversed_scale in (
+        Trial(ordered, **columns),
+        Trial(people, labels=order, best=6, **columns),
+        Trial(people, score=higher, **columns),
+    ):
+        told = reversed_scale.compare(6)
+        assert "WARNING: Column 'mRS' looks like the modified Rankin Scale, on which 0 is best" in told.notes[1]
+        assert str(told).index("WARNING") < str(told).index("The data alone")
+    for right in (Trial(people, labels=order, best=0, **columns), Trial(ordered, best=0, **columns)):
+        answer = right.compare(6)
+        assert not any("Rankin" in each for each in answer.notes)
+        assert any("'6' 0 < '5' 1 < " in each for each in answer.notes)
+    unscored = Trial(people, **columns).compare(6)
+    assert any("say best=0" in each for each in unscored.notes)
+    assert ("better", "this person") not in {(each.quantity, each.about) for each in unscored.rows}

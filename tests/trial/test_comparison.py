@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from rich.console import Console
+from scipy.optimize import linprog
 
 from countermax import GumbelMax, InputError, InverseCDF, Trial, Worlds
 from countermax import _plotting as plotting
@@ -63,7 +64,7 @@ def test_bounds_and_flag(comparison):
     effect = comparison.row("effect", "any coupling")
     assert (effect.lower, effect.upper) == pytest.approx((2 / 3, 2))
     assert comparison.coupling_matters
-    assert "matters here" in comparison.summary()
+    assert "coupling matters" in comparison.summary()
     assert comparison.slack == pytest.approx(1)
     assert comparison.disagreement == pytest.approx(2 / 3)
 
@@ -173,7 +174,7 @@ def test_the_listing_shows_everything(comparison):
         "stable couplings",
         "0.000 to 0.667",
         "effect variance",
-        "matters here",
+        "coupling matters",
         "Score: dead 0 < ill 1 < well 2 (higher is better).",
     ):
         assert word in text
@@ -344,3 +345,44 @@ def test_limits_of_a_score_move_with_its_zero_and_its_unit():
             got, want = found.row("expected score", name), event.row("P(1)", name)
             limits = start + unit * np.array([want.ci_lower, want.ci_upper])
             np.testing.assert_allclose([got.ci_lower, got.ci_upper], limits, atol=1e-6, err_msg=name)
+
+
+def test_ranges_of_everybody_are_those_of_a_linear_programme():
+    stream = np.random.default_rng(3)
+    for size in (2, 3, 5):
+        p, q, score = stream.dirichlet(np.ones(size)), stream.dirichlet(np.ones(size)), stream.integers(0, 4, size)
+        found = compare(p, q, 0, score=score.astype(float))
+        sums = np.concatenate([np.kron(np.eye(size), np.ones(size)), np.kron(np.ones(size), np.eye(size))])
+        squared = (score[None, :] - score[:, None]) ** 2
+        less = (q @ score - p @ score) ** 2
+        for quantity, worth, shift in (("agreement", np.eye(size), 0.0), ("effect variance", squared, less)):
+            ends = [
+                sign * linprog(sign * worth.ravel(), A_eq=sums, b_eq=np.concatenate([p, q])).fun for sign in (1, -1)
+            ]
+            row = found.row(quantity, "any coupling")
+            assert (row.lower, row.upper) == pytest.approx((ends[0] - shift, ends[1] - shift), abs=1e-9)
+
+
+def test_the_table_says_nothing_twice_and_has_no_empty_cells():
+    score = {"dead": 0, "ill": 1, "well": 2}
+    trial = Trial.from_counts([30, 40, 30], [10, 30, 60], labels=LABELS, score=score)
+    person, everybody = trial.compare("dead").tables()
+    assert [line[0] for line in person.lines] == ["better", "P(dead)", "P(ill)", "P(well)", "effect"]
+    assert [line[0] for line in everybody.lines] == ["better", "worse", "agreement", "effect variance"]
+    assert all(all(line) for each in (person, everybody) for line in each.lines)
+    assert [line[0] for line in trial.compare("ill").tables()[0].lines][:3] == ["better", "worse", "P(dead)"]
+    alike = Trial.from_counts([30, 40, 30], [10, 30, 60], labels=LABELS, score={**score, "ill": 0})
+    assert "same" in [line[0] for line in alike.compare("dead").tables()[0].lines]
+
+
+def test_the_summary_is_four_short_lines_about_better_and_worse():
+    trial = Trial.from_counts([30, 40, 30], [10, 30, 60], labels=LABELS, score={"dead": 0, "ill": 1, "well": 2})
+    question, data, coupling, verdict = trial.compare("dead").summary().splitlines()
+    assert question == "Seen under control: dead. What would have happened under treated?"
+    assert data.startswith(
+        "The data alone (100 people in control and 100 in treated), whatever the coupling: better 67 to"
+    )
+    assert coupling.startswith("With Gumbel-max assumed: better 67 % (")
+    assert verdict.startswith("The choice of coupling matters: better may be anything from 67 to 100 %.")
+    sure = compare([0.5, 0.5, 0.0], [0.0, 0.5, 0.5], 0, score=[0.0, 1.0, 2.0]).summary()
+    assert "matters for the outcome, hardly for better or worse: P(1) may be" in sure

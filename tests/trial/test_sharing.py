@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from countermax import InputError, SharedGumbelMax, Trial, Worlds, treatment_effect
-from countermax.comparison import _sharing
+from countermax import InputError, NestedGumbelMax, SharedGumbelMax, Trial, Worlds, treatment_effect
+from countermax.comparison import _sensitivity
 from countermax.couplings._gumbel_max import noise_correlation
 
 P, Q, LABELS, SCORE = [0.3, 0.4, 0.3], [0.1, 0.3, 0.6], ["dead", "ill", "well"], [0.0, 1.0, 2.0]
@@ -35,10 +35,10 @@ def row(rate, p=P, q=Q, seen=1):
 
 
 def test_the_curve_is_what_the_family_says(curve):
-    assert (curve.shared[0], curve.shared[-1], len(curve.shared)) == (0, 1, 101)
-    np.testing.assert_allclose(curve.noise_correlation, noise_correlation(curve.shared))
+    assert (curve.numbers[0], curve.numbers[-1], len(curve.numbers)) == (0, 1, 101)
+    np.testing.assert_allclose(curve.noise_correlation, noise_correlation(curve.numbers))
     for place in (0, 37, 100):
-        rate, expected = curve.shared[place], row(curve.shared[place])
+        rate, expected = curve.numbers[place], row(curve.numbers[place])
         np.testing.assert_allclose(curve.probabilities[place], expected, atol=1e-12)
         assert curve.curve("effect")[place] == pytest.approx(expected @ SCORE - 1)
         assert curve.curve("better")[place] == pytest.approx(expected[2])
@@ -60,11 +60,10 @@ def test_turning_points_are_roots(curve):
     found = {each.what: each for each in curve.turning_points}
     assert list(found) == ["better off", "most likely outcome"]  # in the order of their rates; the effect has none
     leader = found["most likely outcome"]
-    assert leader.shared == pytest.approx(brentq(lambda rate: row(rate)[1] - row(rate)[2], 0.1, 0.9), abs=1e-8)
+    assert leader.number == pytest.approx(brentq(lambda rate: row(rate)[1] - row(rate)[2], 0.1, 0.9), abs=1e-8)
     assert (leader.before, leader.after) == ("well", "ill")
-    assert leader.noise_correlation == pytest.approx(float(noise_correlation(leader.shared)))
     even = found["better off"]
-    assert even.shared == pytest.approx(brentq(lambda rate: row(rate)[2] - 0.5, 0.1, 0.9), abs=1e-8)
+    assert even.number == pytest.approx(brentq(lambda rate: row(rate)[2] - 0.5, 0.1, 0.9), abs=1e-8)
     assert (even.before, even.after) == ("likelier than not", "less likely than not")
 
 
@@ -74,7 +73,7 @@ def test_an_effect_can_change_its_sign_and_change_it_back():
     points = [each for each in found.turning_points if each.what == "sign of the effect"]
     assert [(each.before, each.after) for each in points] == [("negative", "positive"), ("positive", "negative")]
     for point, (start, end) in zip(points, ((0.1, 0.6), (0.6, 1.0)), strict=True):
-        assert point.shared == pytest.approx(brentq(lambda rate: row(rate, p, q) @ score - 2, start, end), abs=1e-6)
+        assert point.number == pytest.approx(brentq(lambda rate: row(rate, p, q) @ score - 2, start, end), abs=1e-6)
     assert found.summary().count("the effect is") == 3
 
 
@@ -84,9 +83,9 @@ def test_all_crossings_are_found_and_ties_are_none():
     def leaders(rates):
         return np.stack([np.full_like(rates, 0.3), 0.3 + rates - 0.5001, 0.3 + 3 * (rates - 0.5003)], axis=1)
 
-    assert [pair[1:] for pair in _sharing._leaders(leaders)] == [(0, 1), (1, 2)]
-    np.testing.assert_allclose([pair[0] for pair in _sharing._leaders(leaders)], [0.5001, 0.5004], atol=1e-8)
-    signs = _sharing._signs(lambda rates: np.sin(7 * np.pi * rates))
+    assert [pair[1:] for pair in _sensitivity._leaders(leaders)] == [(0, 1), (1, 2)]
+    np.testing.assert_allclose([pair[0] for pair in _sensitivity._leaders(leaders)], [0.5001, 0.5004], atol=1e-8)
+    signs = _sensitivity._signs(lambda rates: np.sin(7 * np.pi * rates))
     np.testing.assert_allclose([rate for rate, _ in signs], np.arange(1, 7) / 7, atol=1e-8)
     assert [sign for _, sign in signs] == [-1, 1, -1, 1, -1, 1]
     same = curve_of([0.5, 0.25, 0.25], [0.2, 0.4, 0.4], 0)
@@ -140,7 +139,7 @@ def test_the_picture_holds_curves_bands_and_turning_points(curve):
         len(line.get_xdata()) == 101 and np.allclose(line.get_ydata(), curve.probabilities[:, 1]) for line in lines
     )
     upright = [line.get_xdata()[0] for line in lines if len(set(line.get_xdata())) == 1 and len(line.get_xdata()) == 2]
-    np.testing.assert_allclose(sorted(upright), [each.shared for each in curve.turning_points])
+    np.testing.assert_allclose(sorted(upright), [each.number for each in curve.turning_points])
     many = curve_of(np.full(20, 0.05), np.arange(1, 21) / 210, 0).plot()
     assert "Shown: the 11 of 20 outcomes" in many.get_suptitle()
 
@@ -161,7 +160,7 @@ def test_counts_have_intervals_at_each_rate(counted):
     at_rates = frame[(frame["quantity"] == "P(ill)") & frame["coupling"].str.startswith("Gumbel-max shared")]
     assert at_rates["ci_lower"].notna().sum() == 11
     assert "turning points have none" in " ".join(curve.notes)
-    assert "95% confidence interval, at each rate" in [text.get_text() for text in curve.plot().legends[0].get_texts()]
+    assert "95% confidence interval, pointwise" in [text.get_text() for text in curve.plot().legends[0].get_texts()]
 
 
 def test_arms_of_a_trial_have_a_curve_too():
@@ -177,3 +176,46 @@ def test_arms_of_a_trial_have_a_curve_too():
 def test_what_cannot_be_asked_is_refused(as_users_call):
     with pytest.raises(InputError, match="`sharing` must be asked about somebody, but nobody under control had '0'"):
         Trial.from_counts([0, 10], [5, 5]).compare(0, sharing=True)
+
+
+NESTS = {"alive": ["ill", "well"]}
+
+
+def test_the_dial_of_nests_runs_from_the_limit_to_gumbel_max():
+    found = Worlds(P, Q, labels=LABELS, score=SCORE).compare("ill", nests=NESTS, sharing=True)
+    curve = found.nesting
+    with jax.enable_x64(True):
+        for place in (0, 1, 40, 100):
+            model = NestedGumbelMax(NESTS, float(curve.numbers[place]), labels=LABELS)
+            expected = np.asarray(model.counterfactual_probs(np.log(P), np.log(Q), 1))
+            np.testing.assert_allclose(curve.probabilities[place], expected, atol=1e-12)
+            joint = np.asarray(model.joint(np.log(P), np.log(Q)))
+            assert curve.curve("agreement", "everybody")[place] == pytest.approx(np.trace(joint), abs=1e-12)
+    np.testing.assert_allclose(curve.probabilities[-1], found.sharing.probabilities[-1], atol=1e-12)
+    assert "However unlike outcomes of a nest are, the effect is positive." in curve.summary()
+    assert "nested Gumbel-max 0.4" in {each.coupling for each in curve.rows}
+    assert "dissimilarity" in str(found)
+    assert json.loads(found.to_json())["nesting"]["dissimilarity"][-1] == 1
+    assert len(curve.plot().axes) >= 4
+
+
+def test_turning_points_of_nests_are_roots_and_counts_have_intervals():
+    p, q = [0.3, 0.3, 0.4], [0.32, 0.5, 0.18]
+    labels, nests = ["a", "b", "c"], {"like": ["b", "c"]}
+    found = Worlds(p, q, labels=labels).compare("c", nests=nests).nesting
+
+    def lead(number):
+        with jax.enable_x64(True):
+            model = NestedGumbelMax(nests, number, labels=labels)
+            row = np.asarray(model.counterfactual_probs(np.log(p), np.log(q), 2))
+        return row[1] - row[2]
+
+    for point in found.turning_points:
+        assert lead(point.number - 1e-4) * lead(point.number + 1e-4) < 0
+    assert bool(found.turning_points) == (lead(0.01) * lead(1.0) < 0)
+    counted = Trial.from_counts([30, 30, 40], [32, 50, 18], labels=labels).compare("c", nests=nests).nesting
+    for key, interval in counted.intervals.items():
+        assert (interval.lower <= counted.curves[key][::10]).all()
+        assert (interval.upper >= counted.curves[key][::10]).all()
+    with pytest.raises(InputError, match="must be one of the labels"):
+        Worlds(p, q, labels=labels).compare("c", nests={"like": ["b", "d"]})

@@ -164,6 +164,14 @@ def as_scores(name: str, score: Numbers, num_outcomes: int) -> Float[Array, " k"
     return fail_if(array, not_finite, f"`{name}` must be finite")
 
 
+def as_loss(name: str, loss: Numbers) -> Float[Array, "k k"]:
+    """A finite number for each pair of outcomes."""
+    matrix = as_floats(name, loss, 2)
+    if matrix.shape[0] != matrix.shape[1]:
+        raise InputError(f"`{name}` must be square, a row and a column for each outcome, got shape {matrix.shape}")
+    return fail_if(matrix, not_finite, f"`{name}` must be finite; use a large number for a pair to be avoided")
+
+
 def not_finite(array: Any) -> Any:
     """Whether an array holds NaN or an infinity, for `fail_if`."""
     return ~(abs(array) < np.inf).all()

@@ -1,29 +1,17 @@
-"""Tables and text on a terminal: one look for all of them."""
+"""Text on a terminal: one look for all of it, and no control characters of somebody else's labels."""
 
 import io
+import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from typing import final
 
-from rich import box
-from rich.console import Console, RenderableType
-from rich.table import Table as RichTable
-from rich.text import Text
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 
 _PIPE_WIDTH = 10_000  # a pipe has no width to keep to: tables then take what they need instead of cutting numbers off
 _TEXT_WIDTH = 160
-
-
-def listing(title: str, columns: Sequence[str], *, left: int = 1) -> RichTable:
-    """An empty table to be filled by `add_line`."""
-    table = RichTable(title=Text(title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    for place, column in enumerate(columns):
-        table.add_column(Text(column), justify="left" if place < left else "right", no_wrap=True)
-    return table
-
-
-def add_line(table: RichTable, cells: Iterable[str], *, last: bool = False) -> None:
-    """A row of plain text; `last` draws a line below it."""
-    table.add_row(*(Text(cell) for cell in cells), end_section=last)
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # what a terminal obeys, but for tabs and ends of lines
 
 
 def show(what: RenderableType) -> None:
@@ -31,11 +19,21 @@ def show(what: RenderableType) -> None:
     if sys.stdout is None:
         return
     width = None if sys.stdout.isatty() else _PIPE_WIDTH
-    Console(width=width, soft_wrap=isinstance(what, str)).print(what, highlight=False, markup=False)
+    _Console(width=width, soft_wrap=isinstance(what, str)).print(what, highlight=False, markup=False)
 
 
 def as_text(what: RenderableType) -> str:
     """What `show` would print, without colours."""
     buffer = io.StringIO()
-    Console(file=buffer, width=_TEXT_WIDTH, no_color=True, highlight=False).print(what, markup=False)
+    _Console(file=buffer, width=_TEXT_WIDTH, no_color=True, highlight=False).print(what, markup=False)
     return "\n".join(line.rstrip() for line in buffer.getvalue().rstrip().splitlines())
+
+
+@final
+class _Console(Console):
+    """Spells control characters out; those that set colours are rich's own, and no text."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for text, style, control in super().render(renderable, options):
+            plain = text if control else _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+            yield Segment(plain, style, control)

@@ -22,6 +22,8 @@ import_pandas = _importer("dataframes need", "pandas")
 import_polars = _importer("polars frames need", "polars")
 import_gymnasium = _importer("environments need", "gymnasium")
 import_dowhy = _importer("DoWhy models need", "dowhy", "dowhy.gcm", "dowhy.graph")
+import_yaml = _importer("YAML files need", "yaml")
+import_sklearn = _importer("states from measurements need", "sklearn", "sklearn.base", extra="measurements")
 import_ray = _importer("engine='ray' and Ray Datasets need", "ray", "ray.data")
 import_pyarrow = _importer(
     "tables in files need",

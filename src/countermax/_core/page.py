@@ -40,11 +40,14 @@ class Sheet:
 
     def csv(self) -> str:
         """CSV with all digits, for a program."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self.columns)
-        writer.writerows(["" if value is None else value for value in row] for row in self.rows)
-        return text.getvalue()
+        return as_csv([self.columns, *self.rows])
+
+
+def as_csv(lines: Iterable[Iterable[object]]) -> str:
+    """Lines of cells as CSV; None is an empty cell."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(lines)
+    return text.getvalue()
 
 
 def _text(value: Value, form: str) -> str:

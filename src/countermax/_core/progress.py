@@ -1,11 +1,19 @@
-"""The progress bar of everything that takes a while: silent where nobody watches."""
+"""The progress bar of everything that takes a while: silent where nobody watches, but for lines in a log.
 
+The logger `countermax` has them, at the level INFO: how much is done, every half a minute.
+"""
+
+import logging
+import time
 from types import TracebackType
 
 from rich import progress as rich_progress
 from rich.console import Console
 
 from countermax._core.interruption import raise_if_stopped
+
+_LOG = logging.getLogger("countermax")
+_LOGGED = 30.0  # seconds between two lines
 
 _chosen: bool | None = None
 _running = 0  # bars; one that begins within another one's work is not shown
@@ -26,7 +34,7 @@ class ProgressBar:
         """Prepares the bar; without a total it only counts, and without a unit it shows the share that is done."""
         console, text = Console(stderr=True), rich_progress.TextColumn
         shown = False if _running else _chosen if shown is None else shown
-        self._unit, self._start = unit, done
+        self._label, self._unit, self._start, self._said = label, unit, done, time.monotonic()
         self._bar = rich_progress.Progress(
             text("{task.description}"),
             rich_progress.BarColumn(bar_width=24),
@@ -69,6 +77,10 @@ class ProgressBar:
         """
         raise_if_stopped()
         task = self._bar.tasks[self._task]
+        if time.monotonic() - self._said >= _LOGGED:
+            self._said = time.monotonic()
+            of_all = "" if task.total is None else f" of {task.total:,.0f}"
+            _LOG.info("%s: %s%s %s", self._label, f"{done:,.0f}", of_all, self._unit)
         speed = f"{(done - self._start) / task.elapsed:,.0f} {self._unit}/s" if task.elapsed and self._unit else ""
         shown = task.fields["note"] if note is None else note
         self._bar.update(self._task, completed=done, description=label, note=shown, speed=speed)

@@ -2,6 +2,7 @@
 
 import math
 import operator
+from collections.abc import Iterable
 from typing import Any
 
 from countermax._core.errors import InputError
@@ -48,6 +49,20 @@ def as_amount(
     if most is not None and amount > most:
         raise InputError(f"{name} must be at most {most}, got {shown(value)}")
     return amount
+
+
+def as_choice(name: str, value: Any, choices: Iterable[str]) -> str:
+    """One of several words."""
+    if not isinstance(value, str) or value not in choices:
+        raise InputError(f"{name} must be one of {', '.join(choices)}, got {shown(value)}")
+    return value
+
+
+def as_flag(name: str, value: Any) -> bool:
+    """True or false, and nothing that only counts as one of them."""
+    if type(value) is not bool:
+        raise InputError(f"{name} must be true or false, got {shown(value)}")
+    return value
 
 
 def shown(value: Any, most: int = 40) -> str:

@@ -5,8 +5,6 @@ person is a result, and a result is one of these. It supplies its rows, its word
 what it becomes as a frame, JSON, a notebook's cell or a page, is written here and nowhere else.
 """
 
-import csv
-import io
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,11 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from rich.console import Group, RenderableType
+from rich import box
+from rich.console import Group
+from rich.table import Table as RichTable
 from rich.text import Text
 
 from countermax._core import page
-from countermax._core.console import add_line, as_text, listing
+from countermax._core.console import as_text
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
 from countermax._core.words import number, span
@@ -134,10 +134,7 @@ class AbstractResult(ABC):
 
     def to_csv(self) -> str:
         """`rows` as text, with a header."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerows([Row._fields, *self.rows])
-        return text.getvalue()
+        return page.as_csv([Row._fields, *self.rows])
 
     def to_latex(self) -> str:
         """The printed tables as LaTeX `tabular`s, which need no package; `_repr_html_` pastes into Word."""
@@ -148,18 +145,13 @@ class AbstractResult(ABC):
         from countermax import _plotting
 
         blocks: list[page.Block] = [page.paragraph(each) for each in self._answer()]
-        blocks += [page.picture(_plotting.picture(self.plot()), self.title), *self._grids(), *self._more_blocks()]
-        blocks += [page.paragraph(each) for each in self._remarks()]
+        blocks += [page.picture(_plotting.picture(self.plot()), self.title), *self._more_blocks(), *self._grids()]
+        blocks += [each for each in map(page.paragraph, self._remarks()) if each not in blocks]
         return page.write_page(Path(path), self.title, [*blocks, page.preformatted("All numbers", self.to_json())])
 
     def __rich__(self) -> Group:
-        parts: list[RenderableType] = [Text(self.title, style="bold"), *map(Text, self._answer())]
-        for table in self.tables():
-            shown = listing("", table.columns, left=table.left)
-            for line in table.lines:
-                add_line(shown, line)
-            parts.append(shown)
-        return Group(*parts, *map(Text, self._remarks()))
+        answer, remarks = map(Text, self._answer()), map(Text, self._remarks())
+        return Group(Text(self.title, style="bold"), *answer, *self.tables(), *remarks)
 
     def __str__(self) -> str:
         return as_text(self.__rich__())
@@ -181,6 +173,10 @@ class AbstractResult(ABC):
         """What `to_dict` holds beyond the rows."""
         return {}
 
+    def _named(self, *names: str) -> dict[str, Any]:
+        """Some of its own numbers and words, by name."""
+        return {name: getattr(self, name) for name in names}
+
     def _more_blocks(self) -> Sequence[page.Block]:
         """What the page holds beyond the picture and the table."""
         return ()
@@ -191,8 +187,9 @@ class AbstractResult(ABC):
         return [*sample, *(f"Assumes: {each}" for each in self.assumptions), *notes]
 
     def _answer(self) -> list[str]:
-        """Warnings, for they may change how the answer is read, then the answer."""
-        return [*(each for each in self.notes if each.startswith(WARNING)), self.summary()]
+        """Warnings, for they may change how the answer is read, then the answer, below the question."""
+        lines = self.summary().removeprefix(self.title).strip().splitlines()
+        return [*dict.fromkeys([*(each for each in self.notes if each.startswith(WARNING)), *lines])]
 
     def _grids(self) -> list[page.Block]:
         return [
@@ -208,6 +205,14 @@ class Table(NamedTuple):
     lines: list[list[str]]
     left: int = 1
     """Number of columns, from the first, that hold words."""
+
+    def __rich__(self) -> RichTable:
+        drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
+        for place, column in enumerate(self.columns):
+            drawn.add_column(Text(column), justify="left" if place < self.left else "right", no_wrap=True)
+        for line in self.lines:
+            drawn.add_row(*map(Text, line))
+        return drawn
 
 
 _SPECIAL = str.maketrans(

@@ -6,12 +6,12 @@ All that these loops call is in this file, for the reason that `_loops` gives.
 """
 
 from math import exp, inf, log, pi
-from typing import NamedTuple, no_type_check
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from countermax._kernel._loops import compiled, inner
+from countermax._kernel._loops import compiled, inner, jitted
 
 _FAR = 40.0  # scales from where a nest rises, beyond which nothing is left of it
 _MOST = 16  # nodes on a piece
@@ -46,63 +46,92 @@ class Nests(NamedTuple):
 
 # Rows of the numbers that nests have room for.
 TOTAL_P, TOTAL_Q, SHARE_P, SHARE_Q, WORTH_P, WORTH_Q, RISE = 0, 1, 2, 3, 4, 5, 6
-ARRIVED, COMING, LIFT, FADING, SUM, GROWTH, PART, ARRIVING, GONE, WEIGHT, CHANCE = (
-    7,
-    8,
-    9,
-    10,
-    11,
-    12,
-    13,
-    14,
-    15,
-    16,
-    17,
-)
-NUM_OF_NESTS = 18
+ARRIVED, COMING, LIFT, FADING, SUM, GROWTH = 7, 8, 9, 10, 11, 12
+PART, ARRIVING, GONE, WEIGHT, CHANCE = 13, 14, 15, 16, 17
+OWN_P, OWN_Q, HELD, HERE, STAGE, EARLY = 18, 19, 20, 21, 22, 23
+NUM_OF_NESTS = 24
+# Stages of a nest. Of one that has not begun, or has ended, nothing has to be computed: it is as in one of the worlds.
+TO_COME, BEGUN, ENDED, IN_ONE_WORLD = 0, 1, 2, 3
 # Rows of those that outcomes have room for.
 P, Q, GAIN = 0, 1, 2
 NUM_OF_OUTCOMES = 3
 
 
+class NestRoom(NamedTuple):
+    """Memory for one pair of worlds at a time."""
+
+    outcomes: Float[np.ndarray, "3 k"]
+    numbers: Float[np.ndarray, "24 m"]
+    order: Int[np.ndarray, " k"]
+    """The outcomes by ascending gain."""
+    answer: Float[np.ndarray, " k"]
+    joint: Float[np.ndarray, "k k"]
+    rise: Float[np.ndarray, "k k"]
+    """In cells, the mean of by how much the best utility rises; empty where nobody asks."""
+    gone: Float[np.ndarray, "2 m m"]
+    """What went from any nest to any other."""
+    before: Float[np.ndarray, "2 2 k m"]
+    """What that was when each outcome arrived."""
+    rates: Float[np.ndarray, "m m"]
+
+
+@jitted
+def _new_room(nests, with_joint, with_rise):
+    size, count = nests.home.size, nests.parent.size
+    cells, flows, rises = size if with_joint else 0, count if with_joint else 0, size if with_rise else 0
+    rates = np.zeros((flows, flows))
+    for a in range(flows):
+        n = a
+        while n:
+            rates[a, n] = (1 - nests.own[n]) / nests.scale[n]
+            n = nests.parent[n]
+    return NestRoom(
+        np.empty((NUM_OF_OUTCOMES, size)),
+        np.empty((NUM_OF_NESTS, count)),
+        np.empty(size, np.int64),
+        np.empty(size),
+        np.empty((cells, cells)),
+        np.empty((rises, rises)),
+        np.zeros((2, flows, flows)),
+        np.empty((2, 2, cells, flows)),
+        rates,
+    )
+
+
 @inner
-@no_type_check
 def _add_logs(a, b):
     high, low = max(a, b), min(a, b)
     return high if low == -inf else high + log(1 + exp(low - high))
 
 
 @inner
-@no_type_check
-def _share_out(nests, log_p, log_q, row, outcomes, numbers, order):
+def _total_up(nests, logs, total, numbers):
+    """Logarithms of the totals of all nests."""
+    for n in range(nests.parent.size):
+        numbers[total, n], numbers[SUM, n] = -inf, 0.0
+    for k in range(nests.home.size):
+        numbers[total, nests.home[k]] = max(numbers[total, nests.home[k]], logs[k])
+    for k in range(nests.home.size):
+        if logs[k] > -inf:
+            numbers[SUM, nests.home[k]] += exp(logs[k] - numbers[total, nests.home[k]])
+    for n in range(nests.parent.size):
+        if numbers[total, n] > -inf:
+            numbers[total, n] += log(numbers[SUM, n])
+    for n in range(nests.parent.size - 1, 0, -1):
+        numbers[total, nests.parent[n]] = _add_logs(numbers[total, nests.parent[n]], numbers[total, n])
+
+
+@inner
+def _share_out(nests, log_p, log_q, room):
     """Shares within nests, what nests are worth, gains of all outcomes, and the outcomes by ascending gain."""
     home, parent, own, scale = nests
+    outcomes, numbers, order = room.outcomes, room.numbers, room.order
     size, count = home.size, parent.size
-    for n in range(count):
-        numbers[TOTAL_P, n], numbers[TOTAL_Q, n] = -inf, -inf
-    for k in range(size):
-        n = home[k]
-        numbers[TOTAL_P, n] = max(numbers[TOTAL_P, n], log_p[row, k])
-        numbers[TOTAL_Q, n] = max(numbers[TOTAL_Q, n], log_q[row, k])
-    for n in range(count):
-        numbers[ARRIVED, n], numbers[COMING, n] = 0.0, 0.0
-    for k in range(size):
-        n = home[k]
-        if log_p[row, k] > -inf:
-            numbers[ARRIVED, n] += exp(log_p[row, k] - numbers[TOTAL_P, n])
-        if log_q[row, k] > -inf:
-            numbers[COMING, n] += exp(log_q[row, k] - numbers[TOTAL_Q, n])
-    for n in range(count):
-        if numbers[TOTAL_P, n] > -inf:
-            numbers[TOTAL_P, n] += log(numbers[ARRIVED, n])
-        if numbers[TOTAL_Q, n] > -inf:
-            numbers[TOTAL_Q, n] += log(numbers[COMING, n])
-    for n in range(count - 1, 0, -1):
-        outer = parent[n]
-        numbers[TOTAL_P, outer] = _add_logs(numbers[TOTAL_P, outer], numbers[TOTAL_P, n])
-        numbers[TOTAL_Q, outer] = _add_logs(numbers[TOTAL_Q, outer], numbers[TOTAL_Q, n])
+    _total_up(nests, log_p, TOTAL_P, numbers)
+    _total_up(nests, log_q, TOTAL_Q, numbers)
     for n in range(count):
         numbers[ARRIVED, n], numbers[COMING, n], numbers[GONE, n] = 0.0, 0.0, 0.0
+        numbers[HELD, n], numbers[HERE, n] = 0.0, 0.0
         outer = parent[n]
         for total, share, worth in ((TOTAL_P, SHARE_P, WORTH_P), (TOTAL_Q, SHARE_Q, WORTH_Q)):
             if n == 0:
@@ -114,19 +143,25 @@ def _share_out(nests, log_p, log_q, row, outcomes, numbers, order):
                 numbers[share, n], numbers[worth, n] = -inf, -inf
         both = numbers[TOTAL_P, n] > -inf and numbers[TOTAL_Q, n] > -inf
         numbers[RISE, n] = numbers[WORTH_Q, n] - numbers[WORTH_P, n] if both else inf
+        numbers[STAGE, n] = TO_COME if both else IN_ONE_WORLD
+        numbers[OWN_P, n] = exp(numbers[SHARE_P, n]) if numbers[SHARE_P, n] > -inf else 0.0
+        numbers[OWN_Q, n] = exp(numbers[SHARE_Q, n]) if numbers[SHARE_Q, n] > -inf else 0.0
     for k in range(size):
         n = home[k]
-        outcomes[P, k] = exp(log_p[row, k] - numbers[TOTAL_P, n]) if log_p[row, k] > -inf else 0.0
-        outcomes[Q, k] = exp(log_q[row, k] - numbers[TOTAL_Q, n]) if log_q[row, k] > -inf else 0.0
-        if log_q[row, k] == -inf:
+        outcomes[P, k] = exp(log_p[k] - numbers[TOTAL_P, n]) if log_p[k] > -inf else 0.0
+        outcomes[Q, k] = exp(log_q[k] - numbers[TOTAL_Q, n]) if log_q[k] > -inf else 0.0
+        if log_q[k] == -inf:
             outcomes[GAIN, k] = -inf
-        elif log_p[row, k] == -inf:
+        elif log_p[k] == -inf:
             outcomes[GAIN, k] = inf
         else:
-            apart = (log_q[row, k] - numbers[TOTAL_Q, n]) - (log_p[row, k] - numbers[TOTAL_P, n])
+            apart = (log_q[k] - numbers[TOTAL_Q, n]) - (log_p[k] - numbers[TOTAL_P, n])
             outcomes[GAIN, k] = numbers[RISE, n] + scale[n] * apart
         numbers[COMING, n] += outcomes[Q, k]
+        numbers[HELD, n] += 1
         order[k] = k
+    for n in range(count - 1, 0, -1):
+        numbers[HELD, parent[n]] += numbers[HELD, n]
     gap = 1
     while gap < size // 3:
         gap = 3 * gap + 1
@@ -141,43 +176,53 @@ def _share_out(nests, log_p, log_q, row, outcomes, numbers, order):
 
 
 @inner
-@no_type_check
-def _arrive(k, n, outcomes, numbers):
+def _arrive(nests, k, outcomes, numbers):
+    n = nests.home[k]
     numbers[ARRIVED, n] += outcomes[P, k]
     numbers[COMING, n] = max(numbers[COMING, n] - outcomes[Q, k], 0.0)
+    while True:
+        numbers[HERE, n] += 1
+        if numbers[STAGE, n] != IN_ONE_WORLD:
+            numbers[STAGE, n] = ENDED if numbers[HERE, n] == numbers[HELD, n] else BEGUN
+        if n == 0:
+            break
+        n = nests.parent[n]
 
 
 @inner
-@no_type_check
 def _look(nests, rise, numbers):
     """All nests where the best utility rises by this much."""
     home, parent, own, scale = nests
     count = parent.size
     for n in range(count):
-        if numbers[RISE, n] < inf:
+        numbers[LIFT, n], numbers[FADING, n], numbers[EARLY, n] = 0.0, 1.0, 1.0
+        if numbers[STAGE, n] == BEGUN:
             late = (rise - numbers[RISE, n]) / scale[n]
             fading = exp(-abs(late))
             if late >= 0:
-                numbers[LIFT, n], numbers[FADING, n] = 0.0, fading
+                numbers[FADING, n] = fading
                 numbers[SUM, n] = numbers[ARRIVED, n] + numbers[COMING, n] * fading
             else:
-                numbers[LIFT, n], numbers[FADING, n] = -late, 1.0
+                numbers[LIFT, n], numbers[EARLY, n] = -late, fading
                 numbers[SUM, n] = numbers[ARRIVED, n] * fading + numbers[COMING, n]
         else:
-            numbers[LIFT, n], numbers[FADING, n] = 0.0, 1.0
+            if numbers[STAGE, n] == TO_COME:
+                numbers[LIFT, n] = (numbers[RISE, n] - rise) / scale[n]
             numbers[SUM, n] = numbers[ARRIVED, n] + numbers[COMING, n]
     for n in range(count - 1, -1, -1):
-        total = numbers[SUM, n] if numbers[SUM, n] > 0 else 1.0
-        numbers[SUM, n] = total
-        numbers[GROWTH, n] = numbers[LIFT, n] + log(total)
+        numbers[GROWTH, n] = numbers[LIFT, n]
+        if numbers[STAGE, n] == BEGUN:
+            numbers[GROWTH, n] += log(numbers[SUM, n])
+        elif numbers[STAGE, n] != IN_ONE_WORLD or numbers[SUM, n] <= 0:
+            numbers[SUM, n] = 1.0
         if n:
             outer = parent[n]
-            if numbers[SHARE_P, n] > -inf:
+            if numbers[STAGE, n] == BEGUN:
                 part = exp(numbers[SHARE_P, n] + own[n] * numbers[GROWTH, n] - numbers[LIFT, outer])
-            elif numbers[SHARE_Q, n] > -inf:
-                part = exp(numbers[SHARE_Q, n]) * numbers[FADING, outer]
+            elif numbers[STAGE, n] == TO_COME or numbers[TOTAL_P, n] == -inf:
+                part = numbers[OWN_Q, n] * numbers[FADING, outer]
             else:
-                part = 0.0
+                part = numbers[OWN_P, n] * numbers[EARLY, outer]
             numbers[PART, n] = part
             numbers[SUM, outer] += part
     for n in range(count):
@@ -185,36 +230,30 @@ def _look(nests, rise, numbers):
         numbers[ARRIVING, n] = numbers[FADING, n] / numbers[SUM, n] if starts else 1.0
         if n:
             outer = parent[n]
-            if numbers[TOTAL_P, outer] > -inf:
-                numbers[PART, n] /= numbers[SUM, outer]
-            else:
-                numbers[PART, n] = exp(numbers[SHARE_Q, n]) if numbers[SHARE_Q, n] > -inf else 0.0
+            kept = numbers[TOTAL_P, outer] > -inf
+            numbers[PART, n] = numbers[PART, n] / numbers[SUM, outer] if kept else numbers[OWN_Q, n]
 
 
 @inner
-@no_type_check
 def _kept(nests, n, numbers):
     """By how much the probability of an outcome of nest n that has arrived is less than it was."""
-    home, parent, own, scale = nests
     logs = numbers[GROWTH, 0]
     while n:
-        logs += (1 - own[n]) * numbers[GROWTH, n]
-        n = parent[n]
+        logs += (1 - nests.own[n]) * numbers[GROWTH, n]
+        n = nests.parent[n]
     return exp(-logs)
 
 
 @inner
-@no_type_check
 def _step(nests, start, end, numbers):
     """Where the next piece ends, and how many nodes it needs."""
-    home, parent, own, scale = nests
     window = min(end, start + 4.0)
     least = 1.0
-    for n in range(1, parent.size):
-        if numbers[RISE, n] < inf and scale[n] < least:
-            rise, reach = numbers[RISE, n], _FAR * scale[n]
+    for n in range(1, nests.parent.size):
+        if numbers[STAGE, n] == BEGUN and nests.scale[n] < least:
+            rise, reach = numbers[RISE, n], _FAR * nests.scale[n]
             if rise - reach < window and rise + reach > start:
-                least = scale[n]
+                least = nests.scale[n]
     window = min(end, start + 4.0 * least)
     if end - window < 0.1 * least:
         window = end
@@ -226,23 +265,22 @@ def _step(nests, start, end, numbers):
 
 
 @inner
-@no_type_check
 def _range(nests, numbers):
     """Where anything is left to integrate."""
     low, high = 0.0, 0.0
-    for n in range(nests[1].size):
+    for n in range(nests.parent.size):
         if numbers[RISE, n] < inf:
             low, high = min(low, numbers[RISE, n]), max(high, numbers[RISE, n])
     return low - _FAR, high + _FAR
 
 
 @inner
-@no_type_check
-def _write_row(nests, log_p, log_q, row, x, answer, outcomes, numbers, order):
-    """P(Y=. | X=x)."""
+def _write_row(nests, log_p, log_q, x, room):
+    """P(Y=. | X=x) in `answer`."""
     home, parent, own, scale = nests
+    outcomes, numbers, order, answer = room.outcomes, room.numbers, room.order, room.answer
     size, count = home.size, parent.size
-    _share_out(nests, log_p, log_q, row, outcomes, numbers, order)
+    _share_out(nests, log_p, log_q, room)
     low, high = _range(nests, numbers)
     for n in range(count):
         numbers[WEIGHT, n] = 0.0
@@ -255,12 +293,12 @@ def _write_row(nests, log_p, log_q, row, x, answer, outcomes, numbers, order):
     at = 0
     while True:
         k = order[at]
-        _arrive(k, home[k], outcomes, numbers)
+        _arrive(nests, k, outcomes, numbers)
         answer[k] = 0.0
         at += 1
         if k == x:
             break
-    if outcomes[Q, x] > 0 or log_q[row, x] > -inf:
+    if outcomes[Q, x] > 0 or log_q[x] > -inf:
         _look(nests, outcomes[GAIN, x], numbers)
         answer[x] = _kept(nests, home[x], numbers)
     start = max(outcomes[GAIN, x], low)
@@ -281,21 +319,19 @@ def _write_row(nests, log_p, log_q, row, x, answer, outcomes, numbers, order):
                     numbers[GONE, n] += weight * rate * numbers[ARRIVING, n]
             start = stop
         answer[j] = outcomes[Q, j] * numbers[GONE, home[j]]
-        _arrive(j, home[j], outcomes, numbers)
+        _arrive(nests, j, outcomes, numbers)
         at += 1
 
 
 @inner
-@no_type_check
-def _write_joint(nests, log_p, log_q, row, joint, rise, outcomes, numbers, order, rates, gone, before):
-    """P(X=i, Y=j) in `joint`; in `rise`, unless it is empty, the mean of by how much the best utility rises, in cells.
-
-    One walk over all pieces: what went from any nest to any other, `gone`, and what it was when each outcome arrived.
-    """
+def _write_joint(nests, log_p, log_q, room):
+    """P(X=i, Y=j) in `joint`, and `rise` unless it is empty, by one walk over all pieces."""
     home, parent, own, scale = nests
+    outcomes, numbers, order, rates = room.outcomes, room.numbers, room.order, room.rates
+    joint, rise, gone, before = room.joint, room.rise, room.gone, room.before
     size, count = home.size, parent.size
     with_rise = rise.size > 0
-    _share_out(nests, log_p, log_q, row, outcomes, numbers, order)
+    _share_out(nests, log_p, log_q, room)
     low, high = _range(nests, numbers)
     gone[:] = 0.0
     start = max(low, outcomes[GAIN, order[0]])  # before, nobody has arrived who could leave
@@ -312,6 +348,8 @@ def _write_joint(nests, log_p, log_q, row, joint, rise, outcomes, numbers, order
                 for n in range(1, count):
                     numbers[CHANCE, n] = numbers[CHANCE, parent[n]] + (1 - own[n]) * numbers[GROWTH, n]
                 for a in range(count):
+                    if numbers[STAGE, a] == TO_COME:  # nobody is there who could leave
+                        continue
                     weight = half * _WEIGHTS[num_nodes, node] * exp(-numbers[CHANCE, a])
                     for b in range(count):
                         rate = 1.0 if b == 0 else numbers[WEIGHT, parent[b]] * numbers[PART, b] + rates[a, b]
@@ -322,7 +360,7 @@ def _write_joint(nests, log_p, log_q, row, joint, rise, outcomes, numbers, order
                             gone[1, a, b] += place * flow
             start = stop
         n = home[j]
-        _arrive(j, n, outcomes, numbers)
+        _arrive(nests, j, outcomes, numbers)
         for other in range(count):
             for kind in range(2):
                 before[kind, 0, j, other] = gone[kind, n, other]
@@ -330,12 +368,12 @@ def _write_joint(nests, log_p, log_q, row, joint, rise, outcomes, numbers, order
         joint[j, j] = 0.0
         if -inf < outcomes[GAIN, j] < inf:
             _look(nests, outcomes[GAIN, j], numbers)
-            joint[j, j] = exp(log_p[row, j]) * _kept(nests, n, numbers)
+            joint[j, j] = exp(log_p[j]) * _kept(nests, n, numbers)
         if with_rise:
             rise[j, j] = joint[j, j] * outcomes[GAIN, j] if joint[j, j] > 0 else 0.0
         for back in range(at):
             i = order[back]
-            weight = exp(log_p[row, i]) * outcomes[Q, j]
+            weight = exp(log_p[i]) * outcomes[Q, j]
             joint[j, i] = 0.0
             joint[i, j] = weight * max(before[0, 1, j, home[i]] - before[0, 0, i, n], 0.0)
             if with_rise:
@@ -344,66 +382,42 @@ def _write_joint(nests, log_p, log_q, row, joint, rise, outcomes, numbers, order
 
 
 @compiled
-@no_type_check
 def row_lines(nests, log_p, log_q, x, out, first, begin, end):
     """Rows of P(Y=. | X=x), each written down a column of `out`."""
-    size, count = nests[0].size, nests[1].size
-    outcomes, numbers = np.empty((NUM_OF_OUTCOMES, size)), np.empty((NUM_OF_NESTS, count))
-    order, answer = np.empty(size, np.int64), np.empty(size)
+    room = _new_room(nests, False, False)
     for row in range(begin, end):
-        _write_row(nests, log_p, log_q, row, x[row], answer, outcomes, numbers, order)
-        for j in range(size):
-            out[j, first + row] = answer[j]
+        _write_row(nests, log_p[row], log_q[row], x[row], room)
+        for j in range(len(room.answer)):
+            out[j, first + row] = room.answer[j]
 
 
 @compiled
-@no_type_check
-def joint_lines(nests, log_p, log_q, weight, shift, out, strip, begin, end):
-    """Sums of weighed joint laws, of their squares, and of by how much the best utility rises, into `out[strip]`.
+def joint_lines(nests, log_p, log_q, weight, shift, out, begin, end):
+    """Sums of weighed joint laws, of their squares, and of by how much the best utility rises, into `out`.
 
     `shift` is added to every rise. Where `out` has no third layer, no rise is asked for.
     """
-    size, count = nests[0].size, nests[1].size
-    outcomes, numbers = np.empty((NUM_OF_OUTCOMES, size)), np.empty((NUM_OF_NESTS, count))
-    order, joint = np.empty(size, np.int64), np.empty((size, size))
-    rise = np.empty((size, size) if out.shape[1] > 2 else (0, 0))
-    gone, before, rates = np.zeros((2, count, count)), np.empty((2, 2, size, count)), np.zeros((count, count))
-    home, parent, own, scale = nests
-    for a in range(count):
-        n = a
-        while n:
-            rates[a, n] = (1 - own[n]) / scale[n]
-            n = parent[n]
+    room = _new_room(nests, True, len(out) > 2)
     for row in range(begin, end):
-        _write_joint(nests, log_p, log_q, row, joint, rise, outcomes, numbers, order, rates, gone, before)
-        for i in range(size):
-            for j in range(size):
-                cell = weight[row] * joint[i, j]
-                out[strip, 0, i, j] += cell
-                out[strip, 1, i, j] += cell * cell
-                if out.shape[1] > 2:
-                    out[strip, 2, i, j] += weight[row] * rise[i, j] + shift[row] * cell
+        _write_joint(nests, log_p[row], log_q[row], room)
+        for i in range(len(room.joint)):
+            for j in range(len(room.joint)):
+                cell = weight[row] * room.joint[i, j]
+                out[0, i, j] += cell
+                out[1, i, j] += cell * cell
+                if len(out) > 2:
+                    out[2, i, j] += weight[row] * room.rise[i, j] + shift[row] * cell
 
 
 @compiled
-@no_type_check
 def worth_lines(nests, log_p, log_q, worths, out, begin, end):
     """E[worth(X, Y)] for each worth and each pair of worlds."""
-    size, count = nests[0].size, nests[1].size
-    outcomes, numbers = np.empty((NUM_OF_OUTCOMES, size)), np.empty((NUM_OF_NESTS, count))
-    order, joint, rise = np.empty(size, np.int64), np.empty((size, size)), np.empty((0, 0))
-    gone, before, rates = np.zeros((2, count, count)), np.empty((2, 2, size, count)), np.zeros((count, count))
-    home, parent, own, scale = nests
-    for a in range(count):
-        n = a
-        while n:
-            rates[a, n] = (1 - own[n]) / scale[n]
-            n = parent[n]
+    room = _new_room(nests, True, False)
     for row in range(begin, end):
-        _write_joint(nests, log_p, log_q, row, joint, rise, outcomes, numbers, order, rates, gone, before)
+        _write_joint(nests, log_p[row], log_q[row], room)
         for place in range(len(worths)):
             total = 0.0
-            for i in range(size):
-                for j in range(size):
-                    total += worths[place, i, j] * joint[i, j]
+            for i in range(len(room.joint)):
+                for j in range(len(room.joint)):
+                    total += worths[place, i, j] * room.joint[i, j]
             out[place, row] = total

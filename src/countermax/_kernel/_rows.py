@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from os import cpu_count, environ
 from typing import Any
 
 import equinox as eqx
@@ -14,6 +13,7 @@ from jaxtyping import Array, ArrayLike, Float, Int
 from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
+from countermax._core.threads import num_threads
 from countermax._kernel._batches import in_batches
 from countermax.bounds import Bounds
 from countermax.couplings import (
@@ -32,7 +32,6 @@ Ints = NDArray[np.int64]
 
 BOUNDS = ("any", "stable", "none")
 _FEW = 4096  # numbers that are done before a second thread has begun
-_MOST_THREADS = 8
 _CLOSED_FORMS: dict[type[AbstractSampler], str] = {
     **dict.fromkeys((GumbelMax, SharedGumbelMax), "GUMBEL_MAX"),
     InverseCDF: "INVERSE_CDF",
@@ -44,12 +43,6 @@ _CLOSED_FORMS: dict[type[AbstractSampler], str] = {
 def has_closed_form(coupling: AbstractSampler) -> bool:
     """Whether compiled loops answer for this coupling."""
     return type(coupling) in _CLOSED_FORMS
-
-
-def num_threads() -> int:
-    """As many as processors, or as the worker of a cluster may have."""
-    allowed = environ.get("OMP_NUM_THREADS", "")
-    return min(int(allowed) if allowed.isdecimal() and int(allowed) else cpu_count() or 1, _MOST_THREADS)
 
 
 def num_columns(size: int, *, score: bool, bounds: str) -> int:
@@ -163,9 +156,7 @@ def joint_sums(
 
     size, count = log_p.shape[1], len(log_p)
     coupling.check_size(size)
-    tree = _tree_of(coupling)
-    if tree is None:
-        tree = _nested.Nests(np.zeros(size, np.int64), np.zeros(1, np.int64), np.zeros(1), np.ones(1))
+    tree = choice_tree(coupling, size)
     strips = max(1, min(num_threads(), count * size * size // _FEW))
     out = np.zeros((strips, 2 if shift is None else 3, size, size))
     shifts = np.zeros(count) if shift is None else shift
@@ -173,16 +164,24 @@ def joint_sums(
 
     def strip_of(strip: int) -> None:
         edges = count * strip // strips, count * (strip + 1) // strips
-        _nested.joint_lines(tree, *arrays, out, strip, *edges)
+        _nested.joint_lines(tree, *arrays, out[strip], *edges)
 
     with ThreadPoolExecutor(strips) as pool:
         list(pool.map(strip_of, range(strips)))
     return out.sum(axis=0)
 
 
+def choice_tree(coupling: GumbelMax | NestedGumbelMax, size: int) -> Any:
+    """What compiled loops have to know of a choice model: a logit is a root without nests."""
+    from countermax._kernel import _nested
+
+    none = np.zeros(size, np.int64), np.zeros(1, np.int64), np.zeros(1), np.ones(1)
+    return _tree_of(coupling) or _nested.Nests(*none)
+
+
 def _without_nests(coupling: AbstractCoupling) -> AbstractCoupling:
     """Gumbel-max itself where all dissimilarities are 1."""
-    if isinstance(coupling, NestedGumbelMax) and (np.asarray(coupling.dissimilarity) == 1).all():
+    if isinstance(coupling, NestedGumbelMax) and (coupling._plain_numbers == 1).all():
         return GumbelMax()
     return coupling
 
@@ -193,7 +192,7 @@ def _tree_of(coupling: AbstractSampler) -> Any:
         return None
     from countermax._kernel import _nested
 
-    parent, own = np.array([0, *coupling.parents]), np.append(0.0, np.asarray(coupling.dissimilarity, np.float64))
+    parent, own = np.array([0, *coupling.parents]), np.append(0.0, coupling._plain_numbers)
     scale = np.append(1.0, own[1:])
     for nest in range(1, len(parent)):
         scale[nest] *= scale[parent[nest]]

@@ -1,7 +1,8 @@
-from ._answers import SharingPanel as SharingPanel
+from ._answers import CurvePanel as CurvePanel
 from ._answers import draw_couplings as draw_couplings
 from ._answers import draw_ranges as draw_ranges
-from ._answers import draw_sharing as draw_sharing
+from ._answers import draw_sensitivity as draw_sensitivity
+from ._episodes import draw_changes as draw_changes
 from ._episodes import draw_effects as draw_effects
 from ._episodes import draw_trajectory as draw_trajectory
 from ._episodes import draw_waterfall as draw_waterfall
@@ -14,6 +15,11 @@ from ._numbers import draw_estimates as draw_estimates
 from ._numbers import draw_losses as draw_losses
 from ._numbers import draw_variances as draw_variances
 from ._numbers import draw_verdicts as draw_verdicts
+from ._shown import FEW_VISITS as FEW_VISITS
+from ._shown import Care as Care
+from ._shown import Effects as Effects
+from ._shown import Features as Features
+from ._states import draw_states as draw_states
 from ._style import Figure as Figure
 from ._style import checked_format as checked_format
 from ._style import colours as colours

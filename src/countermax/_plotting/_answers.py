@@ -12,7 +12,16 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from countermax._core.results import Row
-from countermax._plotting._style import STABLE, Floats, colours, house_style, literal, one_panel, shortened
+from countermax._plotting._style import (
+    STABLE,
+    Floats,
+    colours,
+    house_style,
+    legend_below,
+    literal,
+    one_panel,
+    shortened,
+)
 
 _LONGEST_LABEL = 16  # characters of a label
 _MOST_ANNOTATED = 8  # heatmaps of more outcomes show colours only
@@ -92,12 +101,10 @@ _TURNS = {  # how a line looks, and what is said of it
     "sign of the effect": (":", "the sign of the effect turns"),
     "better off": ("-.", "P(better off) passes one half"),
 }
-_AXES = "Across: rate of the shared clock, 0 independent, 1 Gumbel-max. On top: Pearson's correlation of the noises."
-_AXES_IN_LINES = _AXES.replace(". ", ".\n").replace(", 0", ",\n0")
 _TICKS = np.array([0, 0.25, 0.5, 0.75, 1])
 
 
-class SharingPanel(NamedTuple):
+class CurvePanel(NamedTuple):
     """One curve and what lies behind it."""
 
     title: str
@@ -109,21 +116,22 @@ class SharingPanel(NamedTuple):
     """Lower and upper limits, at the rates that have intervals."""
 
 
-def draw_sharing(
-    shared: Floats,
-    correlation: Floats,
-    outcomes: Sequence[SharingPanel],
-    effect: SharingPanel | None,
+def draw_sensitivity(
+    numbers: Floats,
+    correlation: Floats | None,
+    outcomes: Sequence[CurvePanel],
+    effect: CurvePanel | None,
     turns: Sequence[tuple[str, float]],
-    title: str,
+    words: tuple[str, str],
     intervals: tuple[Floats, float] | None,
 ) -> Figure:
     """Small panels that share their axes: each outcome's probability, then the effect where there is one.
 
-    Across are the rates of the shared clocks, on top Pearson's correlation of the noises. Of many outcomes those that
-    are likeliest anywhere are shown. `turns` are conclusions and the rates at which they turn, `intervals` the rates
-    that have intervals, and their level.
+    Across are the numbers on the dial, on top Pearson's correlation of the noises where there is one. Of many outcomes
+    those that are likeliest anywhere are shown. `turns` are conclusions and the numbers at which they turn, `words` the
+    title and what is across, `intervals` the numbers that have intervals, and their level.
     """
+    title, across_is = words
     if len(outcomes) > _MOST_PANELS:
         largest = np.argsort([-each.values.max() for each in outcomes], kind="stable")[:_MOST_PANELS]
         title = f"{title}\nShown: the {_MOST_PANELS} of {len(outcomes)} outcomes that are likeliest on the curve"
@@ -140,7 +148,7 @@ def draw_sharing(
                 axes.set_visible(False)
                 continue
             panel = panels[place]
-            _draw_curve(axes, shared, panel, None if intervals is None else intervals[0], turns)
+            _draw_curve(axes, numbers, panel, None if intervals is None else intervals[0], turns)
             axes.set_title(literal(names[place]), loc="left", fontsize=9)
             if panel is effect:
                 axes.axhline(0, color="0.4", linewidth=0.8)
@@ -148,16 +156,18 @@ def draw_sharing(
                 axes.set_ylim(-0.02, 1.02)
                 axes.set_yticks([0, 0.5, 1])
             axes.tick_params(labelbottom=place + across >= len(panels))
-            top = axes.secondary_xaxis("top")
-            top.set_xticks(_TICKS, [f"{value:.2g}" for value in np.interp(_TICKS, shared, correlation)])
-            top.tick_params(labelsize=6, length=2, pad=1, colors="0.4", labeltop=place < across)
+            if correlation is not None:
+                top = axes.secondary_xaxis("top")
+                top.set_xticks(_TICKS, [f"{value:.2g}" for value in np.interp(_TICKS, numbers, correlation)])
+                top.tick_params(labelsize=6, length=2, pad=1, colors="0.4", labeltop=place < across)
         for place, axes in enumerate(grid[:across]):
             axes.set_title(literal(names[place]), loc="left", fontsize=9, pad=14)
         lines = [part for line in title.splitlines() for part in textwrap.wrap(line, 4 + 24 * across)]
         figure.suptitle(literal("\n".join(lines)), fontsize=10, x=0.01, ha="left")
+        in_lines = across_is.replace(". ", ".\n").replace(", 0", ",\n0")
         figure.legend(
             *_curve_legend(grid[0], turns, intervals),
-            title=_AXES if across > 2 else _AXES_IN_LINES,
+            title=f"Across: {across_is if across > 2 else in_lines}",
             loc="outside lower center",
             ncols=min(3, across),
             fontsize=7,
@@ -167,7 +177,7 @@ def draw_sharing(
 
 
 def _draw_curve(
-    axes: Axes, shared: Floats, panel: SharingPanel, known: Floats | None, turns: Sequence[tuple[str, float]]
+    axes: Axes, numbers: Floats, panel: CurvePanel, known: Floats | None, turns: Sequence[tuple[str, float]]
 ) -> None:
     axes.axhspan(*panel.bounds, color=_ANY, linewidth=0)
     axes.axhspan(*panel.stable_bounds, color=_STABLE, linewidth=0)
@@ -177,7 +187,7 @@ def _draw_curve(
         axes.fill_between(known, *panel.interval, color=_CURVE, alpha=0.12, linewidth=0)
         for side in panel.interval:
             axes.plot(known, side, color=_CURVE, linewidth=0.8, linestyle=(0, (4, 1.5)))
-    axes.plot(shared, panel.values, color=_CURVE, linewidth=1.6)
+    axes.plot(numbers, panel.values, color=_CURVE, linewidth=1.6)
     for what, rate in turns:
         axes.axvline(rate, color="black", linewidth=0.9, linestyle=_TURNS[what][0])
     axes.set_xlim(0, 1)
@@ -193,7 +203,7 @@ def _curve_legend(
         "any stable coupling": axes.fill_between([], [], [], color=_STABLE, linewidth=0),
     }
     if intervals is not None:
-        name = f"{intervals[1]:.0%} confidence interval, at each rate"
+        name = f"{intervals[1]:.0%} confidence interval, pointwise"
         entries[name] = axes.plot([], [], color=_CURVE, linewidth=0.8, linestyle=(0, (4, 1.5)))[0]
     for what in dict.fromkeys(each for each, _ in turns):
         look, words = _TURNS[what]
@@ -247,7 +257,7 @@ def draw_ranges(
         axes.grid(axis="x", color="0.93")
         axes.set_xlabel(literal(label))
         handles = _span_legend(looks, dots, level, others=apart or len(kinds) > 1)
-        figure.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=8)
+        legend_below(figure, handles, 4)
     return figure
 
 

@@ -13,7 +13,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from countermax._plotting._style import Floats, colours, house_style, literal, one_panel, shortened
+from countermax._plotting._shown import FEW_VISITS, Care, Effects, Features
+from countermax._plotting._style import Floats, colours, house_style, legend_below, literal, one_panel, shortened
 
 _BETTER, _WORSE, _SPREAD = "#009E73", "#D55E00", "0.4"
 _VEIL = 0.3  # of the spread, which lies over the bars
@@ -50,29 +51,13 @@ def draw_waterfall(effects: Floats, deviations: Floats, *, title: str, label: st
             Patch(color=_SPREAD, alpha=_VEIL, label="one standard deviation"),
             Line2D([], [], color="black", linewidth=1, linestyle="--", label=f"mean, {mean:.3g}"),
         ]
-        figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8)
+        legend_below(figure, handles, 3)
     return figure
 
 
-def draw_effects(
-    names: Sequence[str],
-    effects: Mapping[str, Floats],
-    bounds: tuple[Floats, Floats],
-    *,
-    title: str,
-    label: str,
-    kind: str = "episode",
-    below: Sequence[str] | None = None,
-    limits: tuple[Floats, Floats, float] | None = None,
-    visits: Sequence[int | None] = (),
-    few: int = 0,
-) -> Figure:
-    """One line for each episode (or whatever `kind` says), from the top down, with words `below` its name.
-
-    Arrays have a number for each episode. `effects` are by coupling, `bounds` (lower, upper) over all couplings, and
-    `limits` those of the bounds over models drawn from the posterior, with their level. Marks are hollow where fewer
-    than `few` visits are behind them.
-    """
+def draw_effects(shown: Effects, *, title: str, label: str, kind: str = "episode") -> Figure:
+    """One line for each episode (or whatever `kind` says), from the top down; hollow marks rest on few visits."""
+    names, effects, bounds, limits, below, visits = shown
     palette, places = colours(list(effects)), np.arange(len(names))
     looks: dict[str, Any] = {
         name: {"color": palette[name], "marker": _MARKERS[at % len(_MARKERS)], "linestyle": "none", "markersize": 5}
@@ -80,7 +65,7 @@ def draw_effects(
     }
     handles = [Line2D([], [], label=literal(name), **look) for name, look in looks.items()]
     handles.append(Line2D([], [], **_ANY, label="any coupling"))
-    rare = np.array([each is not None and each < few for each in visits or [None] * len(names)], bool)
+    rare = np.array([each is not None and each < FEW_VISITS for each in visits or [None] * len(names)], bool)
     texts = shortened(names) if below is None else shortened(names, _LONGEST)
     if below is not None:
         under = [textwrap.shorten(each, _LONGEST, placeholder="…") for each in below]
@@ -108,8 +93,62 @@ def draw_effects(
         axes.grid(axis="x", color="0.92")
         if rare.any():
             hollow: dict[str, Any] = {"marker": "o", "markerfacecolor": "white", "linestyle": "none", "markersize": 5}
-            handles.append(Line2D([], [], color="0.3", label=f"hollow: rests on fewer than {few} visits", **hollow))
-        figure.legend(handles=handles, loc="outside lower center", ncols=4 if below is None else 2, fontsize=8)
+            words = f"hollow: rests on fewer than {FEW_VISITS} visits"
+            handles.append(Line2D([], [], color="0.3", label=words, **hollow))
+        legend_below(figure, handles, 4 if below is None else 2)
+    return figure
+
+
+def draw_changes(
+    curves: Mapping[str, Floats],
+    bounds: tuple[Floats, Floats],
+    limits: tuple[Floats, Floats] | None,
+    logged: Sequence[tuple[str, str]],
+    likely: Sequence[tuple[str, str]],
+    *,
+    title: str,
+) -> Figure:
+    """What one, two, ... changes would have added, and below it where they most likely lead.
+
+    The first curve is the answer, with its `limits`; `bounds` are those of any coupling. Paths are states by time with
+    what is done instead there, if anything.
+    """
+    first, palette = next(iter(curves)), colours(list(curves))
+    places = np.arange(1, len(bounds[0]) + 1)
+    names = list(dict.fromkeys(state for state, _ in (*logged, *likely)))
+    with house_style():
+        figure = Figure(figsize=(7.2, 3.6 + 0.24 * len(names)), layout="constrained")
+        above, below = figure.subplots(2, 1, height_ratios=[2.2, 0.8 + 0.24 * len(names)])
+        above.fill_between(places, *bounds, color=_SHADE, linewidth=0, label="any coupling")
+        for name, values in curves.items():
+            look: dict[str, Any] = {"marker": "o", "markersize": 4} if name == first else {"linestyle": "--"}
+            above.plot(places, values, color=palette[name] if name == first else "0.3", label=literal(name), **look)
+        if limits is not None:
+            above.vlines(places, *limits, color=palette[first], linewidth=1.2)
+        above.axhline(0, color="black", linewidth=0.8)
+        above.xaxis.set_major_locator(MaxNLocator(integer=True))
+        above.set_xlabel("changes at most")
+        above.set_ylabel("effect on the return")
+        above.grid(axis="y", color="0.92")
+        height = {name: place for place, name in enumerate(names)}
+        for path, colour, width, words in (
+            (logged, "black", 1.2, "what happened"),
+            (likely, palette[first], 1.8, "most likely with these changes"),
+        ):
+            heights = [height[state] for state, _ in path]
+            below.plot(range(len(path)), heights, color=colour, linewidth=width, marker=".", label=words)
+        for step, (state, instead) in enumerate(likely):
+            if instead:
+                below.plot(step, height[state], "o", markersize=9, markerfacecolor="none", color=palette[first])
+                short = shortened([instead])[0]
+                below.annotate(literal(short), (step, height[state]), (4, 6), textcoords="offset points", fontsize=7)
+        below.set_yticks(range(len(names)), [literal(each) for each in shortened(names)], fontsize=7)
+        below.set_ylim(len(names) - 0.4, -0.8)
+        below.xaxis.set_major_locator(MaxNLocator(integer=True))
+        below.set_xlabel("step")
+        figure.suptitle(literal(title), x=0.01, ha="left", fontsize=10)
+        lines = [*above.get_legend_handles_labels()[0], *below.get_legend_handles_labels()[0]]
+        figure.legend(handles=lines, loc="outside lower center", ncols=3, fontsize=8)
     return figure
 
 
@@ -133,19 +172,11 @@ _MOST_TREATMENTS = 8  # more rows of dots than this say nothing; the most used o
 
 
 def draw_trajectory(
+    features: Features,
+    care: Care,
     *,
-    features: Sequence[str],
-    observed: Floats,
-    answers: Mapping[str, Floats],
-    bounds: tuple[Floats, Floats],
-    treatments: Sequence[str],
-    graded: Sequence[bool],
-    given: Floats,
-    wanted: Floats,
-    levels: Floats,
     step_bounds: tuple[Floats, Floats],
     visits: Floats,
-    few: int,
     measure: str,
     decision: int | None,
     title: str,
@@ -158,45 +189,43 @@ def draw_trajectory(
     the answers are coloured, and what any coupling could answer is grey. The last panel shows how far the value depends
     on the coupling of each step, with the visits behind it.
 
-    `observed`, `answers` (by coupling) and `bounds` (lower, upper) are [time, feature]; `given`, `wanted` and `levels`
-    (how much was given, how likely the other policy gives some, and how much on average) are [step, treatment], of
-    which `graded` ones come in levels; `step_bounds` (of the value, over the couplings of one step) and `visits` (NaN
-    where nothing rests on them) are by step. The step whose `decision` mattered most is marked.
+    `step_bounds` (of the value, over the couplings of one step) and `visits` (NaN where nothing rests on them) are by
+    step. The step whose `decision` mattered most is marked.
     """
-    palette = colours(list(answers))
-    uses = (given > 0).sum(axis=0) + wanted.sum(axis=0)
+    names, observed, answers, (lower, upper), _ = features
+    palette, rare = colours(list(answers)), visits < FEW_VISITS
+    uses = (care.given > 0).sum(axis=0) + care.wanted.sum(axis=0)
     shown = np.sort(np.argsort(-uses, kind="stable")[:_MOST_TREATMENTS])
-    times = np.arange(len(bounds[0]))
-    rows = [_Row(treatments[at], graded[at], given[:, at], wanted[:, at], levels[:, at]) for at in shown]
-    heights = [max(0.6, sum(0.62 if row.graded else 0.28 for row in rows)), *[0.75] * len(features), 0.8]
+    times = np.arange(len(lower))
+    rows = [_Row(care.names[at], care.graded[at], *(each[:, at] for each in care[2:])) for at in shown]
+    heights = [max(0.6, sum(0.62 if row.graded else 0.28 for row in rows)), *[0.75] * len(names), 0.8]
     with house_style():
         figure = Figure(figsize=(7.2, 1.1 + sum(heights) * 1.12), layout="constrained")
         panels = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
-        _draw_treatments(panels[0], rows, visits < few)
+        _draw_treatments(panels[0], rows, rare)
         for time, state in enumerate(path):
             short = state if len(state) <= _LONGEST_STATE else f"{state[: _LONGEST_STATE - 3]}..."
             panels[0].text(time, -0.25, literal(short), rotation=35, ha="left", va="bottom", fontsize=6.5)
-        for place, (axes, feature) in enumerate(zip(panels[1:-1], features, strict=True)):
-            axes.fill_between(times, bounds[0][:, place], bounds[1][:, place], color=_SHADE, linewidth=0)
+        for place, (axes, feature) in enumerate(zip(panels[1:-1], names, strict=True)):
+            axes.fill_between(times, lower[:, place], upper[:, place], color=_SHADE, linewidth=0)
             for name, values in answers.items():
                 axes.plot(times, values[:, place], color=palette[name], linewidth=1.6)
             seen = observed[:, place]
             axes.plot(times[: len(seen)], seen, color="black", linewidth=1.2, marker=".", markersize=5)
-            low, high = min(0.0, observed.min(), bounds[0].min()), max(1.0, observed.max(), bounds[1].max())
+            low, high = min(0.0, observed.min(), lower.min()), max(1.0, observed.max(), upper.max())
             margin = 0.06 * (high - low)
             axes.set_ylim(low - margin, high + margin)
             _say(axes, feature)
-        _draw_widths(panels[-1], *step_bounds, visits, few, measure)
+        _draw_widths(panels[-1], *step_bounds, visits, measure)
         if decision is not None:
             panels[0].axvspan(decision - 0.4, decision + 0.4, color=_MARK, linewidth=0, zorder=0)
-        panels[-1].set_xlabel("step")
+        panels[-1].set_xlabel(features.step_name)
         panels[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
         panels[-1].set_xlim(-0.5, len(times) - 0.5)
         figure.suptitle(literal(title), x=0.01, ha="left", fontsize=10)
-        handles = _story_legend(
-            palette, few, any(row.graded for row in rows), marked=decision is not None, rare=bool((visits < few).any())
-        )
-        figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8)
+        graded = any(row.graded for row in rows)
+        handles = _story_legend(palette, graded=graded, marked=decision is not None, rare=bool(rare.any()))
+        legend_below(figure, handles, 2)
     return figure
 
 
@@ -256,9 +285,9 @@ def _write(axes: Axes, step: int, height: float, level: float, colour: Colour) -
     axes.text(step, height, text, color=colour, fontsize=6, ha="center", va="center_baseline", zorder=4)
 
 
-def _draw_widths(axes: Axes, lower: Floats, upper: Floats, visits: Floats, few: int, measure: str) -> None:
+def _draw_widths(axes: Axes, lower: Floats, upper: Floats, visits: Floats, measure: str) -> None:
     steps, widths = np.arange(len(lower)), upper - lower
-    rare = visits[: len(lower)] < few
+    rare = visits[: len(lower)] < FEW_VISITS
     axes.bar(steps, np.where(rare, 0, widths), width=0.7, color="#999999")
     axes.bar(steps, np.where(rare, widths, 0), width=0.7, linewidth=0.8, **_HATCHED)
     top = max(0.01, 1.35 * float(widths.max(initial=0)))
@@ -277,9 +306,7 @@ def _say(axes: Axes, text: str) -> None:
     axes.grid(axis="y", color="0.92")
 
 
-def _story_legend(
-    palette: Mapping[str, str], few: int, graded: bool, *, marked: bool, rare: bool
-) -> list[Line2D | Patch]:
+def _story_legend(palette: Mapping[str, str], *, graded: bool, marked: bool, rare: bool) -> list[Line2D | Patch]:
     level = ", with its level" if graded else ""
     dot: dict[str, Any] = {"color": "none", "marker": "o", "markerfacecolor": "black", "markeredgecolor": "none"}
     ring = {**dot, "markerfacecolor": "none", "markeredgecolor": _RING, "markersize": 8}
@@ -292,5 +319,5 @@ def _story_legend(
     if marked:
         handles.append(Patch(color=_MARK, label="the decision that mattered most"))
     if rare:
-        handles.append(Patch(label=f"hatched, dashed: fewer than {few} visits behind it", **_HATCHED))
+        handles.append(Patch(label=f"hatched, dashed: fewer than {FEW_VISITS} visits behind it", **_HATCHED))
     return handles

@@ -14,14 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Figure
-from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
-
-Floats = NDArray[np.floating]
+from countermax._plotting._shown import Floats as Floats
 
 _COLOURS = {
     "Gumbel-max": "#0072B2",
@@ -74,6 +71,15 @@ def one_panel(width: float, height: float, title: str) -> Iterator[tuple[Figure,
         axes = figure.subplots()
         axes.set_title(literal(title), loc="left", wrap=True)
         yield figure, axes
+
+
+def legend_below(figure: Figure, handles: Sequence[Any], columns: int) -> None:
+    """A legend under the panels, in so many columns, or in as many as the picture is wide enough for."""
+    for number in range(columns, 0, -1):
+        legend = figure.legend(handles=handles, loc="outside lower center", ncols=number, fontsize=8)
+        if number == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            return
+        legend.remove()
 
 
 def _show_in_notebooks() -> None:

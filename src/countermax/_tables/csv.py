@@ -7,7 +7,7 @@ from typing import Any, NoReturn, final
 import numpy as np
 from numpy.typing import NDArray
 
-from countermax._core.errors import InputError
+from countermax._core.errors import InputError, first_line
 from countermax._core.labels import listed
 from countermax._tables import text as _text
 from countermax._tables.files import RECORD, AbstractTextTable
@@ -106,7 +106,7 @@ class CsvTable(AbstractTextTable):
                         f"{listed([cells[place]])}; name a column of numbers; if this one was taken for "
                         "probabilities, name the outcomes with `labels`"
                     ) from error
-        raise InputError(f"cannot read {self.path}: {str(error).splitlines()[0]}") from error
+        raise InputError(f"cannot read {self.path}: {first_line(error)}") from error
 
 
 def cells_of(record: bytes) -> list[str]:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
-from countermax._core.errors import InputError
+from countermax._core.errors import InputError, first_line
 from countermax._core.extras import import_pyarrow
 from countermax._core.files import reason_of
 from countermax._core.labels import listed
@@ -135,7 +135,7 @@ class AbstractTableFile(ABC):
         except FileNotFoundError as error:
             raise InputError(f"cannot read {self.path}: no such file") from error
         except self._pa.ArrowException as error:
-            raise InputError(f"cannot read {self.path}: {str(error).splitlines()[0]}") from error
+            raise InputError(f"cannot read {self.path}: {first_line(error)}") from error
         except UnicodeError as error:
             raise InputError(f"cannot read {self.path}: it holds text that is not Unicode, or is damaged") from error
         except OSError as error:

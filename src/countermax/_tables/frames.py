@@ -13,7 +13,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from countermax._core.errors import InputError
+from countermax._core.errors import InputError, refusing
 from countermax._core.extras import import_pandas, import_polars, import_pyarrow
 from countermax._core.labels import BOOLEAN, NUMBER, OTHER, TEXT, Labels, identity, is_missing, listed
 
@@ -22,8 +22,8 @@ Codes = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Block = tuple[Sequence[str], Floats]
 """Names, and one row of numbers for each of them."""
-Where = Callable[[int], str]
-"""What a message says of a row's place behind its position: a file, a row group."""
+Where = Callable[[int], tuple[int, str]]
+"""What a message says of a row: its position in what it comes from, and which file or row group that is."""
 
 
 def as_frame(frame: Any, first_row: int = 0, where: Where | None = None) -> "AbstractFrame":
@@ -109,8 +109,13 @@ class AbstractFrame(ABC):
         """How a message calls a row."""
         index = getattr(self.native, "index", None)  # of pandas
         named = "" if index is None or type(index).__name__ == "RangeIndex" else f", index {index[row]!r}"
-        place = "" if self.where is None else f" of {self.where(self.first_row + row)}"
-        return f"row {self.first_row + row} (counted from 0{named}){place}"
+        number, place = self.place(row)
+        return f"row {number} (counted from 0{named}){place}"
+
+    def place(self, row: int) -> tuple[int, str]:
+        """The position of a row in the table that it comes from, and of which one that is."""
+        number, name = (self.first_row + row, "") if self.where is None else self.where(self.first_row + row)
+        return number, f" of {name}" if name else ""
 
     def to_arrow(self) -> Any:
         """The frame as an Arrow table."""
@@ -328,10 +333,9 @@ class PolarsFrame(AbstractFrame):
         pl = import_polars()
         if isinstance(values, list | tuple) and len({type(value) is bool for value in values if value is not None}) > 1:
             raise InputError(f"`{argument}` must hold values of one type, got booleans among others")
-        try:
+        kinds = TypeError, ValueError, OverflowError, pl.exceptions.PolarsError
+        with refusing(f"`{argument}` must hold values of one type", *kinds):
             return values if isinstance(values, pl.Series) else pl.Series(argument, values)
-        except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
-            raise InputError(f"`{argument}` must hold values of one type: {str(error).splitlines()[0]}") from error
 
     def _numbers(self, column: Any) -> Floats | None:
         pl = import_polars()
@@ -350,6 +354,8 @@ class ArrowFrame(AbstractFrame):
             return np.full(len(values), -1, np.int64), []
         if pa.types.is_floating(values.type):
             values = pa.compute.if_else(pa.compute.is_null(values, nan_is_null=True), None, values)
+        if pa.types.is_string_view(values.type):  # of which Arrow cannot encode none
+            values = values.cast(pa.string())
         if not pa.types.is_dictionary(values.type):
             try:
                 values = values.dictionary_encode()
@@ -393,7 +399,7 @@ class ArrowFrame(AbstractFrame):
                 table = table.append_column(name, values if known else pa.array(values))
                 continue
             for each, row in zip(name, values, strict=True):
-                table = table.append_column(each, pa.array(row, from_pandas=True))
+                table = table.append_column(each, pa.array(row, from_pandas=bool(np.isnan(row.sum()))))
         return table
 
     def noted(self, native: Any, notes: Mapping[str, Any]) -> Any:
@@ -412,12 +418,11 @@ class ArrowFrame(AbstractFrame):
 
     def _own(self, argument: str, values: Any) -> Any:
         pa = import_pyarrow()
-        try:
-            if isinstance(values, pa.ChunkedArray):
-                return values
+        if isinstance(values, pa.ChunkedArray):
+            return values
+        kinds = TypeError, ValueError, OverflowError, pa.ArrowException
+        with refusing(f"`{argument}` must hold values of one type", *kinds):
             return pa.chunked_array([values if isinstance(values, pa.Array) else pa.array(values)])
-        except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
-            raise InputError(f"`{argument}` must hold values of one type: {error}") from error
 
     def _numbers(self, column: Any) -> Floats | None:
         pa = import_pyarrow()

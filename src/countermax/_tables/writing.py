@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from io import RawIOBase
 from pathlib import Path
 from typing import Any, BinaryIO, final
 
@@ -71,7 +72,7 @@ class JsonLinesWriter:
 class ParquetTableWriter:
     """Writes a Parquet file."""
 
-    def __init__(self, file: BinaryIO):
+    def __init__(self, file: BinaryIO | RawIOBase):
         self._file, self._pa = file, import_pyarrow()
         self._writer: Any = None
 

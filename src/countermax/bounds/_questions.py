@@ -61,12 +61,7 @@ def score_bounds(p: Logits, q: Logits, x: OutcomeLike, score: Score, *, stable: 
     Over all couplings P(Y=. | X=x) is any distribution `w` with `w_j <= q_j / p_x`, so the ends are reached greedily:
     fill the best (the worst) outcomes first.
 
-    Args:
-        p: Logits of the factual world.
-        q: Logits of the other world.
-        x: Outcome that was seen in the factual world; must have nonzero probability there.
-        score: One number for each outcome.
-        stable: Whether to allow counterfactually stable couplings only.
+    The score is one number for each outcome; the other arguments are as of `outcome_bounds`.
     """
     log_p, log_q = as_log_prob_pair(p, q)
     x, scores = as_outcome(log_p, x), as_scores("score", score, log_p.size)
@@ -84,13 +79,7 @@ def effect_bounds(
 ) -> Bounds:
     """The bounds of the individual effect `E[counterfactual_score(Y) | X=x] - score(x)`: what the change would add.
 
-    Args:
-        p: Logits of the factual world.
-        q: Logits of the other world.
-        x: Outcome that was seen in the factual world; must have nonzero probability there.
-        score: One number for each outcome.
-        counterfactual_score: The score in the other world, if it is another one.
-        stable: Whether to allow counterfactually stable couplings only.
+    Arguments are as of `score_bounds`; by default both worlds have one score.
     """
     log_p, _ = as_log_prob_pair(p, q)
     score_p, score_q = as_score_pair(score, counterfactual_score, log_p.size)
@@ -154,13 +143,8 @@ def filled_mean(room: Any, worth: Any) -> Any:
 def better_bounds(p: Logits, q: Logits, score: Score, counterfactual_score: Score | None = None) -> Bounds:
     """The bounds of P(counterfactual_score(Y) > score(X)) over everybody: who would have been better off.
 
-    For who would have been worse off, change the signs of the scores.
-
-    Args:
-        p: Logits of the factual world.
-        q: Logits of the other world.
-        score: One number for each outcome; more is better.
-        counterfactual_score: The score in the other world, if it is another one.
+    More is better: for who would have been worse off, change the signs of the scores. Arguments are as of
+    `effect_bounds`.
     """
     log_p, log_q = as_log_prob_pair(p, q)
     return unchecked_better_bounds(log_p, log_q, *as_score_pair(score, counterfactual_score, log_p.size))

@@ -1,8 +1,7 @@
 """Every number of a result: bounds, what each coupling says, the intervals of all of them, and what to note."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ import numpy as np
 from countermax._core.compilation import quickly_compiled
 from countermax._core.errors import InputError
 from countermax._core.labels import Labels
+from countermax._core.quantities import as_choice
 from countermax._core.results import Row
 from countermax.bounds import Bounds
 from countermax.causation._crossing import Crossing, crossed_limits, halved_intervals, without_effects
@@ -28,9 +28,9 @@ from countermax.causation._limits import (
     has_kind,
     is_monotone,
     known_part,
+    limits,
     monotone_worlds,
     said_by,
-    whole_limits,
     why_not,
 )
 from countermax.causation._questions import (
@@ -45,7 +45,6 @@ from countermax.causation._questions import (
 from countermax.causation._result import ABOUT, Causation, causation_title
 from countermax.causation._sampling import Evidences
 from countermax.comparison._asking import (
-    GIVEN_ORDER,
     Couplings,
     chosen_couplings,
     family_notes,
@@ -54,7 +53,7 @@ from countermax.comparison._asking import (
     row_of,
     score_words,
 )
-from countermax.comparison._measuring import ANY, STABLE
+from countermax.comparison._measuring import ANY, GIVEN_ORDER, STABLE
 from countermax.couplings import AbstractCoupling
 from countermax.intervals import Interval
 from countermax.intervals._interval import check_level
@@ -126,8 +125,7 @@ def causes_of(
     check_level(level)
     names, arms, evidence = known.labels, known.arms, known.evidence
     people = (TRIAL if evidence.choices is None else CHOSEN) if people is None else people
-    if people not in PEOPLE:
-        raise InputError(f"`people` must be one of {', '.join(PEOPLE)}, got {people!r}")
+    as_choice("`people`", people, PEOPLE)
     if people == TRIAL and evidence.trial is None:
         raise InputError("`people` can be 'trial' only with an experiment: give both arms")
     places = None if event is None else as_event(names, event)
@@ -148,7 +146,7 @@ def causes_of(
         if couplings is None and people == TRIAL and evidence.choices is None and not evidence.unknown:
             couplings = ["gumbel-max"]
         if couplings:
-            by_name = chosen_couplings(couplings, len(names), known.scores, known.order)
+            by_name = chosen_couplings(couplings, names, known.scores, known.order)
     refuse_families(by_name, FAMILIES)
     asked = _Asked(questions, people, by_name, level)
     crossed = None
@@ -184,26 +182,33 @@ def causes_of(
     )  # fmt: skip
 
 
-def _values(asked: _Asked, evidence: Evidence, crossed: Crossed | None) -> dict[tuple[str, str], Bounds | float]:
-    """All numbers about one pair of worlds; none of a question that is asked about nobody."""
+def _answers(
+    asked: _Asked, evidence: Evidence, memo: Memo | None = None, *, many: bool = False
+) -> Iterator[tuple[CausalQuestion, str, Bounds | Floats]]:
+    """All answers in each world, by question, and by family of couplings or coupling; NaN where there is none."""
     known_law, people = known_part(evidence), asked.people
     joints = _joints(asked.couplings, known_law)
-    found: dict[tuple[str, str], Bounds | float] = {}
     for question in asked.questions:
         for kind in FAMILIES:
-            if crossed is not None and kind == ANY:
-                bounds = crossed[question.name, kind][0]
-                if bounds is not None:
-                    found[question.name, kind] = bounds
-                continue
-            if not has_kind(question, evidence, kind) or (kind == MONOTONE and not is_monotone(question, evidence)):
-                continue
-            span = whole_limits(question, evidence, people, kind)
-            if not np.isnan(span[0]):
-                found[question.name, kind] = Bounds(*map(float, span))
-        if (question.name, ANY) in found and not chose_unseen(question, evidence, people):  # who chose is not known
-            for name, joint in joints.items():
-                found[question.name, name] = float(said_by(question, known_law, people, joint))
+            if has_kind(question, evidence, kind, many=many):
+                fits = monotone_worlds(question, evidence) if kind == MONOTONE else True
+                span = limits(question, evidence, people, kind, memo)
+                yield question, kind, Bounds(*(np.where(fits, each, np.nan) for each in span))
+        for name, joint in joints.items():
+            yield question, name, said_by(question, known_law, people, joint)
+
+
+def _values(asked: _Asked, evidence: Evidence, crossed: Crossed | None) -> dict[tuple[str, str], Bounds | float]:
+    """All numbers about one pair of worlds; none of a question that is asked about nobody."""
+    found: dict[tuple[str, str], Bounds | float] = {}
+    for question, name, value in _answers(asked, evidence):
+        if crossed is not None and name == ANY:
+            bounds = crossed[question.name, name][0]
+            found |= {} if bounds is None else {(question.name, name): bounds}
+        elif isinstance(value, Bounds):
+            found |= {} if np.isnan(value.lower) else {(question.name, name): Bounds(*map(float, value))}
+        elif (question.name, ANY) in found and not chose_unseen(question, evidence, asked.people):  # who chose is known
+            found[question.name, name] = float(value)
     return found
 
 
@@ -226,43 +231,33 @@ def _rows(
 
 def _intervals(asked: _Asked, known: Known) -> Intervals:
     """Confidence intervals of every number; of a range, one that holds all of it."""
-    questions, people, couplings, level = asked
+    questions, people, _, level = asked
     sampling, evidence_of = known.sampling, known.evidence_of
     assert sampling is not None
     assert evidence_of is not None
     everybody = np.full(len(sampling.laws), 1 / len(sampling.cells))
-    denominators, whom = [everybody], []
+    denominators, whom = [everybody], dict.fromkeys((each.name for each in questions), 0)
     for question in questions:  # how many are asked about: linear, where it does not depend on missing outcomes
-        asked_of = 0
         if not (known.evidence.unknown or chose_unseen(question, known.evidence, people) or question.of_everybody):
-            asked_of = len(denominators)
+            whom[question.name] = len(denominators)
             denominators.append(denominator(question, evidence_of(np.eye(len(everybody))), people))
-        whom.append(asked_of)
     columns: list[tuple[str, str, str]] = []
 
     def ask(laws: Floats) -> tuple[Floats, Answers]:
-        evidence, memo = evidence_of(laws), Memo()
-        known_law = known_part(evidence)
-        joints = _joints(couplings, known_law)
+        evidence = evidence_of(laws)
         columns.clear()
         values, kinds = [], []
-        for question, asked_of in zip(questions, whom, strict=True):
+        for question, name, value in _answers(asked, evidence, Memo(), many=True):
             ends = question.worth.min(), question.worth.max()
-            for kind in FAMILIES:
-                if not has_kind(question, evidence, kind, many=True):
-                    continue
-                # Stable bounds jump; what is left of a second source, or of missing outcomes, has kinks of its own.
-                shaped = kind != STABLE and evidence.choices is None and (question.of_everybody or not evidence.unknown)
-                lower, upper = whole_limits(question, evidence, people, kind, memo)
-                fits = monotone_worlds(question, evidence) if kind == MONOTONE else True
-                for side, shape, value in (("lower", CONVEX, lower), ("upper", CONCAVE, upper)):
-                    columns.append((question.name, kind, side))
-                    values.append(np.where(fits, value, np.nan))
-                    kinds.append((shape if shaped else MIXED, asked_of, *ends))
-            for name, joint in joints.items():
-                columns.append((question.name, name, ""))
-                values.append(said_by(question, known_law, people, joint))
-                kinds.append((MIXED, asked_of, *ends))
+            # Stable bounds jump; what is left of a second source, or of missing outcomes, has kinks of its own.
+            shaped = name != STABLE and evidence.choices is None and (question.of_everybody or not evidence.unknown)
+            sides = [("", MIXED, value)]
+            if isinstance(value, Bounds):
+                sides = [("lower", CONVEX, value.lower), ("upper", CONCAVE, value.upper)]
+            for side, shape, each in sides:
+                columns.append((question.name, name, side))
+                values.append(each)
+                kinds.append((shape if shaped else MIXED, whom[question.name], *ends))
         return np.stack(values, axis=1), Answers(*map(np.array, zip(*kinds, strict=True)))
 
     lower, upper = limits_of(sampling, ask, np.stack(denominators), level)
@@ -332,17 +327,16 @@ def _laws(couplings: Mapping[str, AbstractCoupling], log_p: Floats, log_q: Float
     with jax.enable_x64(True):
         for start in range(0, number, step):
             some = (each[start : start + step] for each in worlds)
-            for name, joint in _many(number > _FEW_LAWS)(dict(couplings), *some).items():
+            for name, joint in (_many if number > _FEW_LAWS else _few)(dict(couplings), *some).items():
                 found[name].append(np.asarray(joint))
     return {name: np.concatenate(each)[:number] for name, each in found.items()}
 
 
-@cache
-def _many(many_numbers: bool) -> Callable[..., Any]:
-    def run(couplings: Any, log_p: Any, log_q: Any) -> Any:
-        return jax.vmap(lambda p, q: {name: each._joint(p, q) for name, each in couplings.items()})(log_p, log_q)
+def _joint_laws(couplings: Any, log_p: Any, log_q: Any) -> Any:
+    return jax.vmap(lambda p, q: {name: each._joint(p, q) for name, each in couplings.items()})(log_p, log_q)
 
-    return quickly_compiled(run, many_numbers=many_numbers)
+
+_few, _many = quickly_compiled(_joint_laws), quickly_compiled(_joint_laws, many_numbers=True)
 
 
 def _noted(known: Known, people: str, questions: Sequence[CausalQuestion], rows: Sequence[Row]) -> list[str]:

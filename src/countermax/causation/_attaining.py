@@ -27,25 +27,28 @@ class Attained:
 def attained(question: CausalQuestion, evidence: Evidence, people: str, side: str, kind: str) -> Attained:
     """Couplings under which the answer is as small, or as large, as it can be."""
     if chose_unseen(question, evidence, people):
-        return _attained_unseen(question, evidence, side, kind)
-    sign = 1.0 if side == "lower" else -1.0
-    costs = sign * question.worth
-    penalty = 8 * len(costs) * max(float(np.ptp(costs)), 1.0)
-    if kind == MONOTONE:
-        costs = np.where(question.allowed, costs, costs.max() + penalty)
-    if evidence.choices is None:
-        if kind == STABLE:
-            costs = np.where(_fine(question, evidence, kind), costs, costs.max() + penalty)
-        pairs: dict[str, tuple[Floats, Floats]] = {"everybody": evidence.arms}
-    elif evidence.trial is None:
-        return _attained_by_choices(question, evidence, people, costs)
+        joints = _unseen(question, evidence, side, kind)
+        control, treated, elsewhere = joints.values()
+        choices = Choosers(control.sum(axis=1), treated.sum(axis=0), elsewhere.sum())
+        evidence = evidence._replace(choices=choices)
     else:
-        chose_control, chose_treated = groups(evidence)
-        if float(np.asarray(evidence.chosen.elsewhere)) > 0:
-            return _attained_elsewhere(question, evidence, people, costs, penalty)
-        pairs = {"control": chose_control, "treated": chose_treated}
-    joints = {name: _plan(p, q, costs) for name, (p, q) in pairs.items()}
+        joints = _cheapest(question, evidence, people, side, kind)
     return Attained(joints, float(said_by(question, evidence, people, joints)))
+
+
+def _cheapest(question: CausalQuestion, evidence: Evidence, people: str, side: str, kind: str) -> dict[str, Floats]:
+    """Each group's joint law, where it is known who chose what, or nobody is asked who did."""
+    costs = (1.0 if side == "lower" else -1.0) * question.worth
+    penalty = 8 * len(costs) * max(float(np.ptp(costs)), 1.0)
+    if kind == MONOTONE or (kind == STABLE and evidence.choices is None):
+        costs = np.where(_fine(question, evidence, kind), costs, costs.max() + penalty)
+    if evidence.choices is None:
+        return {"everybody": _plan(*evidence.arms, costs)}
+    if evidence.trial is None:
+        return _by_choices(evidence, costs)
+    if float(np.asarray(evidence.chosen.elsewhere)) > 0:
+        return _with_others(question, evidence, people, costs, penalty)
+    return {name: _plan(*pair, costs) for name, pair in zip(("control", "treated"), groups(evidence), strict=True)}
 
 
 def _fine(question: CausalQuestion, evidence: Evidence, kind: str) -> Flags:
@@ -56,7 +59,7 @@ def _fine(question: CausalQuestion, evidence: Evidence, kind: str) -> Flags:
     return stable if kind == STABLE else np.ones_like(stable)
 
 
-def _attained_unseen(question: CausalQuestion, evidence: Evidence, side: str, kind: str) -> Attained:
+def _unseen(question: CausalQuestion, evidence: Evidence, side: str, kind: str) -> dict[str, Floats]:
     """As many as can be of those who count, or of those who do not: they chose an arm, and nobody else did."""
     counts, not_counts = asked_pairs(question)
     fine = _fine(question, evidence, kind)
@@ -66,9 +69,7 @@ def _attained_unseen(question: CausalQuestion, evidence: Evidence, side: str, ki
         treated, control = plan * wanted[1], plan * (wanted[0] & ~wanted[1])
         if max(treated.sum(), control.sum()) > _SAME:
             break
-    joints = {"control": control, "treated": treated, "elsewhere": plan - control - treated}
-    choices = Choosers(control.sum(axis=1), treated.sum(axis=0), joints["elsewhere"].sum())
-    return Attained(joints, float(said_by(question, evidence._replace(choices=choices), CHOSEN, joints)))
+    return {"control": control, "treated": treated, "elsewhere": plan - control - treated}
 
 
 def _plan(p: Floats, q: Floats, costs: Floats) -> Floats:
@@ -77,19 +78,19 @@ def _plan(p: Floats, q: Floats, costs: Floats) -> Floats:
     return np.zeros(costs.shape) if total <= 0 else total * transport_plan(p / total, q / q.sum(), costs).plan
 
 
-def _attained_by_choices(question: CausalQuestion, evidence: Evidence, people: str, costs: Floats) -> Attained:
+def _by_choices(evidence: Evidence, costs: Floats) -> dict[str, Floats]:
     """Without an experiment everybody may have had anything in the other arm."""
     joints = {name: np.zeros(costs.shape) for name in ("control", "treated", "elsewhere")}
     every = np.arange(len(costs))
     joints["control"][every, costs.argmin(axis=1)] = evidence.chosen.control
     joints["treated"][costs.argmin(axis=0), every] = evidence.chosen.treated
     joints["elsewhere"].flat[int(costs.argmin())] = float(np.asarray(evidence.chosen.elsewhere))
-    return Attained(joints, float(said_by(question, evidence, people, joints)))
+    return joints
 
 
-def _attained_elsewhere(
+def _with_others(
     question: CausalQuestion, evidence: Evidence, people: str, costs: Floats, penalty: float
-) -> Attained:
+) -> dict[str, Floats]:
     """What was seen and what is left of everybody, in one plan; nobody chose both."""
     first, second = groups(evidence)
     size, nothing = len(costs), np.zeros_like(costs)
@@ -97,5 +98,4 @@ def _attained_elsewhere(
     a, b, c = (costs if counts or people != CHOSEN else nothing for counts in of)
     whole = np.block([[nothing + costs.max() + penalty, a], [b, c]])
     plan = _plan(np.concatenate([first[0], second[0]]), np.concatenate([second[1], first[1]]), whole)
-    joints = {"control": plan[:size, size:], "treated": plan[size:, :size], "elsewhere": plan[size:, size:]}
-    return Attained(joints, float(said_by(question, evidence, people, joints)))
+    return {"control": plan[:size, size:], "treated": plan[size:, :size], "elsewhere": plan[size:, size:]}

@@ -20,10 +20,10 @@ from countermax.causation._limits import (
     asked_with,
     counted_people,
     is_unseen,
+    limits,
     terms_of,
     unseen_pieces,
     unseen_term,
-    whole_limits,
     with_missing,
 )
 from countermax.causation._questions import Arms, CausalQuestion, Evidence, Flags, Floats
@@ -56,12 +56,12 @@ def crossed_limits(
     if not _asked(question, whole, people, 1.0) > 0 or (
         people == CHOSEN and whole.choices is None and not question.of_everybody
     ):
-        lower, upper = map(float, whole_limits(question, whole, people, kind))
+        lower, upper = map(float, limits(question, whole, people, kind))
         return None if lower != lower else Bounds(lower, upper), Interval(least, most, level)
     shares = whole.strata
     assert shares is not None
     counted = counted_people(question, whole, people)
-    overall = whole_limits(question, whole.without_strata(shares.__matmul__), people, kind)
+    overall = limits(question, whole.without_strata(shares.__matmul__), people, kind)
     # Halves are asked about as many as they measure: where all of them count, the answer is one.
     halves = crossing.halves._replace(strata=whole.strata)
     reach = _reach(level, crossing.freedom)

@@ -7,7 +7,7 @@ of worlds of its own, and bounds within groups add up (Tian and Pearl 2000 for t
 neither, what is left is shared with them: one transport problem between what is known and what is left.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -31,6 +31,14 @@ _FARTHEST = 4.0  # price of an outcome, in the range of the worth and by outcome
 _DIGITS = 9
 
 
+Span = tuple[Floats, Floats]
+"""The least and the largest answer in each world."""
+Masses = tuple[Floats, Floats]
+"""People by their outcomes, without the treatment and with it."""
+Counted = tuple[float, float, float]
+"""How much people in control, with the treatment and elsewhere count."""
+
+
 class Term(NamedTuple):
     """A part of a bound: the least of linear pieces of two masses, [..., outcomes]."""
 
@@ -50,41 +58,53 @@ class Term(NamedTuple):
 class Memo:
     """What several questions about the same evidence have in common."""
 
+    exact: bool = False
+    """Whether equal ratios stay equal in stable bounds, whatever time it takes."""
     means: dict[tuple[bytes, str, bytes], Floats] = field(default_factory=dict)
     """Largest worths, by what they are the least of and of whom."""
     orders: Orders | None = None
-    groups: tuple[tuple[Floats, Floats], tuple[Floats, Floats]] | None = None
+    groups: tuple[Masses, Masses] | None = None
     fillings: dict[bytes, list[tuple[Evidence, "Memo"]]] = field(default_factory=dict)
     """Ways to fill in missing outcomes, by event, each with a memory of its own."""
+
+    def mean(self, key: tuple[bytes, str, bytes], find: Callable[[], Floats]) -> Floats:
+        """A largest worth, which several questions may ask for."""
+        if key not in self.means:
+            self.means[key] = find()
+        return self.means[key]
 
 
 def limits(
     question: CausalQuestion, evidence: Evidence, people: str, kind: str = ANY, memo: Memo | None = None
-) -> tuple[Floats, Floats]:
-    """The least and the largest answer in each world; NaN where nobody is asked about."""
-    if evidence.strata is not None:
-        inner = evidence._replace(strata=None)
+) -> Span:
+    """The least and the largest answer in each world, whatever missing outcomes were; NaN where nobody is asked about.
+
+    Sharp, but with strata or both sources, and where missing outcomes decide who is asked about, both ends of the ratio
+    are taken at their worst: never too narrow.
+    """
+    memo = Memo(exact=True) if memo is None else memo
+    unseen, inner = chose_unseen(question, evidence, people), evidence._replace(strata=None)
+    if evidence.strata is not None and (unseen or not evidence.unknown):
         spans = limits(question, inner, people, kind, memo)
-        if chose_unseen(question, evidence, people):
-            return widest(spans, evidence.strata)
+        if unseen:
+            return _widest(spans, evidence.strata)
         weight = evidence.strata * denominator(question, inner, people)
         return averaged(spans[0], weight), averaged(spans[1], weight)
-    if chose_unseen(question, evidence, people):
+    if evidence.unknown and evidence.strata is None and evidence.choices is None and not question.of_everybody:
+        return _over_fillings(question, evidence, people, kind, memo)
+    if unseen:
         return _nothing_known(question, evidence, kind, memo)
-    asked = denominator(question, evidence, people)
     counted = counted_people(question, evidence, people)
-    with np.errstate(invalid="ignore"):
-        lower, upper = (
-            ratio(sign * _largest(sign * question.worth, question, evidence, counted, kind, memo), asked)
-            for sign in (-1.0, 1.0)
-        )
-    return _as_limits(question, lower, upper)
-
-
-def _as_limits(question: CausalQuestion, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
-    """Limits that lie where answers do, the lower one not above the other."""
-    upper = np.clip(upper, question.worth.min(), question.worth.max())
-    lower = np.clip(lower, question.worth.min(), upper)
+    found = []
+    for sign in (-1.0, 1.0):
+        with np.errstate(invalid="ignore"):
+            total = _largest(sign * question.worth, question, evidence, counted, kind, memo)
+        asked = asked_with(question, inner, sign, people)
+        if evidence.strata is not None:
+            total, asked = (np.asarray((evidence.strata * each).sum(axis=-1)) for each in (total, asked))
+        found.append(ratio(sign * total, asked))
+    upper = np.clip(found[1], question.worth.min(), question.worth.max())
+    lower = np.clip(found[0], question.worth.min(), upper)
     return np.asarray(lower + 0.0), np.asarray(upper + 0.0)  # no zero is negative
 
 
@@ -98,9 +118,7 @@ def averaged(values: Floats, weight: Floats) -> Floats:
     return ratio(np.where(weight > 0, values * weight, 0).sum(axis=-1), weight.sum(axis=-1))
 
 
-def denominator(
-    question: CausalQuestion, evidence: Evidence, people: str, among: tuple[Floats, Floats] | None = None
-) -> Floats:
+def denominator(question: CausalQuestion, evidence: Evidence, people: str, among: Masses | None = None) -> Floats:
     """How many the question is asked about, of everybody; `among` whom, if not among those of the question."""
     here, there = (question.among_control, question.among_treated) if among is None else among
     if people == CHOSEN and evidence.choices is not None:
@@ -114,7 +132,7 @@ def denominator(
     return np.asarray(shares[0] * (control @ here) + shares[1] * (treated @ there))
 
 
-def groups(evidence: Evidence, *, as_measured: bool = False) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+def groups(evidence: Evidence, *, as_measured: bool = False) -> tuple[Masses, Masses]:
     """Masses (without, with) of those who chose the control, and of those who chose the treatment.
 
     Estimates of two sources may miss each other by chance; what would be negative is then taken as nothing, unless the
@@ -141,7 +159,7 @@ def _shares(question: CausalQuestion, evidence: Evidence) -> tuple[float, float]
     return 1 - share, share
 
 
-def counted_people(question: CausalQuestion, evidence: Evidence, people: str) -> tuple[float, float, float]:
+def counted_people(question: CausalQuestion, evidence: Evidence, people: str) -> Counted:
     """How much people in control, with the treatment and elsewhere count."""
     if people == CHOSEN and evidence.choices is not None:
         return float(question.of_control), float(question.of_treated), float(question.of_others)
@@ -152,51 +170,37 @@ def counted_people(question: CausalQuestion, evidence: Evidence, people: str) ->
 
 
 def _largest(
-    worth: Floats,
-    question: CausalQuestion,
-    evidence: Evidence,
-    counted: tuple[float, float, float],
-    kind: str,
-    memo: Memo | None,
+    worth: Floats, question: CausalQuestion, evidence: Evidence, counted: Counted, kind: str, memo: Memo
 ) -> Floats:
     """The largest total worth of those who count."""
     if kind == STABLE:
-        if memo is None:
-            return np.asarray(counted[0] * largest_stable(worth, Orders(*evidence.arms)))
-        if memo.orders is None:
-            memo.orders = Orders(*evidence.arms, exact=False)
-        key = worth.tobytes(), kind, b""
-        if key not in memo.means:
-            memo.means[key] = largest_stable(worth, memo.orders)
-        return np.asarray(counted[0] * memo.means[key])
+        orders = memo.orders = memo.orders or Orders(*evidence.arms, exact=memo.exact)
+        mean = memo.mean((worth.tobytes(), kind, b""), lambda: largest_stable(worth, orders))
+        return np.asarray(counted[0] * mean)
+    if is_unseen(evidence):
+        return unseen_term(unseen_pieces(worth, counted, [evidence]), evidence).least()
     allowed = question.allowed if kind == MONOTONE else None
-    if evidence.choices is not None:
-        if memo is not None and memo.groups is None and evidence.trial is not None:
-            memo.groups = groups(evidence)
-        terms = terms_of(worth, allowed, evidence, counted, pairs=None if memo is None else memo.groups)
-        return np.asarray(sum(each.weight * _remembered(each, memo) for each in terms))
-    (term,) = terms_of(worth, allowed, evidence, (1.0, 1.0, 1.0))  # means that do not depend on whom they are asked of
-    return np.asarray(counted[0] * _remembered(term, memo))
-
-
-def _remembered(term: Term, memo: Memo | None) -> Floats:
-    """The largest worth of this part, which several questions may ask for."""
-    if memo is None:
-        return term.least()
-    key = term.pieces.here.tobytes(), term.group, term.pieces.there.tobytes()
-    if key not in memo.means:
-        memo.means[key] = term.least()
-    return memo.means[key]
+    if evidence.unknown:
+        worth, allowed = with_missing(worth, allowed)
+    total = 1.0
+    if evidence.choices is None:  # means do not depend on whom they are asked of
+        total, counted = counted[0], (1.0, 1.0, 1.0)
+    elif evidence.trial is not None:
+        memo.groups = memo.groups or groups(evidence)
+    terms = terms_of(worth, allowed, evidence, counted, pairs=memo.groups)
+    keys = [(each.pieces.here.tobytes(), each.group, each.pieces.there.tobytes()) for each in terms]
+    parts = (term.weight * memo.mean(key, term.least) for key, term in zip(keys, terms, strict=True))
+    return np.asarray(total * sum(parts))
 
 
 def terms_of(
     worth: Floats,
     allowed: Flags | None,
     evidence: Evidence,
-    counted: tuple[float, float, float],
+    counted: Counted,
     *,
     as_measured: bool = False,
-    pairs: tuple[tuple[Floats, Floats], tuple[Floats, Floats]] | None = None,
+    pairs: tuple[Masses, Masses] | None = None,
 ) -> list[Term]:
     """What the largest total worth is a sum of: each the least of linear pieces of two masses.
 
@@ -228,7 +232,7 @@ def chose_unseen(question: CausalQuestion, evidence: Evidence, people: str) -> b
     return people == CHOSEN and evidence.choices is None and not question.of_everybody
 
 
-def widest(spans: tuple[Floats, Floats], strata: Floats) -> tuple[Floats, Floats]:
+def _widest(spans: Span, strata: Floats) -> Span:
     """Limits over strata in any of which all who chose may be; NaN where there is nobody."""
     fine = (strata > 0) & ~np.isnan(spans[0])
     lower, upper = np.where(fine, spans[0], np.inf).min(axis=-1), np.where(fine, spans[1], -np.inf).max(axis=-1)
@@ -245,7 +249,7 @@ def asked_pairs(question: CausalQuestion) -> tuple[Flags, Flags]:
     return among & counted, among & ~counted
 
 
-def _nothing_known(question: CausalQuestion, evidence: Evidence, kind: str, memo: Memo | None) -> tuple[Floats, Floats]:
+def _nothing_known(question: CausalQuestion, evidence: Evidence, kind: str, memo: Memo) -> Span:
     """For people who chose, with an experiment alone: everything that somebody can be, all of them may be.
 
     If under some coupling of the kind anybody is asked about and counts, then those who chose may all be like that, and
@@ -315,48 +319,19 @@ def is_monotone(question: CausalQuestion, evidence: Evidence) -> bool:
 
 
 def monotone_worlds(question: CausalQuestion, evidence: Evidence) -> Flags:
-    """The same for each world."""
+    """The same for each world, in all of its strata."""
     if evidence.trial is None:
         return np.ones(evidence.chosen.control.shape[:-1], bool)
     pairs = list(groups(evidence)) if evidence.choices is not None else [evidence.trial]
     allowed = question.allowed.astype(np.float64)
     pieces = largest_worth(with_missing(allowed)[0] if evidence.unknown else allowed)
-    return np.asarray(np.all([pieces.least(*pair) >= np.sum(pair[0], axis=-1) - 1e-9 for pair in pairs], axis=0))
+    fits = np.all([pieces.least(*pair) >= np.sum(pair[0], axis=-1) - 1e-9 for pair in pairs], axis=0)
+    return np.asarray(fits if evidence.strata is None else fits.all(axis=-1))
 
 
 # Missing outcomes. The missing outcome is one more outcome. Whoever has it may have had any of the others, so that a
 # pair with it is worth what the best of those pairs is: the same transport problem with one more row and column. Where
 # the number of those who are asked about depends on missing outcomes, too, all ways to fill them in are compared.
-
-
-def whole_limits(
-    question: CausalQuestion, evidence: Evidence, people: str, kind: str = ANY, memo: Memo | None = None
-) -> tuple[Floats, Floats]:
-    """The least and the largest answer in each world, whatever missing outcomes were; arguments as of `limits`.
-
-    Sharp, but with strata or both sources, and where missing outcomes decide who is asked about, both ends of the ratio
-    are taken at their worst: never too narrow.
-    """
-    if not evidence.unknown:
-        return limits(question, evidence, people, kind, memo)
-    if chose_unseen(question, evidence, people) and evidence.strata is not None:
-        return widest(whole_limits(question, evidence._replace(strata=None), people, kind), evidence.strata)
-    if evidence.strata is None and not question.of_everybody and evidence.choices is None:
-        return _over_fillings(question, evidence, people, kind, Memo() if memo is None else memo)
-    counted = counted_people(question, evidence, people)
-    allowed = question.allowed if kind == MONOTONE else None
-    found = []
-    for sign in (-1.0, 1.0):
-        if is_unseen(evidence):
-            total = unseen_term(unseen_pieces(sign * question.worth, counted, [evidence]), evidence).least()
-        else:
-            pieces = largest_worth(*with_missing(sign * question.worth, allowed))
-            total = counted[0] * pieces.least(*evidence.arms)
-        asked = asked_with(question, evidence._replace(strata=None), sign, people)
-        if evidence.strata is not None:
-            total, asked = (np.asarray((evidence.strata * each).sum(axis=-1)) for each in (total, asked))
-        found.append(ratio(sign * total, asked))
-    return _as_limits(question, *found)
 
 
 def known_part(evidence: Evidence) -> Evidence:
@@ -397,9 +372,7 @@ def asked_with(question: CausalQuestion, evidence: Evidence, sign: float, people
     return denominator(question, evidence, people, (here, there))
 
 
-def _over_fillings(
-    question: CausalQuestion, evidence: Evidence, people: str, kind: str, memo: Memo
-) -> tuple[Floats, Floats]:
+def _over_fillings(question: CausalQuestion, evidence: Evidence, people: str, kind: str, memo: Memo) -> Span:
     """Limits over all ways to fill in missing outcomes, for a question that depends only on whether an event happened.
 
     Limits are monotone in both shares of the event, except where these are equal or add up to one: so they are extreme
@@ -462,7 +435,7 @@ def is_unseen(evidence: Evidence) -> bool:
     return evidence.unknown and evidence.choices is not None
 
 
-def unseen_pieces(worth: Floats, counted: tuple[float, float, float], data: list[Evidence]) -> Pieces:
+def unseen_pieces(worth: Floats, counted: Counted, data: list[Evidence]) -> Pieces:
     """Pieces of the largest total worth: those that bind in the worlds of the `data`."""
     worlds = np.concatenate([_known(each).reshape(-1, 3 + 4 * len(worth)) for each in data])
     found = [_prices(worth.tobytes(), len(worth), counted, world.tobytes()) for world in worlds]
@@ -496,25 +469,19 @@ def _farthest(worth: Floats) -> float:
 
 
 @lru_cache(maxsize=4096)
-def _prices(data: bytes, size: int, counted: tuple[float, float, float], known: bytes) -> Floats:
+def _prices(data: bytes, size: int, counted: Counted, known: bytes) -> Floats:
     """Prices of being in each group, less those of each outcome that is known: the cheapest that pay every worth."""
     from scipy.optimize import linprog
 
     worth = np.frombuffer(data).reshape(size, size)
-    rows, limits = [], []
-    for group, weight in enumerate(counted):
-        for i, j in np.ndindex(size, size):
-            row = np.zeros(3 + 4 * size)
-            row[group] = -1.0
-            row[[3 + 2 * size + i, 3 + 3 * size + j]] = 1.0
-            if group < 2:
-                row[3 + i if group == 0 else 3 + size + j] = 1.0
-            rows.append(row)
-            limits.append(-weight * worth[i, j])
+    control, treated = np.repeat(np.eye(size), size, axis=0), np.tile(np.eye(size), (size, 1))  # of all pairs
+    nobody, of_group = np.zeros_like(control), np.repeat(-np.eye(3), size**2, axis=0)
+    seen = np.block([[control, nobody], [nobody, treated], [nobody, nobody]])
+    rows = np.hstack([of_group, seen, np.tile(np.hstack([control, treated]), (3, 1))])
     cost = np.frombuffer(known) * np.append(np.ones(3), -np.ones(4 * size))
     bounds: list[tuple[float | None, float | None]] = [(None, None)] * 3 + [(0.0, _farthest(worth))] * (4 * size)
     if not cost[2] > 0:  # nobody is elsewhere, whose price then is the least that pays
         cost[2] = 1e-12
-    found = linprog(cost, A_ub=np.array(rows), b_ub=np.array(limits), bounds=bounds, method="highs")
+    found = linprog(cost, A_ub=rows, b_ub=-np.outer(counted, worth).ravel(), bounds=bounds, method="highs")
     assert found.status == 0, found.message
     return np.asarray(found.x)

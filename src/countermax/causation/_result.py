@@ -144,7 +144,7 @@ class Causation(AbstractResult):
         asked = f"Asked about {ABOUT[self.people]}{whose}."
         whole = next((each for each in self.rows if each.coupling == ANY and each.lower is not None), None)
         if whole is None or whole.lower is None or whole.upper is None:
-            return f"{asked} Nobody in these data is asked about, so every number may be anything."
+            return f"{asked}\nNobody in these data is asked about, so every number may be anything."
         name = whole.quantity
         sentences = [asked, f"The data alone put {name} ({self.meanings[name]}) at {self._words(whole)}."]
         others = [each for each in self.rows if each.quantity == name and each.coupling != ANY and each.shown]
@@ -161,7 +161,7 @@ class Causation(AbstractResult):
             )
         else:
             sentences.append("The choice of coupling hardly matters here.")
-        return " ".join(sentences)
+        return "\n".join(sentences)
 
     def methods(self) -> str:
         """A paragraph for a paper: what was computed, how, on what assumptions, with references."""
@@ -196,17 +196,9 @@ class Causation(AbstractResult):
         return plotting.draw_ranges([*reversed(self.rows)], [*self.meanings], self.title, label, self.level)
 
     def _details(self) -> Mapping[str, Any]:
-        return {
-            "labels": self.labels,
-            "arms": self.arms,
-            "people": self.people,
-            "meanings": self.meanings,
-            "control": self.control,
-            "treated": self.treated,
-            "observational": self.observational,
-            "decision": None if self.decision is None else vars(self.decision),
-            "level": self.level,
-        }
+        decision = None if self.decision is None else vars(self.decision)
+        own = self._named("labels", "arms", "people", "meanings", "control", "treated", "observational")
+        return {**own, "decision": decision, "level": self.level}
 
     @cached_property
     def _known(self) -> Evidence | None:

@@ -5,10 +5,10 @@ from typing import Annotated
 import typer
 
 from countermax._version import __version__
-from countermax.cli._cohort import evaluate_policy, explain
+from countermax.cli._cohort import evaluate_policy, explain, improve
 from countermax.cli._faults import want_traceback
 from countermax.cli._other import evaluate, explore, train
-from countermax.cli._rows import counterfactuals, transitions
+from countermax.cli._rows import counterfactuals, switching, transitions
 from countermax.cli._trial import causes, compare, demo
 
 app = typer.Typer(
@@ -47,8 +47,10 @@ _COMMANDS = (
     explore,
     counterfactuals,
     transitions,
+    switching,
     evaluate_policy,
     explain,
+    improve,
     train,
     evaluate,
 )

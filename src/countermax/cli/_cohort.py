@@ -1,4 +1,4 @@
-"""Commands about logged episodes: `explain` and `evaluate-policy`."""
+"""Commands about logged episodes: `explain`, `improve` and `evaluate-policy`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,18 +13,29 @@ if TYPE_CHECKING:
     from countermax._core.results import AbstractResult
 
 _COHORT = declared("mdp/_cohort.py:Cohort").without("log", "policy", "process", "outcomes", "behaviour", "posterior")
+_STEPS = declared("mdp/_files.py:StepsFile").without("path")
+_MEASURED = declared("mdp/_measurements.py:Measurements").without("steps", "seed").optional()
 _POSTERIOR = declared("mdp/_posterior.py:Posterior")
-_EVALUATE, _EXPLAIN = (declared(f"mdp/_cohort.py:Cohort.{verb}") for verb in ("evaluate", "explain"))
+_CHANGES = declared("mdp/_changes.py:Changes")
+_EVALUATE, _EXPLAIN, _IMPROVE = (
+    declared(f"mdp/_cohort.py:Cohort.{verb}") for verb in ("evaluate", "explain", "best_changes")
+)
 
 Log = Annotated[
     Path,
     typer.Argument(help="Log with columns episode, step, state, action, next_state, reward: .csv, .jsonl or .parquet."),
 ]
-Policy = Annotated[Path, typer.Option(help="Policy with columns state, action and, unless it is 1, probability.")]
+Policy = Annotated[
+    Path,
+    typer.Option(
+        help="Policy with columns state, action and, unless it is 1, probability; beside --features also a column of "
+        "the log that names the action in each row."
+    ),
+]
 
 
 @one_line_errors
-@with_options(_EVALUATE.without("key"), _COHORT.without("censored", "actions"))
+@with_options(_EVALUATE.without("key"), _COHORT.without("censored", "actions"), _STEPS, _MEASURED)
 def evaluate_policy(
     given: Typed,
     log: Log,
@@ -36,6 +47,8 @@ def evaluate_policy(
     """Estimate what a policy is worth from the log of another: every common estimate, with intervals and bounds.
 
     Example: countermax evaluate-policy steps.csv --policy policy.csv --plot estimates.png
+
+    Example: countermax evaluate-policy icu.csv --features lactate,map --policy advice --score home=1,dead=0
     """
     import jax
 
@@ -48,7 +61,7 @@ def evaluate_policy(
 
 
 @one_line_errors
-@with_options(_EXPLAIN.without("features").optional(), _COHORT, _POSTERIOR)
+@with_options(_EXPLAIN.without("features").optional(), _COHORT, _STEPS, _POSTERIOR, _MEASURED)
 def explain(given: Typed, log: Log, policy: Policy, outputs: Outputs, address: Address = None) -> None:
     """Get one episode's story under another policy; without --episode, all episodes ranked by what it would have added.
 
@@ -58,7 +71,7 @@ def explain(given: Typed, log: Log, policy: Policy, outputs: Outputs, address: A
     """
     from countermax import Posterior
 
-    asked = given.of(_EXPLAIN, READERS)
+    asked = given.of(_EXPLAIN.without("features"), READERS)
     posterior = Posterior(**given.of(_POSTERIOR, READERS))
 
     def ask() -> "AbstractResult":
@@ -68,10 +81,54 @@ def explain(given: Typed, log: Log, policy: Policy, outputs: Outputs, address: A
     outputs.deliver(ask, log, policy, *words(given.values.get("couplings", "")))
 
 
+@one_line_errors
+@with_options(
+    _IMPROVE.without("changes", "otherwise").optional(),
+    _CHANGES.without("most"),
+    _COHORT.without("actions"),
+    _STEPS,
+    _POSTERIOR,
+)
+def improve(
+    given: Typed,
+    log: Log,
+    outputs: Outputs,
+    changes: Annotated[int, typer.Option(help="Largest number of changes; smaller ones are answered too.")] = 3,
+    address: Address = None,
+) -> None:
+    """Find the few changes that would have helped an episode most; without --episode, ranks all of them.
+
+    The process is estimated from the log; plans are judged on models drawn from the posterior.
+
+    Example: countermax improve steps.csv --episode 17 --changes 3 --page changes.html
+    """
+    from countermax import Posterior
+    from countermax.mdp import Changes
+
+    asked, posterior = given.of(_IMPROVE, READERS), Posterior(**given.of(_POSTERIOR, READERS))
+    wanted = Changes(**given.of(_CHANGES, READERS), most=changes)
+
+    def ask() -> "AbstractResult":
+        cohort = _cohort(given, log, None, address, posterior)
+        return (
+            cohort.best_changes(**asked, changes=wanted)
+            if "episode" in asked
+            else cohort.rank_changes(**asked, changes=wanted)
+        )
+
+    outputs.deliver(ask, log, *words(given.values.get("coupling", "")))
+
+
 def _cohort(
-    given: Typed, log: Path, policy: Path, address: str | None, posterior: "Posterior | None" = None
+    given: Typed, log: Path, policy: Path | None, address: str | None, posterior: "Posterior | None" = None
 ) -> "Cohort":
-    from countermax import Cohort
+    from countermax._core.errors import InputError
+    from countermax.mdp import Cohort, Measurements, StepsFile
 
     connect(given.values.get("engine", "local"), address)
-    return Cohort(log, policy, **given.of(_COHORT, READERS), posterior=posterior)
+    steps: StepsFile | Measurements = StepsFile(log, **given.of(_STEPS, READERS))
+    if "features" in given.values:
+        steps = Measurements(log, **given.of(_MEASURED, READERS))
+    elif idle := [each for each in given.of(_MEASURED.without("columns", "score"), READERS)]:
+        raise InputError(f"--{idle[0].replace('_', '-')} needs --features: without them the log has states of its own")
+    return Cohort(steps, policy, **given.of(_COHORT, READERS), posterior=posterior)

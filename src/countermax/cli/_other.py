@@ -1,6 +1,5 @@
 """Commands that learn a coupling and measure it, `train` and `evaluate`; and the one that opens the explorer."""
 
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -58,10 +57,7 @@ def evaluate(
     result = evaluate_run(read_config(config), couplings or [], num_pairs)
     if out is not None:
         write_evaluation(result, writable_folder(out))
-    if json:
-        sys.stdout.write(f"{result.to_json()}\n")
-    else:
-        show(result)
+    show(result, json=json)
 
 
 @one_line_errors

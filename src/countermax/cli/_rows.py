@@ -1,7 +1,7 @@
-"""Commands about tables with two predictions in each row: `counterfactuals` and `transitions`."""
+"""Commands about tables with two predictions in each row: `counterfactuals`, `transitions` and `switching`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,12 +10,13 @@ from countermax.cli._declared import Typed, declared, with_options
 from countermax.cli._shared import READERS, Address, Outputs, Overwrite, connect, one_line_errors, show
 
 if TYPE_CHECKING:
-    from countermax.tables import Rows
+    from countermax.tables import Rows, SwitchingTable
 
-_ROWS = declared("tables/_problem.py:Rows").without("data", "refit")
-_COUNTERFACTUALS, _WRITE, _TRANSITIONS = (
-    declared(f"tables/_problem.py:Rows.{verb}") for verb in ("counterfactuals", "write", "transitions")
+_ROWS = declared("tables/_problem.py:Rows").without("data", "refit", "utilities")
+_COUNTERFACTUALS, _WRITE, _TRANSITIONS, _SWITCHING = (
+    declared(f"tables/_problem.py:Rows.{verb}") for verb in ("counterfactuals", "write", "transitions", "switching")
 )
+_UTILITIES = declared("tables/_utilities.py:Utilities")
 
 Data = Annotated[
     str,
@@ -64,8 +65,26 @@ def transitions(given: Typed, data: Data, outputs: Outputs, address: Address = N
     outputs.deliver(lambda: _rows(given, data, address).transitions(**asked), data, given.values.get("coupling"))
 
 
-def _rows(given: Typed, data: str, address: str | None) -> "Rows":
+@one_line_errors
+@with_options(_UTILITIES, _SWITCHING, _ROWS.without("outcome", "score", "normalise"))
+def switching(given: Typed, data: Data, outputs: Outputs, address: Address = None) -> None:
+    """Count who switches from what to what, from the utilities of a choice model before and after a change.
+
+    Example: countermax switching choosers.parquet --factual base_ --counterfactual scenario_
+    --coupling 'nested-gumbel-max-0.5[bus|tram]' --weights persons --money 0.1 --out switching.parquet
+    """
+
+    def ask() -> "SwitchingTable":
+        from countermax.tables import Utilities
+
+        utilities = Utilities(**given.of(_UTILITIES, READERS))
+        return _rows(given, data, address, utilities=utilities).switching(**given.of(_SWITCHING, READERS))
+
+    outputs.deliver(ask, data, given.values.get("coupling"))
+
+
+def _rows(given: Typed, data: str, address: str | None, **more: Any) -> "Rows":
     from countermax.tables import Rows
 
     connect(given.values.get("engine", "local"), address)
-    return Rows(data, **given.of(_ROWS, READERS))
+    return Rows(data, **given.of(_ROWS, READERS), **more)

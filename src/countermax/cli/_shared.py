@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, ParamSpec
+from typing import Annotated, Any, NamedTuple, ParamSpec
 
 import typer
 
@@ -15,16 +15,13 @@ from countermax._core.files import check_outputs
 from countermax._core.interruption import raise_if_stopped
 from countermax.cli._faults import complain, report
 
-if TYPE_CHECKING:
-    from countermax._core.results import AbstractResult
-
 Arguments = ParamSpec("Arguments")
 
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace outputs even if they are also inputs.")]
 Address = Annotated[
     str | None,
     typer.Option(
-        help="Address of a running Ray cluster (host:port, ray://host:port, auto); by default one inside this machine."
+        help="Address of a running Ray cluster (host:port, auto); by default RAY_ADDRESS, else one inside this machine."
     ),
 ]
 
@@ -118,11 +115,14 @@ def _said_of(word: str) -> tuple[str, ...]:
     return parts if isinstance(word, _Quoted) else tuple(part.strip() for part in parts)
 
 
-def show(what: Any) -> None:
-    """Prints text, or anything that rich can draw."""
+def show(what: Any, *, json: bool = False) -> None:
+    """Prints text, or anything that rich can draw; a result as JSON where that was asked for."""
     from countermax._core.console import show as print_it
 
-    print_it(what)
+    if json:
+        sys.stdout.write(f"{what.to_json()}\n")
+    else:
+        print_it(what)
 
 
 def check_folder(folder: Path | None, names: Iterable[str], reads: Iterable[Path] = (), *, overwrite: bool) -> None:
@@ -143,29 +143,29 @@ class Outputs(NamedTuple):
     ] = None
     overwrite: Overwrite = False
 
-    def deliver(self, ask: Callable[[], "AbstractResult"], *reads: str | Path | None) -> None:
+    def deliver(self, ask: Callable[[], Any], *reads: str | Path | None, explore: Path | None = None) -> None:
         """Asks, writes the files, then prints the answer; what is read must not be written, which is checked first."""
         from countermax import _plotting
         from countermax._core.files import write_atomically
 
         picture = None if self.plot is None else _plotting.checked_format(self.plot)
-        files = {name: path for name, path in (("--plot", picture), ("--page", self.page), ("--out", self.out)) if path}
+        asked = {"--plot": picture, "--page": self.page, "--out": self.out, "--explore": explore}
+        files = {name: path for name, path in asked.items() if path}
         check_outputs(files.items(), filter(None, reads), overwrite=self.overwrite)
         result = ask()
         if picture is not None:
             write_atomically(picture, _plotting.picture(result.plot(), picture.suffix.lower()))
         if self.page is not None:
             result.write_page(self.page)
+        if explore is not None:
+            result.explore(explore)
         if self.out is not None:
             from countermax._core.extras import import_pyarrow
             from countermax._tables.writing import write_table
 
             write_table(import_pyarrow().Table.from_pylist([each._asdict() for each in result.rows]), self.out)
-        if self.json:
-            sys.stdout.write(f"{result.to_json()}\n")
-            return
-        show(result)
-        for path in files.values():
+        show(result, json=self.json)
+        for path in () if self.json else files.values():
             show(f"written: {path}")
 
 
@@ -209,13 +209,22 @@ def connect(engine: str, address: str | None) -> None:
         raise InputError("--address needs --engine ray: without it nothing is done on a cluster")
 
 
+def nests(text: str) -> Any:
+    """Nests in brackets, [OUTCOME|OUTCOME][OUTCOME|OUTCOME]."""
+    from countermax.couplings._named import nests_in
+
+    return nests_in(text)
+
+
 READERS: Mapping[str, Callable[[str], Any]] = {
-    **dict.fromkeys(("labels", "event", "absorbing"), written),
+    **dict.fromkeys(("labels", "event", "absorbing", "forbidden"), written),
+    "cost": lambda text: numbers("--cost", text)[0],
     "score": scores,
+    "nests": nests,
     "counterfactual_score": lambda text: scores(text, "--counterfactual-score"),
     "gain": gains,
     "columns": lambda text: {str(name): str(theirs) for name, theirs in by_label(words(text), str).items()},
-    **dict.fromkeys(("couplings", "partition_by"), words),
+    **dict.fromkeys(("couplings", "partition_by", "features", "doses"), words),
     **dict.fromkeys(("factual", "counterfactual"), columns),
     **dict.fromkeys(("control", "treated", "seen", "under", "best", "episode"), label),
 }

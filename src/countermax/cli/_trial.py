@@ -23,11 +23,12 @@ Data = Annotated[
         "counts of the outcomes, or --factual and --counterfactual their probabilities."
     ),
 ]
+Explore = Annotated[Path | None, typer.Option(help="Write the explorer, set to this answer, into this file (.html).")]
 
 
 @one_line_errors
 @with_options(_COMPARE, _TRIAL, _DESIGN, _WORLDS)
-def compare(given: Typed, outputs: Outputs, data: Data = None) -> None:
+def compare(given: Typed, outputs: Outputs, data: Data = None, explore: Explore = None) -> None:
     """Get the answer to one question: this was seen in one arm; what would have happened in the other?
 
     Example: countermax compare trial.csv --outcome status --arm arm --control placebo --treated drug --seen dead
@@ -36,7 +37,8 @@ def compare(given: Typed, outputs: Outputs, data: Data = None) -> None:
     Or from counts: countermax compare --control 30,40,30 --treated 10,30,60 --labels dead,ill,well --seen dead
     """
     asked = given.of(_COMPARE, READERS)
-    outputs.deliver(lambda: _problem(given, data).compare(**asked), data, *words(given.values.get("couplings", "")))
+    reads = (data, *words(given.values.get("couplings", "")))
+    outputs.deliver(lambda: _problem(given, data).compare(**asked), *reads, explore=explore)
 
 
 @one_line_errors

@@ -1,7 +1,7 @@
 """A question about one person, put to every coupling in one compiled program."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from numbers import Real
 from operator import attrgetter, itemgetter
@@ -19,63 +19,51 @@ from countermax._core.words import confidence, number, span
 from countermax.bounds import Bounds
 from countermax.comparison._measuring import (
     ANY,
+    EVERYBODY,
+    PERSON,
     STABLE,
     Floats,
     Found,
     Measures,
+    TwoWorlds,
     intervals_of,
     many_solved,
     on_ends,
     solved,
 )
-from countermax.comparison._result import EVERYBODY, PERSON, WIN, Comparison
-from countermax.comparison._sharing import RATES, SHARED, Curve, SharingCurve, by_quantity, many_on_curve, on_curve
-from countermax.couplings import AbstractCoupling, InverseCDF
+from countermax.comparison._result import WIN, Comparison
+from countermax.comparison._sensitivity import (
+    FEW,
+    NESTING,
+    NUMBERS,
+    SHARING,
+    Curve,
+    Nested,
+    SensitivityCurve,
+    by_quantity,
+    many_on_curve,
+    on_curve,
+)
+from countermax.couplings import AbstractCoupling, InverseCDF, NestedGumbelMax
 from countermax.couplings._named import as_couplings, is_same, named_couplings
 from countermax.intervals import Interval
 from countermax.intervals._interval import check_level
 from countermax.intervals._linearised import win_limits
-from countermax.intervals._sampling import Sampling
 
 Couplings = Mapping[str, str | AbstractCoupling] | Sequence[str] | str
 
-GIVEN_ORDER = "as they were given"
-"""Source of the order of the outcomes, where a person gave them."""
-
 _RARE = -200.0  # log-probability of what was seen, below which it may vanish in the products of the joint law
 _MOST_NAMED = 12  # outcomes in a sentence
-_QUANTITIES = (
+_BEFORE = (("better", "better", PERSON), ("worse", "worse", PERSON), ("same", "same", PERSON))
+_AFTER = (
     ("expected_score", "expected score", PERSON),
     ("effect", "effect", PERSON),
-    ("better", "better", PERSON),
-    ("worse", "worse", PERSON),
-    ("same", "same", PERSON),
     ("all_better", "better", EVERYBODY),
     ("all_worse", "worse", EVERYBODY),
     ("agreement", "agreement", EVERYBODY),
     ("effect_variance", "effect variance", EVERYBODY),
 )
 _LEAST_VARIANCE = ("comonotone", "inverse CDF by score")
-
-
-@dataclass(frozen=True, eq=False)
-class TwoWorlds:
-    """Two worlds, or two arms, that have been read and checked."""
-
-    labels: Labels
-    names: tuple[str, str]
-    """Of the factual world and of the other one."""
-    log_p: Floats
-    log_q: Floats
-    scores: tuple[Floats, Floats] | None = None
-    """A number for each outcome, in either world."""
-    sampling: Sampling | None = None
-    """How the worlds were estimated; None where they are known."""
-    unknown: bool = False
-    """Whether the last entry of both worlds is for people whose outcome is not known."""
-    order: str | None = GIVEN_ORDER
-    """Source of the order of the outcomes, for the couplings that depend on it; None where nobody gave one."""
-    notes: tuple[str, ...] = ()
 
 
 def compare_worlds(
@@ -85,6 +73,7 @@ def compare_worlds(
     couplings: Couplings | None = None,
     tolerance: int | float = 0.05,
     sharing: bool = False,
+    nests: Mapping[str, Any] | None = None,
     level: float = 0.95,
 ) -> Comparison:
     """Everything that can be said about somebody who had an outcome in the factual world."""
@@ -98,28 +87,38 @@ def compare_worlds(
     if not occurs and worlds.sampling is None:
         hint = f"; it is possible under {there}: are the two worlds swapped?" if log_q[place] > -np.inf else ""
         raise InputError(f"{labels.names[place]!r} was seen but has probability zero under {here}{hint}")
-    if sharing and worlds.unknown:
-        raise InputError("`sharing` must be asked with every outcome known; say missing='drop', or leave it out")
-    if sharing and not occurs:
+    varied = ["sharing"] * sharing + ["nests"] * (nests is not None)
+    if varied and worlds.unknown:
+        raise InputError(f"`{varied[0]}` must be asked with every outcome known; say missing='drop', or leave it out")
+    if varied and not occurs:
         raise InputError(
-            f"`sharing` must be asked about somebody, but nobody under {here} had {labels.names[place]!r}; leave it out"
+            f"`{varied[0]}` must be asked about somebody, but nobody under {here} had {labels.names[place]!r}; leave "
+            "it out"
         )
+    dials: list[Nested | None] = [None] * sharing
+    if nests is not None:
+        tree = NestedGumbelMax(nests, 0.5, labels=labels)
+        dials.append((np.asarray(tree.home, np.int64), tree.parents))
     with jax.enable_x64(True):
         asked = _couplings(couplings, worlds)
         same = {name: next(first for first in asked if is_same(asked[first], asked[name])) for name in asked}
         distinct = {name: asked[name] for name in same.values()}
         rare = bool(-np.inf < log_p[place] < _RARE)
-        found, joints = solved(distinct, log_p, log_q, place, scores, rare, worlds.unknown)
-        intervals, rates = None, None
+        intervals, limits = None, [None] * len(dials)
         if worlds.sampling is not None:
-            answers = many_solved(distinct, place, scores, worlds.unknown)
-            on_rates = many_on_curve(place, scores, worlds.unknown) if sharing else lambda *_: None
-            intervals, rates = intervals_of(
+            solve_many = many_solved(distinct, place, scores, worlds.unknown)
+            along = [many_on_curve(nested, place, scores) for nested in dials]
+
+            def answers(p: Floats, q: Floats) -> tuple[Any, Any]:
+                answered, of_first = solve_many(p, q)
+                return (answered, [each(p, q) for each in along]), of_first
+
+            (found, _), (intervals, limits), joints = intervals_of(
                 worlds.sampling,
-                lambda p, q: (answers(p, q), on_rates(p, q)),
+                answers,
                 place,
                 scores,
-                len(distinct) + sharing * len(RATES),
+                len(distinct) + len(dials) * len(FEW),
                 level,
             )
             if scores is not None and not worlds.unknown:
@@ -127,6 +126,8 @@ def compare_worlds(
                 wins = (there_score > here_score) + 0.5 * (there_score == here_score)
                 win = Interval(*win_limits(worlds.sampling, wins, level), level)
                 intervals = intervals._replace(win_probability=win)
+        if worlds.sampling is None or rare:
+            found, joints = solved(distinct, log_p, log_q, place, scores, rare, worlds.unknown)
     if worlds.unknown:
         log_p, log_q = (each[:-1] - np.log1p(-np.exp(each[-1])) for each in (log_p, log_q))
         worlds = replace(worlds, log_p=log_p, log_q=log_q)
@@ -140,21 +141,18 @@ def compare_worlds(
             intervals = _nothing_known(intervals, len(labels), scores, place, partial(Interval, level=level), None)
     start = None if scores is None else float(scores[0][place])
     rows = _rows(worlds, same, found, intervals, start)
-    curve = _curve(worlds, place, rows, rates, level) if sharing else None
+    curves = [_curve(worlds, place, rows, *each, level) for each in zip(dials, limits, strict=True)]
     notes = [*worlds.notes, *_notes(worlds, asked, rows, None if intervals is None else level)]
     return Comparison(
-        labels=labels.names,
+        known=worlds,
         seen=place,
-        worlds=worlds.names,
-        p=np.exp(log_p),
-        q=np.exp(log_q),
         joints={name: joints[first] for name, first in same.items()},
         rows=rows,
         level=None if intervals is None else level,
-        sample="" if worlds.sampling is None else worlds.sampling.words,
-        notes=tuple(notes if curve is None else [*notes, curve.summary(), *curve.notes]),
+        notes=(*notes, *(note for each in curves for note in (each.summary(), *each.notes))),
         tolerance=float(tolerance),
-        sharing=curve,
+        sharing=curves[0] if sharing else None,
+        nesting=None if nests is None else curves[-1],
     )
 
 
@@ -167,7 +165,7 @@ def _couplings(given: Couplings | None, worlds: TwoWorlds) -> dict[str, Abstract
                 "`couplings` must be left out with missing='worst': they need every outcome; or say 'drop'"
             )
         return {}
-    asked = chosen_couplings(given, len(labels), worlds.scores, worlds.order)
+    asked = chosen_couplings(given, labels, worlds.scores, worlds.order)
     refuse_families(asked)
     check_memory(
         f"the joint laws of {len(asked)} couplings of {len(labels)} by {len(labels)} outcomes",
@@ -178,14 +176,14 @@ def _couplings(given: Couplings | None, worlds: TwoWorlds) -> dict[str, Abstract
 
 
 def chosen_couplings(
-    given: Couplings | None, num_outcomes: int, scores: tuple[Floats, Floats] | None, order: str | None
+    given: Couplings | None, labels: Labels, scores: tuple[Floats, Floats] | None, order: str | None
 ) -> dict[str, AbstractCoupling]:
     """Gumbel-max by default, `all` of the library's own that the outcomes allow, or those that are given."""
     by_score: dict[str, Any] = {} if scores is None else {"score": scores[0], "counterfactual_score": scores[1]}
     if given is None:
         return named_couplings(["gumbel-max"])
     if given != "all":
-        return as_couplings(given, num_outcomes, **by_score)
+        return as_couplings(given, labels, **by_score)
     found = named_couplings(**by_score)
     return {name: each for name, each in found.items() if order is not None or name != "inverse CDF"}
 
@@ -220,7 +218,7 @@ def _nothing_known(
 def _rows(
     worlds: TwoWorlds, same: Mapping[str, str], found: Found, intervals: Found | None, start: float | None
 ) -> tuple[Row, ...]:
-    """Every number: outcomes from worst to best, then other quantities; single couplings before families of them."""
+    """Every number: better or worse, outcomes from worst to best, then the rest; single couplings before families."""
     rows: list[Row] = []
     names = {**same, ANY: ANY} if worlds.unknown else {**same, STABLE: STABLE, ANY: ANY}
 
@@ -232,9 +230,11 @@ def _rows(
                 rows.append(row_of(quantity, about, name, value, interval))
 
     order = range(len(worlds.labels)) if worlds.scores is None else np.argsort(worlds.scores[1], kind="stable").tolist()
+    for field, quantity, about in _BEFORE:
+        add(quantity, about, attrgetter(field))
     for place in order:
         add(f"P({worlds.labels.names[place]})", PERSON, partial(_at, place))
-    for field, quantity, about in _QUANTITIES:
+    for field, quantity, about in _AFTER:
         add(quantity, about, partial(_shifted, start) if field == "effect" else attrgetter(field))
     if found.win_probability is not None:
         interval = None if intervals is None else intervals.win_probability
@@ -267,16 +267,20 @@ def _shifted(start: float | None, found: Measures) -> Any:
     return None if values is None or start is None else on_ends(values, lambda score: score - start)
 
 
-def _curve(worlds: TwoWorlds, seen: int, rows: Sequence[Row], limits: Curve | None, level: float) -> SharingCurve:
+def _curve(
+    worlds: TwoWorlds, seen: int, rows: Sequence[Row], nested: Nested | None, limits: Curve | None, level: float
+) -> SensitivityCurve:
     families = tuple(each for each in rows if each.coupling in (ANY, STABLE) and each.about == PERSON)
     with jax.enable_x64(True):
-        curves, turns = on_curve(worlds.labels.names, seen, worlds.log_p, worlds.log_q, worlds.scores)
+        pair = worlds.log_p, worlds.log_q
+        curves, turns = on_curve(nested, worlds.labels.names, seen, pair, worlds.scores)
     start = None if worlds.scores is None else float(worlds.scores[0][seen])
-    return SharingCurve(
+    return SensitivityCurve(
         labels=worlds.labels.names,
         seen=seen,
         worlds=worlds.names,
-        shared=SHARED,
+        dial=SHARING if nested is None else NESTING,
+        numbers=NUMBERS,
         curves=by_quantity(worlds.labels.names, curves, start),
         intervals={} if limits is None else by_quantity(worlds.labels.names, limits, start),
         families=families,
@@ -289,7 +293,7 @@ def _curve(worlds: TwoWorlds, seen: int, rows: Sequence[Row], limits: Curve | No
 def _notes(
     worlds: TwoWorlds, asked: Mapping[str, AbstractCoupling], rows: Sequence[Row], level: float | None
 ) -> list[str]:
-    notes = family_notes((ANY, STABLE), level)
+    notes = family_notes((ANY,) if worlds.unknown else (ANY, STABLE), level)
     if worlds.scores is not None:
         notes.append(f"S{score_words(worlds.labels.names, worlds.scores)[1:]}.")
     notes += order_note(worlds.labels, asked, worlds.order)
@@ -338,6 +342,8 @@ def score_words(labels: Sequence[str], scores: tuple[Floats, Floats] | None) -> 
 
 def _ranked(labels: Sequence[str], score: Floats) -> str:
     order, names = np.argsort(score, kind="stable"), told_apart(labels)
+    if any(each[-1:].isdigit() for each in names):  # 6 0 < 5 1 would be read as numbers
+        names = [repr(each) for each in names]
     text = f"{names[order[0]]} {score[order[0]]:g}"
     for place, (before, each) in enumerate(zip(order, order[1:], strict=False), 1):
         if len(order) > _MOST_NAMED and place == _MOST_NAMED - 1:

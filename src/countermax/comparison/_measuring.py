@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -12,9 +13,11 @@ from jaxtyping import ArrayLike
 from numpy.typing import NDArray
 
 from countermax._core.compilation import quickly_compiled
+from countermax._core.labels import Labels
 from countermax._core.words import confidence
 from countermax.bounds import Bounds
 from countermax.bounds._questions import unchecked_better_bounds, unchecked_outcome_bounds, unchecked_score_bounds
+from countermax.comonotone import expected_squared_difference
 from countermax.couplings import AbstractCoupling
 from countermax.effects import unchecked_effect
 from countermax.intervals import Interval
@@ -26,10 +29,36 @@ Scores = tuple[ArrayLike, ArrayLike]
 
 ANY, STABLE = "any coupling", "stable couplings"
 """Families of couplings, as they are called in results."""
+PERSON, EVERYBODY = "this person", "everybody"
+"""Whom numbers are about."""
 
 _FEW_OUTCOMES = 64  # for which compiling takes far longer than running
 _FEW_NUMBERS = 2**13  # in all joint laws of a question; with more of them intervals take fewer points
 _AT_ONCE = 2**21  # numbers of joint laws in memory at one time
+
+
+GIVEN_ORDER = "as they were given"
+"""Source of the order of the outcomes, where a person gave them."""
+
+
+@dataclass(frozen=True, eq=False)
+class TwoWorlds:
+    """Two worlds, or two arms, that have been read and checked."""
+
+    labels: Labels
+    names: tuple[str, str]
+    """Of the factual world and of the other one."""
+    log_p: Floats
+    log_q: Floats
+    scores: tuple[Floats, Floats] | None = None
+    """A number for each outcome, in either world."""
+    sampling: Sampling | None = None
+    """How the worlds were estimated; None where they are known."""
+    unknown: bool = False
+    """Whether the last entry of both worlds is for people whose outcome is not known."""
+    order: str | None = GIVEN_ORDER
+    """Source of the order of the outcomes, for the couplings that depend on it; None where nobody gave one."""
+    notes: tuple[str, ...] = ()
 
 
 class Measures(NamedTuple):
@@ -89,39 +118,43 @@ def solved(
     scores: tuple[Floats, Floats] | None,
     rare: bool,
     unknown: bool,
-) -> tuple[Found, dict[str, Floats]]:
+) -> tuple[Found, dict[str, Any]]:
     """All numbers for one pair of worlds, and each coupling's joint law."""
-    solve = _one(log_p.size <= _FEW_OUTCOMES)
+    solve = _solve_few if log_p.size <= _FEW_OUTCOMES else _solve_many
     return jax.tree.map(np.asarray, solve(dict(couplings), log_p, log_q, np.asarray(seen), scores, rare, unknown))
 
 
 def many_solved(
     couplings: Mapping[str, AbstractCoupling], seen: int, scores: tuple[Floats, Floats] | None, unknown: bool
-) -> Callable[[Floats, Floats], Found]:
-    """The same numbers for many pairs of worlds, from their log-probabilities."""
-    return lambda log_p, log_q: _many()(dict(couplings), log_p, log_q, np.asarray(seen), scores, unknown)
+) -> Callable[[Floats, Floats], tuple[Found, dict[str, Floats]]]:
+    """The same numbers for many pairs of worlds, from their log-probabilities, and the joint laws of the first pair."""
+    return lambda log_p, log_q: _many(dict(couplings), log_p, log_q, np.asarray(seen), scores, unknown)
 
 
 def intervals_of(
     sampling: Sampling,
-    many: Callable[[Floats, Floats], Any],
+    many: Callable[[Floats, Floats], tuple[Any, Any]],
     seen: int,
     scores: tuple[Floats, Floats] | None,
     num_couplings: int,
     level: float,
-) -> Any:
-    """The confidence intervals of all answers, in a tree like that of the answers; a range's spans it whole."""
+) -> tuple[Any, Any, Any]:
+    """The answers for the estimates, their confidence intervals in a like tree, and what else is said of the first.
+
+    The interval of a range spans it whole.
+    """
     size, cells = sampling.cells[0], len(sampling.laws)
-    tree, shapes = None, []
+    tree, shapes, estimates, rest = None, [], None, None
 
     def ask(laws: Floats) -> tuple[Floats, Answers]:
-        nonlocal tree, shapes
+        nonlocal tree, shapes, estimates, rest
         step = min(len(laws), max(1, _AT_ONCE // size**2))
-        rest = -len(laws) % step  # parts of one shape, so that one program is compiled
+        lacking = -len(laws) % step  # parts of one shape, so that one program is compiled
         with np.errstate(divide="ignore"):
-            log_p, log_q = sampling.split(np.log(np.concatenate([laws, np.repeat(laws[-1:], rest, axis=0)])))
+            log_p, log_q = sampling.split(np.log(np.concatenate([laws, np.repeat(laws[-1:], lacking, axis=0)])))
         parts = [many(log_p[at : at + step], log_q[at : at + step]) for at in range(0, len(log_p), step)]
-        answers = jax.tree.map(lambda *each: np.concatenate(each)[: len(laws)], *parts)
+        answers = jax.tree.map(lambda *each: np.concatenate(each)[: len(laws)], *(each for each, _ in parts))
+        estimates, rest = jax.tree.map(lambda each: each[0], answers), jax.tree.map(np.asarray, parts[0][1])
         paths, tree = jax.tree_util.tree_flatten_with_path(answers)
         shapes = [leaf.shape[1:] for _, leaf in paths]
         return np.concatenate([leaf.reshape(len(laws), -1) for _, leaf in paths], axis=1), _questions(paths, scores)
@@ -135,7 +168,7 @@ def intervals_of(
         )
         for side in limits
     )
-    return _within_all(_paired(lower, upper, level))
+    return estimates, _within_all(_paired(lower, upper, level)), rest
 
 
 def _questions(paths: Any, scores: tuple[Floats, Floats] | None) -> Answers:
@@ -151,20 +184,22 @@ def _questions(paths: Any, scores: tuple[Floats, Floats] | None) -> Answers:
     for path, leaf in paths:
         names = [str(getattr(step, "name", getattr(step, "key", ""))) for step in path]
         whom, least, largest = next(kinds[name] for name in names if name in kinds)
-        shape = {"lower": CONVEX, "upper": CONCAVE}.get(names[-1], MIXED) if ANY in names else MIXED
+        linear = ANY in names and "effect_variance" not in names  # in the joint law
+        shape = {"lower": CONVEX, "upper": CONCAVE}.get(names[-1], MIXED) if linear else MIXED
         columns += int(np.prod(leaf.shape[1:])) * [(shape, whom, least, largest)]
     return Answers(*map(np.array, zip(*columns, strict=True)))
 
 
 def _within_all(intervals: Any) -> Any:
     """The same, where no coupling's interval leaves that of all couplings."""
-    found, curve = intervals
+    found, curves = intervals
     whole = found.by[ANY]
     by = {name: Measures(*map(_part_of, each, whole)) for name, each in found.by.items()}
-    if curve is not None:
-        fields = {name: _part_of(getattr(curve, name), getattr(whole, name, None)) for name in curve._fields}
-        curve = curve._replace(**fields)
-    return found._replace(by=by), curve
+    curves = [
+        each._replace(**{name: _part_of(getattr(each, name), getattr(whole, name, None)) for name in each._fields})
+        for each in curves
+    ]
+    return found._replace(by=by), curves
 
 
 def _part_of(interval: Interval | None, whole: Interval | None) -> Interval | None:
@@ -179,7 +214,7 @@ def _paired(lower: Any, upper: Any, level: float) -> Any:
         return Interval(lower.lower, upper.upper, level)
     if isinstance(lower, dict):
         return {key: _paired(lower[key], upper[key], level) for key in lower}
-    if isinstance(lower, tuple):
+    if isinstance(lower, tuple | list):
         each = [_paired(*both, level) for both in zip(lower, upper, strict=True)]
         return type(lower)(*each) if hasattr(lower, "_fields") else tuple(each)
     return Interval(lower, upper, level)
@@ -223,7 +258,7 @@ def _solve(
         own, variance = _of_person(here, there, seen) @ row, unchecked_effect(joint, here, there).variance
         by[name] = Measures(row, own[0], own[1], own[2], own[3], better, worse, jnp.trace(joint), variance)
     win = None
-    if here is not None and there is not None:
+    if here is not None and there is not None and not unknown:
         alone = jnp.exp(log_p)[:, None] * jnp.exp(log_q)[None, :]
         win = (alone * ((there[None, :] > here[:, None]) + 0.5 * (there[None, :] == here[:, None]))).sum()
     return Found(by, win), joints
@@ -236,20 +271,29 @@ def _of_person(here: Any, there: Any, seen: Any) -> Any:
 
 
 def _limits(log_p: Any, log_q: Any, seen: Any, here: Any, there: Any, *, stable: bool) -> Measures:
-    probabilities = unchecked_outcome_bounds(log_p, log_q, seen, stable=stable)
+    found = Measures(unchecked_outcome_bounds(log_p, log_q, seen, stable=stable))
+    if not stable:
+        p, q = jnp.exp(log_p), jnp.exp(log_q)
+        found = found._replace(agreement=Bounds(jnp.maximum((p + q).max() - 1, 0), jnp.minimum(p, q).sum()))
     if here is None:
-        return Measures(probabilities)
+        return found
     person = jax.vmap(lambda score: unchecked_score_bounds(log_p, log_q, seen, score, stable=stable))(
         _of_person(here, there, seen)
     )
     shares = jnp.clip(person.lower[1:], 0, 1), jnp.clip(person.upper[1:], 0, 1)
     better, worse, same = (Bounds(shares[0][place], shares[1][place]) for place in range(3))
-    found = Measures(probabilities, Bounds(person.lower[0], person.upper[0]), better, worse, same)
+    score = Bounds(person.lower[0], person.upper[0])
+    found = found._replace(expected_score=score, better=better, worse=worse, same=same)
     if stable:
         return found
+    least, largest = (
+        expected_squared_difference(log_p, log_q, here, there, opposed=turned) for turned in (False, True)
+    )
+    squared_mean = (jnp.exp(log_q) @ there - jnp.exp(log_p) @ here) ** 2
     return found._replace(
         all_better=unchecked_better_bounds(log_p, log_q, here, there),
         all_worse=unchecked_better_bounds(log_p, log_q, -here, -there),
+        effect_variance=Bounds(jnp.maximum(least - squared_mean, 0), largest - squared_mean),
     )
 
 
@@ -288,14 +332,12 @@ def _worst_case(log_p: Any, log_q: Any, seen: Any, here: Any, there: Any) -> Mea
     return Measures(probabilities, score, above, below, same, better(here, there), better(-here, -there))
 
 
-@functools.cache
-def _one(quickly: bool) -> Callable[..., Any]:
-    return quickly_compiled(_solve) if quickly else eqx.filter_jit(_solve)
+_solve_few, _solve_many = quickly_compiled(_solve), eqx.filter_jit(_solve)
 
 
-@functools.cache
-def _many() -> Callable[..., Found]:
-    def run(couplings: Any, log_p: Any, log_q: Any, seen: Any, scores: Any, unknown: bool) -> Found:
-        return jax.vmap(lambda p, q: _solve(couplings, p, q, seen, scores, False, unknown)[0])(log_p, log_q)
-
-    return quickly_compiled(run, many_numbers=True)
+@functools.partial(quickly_compiled, many_numbers=True)
+def _many(
+    couplings: Any, log_p: Any, log_q: Any, seen: Any, scores: Any, unknown: bool
+) -> tuple[Found, dict[str, Any]]:
+    found, joints = jax.vmap(lambda p, q: _solve(couplings, p, q, seen, scores, False, unknown))(log_p, log_q)
+    return found, jax.tree.map(lambda joint: joint[0], joints)

@@ -3,24 +3,34 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from countermax import _plotting as plotting
+from countermax import explorer
+from countermax._core.errors import InputError
 from countermax._core.labels import told_apart
 from countermax._core.results import AbstractResult, Row, Table, tables_of
 from countermax._core.words import confidence, percent, percents
 from countermax._version import __version__
 from countermax.bounds import Bounds
-from countermax.comparison._measuring import ANY, STABLE, Floats, assumed, interval_methods
-from countermax.comparison._sharing import SharingCurve
-from countermax.intervals import Interval
+from countermax.comparison._measuring import (
+    ANY,
+    EVERYBODY,
+    PERSON,
+    STABLE,
+    Floats,
+    TwoWorlds,
+    assumed,
+    interval_methods,
+)
+from countermax.comparison._sensitivity import SensitivityCurve
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PERSON, EVERYBODY = "this person", "everybody"
 WIN = "win probability"
 _MOST_DRAWN = 12  # outcomes in the picture
 
@@ -30,30 +40,53 @@ _MOST_DRAWN = 12  # outcomes in the picture
 class Comparison(AbstractResult):
     """All answers to one question: this was seen in one world; what would have happened in the other?
 
-    Rows about `this person` are `P(outcome)` for each outcome, and with a score `expected score`, `effect` (the
-    expected score less that of what was seen), `better`, `worse` and `same` (probabilities of a score that is higher,
-    lower or the same). Rows about `everybody` are `better`, `worse`, `agreement` (how often the outcome stays the same)
+    Rows about `this person` are, with a score, `better`, `worse` and `same` (probabilities of a score that is higher,
+    lower or the same), then `P(outcome)` for each outcome, `expected score` and `effect` (the expected score less that
+    of what was seen). Rows about `everybody` are `better`, `worse`, `agreement` (how often the outcome stays the same)
     and `effect variance`. `win probability` is about two people, and no coupling is involved.
     """
 
-    labels: tuple[str, ...]
+    known: TwoWorlds
+    """The two worlds, or arms, as they were read."""
     seen: int
     """Index of the outcome that was seen."""
-    worlds: tuple[str, str]
-    """What the factual world and the other one are called."""
-    p: Floats
-    q: Floats
     joints: Mapping[str, Floats]
     """P(X=i, Y=j) under each coupling."""
     rows: tuple[Row, ...] = ()
     level: float | None
     """Confidence of the intervals; None where the two laws were taken as known."""
-    sample: str = ""
     notes: tuple[str, ...] = ()
     tolerance: float
     """Largest width of the bounds at which the choice of coupling does not matter."""
-    sharing: SharingCurve | None = None
+    sharing: SensitivityCurve | None = None
     """The same question for all that the two worlds may share; None where nobody asked."""
+    nesting: SensitivityCurve | None = None
+    """The same question by how unlike outcomes of one nest are; None where nobody gave nests."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the outcomes, in their order."""
+        return self.known.labels.names
+
+    @property
+    def worlds(self) -> tuple[str, str]:
+        """What the factual world and the other one are called."""
+        return self.known.names
+
+    @cached_property
+    def p(self) -> Floats:
+        """Probability of each outcome in the factual world."""
+        return np.exp(self.known.log_p)
+
+    @cached_property
+    def q(self) -> Floats:
+        """The same in the other world."""
+        return np.exp(self.known.log_q)
+
+    @property
+    def sample(self) -> str:
+        """The two arms in words; empty where the two laws were taken as known."""
+        return "" if self.known.sampling is None else self.known.sampling.words
 
     @property
     def title(self) -> str:
@@ -105,26 +138,22 @@ class Comparison(AbstractResult):
         return not self.was_seen or self.slack > self.tolerance
 
     def summary(self) -> str:
-        """What was asked, what data alone say, what a coupling adds, and whether the choice matters."""
-        here, there = self.worlds
-        label = repr(self.labels[self.seen])
-        whose = f" ({self.sample})" if self.sample else ""
-        asked = f"Asked: what a person who had {label} under {here} would have had under {there}{whose}."
+        """The question, what data alone say, what a coupling adds, and whether the choice matters: a line for each."""
+        here, label = self.worlds[0], repr(self.labels[self.seen])
         if not self.was_seen:
             return (
-                f"{asked} Nobody in the sample of {here} had {label}: these data say nothing about such a person, and "
-                "every probability may be anything from 0 to 1."
+                f"{self.title}\nNobody in the sample of {here} had {label}: these data say nothing about such a "
+                "person, and every probability may be anything from 0 to 1."
             )
-        widest = int(self.bounds.width.argmax())
-        if ("better", PERSON, ANY) in self._index:
-            told = {"better": "better", "worse": "worse", "same": "the same"}
-        else:
-            told = {f"P({self.labels[widest]})": repr(self.labels[widest])}
-        known = "two laws" if self.level is None else "two arms"
-        data = f"Whatever the coupling, the {known} alone say: {self._told(told, ANY)}."
-        adds = [f"Under {name}: {self._told(told, name)}." for name in [*self.joints][:1]]
-        sure = [] if self.level is None else [f"In parentheses: {confidence(self.level)} confidence intervals."]
-        return " ".join((asked, data, *adds, *sure, self._verdict(widest)))
+        told = {"better": "better", "worse": "worse", "same": "the same"}
+        if not self._has_score:
+            widest = self.labels[int(self.bounds.width.argmax())]
+            told = {f"P({widest})": f"P({widest})"}
+        whose = f" ({self.sample})" if self.sample else ""
+        lines = [f"The data alone{whose}, whatever the coupling: {self._told(told, ANY)}."]
+        lines += [f"With {name} assumed: {self._told(told, name)}." for name in [*self.joints][:1]]
+        sure = "" if self.level is None else f" In parentheses: {confidence(self.level)} confidence intervals."
+        return "\n".join((self.title, *lines, self._verdict(told) + sure))
 
     def _told(self, quantities: Mapping[str, str], coupling: str) -> str:
         """Each quantity in words, with its probability and interval."""
@@ -142,7 +171,7 @@ class Comparison(AbstractResult):
         return (
             f"We asked what a person with outcome {self.labels[self.seen]!r} under {here} would have had under {there}"
             f"{f' ({self.sample})' if self.sample else ''}. Counterfactual probabilities were computed exactly"
-            f"{f' under {names}' if names else ''}, with sharp bounds over all couplings of the two laws and over "
+            f"{f' under {names}' if names else ''}, with sharp bounds over all couplings of the two arms and over "
             "counterfactually stable ones (Oberst and Sontag 2019; Lorberbom et al. 2021; Haugh and Singal 2022). "
             f"{interval_methods(self.level)}Assumptions: {' '.join(self.assumptions)} "
             f"Software: Countermax {__version__}."
@@ -151,53 +180,78 @@ class Comparison(AbstractResult):
     def plot(self) -> "Figure":
         """Dots and ranges for each outcome: every coupling's probability, and the bounds, with their intervals."""
         shown = sorted(np.argsort(-self.bounds.upper, kind="stable")[:_MOST_DRAWN].tolist())
-        names = dict(zip((f"P({each})" for each in self.labels), told_apart(self.labels), strict=True))
-        wanted = {f"P({self.labels[place]})" for place in shown}
-        rows = [each for each in reversed(self.rows) if each.about == PERSON and each.quantity in wanted]
-        order = dict.fromkeys(each.quantity for each in self.rows if each.quantity in wanted)
+        wanted, names = {f"P({self.labels[place]})" for place in shown}, self._label_of
+        rows = [each._replace(quantity=names[each.quantity]) for each in self.rows if each.quantity in wanted]
         title = self.title
         if len(shown) < len(self.labels):
             title += f"\nShown: the {len(shown)} of {len(self.labels)} outcomes that could be likeliest"
-        rows = [each._replace(quantity=names[each.quantity]) for each in rows]
-        return plotting.draw_ranges(
-            rows, [names[each] for each in order], title, "probability, given what was seen", self.level
-        )
+        order = [*dict.fromkeys(each.quantity for each in rows)]
+        return plotting.draw_ranges(rows[::-1], order, title, "probability, given what was seen", self.level)
 
     def plot_couplings(self) -> "Figure":
         """A heatmap of each coupling's joint law, with both laws on its margins."""
-        here, there = self.worlds
-        return plotting.draw_couplings(
-            self.joints,
-            self.p,
-            self.q,
-            told_apart(self.labels),
-            f"P(row under {here}, column under {there})",
-            self.worlds,
-        )
+        title = "P(row under {}, column under {})".format(*self.worlds)
+        return plotting.draw_couplings(self.joints, self.p, self.q, told_apart(self.labels), title, self.worlds)
 
     def tables(self) -> list[Table]:
-        """Quantities down, couplings across; the win probability is a sentence below."""
-        shown = dict(zip((f"P({each})" for each in self.labels), told_apart(self.labels), strict=True))
-        rows = [
-            each._replace(quantity=f"P({shown[each.quantity]})") if each.quantity in shown else each
-            for each in self.rows
-            if each.quantity != WIN
-        ]
-        return [*tables_of(rows), *([] if self.sharing is None else self.sharing.tables())]
+        """Quantities down, couplings across: of this person, then of everybody; the win probability is a note.
+
+        Left out is what other lines say: the expected score, which the effect says; a better or worse outcome, where
+        there is none; the same score, where only what was seen has it.
+        """
+        shown = {quantity: f"P({label})" for quantity, label in self._label_of.items()}
+        found = []
+        for about in (PERSON, EVERYBODY):
+            rows = [each for each in self.rows if each.about == about and (each.quantity, about) not in self._repeated]
+            rows = [each._replace(quantity=shown.get(each.quantity, each.quantity)) for each in rows]
+            found += [each._replace(columns=[about, *each.columns[1:]]) for each in tables_of(rows) if rows]
+        curves = [each for each in (self.sharing, self.nesting) if each is not None]
+        return [*found, *(table for each in curves for table in each.tables())]
+
+    def explore(self, path: str | Path | None = None) -> Path:
+        """Opens the explorer, set to this answer, in a browser: one page that needs nothing else, nor a network.
+
+        Args:
+            path: File (.html) to write the page to, which is then not opened; by default a temporary one.
+
+        Returns:
+            Where the page is.
+        """
+        return explorer.explore(self._on_page(), path)
+
+    def _on_page(self) -> explorer.Start:
+        known, counted = self.known, self.known.sampling is None or bool(self.known.sampling.counts)
+        if not counted or known.unknown:
+            raise InputError(
+                "`explore` needs two arms that were counted: the explorer knows no weights, clusters, strata or "
+                "missing outcomes; `write_page` shows this answer"
+            )
+        scores = known.scores or (np.zeros(len(self.labels)),) * 2
+        if not np.array_equal(*scores):
+            raise InputError("`explore` needs one score for both worlds; `write_page` shows this answer")
+        best = int(scores[0].argmax() if known.scores else self.bounds.width.argmax())
+        return explorer.Start(
+            names=told_apart(self.labels),
+            worlds=self.worlds,
+            numbers=(self.p, self.q) if known.sampling is None else known.sampling.counts,
+            counts=known.sampling is not None,
+            score=scores[0],
+            seen=self.seen,
+            asked=best,
+            couplings=tuple(self.joints),
+            level=self.level,
+        )
 
     def _details(self) -> Mapping[str, Any]:
-        return {
-            "seen": self.labels[self.seen],
-            "labels": self.labels,
-            "worlds": self.worlds,
-            "p": self.p,
-            "q": self.q,
-            "joints": self.joints,
-            "level": self.level,
-            "tolerance": self.tolerance,
-            "coupling_matters": self.coupling_matters,
-            "sharing": None if self.sharing is None else self.sharing.to_dict(),
-        }
+        own = self._named("labels", "worlds", "p", "q", "joints", "level", "tolerance", "coupling_matters")
+        curves = {"sharing": self.sharing, "nesting": self.nesting}
+        found = {name: None if each is None else each.to_dict() for name, each in curves.items()}
+        return {"seen": self.labels[self.seen], **own, **found}
+
+    @property
+    def _label_of(self) -> dict[str, str]:
+        """The label of the outcome that a quantity is the probability of, unlike that of any other."""
+        return dict(zip((f"P({each})" for each in self.labels), told_apart(self.labels), strict=True))
 
     @cached_property
     def _index(self) -> dict[tuple[str, str, str], Row]:
@@ -208,17 +262,39 @@ class Comparison(AbstractResult):
         rows = [self._index[f"P({label})", PERSON, coupling] for label in self.labels]
         return [np.array([getattr(each, field) for each in rows]) for field in fields]
 
-    def _interval(self, name: str) -> Interval:
-        lower, upper = self._ends(name, "ci_lower", "ci_upper")
-        return Interval(lower, upper, self.level or 0.0)
+    @property
+    def _has_score(self) -> bool:
+        return ("better", PERSON, ANY) in self._index
 
-    def _verdict(self, widest: int) -> str:
-        known = "two laws" if self.level is None else "two arms"
+    @cached_property
+    def _repeated(self) -> set[tuple[str, str]]:
+        """Rows that other lines of the table say, or that follow from the score alone."""
+        if self.known.scores is None:
+            return set()
+        start, there = self.known.scores[0][self.seen], self.known.scores[1]
+        found = {("expected score", PERSON)}
+        found |= {
+            (name, PERSON) for name, some in (("better", there > start), ("worse", there < start)) if not some.any()
+        }
+        return found | ({("same", PERSON)} if [*np.flatnonzero(there == start)] in ([], [self.seen]) else set())
+
+    def _verdict(self, told: Mapping[str, str]) -> str:
+        """Whether the choice of coupling matters, for what was told or else for an outcome."""
         if not self.coupling_matters:
-            text = f"The choice of coupling hardly matters here: the {known} alone fix every probability within"
-            return f"{text} {self.slack:.2g}."
-        low, high = self.bounds.lower[widest], self.bounds.upper[widest]
-        text = f"The choice of coupling matters here: P({self.labels[widest]}) may be {percents(low, high)}"
+            return f"The choice of coupling hardly matters: data alone fix every probability within {self.slack:.2g}."
+        ranges = {words: self._index[quantity, PERSON, ANY] for quantity, words in told.items()}
+        widest, row = max(ranges.items(), key=lambda each: round(_width(each[1]), 9))
+        least, outcome = "", int(self.bounds.width.argmax())
+        if _width(row) <= self.tolerance:
+            least = " for the outcome, hardly for better or worse"
+            widest = f"P({self.labels[outcome]})"
+            row = self._index[widest, PERSON, ANY]
+        text = f"The choice of coupling matters{least}: {widest} may be anything from {percents(row.lower, row.upper)}"
         if len(self.joints) > 1:
             text += f", and the couplings compared differ by up to {self.disagreement:.2f}"
         return f"{text}."
+
+
+def _width(row: Row) -> float:
+    """That of the range over couplings."""
+    return (row.upper or 0.0) - (row.lower or 0.0)

@@ -98,12 +98,9 @@ class AbstractCoupling(AbstractSampler):
     def expected_loss(self, p: Logits, q: Logits, loss: Float[ArrayLike, "k k"]) -> Scalar:
         """Exact E[loss(X, Y)]; `loss[i, j]` is for outcome i of the factual world beside j of the other."""
         log_p, log_q = self._worlds(p, q)
-        matrix = checks.as_floats("loss", loss, 2)
-        if matrix.shape != (log_p.size, log_p.size):
+        matrix = checks.as_loss("loss", loss)
+        if len(matrix) != log_p.size:
             raise InputError(f"`loss` must be a matrix of {log_p.size} by {log_p.size}, got shape {matrix.shape}")
-        matrix = checks.fail_if(
-            matrix, checks.not_finite, "`loss` must be finite; use a large number for a pair to be avoided"
-        )
         _check_square(log_p)
         return checks.as_answer(type(self).__name__, self._expected_loss(log_p, log_q, matrix))
 

@@ -4,7 +4,6 @@ A class asks them in `__check_init__`, which Equinox calls after every `__init__
 Of values that are traced only types and shapes are known there.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
@@ -13,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from countermax._core.checks import fail_if, is_traced
+from countermax._core.checks import as_floats, fail_if, is_traced, not_finite
 from countermax._core.errors import InputError
 from countermax._core.quantities import shown
 
@@ -21,18 +20,6 @@ _INTEGERS = (jnp.int32, jnp.int64)
 
 LARGEST_SCORE = 1e30
 """Scores up to here keep every answer finite in single precision: what is added to them does not overflow."""
-
-
-def check_flag(name: str, value: Any) -> None:
-    """A field that is true or false."""
-    if type(value) is not bool:
-        raise InputError(f"`{name}` must be true or false, got {shown(value)}")
-
-
-def check_choice(name: str, value: Any, choices: Mapping[str, object]) -> None:
-    """A field that is one of several words."""
-    if not isinstance(value, str) or value not in choices:
-        raise InputError(f"`{name}` must be one of {', '.join(choices)}, got {shown(value)}")
 
 
 def check_floats(name: str, value: Any, ndim: int, *, most: float | None = None) -> None:
@@ -48,6 +35,14 @@ def check_floats(name: str, value: Any, ndim: int, *, most: float | None = None)
         raise InputError(f"`{name}` must be finite")
     if most is not None and sizes.max() > most:
         raise InputError(f"`{name}` must not exceed {most:g}, got {sizes.max():g}")
+
+
+def as_vectors(name: str, value: Any) -> Array:
+    """One finite vector for each outcome or point; numbers are vectors of one."""
+    array = as_floats(name, jnp.asarray(value)[:, None] if np.ndim(value) == 1 else value, 2)
+    if array.size == 0:
+        raise InputError(f"`{name}` must be one vector for each of them, got shape {array.shape}")
+    return fail_if(array, not_finite, f"`{name}` must be finite")
 
 
 def check_alike(points: Array, scores: Array) -> None:

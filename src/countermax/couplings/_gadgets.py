@@ -12,10 +12,10 @@ from jaxtyping import Array, DTypeLike, Float, PRNGKeyArray
 from countermax import race
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
-from countermax._core.quantities import as_amount, as_count
+from countermax._core.quantities import as_amount, as_choice, as_count, as_flag
 from countermax._core.types import Joint, LogProbs, Outcome, Probs
 from countermax.couplings._base import AbstractArgmaxSampler, AbstractCoupling, AbstractMechanism
-from countermax.couplings._fields import LARGEST_SCORE, check_choice, check_flag, check_floats, check_matrix
+from countermax.couplings._fields import LARGEST_SCORE, check_floats, check_matrix
 from countermax.couplings._gumbel_max import below, top_down
 from countermax.couplings._parts import AbstractPart, Perceptron, Started
 
@@ -294,8 +294,8 @@ class Gadget2(AbstractArgmaxSampler[LatentNoise], AbstractMechanism[LatentNoise]
         as_count("`rounds`", self.rounds, least=0, most=MOST_ROUNDS)
         as_amount("`relaxation`", self.relaxation, above=0.0, most=2.0)
         as_amount("`momentum`", self.momentum, least=0.0, most=0.999)
-        check_flag("learn_latents", self.learn_latents)
-        check_choice("correction", self.correction, CORRECTIONS)
+        as_flag("`learn_latents`", self.learn_latents)
+        as_choice("`correction`", self.correction, CORRECTIONS)
         check_floats("latent_logits", self.latent_logits, 1, most=LARGEST_SCORE)
         check_matrix("part", self.part, self.latent_logits.size, self.size)
 

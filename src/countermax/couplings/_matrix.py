@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Int
 
 from countermax import comonotone
-from countermax._core.checks import as_floats, as_order, as_score_pair, fail_if, is_traced, not_finite
+from countermax._core.checks import as_floats, as_loss, as_order, as_score_pair, fail_if, is_traced
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
 from countermax._core.transport import transport_rows
@@ -132,14 +132,11 @@ class Optimal(AbstractMatrixCoupling):
 
     def __init__(self, loss: Float[ArrayLike, "k k"]):
         """Sets the loss to be minimised: `loss[i, j]` for outcome i of the factual world beside j of the other."""
-        array = as_floats("loss", loss, 2)
-        self.loss = fail_if(array, not_finite, "`loss` must be finite; use a large number for a pair to be avoided")
+        self.loss = as_loss("loss", loss)
 
     def __check_init__(self) -> None:
         check_floats("loss", self.loss, 2)
-        shape = self.loss.shape
-        if shape[0] != shape[1]:
-            raise InputError(f"`loss` must be square, one row and one column for each outcome, got shape {shape}")
+        as_loss("loss", self.loss)
 
     @property
     def num_outcomes(self) -> int | None:

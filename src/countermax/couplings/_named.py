@@ -1,6 +1,8 @@
 """The names of couplings: the one dictionary from words to couplings, for results, pictures and the command line."""
 
+import json
 import operator
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
+from countermax._core.labels import Labels, Written
 from countermax._pairs import Pairs
 from countermax.couplings._base import AbstractCoupling, AbstractSampler
 from countermax.couplings._gumbel_max import GumbelMax, SharedGumbelMax
 from countermax.couplings._inverse_cdf import InverseCDF
 from countermax.couplings._matrix import Comonotone, Independent, Maximal
-from countermax.couplings._nested import NestedGumbelMax
+from countermax.couplings._nested import NestedGumbelMax, read_nests
 from countermax.couplings._storage import load
 from countermax.couplings._vector_quantile import VectorQuantile
 
@@ -42,6 +45,9 @@ NAMES = tuple(_NAME_OF)
 
 _SHARED = "gumbel-max-shared-"  # and a rate behind it
 _SHARED_SHOWN = "Gumbel-max shared"
+_NESTED = "nested-gumbel-max-"  # and a dissimilarity behind it, and nests in brackets
+_NESTED_WORD = re.compile(rf"{_NESTED}([0-9]*\.?[0-9]+)(\[.+\])", re.IGNORECASE)
+_NEST_FILES = (".json", ".yaml", ".yml")
 
 
 def named_couplings(
@@ -69,20 +75,26 @@ def named_couplings(
 
 def as_coupling(
     coupling: str | Path | AbstractCoupling,
-    num_outcomes: int | None = None,
+    outcomes: Labels | int | None = None,
     *,
     score: Scores = None,
     counterfactual_score: Scores = None,
     pairs: Pairs | None = None,
     argument: str = "coupling",
 ) -> AbstractCoupling:
-    """A coupling with an exact law: itself, one of `NAMES`, `gumbel-max-shared-0.5`, or the file that one is stored in.
+    """A coupling with an exact law: itself, or what its name or its file says.
 
-    It must be for this number of outcomes, unless that is checked later; `argument` is its name in messages. The others
-    are those of `named_couplings`.
+    A name is one of `NAMES`, `gumbel-max-shared-0.5`, or `nested-gumbel-max-0.5[bus|tram]`, with the labels of outcomes
+    in brackets. A file holds a stored coupling, or nests (.json, .yaml). It must be for these outcomes, or this number
+    of them, unless that is checked later; `argument` is its name in messages. The others are those of
+    `named_couplings`.
     """
+    num_outcomes = len(outcomes) if isinstance(outcomes, Labels) else outcomes
     if isinstance(coupling, str | Path):
-        coupling = _named(coupling, score, counterfactual_score, pairs, argument)
+        if _has_nests(coupling):
+            coupling = _nested(coupling, outcomes, argument)
+        else:
+            coupling = _named(coupling, score, counterfactual_score, pairs, argument)
     if not isinstance(coupling, AbstractCoupling):
         hint = "; make an instance of it" if isinstance(coupling, type) else ""
         raise InputError(f"`{argument}` must be a coupling with an exact law, got {coupling!r}{hint}")
@@ -93,7 +105,7 @@ def as_coupling(
 
 def as_couplings(
     couplings: Mapping[str, str | Path | AbstractCoupling] | Iterable[str | Path] | str | Path,
-    num_outcomes: int | None = None,
+    outcomes: Labels | int | None = None,
     *,
     reserved: Iterable[str] = (),
     **beside: Any,
@@ -111,7 +123,7 @@ def as_couplings(
     if not given:
         raise InputError("`couplings` must name at least one coupling, got none")
     return {
-        name: as_coupling(each, num_outcomes, argument=f"couplings[{name!r}]", **beside) for name, each in given.items()
+        name: as_coupling(each, outcomes, argument=f"couplings[{name!r}]", **beside) for name, each in given.items()
     }
 
 
@@ -140,6 +152,9 @@ def _sorts_both(score: NDArray[np.floating], other: Scores) -> bool:
 def name_of(given: str | Path | AbstractSampler, *, score: Scores = None) -> str:
     """What results call a coupling: its name among the fixed ones, else the file that it was in, else its class."""
     if not isinstance(given, AbstractSampler):
+        word = _NESTED_WORD.fullmatch(str(given))
+        if word is not None:
+            return f"nested Gumbel-max {float(word[1]):g}"
         return _NAME_OF.get(str(given)) or (_shown(given) if _rate(given) is not None else Path(given).stem)
     if isinstance(given, SharedGumbelMax):
         return f"{_SHARED_SHOWN} {str(np.asarray(given.shared)[()])}"  # in as many digits as its precision has
@@ -176,8 +191,8 @@ def _named(
         return _OF_SCORE[shown](score, other)
     if not Path(name).exists():
         raise InputError(
-            f"`{argument}` must be one of {', '.join(NAMES)}, {_SHARED}RATE with a rate from 0 to 1, or a file with "
-            f"one, got {str(name)!r}"
+            f"`{argument}` must be one of {', '.join(NAMES)}, {_SHARED}RATE with a rate from 0 to 1, "
+            f"{_NESTED}DISSIMILARITY[OUTCOME|OUTCOME], or a file with one, got {str(name)!r}"
         )
     return as_coupling(load(name), argument=argument)
 
@@ -198,6 +213,43 @@ def _rate(name: str | Path) -> float | None:
     except ValueError:
         return None
     return rate if rate is not None and 0 <= rate <= 1 else None
+
+
+def _has_nests(name: str | Path) -> bool:
+    return Path(name).suffix.lower() in _NEST_FILES or _NESTED_WORD.fullmatch(str(name)) is not None
+
+
+def _nested(name: str | Path, outcomes: Labels | int | None, argument: str) -> NestedGumbelMax:
+    """Nested Gumbel-max as its name says, or its file."""
+    if outcomes is None:
+        raise InputError(f"`{argument}` needs outcomes to put into nests, and none are known here; give the coupling")
+    word = _NESTED_WORD.fullmatch(str(name))
+    try:
+        nests, numbers = read_nests(name) if word is None else (nests_in(word[2]), float(word[1]))
+        return NestedGumbelMax(nests, numbers, labels=outcomes)
+    except InputError as error:
+        raise InputError(f"`{argument}` is {str(name)!r}, but {error}") from error
+
+
+def nests_in(text: str) -> dict[str, list[Any]]:
+    """Nests from their contents in brackets, `[ferry|[bus|tram]][car|taxi]`, by which they are called."""
+    signs = re.findall(r"[\[\]|]|[^\[\]|]+", re.sub(r"\]\s*\[", "]|[", text.strip()))
+    written = (each if each in "[]" else "," if each == "|" else json.dumps(each.strip()) for each in signs)
+    try:
+        found = json.loads(f"[{''.join(written)}]")
+    except ValueError as error:
+        raise InputError(f"nests must be written [OUTCOME|OUTCOME][OUTCOME|[OUTCOME|OUTCOME]], got {text!r}") from error
+
+    def called(nest: Any) -> str:
+        return "|".join(map(called, nest)) if isinstance(nest, list) else nest
+
+    def by_name(nests: list[Any]) -> dict[str, list[Any]]:
+        return {
+            called(nest): [by_name([each]) if isinstance(each, list) else Written(each) for each in nest]
+            for nest in nests
+        }
+
+    return by_name(found)
 
 
 def _vector_quantile(

@@ -1,6 +1,9 @@
 """Nested Gumbel-max: outcomes in a hierarchy of nests, whose noise is the more alike the nearer they are."""
 
+import csv
+import json
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, final
 
 import equinox as eqx
@@ -8,14 +11,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, DTypeLike, Float, Int, PRNGKeyArray
+from numpy.typing import NDArray
 
 from countermax import nests, race
 from countermax._core.checks import as_floats, is_traced
 from countermax._core.errors import InputError
+from countermax._core.extras import import_yaml
 from countermax._core.labels import Labels, listed
+from countermax._core.quantities import as_flag
 from countermax._core.types import Joint, Logits, LogProbs, Outcome, Probs, Scalar
 from countermax.couplings._base import AbstractArgmaxSampler, AbstractCoupling, AbstractMechanism
-from countermax.couplings._fields import check_flag, check_floats
+from countermax.couplings._fields import check_floats
 
 _LEAST = 1e-3  # scale of a nest that numbers can follow; below it is 0, as far as anybody can tell
 
@@ -53,23 +59,28 @@ class NestedGumbelMax(AbstractArgmaxSampler[NestNoise], AbstractMechanism[NestNo
     def __init__(
         self,
         nests: Mapping[Any, Any],
-        dissimilarity: Mapping[str, Any] | ArrayLike | Sequence[Any],
+        dissimilarity: Mapping[str, Any] | ArrayLike | Sequence[Any] | None = None,
         *,
-        labels: int | Sequence[Hashable],
+        labels: int | Sequence[Hashable] | Labels,
         absolute: bool = False,
     ):
         """Puts outcomes into nests.
 
         Args:
             nests: Contents of each nest, by its name: a list of outcomes, and for several levels of further such
-                mappings, `{"public": ["ferry", {"land": ["bus", "tram"]}]}`. What is in none stands alone.
+                mappings, `{"public": ["ferry", {"land": ["bus", "tram"]}]}`. What is in none stands alone. Or the root
+                as ActivitySim writes it, with `name`, `coefficient` and `alternatives`.
             dissimilarity: Number in (0, 1], or 0, for all nests; or one by name or in the order of `names`, above 0. It
                 is relative to the nest around, as ActivitySim writes logsum coefficients; of Biogeme's `mu` it is the
-                inverse.
+                inverse. Of ActivitySim's nests it has the values of coefficients that are names.
             labels: All outcomes in their order, or how many there are, and nests then hold their indices.
             absolute: Whether dissimilarities are relative to the root, as textbooks write them.
         """
-        known = Labels(tuple(range(labels)) if isinstance(labels, int) else tuple(labels))
+        if isinstance(labels, int):
+            labels = range(labels)
+        known = labels if isinstance(labels, Labels) else Labels(tuple(labels))
+        if isinstance(nests, Mapping) and "alternatives" in nests:
+            nests, dissimilarity = _of_activitysim(nests, dissimilarity)
         home, parents, names = _tree(nests, known)
         self.home, self.parents, self.names = jax.device_put(np.asarray(home, np.int32)), parents, names
         found = _dissimilarities(dissimilarity, names)
@@ -78,7 +89,7 @@ class NestedGumbelMax(AbstractArgmaxSampler[NestNoise], AbstractMechanism[NestNo
         _check_numbers(self.numbers, parents, names)
 
     def __check_init__(self) -> None:
-        check_flag("is_limit", self.is_limit)
+        as_flag("`is_limit`", self.is_limit)
         check_floats("numbers", self.numbers, 1)
         count = self.numbers.size
         if not eqx.is_array(self.home) or self.home.dtype not in (jnp.int32, jnp.int64) or self.home.ndim != 1:
@@ -106,6 +117,12 @@ class NestedGumbelMax(AbstractArgmaxSampler[NestNoise], AbstractMechanism[NestNo
         return jnp.where(self.numbers > 1, 1, jnp.where(self.numbers < _LEAST, _LEAST, self.numbers))
 
     @property
+    def _plain_numbers(self) -> NDArray[np.float64]:
+        """The same for code that is not JAX's, whatever precision that has now."""
+        numbers = np.asarray(self.numbers, np.float64)
+        return numbers if self.is_limit else np.clip(numbers, _LEAST, 1)
+
+    @property
     def num_outcomes(self) -> int | None:
         """As many as there are labels."""
         return self.home.size
@@ -113,7 +130,8 @@ class NestedGumbelMax(AbstractArgmaxSampler[NestNoise], AbstractMechanism[NestNo
     @property
     def title(self) -> str:
         """What results call it: by its dissimilarities."""
-        numbers = [str(each) for each in np.asarray(self.dissimilarity)]
+        kind = np.asarray(self.numbers).dtype  # in as many digits as its precision has
+        numbers = [str(each) for each in self._plain_numbers.astype(kind)]
         texts = [each.removesuffix(".0") for each in (numbers[:1] if len(set(numbers)) == 1 else numbers)]
         return f"nested Gumbel-max {', '.join(texts[:4])}{', ...' if len(texts) > 4 else ''}"
 
@@ -345,7 +363,52 @@ def _tree(given: Mapping[Any, Any], labels: Labels) -> tuple[list[int], tuple[in
     return home, tuple(parents), tuple(names)
 
 
+def read_nests(path: str | Path) -> tuple[Any, Any]:
+    """Nests and dissimilarities from a file: `{"nests": ..., "dissimilarity": ...}`, or settings of ActivitySim.
+
+    Those name a file of coefficients beside them, which have the columns `coefficient_name` and `value`.
+    """
+    file = Path(path)
+    try:
+        text = file.read_text()
+        given = json.loads(text) if file.suffix.lower() == ".json" else import_yaml().safe_load(text)
+        found = given.get("nests", given.get("NESTS", given))
+        numbers = given.get("dissimilarity")
+        if "COEFFICIENTS" in given:
+            with (file.parent / given["COEFFICIENTS"]).open(newline="") as lines:
+                numbers = {each["coefficient_name"]: each["value"] for each in csv.DictReader(lines, strict=True)}
+    except (OSError, AttributeError, TypeError, KeyError, ValueError) as error:
+        raise InputError(f"{file} must hold `nests` and `dissimilarity`, or ActivitySim's NESTS: {error}") from error
+    return found, numbers
+
+
+def _of_activitysim(root: Mapping[str, Any], values: Any) -> tuple[dict[str, Any], dict[str, float]]:
+    """Nests by name, and their coefficients, of which some are names for one of the values."""
+    coefficients: dict[str, float] = {}
+
+    def nest(given: Mapping[str, Any]) -> dict[str, Any]:
+        missing = {"name", "coefficient", "alternatives"} - set(given)
+        if missing:
+            raise InputError(f"`nests` must have name, coefficient and alternatives, but {min(missing)!r} is missing")
+        number = given["coefficient"]
+        if isinstance(values, Mapping) and number in values:
+            number = values[number]
+        try:
+            coefficients[given["name"]] = float(number)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"`dissimilarity` must have the value of the coefficient {number!r}") from error
+        return {given["name"]: [nest(each) if isinstance(each, Mapping) else each for each in given["alternatives"]]}
+
+    (held,) = nest(root).values()
+    if coefficients.pop(root["name"]) != 1:
+        raise InputError(f"`nests` must have a root {root['name']!r} whose coefficient is 1; divide the others by it")
+    alone = [each for each in held if isinstance(each, Mapping)]
+    return {name: inner for each in alone for name, inner in each.items()}, coefficients
+
+
 def _dissimilarities(given: Any, names: tuple[str, ...]) -> Float[Array, " n"]:
+    if given is None:
+        raise InputError("`dissimilarity` must say how unlike outcomes of a nest are: 1 is Gumbel-max, 0 all alike")
     if isinstance(given, Mapping):
         if set(given) != set(names):
             raise InputError(

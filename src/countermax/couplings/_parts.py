@@ -14,9 +14,9 @@ from jaxtyping import Array, ArrayLike, Float, Int, PRNGKeyArray
 from countermax._core.checks import as_floats, is_traced
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
-from countermax._core.quantities import as_amount, as_count, shown
+from countermax._core.quantities import as_amount, as_choice, as_count, shown
 from countermax._core.types import LogProbs, Score
-from countermax.couplings._fields import LARGEST_SCORE, check_alike, check_choice, check_floats, check_permutation
+from countermax.couplings._fields import LARGEST_SCORE, check_alike, check_floats, check_permutation
 
 BYTES = 16
 """For each number while it is drawn: a few copies of four bytes."""
@@ -133,7 +133,7 @@ class Perceptron(AbstractPart):
         The activation is `gelu`, `relu`, `sigmoid` or `tanh`, features are `rich` (probabilities, their logarithms and
         cumulative sums) or `probabilities`.
         """
-        check_choice("features", features, FEATURES)
+        as_choice("`features`", features, FEATURES)
         num_rows, num_outcomes = as_count("`num_rows`", num_rows), as_count("`num_outcomes`", num_outcomes)
         layers = [as_count("`hidden`", size) for size in hidden]
         if len(layers) > _MOST_LAYERS:
@@ -157,8 +157,8 @@ class Perceptron(AbstractPart):
         self.num_rows, self.activation, self.features = num_rows, activation, features
 
     def __check_init__(self) -> None:
-        check_choice("activation", self.activation, ACTIVATIONS)
-        check_choice("features", self.features, FEATURES)
+        as_choice("`activation`", self.activation, ACTIVATIONS)
+        as_choice("`features`", self.features, FEATURES)
         as_count("`num_rows`", self.num_rows)
         weights, biases = self.weights, self.biases
         if not isinstance(weights, tuple) or not isinstance(biases, tuple):

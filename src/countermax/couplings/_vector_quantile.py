@@ -9,13 +9,13 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, DTypeLike, Float, Int, PRNGKeyArray
 
 from countermax import comonotone
-from countermax._core.checks import as_floats, as_order, fail_if, is_traced, not_finite
+from countermax._core.checks import as_order, is_traced
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
 from countermax._core.types import Joint, LogProbs, Outcome, Probs
 from countermax._pairs import Pairs, num_outcomes_of
 from countermax.couplings._base import AbstractCoupling, AbstractMechanism
-from countermax.couplings._fields import LARGEST_SCORE, check_alike, check_floats, check_permutation
+from countermax.couplings._fields import LARGEST_SCORE, as_vectors, check_alike, check_floats, check_permutation
 from countermax.couplings._inverse_cdf import InverseCDF
 from countermax.couplings._plans import shares
 from countermax.couplings._reference import fitted_reference, loss_matrix, scores_of_loss
@@ -64,7 +64,7 @@ class VectorQuantile(AbstractMechanism[QuantileNoise], AbstractCoupling):
 
         Atoms may have weights; by default all count alike.
         """
-        self.points, self.scores = _as_vectors("points", points), _as_vectors("scores", scores)
+        self.points, self.scores = as_vectors("points", points), as_vectors("scores", scores)
         count = self.points.shape[0]
         dtype = jnp.promote_types(self.points.dtype, self.scores.dtype)
         self.points, self.scores = self.points.astype(dtype), self.scores.astype(dtype)
@@ -249,13 +249,6 @@ class VectorQuantile(AbstractMechanism[QuantileNoise], AbstractCoupling):
         )
         rows = jax.vmap(comonotone.row, (None, None, 0))(world, reference, jnp.arange(size))[:, :count]
         return jnp.zeros_like(rows).at[self.order[:, None], atoms[None, :]].set(rows)
-
-
-def _as_vectors(name: str, value: Any) -> Float[Array, "rows d"]:
-    array = as_floats(name, jnp.asarray(value)[:, None] if np.ndim(value) == 1 else value, 2)
-    if array.size == 0:
-        raise InputError(f"`{name}` must be one vector for each of them, got shape {array.shape}")
-    return fail_if(array, not_finite, f"`{name}` must be finite")
 
 
 def _line(scores: Float[Array, "k d"]) -> Int[Array, " k"]:

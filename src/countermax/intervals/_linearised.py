@@ -3,7 +3,8 @@
 Answers and bounds are made of pieces, each of them a ratio of two nearly linear functions of the laws: which piece
 holds depends on which outcomes are likelier than others. So the function is linearised at the estimate and at fixed
 points around it, which finds the pieces that the data leave possible, and every linear form gets the limits of a score
-test (Mee's and Miettinen and Nurminen's for a difference of proportions, Koopman's for a ratio, Wilson's for one).
+test (Mee's and Miettinen and Nurminen's for a difference of proportions, Koopman's for a ratio), and a single
+proportion those of the exact one (Clopper and Pearson's).
 
 - The truth lies in some piece, whose own limits hold it: so the union over pieces holds (intersection-union test).
 - The least of several pieces, or the largest, is better known: on its outer side all pieces must hold at once, and the
@@ -28,6 +29,7 @@ _MOST_LAWS = 2**14  # at which the questions are asked; fewer points where there
 _STEP = 1e-6  # of numerical derivatives, along the simplex
 _ROUNDING = 1e-8  # more than the rounding errors of numerical derivatives
 _NOISE = 1e-6  # coefficients that differ by less are the same
+_ALIKE = 1e-4  # values that differ by less of their range are the same
 _WORST = 8  # pieces whose limits are computed exactly, of those that reach farthest
 _BISECTIONS = 40
 _MOST_STEPS, _PRECISION = 60, 1e-10  # of a search for zeros
@@ -58,6 +60,8 @@ class _Forms(NamedTuple):
     value: Floats
     errors: Floats
     """How many standard errors it reaches."""
+    exact: NDArray[np.bool_]
+    """Whether it is a single sample's proportion, with limits of its own."""
 
 
 def limits_of(
@@ -83,7 +87,6 @@ def limits_of(
     number, spread = int(np.clip(few, 0, _POINTS)), max(1.0, reach / 1.96)
     far = _around(sampling, int(np.clip(few - number, 0, _FAR_POINTS)), _FARTHER * spread)
     points = np.concatenate([sampling.smooth[None], _around(sampling, number, spread), far])
-    small = float(-stdtrit(min(sampling.freedom, max(float(sampling.sizes.min()) - 1, 1.0)), tail))
     moved, spreads = _moved(sampling, points), _spreads(sampling, denominators)
     answers, questions = ask(
         np.concatenate([sampling.laws[None], moved.reshape(-1, cells), spreads.reshape(-1, cells)])
@@ -103,18 +106,17 @@ def limits_of(
         if not known.any():
             continue
         near = known & (np.arange(len(points)) <= number)
-        single = small if questions.shape[place] == MIXED else reach
         for side in (0, 1):
             joint[side, place] = together = bool(questions.shape[place] == (CONVEX, CONCAVE)[side])
             pieces = _distinct(forms[known if together else near, :, place], float(scales[place]))
-            parts.append(_farthest(sampling, place, pieces, asked[place], side, together, single, tail))
+            parts.append(_farthest(sampling, int(questions.shape[place]), pieces, asked[place], side, tail, place))
     for side, limits in enumerate((lower, upper)):
         chosen = [each for each in parts[side::2] if len(each.value)]
         if not chosen:
             continue
         all_forms = _Forms(*map(np.concatenate, zip(*chosen, strict=True)))
         ends = np.array(questions.least if side == 0 else questions.largest)[all_forms.question]
-        reached = _score_limits(sampling, all_forms, ends, side)
+        reached = _form_limits(sampling, all_forms, ends, side)
         for place in np.unique(all_forms.question):
             own = reached[all_forms.question == place]
             inner = side == 0 if joint[side, place] else side == 1
@@ -214,20 +216,23 @@ def _distinct(pieces: Floats, scale: float) -> Floats:
 
 
 def _farthest(
-    sampling: Sampling, place: int, pieces: Floats, asked: Floats, side: int, joint: bool, reach: float, tail: float
+    sampling: Sampling, shape: int, pieces: Floats, asked: Floats, side: int, tail: float, place: int
 ) -> _Forms:
-    """The forms that decide a limit: pieces whose own limits (Wald) are farthest out, or innermost if `joint`."""
+    """The forms that decide a limit: pieces whose own limits (Wald) are farthest out, or innermost if all must hold."""
     from scipy.special import ndtr, stdtrit
 
-    sign = (-1, 1)[side]
+    sign, joint = (-1, 1)[side], shape == (CONVEX, CONCAVE)[side]
     whole = float(asked @ sampling.laws)
     if not whole > 0:
-        return _Forms(np.zeros(0, np.int64), pieces[:0], pieces[:0], np.zeros(0), np.zeros(0))
+        return _Forms(np.zeros(0, np.int64), pieces[:0], pieces[:0], np.zeros(0), np.zeros(0), np.zeros(0, bool))
     values = pieces @ sampling.laws / whole
     slopes = (pieces - values[:, None] * asked) / whole
     spread = slopes @ sampling.covariance
     errors = np.sqrt(np.maximum((spread * slopes).sum(axis=1), 0))
-    reaches = np.full(len(values), reach)
+    few = max(float(sampling.sizes.min()) - 1, 1.0)
+    reach, small = (float(-stdtrit(min(sampling.freedom, each), tail)) for each in (np.inf, few))
+    exact = _are_proportions(sampling, pieces, asked)
+    reaches = np.where(exact | (shape != MIXED), reach, small)
     chosen = np.arange(len(values))
     if joint:
         varies = errors > _NOISE * max(float(np.abs(slopes).max()), 1e-300)
@@ -238,13 +243,26 @@ def _farthest(
         some = np.flatnonzero(near & varies)
         correlation = (spread[some] @ slopes[some].T) / np.outer(errors[some], errors[some])
         if len(some) > 1:  # farther out a proportion's tail is longer than the normal one, in small samples
-            alone = ndtr(-joint_reach(correlation, tail))
-            reaches[some] = max(reach, float(-stdtrit(max(sampling.sizes.min() - 1, 1.0), alone)))
+            common = joint_reach(correlation, tail)
+            longer = float(-stdtrit(few, float(ndtr(-common))))
+            reaches[some] = np.maximum(reach, np.where(exact[some], common, longer))
         reaches[~varies] = 0.0
     farthest = np.argsort((sign * values + reaches * errors)[chosen] * (1 if joint else -1), kind="stable")
     chosen = chosen[farthest[: 2 * _WORST if joint else _WORST]]
-    number = len(chosen)
-    return _Forms(np.full(number, place), pieces[chosen], np.tile(asked, (number, 1)), values[chosen], reaches[chosen])
+    below = np.tile(asked, (len(chosen), 1))
+    question = np.full(len(chosen), place)
+    return _Forms(question, pieces[chosen], below, values[chosen], reaches[chosen], exact[chosen])
+
+
+def _are_proportions(sampling: Sampling, pieces: Floats, asked: Floats) -> NDArray[np.bool_]:
+    """Which forms have two values in one sample, and one in the others, and are about everybody."""
+    parts = sampling.split(pieces)
+    steps = np.stack([np.ptp(each, axis=1) for each in parts])
+    between = [
+        np.minimum(each - each.min(axis=1)[:, None], each.max(axis=1)[:, None] - each).max(axis=1) for each in parts
+    ]
+    alone = (steps > _NOISE * np.abs(pieces).max(axis=1)).sum(axis=0) == 1
+    return np.asarray(alone & (np.max(between, axis=0) <= _ALIKE * steps.max(axis=0)) & (np.ptp(asked) == 0))
 
 
 def _bonferroni(reach: float, tail: float, number: int) -> float:
@@ -282,14 +300,36 @@ def joint_reach(correlation: Floats, tail: float) -> float:
     return high
 
 
-def _score_limits(sampling: Sampling, forms: _Forms, ends: Floats, side: int) -> Floats:
-    """How far each form reaches: the last value that a score test does not reject, at most the end of the scale."""
+def _form_limits(sampling: Sampling, forms: _Forms, ends: Floats, side: int) -> Floats:
+    """How far each form reaches: the last value that its test does not reject, at most the end of the scale."""
     sign = (-1, 1)[side]
     test = _ScoreTest(sampling, forms)
     far = sign * np.maximum(sign * forms.value, sign * ends)
-    searched = (test.excess(far) > 0) & (forms.errors > 0)
+    searched = (test.excess(far) > 0) & (forms.errors > 0) & ~forms.exact
     known = np.where(forms.errors > 0, far, forms.value)
+    if forms.exact.any():
+        known = np.where(forms.exact, sign * np.minimum(sign * far, sign * _exact_limits(sampling, forms, side)), known)
     return np.where(searched, _crossing(test.excess, forms.value, np.where(searched, far, forms.value)), known)
+
+
+def _exact_limits(sampling: Sampling, forms: _Forms, side: int) -> Floats:
+    """Clopper and Pearson's limits of proportions; with effective sizes, in designs, those of Korn and Graubard."""
+    from scipy.special import betaincinv, ndtr
+
+    sign, limits = (-1, 1)[side], forms.value.copy()
+    tiny = _NOISE * np.abs(forms.above).max(axis=1)
+    parts = (sampling.split(forms.above), sampling.split(), sampling.split(sampling.smooth), sampling.blocks)
+    for above, law, smooth, covariance in zip(*parts, strict=True):
+        least, step = above.min(axis=1), np.ptp(above, axis=1)
+        step = np.where(step > tiny, step, 0.0)
+        unit = np.where(step > 0, step, 1.0)
+        share, near = (np.clip((above @ each - least) / unit, 0, 1) for each in (law, smooth))
+        variance = np.maximum(((above @ covariance) * above).sum(axis=1), 1e-300)
+        size = np.where(step > 0, near * (1 - near) * step**2 / variance, 1.0)
+        share = share if side == 0 else 1 - share  # an upper limit is a lower one of those who do not have it
+        had = np.clip(size * share, 1e-300, size)
+        limits += sign * step * (share - betaincinv(had, size - had + 1, ndtr(-forms.errors)))
+    return limits
 
 
 def _crossing(function: Callable[[Floats], Floats], inside: Floats, outside: Floats) -> Floats:
@@ -327,12 +367,7 @@ class _ScoreTest:
     def __init__(self, sampling: Sampling, forms: _Forms):
         self._forms, self._laws, self._smooth = forms, sampling.split(), sampling.split(sampling.smooth)
         self._above, self._below = sampling.split(forms.above), sampling.split(forms.below)
-        ends = np.cumsum(sampling.cells)
-        own = [
-            sampling.covariance[end - size : end, end - size : end]
-            for end, size in zip(ends, sampling.cells, strict=True)
-        ]
-        self._variances = [_squares(*each) for each in zip(self._above, self._below, own, strict=True)]
+        self._variances = [_squares(*each) for each in zip(self._above, self._below, sampling.blocks, strict=True)]
         self._whole = _squares(forms.above, forms.below, sampling.covariance)
         total = float(sampling.sizes.sum())
         self._factor = total / max(total - 1, 1.0)  # Miettinen and Nurminen's

@@ -36,6 +36,8 @@ class Sampling:
     """The sample, for the person who reads the result."""
     freedom: float = np.inf
     """Degrees of freedom of the covariance: finite where clusters were sampled."""
+    counts: tuple[Floats, ...] = ()
+    """Number of people in each cell of each sample; none with weights, clusters or strata."""
 
     @cached_property
     def smooth(self) -> Floats:
@@ -47,6 +49,12 @@ class Sampling:
         """The sample of each cell."""
         return np.repeat(np.arange(len(self.cells)), self.cells)
 
+    @cached_property
+    def blocks(self) -> list[Floats]:
+        """The covariance of each sample's estimates."""
+        ends = np.cumsum(self.cells)
+        return [self.covariance[end - size : end, end - size : end] for end, size in zip(ends, self.cells, strict=True)]
+
     def split(self, laws: Floats | None = None) -> list[Floats]:
         """The law of each sample, of this or of other laws, [..., cells]."""
         return np.split(self.laws if laws is None else laws, np.cumsum(self.cells)[:-1], axis=-1)
@@ -57,7 +65,7 @@ def of_counts(counts: Sequence[Floats], words: str) -> Sampling:
     sizes = np.array([each.sum() for each in counts])
     parts = [_multinomial(_smoothed(each / size, size)) / size for each, size in zip(counts, sizes, strict=True)]
     laws = np.concatenate([each / size for each, size in zip(counts, sizes, strict=True)])
-    return Sampling(laws, tuple(map(len, counts)), sizes, _diagonal(parts), words)
+    return Sampling(laws, tuple(map(len, counts)), sizes, _diagonal(parts), words, counts=tuple(counts))
 
 
 def of_influences(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from countermax import _plotting as plotting
 from countermax._core.errors import InputError
 from countermax._core.page import Sheet
-from countermax._core.quantities import as_count
+from countermax._core.quantities import as_choice, as_count
 from countermax._core.results import AbstractResult, Row
 from countermax._pairs import Pairs, draw_pairs, num_outcomes_of
 from countermax.couplings import AbstractCoupling
@@ -105,8 +105,7 @@ class Evaluation(AbstractResult):
         return plotting.draw_losses(means, float(self.optimum.mean()), "Expected loss on held-out pairs")
 
     def _details(self) -> Mapping[str, Any]:
-        about = {"loss": self.loss, "pairs": self.pairs, "num_pairs": len(self.optimum), "reference": self.reference}
-        return {**about, "by_coupling": self.by_coupling}
+        return {**self._named("loss", "pairs", "reference", "by_coupling"), "num_pairs": len(self.optimum)}
 
 
 def evaluate(
@@ -127,9 +126,7 @@ def evaluate(
     asked = as_couplings(couplings, num_outcomes_of(pairs), reserved=(OPTIMUM,))
     if OPTIMUM in asked:
         raise InputError(f"no coupling can be called {OPTIMUM!r}: that is the row of the optimum; choose another name")
-    reference = next(iter(asked)) if reference is None else reference
-    if reference not in asked:
-        raise InputError(f"`reference` must be one of {', '.join(asked)}, got {reference!r}")
+    reference = as_choice("`reference`", next(iter(asked)) if reference is None else reference, asked)
     log_p, log_q = draw_pairs(pairs, num_pairs, key=key)
     losses = {name: np.asarray(expected_losses(each, loss, log_p, log_q), np.float64) for name, each in asked.items()}
     for name, values in losses.items():

@@ -107,9 +107,8 @@ class Fit(AbstractResult, Generic[Coupling]):
         return plotting.draw_curves(curve, self.optimum, "Held-out loss during training")
 
     def _details(self) -> Mapping[str, Any]:
-        about = {"coupling": type(self.coupling).__name__, "ended": self.ended, "optimum": self.optimum}
-        about |= {"start": self.start, "above_optimum": self.above_optimum}
-        return {**about, "history": vars(self.history)}
+        about = self._named("ended", "optimum", "start", "above_optimum")
+        return {"coupling": type(self.coupling).__name__, **about, "history": vars(self.history)}
 
 
 class _Stopped(BaseException):

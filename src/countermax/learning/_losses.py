@@ -1,9 +1,7 @@
 """Losses, the objectives that train on them, and the least loss that any coupling can have."""
 
-import os
 from abc import abstractmethod
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import final
 
 import equinox as eqx
@@ -14,13 +12,15 @@ from jaxtyping import Array, ArrayLike, Float, Int, PRNGKeyArray
 from numpy.typing import NDArray
 
 from countermax import comonotone
-from countermax._core.checks import is_traced
+from countermax._core.checks import as_loss, is_traced
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
-from countermax._core.quantities import as_amount, as_count
+from countermax._core.quantities import as_amount, as_choice, as_count
 from countermax._core.transport import transport_plan
 from countermax._core.types import LogProbs, OutcomeLike, Scalar
 from countermax.couplings import AbstractArgmaxSampler, AbstractCoupling, AbstractSampler
+from countermax.couplings._fields import as_vectors
+from countermax.couplings._reference import in_parallel
 from countermax.learning._program import Program
 
 Costs = Float[Array, "k k"]
@@ -47,9 +47,10 @@ class SquaredDifference(AbstractLoss):
 
     def __init__(self, score: ArrayLike, counterfactual_score: ArrayLike | None = None):
         """Sets the scores: one number, or one vector, for each outcome."""
-        self.score = _as_vectors("score", score)
         other = score if counterfactual_score is None else counterfactual_score
-        self.counterfactual_score = _as_vectors("counterfactual_score", other)
+        with np.errstate(over="ignore"):  # what is too large for single precision is refused as infinite
+            self.score = as_vectors("score", jnp.asarray(score, float))
+            self.counterfactual_score = as_vectors("counterfactual_score", jnp.asarray(other, float))
         here, there = self.score.shape, self.counterfactual_score.shape
         if here != there:
             raise InputError(f"both scores must have one shape, got {here} and {there}")
@@ -75,12 +76,8 @@ class MatrixLoss(AbstractLoss):
 
     def __init__(self, matrix: ArrayLike):
         """Sets the matrix."""
-        with np.errstate(over="ignore"):
-            self.matrix = jnp.asarray(matrix, float)
-        if self.matrix.ndim != 2 or self.matrix.shape[0] != self.matrix.shape[1]:
-            raise InputError(f"`matrix` must be square, got shape {self.matrix.shape}")
-        if not bool(jnp.isfinite(self.matrix).all()):
-            raise InputError("`matrix` must be finite; use a large number for a pair to be avoided")
+        with np.errstate(over="ignore"):  # what is too large for single precision is refused as infinite
+            self.matrix = as_loss("matrix", jnp.asarray(matrix, float))
 
     def __call__(self, log_p: LogProbs, log_q: LogProbs) -> Costs:
         _check_size("matrix", len(self.matrix), log_p)
@@ -154,16 +151,6 @@ def _compiled_losses(
     return jax.lax.map(
         lambda pair: coupling._expected_loss(pair[0], pair[1], loss(*pair)), (log_p, log_q), batch_size=100
     )
-
-
-def _as_vectors(name: str, score: ArrayLike) -> Float[Array, "k d"]:
-    with np.errstate(over="ignore"):  # what is too large for single precision is refused as infinite
-        array = jnp.asarray(score, float)
-    if array.ndim not in (1, 2) or array.size == 0:
-        raise InputError(f"`{name}` must be one number or one vector for each outcome, got shape {array.shape}")
-    if not bool(jnp.isfinite(array).all()):
-        raise InputError(f"`{name}` must be finite")
-    return array if array.ndim == 2 else array[:, None]
 
 
 def _check_size(name: str, size: int, log_p: LogProbs) -> None:
@@ -248,9 +235,7 @@ def as_objective(objective: str | AbstractObjective) -> AbstractObjective:
     """An objective by its name, with its defaults."""
     if isinstance(objective, AbstractObjective):
         return objective
-    if objective not in OBJECTIVES:
-        raise InputError(f"`objective` must be one of {', '.join(OBJECTIVES)}, got {objective!r}")
-    return OBJECTIVES[objective]()
+    return OBJECTIVES[as_choice("`objective`", objective, OBJECTIVES)]()
 
 
 def _exact(coupling: AbstractSampler) -> AbstractCoupling:
@@ -280,8 +265,7 @@ def least_losses(loss: Loss, log_p: Float[Array, "n k"], log_q: Float[Array, "n 
     def solve(index: int) -> float:
         return float((transport_plan(probs_p[index], probs_q[index], matrices[index]).plan * matrices[index]).sum())
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return np.fromiter(pool.map(solve, range(len(matrices))), np.float64, len(matrices))
+    return np.array(in_parallel(solve, range(len(matrices))), np.float64)
 
 
 @jax.jit

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from countermax import couplings
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
-from countermax._core.quantities import as_amount, as_count, as_seed, shown
+from countermax._core.quantities import as_amount, as_choice, as_count, as_flag, as_seed, shown
 from countermax._pairs import AbstractPairs, Pairs, draw_pairs, num_outcomes_of
 from countermax.couplings._parts import ACTIVATIONS, AbstractPart
-from countermax.couplings._reference import lloyd
+from countermax.couplings._reference import as_score_vectors, lloyd
 from countermax.learning._fit import Training
 from countermax.learning._losses import OBJECTIVES, AbstractObjective, Relaxed, as_objective
 
@@ -37,11 +37,9 @@ def check_setting(name: str, known: "Field[Any]", value: Any) -> None:
         return
     kind, limits = kinds[0], known.metadata
     if kind is str:
-        if not isinstance(value, str) or value not in limits["choices"]:
-            raise InputError(f"{name} must be one of {', '.join(limits['choices'])}, got {shown(value)}")
+        as_choice(name, value, limits["choices"])
     elif kind is bool:
-        if not isinstance(value, bool):
-            raise InputError(f"{name} must be true or false, got {shown(value)}")
+        as_flag(name, value)
     elif kind is int:
         if "seed" in limits:
             as_seed(name.strip("`"), value)
@@ -118,9 +116,7 @@ def reference_points(
     scores: ArrayLike, num_points: int, pairs: Pairs, key: PRNGKeyArray, num_worlds: int, num_rounds: int
 ) -> tuple[NDArray[np.float64], float, NDArray[np.float64]]:
     """Points, mean squared distance to them, and the worlds."""
-    vectors = np.asarray(scores, np.float64)
-    if vectors.ndim != 2 or vectors.size == 0 or not np.isfinite(vectors).all():
-        raise InputError(f"`scores` must be one finite vector for each outcome, got shape {vectors.shape}")
+    vectors = as_score_vectors(scores, num_outcomes_of(pairs))
     num_points, num_rounds = as_count("`num_points`", num_points), as_count("`num_rounds`", num_rounds)
     num_worlds = as_count("`num_worlds`", num_worlds, least=2)
     check_memory(
@@ -128,8 +124,6 @@ def reference_points(
         8 * num_points * len(vectors) * (num_worlds + vectors.shape[1]),
         "lower the number of points or of worlds",
     )
-    if (wanted := num_outcomes_of(pairs)) != len(vectors):
-        raise InputError(f"`scores` must have one vector for each of {wanted} outcomes, got {len(vectors)}")
     worlds = np.exp(np.asarray(draw_pairs(pairs, num_worlds, key=key)[0], np.float64))
     worlds /= worlds.sum(axis=1, keepdims=True)
     rng = np.random.default_rng(0)

@@ -1,6 +1,8 @@
 """Finite Markov decision processes: planning, logs, estimation, simulation, and what other policies would have done."""
 
+from countermax.mdp._changes import Changes as Changes
 from countermax.mdp._cohort import Cohort as Cohort
+from countermax.mdp._datasets import frame_of_dataset as frame_of_dataset
 from countermax.mdp._decisions import Decision as Decision
 from countermax.mdp._decisions import Decisions as Decisions
 from countermax.mdp._distribution import ReturnDistribution as ReturnDistribution
@@ -8,12 +10,19 @@ from countermax.mdp._estimation import estimate as estimate
 from countermax.mdp._estimation import estimate_policy as estimate_policy
 from countermax.mdp._estimation import softened as softened
 from countermax.mdp._evaluation import PolicyEvaluation as PolicyEvaluation
+from countermax.mdp._files import StepsFile as StepsFile
+from countermax.mdp._files import read_log as read_log
 from countermax.mdp._files import read_log_and_policy as read_log_and_policy
 from countermax.mdp._log import EpisodeLog as EpisodeLog
+from countermax.mdp._measured_states import MeasuredStates as MeasuredStates
+from countermax.mdp._measurements import Measurements as Measurements
 from countermax.mdp._planning import policy_iteration as policy_iteration
 from countermax.mdp._planning import policy_value as policy_value
 from countermax.mdp._planning import simulate as simulate
 from countermax.mdp._planning import state_distributions as state_distributions
+from countermax.mdp._plans import BestChanges as BestChanges
+from countermax.mdp._plans import BestPlan as BestPlan
+from countermax.mdp._plans import ChangesRanking as ChangesRanking
 from countermax.mdp._posterior import Posterior as Posterior
 from countermax.mdp._process import FiniteMDP as FiniteMDP
 from countermax.mdp._replays._questions import logged_pairs as logged_pairs

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from countermax._core.labels import look_alikes
+from countermax._core.words import percent
 from countermax.mdp._arrays import Floats, Ints
 from countermax.mdp._estimation import restricted, visits
 from countermax.mdp._importance import effective_sample_size
@@ -23,6 +24,7 @@ _FEW_EPISODES = 30
 _THIN_VISITS = 10
 _DISAGREEING = 1e-6
 _LARGE_THIN_SHARE = 0.1
+_SELDOM = 0.05
 
 
 def told_of_ends(
@@ -117,6 +119,18 @@ def told_of_weights(log: EpisodeLog, policy: Floats, ratios: Floats) -> tuple[st
             f"that state: {told_of_undone(log, policy)}."
         )
     return tuple(found)
+
+
+def told_of_overlap(log: EpisodeLog, policy: Floats) -> str:
+    """How often the policy would do what was done, and how often what was seldom done."""
+    counts = visits(log)
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    weights = counts.sum(axis=1) / log.num_steps
+    same, seldom = (float(weights @ (policy * each).sum(axis=1)) for each in (shares, shares < _SELDOM))
+    return (
+        f"Overlap: the policy would do what was done in {percent(same)} of the logged steps, and in {percent(seldom)} "
+        f"of them what was done in fewer than {percent(_SELDOM)} of the steps in that state."
+    )
 
 
 def told_of_support(process: FiniteMDP, log: EpisodeLog, wanted: Floats, horizon: int) -> tuple[str, ...]:

@@ -13,28 +13,31 @@ from scipy import sparse
 from countermax._core.errors import InputError
 from countermax._core.extras import on_ray
 from countermax._core.labels import Labels, listed, reader
-from countermax._core.words import confidence
+from countermax._core.words import confidence, number
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, AbstractSampler
 from countermax.couplings._named import as_couplings, name_of, named_couplings
-from countermax.intervals import Interval
 from countermax.intervals._interval import check_level
 from countermax.mdp import _cautions as cautions
 from countermax.mdp import _estimation as estimation
-from countermax.mdp._arrays import Floats, Values, as_mask, as_number, as_whole, shortened
+from countermax.mdp._arrays import Floats, Ints, Values, as_mask, as_number, as_whole, shortened
+from countermax.mdp._changes import Changes, as_changes
 from countermax.mdp._decisions import Decisions, decisions_of
 from countermax.mdp._distribution import SHARES, ReturnDistribution, distribution_of
 from countermax.mdp._estimation import estimate, estimate_policy
 from countermax.mdp._evaluation import RESTRICTED, WHOLE, Estimating, PolicyEvaluation, evaluated
 from countermax.mdp._explain import find_episode, story_of
-from countermax.mdp._files import read_log_and_policy
+from countermax.mdp._files import StepsFile, read_log, read_log_and_policy
 from countermax.mdp._importance import effective_sample_size, importance_ratios
 from countermax.mdp._log import EpisodeLog, steps_compared, steps_of
+from countermax.mdp._measurements import Measurements, Resampling
+from countermax.mdp._plans import BestChanges, ChangesRanking, best_changes_of, ranked_changes, told_of_optimism
 from countermax.mdp._posterior import NO_CONFOUNDING, Posterior, PosteriorDraws, attained
 from countermax.mdp._process import MODEL_GIVEN, FiniteMDP, as_discount
 from countermax.mdp._replays._course import Setting, VaryingRewards
+from countermax.mdp._replays._questions import outcome_labels
 from countermax.mdp._replays._trajectories import Trajectories
-from countermax.mdp._results import Answer, Context, Ranking, Replay, at, counted, widest
+from countermax.mdp._results import Context, Ranking, Replay, answer_of, at, counted
 from countermax.mdp._story import Story
 
 Couplings: TypeAlias = Mapping[str, str | Path | AbstractCoupling] | Iterable[str | Path]
@@ -48,6 +51,11 @@ _RANGES = (
     "'any coupling' is the range over all couplings that draw afresh at each step (adapted couplings){interval}. "
     "'chance may persist' is the range if what is not recorded may also carry over from step to step{too}."
 )
+_LOWER_LIMITS = (
+    "Lower limits are one-sided, by ordinary importance sampling, if no return is below {least}, the least that the "
+    "process allows; by empirical Bernstein they hold in any sample, by Student in large ones."
+)
+_NOT_KNOWN = " Both need a known behaviour policy; here it is estimated, which is left out."
 _RANGE_GIVEN = (
     "The range over all couplings is over those that draw afresh at each step (adapted couplings), and takes the model "
     "as given."
@@ -68,8 +76,8 @@ class Cohort:
 
     def __init__(
         self,
-        log: EpisodeLog | str | Path,
-        policy: Values | str | Path,
+        log: EpisodeLog | StepsFile | Measurements | str | Path,
+        policy: Values | str | Path | None = None,
         *,
         process: FiniteMDP | Callable[[EpisodeLog], FiniteMDP] | None = None,
         absorbing: Values | None = None,
@@ -81,15 +89,16 @@ class Cohort:
         behaviour: Values | None = None,
         posterior: Posterior | None = None,
         engine: str = "local",
-        columns: Mapping[str, str] | None = None,
-        score: Mapping[Hashable, int | float] | None = None,
     ):
         """Checks the episodes, the process and the policy.
 
         Args:
-            log: Logged episodes, or a CSV or Parquet file of steps: episode, step, state, action, next_state, reward.
+            log: Logged episodes, or a CSV or Parquet file of steps: episode, step, state, action, next_state, reward;
+                a `StepsFile` where its columns have other names, `Measurements` where it has numbers in place of
+                states.
             policy: Policy that would have been followed, [state, action]; beside a file of steps, a file of state,
-                action and, unless certain, probability.
+                action and, unless certain, probability; beside measurements also a column that names the action in each
+                row. By default what was usual, for questions that need none.
             process: Process behind the log, or a function that estimates one from a log; by default its frequencies.
                 Every logged step must be possible under it.
             absorbing: States where episodes end by themselves, by name, index or mask, where the process is estimated
@@ -109,23 +118,33 @@ class Cohort:
                 `rank`, `decisions` and `explain` draw 100 models where the process has counts, and `replay` none.
             engine: Engine: "local", or "ray" for parts of the episodes, posterior draws and resamples on the Ray
                 cluster that is connected, else on one inside this machine. The numbers are the same.
-            columns: Columns of a file of steps, by what they stand for: episode=patient,step=day. Without step, time
-                has the order; without next_state, the last row leads to outcome.
-            score: Score of each final outcome, where a file of steps has no reward: home=1,dead=0.
         """
         self._spread = on_ray(engine)
-        one, other = ("log", "policy") if isinstance(policy, str | Path) else ("policy", "log")
-        if isinstance(log, str | Path) and isinstance(policy, str | Path):
-            log, policy = read_log_and_policy(log, policy, columns=columns, score=score)
-        elif isinstance(log, str | Path) or isinstance(policy, str | Path):
+        self._again: Resampling | None = None
+        self._made: tuple[str, ...] = ()
+        if isinstance(log, Measurements):
+            if isinstance(process, FiniteMDP) or not (behaviour is None and outcomes is None):
+                raise InputError(
+                    "`log` must have states of its own beside a `process` that is not a function, `behaviour` or "
+                    "`outcomes`, for measurements make states again in each resample; `Measurements.log` keeps them"
+                )
+            by_row, policy = log.wanted(estimate_policy(log.log) if policy is None else policy)
+            self._again, self._made = log.resampling(by_row), log.notes
+            absorbing = list(log.ends) if process is None and absorbing is None else absorbing
+            log = log.log
+        elif isinstance(log, StepsFile | str | Path) and policy is None:
+            log = read_log(log)
+        elif isinstance(log, StepsFile | str | Path) and isinstance(policy, str | Path):
+            log, policy = read_log_and_policy(log, policy)
+        elif isinstance(log, StepsFile | str | Path) or isinstance(policy, str | Path):
+            one, other = ("log", "policy") if isinstance(policy, str | Path) else ("policy", "log")
             raise InputError(f"`{one}` must be a file where `{other}` is one, so that both name the same states")
-        elif columns is not None or score is not None:
-            raise InputError("`columns` and `score` must be left out beside a log that was read: use them to read it")
         self.log = log
-        self._learn, self._source = _learner(log, process, absorbing)
+        self._learn, self._source = _learner(log, process, absorbing, measured=self._again is not None)
         self.process = self._learn if isinstance(self._learn, FiniteMDP) else self._learn(log)
         estimation.check_log(log, self.process)
-        self._wanted = estimation.policy_rows(self.process, policy)
+        usual = estimation.usual_policy(self.process)
+        self._wanted = usual if policy is None else estimation.policy_rows(self.process, policy)
         self.policy = estimation.restricted(self.process, self._wanted)[0]
         self.horizon = steps_of(log, horizon)
         self.discount = as_discount(self.process, discount)
@@ -147,7 +166,7 @@ class Cohort:
             discount=self.discount,
             censored=censored,
             behaviour=done if actions == "coupled" else None,
-            usual=estimation.usual_policy(self.process),
+            usual=usual,
             varying=VaryingRewards.of_log(log) if self._rewards_vary else None,
         )
         self._compared = steps_compared(log, self.process.ends, self.horizon)
@@ -170,12 +189,11 @@ class Cohort:
         numbers = found._asdict()
         draws = self._draws if self._posterior is not None else None
         if draws is not None:
-            asked = partial(_effect, self._setting, answering)
             given, count = found.values - self._model.observed, len(self)
-            means, limits = draws.posterior.summarise(np.append(given, given.mean()), draws.ask(asked))
+            asked = partial(_effect, coupling=answering)
+            means, limits = draws.summarise(self._setting, asked, np.append(given, given.mean()))
             numbers["values"] = self._model.observed + means[:count]
-            if limits is not None:
-                numbers |= {"interval": _first(limits, count), "mean_interval": at(limits, count)}
+            numbers |= {"interval": at(limits, slice(count)), "mean_interval": at(limits, count)}
         return self._replay(draws, coupling=name_of(answering), **numbers)
 
     def sample(
@@ -253,15 +271,59 @@ class Cohort:
         the log's frequencies as far as the process has counts, acts where a logged action is not known, and in both
         worlds after the log's end.
         """
-        setting, answering = self._one(episode), self._model.law(coupling).answering
-        if otherwise is not None:
-            setting = replace(setting, usual=estimation.as_policy(self.process, otherwise))
+        setting, answering = self._unchanged(self._one(episode), otherwise), self._model.law(coupling).answering
         model = Trajectories(self.process, setting, quiet=True)
         observed, name = float(model.observed[0]), name_of(answering)
-        drawn = self._draws.ask(partial(_decided, setting, answering), spread=False)
-        found = self._draws.posterior.summarise(model.effects_of_actions([answering]), drawn, ranges=2)
+        asked = partial(Trajectories.effects_of_actions, couplings=[answering])
+        found = self._draws.summarise(setting, asked, asked(model), ranges=2, spread=False)
         context, untried = self._context(self._draws, ranges=True), model.untried_actions()
         return decisions_of(self.process, setting, context, {name: name}, found, untried, observed)[name]
+
+    def best_changes(
+        self,
+        episode: Hashable,
+        coupling: str | Path | AbstractCoupling = "gumbel-max",
+        *,
+        changes: int | Changes = 3,
+        otherwise: Values | None = None,
+    ) -> BestChanges:
+        """The plans of at most one, two, ... changes to what was done that would have helped one episode most; exact.
+
+        Unchanged means what it does for `decisions`, and the policy of the cohort plays no part. Plans are made on the
+        process and judged on models drawn from the posterior.
+
+        Args:
+            episode: Name of the episode, or its position where episodes have no names.
+            coupling: Coupling that answers, by itself, by name or as a file.
+            changes: Largest number of changes, or all that there is to say about them.
+            otherwise: Policy that acts where a logged action is not known, and after the log's end; by default the
+                log's frequencies as far as the process has counts.
+        """
+        setting, answering = self._unchanged(self._one(episode), otherwise), self._model.law(coupling).answering
+        context = self._context(self._draws, told=(told_of_optimism(self._draws),))
+        return best_changes_of(self.process, setting, answering, as_changes(changes), self._draws, context)
+
+    def rank_changes(
+        self,
+        coupling: str | Path | AbstractCoupling = "gumbel-max",
+        *,
+        changes: int | Changes = 3,
+        otherwise: Values | None = None,
+    ) -> ChangesRanking:
+        """All episodes by what the best plans of at most so many changes would have added; see `best_changes`.
+
+        Args:
+            coupling: Coupling that answers, by itself, by name or as a file.
+            changes: Largest number of changes, or all that there is to say about them.
+            otherwise: Policy that acts where a logged action is not known, and after the log's end.
+        """
+        setting, answering = self._unchanged(self._setting, otherwise), self._model.law(coupling).answering
+        context = self._context(self._draws, told=(told_of_optimism(self._draws),))
+        return ranked_changes(self.process, setting, answering, as_changes(changes), self._draws, context)
+
+    def _unchanged(self, setting: Setting, otherwise: Values | None) -> Setting:
+        """The same where this is done where nobody knows what was, and after the log's end."""
+        return setting if otherwise is None else replace(setting, usual=estimation.as_policy(self.process, otherwise))
 
     def explain(
         self, episode: Hashable, *, couplings: Couplings | None = None, features: Mapping[str, Values] | None = None
@@ -278,7 +340,7 @@ class Cohort:
         """
         if self._actions != "fresh":
             raise InputError('`explain` needs a cohort with actions="fresh": steps are judged one by one')
-        setting, chosen, _ = self._one(episode), _couplings(couplings), self._model
+        setting, chosen, _ = self._one(episode), self._couplings(couplings), self._model
         context = self._context(self._draws, ranges=True)
         return story_of(self.process, self.log, setting, chosen, features, self._draws, context)
 
@@ -287,34 +349,22 @@ class Cohort:
 
         The first coupling is the one to sort by; by default there are Gumbel-max and inverse CDF.
         """
-        chosen, observed, count = _couplings(couplings), self._model.observed, len(self)
-        given = _effects_in(self._model, list(chosen.values()))
-        drawn = self._draws.ask(partial(_effects, self._setting, list(chosen.values())))
-        found, limits = self._draws.posterior.summarise(given, drawn, ranges=2)
-        intervals = {name: at(limits, place) for place, name in enumerate(chosen)}
-        mean, its = found[:, count], {name: at(each, count) for name, each in intervals.items()}
-        whole, wide = Bounds(found[-4], found[-3]), widest(Bounds(found[-2], found[-1]), at(limits, -2, -1))
-        within = at(limits, -4, -3)
-        average = Answer(
-            "effect",
-            None,
-            dict(zip(chosen, mean.tolist(), strict=False)),
-            Bounds(float(mean[-4]), float(mean[-3])),
-            {name: each for name, each in its.items() if each is not None},
-            at(within, count),
-            Bounds(float(wide.lower[count]), float(wide.upper[count])),
-        )
+        chosen, count = self._couplings(couplings), len(self)
+        asked = partial(_effects, couplings=list(chosen.values()))
+        found = self._draws.summarise(self._setting, asked, asked(self._model), ranges=2)
+        each = answer_of(found, chosen, "effect", slice(count))
+        assert each.persistent is not None
         return Ranking(
             context=self._context(self._draws, ranges=True),
             episodes=self.log.names,
-            observed=observed,
-            effects={name: found[place, :count] for place, name in enumerate(chosen)},
-            bounds=Bounds(whole.lower[:count], whole.upper[:count]),
-            intervals={name: _first(each, count) for name, each in intervals.items() if each is not None},
-            any_interval=None if within is None else _first(within, count),
-            persistent=Bounds(wide.lower[:count], wide.upper[:count]),
+            observed=self._model.observed,
+            effects=each.values,
+            bounds=each.bounds,
+            intervals=each.intervals,
+            any_interval=each.any_interval,
+            persistent=each.persistent,
             untried=self._model.untried,
-            mean=average,
+            mean=answer_of(found, chosen, "effect", count),
         )
 
     def evaluate(
@@ -324,14 +374,15 @@ class Cohort:
 
         Each episode is compared from its own first state over the horizon or, where it is censored, as far as it was
         seen. Intervals come from resampling episodes. Everything that is learned from the log, the model and the
-        behaviour policy, is learned again from each resample; the policy stays as it is.
+        behaviour policy, is learned again from each resample; the policy stays as it is. With states and actions that
+        can be counted, fitted Q evaluation is the model-based estimate: there is one row for both.
 
         Args:
             couplings: Couplings for the counterfactual estimates, by name; by default Gumbel-max and inverse CDF.
                 Without any, nothing is replayed.
             num_resamples: Number of resamples for the intervals; 0 for none.
             level: Confidence of the intervals, which reach at least as far as this share of the resamples; fewer than
-                40 cannot say 95 %, and then less is said.
+                40 cannot say 95 %, and then less is said. Lower limits have it on their one side.
             key: Random key for drawing the resamples; consumed once.
         """
         as_whole("num_resamples", num_resamples, least=0)
@@ -341,27 +392,31 @@ class Cohort:
                 '`evaluate` needs a cohort with censored="stop": importance sampling weighs what was earned, and '
                 "nobody earned what a model adds; `replay` and `rank` can carry episodes on with the model"
             )
-        chosen = _couplings(couplings, none=True)
-        task = Estimating(self._setting, chosen, self._learn, self._behaviour, self._compared)
+        chosen = self._couplings(couplings, none=True)
+        task = Estimating(self._setting, chosen, self._learn, self._behaviour, self._compared, self._again)
+        found = evaluated(task, self.process, num_resamples, level, key=key, spread=self._spread)
         level = attained(level, num_resamples)
-        asked = (task, self.process, num_resamples, level)
-        estimates, bounds, ratios = evaluated(*asked, key=key, spread=self._spread)
         changed = (self.policy != self._wanted)[~self.process.absorbing].any()
         told = (
-            *cautions.told_of_weights(self.log, self._wanted, ratios),
+            *cautions.told_of_weights(self.log, self._wanted, found.ratios),
+            cautions.told_of_overlap(self.log, self.policy),
             *cautions.told_of_support(self.process, self.log, self._wanted, self.horizon),
             _bootstrap(num_resamples, level),
+            _LOWER_LIMITS.format(least=number(found.least)) + (_NOT_KNOWN if self._behaviour is None else "")
+            if found.lower_limits
+            else "",
         )
         return PolicyEvaluation(
             context=self._context(None, told=told, assumed=(_RANGE_GIVEN,)),
-            estimates=estimates,
-            bounds=bounds,
+            estimates=found.estimates,
+            bounds=found.bounds,
             target=RESTRICTED if changed else WHOLE,
             policy=self.policy,
-            effective_sample_size=effective_sample_size(ratios),
+            effective_sample_size=effective_sample_size(found.ratios),
             num_censored=self._censored,
             num_resamples=num_resamples,
             level=level,
+            lower_limits=found.lower_limits,
         )
 
     def returns(
@@ -396,11 +451,11 @@ class Cohort:
         if not kept or min(kept) == 0:
             raise InputError(f"`shares` must hold numbers above 0 and at most 1, got {list(kept)}")
         told = (
-            *cautions.told_of_weights(self.log, self._wanted, self._ratios(self.log)),
+            *cautions.told_of_weights(self.log, self._wanted, self._weighed(None)[1]),
             _bootstrap(num_resamples, level),
         )
         context = self._context(None, told=told, assumed=())
-        return distribution_of(context, self.log, self._ratios, kept, weighted, num_resamples, level, key)
+        return distribution_of(context, self._weighed, kept, weighted, num_resamples, level, key)
 
     @property
     def _rewards_vary(self) -> bool:
@@ -408,10 +463,12 @@ class Cohort:
         counts = self.process.counts
         return self.process.reward_variances is not None or (counts is not None and int(counts.max()) <= 1)
 
-    def _ratios(self, log: EpisodeLog) -> Floats:
-        """Importance ratios of some of the episodes; the behaviour policy is estimated from them unless it is known."""
-        done = estimate_policy(log) if self._behaviour is None else self._behaviour
-        return importance_ratios(log, self._wanted, done)[:, : self.horizon]
+    def _weighed(self, chosen: Ints | None) -> tuple[EpisodeLog, Floats]:
+        """Some of the episodes, by default all, and their ratios; the behaviour is estimated from them unless known."""
+        log, policy = self.log, self._wanted
+        if chosen is not None:
+            log, policy = (log.select(chosen), policy) if self._again is None else self._again(chosen)
+        return log, importance_ratios(log, policy, self._behaviour)[:, : self.horizon]
 
     def _replay(self, draws: PosteriorDraws | None, **found: Any) -> Replay:
         """What was found, beside what is known of the episodes."""
@@ -435,6 +492,19 @@ class Cohort:
     def _draws(self) -> PosteriorDraws:
         asked = self._posterior or (Posterior() if self.process.counts is not None else Posterior(num_draws=0))
         return PosteriorDraws(self.process, asked, self._setting.outcomes, spread=self._spread)
+
+    def _couplings(self, couplings: Couplings | None, *, none: bool = False) -> dict[str, AbstractCoupling]:
+        """The couplings asked for; by default two that are known to disagree. `none` allows none at all."""
+        if couplings is None:
+            return named_couplings(("gumbel-max", "inverse-cdf"))
+        if not isinstance(couplings, Mapping | str | Path):
+            couplings = list(couplings) if isinstance(couplings, Iterable) else couplings
+            if not isinstance(couplings, list) or any(not isinstance(each, str | Path) for each in couplings):
+                raise InputError(
+                    f"`couplings` must be words or files, or couplings by name, got {shortened(couplings)}"
+                )
+        labels = outcome_labels(self.process, self._setting.outcomes)
+        return {} if none and not couplings else as_couplings(couplings, labels)
 
     def _one(self, episode: Hashable) -> Setting:
         """The same questions about one episode, over the steps that are compared."""
@@ -466,6 +536,7 @@ class Cohort:
         )
         left = self.policy[~self.process.absorbing]
         chance = told is None and bool(((left > 0) & (left < 1)).any())
+        fixed = "Intervals take the states that were made as given; those of `evaluate` and `returns` do not."
         notes = (
             *(cautions.told_of_restriction(self.process, self.log, self._wanted) if told is None else told),
             *cautions.told_of_rewards(self.log, self.process),
@@ -479,6 +550,8 @@ class Cohort:
             if ranges
             else "",
             note,
+            *self._made,
+            fixed if self._made and note else "",
         )
         return Context(
             self._sample,
@@ -490,14 +563,28 @@ class Cohort:
         )
 
 
+def _estimate_to(ends: tuple[Hashable, ...], log: EpisodeLog) -> FiniteMDP:
+    """The estimate whose ends go by name: where states are made again, other positions may be theirs."""
+    assert log.state_names is not None
+    return estimate(log, absorbing=[place for place, name in enumerate(log.state_names) if name in ends])
+
+
 def _learner(
-    log: EpisodeLog, process: FiniteMDP | Callable[[EpisodeLog], FiniteMDP] | None, absorbing: Values | None
+    log: EpisodeLog,
+    process: FiniteMDP | Callable[[EpisodeLog], FiniteMDP] | None,
+    absorbing: Values | None,
+    *,
+    measured: bool,
 ) -> tuple[FiniteMDP | Callable[[EpisodeLog], FiniteMDP], str]:
     """The process, or what estimates it from a log; and where it comes from, in words."""
     if not isinstance(log, EpisodeLog):
         raise InputError(f"`log` must be an EpisodeLog or a file, got {shortened(log)}")
     if process is None:
         ends = None if absorbing is None else _named_states(log, absorbing)
+        if measured:
+            assert log.state_names is not None
+            kept = () if ends is None else tuple(log.state_names[each] for each in np.flatnonzero(ends))
+            return partial(_estimate_to, kept), "process estimated from these episodes"
         return partial(estimate, absorbing=ends), "process estimated from these episodes"
     if absorbing is not None:
         raise InputError("`absorbing` must be left out beside a `process`, which says itself where episodes end")
@@ -520,17 +607,6 @@ def _named_states(log: EpisodeLog, absorbing: Values) -> Values:
     return as_mask("absorbing", found, log.num_states)
 
 
-def _couplings(couplings: Couplings | None, *, none: bool = False) -> dict[str, AbstractCoupling]:
-    """The couplings asked for; by default two that are known to disagree. `none` allows none at all."""
-    if couplings is None:
-        return named_couplings(("gumbel-max", "inverse-cdf"))
-    if not isinstance(couplings, Mapping | str | Path):
-        couplings = list(couplings) if isinstance(couplings, Iterable) else couplings
-        if not isinstance(couplings, list) or any(not isinstance(each, str | Path) for each in couplings):
-            raise InputError(f"`couplings` must be words or files, or couplings by name, got {shortened(couplings)}")
-    return {} if none and not couplings else as_couplings(couplings)
-
-
 def _bootstrap(num_resamples: int, level: float) -> str:
     if not num_resamples or not level:
         return f"{'Too few' if num_resamples else 'No'} resamples were drawn: sampling uncertainty is left out."
@@ -540,29 +616,14 @@ def _bootstrap(num_resamples: int, level: float) -> str:
     )
 
 
-def _effect(setting: Setting, coupling: AbstractCoupling, process: FiniteMDP) -> Floats:
-    """[episode, mean]: effects by one coupling in a posterior draw."""
-    model = Trajectories(process, setting, quiet=True)
+def _effect(model: Trajectories, coupling: AbstractCoupling) -> Floats:
+    """[episode, mean]: effects by one coupling."""
     found = model.values(coupling) - model.observed
     return np.append(found, found.mean())
 
 
-def _effects(setting: Setting, couplings: list[AbstractCoupling], process: FiniteMDP) -> Floats:
-    """The same in a posterior draw."""
-    return _effects_in(Trajectories(process, setting, quiet=True), couplings)
-
-
-def _effects_in(model: Trajectories, couplings: list[AbstractCoupling]) -> Floats:
+def _effects(model: Trajectories, couplings: list[AbstractCoupling]) -> Floats:
     """[couplings, two ranges; episode, mean]: over adapted couplings, and if chance may persist."""
     ranges = *model.bounds(), *model.persistent_bounds()
     found = np.stack([*(model.values(each) for each in couplings), *ranges]) - model.observed
     return np.concatenate([found, found.mean(axis=1, keepdims=True)], axis=1)
-
-
-def _first(interval: Interval, count: int) -> Interval:
-    return Interval(interval.lower[:count], interval.upper[:count], interval.level)
-
-
-def _decided(setting: Setting, coupling: AbstractCoupling, process: FiniteMDP) -> Floats:
-    """[coupling, least and largest; step; action]: effects of single decisions in a posterior draw."""
-    return Trajectories(process, setting, quiet=True).effects_of_actions([coupling])

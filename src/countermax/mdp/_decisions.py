@@ -15,19 +15,7 @@ from countermax.mdp._arrays import as_whole
 from countermax.mdp._labels import spoken
 from countermax.mdp._process import FiniteMDP
 from countermax.mdp._replays._course import Setting
-from countermax.mdp._results import (
-    SMALL,
-    AbstractCohortResult,
-    Context,
-    any_row,
-    at,
-    coupled_row,
-    persistent_row,
-    widest,
-)
-
-FEW_VISITS = 5
-"""What rests on fewer visits than this is marked."""
+from countermax.mdp._results import SMALL, AbstractCohortResult, Answer, Context, answer_of, widest
 
 
 class Decision(NamedTuple):
@@ -118,17 +106,9 @@ class Decisions(AbstractCohortResult):
         )
 
     def plot(self, most: int = 20) -> "plotting.Figure":
-        first = self.decisions[: as_whole("most", most, least=1)]
-        bounds, limits = ranges_of(first)
-        return plotting.draw_effects(
-            [f"{each.step}: {self.action_names[each.other_action]}" for each in first],
-            {self.coupling: np.array([each.effect for each in first])},
-            bounds,
-            title=self.title,
-            label="what the other action would have added",
-            kind="step and other action",
-            limits=limits,
-        )
+        shown = drawn_effects({self.coupling: self}, self.decisions[: as_whole("most", most, least=1)])
+        label, kind = "what the other action would have added", "step and other action"
+        return plotting.draw_effects(shown, title=self.title, label=label, kind=kind)
 
     def __repr__(self) -> str:
         return f"Decisions({len(self)} of episode {self.episode!r}, by {self.coupling})"
@@ -137,37 +117,41 @@ class Decisions(AbstractCohortResult):
         rare = [
             f"{self.action_names[each.other_action]} at step {each.step} ({each.visits})"
             for each in self
-            if each.visits is not None and each.visits < FEW_VISITS
+            if each.visits is not None and each.visits < plotting.FEW_VISITS
         ]
-        return (f"Resting on fewer than {FEW_VISITS} visits: {', '.join(rare)}.",) if rare else ()
+        return (f"Resting on fewer than {plotting.FEW_VISITS} visits: {', '.join(rare)}.",) if rare else ()
 
     def _details(self) -> Mapping[str, Any]:
         decisions = [{**each._asdict(), "robust": each.robust} for each in self]
         return self._fields("episode", "observed", "coupling") | {"decisions": decisions}
 
 
-def ranges_of(decisions: Sequence[Decision]) -> tuple[Bounds, Interval | None]:
-    """The effects over all couplings, and the model uncertainty of these ranges."""
-    bounds = Bounds(*np.array([each.effect_bounds for each in decisions]).reshape(-1, 2).T)
-    limits = [each.any_interval for each in decisions if each.any_interval is not None]
-    if not limits:
-        return bounds, None
-    lower, upper = np.array([each[:2] for each in limits]).T
-    return bounds, Interval(lower, upper, limits[0].level)
+def drawn_effects(by_coupling: Mapping[str, Decisions], some: Sequence[Decision]) -> "plotting.Effects":
+    """What is drawn of some decisions."""
+    actions = next(iter(by_coupling.values())).action_names
+    limits = [each.any_interval for each in some if each.any_interval is not None]
+    effects = {name: each.effects for name, each in by_coupling.items()}
+    lower, upper = np.array([each[:2] for each in limits]).reshape(-1, 2).T
+    return plotting.Effects(
+        [f"{each.step}: {actions[each.other_action]}" for each in some],
+        {name: np.array([known[each.step, each.other_action] for each in some]) for name, known in effects.items()},
+        Bounds(*np.array([each.effect_bounds for each in some]).reshape(-1, 2).T),
+        Interval(lower, upper, limits[0].level) if limits else None,
+    )
 
 
 def decision_rows(by_coupling: Mapping[str, Decisions]) -> tuple[Row, ...]:
     """The effects of all decisions, in the order of the first coupling."""
     first = next(iter(by_coupling.values()))
-    about, found = f"episode {first.episode}", []
+    about, found = f"episode {first.episode}", list[Row]()
     others = {name: {(each.step, each.other_action): each for each in of} for name, of in by_coupling.items()}
     for each in first:
         quantity = f"effect of {first.action_names[each.other_action]} at step {each.step}"
-        for name, decisions in others.items():
-            same = decisions[each.step, each.other_action]
-            found.append(coupled_row(quantity, about, name, same.effect, same.interval))
-        found.append(any_row(quantity, about, each.effect_bounds, each.any_interval))
-        found.append(persistent_row(quantity, about, each.persistent))
+        same = {name: decisions[each.step, each.other_action] for name, decisions in others.items()}
+        effects = {name: decision.effect for name, decision in same.items()}
+        intervals = {name: decision.interval for name, decision in same.items() if decision.interval is not None}
+        known = each.effect_bounds, intervals, each.any_interval, each.persistent
+        found += Answer(quantity, None, effects, *known).rows(about)
     return tuple(found)
 
 
@@ -176,38 +160,30 @@ def decisions_of(
     setting: Setting,
     context: Context,
     couplings: Mapping[str, str],
-    found_of: tuple[Float[np.ndarray, "k t a"], Interval | None],
+    effects_of: tuple[Float[np.ndarray, "k t a"], Interval | None],
     untried: Bool[np.ndarray, "t a"],
     observed: float,
 ) -> dict[str, Decisions]:
-    """All decisions about one episode, by coupling.
-
-    The effects, with their intervals, are those by each coupling, then the least and the largest over all adapted
-    ones, then the same if chance may persist.
-    """
-    visits = None if mdp.counts is None else mdp.counts.sum(axis=2)
-    log = setting.log
-    effects, limits = found_of
-    found = {}
-    for place, (name, kind) in enumerate(couplings.items()):
-        decisions = []
-        for step in range(effects.shape[1]):
-            state, action = int(log.states[0, step]), int(log.actions[0, step])
-            for other in np.flatnonzero(mdp.allowed[state]).tolist():
-                if other == action:
-                    continue
-                effect, lower, upper, *wide = (float(effects[each, step, other]) for each in (place, -4, -3, -2, -1))
-                seen = None if visits is None else int(visits[state, other])
-                own, whole = at(limits, (place, step, other)), at(limits, (-4, step, other), (-3, step, other))
-                persistent = widest(Bounds(*wide), at(limits, (-2, step, other), (-1, step, other)))
-                claim = effect + observed, effect, Bounds(lower, upper), seen, own, whole, persistent
-                decisions.append(Decision(step, state, action, other, *claim, bool(untried[step, other])))
-        found[name] = Decisions(
+    """All decisions about one episode, by coupling; the effects, with their intervals, are as `answer_of` has them."""
+    visits, log = None if mdp.counts is None else mdp.counts.sum(axis=2), setting.log
+    found: dict[str, list[Decision]] = {name: [] for name in couplings}
+    for step in range(len(untried)):
+        state, action = int(log.states[0, step]), int(log.actions[0, step])
+        for other in np.flatnonzero(mdp.allowed[state] & (np.arange(mdp.num_actions) != action)).tolist():
+            seen = None if visits is None else int(visits[state, other])
+            _, _, effects, bounds, own, whole, wide = answer_of(effects_of, couplings, "effect", step, other)
+            assert wide is not None
+            for name, effect in effects.items():
+                known = effect + observed, effect, bounds, seen, own.get(name), whole, wide
+                found[name].append(Decision(step, state, action, other, *known, bool(untried[step, other])))
+    return {
+        name: Decisions(
             context=context,
             decisions=tuple(sorted(decisions, key=lambda each: (-each.effect, each.step))),
             episode=log.name_of(0),
             observed=observed,
-            coupling=kind,
+            coupling=couplings[name],
             action_names=tuple(spoken("action", each, mdp.action_names) for each in range(mdp.num_actions)),
         )
-    return found
+        for name, decisions in found.items()
+    }

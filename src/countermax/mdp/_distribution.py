@@ -13,10 +13,10 @@ from countermax._core.results import Row
 from countermax._core.words import number
 from countermax.intervals import Interval
 from countermax.intervals._interval import student_interval
-from countermax.mdp._arrays import Floats, Values, as_finite, as_number
+from countermax.mdp._arrays import Floats, Ints, Values, as_finite, as_number
 from countermax.mdp._importance import effective_sample_size, resamples_of
 from countermax.mdp._log import EpisodeLog
-from countermax.mdp._results import AbstractCohortResult, Context, counted
+from countermax.mdp._results import AbstractCohortResult, Context, counted, ends
 
 SHARES = (0.05, 0.1, 0.25, 0.5)
 
@@ -49,8 +49,7 @@ class ReturnDistribution(AbstractCohortResult):
     @property
     def rows(self) -> tuple[Row, ...]:
         about, numbers = counted(self.context.num_episodes, "episode"), self.numbers.items()
-        unknown = (None, None)
-        return tuple(Row(name, about, "", x, None, None, *self.intervals.get(name, unknown)[:2]) for name, x in numbers)
+        return tuple(Row(name, about, "", x, None, None, *ends(self.intervals.get(name))) for name, x in numbers)
 
     @property
     def numbers(self) -> dict[str, float | None]:
@@ -127,16 +126,15 @@ class ReturnDistribution(AbstractCohortResult):
 
 def distribution_of(
     context: Context,
-    log: EpisodeLog,
-    ratios_of: Callable[[EpisodeLog], Floats],
+    weighed: Callable[[Ints | None], tuple[EpisodeLog, Floats]],
     shares: tuple[float, ...],
     weighted: bool,
     num_resamples: int,
     level: float,
     key: PRNGKeyArray | None,
 ) -> ReturnDistribution:
-    """The distribution, with intervals from resampled episodes."""
-    ratios = ratios_of(log)
+    """The distribution, with intervals from resampled episodes: `weighed` returns those, and their ratios."""
+    log, ratios = weighed(None)
     seen = _weighed(log, ratios, weighted, context)
     if seen is None:
         nobody = "nobody did what it would do: importance sampling cannot be used"
@@ -154,8 +152,7 @@ def distribution_of(
     )
     drawn: list[dict[str, float | None]] = []
     for chosen in () if key is None else resamples_of(key, len(log), num_resamples):
-        again = log.select(chosen)
-        other = _weighed(again, ratios_of(again), weighted, context)
+        other = _weighed(*weighed(chosen), weighted, context)
         drawn.append({} if other is None else replace(found, returns=other[0], probabilities=other[1]).numbers)
     intervals = {
         name: student_interval(value, [each.get(name) for each in drawn], level, found.effective_sample_size)[0]

@@ -11,7 +11,7 @@ from countermax import _plotting as plotting
 from countermax._core.memory import check_memory
 from countermax._core.progress import ProgressBar
 from countermax._core.results import Row
-from countermax._core.words import number, span
+from countermax._core.words import confidence, number, span
 from countermax._ray import in_prepared_parts
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling
@@ -21,11 +21,13 @@ from countermax.mdp import _importance as importance
 from countermax.mdp._arrays import Floats, Ints, check_sizes
 from countermax.mdp._estimation import estimate_policy, restricted
 from countermax.mdp._log import EpisodeLog
+from countermax.mdp._measurements import Resampling
+from countermax.mdp._posterior import attained
 from countermax.mdp._process import FiniteMDP
-from countermax.mdp._replays._course import Setting
+from countermax.mdp._replays._course import Setting, VaryingRewards
 from countermax.mdp._replays._persistent import possible_returns
 from countermax.mdp._replays._trajectories import Trajectories
-from countermax.mdp._results import AbstractCohortResult, Context, any_row, counted
+from countermax.mdp._results import AbstractCohortResult, Answer, Context, counted, ends
 
 Model: TypeAlias = FiniteMDP | Callable[[EpisodeLog], FiniteMDP]
 
@@ -41,13 +43,23 @@ class Estimate(NamedTuple):
 
     name: str
     kind: str
-    """`observed`, `importance sampling`, `model` or `counterfactual`."""
+    """`observed`, `importance sampling`, `model` (which MAGIC blends with the former) or `counterfactual`."""
     value: float | None
     """None where the log has no episode that the estimate could rest on."""
     interval: Interval | None
     """Bootstrap interval over episodes; None where there are no resamples, or too many without a value."""
     reason: str | None = None
     """Why there is no value, or no interval, in words."""
+
+
+class LowerLimit(NamedTuple):
+    """A lower confidence limit of the policy's value: one-sided, and without resamples."""
+
+    method: str
+    """`Student`, or `empirical Bernstein`, which holds in any sample if the behaviour policy is known."""
+    value: float
+    level: float
+    """The probability with which the limit lies below the value."""
 
 
 @final
@@ -73,6 +85,8 @@ class PolicyEvaluation(AbstractCohortResult):
     num_resamples: int
     level: float
     """The confidence of the intervals."""
+    lower_limits: tuple[LowerLimit, ...] = ()
+    """Lower confidence limits, by ordinary importance sampling (Thomas, Theocharous and Ghavamzadeh 2015)."""
 
     @property
     def title(self) -> str:
@@ -82,11 +96,13 @@ class PolicyEvaluation(AbstractCohortResult):
     def rows(self) -> tuple[Row, ...]:
         about, found = counted(self.context.num_episodes, "episode"), []
         for each in self.estimates:
-            limits = (None, None) if each.interval is None else each.interval[:2]
             coupling = each.name.partition(", ")[2] if each.kind == _COUNTERFACTUAL else ""
             name = _COUNTERFACTUAL if coupling else each.name
-            found.append(Row(name, about, coupling, each.value, None, None, *limits))
-        return (*found, *(() if self.bounds is None else (any_row(_COUNTERFACTUAL, about, self.bounds, None),)))
+            found.append(Row(name, about, coupling, each.value, None, None, *ends(each.interval)))
+        if self.bounds is not None:
+            found += Answer(_COUNTERFACTUAL, None, {}, self.bounds).rows(about)
+        limits = [(f"{confidence(level)} lower limit, {method}", value) for method, value, level in self.lower_limits]
+        return (*found, *(Row(name, about, "", value) for name, value in limits))
 
     def __getitem__(self, name: str) -> Estimate:
         """An estimate by its name."""
@@ -119,7 +135,7 @@ class PolicyEvaluation(AbstractCohortResult):
         """Dots with intervals, one line for each estimate; and a line for the truth, where it is known."""
         return plotting.draw_estimates(
             [
-                (each.name, each.kind, each.value, *((None, None) if each.interval is None else each.interval[:2]))
+                (each.name, each.kind, each.value, *ends(each.interval))
                 for each in self.estimates
                 if each.value is not None
             ],
@@ -135,7 +151,19 @@ class PolicyEvaluation(AbstractCohortResult):
 
     def _details(self) -> Mapping[str, Any]:
         names = ("target", "effective_sample_size", "num_censored", "num_resamples", "level", "estimates", "bounds")
-        return self._fields(*names) | {"num_episodes": self.context.num_episodes}
+        return self._fields(*names, "lower_limits") | {"num_episodes": self.context.num_episodes}
+
+
+class Evaluated(NamedTuple):
+    """What is found from a log."""
+
+    estimates: tuple[Estimate, ...]
+    bounds: Bounds | None
+    ratios: Floats
+    """Up to each step."""
+    lower_limits: tuple[LowerLimit, ...]
+    least: float
+    """The least return that the limits allow for."""
 
 
 class Estimating(NamedTuple):
@@ -149,16 +177,34 @@ class Estimating(NamedTuple):
     """What the log was made with, if known; else its frequencies."""
     compared: Ints
     """How many steps of each episode every estimate covers: the same in all resamples."""
+    again: Resampling | None = None
+    """Episodes drawn again, and the policy in their states, where states are made from measurements."""
+
+    def resampled(self, chosen: Ints) -> Setting:
+        """The same question about episodes that were drawn again."""
+        if self.again is None:
+            return replace(self.setting, log=self.setting.log.select(chosen))
+        log, policy = self.again(chosen)
+        done = estimate_policy(log)
+        return replace(
+            self.setting,
+            log=log,
+            policy=policy,
+            usual=done,
+            behaviour=None if self.setting.behaviour is None else done,
+            varying=None if self.setting.varying is None else VaryingRewards.of_log(log),
+        )
 
 
 def evaluated(
-    task: Estimating, process: FiniteMDP, num_resamples: int, level: float, *, key: PRNGKeyArray, spread: bool
-) -> tuple[tuple[Estimate, ...], Bounds | None, Floats]:
-    """Every estimate with its interval from resampled episodes, the bounds, and the ratios up to each step.
+    task: Estimating, process: FiniteMDP, num_resamples: int, asked: float, *, key: PRNGKeyArray, spread: bool
+) -> Evaluated:
+    """Every estimate with its interval from resampled episodes, at the level asked for or as near as they can say.
 
     `spread` asks resamples on Ray.
     """
-    log, horizon, count = task.setting.log, task.setting.horizon, 8 + len(task.couplings)
+    level = attained(asked, num_resamples)
+    log, horizon, count = task.setting.log, task.setting.horizon, 10 + len(task.couplings)
     check_sizes(log.num_states, log.num_actions)
     check_memory(
         f"{horizon} steps of {log.num_states} states and {log.num_actions} actions",
@@ -187,7 +233,9 @@ def evaluated(
         if interval is not None and value is not None and least <= value <= most:
             interval = Interval(max(interval.lower, least), min(interval.upper, most), level)
         estimates.append(Estimate(name, kind, value, interval, _NO_WEIGHT if value is None else reason))
-    return tuple(estimates), _bounds(task, process, spread=spread), ratios
+    limits = importance.lower_limits(rewards, ratios[:, -1], least, asked)
+    told = tuple(LowerLimit(method, value, asked) for method, value in limits.items())
+    return Evaluated(tuple(estimates), _bounds(task, process, spread=spread), ratios, told, least)
 
 
 _Values: TypeAlias = dict[tuple[str, str], float | None]
@@ -203,31 +251,33 @@ def _estimates(
     task: Estimating, known: FiniteMDP | None, chosen: Ints, *, spread: bool = False
 ) -> tuple[_Values, Floats]:
     """Every estimate from some of the episodes, repeats allowed; the model is learned from them unless it is known."""
-    log, steps = task.setting.log.select(chosen), task.compared[chosen]
+    setting, steps = task.setting if known is not None else task.resampled(chosen), task.compared[chosen]
+    log, horizon, discount = setting.log, setting.horizon, setting.discount
     if known is None:
         known = task.model if isinstance(task.model, FiniteMDP) else task.model(log)
-    horizon, discount = task.setting.horizon, task.setting.discount
-    behaviour = estimate_policy(log) if task.behaviour is None else task.behaviour
-    policy, _ = restricted(known, task.setting.policy)  # a resample may lack rows
-    ratios = importance.importance_ratios(log, policy, behaviour)
+    policy, _ = restricted(known, setting.policy)  # a resample may lack rows
+    by_step = importance.step_ratios(log, policy, task.behaviour)
+    ratios = importance.accumulated(log, by_step)
     sampled = importance.importance_estimates(log, ratios, discount=discount, horizon=horizon, steps=steps)
     planned = importance.model_values(known, log, policy, steps, discount=discount)
-    robust, weighted = (
-        importance.corrected_value(planned, ratios, steps, discount, weighted=each) for each in (False, True)
-    )
+    corrected = importance.corrected_values(planned, ratios, steps, discount)
+    marginalised = importance.marginalised_value(log, by_step, discount, horizon)
     found: _Values = {
         ("observed", "observed return"): float(log.returns(discount, horizon=horizon).mean()),
         ("importance sampling", "ordinary importance sampling"): sampled.ordinary,
         ("importance sampling", "per-decision importance sampling"): sampled.per_decision,
         ("importance sampling", "weighted importance sampling"): sampled.weighted,
         ("importance sampling", "weighted per-decision importance sampling"): sampled.weighted_per_decision,
-        ("importance sampling", "doubly robust"): robust,
-        ("importance sampling", "weighted doubly robust"): weighted,
+        ("importance sampling", "marginalised importance sampling"): marginalised,
+        ("importance sampling", "doubly robust"): corrected.robust,
+        ("importance sampling", "weighted doubly robust"): corrected.weighted,
+        ("model", "MAGIC"): corrected.magic,
         ("model", "model-based"): float(planned[0].mean()),
     }
-    distinct, times = np.unique(chosen, return_counts=True)  # an episode drawn twice is replayed once
+    _, distinct, times = np.unique(chosen, return_index=True, return_counts=True)  # drawn twice, replayed once
     totals = dict.fromkeys(task.couplings, 0.0)
-    for part, some in _alike(task, known, policy, distinct, spread=spread) if totals else ():
+    setting = replace(setting, policy=policy)
+    for part, some in _alike(setting, steps, known, distinct, spread=spread) if totals else ():
         for name, coupling in task.couplings.items():
             totals[name] += float(some.values(coupling) @ times[part])
     found |= {(_COUNTERFACTUAL, f"{_COUNTERFACTUAL}, {name}"): each / len(chosen) for name, each in totals.items()}
@@ -240,18 +290,18 @@ def _bounds(task: Estimating, process: FiniteMDP, *, spread: bool) -> Bounds | N
     logged = log.steps()
     if not process.matrix[logged.state * process.num_actions + logged.action, logged.next_state].all():
         return None  # a replay would have been refused
-    for _, some in _alike(task, process, task.setting.policy, np.arange(len(log)), spread=spread):
+    for _, some in _alike(task.setting, task.compared, process, np.arange(len(log)), spread=spread):
         found = some.bounds()
         lower, upper = lower + float(found.lower.sum()), upper + float(found.upper.sum())
     return Bounds(lower / len(log), upper / len(log))
 
 
 def _alike(
-    task: Estimating, process: FiniteMDP, policy: Floats, chosen: Ints, *, spread: bool
+    setting: Setting, compared: Ints, process: FiniteMDP, chosen: Ints, *, spread: bool
 ) -> Iterator[tuple[Ints, Trajectories]]:
     """Some episodes by the number of steps that they are compared over: places among the chosen, and trajectories."""
-    steps = task.compared[chosen]
+    steps = compared[chosen]
     for each in np.unique(steps).tolist():
         part = np.flatnonzero(steps == each)
-        asked = replace(task.setting, log=task.setting.log.select(chosen[part]), policy=policy, horizon=each)
+        asked = replace(setting, log=setting.log.select(chosen[part]), horizon=each)
         yield part, Trajectories(process, asked, spread=spread, quiet=True)

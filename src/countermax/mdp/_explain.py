@@ -1,13 +1,15 @@
 """How the story of one episode is put together: one pass over the posterior draws for all that it says."""
 
 import re
-from collections.abc import Hashable, Mapping
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
+from countermax import _plotting as plotting
 from countermax._core.errors import InputError
 from countermax._core.labels import identity, listed, reader
 from countermax.bounds import Bounds
@@ -21,8 +23,8 @@ from countermax.mdp._posterior import PosteriorDraws
 from countermax.mdp._process import FiniteMDP
 from countermax.mdp._replays._course import Setting
 from countermax.mdp._replays._trajectories import Trajectories
-from countermax.mdp._results import Answer, Context, at, widest
-from countermax.mdp._story import Care, Features, Record, Story
+from countermax.mdp._results import Answer, Context, answer_of
+from countermax.mdp._story import Record, Story
 
 _MOST_ENDS = 4
 _LIKELY = 0.05
@@ -49,34 +51,23 @@ def story_of(
     ends, model = ends_of(mdp, log), Trajectories(mdp, setting, quiet=True)
     marks = np.stack([*(one_hot(int(end), mdp.num_states) for end in ends), (~mdp.ends).astype(np.float64)])
     replays = {name: model.replayed(each, path=True) for name, each in couplings.items()}
-    kinds, observed = list(couplings.values()), float(model.observed[0])
-    drawn, found, start = draws.ask(partial(_numbers, setting, kinds, marks, scores), spread=False), [], 0
-    for given, ranges in zip(_parts(model, kinds, marks, scores), (2, 2, 1), strict=True):
+    kinds, observed, earned = list(couplings.values()), float(model.observed[0]), _earned_at(mdp, one, ends)
+    possible = (-np.inf, np.inf) if earned is None else (min(0.0, earned.min()), max(0.0, earned.max()))
+    asked = partial(_parts, couplings=kinds, marks=marks, scores=scores, possible=possible)
+    drawn, found, start = draws.ask(setting, partial(_numbers, asked), spread=False), [], 0
+    for given, ranges in zip(asked(model), (2, 2, 1), strict=True):
         some = drawn[:, start : start + given.size].reshape(-1, *given.shape) if len(drawn) else drawn
         found.append(draws.posterior.summarise(given, some, ranges))
         start += given.size
 
     def answer(place: int, quantity: str, was: float | None = None) -> Answer:
         """One column of the numbers."""
-        numbers, known = found[0]
-        by_name = {name: float(numbers[row, place]) for row, name in enumerate(couplings)}
-        bounds, wide = (Bounds(float(numbers[row, place]), float(numbers[row + 1, place])) for row in (-4, -2))
-        within = {name: at(known, (row, place)) for row, name in enumerate(couplings)}
-        return Answer(
-            quantity,
-            was,
-            by_name,
-            bounds,
-            {name: each for name, each in within.items() if each is not None},
-            at(known, (-4, place), (-3, place)),
-            widest(wide, at(known, (-2, place), (-1, place))),
-        )
+        return answer_of(found[0], couplings, quantity, place)._replace(observed=was)
 
     paths = {name: each.path[0] for name, each in replays.items() if each.path is not None}
     length = min(int(one.lengths[0]), steps)
     states, actions = one.states[0, : length + 1], one.actions[0, :length]
     first, followed = next(iter(paths.values())), dict(zip(paths, found[2][0], strict=False))
-    earned = _earned_at(mdp, one, ends)
     kinds_by_name = {name: name_of(each) for name, each in couplings.items()}
     return Story(
         context=context,
@@ -88,7 +79,7 @@ def story_of(
         ),
         end_rewards=earned,
         unfinished=answer(len(ends) + 1, "P(no end)"),
-        features=Features(names, scores[states], followed, Bounds(*found[2][0][-2:])),
+        features=plotting.Features(names, scores[states], followed, Bounds(*found[2][0][-2:]), one.step_name),
         care=_care(mdp, first, policy, actions),
         record=Record(
             tuple(spoken("state", state, mdp.state_names) for state in states.tolist()),
@@ -98,6 +89,8 @@ def story_of(
             tuple(np.flatnonzero(policy[states[:-1], actions] < 0.5).tolist()),
             _visits_behind(mdp, first, policy, one),
             bool(model.untried[0]),
+            one.step_name,
+            None if one.times is None else one.times._replace(values=one.times.values[0, :length]),
         ),
         step_bounds=model.step_bounds(kinds[0]),
         decisions_by_coupling=decisions_of(
@@ -132,29 +125,37 @@ def _most_frequent(states: Ints, num_states: int) -> Ints:
     return chosen[often[chosen] > 0]
 
 
-def _parts(model: Trajectories, couplings: list[AbstractCoupling], marks: Floats, scores: Floats) -> tuple[Floats, ...]:
+def _parts(
+    model: Trajectories,
+    couplings: list[AbstractCoupling],
+    marks: Floats,
+    scores: Floats,
+    possible: tuple[float, float],
+) -> tuple[Floats, ...]:
     """All that is asked of one process: values and chances, effects of decisions, and features over time.
 
-    Each by coupling and then by range: over adapted couplings and, but for features, if chance may persist.
+    Each by coupling and then by range: over adapted couplings and, but for features, if chance may persist. Values
+    stay within what is possible.
     """
     replays = [model.replayed(each, path=True) for each in couplings]
     answers = [np.append(each.values, each.last.toarray()[0] @ marks.T) for each in replays]
     ranges = np.array([*model.bounds(), *model.persistent_bounds()])
+    values = np.concatenate([answers, np.concatenate([ranges, model.final_bounds(marks)], axis=1)])
+    least, most = possible
+    values[:, 0] = values[:, 0].clip(least, most)
+    effects, earned = model.effects_of_actions(couplings), float(model.observed[0])
     return (
-        np.concatenate([answers, np.concatenate([ranges, model.final_bounds(marks)], axis=1)]),
-        model.effects_of_actions(couplings),
+        values,
+        effects.clip(least - earned, most - earned),
         np.stack(
             [*(each.path[0] @ scores for each in replays if each.path is not None), *model.feature_bounds(scores)]
         ),
     )
 
 
-def _numbers(
-    setting: Setting, couplings: list[AbstractCoupling], marks: Floats, scores: Floats, process: FiniteMDP
-) -> Floats:
+def _numbers(parts: Callable[[Trajectories], tuple[Floats, ...]], model: Trajectories) -> Floats:
     """All parts of one posterior draw, in one row."""
-    found = _parts(Trajectories(process, setting, quiet=True), couplings, marks, scores)
-    return np.concatenate([each.ravel() for each in found])
+    return np.concatenate([each.ravel() for each in parts(model)])
 
 
 def _earned_at(mdp: FiniteMDP, one: EpisodeLog, ends: Ints) -> Float[np.ndarray, " e"] | None:
@@ -196,11 +197,11 @@ def _visits_behind(mdp: FiniteMDP, path: Floats, policy: Floats, one: EpisodeLog
     return found
 
 
-def _care(mdp: FiniteMDP, path: Floats, policy: Floats, actions: Ints) -> Care:
+def _care(mdp: FiniteMDP, path: Floats, policy: Floats, actions: Ints) -> plotting.Care:
     parts = treatments_of(mdp)
     going = path[:-1] * ~mdp.absorbing
     alive = going.sum(axis=1, keepdims=True)
-    return Care(
+    return plotting.Care(
         parts.names,
         parts.graded,
         parts.levels[actions],
@@ -246,21 +247,17 @@ def treatments_of(mdp: FiniteMDP) -> Treatments:
 
     An action without a name is a part of its own.
     """
-    names = [spoken("action", action, mdp.action_names) for action in range(mdp.num_actions)]
-    unnamed = [mdp.action_names is None or name != str(mdp.action_names[at]) for at, name in enumerate(names)]
-    split = [
-        [name] if whole else [part for part in _BETWEEN.split(name) if part not in _NOTHING]
-        for name, whole in zip(names, unnamed, strict=True)
-    ]
-    read = [
-        [(part, None) if whole else _as_level(part) for part in parts]
-        for parts, whole in zip(split, unnamed, strict=True)
-    ]
-    twice = {name for parts in read for name, level in parts if [each for each, _ in parts].count(name) > 1}
+    read: list[list[tuple[str, str, float | None]]] = []
+    for action in range(mdp.num_actions):
+        whole = spoken("action", action, mdp.action_names)
+        unnamed = mdp.action_names is None or whole != str(mdp.action_names[action])
+        split = [part for part in _BETWEEN.split(whole) if part not in _NOTHING]
+        read.append([(whole, whole, None)] if unnamed else [(part, *_as_level(part)) for part in split])
+    twice = {name for parts in read for name, times in Counter(name for _, name, _ in parts).items() if times > 1}
     found: dict[str, dict[int, float]] = {}
     graded: dict[str, bool] = {}
-    for action, (parts, texts) in enumerate(zip(read, split, strict=True)):
-        for (name, level), text in zip(parts, texts, strict=True):
+    for action, parts in enumerate(read):
+        for text, name, level in parts:
             own = level is None or name in twice  # two levels of one thing at a time are two things
             called = text if own else name
             found.setdefault(called, {})[action] = 1.0 if own or level is None else level

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, final
 
 import numpy as np
 
@@ -44,6 +45,36 @@ def _read_columns(path: str | Path, wanted: Sequence[str], check: Check) -> "pd.
     return import_pyarrow().concat_tables(parts).to_pandas(ignore_metadata=True)
 
 
+def read_every_column(path: str | Path) -> "pd.DataFrame":
+    """A whole file; what is in the cells of a CSV file is text."""
+    names = list(open_table(path).names)
+    return _read_columns(path, names, lambda _: None)
+
+
+def read_policy(path: str | Path, log: EpisodeLog) -> Floats:
+    """[state, action] from a file of state, action and, unless certain, probability."""
+    decisions = _read_columns(path, (*frames.POLICY_COLUMNS, frames.PROBABILITY), _check_policy)
+    with _blaming(path):
+        return policy_from_frame(decisions, log)
+
+
+@final
+@dataclass(frozen=True)
+class StepsFile:
+    """A CSV or Parquet file of steps whose columns have names of their own, or lack what follows from others.
+
+    Args:
+        path: File of steps.
+        columns: Columns of a file of steps, by what they stand for: episode=patient,step=day. Without step, time has
+            the order; without next_state, the last row leads to outcome.
+        score: Score of each final outcome, where a file of steps has no reward: home=1,dead=0.
+    """
+
+    path: str | Path
+    columns: Mapping[str, str] | None = None
+    score: Mapping[Hashable, int | float] | None = None
+
+
 class LoggedPolicy(NamedTuple):
     """A log and a policy that speak of the same states and actions."""
 
@@ -52,19 +83,16 @@ class LoggedPolicy(NamedTuple):
 
 
 def read_log_and_policy(
-    log: str | Path,
+    log: StepsFile | str | Path,
     policy: str | Path,
     *,
     state_names: Sequence[Hashable] | None = None,
     action_names: Sequence[Hashable] | None = None,
-    columns: Mapping[str, str] | None = None,
-    score: Mapping[Hashable, int | float] | None = None,
 ) -> LoggedPolicy:
     """Reads a file of steps and a file of decisions.
 
-    The log has the columns episode, step, state, action, next_state and reward; `columns` says what they are called.
-    Which of them follow from others is said at `EpisodeLog.from_frame`, as is what `score` does. The policy has state
-    and action, and probability unless it takes one action in each state.
+    The log has the columns episode, step, state, action, next_state and reward, unless a `StepsFile` says otherwise.
+    The policy has state and action, and probability unless it takes one action in each state.
 
     States, actions and episodes are names. In CSV a name is the exact text of its cell, so that 01 and 1 are two
     states; in Parquet it is a value of the column's type. By default they are counted as they occur in either file,
@@ -72,26 +100,50 @@ def read_log_and_policy(
     a process, follow that order; `log.state_names` has it. With names they are counted in that order, and may be more
     than occur. The policy must say what to do in every state that the log leaves.
     """
-    called = frames.checked_columns(columns)
-    ours = {theirs: name for name, theirs in called.items()}
-    wanted = [called.get(name, name) for name in (*frames.LOG_COLUMNS, "time", "outcome")]
-    steps = _read_columns(
-        log, wanted, lambda names: _check_log([ours.get(name, name) for name in names], score is not None)
-    )
+    file, steps = _read_steps(log)
     decisions = _read_columns(policy, (*frames.POLICY_COLUMNS, frames.PROBABILITY), _check_policy)
-    if steps.empty:
-        raise InputError(f"{log}: the log must hold at least one step, got no rows")
-    with _blaming(log):
-        steps = frames.arranged(steps, columns, score)
-    of_log, of_policy = f"the log {log}", f"the policy {policy}"
+    of_log, of_policy = f"the log {file.path}", f"the policy {policy}"
     visited = [(of_log, steps["state"]), (of_log, steps["next_state"]), (of_policy, decisions["state"])]
     taken = [(of_log, steps["action"]), (of_policy, decisions["action"])]
     states = as_names("state_names", state_names, None) or shared_names(visited)
     actions = as_names("action_names", action_names, None) or shared_names(taken)
-    with _blaming(log):
-        episodes = EpisodeLog.from_frame(steps, state_names=states, action_names=actions)
+    episodes = _episodes(file, steps, states, actions)
     with _blaming(policy):
         return LoggedPolicy(episodes, policy_from_frame(decisions, episodes))
+
+
+def read_log(log: StepsFile | str | Path) -> EpisodeLog:
+    """Reads a file of steps, as `read_log_and_policy` does."""
+    file, steps = _read_steps(log)
+    of_log = f"the log {file.path}"
+    states = shared_names([(of_log, steps["state"]), (of_log, steps["next_state"])])
+    return _episodes(file, steps, states, shared_names([(of_log, steps["action"])]))
+
+
+def _read_steps(log: StepsFile | str | Path) -> tuple[StepsFile, "pd.DataFrame"]:
+    """A file of steps, and its rows by our names of columns."""
+    file = log if isinstance(log, StepsFile) else StepsFile(log)
+    called = frames.checked_columns(file.columns)
+    ours = {theirs: name for name, theirs in called.items()}
+    wanted = [called.get(name, name) for name in (*frames.LOG_COLUMNS, "time", "outcome")]
+    steps = _read_columns(
+        file.path, wanted, lambda names: _check_log([ours.get(name, name) for name in names], file.score is not None)
+    )
+    if steps.empty:
+        raise InputError(f"{file.path}: the log must hold at least one step, got no rows")
+    with _blaming(file.path):
+        return file, frames.arranged(steps, file.columns, file.score)
+
+
+def _episodes(
+    file: StepsFile, steps: "pd.DataFrame", states: Sequence[Hashable], actions: Sequence[Hashable]
+) -> EpisodeLog:
+    """Episodes from rows by our names; steps and times are called what the file calls them."""
+    called = frames.checked_columns(file.columns)
+    with _blaming(file.path):
+        read = EpisodeLog.from_frame(steps, state_names=states, action_names=actions)
+    times = None if read.times is None else read.times._replace(unit=called.get("time", "time"))
+    return replace(read, step_name=called.get("step", "step"), times=times)
 
 
 def policy_from_frame(frame: "pd.DataFrame", log: EpisodeLog) -> Floats:

@@ -4,9 +4,10 @@ States and actions are told by name where there are names, and else by index; ne
 """
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
@@ -37,21 +38,21 @@ def arranged(frame: "pd.DataFrame", columns: Mapping[str, str] | None, score: Ma
     Steps follow from times, next states from the rows that come next and the final outcome, and rewards from the score
     of each outcome, which counts at the end.
     """
-    if not isinstance(frame, import_pandas().DataFrame):
-        raise InputError(f"`frame` must be a pandas dataframe, got {type(frame).__name__}")
+    check_frame(frame)
     frame = frame.rename(columns={theirs: ours for ours, theirs in checked_columns(columns).items()})
     names = set(frame.columns)
     require_columns(list(frame.columns), needed_columns(names, score is not None), (), LOG_RULE)
     if set(LOG_COLUMNS) <= names:
         return frame
     by = "step" if "step" in names else "time"
-    frame = frame.assign(**{by: _numbers(frame, by)}).sort_values(["episode", by], kind="stable")
+    frame = frame.assign(**{by: numbers(frame, by)}).sort_values(["episode", by], kind="stable")
     patient = frame.groupby("episode", sort=False)
     if "step" not in names:
         frame["step"] = patient.cumcount()
     last = ~frame["episode"].duplicated(keep="last")
     if "next_state" not in names:
-        frame["next_state"] = patient["state"].shift(-1).where(~last, frame["outcome"])
+        states, ends = frame["state"].astype(object), frame["outcome"].astype(object)  # whole numbers stay whole
+        frame["next_state"] = states.groupby(frame["episode"], sort=False).shift(-1).where(~last, ends)
     if "reward" not in names:
         ends = frame["next_state"][last]
         known = {str(label): float(number) for label, number in (score or {}).items()}
@@ -86,12 +87,11 @@ def read_episodes(frame: "pd.DataFrame", states: Space, actions: Space) -> dict[
 
     Padded to the longest, in the order of their first row, by the names of an `EpisodeLog`'s fields.
     """
-    _require(frame, LOG_COLUMNS, (), LOG_RULE)
+    require_columns(list(frame.columns), LOG_COLUMNS, (), LOG_RULE)
     if frame.empty:
         raise InputError("the log must hold at least one step, got a frame without rows")
     episode, names = coded(frame["episode"])
-    if (episode < 0).any():
-        _refuse(frame, "episode", int((episode < 0).argmax()), "must name an episode")
+    refuse(frame, "episode", episode < 0, "must name an episode")
     step = _integers(frame, "step")
     # Stable, so that of two rows with one step the later one is the one complained about.
     order = np.lexsort((step, episode))
@@ -99,16 +99,12 @@ def read_episodes(frame: "pd.DataFrame", states: Space, actions: Space) -> dict[
     state = _indices(frame, "state", states)
     action = _indices(frame, "action", actions)
     next_state = _indices(frame, "next_state", states)
-    reward = _numbers(frame, "reward")
-    far = ~(np.abs(reward) <= MOST_REWARD)
-    if far.any():
-        _refuse(frame, "reward", int(far.argmax()), f"must lie within {MOST_REWARD:g}")
+    reward = numbers(frame, "reward")
+    refuse(frame, "reward", ~(np.abs(reward) <= MOST_REWARD), f"must lie within {MOST_REWARD:g}")
     position = _positions(frame, episode, step)
     jumps = (position > 0) & (state != np.roll(next_state, 1))
-    if jumps.any():
-        at = int(jumps.argmax())
-        led = plainly(frame["next_state"].iloc[at - 1])
-        _refuse(frame, "state", at, f"must be where the step before it led ({led})")
+    led = plainly(frame["next_state"].iloc[int(jumps.argmax()) - 1])
+    refuse(frame, "state", jumps, f"must be where the step before it led ({led})")
     lengths = np.bincount(episode)
     shape = (len(names), int(lengths.max()))
     what = f"{shape[0]} episodes of up to {shape[1]} steps"
@@ -118,19 +114,32 @@ def read_episodes(frame: "pd.DataFrame", states: Space, actions: Space) -> dict[
     padded[episode, position] = state
     padded[np.arange(len(names)), lengths] = next_state[np.cumsum(lengths) - 1]
     done[episode, position], rewards[episode, position] = action, reward
-    return {"states": padded, "actions": done, "rewards": rewards, "lengths": lengths, "episodes": names}
+    times = None
+    if "time" in frame.columns:
+        known = import_pandas().to_numeric(frame["time"], errors="coerce").to_numpy(np.float64, na_value=np.nan)
+        if np.isfinite(known).all():  # dates and clocks in words are left out
+            times = np.zeros(shape)
+            times[episode, position] = known
+    return {
+        "times": times,
+        "states": padded,
+        "actions": done,
+        "rewards": rewards,
+        "lengths": lengths,
+        "episodes": names,
+    }
 
 
 def read_decisions(frame: "pd.DataFrame", states: Space, actions: Space) -> tuple[Ints, Ints, Floats]:
     """State, action and probability of each row; without a probability the action is taken for certain."""
-    _require(frame, POLICY_COLUMNS, (PROBABILITY,), POLICY_RULE)
+    check_frame(frame)
+    require_columns(list(frame.columns), POLICY_COLUMNS, (PROBABILITY,), POLICY_RULE)
     state, action = _indices(frame, "state", states), _indices(frame, "action", actions)
-    chances = _numbers(frame, PROBABILITY) if PROBABILITY in frame.columns else np.ones(len(frame))
+    chances = numbers(frame, PROBABILITY) if PROBABILITY in frame.columns else np.ones(len(frame))
     again = import_pandas().DataFrame({"state": state, "action": action}).duplicated().to_numpy()
     if again.any():
-        at = int(again.argmax())
-        where = plainly(frame["state"].iloc[at])
-        _refuse(frame, "action", at, f"must be given once in state {where}, but is there twice")
+        where = plainly(frame["state"].iloc[int(again.argmax())])
+        refuse(frame, "action", again, f"must be given once in state {where}, but is there twice")
     return state, action, chances
 
 
@@ -146,71 +155,61 @@ def require_columns(
             raise InputError(f"{rule}, each of them once, but has {column} {times} times")
 
 
-def _require(frame: Any, needed: Sequence[str], optional: Sequence[str], rule: str) -> None:
+def check_frame(frame: Any) -> None:
+    """Refuses what is no dataframe."""
     if not isinstance(frame, import_pandas().DataFrame):
         raise InputError(f"`frame` must be a pandas dataframe, got {type(frame).__name__}")
-    require_columns(list(frame.columns), needed, optional, rule)
 
 
 def _positions(frame: "pd.DataFrame", episode: Ints, step: Ints) -> Ints:
     """The place of each row within its episode."""
     base = int(step.min())
-    if base not in (0, 1):
-        _refuse(frame, "step", int(step.argmin()), "must count from 0 or from 1")
-    starts = np.searchsorted(episode, episode)
-    position = np.arange(len(step)) - starts
+    refuse(frame, "step", (step == base) & (base not in (0, 1)), "must count from 0 or from 1")
+    position = np.arange(len(step)) - np.searchsorted(episode, episode)
     twice = (position > 0) & (step == np.roll(step, 1))
-    for bad, rule in (
-        (twice, "must be different in each row of an episode"),
-        (step != base + position, f"must count {base}, {base + 1}, {base + 2}, ... without a gap"),
-    ):
-        if bad.any():
-            _refuse(frame, "step", int(bad.argmax()), rule)
+    refuse(frame, "step", twice, "must be different in each row of an episode")
+    gap = step != base + position
+    refuse(frame, "step", gap, f"must count {base}, {base + 1}, {base + 2}, ... without a gap")
     return position
 
 
-def _numbers(frame: "pd.DataFrame", column: str) -> Floats:
+def numbers(frame: "pd.DataFrame", column: str) -> Floats:
     """Finite numbers; text is read as a number, as files have it."""
     values = frame[column]
     try:
-        numbers = import_pandas().to_numeric(values, errors="coerce").to_numpy(np.float64, na_value=np.nan)
+        found = import_pandas().to_numeric(values, errors="coerce").to_numpy(np.float64, na_value=np.nan)
     except (TypeError, ValueError, OverflowError):  # lists, say, or complex numbers
         raise InputError(f"`{column}` must hold finite numbers, got {values.dtype} like {_shown(values, 0)}") from None
-    bad = ~np.isfinite(numbers)
-    if bad.any():
-        _refuse(frame, column, int(bad.argmax()), "must hold finite numbers")
-    return numbers
+    refuse(frame, column, ~np.isfinite(found), "must hold finite numbers")
+    return found
 
 
 def _integers(frame: "pd.DataFrame", column: str, rule: str = "must hold whole numbers") -> Ints:
-    numbers = _numbers(frame, column)
-    bad = (numbers != np.floor(numbers)) | (np.abs(numbers) > _MOST_EXACT)
-    if bad.any():
-        _refuse(frame, column, int(bad.argmax()), rule)
-    return numbers.astype(np.int64)
+    found = numbers(frame, column)
+    refuse(frame, column, (found != np.floor(found)) | (np.abs(found) > _MOST_EXACT), rule)
+    return found.astype(np.int64)
 
 
 def _indices(frame: "pd.DataFrame", column: str, space: Space) -> Ints:
     """Indices, from names or, where there are none, from indices."""
     values, (size, names) = frame[column], space
     read = coded(values)
-    if (read.codes < 0).any():
-        _refuse(frame, column, int((read.codes < 0).argmax()), "must not be missing")
+    refuse(frame, column, read.codes < 0, "must not be missing")
     if names is not None:
         places = read.places(names)
         if (places == UNKNOWN).any():
-            at = int((places == UNKNOWN).argmax())
-            _refuse(frame, column, at, f"must be one of {listed(names)}", hint_about(column, names, values.iloc[at]))
+            hint = hint_about(column, names, values.iloc[int((places == UNKNOWN).argmax())])
+            refuse(frame, column, places == UNKNOWN, f"must be one of {listed(names)}", hint)
         return places
     rule = f"must hold whole numbers, or give `{'action' if column == 'action' else 'state'}_names`"
     for number, value in enumerate(read.distinct):
         if isinstance(value, str | bool):  # "01" would become 1
-            _refuse(frame, column, int((read.codes == number).argmax()), rule)
+            refuse(frame, column, read.codes == number, rule)
     indices = _integers(frame, column, rule)
-    bad = (indices < 0) if size is None else (indices < 0) | (indices >= size)
-    if bad.any():
-        limits = "must not be negative" if size is None else f"must lie in 0..{size - 1}"
-        _refuse(frame, column, int(bad.argmax()), limits)
+    if size is None:
+        refuse(frame, column, indices < 0, "must not be negative")
+    else:
+        refuse(frame, column, (indices < 0) | (indices >= size), f"must lie in 0..{size - 1}")
     return indices
 
 
@@ -219,7 +218,11 @@ def _shown(values: "pd.Series", at: int) -> str:
     return "nothing" if is_missing(got) else shortened(got.item() if isinstance(got, np.generic) else got)
 
 
-def _refuse(frame: "pd.DataFrame", column: str, at: int, rule: str, hint: str = "") -> NoReturn:
+def refuse(frame: "pd.DataFrame", column: str, bad: NDArray[np.bool_], rule: str, hint: str = "") -> None:
+    """Names the first row that breaks a rule, if any does."""
+    if not bad.any():
+        return
+    at = int(bad.argmax())
     where = f"row {frame.index[at]}"
     if {"episode", "step"} <= set(frame.columns):
         where += f" (episode {plainly(frame['episode'].iloc[at])}, step {plainly(frame['step'].iloc[at])})"

@@ -12,7 +12,7 @@ from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
 from countermax.mdp import _arrays as arrays
 from countermax.mdp._arrays import MOST_REWARD, Floats, Ints, Values
-from countermax.mdp._frames import arranged, read_episodes
+from countermax.mdp._frames import arranged, checked_columns, read_episodes
 from countermax.mdp._labels import Names, Space, as_names
 
 if TYPE_CHECKING:
@@ -29,6 +29,14 @@ class Steps(NamedTuple):
     action: Ints
     next_state: Ints
     reward: Floats
+
+
+class Times(NamedTuple):
+    """When steps were taken."""
+
+    unit: str
+    """For instance `day`."""
+    values: Floats
 
 
 @final
@@ -52,6 +60,12 @@ class EpisodeLog:
     """What the episodes are called; None for their positions."""
     state_names: Names | None = None
     action_names: Names | None = None
+    step_name: str = "step"
+    """What a step is called, for instance a day: the name of its column."""
+    times: Times | None = None
+    """When steps were taken, [episode, step], where a column `time` says so."""
+    propensities: Float[np.ndarray, "n t"] | None = None
+    """How likely what was done was at each step, where more than the state says so; None for what the states say."""
 
     def __post_init__(self) -> None:
         for name in ("states", "actions", "rewards", "lengths"):
@@ -82,10 +96,10 @@ class EpisodeLog:
     ) -> "EpisodeLog":
         """Reads a dataframe with the columns episode, step, state, action, next_state and reward.
 
-        `columns` says what they are called, as in {"episode": "patient"}. Without step, a column time has the order of
-        an episode's rows. Without next_state, each row leads to the state of the next one, and the last row to the
-        final outcome in a column outcome. Without reward, the `score` of each final outcome is what an episode earns,
-        at its end.
+        `columns` says what they are called, as in {"episode": "patient", "step": "day"}; stories then speak of days.
+        Without step, a column time has the order of an episode's rows, and stories tell it. Without next_state, each
+        row leads to the state of the next one, and the last row to the final outcome in a column outcome. Without
+        reward, the `score` of each final outcome is what an episode earns, at its end.
 
         Rows may come in any order. The steps of an episode count from 0 (or all of them from 1) without a gap, and each
         starts where the one before led. What is wrong is named by row and column; other columns are ignored.
@@ -96,9 +110,13 @@ class EpisodeLog:
         """
         states = _space("state", num_states, state_names)
         actions = _space("action", num_actions, action_names)
-        read = read_episodes(arranged(frame, columns, score), states, actions)
+        rows, called = arranged(frame, columns, score), checked_columns(columns)
+        read = read_episodes(rows, states, actions)
+        times = read.pop("times")
         return cls(
             **read,
+            step_name=called.get("step", "step"),
+            times=None if times is None else Times(called.get("time", "time"), times),
             num_states=int(read["states"].max()) + 1 if states.size is None else states.size,
             num_actions=int(read["actions"].max()) + 1 if actions.size is None else actions.size,
             state_names=states.names,
@@ -158,6 +176,8 @@ class EpisodeLog:
             actions=self.actions[chosen, :longest],
             rewards=self.rewards[chosen, :longest],
             lengths=self.lengths[chosen],
+            times=None if self.times is None else self.times._replace(values=self.times.values[chosen, :longest]),
+            propensities=None if self.propensities is None else self.propensities[chosen, :longest],
             episodes=tuple(names[each] for each in chosen),
         )
 
@@ -258,6 +278,11 @@ def checked_steps(log: EpisodeLog) -> tuple[NDArray[np.bool_], NDArray[np.bool_]
     refuse("actions", log.actions, real & unknown, f"must lie in 0..{log.num_actions - 1}")
     large = real & ~(np.abs(log.rewards) <= MOST_REWARD)
     refuse("rewards", log.rewards, large, f"must be finite, and lie within {MOST_REWARD:g}")
+    if log.propensities is not None:
+        if log.propensities.shape != (count, longest):
+            raise InputError(f"`propensities` must have shape {(count, longest)}, got {log.propensities.shape}")
+        never = real & ~((log.propensities > 0) & (log.propensities <= 1))
+        refuse("propensities", log.propensities, never, "must lie above 0 and at most at 1")
     as_names("state_names", log.state_names, log.num_states)
     as_names("action_names", log.action_names, log.num_actions)
     return real, reached

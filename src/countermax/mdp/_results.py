@@ -1,8 +1,8 @@
 """What every answer about a cohort says beside its numbers, and the answers by episode."""
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, TypeVar, final
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -13,10 +13,11 @@ from countermax._core.results import AbstractResult, Row
 from countermax._core.words import confidence, number, span
 from countermax.bounds import Bounds
 from countermax.intervals import Interval
-from countermax.mdp._arrays import as_whole
+from countermax.mdp._arrays import Floats, as_whole
 
 ANY, PERSISTENT, OBSERVED = "any coupling", "chance may persist", "observed"
 NOT_IN_LOG = "WARNING: your policy asks for what is not in the log"
+Limits = TypeVar("Limits", bound=Bounds | Interval | None)
 SMALL = 1e-9
 """An effect below this is rounding."""
 
@@ -65,7 +66,7 @@ class AbstractCohortResult(AbstractResult):
 
     def _warned(self) -> str:
         """What must be read before the answer: that it is about another policy than was asked for."""
-        return "".join(f"{each} " for each in self.context.notes if each.startswith(NOT_IN_LOG))
+        return "".join(f"{each}\n" for each in self.context.notes if each.startswith(NOT_IN_LOG))
 
     def _fields(self, *names: str) -> dict[str, Any]:
         """What `to_dict` holds beyond the rows, by the names of properties; the horizon and the discount first."""
@@ -73,11 +74,14 @@ class AbstractCohortResult(AbstractResult):
 
 
 class Answer(NamedTuple):
-    """One number about one episode: as it was, by each coupling, over all of them, and with model uncertainty."""
+    """One number about one episode: as it was, by each coupling, over all of them, and with model uncertainty.
+
+    With arrays in place of numbers, one answer for each episode.
+    """
 
     quantity: str
     observed: float | None
-    values: Mapping[str, float]
+    values: Mapping[str, Any]
     bounds: Bounds
     intervals: Mapping[str, Interval] = {}
     """By coupling; empty where the model is taken as given."""
@@ -91,25 +95,44 @@ class Answer(NamedTuple):
         if self.observed is not None:
             yield Row(self.quantity, about, OBSERVED, self.observed)
         for name, value in self.values.items():
-            yield coupled_row(self.quantity, about, name, value, self.intervals.get(name))
-        yield any_row(self.quantity, about, self.bounds, self.any_interval)
+            yield Row(self.quantity, about, name, float(value), None, None, *ends(self.intervals.get(name)))
+        yield Row(self.quantity, about, ANY, None, *ends(self.bounds), *ends(self.any_interval))
         if self.persistent is not None:
-            yield persistent_row(self.quantity, about, self.persistent)
+            yield Row(self.quantity, about, PERSISTENT, None, *ends(self.persistent))
+
+    def at(self, place: Any) -> "Answer":
+        """One of several answers."""
+        return Answer(
+            self.quantity,
+            None,
+            {name: each[place] for name, each in self.values.items()},
+            at(self.bounds, place),
+            {name: at(each, place) for name, each in self.intervals.items()},
+            at(self.any_interval, place),
+            at(self.persistent, place),
+        )
 
 
-def coupled_row(quantity: str, about: str, coupling: str, value: float, interval: Interval | None) -> Row:
-    """A number by one coupling."""
-    return Row(quantity, about, coupling, float(value), None, None, *_ends(interval))
+def answer_of(
+    found: tuple[Floats, Interval | None], couplings: Iterable[str], quantity: str, *place: int | slice
+) -> Answer:
+    """The answer, or answers, in some place of the numbers that were found, with their intervals.
 
-
-def any_row(quantity: str, about: str, bounds: Bounds, interval: Interval | None) -> Row:
-    """A range over all adapted couplings."""
-    return Row(quantity, about, ANY, None, *_ends(bounds), *_ends(interval))
-
-
-def persistent_row(quantity: str, about: str, bounds: Bounds) -> Row:
-    """A range if chance may persist."""
-    return Row(quantity, about, PERSISTENT, None, *_ends(bounds))
+    First come those by each coupling, then the least and the largest over all adapted ones, then the same if chance may
+    persist.
+    """
+    (numbers, known), of = found, {name: (row, *place) for row, name in enumerate(couplings)}
+    least, most, wide, widest_ = ((row, *place) for row in (-4, -3, -2, -1))
+    within = {name: at(known, each) for name, each in of.items()}
+    return Answer(
+        quantity,
+        None,
+        {name: _plain(numbers[each]) for name, each in of.items()},
+        Bounds(_plain(numbers[least]), _plain(numbers[most])),
+        {name: each for name, each in within.items() if each is not None},
+        at(known, least, most),
+        widest(Bounds(_plain(numbers[wide]), _plain(numbers[widest_])), at(known, wide, widest_)),
+    )
 
 
 def widest(bounds: Bounds, interval: Interval | None) -> Bounds:
@@ -117,20 +140,26 @@ def widest(bounds: Bounds, interval: Interval | None) -> Bounds:
     if interval is None:
         return bounds
     limits = np.minimum(bounds.lower, interval.lower), np.maximum(bounds.upper, interval.upper)
-    return Bounds(*(each if np.ndim(each) else float(each) for each in limits))
+    return Bounds(*map(_plain, limits))
 
 
-def _ends(limits: Bounds | Interval | None) -> tuple[float | None, float | None]:
+def ends(limits: Bounds | Interval | None) -> tuple[float | None, float | None]:
+    """Both limits, for a row of numbers."""
     return (None, None) if limits is None else (float(limits.lower), float(limits.upper))
 
 
-def at(interval: Interval | None, place: Any, of_upper: Any = None) -> Interval | None:
-    """The part of an interval for some of its numbers; with `of_upper`, up to the upper limit of others."""
-    if interval is None:
-        return None
-    limits = interval.lower[place], interval.upper[place if of_upper is None else of_upper]
-    lower, upper = (each if np.ndim(each) else float(each) for each in limits)
-    return Interval(lower, upper, interval.level)
+def at(limits: Limits, place: Any, of_upper: Any = None) -> Limits:
+    """The part of bounds or intervals for some of their numbers; with `of_upper`, up to the upper limit of others."""
+    found: Any = limits
+    if limits is None:
+        return found
+    upper = found.upper[place if of_upper is None else of_upper]
+    return found._replace(lower=_plain(found.lower[place]), upper=_plain(upper))
+
+
+def _plain(number: Any) -> Any:
+    """A number as Python has it; arrays as they are."""
+    return number if np.ndim(number) else float(number)
 
 
 def counted(count: int, what: str) -> str:
@@ -191,7 +220,7 @@ class Replay(AbstractCohortResult):
         found = [
             Row("return", mean, OBSERVED, float(self.observed.mean())),
             Row("return", mean, coupling, self.mean),
-            coupled_row("effect", mean, coupling, self.effects.mean(), self.mean_interval),
+            self._effect_row(mean, self.effects.mean(), self.mean_interval),
         ]
         numbers = zip(self.episodes, self.observed.tolist(), self.values.tolist(), strict=True)
         for place, (name, earned, value) in enumerate(numbers):
@@ -199,9 +228,12 @@ class Replay(AbstractCohortResult):
             found += [
                 Row("return", about, OBSERVED, earned),
                 Row("return", about, coupling, value),
-                coupled_row("effect", about, coupling, value - earned, at(self.interval, place)),
+                self._effect_row(about, value - earned, at(self.interval, place)),
             ]
         return tuple(found)
+
+    def _effect_row(self, about: str, effect: float, interval: Interval | None) -> Row:
+        return Row("effect", about, self.coupling, float(effect), None, None, *ends(interval))
 
     def summary(self) -> str:
         better, worse = int((self.effects > SMALL).sum()), int((self.effects < -SMALL).sum())
@@ -276,14 +308,11 @@ class Ranking(AbstractCohortResult):
     @property
     def rows(self) -> tuple[Row, ...]:
         found, earned = list(self.mean.rows(f"mean of {counted(len(self.episodes), 'episode')}")), []
+        known = self.effects, self.bounds, self.intervals, self.any_interval, self.persistent
+        answers = Answer("effect", None, *known)
         for place in self.order.tolist():
             about = f"episode {self.episodes[place]}"
-            for name, effect in self.effects.items():
-                found.append(coupled_row("effect", about, name, effect[place], at(self.intervals.get(name), place)))
-            limits = Bounds(self.bounds.lower[place], self.bounds.upper[place])
-            found.append(any_row("effect", about, limits, at(self.any_interval, place)))
-            wide = Bounds(self.persistent.lower[place], self.persistent.upper[place])
-            found.append(persistent_row("effect", about, wide))
+            found += answers.at(place).rows(about)
             earned.append(Row("return", about, OBSERVED, float(self.observed[place])))
         return (*found, *earned)
 
@@ -296,24 +325,23 @@ class Ranking(AbstractCohortResult):
             sure = f"with {confidence(self.any_interval.level)} confidence in the model"
         worse = int(((widest(self.bounds, self.any_interval).upper < -SMALL) & ~self.untried).sum())
         return self._warned() + (
-            f"By {name}, of {counted(len(first), 'episode')} {told[0]}, {told[1]}, and {same} would have fared the "
-            f"same under the other policy; its mean effect is "
-            f"{number(self.mean.values[name])}{_limits(self.mean, name)}. Every coupling that draws afresh at "
-            f"each step agrees on the gain of {int(self.agreed.sum())} and on the loss of {worse}, "
-            f"{sure}; robust, because it holds even if chance persists across steps, is the gain of "
-            f"{int(self.robust.sum())}."
+            f"Every coupling that draws afresh at each step agrees on the gain of {int(self.agreed.sum())} of "
+            f"{counted(len(first), 'episode')} and on the loss of {worse}, {sure}. Robust, because it holds even if "
+            f"chance persists across steps, is the gain of {int(self.robust.sum())}.\n"
+            f"With {name} assumed: {told[0]}, {told[1]}, and {same} would have fared the same.\n"
+            f"The mean effect is then {number(self.mean.values[name])}{_limits(self.mean, name)}."
         )
 
     def plot(self, most: int = 20) -> "plotting.Figure":
         first = self.order[: as_whole("most", most, least=1)]
-        return plotting.draw_effects(
+        shown = plotting.Effects(
             [str(self.episodes[place]) for place in first],
             {name: effect[first] for name, effect in self.effects.items()},
-            Bounds(self.bounds.lower[first], self.bounds.upper[first]),
-            title=f"The {len(first)} of {len(self.episodes)} episodes that would have gained most",
-            label="what the other policy would have added",
-            limits=at(self.any_interval, first),
+            at(self.bounds, first),
+            at(self.any_interval, first),
         )
+        title = f"The {len(first)} of {len(self.episodes)} episodes that would have gained most"
+        return plotting.draw_effects(shown, title=title, label="what the other policy would have added")
 
     def __repr__(self) -> str:
         return f"Ranking({self.summary()})"

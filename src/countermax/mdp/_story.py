@@ -9,13 +9,15 @@ from jaxtyping import Float
 
 from countermax import _plotting as plotting
 from countermax._core import page
-from countermax._core.results import Row
+from countermax._core.results import Row, Table, tables_of
 from countermax._core.words import confidence, percent, percents
 from countermax.bounds import Bounds
 from countermax.intervals import Interval
-from countermax.mdp._decisions import FEW_VISITS, Decision, Decisions, decision_rows, ranges_of
+from countermax.mdp._decisions import Decision, Decisions, decision_rows, drawn_effects
+from countermax.mdp._log import Times
 from countermax.mdp._results import SMALL, AbstractCohortResult, Answer, Context, counted
 
+FEW_VISITS = plotting.FEW_VISITS
 COUPLING, MODEL = "the coupling", "the estimated model"
 PERSISTENCE, UNTRIED = "chance not persisting across steps", "actions that nobody took"
 
@@ -133,9 +135,9 @@ class Meaning(NamedTuple):
 
     @property
     def measure(self) -> str:
-        """What is added to: `return`, `score` where ends alone count, or `chance of survival`."""
+        """What is added to: `total reward`, `score` where ends alone count, or `chance of survival`."""
         if self.only is None:
-            return "return" if self.rewards is None else "score"
+            return "total reward" if self.rewards is None else "score"
         return f"chance of {self.ends[self.only]}"
 
     @property
@@ -149,6 +151,8 @@ class Meaning(NamedTuple):
             return f"added {effect:.3g} to the {self.measure}"
         points = 100 * effect / self._worth
         told = f"{abs(points):.0f} percentage point{'' if round(abs(points)) == 1 else 's'}"
+        if abs(points) < 0.5:
+            told = "less than one percentage point"
         return f"{'raised' if points > 0 else 'lowered'} the {self.measure} by {told}"
 
     def between(self, lower: float, upper: float, *, gain: bool = False) -> str:
@@ -161,32 +165,6 @@ class Meaning(NamedTuple):
     @property
     def _worth(self) -> float:
         return 1.0 if self.only is None or self.rewards is None else float(self.rewards[self.only])
-
-
-class Features(NamedTuple):
-    """What is followed over time."""
-
-    names: tuple[str, ...]
-    observed: Float[np.ndarray, "times f"]
-    """As logged, up to the end of the episode or of what was asked for."""
-    counterfactual: Mapping[str, Float[np.ndarray, "all_times f"]]
-    """By coupling: probabilities, or means, under the other policy."""
-    bounds: Bounds
-    """The same over all couplings: [time, feature]."""
-
-
-class Care(NamedTuple):
-    """What actions are made of, and how much of it there was."""
-
-    names: tuple[str, ...]
-    graded: tuple[bool, ...]
-    """Which of these come in levels."""
-    given: Float[np.ndarray, "steps p"]
-    """How much of each was given at each step: its level, or 1."""
-    wanted: Float[np.ndarray, "t p"]
-    """How likely the other policy is to give any of each, by the first coupling."""
-    wanted_levels: Float[np.ndarray, "t p"]
-    """How much of each it gives on average while the episode lasts."""
 
 
 class Record(NamedTuple):
@@ -204,6 +182,10 @@ class Record(NamedTuple):
     """How often the log saw what the other policy does at each step, at least; NaN where nothing rests on that."""
     untried: bool
     """Whether the other policy may come to an action that nobody took there."""
+    step_name: str = "step"
+    """What a step is called, for instance a day."""
+    times: Times | None = None
+    """When each action was taken, where that is known."""
 
 
 @final
@@ -223,8 +205,8 @@ class Story(AbstractCohortResult):
     """What each of them earns, where nothing else earns anything."""
     unfinished: Answer
     """The chance of no end within the steps that are compared."""
-    features: Features
-    care: Care
+    features: plotting.Features
+    care: plotting.Care
     record: Record
     step_bounds: Bounds
     """The value if one step's coupling is any other, for each step; the first coupling is that of the others."""
@@ -240,24 +222,26 @@ class Story(AbstractCohortResult):
         about = f"episode {self.episode}"
         found = [row for each in (self.returns, *self.ends, self.unfinished) for row in each.rows(about)]
         found += decision_rows(self.decisions_by_coupling) if self.decisions else ()
-        names, observed, answers, bounds = self.features
-        for time in range(len(bounds.lower)):
+        names, observed, answers, bounds, _ = self.features
+        followed = Answer("", None, answers, Bounds(*bounds))
+        for time in range(self.num_steps + 1):
             for place, feature in enumerate(names):
-                answer = Answer(
-                    f"{feature} at time {time}",
-                    float(observed[time, place]) if time < len(observed) else None,
-                    {name: float(each[time, place]) for name, each in answers.items()},
-                    Bounds(float(bounds.lower[time, place]), float(bounds.upper[time, place])),
-                )
+                was = float(observed[time, place]) if time < len(observed) else None
+                answer = followed.at((time, place))._replace(quantity=f"{feature} at time {time}", observed=was)
                 found += answer.rows(about)
         return tuple(found)
 
     def summary(self) -> str:
         name, value = next(iter(self.returns.values.items()))
         answer = _chances(self, name) if self.ends else f"earning {value:.3g}"
-        return self._warned() + " ".join(
-            [next(_happened(self)), _ranges(self), f"By {name}: {answer}.", _verdict(self)]
-        )
+        told = [next(_happened(self)), _ranges(self), f"With {name} assumed: {answer}.", _verdict(self)]
+        return self._warned() + "\n".join(told)
+
+    def tables(self) -> list[Table]:
+        """Without what is followed over time, which the picture shows."""
+        times = range(self.num_steps + 1)
+        followed = {f"{name} at time {time}" for name in self.features.names for time in times}
+        return tables_of([each for each in self.rows if each.quantity not in followed])
 
     @property
     def told(self) -> Told:
@@ -306,7 +290,7 @@ class Story(AbstractCohortResult):
     @property
     def num_steps(self) -> int:
         """How many steps are compared, in both worlds."""
-        return len(self.features.bounds.lower) - 1
+        return len(self.features.bounds[0]) - 1
 
     @property
     def meaning(self) -> Meaning:
@@ -314,22 +298,13 @@ class Story(AbstractCohortResult):
         return Meaning(self.end_names, self.end_rewards, self.discount)
 
     def plot(self) -> "plotting.Figure":
-        best = self.best
         return plotting.draw_trajectory(
-            features=self.features.names,
-            observed=self.features.observed,
-            answers=self.features.counterfactual,
-            bounds=self.features.bounds,
-            treatments=self.care.names,
-            graded=self.care.graded,
-            given=self.care.given,
-            wanted=self.care.wanted,
-            levels=self.care.wanted_levels,
+            self.features,
+            self.care,
             step_bounds=self.step_bounds,
             visits=self.record.visits,
-            few=FEW_VISITS,
             measure=self.meaning.drawn,
-            decision=None if best is None else best.step,
+            decision=None if self.best is None else self.best.step,
             path=self.record.states,
             title=f"Episode {self.episode}: what happened, and what would have happened under the other policy",
         )
@@ -341,25 +316,23 @@ class Story(AbstractCohortResult):
             best.setdefault(each.step, each)
         chosen = sorted(list(best.values())[:_MOST_STEPS], key=lambda each: each.step)
         left = "" if len(chosen) == len(best) else f" ({len(chosen)} of {len(best)} steps)"
-        actions, scale, (bounds, limits) = self.record.action_names, self.meaning.scale(), ranges_of(chosen)
+        scale = self.meaning.scale()
+        was = [f"(was: {self.record.action_names[each.action]})" for each in chosen]
+        shown = drawn_effects(self.decisions_by_coupling, chosen)
         return plotting.draw_effects(
-            [f"{each.step}: {actions[each.other_action]}" for each in chosen],
-            {name: np.array([self._effects_of(each)[name] for each in chosen]) for name in self.decisions_by_coupling},
-            bounds,
+            shown._replace(below=was, visits=[each.visits for each in chosen]),
             title=f"Episode {self.episode}: the best other decision at each step, the rest as it was{left}",
             label=f"what it would have added to the {self.meaning.drawn}" + (f" ({scale})" if scale else ""),
-            kind="step: best other decision",
-            below=[f"(was: {actions[each.action]})" for each in chosen],
-            limits=limits,
-            visits=[each.visits for each in chosen],
-            few=FEW_VISITS,
+            kind=f"{self.record.step_name}: best other decision",
         )
 
     def __repr__(self) -> str:
         return f"Story(episode {self.episode!r}: {self.summary()})"
 
     def _sentences(self) -> tuple[str, ...]:
-        return tuple(sentence for part in self.told[:3] for sentence in part)
+        """What the summary does not say yet."""
+        told = self.told
+        return (*told.happened[1:], *told.instead, told.sure[0], *told.sure[3:])
 
     def _details(self) -> Mapping[str, Any]:
         return {
@@ -405,7 +378,7 @@ class Story(AbstractCohortResult):
         limits = each.any_interval
         few = each.visits is not None and each.visits < FEW_VISITS
         return (
-            f"step {each.step}",
+            f"{self.record.step_name} {each.step}",
             self.record.actions[each.step],
             self.record.action_names[each.other_action],
             *self._effects_of(each).values(),
@@ -431,8 +404,8 @@ def by_coupling(answers: Mapping[str, str]) -> str:
     return f"{first} by {name}" + (f" ({rest})" if rest else "")
 
 
-def steps_in_words(steps: Sequence[int]) -> str:
-    """`step 3`, `steps 0 to 4, 7`."""
+def steps_in_words(steps: Sequence[int], name: str = "step") -> str:
+    """`step 3`, `days 0 to 4, 7`."""
     runs: list[list[int]] = []
     for step in steps:
         if runs and runs[-1][-1] == step - 1:
@@ -440,12 +413,12 @@ def steps_in_words(steps: Sequence[int]) -> str:
         else:
             runs.append([step])
     parts = [f"{run[0]} to {run[-1]}" if len(run) > 2 else " and ".join(map(str, run)) for run in runs]
-    return f"step{'' if len(steps) == 1 else 's'} {', '.join(parts)}"
+    return f"{name}{'' if len(steps) == 1 else 's'} {', '.join(parts)}"
 
 
 def _happened(story: Story) -> Iterator[str]:
-    steps = len(story.record.actions)
-    spent = f"{steps} steps" if steps > 1 else "one step"
+    steps, name = len(story.record.actions), story.record.step_name
+    spent = f"{steps} {name}s" if steps > 1 else f"one {name}"
     if story.record.ended:
         yield f"In {spent} the episode came to its end: {story.record.states[-1]}."
     else:
@@ -457,26 +430,28 @@ def _happened(story: Story) -> Iterator[str]:
         yield story.meaning.told()
     differing = story.record.differing
     what = "rather have done something else" if differing else "have done the same"
-    where = steps_in_words(differing) if 0 < len(differing) < steps or steps == len(differing) == 1 else "every step"
+    some = 0 < len(differing) < steps or steps == len(differing) == 1
+    where = steps_in_words(differing, name) if some else f"every {name}"
     yield f"In the recorded states the other policy would {what} at {where}."
 
 
 def _path(record: Record) -> str:
-    """`step 0 ward (wait), 1 worse (iv antibiotics), 2 dead`; the middle of a long one is left out."""
+    """`day 0 ward (wait), 1 worse (iv antibiotics), 2 dead`; the middle of a long one is left out."""
+    times = range(len(record.actions)) if record.times is None else record.times.values
     told = [
-        f"{step} {state} ({done})"
-        for step, (state, done) in enumerate(zip(record.states, record.actions, strict=False))
+        f"{when:g} {state} ({done})" for when, state, done in zip(times, record.states, record.actions, strict=False)
     ]
-    told.append(f"{len(record.actions)} {record.states[-1]}")
+    told.append(f"{len(record.actions) if record.times is None else 'then'} {record.states[-1]}")
     if len(told) > _MOST_TOLD:
         told[_MOST_TOLD // 2 : -_MOST_TOLD // 2] = ["..."]
-    return f"step {', '.join(told)}"
+    return f"{record.step_name if record.times is None else record.times.unit} {', '.join(told)}"
 
 
 def _instead(story: Story) -> Iterator[str]:
     if story.ends:
         answers = {name: _chances(story, name) for name in story.returns.values}
-        yield f"Under the other policy: {by_coupling(answers)}{_least(story)}."
+        until = f"{story.record.step_name} {story.num_steps}"
+        yield f"Under the other policy, by {until}: {by_coupling(answers)}{_least(story)}."
     if story.end_rewards is None:
         answers = {name: f"{each:.3g}" for name, each in story.returns.values.items()}
         yield f"Under the other policy it would have earned on average {by_coupling(answers)}{_least(story)}."
@@ -491,7 +466,7 @@ def _instead(story: Story) -> Iterator[str]:
         other = story.meaning.between(*best.any_interval[:2], gain=True)
         within = f"{within}; {confidence(best.any_interval.level)} interval for that range {other}"
     yield (
-        f"The single decision that would have mattered most: at step {best.step}, "
+        f"The single decision that would have mattered most: at {story.record.step_name} {best.step}, "
         f"{story.record.action_names[best.other_action]} instead of {story.record.action_names[best.action]} would "
         f"have {story.meaning.gain(best.effect)} by {name}{behind(best.visits)}; that this would have helped "
         f"{claim.sure} ({within})."
@@ -512,14 +487,14 @@ def _sure(story: Story) -> Iterator[str]:
         step = int(width.argmax())
         within = story.meaning.between(float(story.step_bounds.lower[step]), float(story.step_bounds.upper[step]))
         yield (
-            f"The coupling matters most at step {step}: another coupling of that step alone could move the "
+            f"The coupling matters most at {story.record.step_name} {step}: another one there alone could move the "
             f"{story.meaning.measure} anywhere from {within}{behind(float(story.record.visits[step]))}."
         )
     rare = np.flatnonzero(story.record.visits < FEW_VISITS).tolist()
     if rare:
         yield (
-            f"What the other policy would have done at {steps_in_words(rare)} was seen fewer than "
-            f"{FEW_VISITS} times: read that as a guess."
+            f"What the other policy would have done at {steps_in_words(rare, story.record.step_name)} was seen fewer "
+            f"than {FEW_VISITS} times: read that as a guess."
         )
 
 
@@ -590,8 +565,8 @@ def _changes(story: Story) -> Iterator[str]:
     else:
         word = "better" if claim.effect > 0 else "worse"
         yield (
-            f"Under every coupling it does {word} than it did, but how much {word} is open: the {meaning.measure} "
-            f"would be {meaning.between(least, most)}; {was}{_least(story)}."
+            f"Under every coupling it does {word} than it did, but how much {word} is open: {_open(story)}; "
+            f"{was}{_least(story)}."
         )
     if limits is None:
         yield "Another model: the process is taken as given here, so its uncertainty is not included."
@@ -607,6 +582,17 @@ def _changes(story: Story) -> Iterator[str]:
     )
     are = "is" if story.num_steps == 1 else "are"
     yield f"Another horizon: {_steps(story)} {are} compared in both worlds. {_horizon(story)}"
+
+
+def _open(story: Story) -> str:
+    """How far the result is open over all couplings: by ends where they alone count."""
+    least, most = story.returns.bounds
+    meaning = story.meaning
+    if meaning.rewards is None or meaning.only is not None or len(story.ends) < 2:
+        return f"the {meaning.measure} would be {meaning.between(least, most)}"
+    ends = int(meaning.rewards.argmin()), int(meaning.rewards.argmax())
+    worst, best = (f"{story.end_names[end]} {percent(story.ends[end].bounds.upper)}" for end in ends)
+    return f"anything from {worst} to {best} (score {meaning.between(least, most)})"
 
 
 def _horizon(story: Story) -> str:
@@ -636,7 +622,7 @@ def _chances(story: Story, name: str) -> str:
 
 
 def _steps(story: Story) -> str:
-    return counted(story.num_steps, "step")
+    return counted(story.num_steps, story.record.step_name)
 
 
 def _least(story: Story) -> str:

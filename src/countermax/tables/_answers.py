@@ -56,7 +56,21 @@ def read_coupling(reader: RowReader, given: str | Path | AbstractCoupling) -> tu
     """A coupling of the outcomes, and how results call it; the score, or an ordered category, gives it their order."""
     score = reader.one_score
     with jax.enable_x64(True):  # scores that differ in their last digits have an order too
-        return as_coupling(given, len(reader.labels), score=score), shown_name(name_of(given, score=score))
+        return as_coupling(given, reader.labels, score=score), shown_name(name_of(given, score=score))
+
+
+class Answered(NamedTuple):
+    """What `Rows.write` has written."""
+
+    num_rows: int
+    num_unchanged: int
+    """Rows that the change leaves as they were."""
+    num_left_out: int
+    """Rows without an answer."""
+    coupling: str
+    """The name of the coupling."""
+    notes: tuple[str, ...]
+    """What the numbers leave out."""
 
 
 class AnswerColumns:
@@ -80,7 +94,6 @@ class AnswerColumns:
         self._score = None if score is None else reader.one_score
         self._coupling, self.coupling = read_coupling(reader, coupling)
         self.notes = [what_is_known(reader, refitting), *label_notes(labels, reader.order, [self._coupling])]
-        self.num_unchanged = 0
         self.options = {"coupling": self._coupling, "bounds": bounds, "tolerance": tolerance, "prefix": prefix}
         """What was asked for, for comparing two questions."""
         sides = () if bounds == "none" else ("_lower", "_upper")
@@ -101,11 +114,14 @@ class AnswerColumns:
         over = {"any": "any coupling", "stable": "any stable coupling", "none": None}[self._bounds]
         return {"coupling": self.coupling, "bounds": over, "notes": list(self.notes)}
 
-    @property
-    def whole_metadata(self) -> dict[str, Any]:
+    def whole_metadata(self, counts: RowCounts) -> dict[str, Any]:
         """What goes with the whole table, when all rows have been answered."""
-        notes = [*self.notes, *count_notes(RowCounts(num_unchanged=self.num_unchanged))]
-        return self.metadata | {"notes": notes, "num_unchanged": self.num_unchanged}
+        return self.metadata | {"notes": [*self.notes, *count_notes(counts)], "num_unchanged": counts.num_unchanged}
+
+    def answered(self, counts: RowCounts) -> Answered:
+        """What is said of a table that was written."""
+        num_rows, notes = counts.num_rows + counts.num_left_out, (*self.notes, *count_notes(counts))
+        return Answered(num_rows, counts.num_unchanged, counts.num_left_out, self.coupling, notes)
 
     @property
     def names(self) -> list[str]:
@@ -134,19 +150,23 @@ class AnswerColumns:
         sides = [lower[:, 0], upper[:, 0]] + ([] if self._bounds == "none" else [lower[:, 1], upper[:, 2]])
         return np.stack(sides, axis=1).reshape(-1, lower.shape[-1])
 
-    def of(self, reader: RowReader, *, extend: bool = True) -> Any:
-        """The new columns of the reader's rows, behind the frame's own (`extend`) or alone."""
+    def of(self, reader: RowReader) -> Any:
+        """The reader's frame with the new columns."""
+        return self.counted(reader)[0]
+
+    def counted(self, reader: RowReader, *, extend: bool = True) -> tuple[Any, RowCounts]:
+        """The new columns of the reader's rows, behind the frame's own (`extend`) or alone, and how many there are."""
         frame, count, size = reader.frame, reader.frame.num_rows, len(self._labels)
         width = size + len(self._numbers) + 1
         asked = f"{count:,} rows with {size:,} outcomes"
         check_memory(asked, 8 * width * count, "merge rare outcomes, or write from file to file")
         numbers = np.empty((width, count))
         likeliest: Codes = np.empty(count, np.int64)
-        bad, problems = np.zeros(count, bool), np.full(count, None, object)
+        bad, problems, counts = np.zeros(count, bool), np.full(count, None, object), RowCounts()
         for chunk in reader.chunks():
             found = answer_rows(chunk, self._coupling, self._score, self._bounds, numbers)
             likeliest[chunk.rows] = np.where(chunk.bad, -1, found.probabilities.argmax(axis=0))
-            self.num_unchanged += int(chunk.kept.sum())
+            counts.add(chunk)
             bad[chunk.rows], problems[chunk.rows] = chunk.bad, chunk.problems
         pieces: list[Block | tuple[str, Any]] = [
             (self._probabilities, numbers[:size]),
@@ -160,7 +180,7 @@ class AnswerColumns:
         pieces.append((self._matters, frame.flags(numbers[-1] > self._tolerance, bad)))
         if self._problem is not None:
             pieces.append((self._problem, frame.texts(problems.tolist())))
-        return frame.noted(frame.made(pieces, extend=extend), self.metadata)
+        return frame.noted(frame.made(pieces, extend=extend), self.metadata), counts
 
 
 def _as_they_were(x: Codes, size: int, score: Floats | None, bounds: str) -> Floats:

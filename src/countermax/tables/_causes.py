@@ -86,16 +86,14 @@ def table_causes(
     found = questions_about(names, arms, events, both, at_least, gains, False)
     with jax.enable_x64(True):
         by_score: dict[str, Any] = {} if scores is None else {"score": scores, "counterfactual_score": scores}
-        chosen = as_couplings(couplings, len(names), **by_score) if couplings else {}
+        chosen = as_couplings(couplings, names, **by_score) if couplings else {}
     refuse_families(chosen)
     questions = tuple(each for each in found if each.name not in _NOT_OF_ROWS)
     columns: list[str] = []
     for each in questions:
         columns += column_names(f"{each.name}_".replace(" ", "_"), [*_LIMITS, *chosen], columns)
     asked = CausesAsked(questions, chosen, columns, gain is not None, isinstance(source, FrameSource))
-    sums = _added_up(asked, 0, ())
-    for part in source.each(_added_up, asked, merge=True):
-        sums.merge(part)
+    sums = source.total(_added_up, asked)
     if not sums.counts.num_rows:
         raise InputError("`frame` must have at least one row that can be answered, got none")
     intervals = None

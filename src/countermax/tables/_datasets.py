@@ -9,19 +9,10 @@ from countermax._core.extras import import_pyarrow
 from countermax._core.progress import ProgressBar
 from countermax._ray import connect, in_parts, merged_in_parts, one_thread, put_once
 from countermax._tables.frames import Where
-from countermax.tables._answers import AnswerColumns
+from countermax.tables._answers import AnswerColumns, Answered
 from countermax.tables._probabilities import Predicted
 from countermax.tables._reading import CHUNK_ROWS, Question, RowReader
-from countermax.tables._sources import (
-    AbstractSource,
-    Answered,
-    Asking,
-    OfChunks,
-    T,
-    ask,
-    check_named,
-    needed_columns,
-)
+from countermax.tables._sources import AbstractSource, Asking, OfChunks, T, ask, check_named
 
 _PATH = "path"  # the column that `ray.data.read_parquet(..., include_paths=True)` adds
 _PART_ROWS = 4 * CHUNK_ROWS  # at least, of a task: smaller blocks are taken together
@@ -49,7 +40,7 @@ class DatasetSource(AbstractSource):
 
     def each(self, function: OfChunks[T], shared: Any, *, merge: bool = False) -> Iterator[T]:
         """Parts of blocks."""
-        names = needed_columns(self.question, self.reader)
+        names = self.reader.needed
         same = names == self._asking.schema.names
         chosen, sent = self._dataset if same else self._dataset.select_columns(names), self._asking.narrowed(names)
         with _in_order(chosen), ProgressBar("adding up", None, unit="parts") as bar:
@@ -123,32 +114,24 @@ def _of_part(
     return function(value, first_row, asking.reader(table, first_row).chunks())
 
 
-def _mapped_batch(batch: Any, sent: Any) -> Any:
-    """What a worker makes of a batch; `sent` is a reference."""
-    one_thread()
-    return _mapped(batch, *connect().get(sent))
-
-
 class _Mapper:
-    """Answers one batch after the other; keeps the classifier."""
+    """Answers one batch after the other; keeps the classifier. `sent` is a reference."""
 
     def __init__(self, sent: Any):
         one_thread()
-        self._sent = connect().get(sent)
+        self._asking, self._function, self._shared, self._schema = connect().get(sent)
 
     def __call__(self, batch: Any) -> Any:
-        return _mapped(batch, *self._sent)
+        return self._function(self._shared, self._asking.reader(batch, 0, _batch_name(batch))).cast(self._schema)
 
 
-def _mapped(batch: Any, asking: Asking, function: Callable[[Any, RowReader], Any], shared: Any, schema: Any) -> Any:
-    found = function(shared, asking.reader(batch, 0, _batch_name(batch)))
-    found = found if found.schema.equals(schema) else found.cast(schema)
-    return found.replace_schema_metadata(schema.metadata)
+def _mapped_batch(batch: Any, sent: Any) -> Any:
+    return _Mapper(sent)(batch)
 
 
 def _batch_name(batch: Any) -> Where:
-    def name(row: int) -> str:
+    def name(row: int) -> tuple[int, str]:
         path = f" in {batch.column(_PATH)[row].as_py()}" if _PATH in batch.schema.names and row < len(batch) else ""
-        return f"a batch of {batch.num_rows} rows{path}"
+        return row, f"a batch of {batch.num_rows} rows{path}"
 
     return name

@@ -118,9 +118,7 @@ def table_effects(source: AbstractSource, compared: Compared, refitting: Refitti
     """What the effects of all rows add up to; each row's own where an outcome was seen."""
     reader, scores = source.reader, compared.scores
     names, sent = list(compared.couplings), Compared(scores, compared.couplings, None)
-    sums = _added_up(sent, 0, ())
-    for part in source.each(_added_up, sent, merge=True):
-        sums.merge(part)
+    sums = source.total(_added_up, sent)
     num_rows = sums.counts.num_rows
     if num_rows == 0:
         raise InputError("`frame` must have at least one row that can be answered, got none")

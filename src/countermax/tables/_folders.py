@@ -1,7 +1,7 @@
-"""Folders of Parquet files: which files a path means, how they are cut into parts, and answers written part by part.
+"""Answers in a folder of Parquet files, written part by part: by threads of this process, or by Ray's workers.
 
-A folder that is written holds each part or not, and all of them when `_SUCCESS` is there; after an interruption the
-same call does what is left. Parts are read and written here, or on Ray's workers.
+A folder has one owner at a time: the run whose name stands in `_UNFINISHED` and in the names of its parts. It is whole
+when `_SUCCESS` is there, which names every part with its rows, size and checksum. Nothing else is ever removed.
 """
 
 import hashlib
@@ -9,57 +9,63 @@ import json
 import os
 import posixpath
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import accumulate
+from io import BytesIO, RawIOBase
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, final
-from urllib.parse import quote, unquote
+from typing import Any, BinaryIO, final
+from urllib.parse import quote
 
 import equinox as eqx
 import jax
 import numpy as np
 
-from countermax._core.errors import InputError
+from countermax._core.errors import InputError, refusing
 from countermax._core.extras import import_pyarrow
 from countermax._core.files import atomic_file, remove_left_over, writable_folder
 from countermax._core.labels import listed
 from countermax._core.progress import ProgressBar
+from countermax._core.threads import in_threads
 from countermax._ray import in_parts, merged_in_parts
 from countermax._tables.files import FORMATS
 from countermax._tables.writing import ParquetTableWriter
 from countermax._version import __version__
 from countermax.couplings import AbstractCoupling
-from countermax.tables._answers import AnswerColumns
-from countermax.tables._notes import count_notes
-from countermax.tables._reading import CHUNK_ROWS, Chunk, Question, RowCounts, RowReader
+from countermax.tables._answers import AnswerColumns, Answered
+from countermax.tables._parquet import (
+    NO_VALUE,
+    SUCCESS,
+    UNFINISHED,
+    ParquetColumns,
+    ParquetFiles,
+    Part,
+    filesystem_of,
+    find_files,
+    parts_of,
+    read_manifest,
+)
+from countermax.tables._reading import Chunk, Question, RowCounts, RowReader
 from countermax.tables._sources import (
     AbstractSource,
-    Answered,
     Asking,
     OfChunks,
     T,
     ask,
     check_file,
     check_named,
-    difference,
     is_file,
-    needed_columns,
     together,
     write_file,
 )
 
-PART_ROWS = 2**19  # rows of a part, unless one row group has more: what is done again when a worker dies
-SUCCESS, UNFINISHED, _RECORDS = "_SUCCESS", "_UNFINISHED", "_parts"
-NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-_ENDINGS = (".parquet", ".pq")
-_WILD = re.compile(r"[*\[]")
-_PIECES = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
-_FILES_AT_ONCE = 64
+_RECORDS = "_parts"
+_PART = re.compile(r"(?:part-|_parts/)(\d{8})-([0-9a-f]{12})\.(?:parquet|json)")
 _MOST_FOLDERS = 1000  # that a part's rows may be divided into
 _LEAST_WRITTEN = 2**13  # rows of a row group, where rows are divided
+_PLAIN_NAME = re.compile(r"[^/\\=\x00-\x1f._][^/\\=\x00-\x1f]*")
 
 
 @final
@@ -67,31 +73,31 @@ class FolderSource(AbstractSource):
     """Parquet files: one, a folder of them, or several by wildcards; local, or in an object store."""
 
     def __init__(self, path: str, question: Question, engine: str):
-        check_named(question, "dataset")
-        self.question, self._engine, self._path = question, engine, path
+        check_named(question, "file")
+        self.question, self._engine = question, engine
         self._files = find_files(path)
-        self._asking, self.reader = ask(question, self._files.schema, self._first_rows)
+        self._asking, self.reader = ask(question, self._files.columns.schema, self._first_rows)
 
     @property
     def num_rows(self) -> int:
         return sum(part.num_rows for part in self._parts)
 
     def __str__(self) -> str:
-        return f"{self._path} ({len(self._files.files):,} Parquet files)"
+        count = len(self._files.files)
+        return self._files.path + (f" ({count:,} Parquet files)" if count > 1 else "")
 
     def each(self, function: OfChunks[T], shared: Any, *, merge: bool = False) -> Iterator[T]:
-        """Parts of `PART_ROWS` rows."""
-        names, parts = needed_columns(self.question, self.reader), list(zip(self._parts, strict=True))
-        sent = self._files, self._asking.narrowed(names), function, shared
-        with ProgressBar("reading", len(parts), unit="parts") as bar:
+        sent = self._files.columns, self._asking.narrowed(self.reader.needed), function, shared
+        with ProgressBar("reading", self.num_rows, unit="rows") as bar:
+            parts = zip(self._parts, strict=True)
             for found in (merged_in_parts if merge else in_parts)(_of_part, sent, parts, engine=self._engine):
                 yield found
-                bar.advance(1)
+                bar.advance(min(self.num_rows // len(self._parts), self.num_rows - bar.done))
 
     def mapped(self, function: Callable[[Any, RowReader], Any], shared: Any) -> Any:
         """An Arrow table."""
-        sent = self._files, self._asking, function, shared
-        parts = in_parts(_mapped_part, sent, list(zip(self._parts, strict=True)), engine=self._engine)
+        sent = self._files.columns, self._asking, function, shared
+        parts = in_parts(_mapped_part, sent, zip(self._parts, strict=True), engine=self._engine)
         found = [table for part in parts for table in part]
         return together(found or [function(shared, self._empty)])
 
@@ -99,83 +105,77 @@ class FolderSource(AbstractSource):
         """Writes a folder of Parquet files; here, and without `partition_by`, also one file of any format."""
         if self._engine == "local" and is_file(target, partition_by):
             return self._write_file(target, columns, overwrite)
-        if self._engine == "local" and Path(target).suffix.lower() in FORMATS:
+        if self._engine == "local" and "://" not in target and Path(target).suffix.lower() in FORMATS:
             check_file(target, (), partition_by, overwrite)
-        names = self._files.schema.names
-        for name in partition_by:
-            if name not in names:
-                raise InputError(f"`partition_by` must name columns, got {name!r}; they are {listed(names)}")
+        _check_partition(partition_by, self._files.columns.schema.names)
         folder = Folder.at(target)
         _check_apart(self._files, folder)
-        identity = _identity(self._files, self.question, columns, partition_by)
-        output = AnswerFolder(folder, identity, overwrite=overwrite)
-        whole = output.manifest
-        if whole is None:
+        asked = _identity(self._files, self.question, columns, partition_by)
+        output = AnswerFolder(folder, asked, overwrite=overwrite, engine=self._engine)
+        manifest = output.manifest
+        if manifest is None:
             schema = columns.of(self._empty).schema
-            job = _Job(self._files, self._asking, columns, schema, folder, tuple(partition_by))
+            job = _Job(self._files.columns, self._asking, columns, schema, folder, output.run, tuple(partition_by))
             records = self._all_records(job, output)
-            files = {name for record in records for name in record["files"]}
-            counts = {name: sum(record[name] for record in records) for name in ("num_rows", "num_unchanged")}
-            counts["num_files"] = len(files)
-            whole = output.finish({"countermax": __version__, **columns.metadata, **counts}, files)
-        else:
-            output.tidy()
-        notes = (*whole["notes"], *count_notes(RowCounts(num_unchanged=whole["num_unchanged"])))
-        return Answered(whole["num_rows"], whole["num_unchanged"], whole["coupling"], notes)
+            self._files.check_unchanged()
+            read = [{"path": file.path, "size": file.size, "changed": file.changed} for file in self._files.files]
+            manifest = output.finish({"countermax": __version__, **columns.metadata, "read": read}, records)
+        counts = RowCounts(manifest["num_rows"], manifest["num_unchanged"], manifest["num_left_out"])
+        return columns.answered(counts)
 
     def _write_file(self, target: str, columns: AnswerColumns, overwrite: bool) -> Answered:
         check_file(target, [file.path for file in self._files.files], (), overwrite)
-        if not self.num_rows:
-            return write_file(target, columns, [(self._empty, None)])
-        readers = (reader for part in self._parts for reader in _readers(self._files, self._asking, part))
-        return write_file(target, columns, ((reader, None) for reader in readers))
+        readers = (reader for part in self._parts for reader in _readers(self._files.columns, self._asking, part))
+        with ProgressBar("counterfactuals", self.num_rows, unit="rows") as bar:
+            found = readers if self.num_rows else [self._empty]
+            answered = write_file(target, columns, ((reader, None) for reader in found), bar=bar)
+            self._files.check_unchanged()
+        return answered
 
     def _all_records(self, job: "_Job", output: "AnswerFolder") -> list[dict[str, Any]]:
         """What was written of each part, those that were there already among them."""
         records = dict(output.done)
         left = [part for part in self._parts if part.number not in records]
+        if not self._parts:  # files without rows: their answer has columns all the same
+            left = [Part(0, (), 0, 0)]
         total = self.num_rows
-        done = total - sum(part.num_rows for part in left)
-        with ProgressBar("counterfactuals", total, unit="rows", done=done) as bar:
+        with ProgressBar(
+            "counterfactuals", total, unit="rows", done=total - sum(each.num_rows for each in left)
+        ) as bar:
             found = in_parts(_answer_part, job, zip(left, strict=True), engine=self._engine)
             for part, record in zip(left, found, strict=True):
+                output.check_owner()
                 records[part.number] = record
                 bar.advance(part.num_rows)
-        if not self._parts:  # files without rows: their answer has columns all the same
-            with job.folder.writing(part_name(0)) as file, closing(ParquetTableWriter(file)) as writer:
-                writer.write(job.schema.empty_table())
-            return [{"num_rows": 0, "num_unchanged": 0, "files": [part_name(0)]}]
-        return [records[part.number] for part in self._parts]
+        return [records[number] for number in sorted(records)]
 
     @property
     def _empty(self) -> RowReader:
         """A reader of all columns without rows."""
-        return self._asking.reader(self._files.schema.empty_table())
+        return self._asking.reader(self._files.columns.schema.empty_table())
 
     @cached_property
-    def _parts(self) -> "list[RowGroups]":
+    def _parts(self) -> list[Part]:
         return parts_of(self._files, self._engine)
 
     def _first_rows(self) -> Any:
         """Some rows, of the first file that has any."""
-        parts, schema = self._parts, self._files.schema
-        return next(self._files.tables(parts[0], schema.names, CHUNK_ROWS)) if parts else schema.empty_table()
+        columns, schema = self._files.columns, self._files.columns.schema
+        return next(columns.tables(self._parts[0], schema.names))[0] if self._parts else schema.empty_table()
 
 
-def _readers(files: "ParquetFiles", asking: Asking, part: "RowGroups") -> Iterator[RowReader]:
-    first_row = part.starts[0]
-    for table in files.tables(part, asking.schema.names, CHUNK_ROWS):
-        yield asking.reader(table, first_row, part.where)
-        first_row += table.num_rows
+def _readers(columns: ParquetColumns, asking: Asking, part: Part) -> Iterator[RowReader]:
+    for table, places in columns.tables(part, asking.schema.names):
+        yield asking.reader(table, 0, places)
 
 
-def _of_part(shared: tuple[Any, ...], part: "RowGroups") -> Any:
+def _of_part(shared: tuple[Any, ...], part: Part) -> Any:
     """What a worker computes of a part's rows."""
-    files, asking, function, value = shared
+    columns, asking, function, value = shared
 
     def chunks() -> Iterator[Chunk]:
         start = 0
-        for reader in _readers(files, asking, part):
+        for reader in _readers(columns, asking, part):
             for chunk in reader.chunks():
                 yield chunk.moved(start)
             start += reader.frame.num_rows
@@ -183,236 +183,42 @@ def _of_part(shared: tuple[Any, ...], part: "RowGroups") -> Any:
     return function(value, part.first_row, chunks())
 
 
-def _mapped_part(shared: tuple[Any, ...], part: "RowGroups") -> list[Any]:
-    files, asking, function, value = shared
-    return [function(value, reader) for reader in _readers(files, asking, part)]
+def _mapped_part(shared: tuple[Any, ...], part: Part) -> list[Any]:
+    columns, asking, function, value = shared
+    return [function(value, reader) for reader in _readers(columns, asking, part)]
 
 
 @dataclass(frozen=True, eq=False)
 class _Job:
     """What workers need to answer parts."""
 
-    files: "ParquetFiles"
+    columns: ParquetColumns
     asking: Asking
-    columns: AnswerColumns
+    answers: AnswerColumns
     schema: Any
     """The columns of the answer, as an Arrow schema."""
     folder: "Folder"
+    run: str
     partition_by: tuple[str, ...]
 
 
-def _answer_part(job: _Job, part: "RowGroups") -> dict[str, Any]:
+def _answer_part(job: _Job, part: Part) -> dict[str, Any]:
     """Answers a part and writes it; its record is written last."""
-    before = job.columns.num_unchanged
+    counts = RowCounts()
     with ExitStack() as stack:  # after an error nothing appears of what was being written
         writers = _Writers(job, part, stack)
-        for reader in _readers(job.files, job.asking, part):
-            found = job.columns.of(reader)
-            found = found if found.schema.equals(job.schema) else found.cast(job.schema)
-            writers.write(found.replace_schema_metadata(job.schema.metadata))
-        names = writers.close()
-    unchanged = job.columns.num_unchanged - before
-    record = {"number": part.number, "num_rows": part.num_rows, "num_unchanged": unchanged, "files": names}
-    job.folder.write_record(record_name(part.number), record)
+        for reader in _readers(job.columns, job.asking, part):
+            found, more = job.answers.counted(reader)
+            counts.merge(more)
+            writers.write(found.cast(job.schema))
+        files = writers.close()
+    if counts.num_rows + counts.num_left_out != part.num_rows:
+        raise InputError(f"{part.pieces[0].file.path} was changed while it was read; ask again")
+    for name, file in files.items():
+        file |= {"name": name}
+    record = {"number": part.number, **vars(counts), "parts": list(files.values())}
+    job.folder.write_record(f"{_RECORDS}/{part.number:08d}-{job.run}.json", record)
     return record
-
-
-class FoundFile(NamedTuple):
-    """A Parquet file."""
-
-    path: str
-    size: int
-    changed: int
-    """When it was changed last, in nanoseconds."""
-    values: tuple[tuple[str, str | None], ...]
-    """What the folders that it lies in say about its rows: `year=2024`."""
-
-
-class RowGroups(NamedTuple):
-    """Row groups of a file that follow each other."""
-
-    number: int
-    path: str
-    row_groups: tuple[int, ...]
-    starts: tuple[int, ...]
-    """Position in the file of the first row of each of them."""
-    num_rows: int
-    first_row: int
-    """Position of the first row in the whole table."""
-    values: tuple[tuple[str, str | None], ...]
-
-    def where(self, row: int) -> str:
-        """The file and the row group that a row of the file stands in."""
-        place = max(place for place, start in enumerate(self.starts) if start <= row or place == 0)
-        return f"{self.path}, row group {self.row_groups[place]}"
-
-
-class ParquetFiles(NamedTuple):
-    """A table in Parquet files."""
-
-    filesystem: Any
-    files: list[FoundFile]
-    schema: Any
-    """Its columns, as an Arrow schema: those in the files, then those that folders are named after."""
-    own: list[str]
-    """The columns in the files."""
-    folder: str | None
-    """The folder all of whose files are read; None where files were named."""
-
-    def tables(self, part: RowGroups, columns: Sequence[str], rows: int) -> Iterator[Any]:
-        """Arrow tables of so many rows, the last one shorter."""
-        pa = import_pyarrow()
-        try:
-            with self.filesystem.open_input_file(part.path) as raw, pa.parquet.ParquetFile(raw) as file:
-                wanted = [name for name in self.own if name in columns]
-                for batch in file.iter_batches(rows, row_groups=list(part.row_groups), columns=wanted):
-                    batch.validate(full=True)  # Arrow takes it on trust that texts are UTF-8
-                    yield self._whole(pa.Table.from_batches([batch]), part, columns)
-        except (pa.ArrowException, OSError) as error:
-            groups = ", ".join(map(str, part.row_groups))
-            raise InputError(f"cannot read {part.path}, row group {groups}: {_first_line(error)}") from error
-
-    def _whole(self, table: Any, part: RowGroups, columns: Sequence[str]) -> Any:
-        """With what the names of folders say, in the order of the columns."""
-        pa = import_pyarrow()
-        for name, value in part.values:
-            if name in columns:
-                kind = self.schema.field(name).type
-                scalar = pa.scalar(int(value) if value is not None and pa.types.is_integer(kind) else value, kind)
-                table = table.append_column(name, pa.repeat(scalar, table.num_rows))
-        return table.select([name for name in self.schema.names if name in columns])
-
-
-def find_files(path: str | Path) -> ParquetFiles:
-    """The table that a path means: a Parquet file, a folder of them, or several by wildcards; local, or a URI.
-
-    Folders that are named `column=value` give all files in them that column.
-    """
-    pa = import_pyarrow()
-    filesystem, files, folder = _find(str(path))
-    try:
-        schema = pa.parquet.read_schema(files[0].path, filesystem=filesystem)
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(f"cannot read {files[0].path}: {_first_line(error)}") from error
-    own = schema.names
-    for name in [name for name, _ in files[0].values]:
-        if name in own:
-            raise InputError(f"the column {name!r} of {files[0].path} is also the name of a folder; rename one of them")
-        found = [dict(file.values).get(name) for file in files]
-        whole = all(value is None or re.fullmatch(r"-?\d{1,9}", value) for value in found)
-        schema = schema.append(pa.field(name, pa.int32() if whole else pa.string()))
-    return ParquetFiles(filesystem, files, schema, own, folder)
-
-
-def parts_of(source: ParquetFiles, engine: str) -> list[RowGroups]:
-    """All parts, in order; the columns of all files must be the same."""
-    paths = [file.path for file in source.files]
-    some = [(paths[start : start + _FILES_AT_ONCE],) for start in range(0, len(paths), _FILES_AT_ONCE)]
-    schema = import_pyarrow().schema([source.schema.field(name) for name in source.own])
-    shared = source.filesystem, schema, paths[0]
-    sizes = [rows for found in in_parts(_row_groups, shared, some, engine=engine) for rows in found]
-    parts: list[RowGroups] = []
-    first_row = 0
-    for file, rows in zip(source.files, sizes, strict=True):
-        for groups, starts, count in _groups(rows):
-            parts.append(RowGroups(len(parts), file.path, groups, starts, count, first_row, file.values))
-            first_row += count
-    return parts
-
-
-def _groups(rows: Sequence[int]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], int]]:
-    """Row groups that are read together: their numbers, their first rows, and how many rows they have."""
-    starts = [0, *accumulate(rows)]
-    first = 0
-    for group in range(1, len(rows) + 1):
-        if group == len(rows) or starts[group + 1] - starts[first] > PART_ROWS:
-            yield tuple(range(first, group)), tuple(starts[first:group]), starts[group] - starts[first]
-            first = group
-
-
-def _row_groups(shared: tuple[Any, Any, str], paths: list[str]) -> list[list[int]]:
-    """How many rows the row groups of each file have."""
-    filesystem, schema, first = shared
-    pa = import_pyarrow()
-    result = []
-    for path in paths:
-        try:
-            with filesystem.open_input_file(path) as raw, pa.parquet.ParquetFile(raw) as file:
-                found, metadata = file.schema_arrow.remove_metadata(), file.metadata
-                rows = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
-        except (pa.ArrowException, OSError) as error:
-            raise InputError(f"cannot read {path}: {_first_line(error)}") from error
-        if found.names != schema.names or found.types != schema.types:
-            differs = f"{path} differs from {first}: {difference(schema, found)}"
-            raise InputError(f"all files must have the same columns, but {differs}")
-        result.append(rows)
-    return result
-
-
-def filesystem_of(path: str) -> tuple[Any, str]:
-    """The file system that a path or URI lies in, and the path there."""
-    pa = import_pyarrow()
-    import pyarrow.fs
-
-    if "://" not in path:
-        return pyarrow.fs.LocalFileSystem(), os.path.abspath(os.path.expanduser(path))
-    try:
-        return pyarrow.fs.FileSystem.from_uri(path)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise InputError(f"cannot reach {path}: {_first_line(error)}") from error
-
-
-def _find(path: str) -> tuple[Any, list[FoundFile], str | None]:
-    import pyarrow.fs
-
-    wild = _WILD.search(path)
-    above = path if wild is None else path[: wild.start()].rpartition("/")[0] or ("/" if path.startswith("/") else ".")
-    filesystem, base = filesystem_of(above)
-    try:
-        here = filesystem.get_file_info(base)
-        if wild is None and here.type == pyarrow.fs.FileType.File:
-            if not base.lower().endswith(_ENDINGS):
-                raise InputError(f'with engine="ray" tables are Parquet files, got {path}; leave the engine out')
-            return filesystem, [FoundFile(base, here.size, here.mtime_ns or 0, ())], None
-        listed = filesystem.get_file_info(pyarrow.fs.FileSelector(base, recursive=True, allow_not_found=True))
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {_first_line(error)}") from error
-    files = sorted((each for each in listed if each.type == pyarrow.fs.FileType.File), key=lambda each: each.path)
-    pattern = None if wild is None else _pattern(path[len(above) :].lstrip("/") if above != "." else path)
-    found = []
-    for each in files:
-        inside = each.path[len(base) :].lstrip("/")
-        if inside.rpartition("/")[2] == UNFINISHED and wild is None:
-            raise InputError(f"{path} is not whole: the run that writes it was stopped, or goes on; run it again")
-        if any(piece.startswith((".", "_")) for piece in inside.split("/")):
-            continue
-        chosen = inside.lower().endswith(_ENDINGS) if pattern is None else pattern.fullmatch(inside) is not None
-        if chosen:
-            found.append(FoundFile(each.path, each.size, each.mtime_ns or 0, _values(inside)))
-    if not found:
-        what = f"no file matches {path}" if wild is not None else f"there is no Parquet file at {path}"
-        raise InputError(f"{what}; name a .parquet file, a folder of them, or several by wildcards (data/*.parquet)")
-    for file in found:
-        if [name for name, _ in file.values] != [name for name, _ in found[0].values]:
-            differs = f"{file.path} differs from {found[0].path}"
-            raise InputError(f"all files must lie in folders named after the same columns, but {differs}")
-    return filesystem, found, base if wild is None else None
-
-
-def _values(inside: str) -> tuple[tuple[str, str | None], ...]:
-    """What the names of folders say: `year=2024`."""
-    pairs = [piece.partition("=") for piece in inside.split("/")[:-1] if "=" in piece]
-    return tuple((name, None if value == NO_VALUE else unquote(value)) for name, _, value in pairs)
-
-
-def _pattern(wild: str) -> re.Pattern[str]:
-    """Wildcards as in a shell: `*` is anything within a name, `**` also folders, `[ab]` one of these letters."""
-    pieces = re.split(r"(\*\*/?|\*|\[[^\]]*\])", wild)
-    return re.compile("".join(_PIECES.get(piece, piece if piece[:1] == "[" else re.escape(piece)) for piece in pieces))
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]
 
 
 @dataclass(frozen=True)
@@ -425,38 +231,59 @@ class Folder:
     @classmethod
     def at(cls, path: str) -> "Folder":
         """The folder at a path or URI, which need not be there yet."""
-        return cls(*filesystem_of(path.rstrip("/") or path))
+        return cls(*filesystem_of(path))
 
     @property
     def is_local(self) -> bool:
         """Whether it is on this machine's file system."""
         return self.filesystem.type_name == "local"
 
-    def names(self) -> set[str]:
-        """All files in it and below it, but for hidden ones."""
+    def sizes(self) -> dict[str, int]:
+        """All files in it and below it, by name, but for hidden ones; links are not followed."""
         import pyarrow.fs
 
-        selector = pyarrow.fs.FileSelector(self.path, recursive=True, allow_not_found=True)
-        files = [each.path for each in self.filesystem.get_file_info(selector) if each.type == pyarrow.fs.FileType.File]
-        inside = (path[len(self.path) :].lstrip("/") for path in files)
-        return {name for name in inside if not posixpath.basename(name).startswith(".")}
+        found: Iterable[tuple[str, int]]
+        if self.is_local:
+            paths = (os.path.join(place, name) for place, _, names in os.walk(self.path) for name in names)
+            found = ((path, os.lstat(path).st_size) for path in paths)
+        else:
+            selector = pyarrow.fs.FileSelector(self.path, recursive=True, allow_not_found=True)
+            listing = self.filesystem.get_file_info(selector)
+            found = ((each.path, each.size) for each in listing if each.type == pyarrow.fs.FileType.File)
+        inside = {path[len(self.path) :].lstrip("/"): size for path, size in found}
+        return {name: size for name, size in inside.items() if not posixpath.basename(name).startswith(".")}
 
     @contextmanager
-    def writing(self, name: str) -> Iterator[BinaryIO]:
-        """A file in it, which appears when it is whole; in an object store that is how all files are."""
-        path = posixpath.join(self.path, name)
-        self.filesystem.create_dir(posixpath.dirname(path), recursive=True)
+    def writing(self, name: str) -> Iterator[tuple[RawIOBase, dict[str, Any]]]:
+        """A file in it, which appears when it is whole, and what will be known of it: size and checksum."""
+        path, about = posixpath.join(self.path, name), dict[str, Any]()
         if self.is_local:
+            place = posixpath.dirname(path)
+            if os.path.realpath(place) != os.path.join(os.path.realpath(self.path), posixpath.dirname(name)).rstrip(
+                "/"
+            ):
+                raise InputError(f"{place} is a link out of {self.path}; remove it, or choose another folder")
+            os.makedirs(place, exist_ok=True)
             with atomic_file(path) as file:
-                yield file
-        else:
+                summed = _Summed(file)
+                yield summed, about
+                about |= summed.about
+            return
+        content = BytesIO()  # which goes to the store when it is whole
+        summed = _Summed(content)
+        yield summed, about
+        about |= summed.about
+        with refusing(f"cannot write {path}", OSError, import_pyarrow().ArrowException):
             with self.filesystem.open_output_stream(path) as stream:
-                yield stream
+                stream.write(content.getbuffer())
+            if (found := self.filesystem.get_file_info(path).size) != about["size"]:
+                self.remove([name])
+                raise InputError(f"cannot write {path}: {found} of {about['size']} bytes arrived; try again")
 
     def write_record(self, name: str, record: dict[str, Any]) -> None:
         """Writes a JSON file."""
-        with self.writing(name) as file:
-            file.write(f"{json.dumps(record, indent=2)}\n".encode())
+        with self.writing(name) as (file, _):
+            file.write(f"{json.dumps(record, indent=1)}\n".encode())
 
     def read_record(self, name: str) -> dict[str, Any]:
         """A JSON file; empty where it cannot be read."""
@@ -467,130 +294,193 @@ class Folder:
             return {}
         return found if isinstance(found, dict) else {}
 
-    def remove(self, name: str) -> None:
-        """Removes a file, if it is there."""
-        with suppress(FileNotFoundError):
-            self.filesystem.delete_file(posixpath.join(self.path, name))
+    def is_intact(self, part: dict[str, Any]) -> bool:
+        """Whether a file holds what was written."""
+        checksum = 0
+        try:
+            with self.filesystem.open_input_stream(posixpath.join(self.path, part["name"])) as stream:
+                while block := stream.read(2**22):
+                    checksum = zlib.crc32(block, checksum)
+        except OSError:
+            return False
+        return checksum == part["crc32"]
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Removes files, as far as they are there."""
+
+        def remove(name: str) -> None:
+            with suppress(FileNotFoundError):
+                self.filesystem.delete_file(posixpath.join(self.path, name))
+
+        for _ in in_threads(remove, names):
+            pass
+
+
+@final
+class _Summed(RawIOBase):
+    """Passes bytes on to a file, and keeps count of them."""
+
+    def __init__(self, file: BinaryIO | BytesIO):
+        self._file = file
+        self.about = {"size": 0, "crc32": 0}
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Any) -> int:
+        size = memoryview(content).nbytes
+        self.about = {"size": self.about["size"] + size, "crc32": zlib.crc32(content, self.about["crc32"])}
+        if not self._file.closed:  # else what a writer leaves behind after an error
+            self._file.write(content)
+        return size
+
+    def tell(self) -> int:
+        return self.about["size"]
 
 
 class AnswerFolder:
     """A folder that answers one question: begun, resumed or whole."""
 
-    def __init__(self, folder: Folder, question: str, *, overwrite: bool):
+    def __init__(self, folder: Folder, question: str, *, overwrite: bool, engine: str = "local"):
         """Looks at what is there; refuses to destroy it, or to mix two questions."""
-        self._folder, self._question = folder, question
+        self._folder, self._question, self.run = folder, question, os.urandom(6).hex()
         if folder.is_local:
             writable_folder(folder.path)
             remove_left_over(folder.path)
-        names = folder.names()
-        marks = [folder.read_record(name).get("question") for name in (SUCCESS, UNFINISHED) if name in names]
-        if names and not marks:
-            raise InputError(f"{folder.path} must be empty, or a folder that countermax has begun; choose another one")
-        if marks and question not in marks:
-            begun = SUCCESS in names or any(name.startswith(f"{_RECORDS}/") for name in names)
-            if begun and not overwrite:
-                raise InputError(
-                    f"{folder.path} holds the answer to another question, or to one about other rows; choose another "
-                    "folder, or pass --overwrite"
-                )
-            self._clear(names)
-            names = {UNFINISHED}
-        whole = folder.read_record(SUCCESS) if SUCCESS in names else {}
-        self.manifest: dict[str, Any] | None = whole if whole.get("question") == question else None
+        sizes = folder.sizes()
+        whole = read_manifest(folder.filesystem, posixpath.join(folder.path, SUCCESS)) if SUCCESS in sizes else None
+        begun = folder.read_record(UNFINISHED) if UNFINISHED in sizes else {}
+        runs = begun.get("runs", [])
+        marks = [each["question"] for each in (whole or {}, begun) if "question" in each]
+        self.manifest: dict[str, Any] | None = None
         """What `_SUCCESS` says, where the answer is there already."""
         self.done: dict[int, dict[str, Any]] = {}
         """Records of parts that are there, by number."""
-        if self.manifest is not None:
+        self._runs = [*runs, self.run]
+        if whole is not None and whole["question"] == question and not begun:
+            if self._are_intact([whole], sizes, engine) == [True]:
+                self.manifest = whole
+                return
+            raise InputError(
+                f"{folder.path} is not whole: a part that its {SUCCESS} names is not there, or not what was written; "
+                "choose another folder, or remove this one"
+            )
+        named = {part["name"] for part in (whole or {}).get("parts", ())}
+        ours = {name for name in sizes if name in named or self._is_ours(name)} | ({SUCCESS, UNFINISHED} & set(sizes))
+        other = sorted(set(sizes) - ours)
+        if other and not marks:
+            raise InputError(f"{folder.path} must be empty, or a folder that countermax has begun; choose another one")
+        if other:
+            raise InputError(f"{folder.path} holds {other[0]!r}, which countermax did not write; remove it first")
+        records = sorted(name for name in ours if name.startswith(f"{_RECORDS}/"))
+        if marks and question not in marks and (whole or records) and not overwrite:
+            raise InputError(
+                f"{folder.path} holds the answer to another question, or to one about other rows; choose another "
+                "folder, or pass --overwrite"
+            )
+        folder.write_record(UNFINISHED, {"question": question, "runs": self._runs})
+        if begun.get("question") != question:
+            folder.remove([name for name in (SUCCESS, *sorted(ours)) if name in ours and name != UNFINISHED])
             return
-        if UNFINISHED not in names:
-            folder.write_record(UNFINISHED, {"question": question})
-        for name in sorted(name for name in names if name.startswith(f"{_RECORDS}/")):
-            record = folder.read_record(name)
-            if record and names.issuperset(record["files"]):
+        found = list(in_threads(folder.read_record, records))
+        for record, intact in zip(found, self._are_intact(found, sizes, engine), strict=True):
+            if intact:
                 self.done[record["number"]] = record
 
-    def finish(self, manifest: dict[str, Any], files: Collection[str]) -> dict[str, Any]:
-        """Says that all is there, and tidies up."""
-        for name in self._folder.names():
-            if is_ours(name) and name not in files:
-                self._folder.remove(name)
-        whole = {"question": self._question} | manifest
+    def check_owner(self) -> None:
+        """Refuses to go on where another run has taken the folder over."""
+        if self._folder.read_record(UNFINISHED).get("runs", [None])[-1] != self.run:
+            raise InputError(f"another run has taken {self._folder.path} over; what this one has written is left to it")
+
+    def finish(self, about: dict[str, Any], records: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """Says that all is there, if it is; removes what is left of runs that were stopped."""
+        sizes = self._folder.sizes()
+        parts = [part for record in records for part in record["parts"]]
+        for part in parts:
+            if sizes.get(part["name"]) != part["size"]:
+                raise InputError(
+                    f"{self._folder.path} is not whole: {part['name']} was written, but is not there; all machines "
+                    "that write must see the same folder"
+                )
+        self.check_owner()
+        totals = {name: sum(record[name] for record in records) for name in vars(RowCounts())}
+        whole = {"question": self._question, **about, **totals, "parts": parts}
+        names = {part["name"] for part in parts}
+        self._folder.remove([name for name in sizes if self._is_ours(name) and name not in names])
         self._folder.write_record(SUCCESS, whole)
-        self.tidy()
+        self._folder.remove([UNFINISHED])
+        if self._folder.is_local:
+            with suppress(OSError):
+                os.rmdir(os.path.join(self._folder.path, _RECORDS))
         return whole
 
-    def tidy(self) -> None:
-        """Removes what only a run that is not finished needs."""
-        with suppress(OSError):
-            self._folder.filesystem.delete_dir(posixpath.join(self._folder.path, _RECORDS))
-        self._folder.remove(UNFINISHED)
+    def _is_ours(self, name: str) -> bool:
+        """Whether a file is a part or a record of one of the folder's runs."""
+        folder, _, last = name.rpartition("/")
+        found = _PART.fullmatch(f"{folder}/{last}" if folder == _RECORDS else last)
+        return found is not None and found[2] in self._runs
 
-    def _clear(self, names: set[str]) -> None:
-        """Removes what was written for another question, the sign that it is whole first."""
-        ours = {SUCCESS, UNFINISHED, *(name for name in names if is_ours(name) or name.startswith(f"{_RECORDS}/"))}
-        other = sorted(names - ours)
-        if other:
-            raise InputError(f"{self._folder.path} holds {other[0]!r}, which countermax did not write; remove it first")
-        self._folder.remove(SUCCESS)
-        self._folder.write_record(UNFINISHED, {"question": self._question})
-        for name in sorted(ours - {SUCCESS, UNFINISHED}):
-            self._folder.remove(name)
-
-
-def part_name(number: int) -> str:
-    """The name of the file that holds a part's rows: names sort as rows do."""
-    return f"part-{number:08d}.parquet"
+    def _are_intact(self, records: Sequence[dict[str, Any]], sizes: dict[str, int], engine: str) -> list[bool]:
+        """Whether all files that a record names are there as they were written."""
+        sized = [
+            record
+            if all(sizes.get(part["name"]) == part["size"] for part in record.get("parts", ({"name": "", "size": 0},)))
+            else None
+            for record in records
+        ]
+        return list(in_parts(_is_intact, self._folder, zip(sized, strict=True), engine=engine))
 
 
-def record_name(number: int) -> str:
-    """The name of the file that says that a part is there."""
-    return f"{_RECORDS}/{number:08d}.json"
-
-
-def is_ours(name: str) -> bool:
-    """Whether a file in the folder is one of parts."""
-    base = posixpath.basename(name)
-    return base.startswith("part-") and base.endswith(".parquet") and base[5:-8].isdigit()
+def _is_intact(folder: Folder, record: dict[str, Any] | None) -> bool:
+    return record is not None and all(map(folder.is_intact, record["parts"]))
 
 
 class _Writers:
     """The files that a part's rows go into: one, or one for each combination of values."""
 
-    def __init__(self, job: _Job, part: RowGroups, stack: ExitStack):
+    def __init__(self, job: _Job, part: Part, stack: ExitStack):
         self._job, self._part, self._stack = job, part, stack
+        self._name = f"part-{part.number:08d}-{job.run}.parquet"
         self._open: dict[str, ParquetTableWriter] = {}
+        self._files: dict[str, dict[str, Any]] = {}
+        self._rows: dict[str, int] = {}
         self._waiting: dict[str, list[Any]] = {}
 
     def write(self, table: Any) -> None:
         """The next rows."""
         if not self._job.partition_by:
-            self._writer(part_name(self._part.number)).write(table)
+            self._write(self._name, table)
             return
         for place, rows in _divided(table, self._job.partition_by):
-            name = f"{place}/{part_name(self._part.number)}"
+            name = f"{place}/{self._name}"
             waiting = self._waiting.setdefault(name, [])
             waiting.append(rows)
             if sum(each.num_rows for each in waiting) >= _LEAST_WRITTEN:
                 self._flush(name)
 
-    def close(self) -> list[str]:
-        """Writes what is left; returns the names of the files."""
+    def close(self) -> dict[str, dict[str, Any]]:
+        """Writes what is left; returns what will be known of the files."""
         for name in list(self._waiting):
             self._flush(name)
-        for writer in self._open.values():
+        if not self._open and not self._part.num_rows:
+            self._write(self._name, self._job.schema.empty_table())
+        for name, writer in self._open.items():
             writer.close()
-        return list(self._open)
+            self._files[name]["num_rows"] = self._rows[name]
+        return self._files
 
     def _flush(self, name: str) -> None:
-        self._writer(name).write(import_pyarrow().concat_tables(self._waiting.pop(name)))
+        self._write(name, import_pyarrow().concat_tables(self._waiting.pop(name)))
 
-    def _writer(self, name: str) -> ParquetTableWriter:
+    def _write(self, name: str, table: Any) -> None:
         if name not in self._open:
             if len(self._open) == _MOST_FOLDERS:
-                most = f"got more than {_MOST_FOLDERS} in {self._part.path}"
+                most = f"got more than {_MOST_FOLDERS} in {self._part.pieces[0].file.path}"
                 raise InputError(f"`partition_by` must name columns with few values, {most}")
-            self._open[name] = ParquetTableWriter(self._stack.enter_context(self._job.folder.writing(name)))
-        return self._open[name]
+            file, self._files[name] = self._stack.enter_context(self._job.folder.writing(name))
+            self._open[name], self._rows[name] = ParquetTableWriter(file), 0
+        self._open[name].write(table)
+        self._rows[name] += table.num_rows
 
 
 def _divided(table: Any, names: Sequence[str]) -> list[tuple[str, Any]]:
@@ -602,6 +492,9 @@ def _divided(table: Any, names: Sequence[str]) -> list[tuple[str, Any]]:
         here = column.indices.fill_null(len(column.dictionary)).to_numpy(zero_copy_only=False)
         codes = codes * (len(column.dictionary) + 1) + here
     rest = table.drop_columns(list(names))
+    views = pa.types.is_string_view, pa.types.is_binary_view  # of which Arrow cannot take some
+    plain = [pa.string() if views[0](kind) else pa.binary() if views[1](kind) else kind for kind in rest.schema.types]
+    rest = rest.cast(pa.schema(list(zip(rest.schema.names, plain, strict=True)), rest.schema.metadata))
     result = []
     for code in np.unique(codes):
         rows = np.flatnonzero(codes == code)
@@ -612,9 +505,20 @@ def _divided(table: Any, names: Sequence[str]) -> list[tuple[str, Any]]:
     return result
 
 
+def _check_partition(partition_by: Sequence[str], names: Sequence[str]) -> None:
+    for name in partition_by:
+        if name not in names:
+            raise InputError(f"`partition_by` must name columns, got {name!r}; they are {listed(names)}")
+        if _PLAIN_NAME.fullmatch(name) is None:
+            plain = "begins with no . or _ and holds no slash, = or control character"
+            raise InputError(
+                f"`partition_by` must name a column that a folder can be called after, got {name!r}: it {plain}"
+            )
+
+
 def _check_apart(source: ParquetFiles, folder: Folder) -> None:
     """Refuses a folder whose files would be read as rows."""
-    if not folder.is_local or source.filesystem.type_name != "local":
+    if not folder.is_local or source.columns.filesystem.type_name != "local":
         return
     out = os.path.realpath(folder.path)
     if os.path.isfile(out):

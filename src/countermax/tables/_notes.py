@@ -49,5 +49,5 @@ def label_notes(
 def count_notes(counts: RowCounts) -> list[str]:
     """How many rows the change leaves as they were, and how many have no answer."""
     same = f"{counts.num_unchanged:,} rows are unchanged: their counterfactual outcome is the observed one."
-    left_out = f"{counts.num_left_out:,} rows were left out."
+    left_out = f"{counts.num_left_out:,} of {counts.num_rows + counts.num_left_out:,} rows have no answer."
     return [same] * (counts.num_unchanged > 0) + [left_out] * (counts.num_left_out > 0)

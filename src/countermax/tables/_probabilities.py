@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, final
 
 import numpy as np
 
-from countermax._core.errors import InputError
+from countermax._core.errors import InputError, refusing
 from countermax._core.labels import Labels, Written, listed
 from countermax._tables.frames import AbstractFrame, Floats, as_frame, for_classifiers
 
@@ -99,16 +99,10 @@ class Predicted(AbstractProbabilities):
 
     def predict(self, inputs: Any, rows: AbstractFrame) -> Floats:
         """The probabilities that the classifier gives to inputs of some rows."""
-        try:
-            probs = self.classifier.predict_proba(self.as_fitted(inputs))
-        except ValueError as error:
-            last = rows.first_row + rows.num_rows - 1
-            place = "" if rows.where is None else f" of {rows.where(rows.first_row)}"
-            reason = str(error).partition("\n")[0]
-            raise InputError(
-                f"`classifier` must predict every row, but failed in rows {rows.first_row} to {last}{place}: {reason}"
-            ) from error
-        return np.asarray(probs, np.float64)
+        (first, place), (last, _) = rows.place(0), rows.place(rows.num_rows - 1)
+        failed = f"`classifier` must predict every row, but failed in rows {first} to {last}{place}"
+        with refusing(failed, ValueError):
+            return np.asarray(self.classifier.predict_proba(self.as_fitted(inputs)), np.float64)
 
 
 @final
@@ -216,7 +210,8 @@ def _as_matrix(argument: str, given: Any, frame: AbstractFrame) -> Matrix:
             raise InputError(f"`{argument}` must have the index of the frame; align them, or pass an array")
         given = own.numbers(argument, own.columns)
     try:
-        array = np.asarray(given, np.float64)
+        found = np.asarray(given)
+        array = found.astype(np.float64, casting="unsafe" if found.dtype == object else "same_kind")
     except (TypeError, ValueError) as error:
         raise InputError(
             f"`{argument}` must be columns (a prefix of their names, a list or a mapping from labels), an array, or a "

@@ -1,7 +1,7 @@
 """A table with two predictions for each row, checked once and asked many things."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, final
 
@@ -15,20 +15,24 @@ from countermax._tables.files import MoreColumnsError
 from countermax.causation import Causation
 from countermax.couplings import AbstractCoupling, Gadget2
 from countermax.learning import ObservedPairs, Training
-from countermax.tables._answers import AnswerColumns
+from countermax.tables._answers import AnswerColumns, Answered
+from countermax.tables._batches import Answering, SchemaSource, Sums
 from countermax.tables._causes import table_causes
 from countermax.tables._effects import TableEffects, table_effects
 from countermax.tables._probabilities import ProbabilitiesLike
 from countermax.tables._reading import Question
 from countermax.tables._refit import Refit, Refitting
 from countermax.tables._scores import MOST_PAIRS, compare_couplings, learn_coupling, own_pairs, own_scores
-from countermax.tables._sources import AbstractSource, Answered, FileSource, FrameSource, source_of
+from countermax.tables._sources import AbstractSource, FileSource, FrameSource, source_of
+from countermax.tables._switching import SwitchingTable, table_switching
 from countermax.tables._transitions import Transitions, table_transitions
+from countermax.tables._utilities import Utilities
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 _NUM_RESAMPLES, _LEVEL, _SEED = 1000, 0.95, 0
+_ADDED_UP = ("transitions", "effects", "causes")
 
 
 def _to_the_end(verb: Callable[P, T]) -> Callable[P, T]:
@@ -68,6 +72,7 @@ class Rows:
         unchanged: Any = None,
         normalise: bool = False,
         errors: str = "raise",
+        utilities: Utilities | None = None,
         refit: Refit | None = None,
         engine: str = "local",
     ):
@@ -75,7 +80,8 @@ class Rows:
 
         Args:
             data: Table: a frame of pandas, polars or Arrow; a file (.csv, .parquet, or .jsonl with a JSON object in
-                each line); a folder of Parquet files, or several by wildcards, local or s3://...; or a Ray Dataset.
+                each line); a folder of Parquet files, or several by wildcards, local or s3://...; a Ray Dataset; or an
+                Arrow schema, for `answering` and `sums`.
             outcome: Column with the outcomes seen; of a frame also an array of them.
             factual: Probabilities in the factual world: the prefix of their columns (p_ for p_dead, p_ill, ...), a
                 mapping from labels to columns, or columns in the order of `labels`; of a frame also an array or frame
@@ -88,12 +94,16 @@ class Rows:
                 under every coupling. `Predicted` knows its own.
             normalise: Whether to rescale probabilities, for instance counts, to sum to one.
             errors: Treatment of rows without an answer: `raise` an error, or leave them `missing`.
+            utilities: Choice model, where `factual` and `counterfactual` hold its utilities before and after a change;
+                see `Utilities`. What is missing or -inf is not available.
             refit: Confidence intervals by refitting the classifier on resamples of the rows; see `Refit`.
             engine: Engine that does the work: `local`, or `ray` for a cluster (files, folders and refits).
         """
         if refit is not None and not isinstance(refit, Refit):
             raise InputError(f"`refit` must be a `Refit`, got {refit!r}")
-        question = Question(outcome, factual, counterfactual, labels, normalise, errors, unchanged, score)
+        if utilities is not None and not isinstance(utilities, Utilities):
+            raise InputError(f"`utilities` must be `Utilities(...)`, got {utilities!r:.60}")
+        question = Question(outcome, factual, counterfactual, labels, normalise, errors, unchanged, score, utilities)
         ray = on_ray(engine)
         self._source: AbstractSource = source_of(data, question, engine)
         in_memory = isinstance(self._source, FrameSource)
@@ -144,17 +154,18 @@ class Rows:
 
         Args:
             coupling: Coupling of the two worlds: gumbel-max, gumbel-max-shared-RATE (from 0, independent, to 1),
-                inverse-cdf (in the order of the labels), inverse-cdf-by-score, comonotone, vector-quantile, maximal,
-                independent, a file with a coupling, or in Python a coupling itself.
+                nested-gumbel-max-DISSIMILARITY[OUTCOME|OUTCOME], inverse-cdf (in the order of the labels),
+                inverse-cdf-by-score, comonotone, vector-quantile, maximal, independent, a file with a coupling or with
+                nests (.json, .yaml), or in Python a coupling itself.
             bounds: Couplings that the bounds are over: `any`, `stable` or `none` for no such columns.
             tolerance: Largest width of the bounds over all couplings at which the choice of coupling does not matter.
             prefix: Prefix of the names of new columns.
         """
         columns = self._columns(coupling, bounds, tolerance, prefix)
-        found = self._source.mapped(AnswerColumns.of, columns)
         if isinstance(self._source, FrameSource):
-            return self._source.reader.frame.noted(found, columns.whole_metadata)
-        return found
+            found, counts = columns.counted(self._source.reader)
+            return self._source.reader.frame.noted(found, columns.whole_metadata(counts))
+        return self._source.mapped(AnswerColumns.of, columns)
 
     @_to_the_end
     def write(
@@ -189,6 +200,41 @@ class Rows:
         columns = self._columns(coupling, bounds, tolerance, prefix)
         return self._source.write(str(target), columns, tuple(partition_by), overwrite)
 
+    def answering(
+        self,
+        coupling: str | Path | AbstractCoupling = "gumbel-max",
+        *,
+        bounds: str = "any",
+        tolerance: int | float = 0.05,
+        prefix: str = "counterfactual_",
+    ) -> Answering:
+        """A function that adds `counterfactuals` to batches of Arrow, for any engine; `data` is an Arrow schema.
+
+        Args:
+            coupling: Coupling of the two worlds; see `counterfactuals`.
+            bounds: Couplings that the bounds are over: `any`, `stable` or `none` for no such columns.
+            tolerance: Largest width of the bounds over all couplings at which the choice of coupling does not matter.
+            prefix: Prefix of the names of new columns.
+        """
+        return Answering(self._schema.asking, self._columns(coupling, bounds, tolerance, prefix))
+
+    def sums(self, verb: str = "transitions", **options: Any) -> Sums:
+        """What batches of Arrow add up to, in any number of processes, for any engine; `data` is an Arrow schema.
+
+        Args:
+            verb: Question whose sums they are: `transitions`, `effects` or `causes`.
+            options: Arguments of that verb.
+        """
+        if verb not in _ADDED_UP:
+            raise InputError(f"`verb` must be one of {', '.join(_ADDED_UP)}, got {verb!r}")
+        return Sums(self._schema, partial(_ask, verb, options))
+
+    @property
+    def _schema(self) -> SchemaSource:
+        if isinstance(self._source, SchemaSource):
+            return self._source
+        raise InputError("`data` must be an Arrow schema, for batches that have its columns; tables are asked directly")
+
     @_to_the_end
     def transitions(
         self,
@@ -217,6 +263,15 @@ class Rows:
                 raise InputError("`num_resamples`, `level` and `seed` are those of `Refit`; leave them out here")
             settings = 0, self.refit.level, self.refit.seed
         return table_transitions(self._source, self._refitting, coupling, *settings)
+
+    @_to_the_end
+    def switching(self, *, level: float = _LEVEL) -> SwitchingTable:
+        """Who switches from what to what, exactly, if what the choice model does not observe stays the same.
+
+        Args:
+            level: Confidence of the intervals, for the sampling of choosers.
+        """
+        return table_switching(self._source, level)
 
     @_to_the_end
     def effects(
@@ -302,3 +357,10 @@ class Rows:
     def _need_outcome(self, verb: str) -> None:
         if self._source.question.outcome is None:
             raise InputError(f"`outcome` must say what was seen: {verb} are asked given that")
+
+
+def _ask(verb: str, options: Mapping[str, Any], source: SchemaSource) -> Any:
+    """What a verb says of a source; it can be pickled."""
+    rows = Rows.__new__(Rows)
+    rows._source, rows.refit, rows._refitting = source, None, None
+    return getattr(rows, verb)(**options)

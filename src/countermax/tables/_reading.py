@@ -33,8 +33,10 @@ from countermax.tables._probabilities import (
     ProbabilitiesLike,
     as_probabilities,
 )
+from countermax.tables._utilities import ChoiceRows, Utilities, available, choices
 
-CHUNK_ROWS = 65_536  # rows that are looked at at a time: what bounds the memory
+CHUNK_ROWS = 65_536  # rows that are looked at at a time, if they have few columns: what bounds the memory
+_CHUNK_NUMBERS = 2**19
 ON_ERROR = ("raise", "missing")
 NORMALISE = "pass normalise=True if these are counts or weights"
 
@@ -64,6 +66,8 @@ class Question:
     unchanged: Any = None
     """Which rows the change leaves as they were, beside those that `Predicted` knows: a column or an array."""
     score: Any = None
+    utilities: Utilities | None = None
+    """What the numbers of both worlds are, where they are no probabilities."""
 
     def __post_init__(self) -> None:
         if self.errors not in ON_ERROR:
@@ -91,6 +95,8 @@ class Chunk:
     """How a message calls each row."""
     errors: str
     """What to do with rows that turn out to have no answer: `raise`, or leave them `missing`."""
+    choosers: ChoiceRows | None = None
+    """Logsums and weights, where worlds are utilities."""
 
     @property
     def rows(self) -> slice:
@@ -176,6 +182,7 @@ class RowReader:
         if question.labels is not None:
             self.worlds = [each.of(self.labels) if isinstance(each, Columns) else each for each in self.worlds]
         self.orders = [order_in(name, found, each) for name, each in zip(_WORLDS, self.worlds, strict=True)]
+        self.model = None if question.utilities is None else question.utilities.model(self.labels)
         self._unchanged = None if question.unchanged is None else as_unchanged(frame, question.unchanged)
         self.weights = np.ones(frame.num_rows)
         self.remembered: dict[tuple[int, int], _Asked] | None = None
@@ -196,6 +203,21 @@ class RowReader:
         given = self.question.score
         return self.ranks if given is None else self.labels.scores("score", given)
 
+    @property
+    def needed(self) -> list[str]:
+        """The columns that an answer depends on, in the order of the table."""
+        wanted = {self.question.outcome, self.question.unchanged, self.weight_column}
+        for world in self.worlds:
+            names = world.names if isinstance(world, Columns) else world.reads if isinstance(world, Predicted) else ()
+            wanted.update(names or ())
+        return [str(name) for name in self.frame.columns if name in wanted]
+
+    @property
+    def weight_column(self) -> str | None:
+        """The column of weights, where rows of utilities have one."""
+        asked = self.question.utilities
+        return asked.weights if asked is not None and isinstance(asked.weights, str) else None
+
     def chunks(self) -> Iterator[Chunk]:
         """All rows, in order. Those of a table of moderate size are read once, and kept for the next question."""
         if self._kept is not None:
@@ -204,7 +226,7 @@ class RowReader:
         count = self.frame.num_rows
         small = count * (2 * len(self.labels) + 4) <= _MOST_KEPT
         kept: list[Chunk] = []
-        with nullcontext() if count <= CHUNK_ROWS else ProgressBar("rows", count, unit="rows") as bar:
+        with nullcontext() if count <= self._step else ProgressBar("rows", count, unit="rows") as bar:
             for chunk in self._read_ahead():
                 if small:
                     kept.append(chunk.fresh())
@@ -213,10 +235,14 @@ class RowReader:
                     bar.advance(len(chunk.x))
         self._kept = kept if small else None
 
+    @property
+    def _step(self) -> int:
+        return rows_at_once(2 * len(self.labels))
+
     def _read_ahead(self) -> Iterator[Chunk]:
         """All rows; the next ones are read while these are answered, unless a classifier is asked."""
         count = self.frame.num_rows
-        spans = [(start, min(start + CHUNK_ROWS, count)) for start in range(0, count, CHUNK_ROWS)]
+        spans = [(start, min(start + self._step, count)) for start in range(0, count, self._step)]
         if len(spans) < 2 or any(isinstance(world, Predicted) for world in self.worlds):
             yield from (self.read(*span) for span in spans)
             return
@@ -242,11 +268,14 @@ class RowReader:
         named = repr(self.question.outcome) if is_name(self.question.outcome) else "the array `outcome`"
         found.note(x == MISSING, f"the outcome in {named} is missing")
         found.note(x == UNKNOWN, lambda row: self._unknown(start + row))
-        log_p, log_q = (
+        (log_p, own), (log_q, other) = (
             self._log_probs(name, world, rows, start, asked, order, found)
             for name, world, asked, order in zip(_WORLDS, self.worlds, inputs, self.orders, strict=True)
         )
-        log_q[kept] = log_p[kept]
+        log_q[kept], other[kept] = log_p[kept], own[kept]
+        choosers = (
+            None if self.model is None else ChoiceRows(np.stack([own, other]), self._stands_for(rows, start, found))
+        )
         if self.seen is not None:
             x[found.bad] = 0
             found.note(
@@ -262,12 +291,28 @@ class RowReader:
             first = int(found.bad.argmax())
             raise InputError(
                 f"{rows.row_name(first)} cannot be answered: {found.words[first]}. Up to row "
-                f"{rows.first_row + stop - start - 1} there are {found.bad.sum()} such rows; correct or drop them, or "
+                f"{rows.place(stop - start - 1)[0]} there are {found.bad.sum()} such rows; correct or drop them, or "
                 "leave their results missing with errors='missing'"
             )
         kept = kept & ~found.bad
         weight = self.weights[start:stop]
-        return Chunk(start, log_p, log_q, x, kept, weight, found.bad, found.words, rows.row_name, self.question.errors)
+        words, errors = found.words, self.question.errors
+        return Chunk(start, log_p, log_q, x, kept, weight, found.bad, words, rows.row_name, errors, choosers)
+
+    def _stands_for(self, rows: AbstractFrame, start: int, found: _Problems) -> Floats:
+        """How many choosers each row stands for."""
+        given = None if self.question.utilities is None else self.question.utilities.weights
+        if given is None:
+            return np.ones(rows.num_rows)
+        if self.weight_column is not None:
+            weights = rows.numbers("weights", [given])[:, 0]
+        else:
+            weights = np.asarray(given, np.float64)[start : start + rows.num_rows]
+            if np.shape(given) != (self.frame.num_rows,):
+                raise InputError(f"`weights` must be {self.frame.num_rows} numbers, got the shape {np.shape(given)}")
+        odd = ~(np.isfinite(weights) & (weights >= 0))
+        found.note(odd, "its weight is missing, negative or infinite")
+        return np.where(odd, 0.0, weights)
 
     def _asked(self, start: int, stop: int) -> _Asked:
         """Some rows, what classifiers are asked about them, and which of them the change leaves as they were."""
@@ -301,12 +346,14 @@ class RowReader:
         inputs: Any,
         order: Codes,
         found: _Problems,
-    ) -> Floats:
-        """Logarithms of one world's probabilities; rows that are no distribution are noted."""
+    ) -> tuple[Floats, Floats]:
+        """Logarithms of one world's probabilities, and logsums of utilities; rows that are neither are noted."""
         values = world.predict(inputs, rows) if isinstance(world, Predicted) else world.read(rows, start)
         if values.shape != (rows.num_rows, world.width):
             raise InputError(f"`{name}` must give {world.width} probabilities for each row, got {values.shape}")
         values = values if (order == np.arange(len(order))).all() else values[:, order]
+        if self.model is not None:
+            return choices(self.model, available(name, values, found.note))
         good = np.ones(len(values), bool)
         if not (len(values) and values.min() >= 0 and values.max() < np.inf):  # nor where there is NaN
             missing = np.isnan(values)
@@ -331,7 +378,7 @@ class RowReader:
             values, total = np.where(good[:, None], values, 1.0), np.where(good, total, 1.0)
         shares = values / total[:, None]
         with np.errstate(divide="ignore"):
-            return np.log(shares, out=shares)
+            return np.log(shares, out=shares), np.zeros(len(shares))
 
 
 def _row_sums(values: Floats) -> Floats:
@@ -341,6 +388,11 @@ def _row_sums(values: Floats) -> Floats:
         finite = np.isfinite(column)
         total += column if finite.all() else np.where(finite, column, 0.0)
     return total
+
+
+def rows_at_once(num_columns: int) -> int:
+    """How many rows with so many columns are looked at at a time."""
+    return max(256, min(CHUNK_ROWS, _CHUNK_NUMBERS // max(num_columns, 1) // 256 * 256))
 
 
 class FoundLabels(NamedTuple):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from countermax._core.errors import InputError
+from countermax._core.errors import InputError, refusing
 from countermax._core.extras import on_ray
 from countermax._core.memory import check_memory
 from countermax._core.progress import ProgressBar
@@ -197,11 +197,8 @@ def copy_of(classifier: Any) -> Any:
     except ImportError as error:
         raise ImportError("`refit` needs scikit-learn: pip install scikit-learn") from error
     kind = type(classifier).__name__
-    try:
+    with refusing(f"`refit` needs what sklearn.base.clone can copy, got {kind}", TypeError, RuntimeError):
         fresh = clone(classifier)
-    except (TypeError, RuntimeError) as error:
-        reason = str(error).partition("\n")[0]
-        raise InputError(f"`refit` needs what sklearn.base.clone can copy, got {kind}: {reason}") from error
     if fresh is classifier:
         raise InputError(f"`refit` needs a classifier that can be fitted again, but {kind} is frozen")
     return fresh

@@ -154,7 +154,7 @@ def compare_couplings(rows: AbstractSource, scores: Scores, given: CouplingsLike
             both = {name: each[:, 0] for name, each in both.items()}
         elif _wants_pairs(given):
             both["pairs"] = own_pairs(rows)
-        own = as_couplings(given, len(scores.factual), **both)
+        own = as_couplings(given, rows.reader.labels, **both)
     if scores.best in own and not is_same(own[scores.best], fixed[scores.best]):
         _refuse_name(scores.best)
     return Compared(scores, own | {name: each for name, each in fixed.items() if name == scores.best}, None)

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, final
+from typing import Any, TypeVar, final
 
 import numpy as np
 
@@ -17,30 +17,19 @@ from countermax._core.extras import import_pyarrow
 from countermax._core.files import check_outputs
 from countermax._core.labels import listed
 from countermax._core.progress import ProgressBar
+from countermax._core.threads import in_threads
 from countermax._tables.files import FORMATS, AbstractTableFile, FileRows, format_of, open_table
 from countermax._tables.frames import Where, as_frame
 from countermax._tables.writing import open_writer
-from countermax.tables._answers import AnswerColumns
+from countermax.tables._answers import AnswerColumns, Answered
 from countermax.tables._probabilities import Columns, Predicted
-from countermax.tables._reading import CATEGORY, CHUNK_ROWS, Chunk, Question, RowReader
+from countermax.tables._reading import CATEGORY, CHUNK_ROWS, Chunk, Question, RowCounts, RowReader
 
 T = TypeVar("T")
 
 
 OfChunks = Callable[[Any, int, Iterator[Chunk]], T]
 """A function of what is shared, the position of a part's first row, and the part's rows."""
-
-
-class Answered(NamedTuple):
-    """What `Rows.write` has written."""
-
-    num_rows: int
-    num_unchanged: int
-    """Rows that the change leaves as they were."""
-    coupling: str
-    """The name of the coupling."""
-    notes: tuple[str, ...]
-    """What the numbers leave out."""
 
 
 class AbstractSource(ABC):
@@ -62,6 +51,13 @@ class AbstractSource(ABC):
     @abstractmethod
     def each(self, function: OfChunks[T], shared: Any, *, merge: bool = False) -> Iterator[T]:
         """`function(shared, first_row, chunks)` of all rows in parts, in order; Ray's workers may `merge` results."""
+
+    def total(self, function: OfChunks[T], shared: Any) -> T:
+        """What `function` makes of all rows: of none, merged with that of one part after the other."""
+        whole: Any = function(shared, 0, iter(()))
+        for part in self.each(function, shared, merge=True):
+            whole.merge(part)
+        return whole
 
     @abstractmethod
     def mapped(self, function: Callable[[Any, RowReader], Any], shared: Any) -> Any:
@@ -96,19 +92,20 @@ class FrameSource(AbstractSource):
 
     def write(self, target: str, columns: AnswerColumns, partition_by: Sequence[str], overwrite: bool) -> Answered:
         check_file(target, (), partition_by, overwrite)
-        found = as_frame(columns.of(self.reader))
+        native, counts = columns.counted(self.reader)
+        found = as_frame(native).to_arrow()
         with open_writer(target) as writer:
-            writer.write(as_frame(found.to_arrow()).noted(found.to_arrow(), columns.whole_metadata))
-        return Answered(self.num_rows, columns.num_unchanged, columns.coupling, tuple(columns.whole_metadata["notes"]))
+            writer.write(as_frame(found).noted(found, columns.whole_metadata(counts)))
+        return columns.answered(counts)
 
 
 @final
 class FileSource(AbstractSource):
-    """A CSV, JSON lines or Parquet file, which need not fit into memory."""
+    """A CSV or JSON lines file, which need not fit into memory."""
 
     def __init__(self, path: str | Path, question: Question):
         self._file = open_table(path)
-        check_named(question, "file", classifiers=self._file.kind == "parquet")
+        check_named(question, "file", classifiers=False)
         self.question = question
         self.look_again()
 
@@ -120,8 +117,7 @@ class FileSource(AbstractSource):
 
     @property
     def num_rows(self) -> int:
-        known = self._file.num_rows
-        return known if known is not None else sum(reader.frame.num_rows for reader, _ in self._readers(others=False))
+        return sum(reader.frame.num_rows for reader, _ in self._readers(others=False))
 
     def __str__(self) -> str:
         return str(self._file.path)
@@ -137,13 +133,8 @@ class FileSource(AbstractSource):
 
     def write(self, target: str, columns: AnswerColumns, partition_by: Sequence[str], overwrite: bool) -> Answered:
         """Writes a file; rows of a text file go into one of the same format as they stand there."""
-        if self._file.kind == "parquet" and Path(target).suffix.lower() not in FORMATS:
-            from countermax.tables._folders import FolderSource
-
-            whole = FolderSource(str(self._file.path), self.question, "local")
-            return whole.write(target, columns, partition_by, overwrite)
         check_file(target, [self._file.path], partition_by, overwrite)
-        as_written = format_of(target) == self._file.kind != "parquet"
+        as_written = format_of(target) == self._file.kind
         readers = self._readers(others=not as_written, records=as_written)
         return write_file(target, columns, ((each, rows if as_written else None) for each, rows in readers), self._file)
 
@@ -151,7 +142,7 @@ class FileSource(AbstractSource):
         """The rows chunk by chunk; with all columns, or as they stand in the file."""
         self._ask(others=others, records=records)
         first_row = 0
-        with ProgressBar("reading", self._file.num_rows, unit="rows") as bar:
+        with ProgressBar("reading", None, unit="rows") as bar:
             for rows in self._file.chunks(CHUNK_ROWS):
                 yield RowReader(as_frame(rows.table, first_row), self._asking.question), rows
                 first_row += rows.table.num_rows
@@ -164,16 +155,16 @@ class FileSource(AbstractSource):
                 for column in world.names:
                     reader.frame.column(world.argument, column)
                 numbers += map(str, world.names)
-        needed = needed_columns(self.question, reader)
-        self._file.ask(self.question.outcome, numbers, others=others, records=records, flags=needed)
+        numbers += [reader.weight_column] if reader.weight_column is not None else []
+        self._file.ask(self.question.outcome, numbers, others=others, records=records, flags=reader.needed)
 
 
 def source_of(data: Any, question: Question, engine: str) -> AbstractSource:
-    """The table that was handed in: a frame, a path, or a Ray Dataset."""
+    """The table that was handed in: a frame, a path, a Ray Dataset, or only its columns."""
     if isinstance(data, str | Path):
         path = str(data)
-        wild = any(each in path for each in "*[") and not Path(path).exists()
-        if engine == "local" and not ("://" in path or wild or Path(path).is_dir()):
+        wild = any(each in path for each in "*?[") and not Path(path).exists()
+        if engine == "local" and not ("://" in path or wild or Path(path).is_dir()) and format_of(path) != "parquet":
             return FileSource(data, question)
         from countermax.tables._folders import FolderSource
 
@@ -182,6 +173,10 @@ def source_of(data: Any, question: Question, engine: str) -> AbstractSource:
         from countermax.tables._datasets import DatasetSource
 
         return DatasetSource(data, question)
+    if type(data).__module__ == "pyarrow.lib" and type(data).__name__ == "Schema":
+        from countermax.tables._batches import SchemaSource
+
+        return SchemaSource(data, question)
     return FrameSource(data, question)
 
 
@@ -196,7 +191,7 @@ class Asking:
     def reader(self, table: Any, first_row: int = 0, where: Where | None = None) -> RowReader:
         """A reader of some rows, an Arrow table, which must have the columns that the whole table has."""
         if table.schema.names != self.schema.names or table.schema.types != self.schema.types:
-            place = "" if where is None else f" in {where(first_row)}"
+            place = "" if where is None else f" in {where(first_row)[1]}"
             raise InputError(f"all rows must have the same columns, but{place} {difference(self.schema, table.schema)}")
         return RowReader(as_frame(table, first_row, where), self.question)
 
@@ -230,6 +225,8 @@ def check_named(question: Question, what: str, *, classifiers: bool = True) -> N
     for argument in ("outcome", "unchanged"):
         if not isinstance(given := getattr(question, argument), str | None):
             raise InputError(f"`{argument}` must name a column of the {what}, got {type(given).__name__}")
+    if question.utilities is not None and not isinstance(question.utilities.weights, str | None):
+        raise InputError(f"`weights` must name a column of the {what}, got {type(question.utilities.weights).__name__}")
     for argument in ("factual", "counterfactual"):
         given = getattr(question, argument)
         named = isinstance(given, list | tuple) and all(isinstance(name, str) for name in given)
@@ -242,17 +239,6 @@ def check_named(question: Question, what: str, *, classifiers: bool = True) -> N
             if several and not callable(value):
                 one = f"set {name!r} to one value, or to a function of the column"
                 raise InputError(f"`change` must {one}, where rows are in a {what}")
-
-
-def needed_columns(question: Question, reader: RowReader) -> list[str]:
-    """The columns that an answer depends on, in the order of the table."""
-    wanted = {question.outcome, question.unchanged}
-    for world in reader.worlds:
-        if isinstance(world, Columns):
-            wanted |= set(world.names)
-        elif isinstance(world, Predicted):
-            wanted |= set(() if world.reads is None else world.reads)
-    return [str(name) for name in reader.frame.columns if name in wanted]
 
 
 def difference(expected: Any, found: Any) -> str:
@@ -268,7 +254,7 @@ def difference(expected: Any, found: Any) -> str:
 
 def is_file(target: str, partition_by: Sequence[str]) -> bool:
     """Whether one file is to be written, not a folder of them."""
-    return not partition_by and Path(target).suffix.lower() in FORMATS
+    return not partition_by and "://" not in target and Path(target).suffix.lower() in FORMATS
 
 
 def check_file(target: str, reads: Iterable[str | Path], partition_by: Sequence[str], overwrite: bool) -> None:
@@ -285,14 +271,23 @@ def write_file(
     columns: AnswerColumns,
     readers: Iterable[tuple[RowReader, FileRows | None]],
     source: AbstractTableFile | None = None,
+    bar: ProgressBar | None = None,
 ) -> Answered:
     """Writes rows with their answers; where they come with how they stand in the `source`, behind that."""
-    count = 0
+
+    def answer(each: tuple[RowReader, FileRows | None]) -> tuple[Any, RowCounts, FileRows | None]:
+        reader, rows = each
+        return *columns.counted(reader, extend=rows is None), rows
+
+    whole = RowCounts()
     with open_writer(target, source) as writer:
-        for reader, rows in readers:
-            writer.write(columns.of(reader, extend=rows is None), rows, columns.likeliest)
-            count += reader.frame.num_rows
-    return Answered(count, columns.num_unchanged, columns.coupling, tuple(columns.whole_metadata["notes"]))
+        for found, counts, rows in in_threads(answer, readers):
+            writer.write(found, rows, columns.likeliest)
+            del found
+            whole.merge(counts)
+            if bar is not None:
+                bar.advance(counts.num_rows + counts.num_left_out)
+    return columns.answered(whole)
 
 
 def together(tables: Iterable[Any]) -> Any:

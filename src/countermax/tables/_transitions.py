@@ -187,9 +187,7 @@ def table_transitions(
     check_memory(f"{num_resamples:,} resamples of {size} outcomes", needed, "lower `num_resamples`")
     coupling, name = read_coupling(reader, given)
     tally = _Tally(coupling, size, num_resamples, as_seed("seed", seed))
-    sums = tally.sums(0, ())
-    for part in source.each(_Tally.sums, tally, merge=True):
-        sums.merge(part)
+    sums = source.total(_Tally.sums, tally)
     counts, lower, upper = _parts(sums.cells, size)
     whole: list[Interval | None] = [None, None]
     if refitting is None:

@@ -11,7 +11,7 @@ from jaxtyping import PRNGKeyArray
 from countermax import _plotting as plotting
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
-from countermax._core.quantities import as_count
+from countermax._core.quantities import as_choice, as_count
 from countermax._core.results import AbstractResult, Row
 from countermax.couplings import (
     AbstractArgmaxSampler,
@@ -144,8 +144,7 @@ def check_coupling(
     """
     if isinstance(coupling, type):
         raise InputError(f"`coupling` must be an object, got the class {coupling.__name__}; call it first")
-    if level not in LEVELS:
-        raise InputError(f"`level` must be one of {', '.join(LEVELS)}, got {level!r}")
+    as_choice("`level`", level, LEVELS)
     num_outcomes = as_count("`num_outcomes`", num_outcomes)
     num_samples = None if num_samples is None else as_count("`num_samples`", num_samples)
     if not 0 < false_alarm < 1:

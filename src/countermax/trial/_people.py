@@ -66,7 +66,6 @@ def read_people(
     ]
     in_arms, every_arm = frame.factorised(frame.column("arm", asked["arm"]))
     notes += _spelling(every_arm, "arms", in_arms)
-    notes += scale_notes(asked["outcome"], names, labels is None and is_ordered)
     cells = np.bincount(outcome[outcome >= 0], minlength=len(names))
     notes += spelling_notes(names.values, "outcomes", cells, "empty these cells and say `missing`")
     lost = outcome < 0
@@ -165,15 +164,16 @@ _SCALES = (  # words in a column's name, labels of the scale, its best end, and 
 )
 
 
-def scale_notes(column: Hashable, labels: Labels, by_rank: bool) -> list[str]:
-    """Which end is good, where the column looks like a known scale and its ranks would be taken for the score."""
+def scale_notes(column: Hashable, labels: Labels, score: Floats | None) -> list[str]:
+    """Which end is good, where the column looks like a known scale: a warning where the score says otherwise."""
     for words, values, best, name in _SCALES:
         known = {str(each) for each in values}
         if any(word in str(column).lower() for word in words) and {str(each) for each in labels.values} <= known:
-            wrong = by_rank and best == 0
-            return [
-                f"{WARNING * wrong}Column {column!r} looks like the {name}, on which {best} is best: say best={best}."
-            ]
+            far = [abs(float(str(each)) - best) for each in labels.values]
+            if score is not None and score[int(np.argmin(far))] > score[int(np.argmax(far))]:
+                return []
+            start = "" if score is None else WARNING
+            return [f"{start}Column {column!r} looks like the {name}, on which {best} is best: say best={best}."]
     return []
 
 

@@ -164,12 +164,14 @@ def merged_strata(samples: Sequence[People], thin: str) -> tuple[list[People], l
     names = sorted_labels({name for people in samples for name in people.strata})
     place_of = {name: place for place, name in enumerate(names)}
     samples = [_renumbered(each, [place_of[name] for name in each.strata], names) for each in samples]
-    count = np.zeros((2, len(names)), np.int64)
-    np.add.at(count, (samples[0].arm, samples[0].stratum), 1)
-    for people in samples[1:]:
-        count = np.concatenate([count, np.bincount(people.stratum, minlength=len(names))[None]])
-    present = count.sum(axis=0) > 0
-    few = (count < _FEWEST).any(axis=0) & present
+    groups = [(samples[0], samples[0].arm == side) for side in (0, 1)]
+    groups += [(each, np.ones(len(each.arm), bool)) for each in samples[1:]]
+    mass, squares = np.zeros((2, len(groups), len(names)))
+    for place, (each, some) in enumerate(groups):
+        mass[place] = np.bincount(each.stratum[some], each.weight[some], len(names))
+        squares[place] = np.bincount(each.stratum[some], each.weight[some] ** 2, len(names))
+    present = mass.sum(axis=0) > 0
+    few = (_effective(mass, squares) < _FEWEST).any(axis=0) & present
     if not few.any():
         return list(samples), []
     lacking = [name for name, lacks in zip(names, few, strict=True) if lacks]
@@ -179,24 +181,29 @@ def merged_strata(samples: Sequence[People], thin: str) -> tuple[list[People], l
             f"`strata` must have at least {_FEWEST} people {whom}, but {listed(lacking)} "
             f"{'has' if len(lacking) == 1 else 'have'} fewer; coarsen the column, or say thin='merge' (--thin merge)"
         )
-    groups = [[place] for place in np.flatnonzero(present)]
-    while len(groups) > 1:  # the thinnest joins its thinner neighbour
-        size = [count[:, group].sum(axis=1).min() for group in groups]
+    parts = [[place] for place in np.flatnonzero(present)]
+    while len(parts) > 1:  # the thinnest joins its thinner neighbour
+        size = [float(_effective(mass[:, part].sum(axis=1), squares[:, part].sum(axis=1)).min()) for part in parts]
         thinnest = int(np.argmin(size))
         if size[thinnest] >= _FEWEST:
             break
-        beside = [place for place in (thinnest - 1, thinnest + 1) if 0 <= place < len(groups)]
+        beside = [place for place in (thinnest - 1, thinnest + 1) if 0 <= place < len(parts)]
         first, second = sorted((thinnest, min(beside, key=size.__getitem__)))
-        groups[first : second + 1] = [groups[first] + groups[second]]
+        parts[first : second + 1] = [parts[first] + parts[second]]
     places = np.zeros(len(names), np.int64)
-    for new, group in enumerate(groups):
-        places[group] = new
-    joined = [" + ".join(names[place] for place in group) for group in groups]
-    merged = sum(len(group) for group in groups if len(group) > 1)
+    for new, part in enumerate(parts):
+        places[part] = new
+    joined = [" + ".join(names[place] for place in part) for part in parts]
+    merged = sum(len(part) for part in parts if len(part) > 1)
     return [_renumbered(each, places, joined) for each in samples], [
         f"Strata with fewer than {_FEWEST} people in an arm were merged with their neighbours: {merged} of "
-        f"{int(present.sum())} became {sum(len(group) > 1 for group in groups)}."
+        f"{int(present.sum())} became {sum(len(part) > 1 for part in parts)}."
     ]
+
+
+def _effective(mass: Floats, squares: Floats) -> Floats:
+    """How many people of equal weight would count as much (Kish), from sums of weights and of their squares."""
+    return np.asarray(np.round(mass**2 / np.where(squares > 0, squares, 1), 9))
 
 
 def _renumbered(people: People, places: Codes | list[int], names: list[str]) -> People:
@@ -263,8 +270,12 @@ class Splits(NamedTuple):
 
 
 def splits_of(samples: Sequence[People], size: int, *, plain: bool = True, num_resamples: int = 400) -> Splits:
-    """Totals of all people, of halves of them, and of people who were drawn again."""
+    """Totals of all people, of halves of them, and of people who were drawn again.
+
+    They depend on who was counted, but neither on the order of rows nor on the names of clusters and strata.
+    """
     stream = np.random.default_rng(0)
+    samples, places = _in_order(samples, size)
     whole, halves, again = [], [], []
     for place, people in enumerate(samples):
         totals = cells_of(people, np.ones(len(people.outcome)), size, 2 + place)
@@ -281,7 +292,30 @@ def splits_of(samples: Sequence[People], size: int, *, plain: bool = True, num_r
     if len(samples) > 1 and not whole[1][2].any():
         again[1][:, 2] = 0.0  # a table without others says that there are none
     units = min(len(np.unique(each.cluster)) for each in samples)
+    whole, halves, again = ([each.take(places, axis=-2) for each in part] for part in (whole, halves, again))
     return Splits(whole, halves, again, float(max(units - 2, 1)))
+
+
+def _in_order(samples: Sequence[People], size: int) -> tuple[list[People], Codes]:
+    """The samples with strata and clusters numbered by what they hold, and the number that each stratum got.
+
+    What holds the same is interchangeable. A sum with fixed random coefficients tells what differs.
+    """
+    stream, number = np.random.default_rng(1), len(samples[0].strata)
+    held = np.zeros(number)
+    for place, each in enumerate(samples):
+        totals = cells_of(each, np.ones(len(each.outcome)), size, 2 + place)
+        held += np.tensordot(totals, stream.random((2 + place, size)), ([0, 2], [0, 1]))
+    order = np.argsort(np.round(held, 9), kind="stable")
+    places = np.argsort(order)
+    result = []
+    for each in samples:
+        each = _renumbered(each, places, [each.strata[place] for place in order])
+        own = each.weight * stream.random((3, number, size))[each.arm, each.stratum, each.outcome]
+        _, cluster = np.unique(each.cluster, return_inverse=True)
+        ranks = np.argsort(np.argsort(np.round(np.bincount(cluster, own), 9), kind="stable"))
+        result.append(each._replace(cluster=ranks[cluster]))
+    return result, places
 
 
 def _counted_halves(totals: Floats, by_arm: bool, stream: np.random.Generator) -> Floats:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from countermax._core.errors import InputError
 from countermax._core.labels import Labels, listed
-from countermax._core.quantities import FEWEST_RESAMPLES, as_amount, as_count
+from countermax._core.quantities import FEWEST_RESAMPLES, as_amount, as_choice, as_count
 from countermax._core.types import Labelled, Numbers
 from countermax._tables.files import read_frame
 from countermax._tables.frames import Floats
@@ -20,7 +20,8 @@ from countermax.causation._limits import TRIAL
 from countermax.causation._questions import Arms
 from countermax.causation._sampling import of_two_arms, two_sources
 from countermax.comparison import Comparison
-from countermax.comparison._asking import GIVEN_ORDER, Couplings, TwoWorlds, compare_worlds, score_words
+from countermax.comparison._asking import Couplings, compare_worlds, score_words
+from countermax.comparison._measuring import GIVEN_ORDER, TwoWorlds
 from countermax.intervals._sampling import Sampling, as_counts, of_counts
 from countermax.trial._people import (
     MISSING_RULES,
@@ -29,6 +30,7 @@ from countermax.trial._people import (
     design_notes,
     read_choosers,
     read_people,
+    scale_notes,
     two_arms,
 )
 from countermax.trial._resampling import (
@@ -71,8 +73,7 @@ class Design:
 
     def __post_init__(self) -> None:
         for name, rules in (("population", POPULATIONS), ("thin", THIN_RULES)):
-            if getattr(self, name) not in rules:
-                raise InputError(f"`{name}` must be one of {', '.join(rules)}, got {getattr(self, name)!r}")
+            as_choice(f"`{name}`", getattr(self, name), rules)
         as_count("`num_resamples`", self.num_resamples, least=FEWEST_RESAMPLES)
 
     @property
@@ -161,8 +162,7 @@ class Trial:
                 bound (any outcome, that is), or `drop` them, which takes them for people like the others.
             observational: Second frame or file with the same columns, of people who chose their arm; for causes.
         """
-        if missing not in MISSING_RULES:
-            raise InputError(f"`missing` must be one of {', '.join(MISSING_RULES)}, got {missing!r}")
+        as_choice("`missing`", missing, MISSING_RULES)
         if design is not None and not isinstance(design, Design):
             raise InputError(f"`design` must be a Design(weights=..., clusters=..., strata=...), got {design!r}")
         design = Design() if design is None else design
@@ -182,7 +182,7 @@ class Trial:
         elif people.is_ordered and best is None:
             scores = np.arange(len(names), dtype=np.float64)
         scores = with_best(names, scores, best, ordered=ordered)
-        notes = list(people.notes)
+        notes = [*people.notes, *scale_notes(outcome, names, scores)]
         samples, arms = [people], (str(control), str(treated))
         if not design.is_plain or design.strata is not None:
             notes += design_notes(people, asked, arms)
@@ -283,6 +283,7 @@ class Trial:
         couplings: Couplings | None = None,
         tolerance: int | float = 0.05,
         sharing: bool = False,
+        nests: Mapping[str, Any] | None = None,
         level: float = 0.95,
     ) -> Comparison:
         """Asks every coupling about one person: this was seen in one arm; what would have happened in the other?
@@ -293,11 +294,13 @@ class Trial:
             couplings: Couplings to ask, by name, or `all`; by default Gumbel-max.
             tolerance: Largest width of the bounds at which the choice of coupling does not matter.
             sharing: Whether to ask also how much the two worlds must share for the answer to turn.
+            nests: Nests of outcomes that are alike, as of `NestedGumbelMax`, to ask also how unlike those of one nest
+                must be for the answer to turn.
             level: Confidence of the intervals.
         """
-        return compare_worlds(
-            self._two_worlds(under), seen, couplings=couplings, tolerance=tolerance, sharing=sharing, level=level
-        )
+        worlds = self._two_worlds(under)
+        asked: dict[str, Any] = {"couplings": couplings, "tolerance": tolerance, "sharing": sharing, "nests": nests}
+        return compare_worlds(worlds, seen, **asked, level=level)
 
     def causes(
         self,

@@ -1,6 +1,7 @@
 """Two known laws, what is asked about them, and how people hand in numbers and scores."""
 
 from collections.abc import Hashable, Mapping, Sequence
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -15,8 +16,8 @@ from countermax.causation import Causation
 from countermax.causation._answering import Known, causes_of
 from countermax.causation._questions import Arms, Choosers, Evidence
 from countermax.comparison import Comparison
-from countermax.comparison._asking import Couplings, TwoWorlds, compare_worlds, score_words
-from countermax.comparison._measuring import Floats
+from countermax.comparison._asking import Couplings, compare_worlds, score_words
+from countermax.comparison._measuring import Floats, TwoWorlds
 
 ELSEWHERE = "elsewhere"
 _MOST_SHOWN = 12  # outcomes in a sentence
@@ -62,12 +63,9 @@ class Worlds:
         """
         given = Given(factual, counterfactual, observational, labels, names)
         self._labels, self.names = given.labels, given.names
-        self._log_p = self._log_q = None
-        if factual is not None:
-            self._log_p, self._log_q = (
-                log_probs_from(name, given.numbers[name], logits=logits, normalise=normalise)
-                for name in ("factual", "counterfactual")
-            )
+        read = partial(log_probs_from, logits=logits, normalise=normalise)
+        known = () if factual is None else ("factual", "counterfactual")
+        self._logs = [read(name, given.numbers[name]) for name in known]
         if logits and observational is not None:
             raise InputError("`observational` holds probabilities: leave out `logits`, and give probabilities only")
         self._choices = None
@@ -100,19 +98,18 @@ class Worlds:
         couplings: Couplings | None = None,
         tolerance: int | float = 0.05,
         sharing: bool = False,
+        nests: Mapping[str, Any] | None = None,
     ) -> Comparison:
         """Asks every coupling: this was seen in the factual world; what would have happened in the other one?
 
-        Args:
-            seen: Outcome that was seen: a label where there are labels, otherwise an index.
-            couplings: Couplings to ask, by name, or `all`; by default Gumbel-max.
-            tolerance: Largest width of the bounds at which the choice of coupling does not matter.
-            sharing: Whether to ask also how much the two worlds must share for the answer to turn.
+        What was seen is a label where there are labels, otherwise an index; all arguments are as of `Trial.compare`.
         """
-        if self._log_p is None or self._log_q is None:
+        if not self._logs:
             raise InputError("`compare` needs both worlds: give `factual` and `counterfactual`")
-        worlds = TwoWorlds(self._labels, self.names, self._log_p, self._log_q, self._scores)
-        return compare_worlds(worlds, seen, couplings=couplings, tolerance=tolerance, sharing=sharing)
+        log_p, log_q = self._logs
+        worlds = TwoWorlds(self._labels, self.names, log_p, log_q, self._scores)
+        asked: dict[str, Any] = {"couplings": couplings, "tolerance": tolerance, "sharing": sharing, "nests": nests}
+        return compare_worlds(worlds, seen, **asked)
 
     def causes(
         self,
@@ -126,29 +123,17 @@ class Worlds:
     ) -> Causation:
         """What the change from the factual to the other world causes: necessity, sufficiency, benefit and harm.
 
-        Args:
-            event: Outcome, or list of outcomes, that is the event: adds PN, PS, PNS, disablement and enablement.
-            at_least: Gain of the score; adds the share of those who gain as much.
-            gain: Worth of treating somebody with each pair (without, with) of outcomes, as a matrix or by pair: adds
-                the mean gain and the decision whom to treat.
-            people: People the question is about: participants of the `trial`, or people who have `chosen`; by default
-                the latter where there are observations.
-            treated_share: Share of the treated, for disablement and enablement.
-            couplings: Couplings to ask, by name, `all`, or an empty list for none; by default Gumbel-max, and none for
-                people who chose.
+        Arguments are as of `Trial.causes`, but nobody knows the share of the treated unless you say so.
         """
         share = None if treated_share is None else as_amount("`treated_share`", treated_share, above=0.0, most=1.0)
-        trial = None
-        if self._log_p is not None and self._log_q is not None:
-            trial = Arms(np.exp(self._log_p), np.exp(self._log_q))
+        trial = Arms(*map(np.exp, self._logs)) if self._logs else None
         known = Known(self._labels, self.names, Evidence(trial, self._choices, share), self._scores)
         return causes_of(known, event, at_least=at_least, gain=gain, people=people, couplings=couplings)
 
     def __repr__(self) -> str:
         lines = [f"Worlds of {len(self._labels)} outcomes: {self.names[0]} and {self.names[1]}"]
-        for name, each in zip(self.names, (self._log_p, self._log_q), strict=True):
-            if each is not None:
-                lines.append(f"  {name}: {numbers_words(self.labels, np.exp(each))}")
+        for name, each in zip(self.names, self._logs, strict=False):
+            lines.append(f"  {name}: {numbers_words(self.labels, np.exp(each))}")
         if self._choices is not None:
             lines.append(f"  observed: {self._choices.control.sum():.3g} chose {self.names[0]}, "
                          f"{self._choices.treated.sum():.3g} {self.names[1]}")  # fmt: skip

@@ -10,6 +10,8 @@ from countermax.mdp._importance import (
     effective_sample_size,
     importance_estimates,
     importance_ratios,
+    marginalised_value,
+    step_ratios,
 )
 
 BEHAVIOUR = np.random.default_rng(2).dirichlet(3 * np.ones(NUM_ACTIONS), NUM_STATES)
@@ -115,3 +117,48 @@ def test_importance_sampling_is_unbiased_with_a_known_behaviour_and_not_with_fre
         ratios = importance_ratios(log, target, behaviour if known else estimate_policy(log))
         found.append(importance_estimates(log, ratios, discount=1.0)[:2])
     assert np.mean(found, axis=0) == pytest.approx([expected, expected])
+
+
+def marginalised_by_hand(log, target, behaviour, discount):
+    """Xie, Ma and Wang: state distributions at each time, carried on by weighted transitions of that time."""
+    total, mass = 0.0, {}
+    for state in log.states[:, 0].tolist():
+        mass[state] = mass.get(state, 0) + 1 / len(log)
+    for time in range(log.longest):
+        after = {}
+        for state, share in mass.items():
+            at = [each for each in range(len(log)) if time < log.lengths[each] and log.states[each, time] == state]
+            for each in at:
+                action = log.actions[each, time]
+                ratio = target[state, action] / behaviour[state, action] / len(at)
+                total += discount**time * share * ratio * log.rewards[each, time]
+                if time + 1 < log.lengths[each]:
+                    reached = int(log.states[each, time + 1])
+                    after[reached] = after.get(reached, 0) + share * ratio
+        mass = after
+    return total
+
+
+def test_marginalised_importance_sampling_is_that_of_plain_loops():
+    for seed, horizon in ((3, 3), (4, 6)):
+        log = some_episodes(MDP, 80, seed=seed, horizon=horizon)
+        found = marginalised_value(log, step_ratios(log, POLICY, BEHAVIOUR), 0.9, horizon)
+        assert found == pytest.approx(marginalised_by_hand(log, POLICY, BEHAVIOUR, 0.9), abs=1e-12)
+
+
+def test_marginalised_importance_sampling_is_unbiased_over_all_logs():
+    """Every log of two episodes, its states apart from all others', its rewards times the log's probability."""
+    log, chances = all_episodes(2)
+    first, second = (each.ravel() for each in np.indices((len(log), len(log))))
+    chosen = np.stack([first, second], axis=1).ravel()
+    apart = NUM_STATES * np.repeat(np.arange(len(first)), 2)[:, None]
+    every = EpisodeLog(
+        states=log.states[chosen] + apart,
+        actions=log.actions[chosen],
+        rewards=log.rewards[chosen] * np.repeat(chances[first] * chances[second], 2)[:, None],
+        lengths=log.lengths[chosen],
+        num_states=NUM_STATES * len(first),
+        num_actions=NUM_ACTIONS,
+    )
+    found = marginalised_value(every, step_ratios(log, POLICY, BEHAVIOUR)[chosen], MDP.discount, 2) * len(first)
+    assert found == pytest.approx(policy_value(MDP, POLICY, horizon=2), abs=1e-12)

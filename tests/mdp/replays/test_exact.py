@@ -201,7 +201,7 @@ def test_bad_input_is_named(as_users_call):
         lambda: Cohort(one, POLICY, process=MDP)._model.step_bounds(Drawn()),
         lambda: single_decisions(MDP, one, Drawn()),
     ):
-        with pytest.raises(InputError, match="Drawn can only draw; use `sample_replay`"):
+        with pytest.raises(InputError, match="Drawn can only draw; use `Cohort.sample`"):
             exact()
     assert Cohort(LOG, POLICY, process=MDP).sample(Drawn(), num_samples=2, key=jax.random.key(0)).returns.shape == (
         6,

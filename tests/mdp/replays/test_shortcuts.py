@@ -8,7 +8,7 @@ import pytest
 from chains import ReferenceChains
 
 from countermax import GumbelMax, InverseCDF
-from countermax._kernel import _rows
+from countermax._core import threads as threads_of
 from countermax.mdp import Cohort, FiniteMDP, simulate
 from countermax.mdp._replays import _compiled_chains, _trajectories
 
@@ -76,7 +76,7 @@ def test_no_digit_depends_on_the_number_of_threads(known, least, monkeypatch):
     monkeypatch.setattr(_compiled_chains, "_LEAST_CELLS", least)
     found = []
     for threads in (1, 2, 7):
-        monkeypatch.setattr(_rows, "cpu_count", lambda threads=threads: threads)
+        monkeypatch.setattr(threads_of, "cpu_count", lambda threads=threads: threads)
         found.append([bounded(known), replayed(known, GumbelMax())])
     for others in found[1:]:
         for one, other in zip(found[0], others, strict=True):

@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from processes import frame_of
 
@@ -177,7 +178,7 @@ def test_ends_are_told_by_their_names_and_chances(story):
     for place, each in enumerate(story.ends):
         assert each.bounds.contains(each.values["inverse CDF"], 1e-9)
         assert each.bounds.lower == pytest.approx(story.features.bounds.lower[-1, place], abs=1e-9)
-    happened, its_path, meaning, *_ = story.notes
+    happened, (its_path, meaning, *_) = story.told.happened[0], story.notes
     done = [ACTIONS[each] for each in LOG.actions[0, :2]]
     path = f"step 0 ill ({done[0]}), 1 worse ({done[1]}), 2 death"
     assert happened == "In 2 steps the episode came to its end: death."
@@ -283,7 +284,7 @@ def test_a_record_without_an_end_is_told_as_one(tmp_path):
         open_ended, couplings=["maximal"]
     )
     assert told.num_steps + 1 == LOG.lengths[open_ended] + 1
-    assert "the record stops without an end" in told.notes[0]
+    assert "the record stops without an end" in told.told.happened[0]
     assert "is not counted" in told.told.changes[-1]
 
 
@@ -299,3 +300,37 @@ def test_names_are_escaped_on_the_page(tmp_path):
         .write_page(tmp_path / "story.html")
     )
     assert "<script>" not in page.read_text()
+
+
+def test_steps_and_times_are_told_in_the_words_of_their_columns():
+    table = pd.DataFrame(
+        {
+            "patient": ["ann", "ann", "bob", "cy", "cy"],
+            "day": [0, 1, 0, 0, 1],
+            "hour": [0, 30.5, 7, 2, 3],
+            "state": [0, 1, 0, 0, 1],
+            "action": [0, 0, 1, 1, 1],
+            "status": [2, 2, 3, 3, 3],
+        }
+    )
+    called, score, policy = {"episode": "patient", "outcome": "status"}, {3: 1, 2: 0}, np.eye(2)[[1, 1, 1, 1]]
+    days = EpisodeLog.from_frame(table, columns={**called, "step": "day"}, score=score)
+    story = Cohort(days, policy, posterior=QUICK).explain("ann")
+    assert story.told.happened[0] == "In 2 days the episode came to its end: state 2."
+    assert story.told.happened[1] == "Its path: day 0 state 0 (action 0), 1 state 1 (action 0), 2 state 2."
+    assert story.told.instead[0].startswith("Under the other policy, by day 2: ")
+    assert story.plot().axes[-1].get_xlabel() == "day"
+    assert not any("step" in each for each in story.told.happened)
+    hours = EpisodeLog.from_frame(table, columns={**called, "time": "hour"}, score=score)
+    told = Cohort(hours, policy, posterior=QUICK).explain("ann").told.happened[1]
+    assert told == "Its path: hour 0 state 0 (action 0), 30.5 state 1 (action 0), then state 2."
+
+
+def test_a_score_of_ends_stays_within_what_is_possible():
+    table = pd.DataFrame({"episode": [0, 0, 1, 2, 2], "time": [0, 1, 0, 0, 1], "state": [0, 1, 0, 0, 1]})
+    table = table.assign(action=[0, 0, 1, 1, 1], outcome=[2, 2, 3, 3, 3])
+    log = EpisodeLog.from_frame(table, score={3: 1, 2: 0})
+    story = Cohort(log, np.eye(2)[[1, 1, 1, 1]], posterior=QUICK).explain(0)
+    for row in story.rows:
+        if row.quantity == "score" or row.quantity.startswith("effect"):
+            assert all(0 <= each <= 1 for each in row[3:] if each is not None), row

@@ -13,6 +13,7 @@ from countermax._core.errors import InputError
 from countermax._core.extras import import_dowhy, import_pandas
 from countermax._core.labels import Labels, listed
 from countermax._core.memory import check_memory
+from countermax._core.quantities import as_choice, as_count
 from countermax._core.results import AbstractResult, Row, plain
 from countermax.bounds import Bounds
 from countermax.integrations.dowhy._mechanism import Codes, Floats
@@ -207,23 +208,13 @@ class NodeAnswer(AbstractResult):
         )
 
     def _details(self) -> Mapping[str, Any]:
-        return {
-            **self._about(),
-            "num_unchanged": int(self.unchanged.sum()),
-            "labels": self.labels,
-            "seen": self.seen.astype(object).tolist(),
-            "probabilities": self.probabilities.to_numpy(),
-            "bounds": self.bounds and Bounds(*(each.to_numpy() for each in self.bounds)),
-            "is_sharp": None if self.bounds is None else self.is_sharp,
-            "score": self.score,
-            "score_bounds": self.score_bounds,
-            "tolerance": self.tolerance,
-            "coupling_matters": self.coupling_matters,
-        }
+        numbers = self._named("labels", "probabilities", "bounds", "score", "score_bounds")
+        seen, sharp = self.seen.astype(object).tolist(), None if self.bounds is None else self.is_sharp
+        about = {**self._about(), "num_unchanged": int(self.unchanged.sum()), "seen": seen, "is_sharp": sharp}
+        return {**about, **numbers, **self._named("tolerance", "coupling_matters")}
 
     def _about(self) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in ("node", "coupling", "bounds_over")}
-        return {**own, "couplings_above": dict(self.above)}
+        return {**self._named("node", "coupling", "bounds_over"), "couplings_above": dict(self.above)}
 
     def _under(self) -> str:
         names = dict.fromkeys([*self.above.values(), self.coupling])
@@ -314,13 +305,10 @@ class _Questions:
     score: Any = None
 
     def __post_init__(self) -> None:
-        if self.bounds not in _BOUNDS:
-            raise InputError(f"`bounds` must be one of {', '.join(_BOUNDS)}, got {self.bounds!r}")
+        as_choice("`bounds`", self.bounds, _BOUNDS)
         if not self.tolerance >= 0:
             raise InputError(f"`tolerance` must not be negative, got {self.tolerance}")
-        most = self.max_states
-        if isinstance(most, bool) or not isinstance(most, int | np.integer) or most < 1:
-            raise InputError(f"`max_states` must be a positive whole number, got {most}")
+        as_count("`max_states`", self.max_states)
         ours = [node for node in self.network.nodes if self.network.is_ours(node)]
         for node in self.coupling if isinstance(self.coupling, Mapping) else ():
             if node not in ours:
@@ -480,26 +468,23 @@ def counterfactual_table(
 def _asked(network: Network, nodes: Sequence[Hashable] | None) -> tuple[list[Hashable], dict[Hashable, str]]:
     """The nodes to answer for, and those that the change reaches and that cannot be answered for, with the reason."""
     open_ones = [node for node in network.nodes if node in network.reached and node not in network.fixed]
-    candidates = [node for node in open_ones if network.is_categorical(node)]
-    if nodes is None:
-        reasons = {node: network.obstacles.get(node, None if node in candidates else _NUMERIC) for node in open_ones}
-        unanswered = {node: why for node, why in reasons.items() if why is not None}
-        asked = [node for node in candidates if node not in unanswered]
-        for node in asked:
-            network.needed_for(node)
-        return asked, unanswered
-    asked = [nodes] if isinstance(nodes, str) else list(nodes)
-    for node in asked:
+    asked, unanswered = list[Hashable](), dict[Hashable, str]()
+    for node in open_ones if nodes is None else [nodes] if isinstance(nodes, str) else nodes:
         if node not in network.nodes:
             raise InputError(f"`nodes` must be nodes of the model ({listed(network.nodes)}), got {node!r}")
         why = network.obstacles.get(node)
-        if node not in candidates:
-            other = "the change does not reach it, or sets it, or it is not a CategoricalMechanism"
-            why = why or (_NUMERIC if node in open_ones else other)
-        if why is not None:
+        if node not in open_ones:
+            why = why or "the change does not reach it, or sets it, or it is not a CategoricalMechanism"
+        elif not network.is_categorical(node):
+            why = why or _NUMERIC
+        if why is None:
+            network.needed_for(node)
+            asked.append(node)
+        elif nodes is None:
+            unanswered[node] = why
+        else:
             raise InputError(f"node {node!r} cannot be answered for exactly: {why}; draw samples instead")
-        network.needed_for(node)
-    return asked, {}
+    return asked, unanswered
 
 
 def counterfactual_samples(model: Any, interventions: Interventions, observed: Any) -> Any:

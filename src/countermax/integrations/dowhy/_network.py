@@ -197,7 +197,7 @@ def coupling_of(
                 "name another `coupling`"
             )
     with jax.enable_x64(True):  # scores that differ in their last digits have an order too
-        found = as_coupling(own, len(mechanism.labels), score=score, argument=f"coupling of node {node!r}")
+        found = as_coupling(own, mechanism.labels, score=score, argument=f"coupling of node {node!r}")
     name = name_of(own, score=score)
     if isinstance(found, _WITHOUT_ORDER) or mechanism.has_order:
         return NodeCoupling(found, name, None)

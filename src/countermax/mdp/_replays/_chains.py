@@ -14,7 +14,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
 
-from countermax._kernel import has_closed_form, num_threads
+from countermax._core.threads import num_threads
+from countermax._kernel import has_closed_form
 from countermax._ray import connect, in_prepared_parts
 from countermax.mdp._arrays import Floats, Ints
 from countermax.mdp._replays._course import Course

@@ -20,7 +20,7 @@ _CELLS_AT_ONCE = 2**19  # episodes times states whose moments are kept at once
 _BATCHES = 16  # so that all processors have work and a progress bar moves
 _LEAST_CELLS = 2**15  # in a batch: less is done before a thread has begun
 _MOST_ANSWERS = 2**21  # slots times transitions, above which answers are not kept
-_SWEPT = _loops.WIDE  # slots of a row, up to which all rows are filled together
+_SWEPT = 64  # slots of a row on average, up to which all rows are filled together
 _OFTEN = 8  # times that a transition was seen, from which on answers are kept
 
 
@@ -100,6 +100,15 @@ class CompiledChains(AbstractChains):
         found = np.zeros(self._course.mdp.num_actions)
         _loops.one_state_back(self._replayed, fact, earned, _own(later[None]), state, sign, self._room(), found)
         return found * self._course.mdp.allowed[state]
+
+    @property
+    def kind(self) -> int:
+        """Which coupling answers, or which of them bounds are over."""
+        return self._replayed.kind
+
+    def parts(self, batch: Ints, rows: Ints) -> tuple[_loops.Replayed, _loops.Episodes, _loops.Room]:
+        """What other loops over the same episodes need, in an order in which neighbours end alike; `rows` as above."""
+        return self._replayed, self._episodes(batch, rows), self._room()
 
     def _keys(self, batch: Ints, rows: Ints | None) -> NDArray:
         """[episode, 1 + step]: what tells episodes apart, in the order in which they are replayed."""

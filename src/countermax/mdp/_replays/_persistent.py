@@ -47,15 +47,18 @@ class Grid(NamedTuple):
 
 def possible_returns(mdp: FiniteMDP, gains: Floats, last: Floats, steps: int, discount: float) -> tuple[float, float]:
     """The least and the largest that any actions could earn from any state on, in at most so many steps."""
-    impossible = mdp.probs <= 0
+    matrix, earned = mdp.matrix, gains[mdp.probs > 0]
+    live = np.flatnonzero(np.diff(matrix.indptr))
+    begin, successor = matrix.indptr[live], matrix.indices
+    state = live // mdp.num_actions
+    first = np.searchsorted(state, np.arange(mdp.num_states))
     least, most = last, last
     limits = float(last.min()), float(last.max())
     for _ in range(steps):
-        below, above = gains + discount * least[mdp.successors], gains + discount * most[mdp.successors]
-        least = np.where(impossible, np.inf, below).min(axis=(1, 2))
-        most = np.where(impossible, -np.inf, above).max(axis=(1, 2))
+        least = np.minimum.reduceat(np.minimum.reduceat(earned + discount * least[successor], begin), first)
+        most = np.maximum.reduceat(np.maximum.reduceat(earned + discount * most[successor], begin), first)
         found = min(limits[0], float(least.min())), max(limits[1], float(most.max()))
-        if found == limits and discount == 1 and not gains.any():
+        if found == limits and discount == 1 and not earned.any():
             break
         limits = found
     return limits
@@ -154,8 +157,8 @@ def tail_means(grid: Grid, masses: Floats, shares: Floats, limits: Floats, sign:
     return np.where(shares < _RARE, limits, np.maximum(means, limits) if sign < 0 else np.minimum(means, limits))
 
 
-def persistent_values(course: Course, gains: Floats, last: Floats, sign: int) -> Floats:
-    """[episode]: the least (sign -1) or the largest value if chance may persist, for one policy in all steps."""
+def persistent_values(course: Course, gains: Floats, last: Floats, signs: tuple[int, ...]) -> Floats:
+    """[sign, episode]: the least (sign -1) and the largest value if chance may persist, for one policy in all steps."""
     policy, mdp, facts = course.choices.after, course.mdp, course.facts
     count, width = course.earned.shape
     logged = np.arange(width) < course.seen[:, None]
@@ -179,42 +182,47 @@ def persistent_values(course: Course, gains: Floats, last: Floats, sign: int) ->
     of_pair = np.zeros(state.shape, np.int64)
     of_pair[mixed] = mdp.num_states + place
     rows = rows_of(course, gains, grid, policy, pairs)
-    found, to_go = np.zeros(count), course.steps[:, None] - np.arange(width)
+    found, to_go = np.zeros((len(signs), count)), course.steps[:, None] - np.arange(width)
     each, end = np.arange(count), course.seen
     never = still[each, end]
     final_state = np.where(end > 0, _state_at(course, end), course.first)
     ending = course.steps - end
-    masses, limits = grid.masses(last), last
+    masses, limits = grid.masses(last), [last] * len(signs)
     for left in range(int(course.steps.max()) + 1):
         if left:
             masses = rows.back(masses[: mdp.num_states])
-            limits = rows.limit(limits, sign, course.discount)
+            limits = [rows.limit(limit, sign, course.discount) for limit, sign in zip(limits, signs, strict=True)]
         done = np.flatnonzero((ending == left) & (never > 0))
         means = masses[final_state[done]] @ grid.points
-        found[done] += never[done] * (before[done, end[done]] + factors[end[done]] * means)
+        found[:, done] += never[done] * (before[done, end[done]] + factors[end[done]] * means)
         some, step = np.nonzero((to_go == left) & (parting > 0))
         if len(some):
             with_logged = np.where(mixed[some, step], together[some, step], 0)[:, None]
             those = masses[state[some, step]]
             if with_logged.any():
                 those = (those - with_logged * masses[of_pair[some, step]]) / (1 - with_logged)
-            tail = tail_means(grid, those, share[some, step], limits[state[some, step]], sign)
-            np.add.at(found, some, parting[some, step] * (before[some, step] + factors[step] * tail))
+            for one, limit, sign in zip(found, limits, signs, strict=True):
+                tail = tail_means(grid, those, share[some, step], limit[state[some, step]], sign)
+                np.add.at(one, some, parting[some, step] * (before[some, step] + factors[step] * tail))
     return found
 
 
-def persistent_actions(course: Course, gains: Floats, sign: int) -> Floats:
-    """[step, action]: the same for one episode whose other actions stay as logged, had this been done there."""
+def persistent_actions(course: Course, gains: Floats, signs: tuple[int, ...]) -> Floats:
+    """[sign, step, action]: the same for one episode whose other actions stay as logged, had this been done there."""
     mdp, facts, count = course.mdp, course.facts, int(course.seen[0])
     last = np.zeros(mdp.num_states)
     grid = grid_of(course, gains, last)
     factors = course.discount ** np.arange(count)
     before = np.concatenate([[0], np.cumsum(course.earned[0, :count] * factors)])
-    none, masses, limits = np.zeros(0, np.int64), grid.masses(last), last
-    found = np.zeros((count, mdp.num_actions))
+    none, masses, limits = np.zeros(0, np.int64), grid.masses(last), [last] * len(signs)
+    found = np.zeros((len(signs), count, mdp.num_actions))
+
+    def moved(rows: _Rows) -> list[Floats]:
+        return [rows.limit(limit, sign, course.discount) for limit, sign in zip(limits, signs, strict=True)]
+
     after = rows_of(course, gains, grid, course.choices.after, none)
     for _ in range(int(course.steps[0]) - count):
-        masses, limits = after.back(masses), after.limit(limits, sign, course.discount)
+        masses, limits = after.back(masses), moved(after)
     share, known = 1.0, dict[int, _Rows]()
     for step in reversed(range(count)):
         fact = int(facts.of_step[0, step])
@@ -223,12 +231,13 @@ def persistent_actions(course: Course, gains: Floats, sign: int) -> Floats:
         actions = np.flatnonzero(mdp.allowed[state])
         pairs = state * mdp.num_actions + actions
         alone = _Rows(mdp, gains, grid, np.arange(len(pairs)), pairs, np.ones(len(pairs)))
-        extremes = alone.limit(limits, sign, course.discount)
-        tail = tail_means(grid, alone.back(masses), np.full(len(pairs), share), extremes, sign)
-        found[step, actions] = before[step] + factors[step] * tail
+        those, shares = alone.back(masses), np.full(len(pairs), share)
+        for one, limit, sign in zip(found, moved(alone), signs, strict=True):
+            tail = tail_means(grid, those, shares, limit, sign)
+            one[step, actions] = before[step] + factors[step] * tail
         if table not in known:
             known[table] = rows_of(course, gains, grid, course.choices.tables[table], none)
-        masses, limits = known[table].back(masses), known[table].limit(limits, sign, course.discount)
+        masses, limits = known[table].back(masses), moved(known[table])
     return found
 
 

@@ -18,6 +18,7 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray
 from scipy import sparse
 
 from countermax._core.errors import InputError
+from countermax._core.labels import Labels
 from countermax._core.memory import check_memory
 from countermax.couplings import AbstractCoupling, AbstractSampler, Independent
 from countermax.couplings._named import as_coupling
@@ -126,13 +127,13 @@ class TransitionCoupling:
         drawn from is refused where answers must be `exact`.
         """
         if isinstance(coupling, str | Path):
-            coupling = as_coupling(coupling)
+            coupling = as_coupling(coupling, outcome_labels(mdp, outcomes))
         if not isinstance(coupling, AbstractSampler):
             hint = "; make an instance of it" if isinstance(coupling, type) else ""
             raise InputError(f"`coupling` must be a coupling, got {shortened(coupling)}{hint}")
         if exact and not isinstance(coupling, AbstractCoupling):
             name = type(coupling).__name__
-            raise InputError(f"`coupling` must have an exact law, but {name} can only draw; use `sample_replay`")
+            raise InputError(f"`coupling` must have an exact law, but {name} can only draw; use `Cohort.sample`")
         labels = _as_labels(mdp, outcomes)
         num_labels = int(labels.max()) + 1
         if coupling.num_outcomes not in (None, num_labels):
@@ -232,6 +233,13 @@ class TransitionCoupling:
 def _parts(count: int) -> Iterator[slice]:
     for start in range(0, count, _CHUNKS[-1]):
         yield slice(start, min(start + _CHUNKS[-1], count))
+
+
+def outcome_labels(mdp: FiniteMDP, outcomes: Values | None) -> Labels | int:
+    """What couplings by name call outcomes: as states are called, else by index."""
+    if outcomes is None and mdp.state_names is not None:
+        return Labels(mdp.state_names)
+    return int(_as_labels(mdp, outcomes).max()) + 1
 
 
 def _as_labels(mdp: FiniteMDP, outcomes: Values | None) -> Ints:

@@ -38,7 +38,7 @@ from countermax.mdp._replays import _course as courses
 from countermax.mdp._replays._chains import AbstractChains, Arrived, ToCome, Valued, chains_for, each_batch
 from countermax.mdp._replays._course import Choices, Course, Setting
 from countermax.mdp._replays._persistent import persistent_actions, persistent_values
-from countermax.mdp._replays._questions import Facts, TransitionCoupling, facts_of, questions
+from countermax.mdp._replays._questions import Facts, Questions, TransitionCoupling, facts_of, questions
 
 AnyCoupling: TypeAlias = str | Path | AbstractSampler
 """A coupling, its name, or its file."""
@@ -135,11 +135,8 @@ class Trajectories:
         if last is not None and last.ndim > 1:
             raise InputError(f"`final` must be [state] where chance may persist, got shape {last.shape}")
         score = np.zeros(self.mdp.num_states) if last is None else last
-        extremes = self._extremes(course, rewards)
-        lower, upper = (
-            persistent_values(some, some.gains, score, sign) for some, sign in ((extremes[0], -1), (extremes[-1], 1))
-        )
-        return Bounds(lower, upper)
+        found = [persistent_values(some, some.gains, score, signs) for some, signs in self._signed(course, rewards)]
+        return Bounds(*np.concatenate(found))
 
     @cached_property
     def untried(self) -> Bool[np.ndarray, " n"]:
@@ -176,6 +173,11 @@ class Trajectories:
         if rewards is not None or self.setting.varying is None:
             return (course,)
         return tuple(replace(course, gains=gains, spreads=None) for gains in self.setting.varying.of(self.mdp))
+
+    def _signed(self, course: Course, rewards: Values | None = None) -> list[tuple[Course, tuple[int, ...]]]:
+        """Which course has the least values, -1, and which the largest, 1."""
+        extremes = self._extremes(course, rewards)
+        return [(course, (-1, 1))] if len(extremes) == 1 else list(zip(extremes, ((-1,), (1,)), strict=True))
 
     def final_bounds(self, marks: Floats) -> Float[np.ndarray, "4 m"]:
         """The chances of where one episode ends, [mark, state]: least, largest, and the same if chance may persist."""
@@ -230,9 +232,8 @@ class Trajectories:
         actions stay as logged; where those are not known, and after the log's end, both worlds do what was usual.
         """
         course = self._course(courses.as_logged(self.mdp, self.facts, self.setting.usual))
-        extremes = self._extremes(course)
-        wide = [persistent_actions(some, some.gains, sign) for some, sign in ((extremes[0], -1), (extremes[-1], 1))]
-        return np.concatenate([self._worth_of_actions(couplings), wide]) - self.observed[0]
+        wide = [persistent_actions(some, some.gains, signs) for some, signs in self._signed(course)]
+        return np.concatenate([self._worth_of_actions(couplings), *wide]) - self.observed[0]
 
     def _worth_of_actions(self, couplings: Sequence[AnyCoupling], rewards: Values | None = None) -> Floats:
         """[couplings, least and largest; step; action]: what one episode would have earned.
@@ -294,10 +295,7 @@ class Trajectories:
             seen = np.flatnonzero((fact >= 0) & ~mdp.absorbing[state])
             asked = questions(facts, fact[seen], state[seen], action[seen])
             same = (asked.state == asked.other_state) & (asked.action == asked.other_action)
-            drawn = seen[~same]
-            if len(drawn):
-                asked_there = questions(facts, fact[drawn], state[drawn], action[drawn])
-                slot[drawn] = rows.draws(asked_there, key=key_answers)
+            slot[seen[~same]] = rows.draws(Questions(*(each[~same] for each in asked)), key=key_answers)
             gain = mdp.rewards[state, action, slot]
             kept = seen[same]  # nothing is changed there, so nothing changes
             slot[kept], gain[kept] = asked.next_slot[same], log.rewards[episode[kept], min(step, log.longest - 1)]

@@ -2,10 +2,14 @@
 
 import jax
 import numpy as np
+import pandas as pd
+import pyarrow.parquet as parquet
 import pytest
 from scipy.stats import binomtest
+from typer.testing import CliRunner
 
-from countermax import GumbelMax, InputError, Maximal, NestedGumbelMax, switching_table
+from countermax import GumbelMax, InputError, Maximal, NestedGumbelMax, Rows, Utilities
+from countermax.cli import app
 
 pytestmark = pytest.mark.usefixtures("double")
 
@@ -23,6 +27,12 @@ def _people(count, seed=0):
     base[: count // 5, 0] = scenario[: count // 5, 0] = np.nan  # no car
     scenario[-2:, 2] = -np.inf  # the line is closed
     return base, scenario
+
+
+def switching_table(base, scenario, coupling, labels=MODES, **more):
+    frame = pd.DataFrame({"row": np.arange(len(base))})
+    utilities = Utilities(coupling, **more)
+    return Rows(frame, factual=base, counterfactual=scenario, labels=labels, utilities=utilities).switching()
 
 
 def _open(u):
@@ -61,7 +71,7 @@ def test_a_table_is_the_sum_of_joint_laws():
     base, scenario = _people(40)
     weights = np.random.default_rng(1).uniform(0, 3, 40)
     for model in (MODEL, GumbelMax()):
-        found = switching_table(base, scenario, model, labels=MODES, weights=weights)
+        found = switching_table(base, scenario, model, weights=weights)
         logs = [_open(each) for each in (base, scenario)]
         if model is MODEL:
             logs = [np.array([_textbook(row)[0] for row in each]) for each in logs]
@@ -77,11 +87,11 @@ def test_a_table_is_the_sum_of_joint_laws():
 
 def test_the_surplus_of_all_pairs_is_the_change_of_the_logsums():
     base, scenario = _people(60)
-    found = switching_table(base, scenario, MODEL, labels=MODES, money=0.25)
+    found = switching_table(base, scenario, MODEL, money=0.25)
     change = sum(_textbook(after)[1] - _textbook(before)[1] for before, after in zip(base, scenario, strict=True))
     assert found.surplus.sum() == pytest.approx(change / 0.25, abs=1e-10)
     assert found.logsums[1] - found.logsums[0] == pytest.approx(change / 0.25, abs=1e-10)
-    stayed = switching_table(base, scenario, MODEL, labels=MODES).mean_surplus[1, 1]
+    stayed = switching_table(base, scenario, MODEL).mean_surplus[1, 1]
     assert stayed == pytest.approx(0, abs=1e-12)  # walking did not change, nor did what it is worth to who still walks
 
 
@@ -103,7 +113,7 @@ def test_frozen_error_terms_switch_as_the_table_says():
     errors[:, 3:] += STREET * shift(0.5)[:, None]
     before, after = (u + errors).argmax(axis=1), (w + errors).argmax(axis=1)
     gain = (w + errors).max(axis=1) - (u + errors).max(axis=1)
-    table = switching_table(u[None], w[None], MODEL, labels=MODES)
+    table = switching_table(u[None], w[None], MODEL)
     values = []
     for i in range(5):
         for j in range(5):
@@ -119,7 +129,7 @@ def test_frozen_error_terms_switch_as_the_table_says():
 
 
 def test_what_is_printed_names_the_model_and_the_bounds():
-    table = switching_table(*_people(30), MODEL, labels=MODES)
+    table = switching_table(*_people(30), MODEL)
     text = table.summary()
     assert "nested Gumbel-max 0.75, 0.5" in text
     assert "whatever the coupling" in text
@@ -129,11 +139,11 @@ def test_what_is_printed_names_the_model_and_the_bounds():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"scenario": np.zeros((3, 4))}, r"must have one shape, got \(30, 5\) and \(3, 4\)"),
-        ({"base": np.full((30, 5), np.nan)}, r"`base` must leave an alternative available, but row 0 has none"),
-        ({"base": np.zeros(5)}, r"`base` must have the shape \[choosers, alternatives\]"),
-        ({"labels": ["a"]}, r"must name 5 alternatives, got 1"),
-        ({"weights": np.ones(3)}, r"`weights` must be 30 finite numbers"),
+        ({"base": np.full((30, 5), np.nan)}, r"row 0 .*`factual` leaves no alternative available"),
+        ({"base": np.full((30, 5), np.inf)}, r"row 0 .*a utility in `factual` is infinite"),
+        ({"weights": np.ones(3)}, r"`weights` must be 30 numbers"),
+        ({"weights": np.full(30, -1.0)}, r"its weight is missing, negative or infinite"),
+        ({"weights": np.zeros(30)}, r"at least one chooser"),
         ({"money": -1.0}, r"`money` must be positive, got -1.0; it is minus the coefficient of cost"),
         ({"coupling": Maximal()}, r"`coupling` must be a `NestedGumbelMax` or `GumbelMax`"),
         ({"coupling": NestedGumbelMax({"a": [0, 1]}, 0, labels=5)}, r"`dissimilarity` must be above 0 for utilities"),
@@ -141,6 +151,76 @@ def test_what_is_printed_names_the_model_and_the_bounds():
 )
 def test_bad_input_is_refused(change, message):
     base, scenario = _people(30)
-    given = {"base": base, "scenario": scenario, "coupling": MODEL, "labels": MODES} | change
+    given = {"base": base, "scenario": scenario, "coupling": MODEL} | change
     with pytest.raises(InputError, match=message):
         switching_table(**given)
+
+
+def _stored(folder, count=500):
+    base, scenario = _people(count)
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({f"base_{mode}": base[:, place] for place, mode in enumerate(MODES)})
+    for place, mode in enumerate(MODES):
+        frame[f"scenario_{mode}"] = scenario[:, place]
+    frame["persons"] = rng.uniform(1, 3, count)
+    frame.to_parquet(folder / "choosers.parquet")
+    frame.to_csv(folder / "choosers.csv", index=False)
+    (folder / "parts").mkdir()
+    for part in range(3):
+        frame.iloc[part::3].to_parquet(folder / "parts" / f"{part}.parquet")
+    return switching_table(base, scenario, MODEL, weights=frame["persons"].to_numpy())
+
+
+def test_files_folders_and_the_command_line_say_the_same(tmp_path):
+    wanted = _stored(tmp_path)
+    asked = {"factual": "base_", "counterfactual": "scenario_", "utilities": Utilities(MODEL, weights="persons")}
+    for data in ("choosers.parquet", "choosers.csv", "parts"):
+        found = Rows(tmp_path / data, **asked).switching()
+        assert found.labels == wanted.labels
+        for name in ("counts", "surplus", "logsums"):
+            np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(found.interval.upper, wanted.interval.upper, rtol=1e-10)
+    (tmp_path / "numbers.csv").write_text("coefficient_name,value\ncoef_public,0.75\n")
+    (tmp_path / "model.yaml").write_text(
+        """
+        COEFFICIENTS: numbers.csv
+        NESTS:
+          name: root
+          coefficient: 1.0
+          alternatives: [car, walk, {name: public, coefficient: coef_public, alternatives:
+            [train, {name: street, coefficient: 0.5, alternatives: [bus, tram]}]}]
+        """
+    )
+    options = ["--factual", "base_", "--counterfactual", "scenario_", "--weights", "persons"]
+    out = str(tmp_path / "out.parquet")
+    command = ["switching", str(tmp_path / "choosers.parquet"), *options, "-o", out]
+    said = CliRunner().invoke(app, [*command, "--coupling", str(tmp_path / "model.yaml")])
+    assert said.exit_code == 0, said.output
+    assert "choosers" in said.output
+    rows = parquet.read_table(out).to_pylist()
+    moved = next(each["value"] for each in rows if (each["quantity"], each["about"]) == ("count(tram)", "before bus"))
+    assert moved == pytest.approx(wanted.counts[3, 4], rel=1e-9)
+
+
+def test_choosers_who_cannot_choose_are_left_out_where_that_is_asked_for():
+    base, scenario = _people(50)
+    whole = switching_table(base[1:], scenario[1:], MODEL)
+    base[0] = np.nan
+    frame = pd.DataFrame({"row": np.arange(50)})
+    rows = Rows(
+        frame, factual=base, counterfactual=scenario, labels=MODES, utilities=Utilities(MODEL), errors="missing"
+    )
+    found = rows.switching()
+    np.testing.assert_allclose(found.counts, whole.counts, atol=1e-12)
+    assert (found.num_rows, found.num_left_out) == (49, 1)
+    with pytest.raises(InputError, match="`switching` needs utilities"):
+        Rows(frame, factual=np.full((50, 5), 0.2), counterfactual=np.full((50, 5), 0.2), labels=MODES).switching()
+
+
+def test_a_model_by_name_has_all_its_digits_whatever_precision_jax_has():
+    base, scenario = _people(20)
+    with jax.enable_x64(False):
+        found = switching_table(base, scenario, "nested-gumbel-max-0.3[bus|tram]")
+        assert found.coupling == "nested Gumbel-max 0.3"
+    wanted = switching_table(base, scenario, NestedGumbelMax({"street": ["bus", "tram"]}, 0.3, labels=MODES))
+    np.testing.assert_allclose(found.counts, wanted.counts, atol=1e-12)

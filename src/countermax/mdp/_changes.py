@@ -1,0 +1,118 @@
+"""What may be changed in logged episodes, and how plans of changes are made."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, final
+
+import numpy as np
+from jaxtyping import Bool
+
+from countermax._core.errors import InputError
+from countermax._core.labels import Labels, listed, reader
+from countermax.mdp._arrays import Values, as_finite, as_number, as_whole, shortened
+from countermax.mdp._process import FiniteMDP
+
+FAMILIES = {"any": "any coupling", "stable": "stable couplings", "monotone": "stable and monotone"}
+"""Families of couplings by name, and what their ranges are called."""
+PLANS = ("reacting", "fixed")
+"""Plans that depend on where the other world is, and sequences that are told before."""
+SAME = 1e-12
+"""Share of the largest return: values nearer than that are the same."""
+JUDGED = 1e-7
+"""Masses below it are dropped where other models judge a plan: their draws are much coarser."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Changes:
+    """What may be changed in logged episodes, and how plans of changes are made.
+
+    Args:
+        most: Largest number of changes; all smaller ones are answered too. None allows one at every step.
+        plan: Kind of plan: "reacting" looks at where the patient then is, "fixed" is a sequence that can be told before
+            and is followed whatever comes of it.
+        aim: Quantity that a plan maximises: its value by the "coupling", or its worst case over a family: "any",
+            "stable", or "monotone" (observed row stable, and monotone).
+        cost: Cost of a change in units of reward: a number, or [action, action] by what was done and what would be done
+            instead, for instance by the distance of two doses.
+        forbidden: Actions that must not take the place of what was done, by name or index; or a mask, [state, action].
+        min_visits: Least number of times that an action must have been seen in a state to be taken there instead.
+        within: Influence that what was logged must have on every step of every path: total variation between the
+            counterfactual and the plain row, above this number. By default plans may leave what the log informs.
+    """
+
+    most: int | None = 3
+    plan: str = "reacting"
+    aim: str = "coupling"
+    cost: Values = 0.0
+    forbidden: Values | Sequence[Any] | None = None
+    min_visits: int = 0
+    within: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.most is not None:
+            as_whole("most", self.most, least=0)
+        for name, words in (("plan", PLANS), ("aim", ("coupling", *FAMILIES))):
+            if getattr(self, name) not in words:
+                given = shortened(getattr(self, name))
+                raise InputError(f"`{name}` must be one of {', '.join(words)}, got {given}")
+        as_whole("min_visits", self.min_visits, least=0)
+        if self.within is not None:
+            as_number("within", self.within, 0, 1)
+        if self.aim != "coupling" and (self.plan == "fixed" or self.within is not None):
+            raise InputError(
+                '`aim` must be "coupling" for plans that are fixed, or kept `within` what the log informs, got '
+                f"{shortened(self.aim)}: both rest on one coupling's rows"
+            )
+
+    def rules(self, mdp: FiniteMDP, small: float) -> Any:
+        """The same for one process, checked, as the compiled loops take them."""
+        from countermax._kernel import _loops  # Numba is imported with the first question
+
+        cost = as_finite("cost", self.cost)
+        if cost.shape not in ((), (mdp.num_actions, mdp.num_actions)) or (cost < 0).any():
+            raise InputError(
+                f"`cost` must be a number, or [action, action] of {mdp.num_actions} actions, and not negative, got "
+                f"{shortened(self.cost)}"
+            )
+        may = mdp.allowed & ~mdp.absorbing[:, None] & ~self._forbidden(mdp)
+        if self.min_visits:
+            if mdp.counts is None:
+                raise InputError("`min_visits` needs a process with counts: estimate it from a log")
+            may &= mdp.counts.sum(axis=2) >= self.min_visits
+        within = -np.inf if self.within is None else float(self.within) + SAME
+        prices = np.broadcast_to(cost, (mdp.num_actions, mdp.num_actions)).astype(np.float64).copy()
+        return _loops.Rules(prices, may, small, within, self.plan == "fixed")
+
+    def _forbidden(self, mdp: FiniteMDP) -> Bool[np.ndarray, "s a"]:
+        shape = mdp.allowed.shape
+        if self.forbidden is None:
+            return np.zeros(shape, bool)
+        given = [self.forbidden] if isinstance(self.forbidden, str) else self.forbidden
+        mask = np.asarray(given)
+        if mask.dtype == bool:
+            if mask.shape not in (shape, shape[1:]):
+                raise InputError(f"`forbidden` must be a mask of shape {shape} or {shape[1:]}, got {mask.shape}")
+            return np.broadcast_to(mask, shape)
+        names = mdp.action_names or tuple(range(mdp.num_actions))
+        wanted = list(given)  # type: ignore[arg-type]
+        place = Labels(names).places([reader(names)(each) if isinstance(each, str) else each for each in wanted])
+        if (place < 0).any():
+            unknown = shortened(wanted[int((place < 0).argmax())])
+            raise InputError(f"`forbidden` must name actions ({listed(names)}), got {unknown}")
+        return np.broadcast_to(np.isin(np.arange(mdp.num_actions), place), shape)
+
+
+def as_changes(changes: int | Changes) -> Changes:
+    """A number of changes stands for all else by default."""
+    return changes if isinstance(changes, Changes) else Changes(most=as_whole("changes", changes, least=0))
+
+
+class PathStep(NamedTuple):
+    """One step of the most likely path."""
+
+    step: int
+    state: int
+    action: int
+    """-1 at an end."""
+    changed: bool

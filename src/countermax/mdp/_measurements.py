@@ -1,0 +1,226 @@
+"""Logs with measurements in place of states: read, made into states, and made into states again in each resample."""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, final
+
+import numpy as np
+
+from countermax._core.errors import InputError
+from countermax._core.labels import UNKNOWN, listed
+from countermax._core.quantities import as_seed
+from countermax.mdp import _measured_rows as reading
+from countermax.mdp._arrays import Floats, Ints, Values, as_whole, plainly, shortened
+from countermax.mdp._clusters import METHODS, MeasuredSteps, Partition, discretised
+from countermax.mdp._files import read_every_column, read_policy
+from countermax.mdp._labels import coded
+from countermax.mdp._log import EpisodeLog, step_mask
+from countermax.mdp._measured_states import MeasuredStates
+from countermax.mdp._propensities import cross_fitted, usual_classifier
+from countermax.mdp._results import counted
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Resampling: TypeAlias = Callable[[Ints], tuple[EpisodeLog, Floats]]
+"""From episodes, drawn with replacement, to their log and the policy in its states."""
+
+_FREQUENCIES, _CLASSIFIER = "frequencies", "classifier"
+
+
+@final
+class Measurements:
+    """Steps with measurements in place of states (heart rate, lactate), as a log for `Cohort`.
+
+    Rows whose numbers are alike become one state. States are named by what they are, and ordered from worst to best by
+    the mean return of the episodes that come there. Where intervals come from resampled episodes, states are made again
+    from each resample, and the policy, which speaks of the same rows, is carried over.
+
+    The last row of an episode leads to its outcome, which is an end. Where the outcome is missing the episode was
+    censored: its last row is where it was seen last, and nothing that was done then counts. Missing measurements are
+    carried forward within an episode, else they are the median; `notes` says how many.
+    """
+
+    def __init__(
+        self,
+        steps: "pd.DataFrame | str | Path",
+        features: Sequence[str],
+        *,
+        num_states: int = 20,
+        method: str = "k-means",
+        doses: Sequence[str] | None = None,
+        dose_levels: int = 4,
+        columns: Mapping[str, str] | None = None,
+        score: Mapping[Hashable, int | float] | None = None,
+        behaviour: Any = _FREQUENCIES,
+        seed: int = 0,
+    ):
+        """Reads the steps and makes the states.
+
+        Args:
+            steps: Dataframe, or CSV or Parquet file, with a row for each step, in any order.
+            features: Columns of numbers that make the states of a log that has none.
+            num_states: Number of states that are made, beside the ends.
+            method: Method that makes states: "k-means" on standardised numbers, or "tree", whose leaves predict what an
+                episode still earns.
+            doses: Columns of doses that are the action, in place of a column action. Each becomes a level from 0 (none)
+                up, by quantiles of the doses above zero.
+            dose_levels: Number of levels of each dose above zero.
+            columns: Columns of the steps, by what they stand for: episode=patient,time=hour,outcome=status.
+            score: Score of each final outcome, where there is no column reward: home=1,dead=0.
+            behaviour: Estimate of the behaviour policy: "frequencies" of the states, or "classifier", a logistic
+                regression on the features, cross-fitted and calibrated. A classifier of scikit-learn that was not
+                fitted takes its place.
+            seed: Seed of k-means and of the folds.
+        """
+        if method not in METHODS:
+            raise InputError(f"`method` must be one of {', '.join(METHODS)}, got {shortened(method)}")
+        as_whole("num_states", num_states, least=2)
+        as_whole("dose_levels", dose_levels, least=1)
+        self._classifier = _checked_classifier(behaviour)
+        self._partition = Partition(num_states, method, as_seed("seed", seed))
+        frame = read_every_column(steps) if isinstance(steps, str | Path) else steps
+        self._frame = reading.arranged_rows(frame, columns, score is not None, doses)
+        names = reading.checked_features(self._frame, features)
+        numbers, missing = reading.measured_numbers(self._frame, names)
+        actions, labels, levels = reading.actions_of(self._frame, doses, dose_levels)
+        self._steps = reading.steps_of_rows(self._frame, numbers, names, (actions, labels), score)
+        dropped = len(set(self._frame["episode"])) - len(self._steps.episodes)
+        alone = (
+            f"Left out: {counted(dropped, 'episode')} of one row without an outcome, which show nothing that followed."
+        )
+        self._states = discretised(self._steps, self._partition, np.arange(len(self._steps.episodes)))
+        self._propensities, known = None, ""
+        if self._classifier is not None:
+            self._propensities, known = _propensities(
+                self._steps, self._classifier, self._partition.seed, np.arange(len(self._steps.episodes))
+            )
+        self.notes: tuple[str, ...] = (
+            f"{_made(self._partition, len(self._states.log.state_names or ()) - len(self._steps.ends))} from "
+            f"{listed(names)}; see `states`.",
+            *missing,
+            *levels,
+            *([alone] if dropped else []),
+            *([known] if known else []),
+        )
+
+    @property
+    def log(self) -> EpisodeLog:
+        """The episodes by state. A cohort of this log takes the states as given."""
+        return replace(self._states.log, propensities=self._propensities)
+
+    @property
+    def ends(self) -> tuple[Hashable, ...]:
+        """States where episodes end, by name."""
+        return self._steps.ends
+
+    @property
+    def states(self) -> MeasuredStates:
+        """What the states are: their names, sizes, and means."""
+        log, of_row = self._states.log, self._states.of_row
+        used = of_row >= 0
+        sizes = np.maximum(np.bincount(of_row[used], minlength=log.num_states), 1)
+        means = [np.bincount(of_row[used], each[used], log.num_states) / sizes for each in self._steps.numbers.T]
+        steps = log.steps()
+        taken = np.zeros((log.num_states, log.num_actions))
+        np.add.at(taken, (steps.state, steps.action), 1)
+        ends = np.isin(np.arange(log.num_states), [(log.state_names or ()).index(each) for each in self.ends])
+        return MeasuredStates(
+            names=tuple(map(str, log.state_names or ())),
+            sizes=self._states.sizes,
+            features=self._steps.features,
+            means=np.where(ends[:, None], np.nan, np.stack(means, axis=1)),
+            returns=self._states.returns,
+            usual=tuple(
+                "" if end else str((log.action_names or ())[each.argmax()])
+                for end, each in zip(ends, taken, strict=True)
+            ),
+            sample_size=len(log),
+            told=self.notes,
+        )
+
+    def wanted(self, policy: Values | str | Path) -> tuple[Floats, Floats]:
+        """What a policy does in each row, [row, action], and in each state, [state, action].
+
+        The policy is given by state, as an array or a file, or as a column that names the action in each row.
+        """
+        log, of_row = self._states.log, self._states.of_row
+        if isinstance(policy, str | Path) and str(policy) in self._frame.columns:
+            column = self._frame[str(policy)]
+            places = coded(column).places(self._steps.action_names)
+            if (places < 0).any():
+                at = int((places < 0).argmax())
+                told = plainly(column.iloc[at]) if places[at] == UNKNOWN else "nothing"
+                raise InputError(
+                    f"`policy` must name an action in each row ({listed(self._steps.action_names)}), got {told} in row "
+                    f"{self._frame.index[at]} of column {policy}"
+                )
+            by_row = np.eye(log.num_actions)[places]
+            return by_row, averaged(by_row, of_row, log.num_states)
+        if isinstance(policy, str | Path):
+            policy = read_policy(policy, log)
+        by_state = np.asarray(policy, np.float64)
+        if by_state.shape != (log.num_states, log.num_actions):
+            return np.zeros((len(of_row), 0)), by_state  # which is refused elsewhere, in words
+        return by_state[of_row], by_state
+
+    def resampling(self, by_row: Floats) -> Resampling:
+        """A function from episodes, drawn with replacement, to their log, by states made from them, and the policy."""
+        return partial(_again, self._steps, self._partition, self._classifier, by_row)
+
+    def __repr__(self) -> str:
+        return f"Measurements({listed(self._steps.features)}; {self.log})"
+
+
+def _again(
+    steps: MeasuredSteps, partition: Partition, classifier: Any, by_row: Floats, chosen: Ints
+) -> tuple[EpisodeLog, Floats]:
+    states = discretised(steps, partition, chosen)
+    log, reached = states.log, steps.reached(chosen)
+    if classifier is not None:
+        log = replace(log, propensities=_propensities(steps, classifier, partition.seed, chosen)[0])
+    own = reached[reached >= 0]
+    return log, averaged(by_row[own], states.of_row[own], log.num_states)
+
+
+def averaged(by_row: Floats, of_row: Ints, num_states: int) -> Floats:
+    """[state, action]: the mean over the rows of each state; all actions alike where there are none."""
+    known = of_row >= 0
+    found = np.zeros((num_states, by_row.shape[1]))
+    np.add.at(found, of_row[known], by_row[known])
+    sizes = np.bincount(of_row[known], minlength=num_states)[:, None]
+    return np.where(sizes > 0, found / np.maximum(sizes, 1), 1 / by_row.shape[1])
+
+
+def _made(partition: Partition, found: int) -> str:
+    how = "by k-means" if partition.method == "k-means" else "by a tree that saw the returns"
+    return f"{found} states were made {how}"
+
+
+def _checked_classifier(behaviour: Any) -> Any:
+    """The classifier asked for; None for frequencies."""
+    if isinstance(behaviour, str):
+        if behaviour not in (_FREQUENCIES, _CLASSIFIER):
+            raise InputError(
+                f'`behaviour` must be "{_FREQUENCIES}", "{_CLASSIFIER}", or one, got {shortened(behaviour)}'
+            )
+        return None if behaviour == _FREQUENCIES else usual_classifier()
+    if not (hasattr(behaviour, "fit") and hasattr(behaviour, "predict_proba")):
+        raise InputError(f"`behaviour` must have fit and predict_proba, as classifiers do, got {shortened(behaviour)}")
+    return behaviour
+
+
+def _propensities(steps: MeasuredSteps, classifier: Any, seed: int, chosen: Ints) -> tuple[Floats, str]:
+    """How likely what was done was at each step of some episodes, and how well that is known."""
+    longest = int(steps.lengths[chosen].max())
+    real = step_mask(steps.lengths[chosen], longest)
+    rows, actions = steps.rows[chosen, :longest][real], steps.actions[chosen, :longest][real]
+    found = cross_fitted(steps.numbers[rows], actions, steps.episode[rows], len(steps.action_names), classifier, seed)
+    done = np.ones(real.shape)
+    done[real] = found.probabilities[np.arange(len(rows)), actions]
+    return done, (
+        f"The behaviour policy is a classifier of the features, cross-fitted over episodes and calibrated: its log "
+        f"loss is {found.loss:.3f}, that of the frequencies of the actions {found.baseline:.3f}."
+    )

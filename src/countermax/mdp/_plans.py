@@ -1,0 +1,469 @@
+"""The best changes in words and numbers: of one episode, and of all of them."""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple, final
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from countermax import _plotting as plotting
+from countermax._core.results import Row
+from countermax._core.words import confidence, number, percent, span
+from countermax.bounds import Bounds
+from countermax.couplings import AbstractCoupling
+from countermax.couplings._named import name_of
+from countermax.intervals import Interval
+from countermax.mdp._arrays import Floats, Ints, as_whole
+from countermax.mdp._changes import FAMILIES, JUDGED, Changes, PathStep
+from countermax.mdp._labels import spoken
+from countermax.mdp._posterior import PosteriorDraws
+from countermax.mdp._process import FiniteMDP
+from countermax.mdp._replays._course import Setting
+from countermax.mdp._replays._trajectories import Trajectories
+from countermax.mdp._results import ANY, SMALL, AbstractCohortResult, Context, at, counted, ends, widest
+
+FADED = 0.05
+"""Total variation below which what was logged no longer matters, unless `within` says otherwise."""
+_RULE = (
+    "Unchanged is the action that was logged, whatever the state; where that is not known, and after the log's end, it "
+    "is what was usual. Nothing is changed after the log's end."
+)
+_RANGE = (
+    "Ranges over couplings are over those that draw afresh at each step (adapted couplings), and conservative: nature "
+    "may answer differently for each number of changes left, which no coupling can."
+)
+_MONOTONE = (
+    "'stable and monotone': stable as far as what was seen goes, which is at least as likely as it would be anyway; "
+    "what else might have been seen is at most as likely. This may exclude Gumbel-max. Surest: from the largest worst "
+    "case to the largest best case over all plans, on the estimate."
+)
+_OPTIMISM = (
+    "Plans are made on the estimated process and judged on {count} models drawn from the posterior. In-sample effects "
+    "are what the estimate promises itself, which is too much: a plan picks its luckiest rows."
+)
+_IN_SAMPLE = (
+    "Plans are made and judged on one process. If that is an estimate, their values are too large: a plan picks its "
+    "luckiest rows. A posterior judges them."
+)
+
+
+class BestPlan(NamedTuple):
+    """The best plan of at most so many changes for one episode."""
+
+    most: int
+    """Largest number of changes."""
+    effect: float
+    """What it would have added: the mean over the posterior, unless the model is taken as given."""
+    interval: Interval | None
+    """Model uncertainty of the effect; None where the model is taken as given."""
+    in_sample: float
+    """What the process that it was made on promises."""
+    bounds: Mapping[str, Bounds]
+    """What the same plan would have added over families of couplings, by their names; means over the posterior too."""
+    intervals: Mapping[str, Interval]
+    """Model uncertainty of these ranges; empty where the model is taken as given."""
+    guaranteed: Bounds | None
+    """The largest worst case of any plan over all adapted couplings, and the largest best case, on the estimate.
+
+    None where plans are kept `within` what the log informs.
+    """
+    gap: float
+    """How much more another sequence could add at most, where a search was given up; zero where this is the best."""
+    number: float
+    """How many changes it makes on average."""
+    path: tuple[PathStep, ...]
+    """The most likely path, up to the end of the log."""
+    path_chance: float
+    """The probability of exactly that path."""
+    fades: int | None
+    """The step from which on what was logged no longer matters; None where it always does."""
+    visits: int | None
+    """The least number of visits behind a change on that path, where the process has counts."""
+    untried: bool
+    """Whether it may lead to an action that nobody took there."""
+
+    @property
+    def agreed(self) -> bool:
+        """Whether every adapted coupling says that it would have helped, with confidence in the model too."""
+        return widest(self.bounds["any"], self.intervals.get("any")).lower > SMALL and not self.untried
+
+
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BestChanges(AbstractCohortResult):
+    """The best plans of at most one, two, ... changes for one episode, each with what it rests on."""
+
+    context: Context
+    episode: Hashable
+    observed: float
+    """What the episode earned."""
+    coupling: str
+    changes: Changes
+    plans: tuple[BestPlan, ...]
+    """By the largest number of changes, from one on; empty where none is allowed."""
+    logged: tuple[PathStep, ...]
+    """What happened."""
+    state_names: tuple[str, ...]
+    """All states, in words."""
+    action_names: tuple[str, ...]
+    """All actions, in words."""
+
+    @property
+    def title(self) -> str:
+        return f"Episode {self.episode}: the best of at most {counted(len(self.plans), 'change')} to what was done"
+
+    @property
+    def best(self) -> BestPlan | None:
+        """The plan with the largest number of changes."""
+        return self.plans[-1] if self.plans else None
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        about, found = f"episode {self.episode}", list[Row]()
+        for each in self.plans:
+            what = f"effect of at most {counted(each.most, 'change')}"
+            found.append(Row(what, about, self.coupling, each.effect, None, None, *ends(each.interval)))
+            for family, bounds in each.bounds.items():
+                limits = ends(each.intervals.get(family))
+                found.append(Row(what, about, FAMILIES[family], None, *ends(bounds), *limits))
+            found.append(Row(f"in-sample {what}", about, self.coupling, each.in_sample))
+            if each.guaranteed is not None:
+                found.append(Row(f"surest {what}", about, ANY, None, *ends(each.guaranteed)))
+        return tuple(found)
+
+    def summary(self) -> str:
+        best, name = self.best, self.coupling
+        if best is None or (best.in_sample <= SMALL and best.number <= SMALL):
+            return (
+                f"Episode {self.episode} earned {number(self.observed)}. No plan of at most "
+                f"{counted(len(self.plans), 'change')} to what was done would have added anything, by {name}."
+            )
+        kind = "a plan that reacts to where the patient then is"
+        kind = "one sequence, told before," if self.changes.plan == "fixed" else kind
+        least, most = best.bounds["any"]
+        sure = "would have helped under every one of them" if best.agreed else "need not have helped under all of them"
+        promised = "" if best.interval is None else f"; the estimate itself promises {number(best.in_sample)}"
+        safe = "" if best.guaranteed is None else f", and some plan adds at least {number(best.guaranteed.lower)}"
+        return (
+            f"Episode {self.episode} earned {number(self.observed)}. By {name}, {kind} with at most "
+            f"{counted(best.most, 'change')} would have added {number(best.effect)}{_limits(best.interval)}{promised}. "
+            f"Over all couplings that draw afresh at each step it adds {span(least, most)}{safe}; with confidence in "
+            f"the model it {sure}. {self._told_path(best)}"
+        )
+
+    def plot(self) -> "plotting.Figure":
+        curves = {
+            self.coupling: np.array([each.effect for each in self.plans]),
+            "in-sample": np.array([each.in_sample for each in self.plans]),
+        }
+        known = [each.interval for each in self.plans if each.interval is not None]
+        return plotting.draw_changes(
+            curves,
+            Bounds(*np.array([each.bounds["any"] for each in self.plans]).reshape(-1, 2).T),
+            Bounds(*np.array([each[:2] for each in known]).T) if known else None,
+            self._walk(self.logged),
+            self._walk(() if self.best is None else self.best.path),
+            title=self.title,
+        )
+
+    def _walk(self, path: tuple[PathStep, ...]) -> list[tuple[str, str]]:
+        """States by name, and what is done instead."""
+        return [(self.state_names[each.state], self.action_names[each.action] if each.changed else "") for each in path]
+
+    def _told_path(self, plan: BestPlan) -> str:
+        """What is changed on the most likely path."""
+        told = [
+            f"at step {each.step} ({self.state_names[each.state]}) {self.action_names[each.action]} instead of "
+            f"{self.action_names[was.action]}"
+            for each, was in zip(plan.path, self.logged, strict=False)
+            if each.changed
+        ]
+        where = self.state_names[plan.path[-1].state]
+        said = "; ".join(told) if told else "nothing is changed"
+        return f"Its most likely path (probability {percent(plan.path_chance)}) leads to {where}: {said}."
+
+    def __repr__(self) -> str:
+        return f"BestChanges(at most {len(self.plans)} of episode {self.episode!r}, by {self.coupling})"
+
+    def _sentences(self) -> tuple[str, ...]:
+        best, found = self.best, [_RULE, _RANGE, _MONOTONE]
+        if best is None:
+            return tuple(found)
+        told = [f"{counted(each.most, 'change')}: {self._told_path(each)}" for each in self.plans[:-1]]
+        few = best.visits is not None and best.visits < plotting.FEW_VISITS
+        fades = (
+            f"From step {best.fades} on, what was logged no longer matters to it (total variation below "
+            f"{self.changes.within or FADED:g})."
+            if best.fades is not None
+            else ""
+        )
+        cost = "Costs of changes are taken off." if np.any(np.asarray(self.changes.cost) > 0) else ""
+        found += [*told, fades, cost]
+        if few:
+            found.append(f"It rests on an action that was taken there {counted(best.visits or 0, 'time')} only.")
+        if best.untried:
+            found.append("It may lead to an action that nobody took there.")
+        if self.changes.plan == "fixed":
+            gap = max(each.gap for each in self.plans)
+            proven = "The sequences are the best ones: the search bounded all others."
+            given_up = f"The search was given up: other sequences could add up to {number(gap)} more."
+            found.append(given_up if gap > 0 else proven)
+        return tuple(filter(None, found))
+
+    def _details(self) -> Mapping[str, Any]:
+        plans = [{**each._asdict(), "agreed": each.agreed} for each in self.plans]
+        kind = {"plan": self.changes.plan, "aim": self.changes.aim}
+        names = {"state_names": self.state_names, "action_names": self.action_names}
+        return self._fields("episode", "observed", "coupling") | kind | names | {"logged": self.logged, "plans": plans}
+
+
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ChangesRanking(AbstractCohortResult):
+    """Who had the most to gain from at most one, two, ... changes to what was done."""
+
+    context: Context
+    episodes: tuple[Hashable, ...]
+    observed: Float[np.ndarray, " n"]
+    coupling: str
+    changes: Changes
+    effects: Float[np.ndarray, "n k"]
+    """What the best plan of at most one, two, ... changes would have added to each episode."""
+    interval: Interval | None
+    """Model uncertainty of the effects; None where the model is taken as given."""
+    in_sample: Float[np.ndarray, "n k"]
+    """What the process that plans were made on promises."""
+    bounds: Bounds
+    """What the same plans would have added over all adapted couplings."""
+    any_interval: Interval | None
+    """Model uncertainty of the whole range."""
+    untried: Bool[np.ndarray, "n k"]
+    """Which plans may lead to an action that nobody took there."""
+    totals: Mapping[str, Row]
+    """The mean effect, and the shares of episodes that gain and lose, for each number of changes; by words."""
+
+    @property
+    def title(self) -> str:
+        most = counted(self.effects.shape[1], "change")
+        return f"{counted(len(self.episodes), 'episode')}, ranked by what at most {most} would have added"
+
+    @property
+    def agreed(self) -> Bool[np.ndarray, "n k"]:
+        """Whether every adapted coupling says that a plan would have helped, with confidence in the model too."""
+        return (widest(self.bounds, self.any_interval).lower > SMALL) & ~self.untried
+
+    @property
+    def order(self) -> Ints:
+        """The positions of the episodes, the largest effect of the most changes first."""
+        return np.lexsort((-self.bounds.lower[:, -1], -self.effects[:, -1]))
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        found = list(self.totals.values())
+        for place in self.order.tolist():
+            about = f"episode {self.episodes[place]}"
+            for k in range(self.effects.shape[1]):
+                what, value = f"effect of at most {counted(k + 1, 'change')}", float(self.effects[place, k])
+                found.append(Row(what, about, self.coupling, value, None, None, *ends(at(self.interval, (place, k)))))
+                limits = ends(at(self.bounds, (place, k)))
+                found.append(Row(what, about, ANY, None, *limits, *ends(at(self.any_interval, (place, k)))))
+        return tuple(found)
+
+    def summary(self) -> str:
+        told = []
+        for k in range(self.effects.shape[1]):
+            effect, agreed = self.effects[:, k], int(self.agreed[:, k].sum())
+            gained, lost = int((effect > SMALL).sum()), int((effect < -SMALL).sum())
+            told.append(
+                f"at most {counted(k + 1, 'change')} would have helped {gained}, hurt {lost}, and added "
+                f"{number(effect.mean())} on average; every coupling agrees on {agreed}"
+            )
+        sure = "if the model is right"
+        if self.any_interval is not None:
+            sure = f"with {confidence(self.any_interval.level)} confidence in the model"
+        return f"Of {counted(len(self.episodes), 'episode')}, by {self.coupling}: {'; '.join(told)}, {sure}."
+
+    def plot(self, most: int = 20) -> "plotting.Figure":
+        first = self.order[: as_whole("most", most, least=1)]
+        shown = plotting.Effects(
+            [str(self.episodes[place]) for place in first],
+            {self.coupling: self.effects[first, -1], "in-sample": self.in_sample[first, -1]},
+            at(self.bounds, (first, -1)),
+            at(self.any_interval, (first, -1)),
+        )
+        title = f"The {len(first)} of {len(self.episodes)} episodes that would have gained most"
+        label = f"what at most {counted(self.effects.shape[1], 'change')} would have added"
+        return plotting.draw_effects(shown, title=title, label=label)
+
+    def __repr__(self) -> str:
+        return f"ChangesRanking({self.summary()})"
+
+    def _sentences(self) -> tuple[str, ...]:
+        return _RULE, _RANGE
+
+    def _details(self) -> Mapping[str, Any]:
+        order = self.order
+        return self._fields("coupling") | {
+            "plan": self.changes.plan,
+            "aim": self.changes.aim,
+            "episodes": [self.episodes[place] for place in order],
+            "in_sample": self.in_sample[order],
+            "agreed": self.agreed[order],
+        }
+
+
+def _limits(interval: Interval | None) -> str:
+    return "" if interval is None else f" ({confidence(interval.level)} interval {span(*interval[:2])})"
+
+
+def told_of_optimism(draws: PosteriorDraws) -> str:
+    """What is said of plans that are judged on the process that they were made on, or on others."""
+    count = draws.posterior.num_draws
+    return _OPTIMISM.format(count=count) if count else _IN_SAMPLE
+
+
+def _judged(
+    model: Trajectories, coupling: AbstractCoupling, changes: Changes, plan: Any, families: tuple[str, ...] = ("any",)
+) -> Floats:
+    """[value, least and most over each family; episode; changes]: what plans would have added in one process."""
+    some = _changed(model, coupling, replace(changes, min_visits=0))  # the plan is made, and draws are not counted
+    values = some.values(plan, JUDGED)
+    limits = [each for family in families for each in some.limits(plan, family)]
+    return np.stack([values, *limits]) - values[:, :1]
+
+
+def best_changes_of(
+    mdp: FiniteMDP,
+    setting: Setting,
+    coupling: AbstractCoupling,
+    changes: Changes,
+    draws: PosteriorDraws,
+    context: Context,
+) -> BestChanges:
+    """The best changes to one episode."""
+    model = Trajectories(mdp, setting, quiet=True)
+    some = _changed(model, coupling, changes)
+    told = some.sequences() if changes.plan == "fixed" else ()
+    plan = some.plan_of(told) if told else some.best()[1]
+    followed = some.followed(plan)
+    observed = float(followed.values[0])
+    safe = None if changes.within is not None else some.guaranteed("any")[0]
+    asked = partial(_judged, coupling=coupling, changes=changes, plan=plan, families=tuple(FAMILIES))
+    means, known = draws.summarise(setting, asked, asked(model), ranges=len(FAMILIES), spread=False)
+    where = {family: (1 + 2 * place, 2 + 2 * place) for place, family in enumerate(FAMILIES)}
+    untried = _untried(mdp, some, plan)
+    visits = None if mdp.counts is None else mdp.counts.sum(axis=2)
+    plans = []
+    for k in range(1, some.num_layers):
+        path, chance = some.likeliest(plan, k)
+        rare = [int(visits[each.state, each.action]) for each in path if each.changed] if visits is not None else []
+        plans.append(
+            BestPlan(
+                k,
+                float(means[0, 0, k]),
+                at(known, (0, 0, k)),
+                float(followed.values[k]) - observed,
+                {family: Bounds(*(float(means[row, 0, k]) for row in both)) for family, both in where.items()},
+                {}
+                if known is None
+                else {family: at(known, (low, 0, k), (high, 0, k)) for family, (low, high) in where.items()},
+                None if safe is None else Bounds(*(float(each[0, k]) - observed for each in safe)),
+                told[k].gap if told else 0.0,
+                float(followed.chances[k].sum()),
+                path,
+                chance,
+                _fades(followed.distance[k], changes.within or FADED),
+                min(rare, default=None),
+                bool(untried[0, k]),
+            )
+        )
+    log, length = setting.log, int(some.course.seen[0])
+    return BestChanges(
+        context=context,
+        episode=log.name_of(0),
+        observed=observed,
+        coupling=name_of(coupling),
+        changes=changes,
+        plans=tuple(plans),
+        logged=tuple(
+            PathStep(step, int(log.states[0, step]), int(log.actions[0, step]) if step < length else -1, False)
+            for step in range(length + 1)
+        ),
+        state_names=tuple(spoken("state", each, mdp.state_names) for each in range(mdp.num_states)),
+        action_names=tuple(spoken("action", each, mdp.action_names) for each in range(mdp.num_actions)),
+    )
+
+
+def _fades(distance: Floats, threshold: float) -> int | None:
+    """The step from which on the log no longer matters."""
+    matters = np.flatnonzero(distance > threshold)
+    last = int(matters[-1]) + 1 if len(matters) else 0
+    return last if last < len(distance) else None
+
+
+def _untried(mdp: FiniteMDP, some: Any, plan: Any) -> Bool[np.ndarray, "n k"]:
+    """Which plans may come to an action that nobody took there, though there are counts."""
+    live = mdp.allowed & ~mdp.absorbing[:, None]
+    mark = np.zeros_like(live) if mdp.counts is None else live & (mdp.counts.sum(axis=2) == 0)
+    if not mark.any():
+        return np.zeros((len(some.course), some.num_layers), bool)
+    return some.most_of(plan, np.broadcast_to(mark[:, :, None], mdp.probs.shape).astype(np.float64)) > 0
+
+
+def ranked_changes(
+    mdp: FiniteMDP,
+    setting: Setting,
+    coupling: AbstractCoupling,
+    changes: Changes,
+    draws: PosteriorDraws,
+    context: Context,
+) -> ChangesRanking:
+    """The best changes to every episode, the largest effect first."""
+    model = Trajectories(mdp, setting, quiet=True)
+    some = _changed(model, coupling, changes)
+    _, plan = some.best()
+    asked = partial(_totalled, coupling=coupling, changes=changes, plan=plan)
+    given, count = asked(model), len(setting.log)
+    means, known = draws.summarise(setting, asked, given, ranges=1, spread=False)
+    name, totals = name_of(coupling), dict[str, Row]()
+    about = f"mean of {counted(count, 'episode')}"
+    for k in range(1, some.num_layers):
+        for place, what in ((count, "effect of"), (count + 1, "share helped by"), (count + 2, "share hurt by")):
+            words = f"{what} at most {counted(k, 'change')}"
+            value = at(known, (0, place, k))
+            totals[words] = Row(words, about, name, float(means[0, place, k]), None, None, *ends(value))
+            limits = float(means[1, place, k]), float(means[2, place, k])
+            whole = ends(at(known, (1, place, k), (2, place, k)))
+            totals[f"{words}, {ANY}"] = Row(words, about, ANY, None, *limits, *whole)
+    each, later = slice(count), slice(1, None)
+    return ChangesRanking(
+        context=context,
+        episodes=setting.log.names,
+        observed=some.values(plan)[:, 0],
+        coupling=name,
+        changes=changes,
+        effects=means[0, each, later],
+        interval=at(known, (0, each, later)),
+        in_sample=given[0, each, later],
+        bounds=Bounds(means[1, each, later], means[2, each, later]),
+        any_interval=at(known, (1, each, later), (2, each, later)),
+        untried=_untried(mdp, some, plan)[:, 1:],
+        totals=totals,
+    )
+
+
+def _totalled(model: Trajectories, coupling: AbstractCoupling, changes: Changes, plan: Any) -> Floats:
+    """The same as `_judged`, and behind the episodes their mean, and the shares of those who gain and who lose."""
+    found = _judged(model, coupling, changes, plan)
+    helped, hurt = (found > SMALL).mean(axis=1), (found < -SMALL).mean(axis=1)
+    totals = np.stack([found.mean(axis=1), helped, hurt[[0, 2, 1]]], axis=1)  # hurt least where values are largest
+    return np.concatenate([found, totals], axis=1)
+
+
+def _changed(*given: Any, **more: Any) -> Any:
+    """Episodes with changes; Numba is imported with the first question."""
+    from countermax.mdp._improving import ChangedEpisodes
+
+    return ChangedEpisodes(*given, **more)
