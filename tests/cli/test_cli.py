@@ -51,8 +51,10 @@ def test_the_answer_comes_first_then_the_table():
 
 def test_an_answer_goes_to_json_a_picture_a_page_and_a_table(tmp_path):
     picture, page, table = tmp_path / "out.svg", tmp_path / "out.html", tmp_path / "out.csv"
-    result = run(*COMPARE, "--json", "--plot", picture, "--page", page, "--out", table)
+    result = run(*COMPARE, "--json", "--plot", picture, "--page", page, "--out", table, "--couplings", "all")
     found = json.loads(result.stdout)["rows"]
+    assert {"Gumbel-max", "maximal", "independent"} <= {each["coupling"] for each in found}
+    assert "Counterfactual probabilities were computed exactly" in page.read_text()
     assert picture.read_text().lstrip().startswith("<?xml")
     assert "data:image/png;base64," in page.read_text()
     assert len(table.read_text().splitlines()) == len(found) + 1

@@ -338,3 +338,50 @@ def test_a_reversed_scale_cannot_pass_unnoticed():
     unscored = Trial(people, **columns).compare(6)
     assert any("say best=0" in each for each in unscored.notes)
     assert ("better", "this person") not in {(each.quantity, each.about) for each in unscored.rows}
+
+
+def test_numbers_name_what_a_text_file_writes(tmp_path):
+    """A CSV file has no types: 6 is the outcome that is written 6, as long as one is; Parquet's texts stay texts."""
+    rows = [(each % 7, each % 2) for each in range(84)]
+    path = tmp_path / "trial.csv"
+    path.write_text("mrs,arm\n" + "".join(f"{outcome},{arm}\n" for outcome, arm in rows) + ",1\n")
+    read = {"outcome": "mrs", "arm": "arm", "missing": "drop"}
+    by_number = Trial(path, **read, best=0)
+    assert by_number.score.tolist() == [6, 5, 4, 3, 2, 1, 0]
+    score = {each: 6 - each for each in range(7)}
+    for same in (Trial(path, **read, labels=list(range(7)), best=0), Trial(path, **read, score=score)):
+        assert same.compare(6).rows == by_number.compare("6").rows
+    assert by_number.causes([0, 1]).rows == by_number.causes(["0", "1"]).rows
+    path.write_text(path.read_text() + "06,0\n")
+    with pytest.raises(InputError, match="got 6; '06' is a label, but a text never equals a number"):
+        Trial(path, **read).compare(6)
+    texts = pd.DataFrame({"mrs": [str(each) for each, _ in rows], "arm": [arm for _, arm in rows]})
+    with pytest.raises(InputError, match="got 6; '6' is a label"):
+        Trial(texts, outcome="mrs", arm="arm").compare(6)
+
+
+def test_what_is_no_grade_of_a_scale_is_warned_of():
+    grades = pd.Series(["0", "1", "2", "3", "4", "5", "6", "lost"] * 6)
+    told = Trial(pd.DataFrame({"mRS": grades, "arm": [0] * 24 + [1] * 24}), outcome="mRS", arm="arm").compare("6")
+    assert "looks like the modified Rankin Scale, 0 to 6, but 'lost' counts as an outcome too" in str(told)
+
+
+def test_methods_say_what_was_done_to_these_people():
+    frame = people().assign(site=np.arange(215) % 40, ward=np.arange(215) % 2)
+    design = Design(clusters="site", strata="ward")
+    frame.loc[0, "status"] = None
+    plain = Trial(frame, **READ, missing="drop").compare("ill").methods()
+    assert "215 people read, 15 in other arms and 1 without an outcome" in plain
+    assert "and over counterfactually stable ones" in plain
+    told = Trial(frame, **READ, missing="drop", design=design).compare("ill").methods()
+    assert "clusters of column 'site'" in told
+    assert "Standardised over column 'ward'" in told
+    assert "stable" not in Trial(frame, **READ, missing="worst").compare("ill").methods()
+
+
+def test_what_cannot_be_is_not_told():
+    """Nothing is worse than the worst outcome: `worse 0 %` would read as safety."""
+    asked = Trial(people(), **READ).compare("dead")
+    assert "worse" not in asked.summary()
+    assert "worse" in Trial(people(), **READ).compare("ill").summary()
+    assert "the same 0 to 33 %" in Trial(people(ordered=False), **READ).compare("dead").summary()

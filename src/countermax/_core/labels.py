@@ -8,7 +8,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Number
 from typing import Any
@@ -223,18 +223,26 @@ def are_numbers(values: Iterable[Any]) -> bool:
     )
 
 
-def reader(like: Sequence[object], kind: str | None = None) -> Callable[[Any], Hashable]:
+def reader(like: Sequence[object], kind: str | None = None, *, untyped: bool = False) -> Callable[[Any], Hashable]:
     """A function that gives what is `Written` the type of the values it is compared with, and keeps all else.
 
-    In numbers, "2" is the number 2, and so are "02" and "2.0"; in texts, each is the text that it is.
+    In numbers, "2" is the number 2, and so are "02" and "2.0"; in texts, each is the text that it is. Texts that are
+    `untyped`, of a CSV file for instance, may be named by the number that they write; where two write it ("2" and
+    "02"), it names neither.
     """
     kinds = {identity(value)[0] for value in like} if kind is None else {kind}
+    numerals: dict[Any, list[Any]] = {}
+    for each in like if untyped else ():
+        numerals.setdefault(as_number(str(each)), []).append(each)
     known = {identity(value) for value in like} if len(kinds) > 1 else set()
     others = {str(value): value for value in like} if kinds & {OTHER} else {}
 
     def read(value: Any) -> Any:
         if not isinstance(value, Written):
-            return value
+            if not untyped or not isinstance(value, Number) or isinstance(value, bool) or is_missing(value):
+                return value
+            alike = numerals.get(value, [name_of(value)])
+            return alike[0] if len(alike) == 1 else value
         text = str(value)
         if (TEXT, text) in known or not kinds - {TEXT}:
             return text
@@ -257,6 +265,8 @@ class Labels:
     values: tuple[Hashable, ...]
     names: tuple[str, ...] = ()
     """The labels as they appear in the names of columns; by default as they print."""
+    untyped: bool = field(default=False, compare=False)
+    """Whether they are cells of a text file, which a number may name as well as its digits."""
 
     def __post_init__(self) -> None:
         if not self.values:
@@ -274,16 +284,22 @@ class Labels:
                 raise InputError(f"`labels` must {rule}, got {listed(found)}")
 
     @classmethod
-    def read(cls, values: Iterable[Any], like: Sequence[object], kind: str | None = None) -> "Labels":
+    def read(
+        cls, values: Iterable[Any], like: Sequence[object], kind: str | None = None, *, untyped: bool = False
+    ) -> "Labels":
         """Labels of which some may be `Written`: they are read as `reader` says, and keep the names they came with."""
-        read, given = reader(like, kind), tuple(values)
-        return cls(tuple(read(each) for each in given), tuple(map(name_of, given)))
+        read, given = reader(like, kind, untyped=untyped), tuple(values)
+        return cls(tuple(read(each) for each in given), tuple(map(name_of, given)), untyped)
 
     def __len__(self) -> int:
         return len(self.values)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.values, self.names)  # to other processes; what is kept beside them is a function
+        return type(self), (
+            self.values,
+            self.names,
+            self.untyped,
+        )  # to other processes; what is kept beside them is a function
 
     def place_of(self, argument: str, value: object) -> int:
         """The index of one value among the labels, which must be there."""
@@ -352,7 +368,7 @@ class Labels:
 
     @cached_property
     def _read(self) -> Callable[[Any], Hashable]:
-        return reader(self.values)
+        return reader(self.values, untyped=self.untyped)
 
     def _place(self, value: object) -> int:
         if is_missing(value):

@@ -97,6 +97,10 @@ class AbstractResult(ABC):
     def plot(self) -> "Figure":
         """The picture."""
 
+    def methods(self) -> str:
+        """A paragraph for a paper: what was computed, how, on what assumptions, with references; empty without one."""
+        return ""
+
     def row(self, quantity: str, coupling: str = "", about: str = "") -> Row:
         """The one row with this quantity; where there are several, say the coupling, and whom it is about."""
         found = [
@@ -123,6 +127,7 @@ class AbstractResult(ABC):
                 "sample": self.sample,
                 "assumptions": self.assumptions,
                 "notes": self.notes,
+                "methods": self.methods(),
                 "rows": [each._asdict() for each in self.rows],
                 **self._details(),
             }
@@ -147,6 +152,8 @@ class AbstractResult(ABC):
         blocks: list[page.Block] = [page.paragraph(each) for each in self._answer()]
         blocks += [page.picture(_plotting.picture(self.plot()), self.title), *self._more_blocks(), *self._grids()]
         blocks += [each for each in map(page.paragraph, self._remarks()) if each not in blocks]
+        if self.methods():
+            blocks += [page.heading("Methods"), page.paragraph(self.methods())]
         return page.write_page(Path(path), self.title, [*blocks, page.preformatted("All numbers", self.to_json())])
 
     def __rich__(self) -> Group:

@@ -20,6 +20,7 @@ from countermax._core.labels import listed
 from countermax._tables.frames import AbstractFrame, as_frame
 
 FORMATS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+_SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zip", ".zst")
 
 RECORD, BARE = "\0record", "\0bare"  # names that no column has
@@ -188,6 +189,7 @@ def format_of(path: str | Path) -> str:
     name, suffix = Path(path).name or str(path), Path(path).suffix.lower()
     if suffix not in FORMATS:
         hint = "; compressed files are not read: unpack it first" if suffix in _COMPRESSED else ""
+        hint = "; of a spreadsheet, save the sheet as CSV" if suffix in _SPREADSHEETS else hint
         raise InputError(f"cannot tell the format from {name!r}; end it in {', '.join(FORMATS)}{hint}")
     return FORMATS[suffix]
 
@@ -226,6 +228,7 @@ def read_frame(data: Any, columns: Mapping[str, Hashable], numbers: Collection[s
         except MoreColumnsError:  # now that all of them are known
             parts = list(file.chunks(2**16))
         frame = as_frame(import_pyarrow().concat_tables([rows.table for rows in parts]))
+        frame.untyped = isinstance(file, AbstractTextTable)
     for argument, name in columns.items():
         frame.column(argument, name)
     if not frame.num_rows:

@@ -56,6 +56,7 @@ class AbstractFrame(ABC):
     def __init__(self, wrapped: Any, first_row: int = 0, where: Where | None = None):
         self._frame, self.first_row, self.where = wrapped, first_row, where
         self.native: Any = wrapped.to_native()
+        self.untyped = False  # all but numbers that were asked for is text, because a text file has no types
         self.columns: list[Hashable] = list(wrapped.columns)
 
     @property

@@ -157,14 +157,13 @@ class Causation(AbstractResult):
             sentences.append(_decision_words(self.decision, self.arms))
         elif whole.upper - whole.lower > _NARROW:
             sentences.append(
-                "The choice of coupling matters here: every value in that range fits the data equally well."
+                "The choice of coupling matters: the data fit every value of the first range equally well."
             )
         else:
             sentences.append("The choice of coupling hardly matters here.")
         return "\n".join(sentences)
 
     def methods(self) -> str:
-        """A paragraph for a paper: what was computed, how, on what assumptions, with references."""
         return (
             f"{'; '.join(f'{name} ({meaning})' for name, meaning in self.meanings.items())} were asked about "
             f"{ABOUT[self.people]}{f' ({self.sample})' if self.sample else ''}. Bounds are sharp over all couplings "

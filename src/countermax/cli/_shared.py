@@ -224,7 +224,8 @@ READERS: Mapping[str, Callable[[str], Any]] = {
     "counterfactual_score": lambda text: scores(text, "--counterfactual-score"),
     "gain": gains,
     "columns": lambda text: {str(name): str(theirs) for name, theirs in by_label(words(text), str).items()},
-    **dict.fromkeys(("couplings", "partition_by", "features", "doses"), words),
+    "couplings": lambda text: text if text == "all" else words(text),
+    **dict.fromkeys(("partition_by", "features", "doses"), words),
     **dict.fromkeys(("factual", "counterfactual"), columns),
     **dict.fromkeys(("control", "treated", "seen", "under", "best", "episode"), label),
 }

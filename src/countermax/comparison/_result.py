@@ -12,7 +12,7 @@ from countermax import _plotting as plotting
 from countermax import explorer
 from countermax._core.errors import InputError
 from countermax._core.labels import told_apart
-from countermax._core.results import AbstractResult, Row, Table, tables_of
+from countermax._core.results import WARNING, AbstractResult, Row, Table, tables_of
 from countermax._core.words import confidence, percent, percents
 from countermax._version import __version__
 from countermax.bounds import Bounds
@@ -147,12 +147,14 @@ class Comparison(AbstractResult):
             )
         told = {"better": "better", "worse": "worse", "same": "the same"}
         if not self._has_score:
-            widest = self.labels[int(self.bounds.width.argmax())]
-            told = {f"P({widest})": f"P({widest})"}
+            told = {f"P({self.labels[self.seen]})": "the same"}
+        told = {quantity: said for quantity, said in told.items() if (quantity, PERSON) not in self._impossible}
         whose = f" ({self.sample})" if self.sample else ""
-        lines = [f"The data alone{whose}, whatever the coupling: {self._told(told, ANY)}."]
-        lines += [f"With {name} assumed: {self._told(told, name)}." for name in [*self.joints][:1]]
-        sure = "" if self.level is None else f" In parentheses: {confidence(self.level)} confidence intervals."
+        said = {name: self._told(told, name) for name in (ANY, *[*self.joints][:1])}
+        shown = self.level is not None and any("(" in each for each in said.values())
+        sure = f" In parentheses: {confidence(self.level or 0.0)} confidence intervals." if shown else ""
+        lines = [f"The data alone{whose}, whatever the coupling: {said.pop(ANY)}."]
+        lines += [f"With {name} assumed: {each}." for name, each in said.items()]
         return "\n".join((self.title, *lines, self._verdict(told) + sure))
 
     def _told(self, quantities: Mapping[str, str], coupling: str) -> str:
@@ -166,13 +168,14 @@ class Comparison(AbstractResult):
         return ", ".join(told)
 
     def methods(self) -> str:
-        """A paragraph for a paper: what was computed, how, on what assumptions, with references."""
         (here, there), names = self.worlds, ", ".join(self.joints)
         return (
             f"We asked what a person with outcome {self.labels[self.seen]!r} under {here} would have had under {there}"
             f"{f' ({self.sample})' if self.sample else ''}. Counterfactual probabilities were computed exactly"
-            f"{f' under {names}' if names else ''}, with sharp bounds over all couplings of the two arms and over "
-            "counterfactually stable ones (Oberst and Sontag 2019; Lorberbom et al. 2021; Haugh and Singal 2022). "
+            f"{f' under {names}' if names else ''}, with sharp bounds over all couplings of the two arms"
+            f"{'' if self.known.unknown else ' and over counterfactually stable ones'} "
+            "(Oberst and Sontag 2019; Lorberbom et al. 2021; Haugh and Singal 2022). "
+            f"{''.join(f'{each} ' for each in self.known.notes if not each.startswith(WARNING))}"
             f"{interval_methods(self.level)}Assumptions: {' '.join(self.assumptions)} "
             f"Software: Countermax {__version__}."
         )
@@ -272,26 +275,34 @@ class Comparison(AbstractResult):
         if self.known.scores is None:
             return set()
         start, there = self.known.scores[0][self.seen], self.known.scores[1]
-        found = {("expected score", PERSON)}
-        found |= {
-            (name, PERSON) for name, some in (("better", there > start), ("worse", there < start)) if not some.any()
-        }
+        found = {("expected score", PERSON)} | self._impossible
         return found | ({("same", PERSON)} if [*np.flatnonzero(there == start)] in ([], [self.seen]) else set())
+
+    @cached_property
+    def _impossible(self) -> set[tuple[str, str]]:
+        """A better outcome, or a worse one, where the score knows none."""
+        if self.known.scores is None:
+            return set()
+        start, there = self.known.scores[0][self.seen], self.known.scores[1]
+        kinds = (("better", there > start), ("worse", there < start), ("same", there == start))
+        return {(name, PERSON) for name, some in kinds if not some.any()}
 
     def _verdict(self, told: Mapping[str, str]) -> str:
         """Whether the choice of coupling matters, for what was told or else for an outcome."""
         if not self.coupling_matters:
             return f"The choice of coupling hardly matters: data alone fix every probability within {self.slack:.2g}."
-        ranges = {words: self._index[quantity, PERSON, ANY] for quantity, words in told.items()}
+        ranges = {quantity: self._index[quantity, PERSON, ANY] for quantity in told}
         widest, row = max(ranges.items(), key=lambda each: round(_width(each[1]), 9))
-        least, outcome = "", int(self.bounds.width.argmax())
+        least = ""
         if _width(row) <= self.tolerance:
-            least = " for the outcome, hardly for better or worse"
-            widest = f"P({self.labels[outcome]})"
+            least = " for the outcome, hardly for what is told above"
+            widest = f"P({self.labels[int(self.bounds.width.argmax())]})"
             row = self._index[widest, PERSON, ANY]
-        text = f"The choice of coupling matters{least}: {widest} may be anything from {percents(row.lower, row.upper)}"
+        words = told.get(widest, widest)
+        text = f"The choice of coupling matters{least}: {words} may be anything from {percents(row.lower, row.upper)}"
         if len(self.joints) > 1:
-            text += f", and the couplings compared differ by up to {self.disagreement:.2f}"
+            says = [self._index[widest, PERSON, name].value or 0.0 for name in self.joints]
+            text += f", and the couplings compared say {percents(min(says), max(says))}"
         return f"{text}."
 
 

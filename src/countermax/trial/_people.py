@@ -58,7 +58,7 @@ def read_people(
         unknown = [value for value, place in zip(values, places, strict=False) if place < -1]
         raise InputError(
             f"`outcome` must hold labels {listed(names.values)} only, got {listed(unknown)}"
-            f"{names.resemblance(unknown[0])}"
+            f"{names.resemblance(unknown[0]) or '; empty the cells of people without an outcome, and say `missing`'}"
         )
     notes = [
         f"Arm = column {asked['arm']!r}. If it records treatment received rather than assigned, this is not an "
@@ -76,16 +76,18 @@ def read_people(
                 f"`outcome` is missing for {count:,} of {len(outcome):,} people; say `missing`: 'worst' widens the "
                 "bounds to cover whatever they had, 'drop' assumes that they are like the others"
             )
-        notes.append(
-            f"{count:,} of {len(outcome):,} people have no outcome: bounds cover whatever they had. What a single "
-            "coupling says needs every outcome: say missing='drop' for that."
-            if missing == "worst"
-            else f"{count:,} of {len(outcome):,} people have no outcome and were left out, as if they were like others."
-        )
+        if missing == "worst":
+            notes.append(
+                f"{count:,} of {len(outcome):,} people have no outcome: bounds cover whatever they had. What a single "
+                "coupling says needs every outcome: say missing='drop' for that."
+            )
     dropped = int(lost.sum()) if missing == "drop" else 0
     excluded = [
         f"{number:,} {why}"
-        for number, why in ((int((~chosen).sum()), "in other arms"), (dropped, "without an outcome"))
+        for number, why in (
+            (int((~chosen).sum()), "in other arms"),
+            (dropped, "without an outcome, taken to be like the others,"),
+        )
         if number
     ]
     if excluded:
@@ -168,7 +170,15 @@ def scale_notes(column: Hashable, labels: Labels, score: Floats | None) -> list[
     """Which end is good, where the column looks like a known scale: a warning where the score says otherwise."""
     for words, values, best, name in _SCALES:
         known = {str(each) for each in values}
-        if any(word in str(column).lower() for word in words) and {str(each) for each in labels.values} <= known:
+        if not any(word in str(column).lower() for word in words):
+            continue
+        odd = [each for each in labels.values if str(each) not in known]
+        if odd and len(labels) - len(odd) > len(values) // 2:
+            return [
+                f"{WARNING}Column {column!r} looks like the {name}, {values[0]} to {values[-1]}, but {listed(odd)} "
+                "counts as an outcome too. If it means that nothing is known, empty these cells and say `missing`."
+            ]
+        if not odd:
             far = [abs(float(str(each)) - best) for each in labels.values]
             if score is not None and score[int(np.argmin(far))] > score[int(np.argmax(far))]:
                 return []
@@ -223,12 +233,14 @@ def _outcomes(
 ) -> tuple[Labels, bool, str | None]:
     """The outcomes in their order, whether that is an order of better and worse, and where it comes from."""
     if labels is not None:
-        return Labels.read(labels, values, frame.kind_of(column)), False, "in the order of `labels`"
+        known = Labels.read(labels, values, frame.kind_of(column), untyped=frame.untyped)
+        return known, False, "in the order of `labels`"
     categories, is_ordered = frame.categories(column)
     if categories is not None:
         return Labels(tuple(categories)), is_ordered, "in the order of the category" if is_ordered else None
     present = [values[place] for place in np.unique(codes[codes >= 0])]
-    return Labels(tuple(sorted_labels(present))), False, "sorted as numbers" if are_numbers(present) else None
+    known = Labels(tuple(sorted_labels(present)), untyped=frame.untyped)
+    return known, False, "sorted as numbers" if are_numbers(present) else None
 
 
 def two_arms(frame: AbstractFrame, arm: Hashable, control: Hashable, treated: Hashable) -> tuple[Hashable, Hashable]:
@@ -245,6 +257,10 @@ def two_arms(frame: AbstractFrame, arm: Hashable, control: Hashable, treated: Ha
         other = [value for value in values if str(value) != given]
         if len(other) == 1:
             return (other[0], treated) if control is None else (control, other[0])
+    named = [each for each in (("control", control), ("treated", treated)) if each[1] is not None]
+    for argument, name in named:
+        if str(name) not in map(str, values):
+            raise InputError(f"`{argument}` must be an arm of column {arm!r}, {listed(values)}, got {name!r}")
     raise InputError(
         f"`control` and `treated` must say which arms of column {arm!r} are compared; they are {listed(values)}"
     )

@@ -181,7 +181,7 @@ class Trial:
             scores = read_score(names, "score", score, ordered=ordered)
         elif people.is_ordered and best is None:
             scores = np.arange(len(names), dtype=np.float64)
-        scores = with_best(names, scores, best, ordered=ordered)
+        scores = with_best(names, scores, best, ordered=people.order is not None)
         notes = [*people.notes, *scale_notes(outcome, names, scores)]
         samples, arms = [people], (str(control), str(treated))
         if not design.is_plain or design.strata is not None:
