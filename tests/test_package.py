@@ -100,7 +100,7 @@ def test_the_python_in_documents_runs(document, tmp_path, monkeypatch):
 def test_the_readme_needs_nothing_but_what_make_demo_installs(tmp_path):
     """`.ci/readme` runs all of its blocks, in a clone; here those in Python run without any extra."""
     blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
-    extras = ("pandas", "polars", "dowhy", "sklearn", "gymnasium", "ray")
+    extras = ("polars", "dowhy", "sklearn", "gymnasium", "ray")
     missing = (
         "import sys\nclass Missing:\n  def find_spec(name, *_):\n"
         f"    if name.split('.')[0] in {extras}: raise ModuleNotFoundError(name=name)\nsys.meta_path.insert(0, Missing)"

@@ -9,7 +9,7 @@ from processes import ACTIONS, MDP, NUM_ACTIONS, NUM_STATES, STATES, some_episod
 
 from countermax import InputError
 from countermax.mdp import Cohort, EpisodeLog, StepsFile, read_log_and_policy
-from countermax.mdp._files import policy_from_frame
+from countermax.mdp._files import policy_from_frame, read_log
 
 LOG = some_episodes(MDP, 60, seed=8)
 POLICY = np.array([[0.2, 0.8], [0.5, 0.5], [1.0, 0.0], [0.5, 0.5]])
@@ -139,3 +139,52 @@ def test_a_policy_that_asks_for_what_is_not_in_the_log_is_warned_of_before_the_a
     for found in (cohort.rank(["maximal"]), cohort.replay("maximal"), cohort.explain("ann")):
         assert found.summary().startswith("WARNING: your policy asks for what is not in the log: surgery in ward")
         assert str(found).count("WARNING: ") == 1
+
+
+VISITS = "patient,day,state,action,status\nann,0,ward,oral,dead\nann,1,worse,oral,dead\nbob,0,ward,iv,home\n"
+CALLED = {"episode": "patient", "time": "day", "outcome": "status"}
+
+
+def test_an_episode_without_an_outcome_is_censored_where_it_was_last_seen(tmp_path):
+    path = tmp_path / "visits.csv"
+    path.write_text(VISITS + "cy,0,ward,iv,\ncy,1,worse,iv,\ncy,2,ward,oral,\n")
+    log = read_log(StepsFile(path, CALLED, {"home": 1, "dead": 0}))
+    names = [
+        [log.state_names[state] for state in row[: length + 1]]
+        for row, length in zip(log.states, log.lengths, strict=True)
+    ]
+    assert names == [["ward", "worse", "dead"], ["ward", "home"], ["ward", "worse", "ward"]]
+    assert log.rewards.sum(axis=1).tolist() == [0, 1, 0]
+    path.write_text(VISITS + "cy,0,ward,iv,\n")
+    with pytest.raises(InputError, match="`outcome` must be known of an episode of one row; leave it out"):
+        read_log(StepsFile(path, CALLED, {"home": 1, "dead": 0}))
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("bob,0,ward,iv,home\n", "`time` must be different in each row of an episode"),
+        ("bob,1,worse,iv,dead\n", "`outcome` must be the same in all rows of an episode, or empty"),
+    ],
+)
+def test_rows_that_contradict_each_other_are_refused(tmp_path, more, words):
+    path = tmp_path / "visits.csv"
+    path.write_text(VISITS + more)
+    with pytest.raises(InputError, match=words):
+        read_log(StepsFile(path, CALLED, {"home": 1, "dead": 0}))
+
+
+def test_misspelt_columns_and_states_are_named(tmp_path):
+    path, policy = tmp_path / "visits.csv", tmp_path / "policy.csv"
+    path.write_text(VISITS.replace("state", "condition"))
+    called = {**CALLED, "state": "condtion"}
+    with pytest.raises(InputError, match="`columns` calls state 'condtion', but the columns are 'patient', 'day'"):
+        read_log(StepsFile(path, called, {"home": 1, "dead": 0}))
+    file = StepsFile(path, called | {"state": "condition"}, {"home": 1, "dead": 0})
+    policy.write_text("condition,action\nward,iv\nwrose,iv\n")  # called as in the log
+    with pytest.raises(
+        InputError, match=r"must say what to do in state \d \(worse\), which the log leaves; the log has no 'wrose'"
+    ):
+        read_log_and_policy(file, policy)
+    policy.write_text("condition,action\nward,iv\nworse,iv\n")
+    assert read_log_and_policy(file, policy).policy.shape == (4, 2)

@@ -53,9 +53,18 @@ def read_every_column(path: str | Path) -> "pd.DataFrame":
 
 def read_policy(path: str | Path, log: EpisodeLog) -> Floats:
     """[state, action] from a file of state, action and, unless certain, probability."""
-    decisions = _read_columns(path, (*frames.POLICY_COLUMNS, frames.PROBABILITY), _check_policy)
+    decisions = _read_decisions(path, {})
     with _blaming(path):
         return policy_from_frame(decisions, log)
+
+
+def _read_decisions(path: str | Path, called: Mapping[str, str]) -> "pd.DataFrame":
+    """The rows of a policy, whose columns may be called as those of the log are."""
+    wanted, ours = (*frames.POLICY_COLUMNS, frames.PROBABILITY), {called[name]: name for name in called}
+    names = open_table(path).names
+    ours = {theirs: name for theirs, name in ours.items() if name in wanted and name not in names}
+    read = _read_columns(path, (*wanted, *ours), lambda given: _check_policy([ours.get(each, each) for each in given]))
+    return read.rename(columns=ours)
 
 
 @final
@@ -101,7 +110,7 @@ def read_log_and_policy(
     than occur. The policy must say what to do in every state that the log leaves.
     """
     file, steps = _read_steps(log)
-    decisions = _read_columns(policy, (*frames.POLICY_COLUMNS, frames.PROBABILITY), _check_policy)
+    decisions = _read_decisions(policy, frames.checked_columns(file.columns))
     of_log, of_policy = f"the log {file.path}", f"the policy {policy}"
     visited = [(of_log, steps["state"]), (of_log, steps["next_state"]), (of_policy, decisions["state"])]
     taken = [(of_log, steps["action"]), (of_policy, decisions["action"])]
@@ -126,9 +135,14 @@ def _read_steps(log: StepsFile | str | Path) -> tuple[StepsFile, "pd.DataFrame"]
     called = frames.checked_columns(file.columns)
     ours = {theirs: name for name, theirs in called.items()}
     wanted = [called.get(name, name) for name in (*frames.LOG_COLUMNS, "time", "outcome")]
-    steps = _read_columns(
-        file.path, wanted, lambda names: _check_log([ours.get(name, name) for name in names], file.score is not None)
-    )
+
+    def check(names: list[str]) -> None:
+        for name, theirs in called.items():
+            if theirs not in names:
+                raise InputError(f"`columns` calls {name} {theirs!r}, but the columns are {listed(names)}")
+        _check_log([ours.get(name, name) for name in names], file.score is not None)
+
+    steps = _read_columns(file.path, wanted, check)
     if steps.empty:
         raise InputError(f"{file.path}: the log must hold at least one step, got no rows")
     with _blaming(file.path):
@@ -162,9 +176,14 @@ def policy_from_frame(frame: "pd.DataFrame", log: EpisodeLog) -> Floats:
     needed[log.steps().state] = True
     if (silent & needed).any():
         state = int((silent & needed).argmax())
+        visited = np.zeros(log.num_states, bool)
+        visited[np.concatenate([log.steps().state, log.last_states])] = True
+        unknown = [log.state_names[each] for each in np.flatnonzero(~silent & ~visited)] if log.state_names else []
+        hint = _resemblance(state, log.state_names) or (f"; the log has no {listed(unknown)}" if unknown else "")
+        more = int((silent & needed).sum()) - 1
         raise InputError(
-            f"the policy must say what to do in {named('state', state, log.state_names)}, which the log leaves; "
-            f"{int((silent & needed).sum())} such state(s) in all{_resemblance(state, log.state_names)}"
+            f"the policy must say what to do in {named('state', state, log.state_names)}, which the log leaves"
+            f"{f' (and in {more} more)' if more else ''}{hint}"
         )
     policy[silent] = 1 / log.num_actions  # never left in the log: nothing is decided there
     return policy_rows(log, policy)

@@ -46,24 +46,40 @@ def arranged(frame: "pd.DataFrame", columns: Mapping[str, str] | None, score: Ma
         return frame
     by = "step" if "step" in names else "time"
     frame = frame.assign(**{by: numbers(frame, by)}).sort_values(["episode", by], kind="stable")
-    patient = frame.groupby("episode", sort=False)
+    refuse(frame, by, frame.duplicated(["episode", by]).to_numpy(), "must be different in each row of an episode")
     if "step" not in names:
-        frame["step"] = patient.cumcount()
+        frame["step"] = frame.groupby("episode", sort=False).cumcount()
     last = ~frame["episode"].duplicated(keep="last")
+    ended = last
     if "next_state" not in names:
-        states, ends = frame["state"].astype(object), frame["outcome"].astype(object)  # whole numbers stay whole
+        states, ends = frame["state"].astype(object), _final_outcomes(frame)
         frame["next_state"] = states.groupby(frame["episode"], sort=False).shift(-1).where(~last, ends)
+        censored = last & frame["next_state"].isna()  # known up to the state of their last row, where nothing is done
+        alone = censored & ~frame["episode"].duplicated()
+        refuse(frame, "outcome", alone.to_numpy(), "must be known of an episode of one row; leave it out")
+        frame, ended = frame[~censored], (last & ~censored)[~censored]
     if "reward" not in names:
-        ends = frame["next_state"][last]
+        ends = frame["next_state"][ended]
         known = {str(label): float(number) for label, number in (score or {}).items()}
         for label in ends.unique():
             if str(label) not in known:
                 raise InputError(
-                    f"`score` must have a number for each final outcome, but has none for {plainly(label)}"
+                    f"`score` must have a number for each final outcome, but has none for {plainly(label)}; where an "
+                    "outcome is not known, leave its cell empty: that episode is censored"
                 )
-        frame["reward"] = 0.0
-        frame.loc[last, "reward"] = [known[str(label)] for label in ends]
+        frame = frame.assign(reward=0.0)
+        frame.loc[ended, "reward"] = [known[str(label)] for label in ends]
     return frame
+
+
+def _final_outcomes(frame: "pd.DataFrame") -> "pd.Series":
+    """The outcome of each row's episode, from whichever of its rows have it; missing where none has."""
+    found = frame["outcome"].astype(object)  # whole numbers stay whole
+    found = found.where(found.notna() & (found.astype(str) != ""), None)
+    first = found.groupby(frame["episode"], sort=False).transform("first")
+    other = (found.notna() & (found.astype(str) != first.astype(str))).to_numpy()
+    refuse(frame, "outcome", other, "must be the same in all rows of an episode, or empty")
+    return first
 
 
 def checked_columns(columns: Mapping[str, str] | None) -> dict[str, str]:
