@@ -56,14 +56,14 @@ def one_line_errors(command: Callable[Arguments, None]) -> Callable[Arguments, N
     return wrapped
 
 
-def numbers(option: str, text: str) -> list[float]:
+def numbers(option: str, text: str, rule: str = "numbers separated by commas") -> list[float]:
     """Numbers separated by commas."""
 
     def number(part: str) -> float:
         try:
             return float(part)
         except ValueError as error:
-            raise InputError(f"{option} must be numbers separated by commas, got {_shown(part.strip())}") from error
+            raise InputError(f"{option} must be {rule}, got {_shown(part.strip())}") from error
 
     return [number(part) for part in text.split(",")]
 
@@ -91,7 +91,7 @@ def scores(text: str, option: str = "--score") -> Any:
     """Numbers in the order of the labels, or by label: label=number,..."""
     if "=" in text:
         return by_label(words(text), lambda part: numbers(option, part)[0])
-    return numbers(option, text)
+    return numbers(option, text, "label=number,label=number,... or, in the order of the labels, numbers")
 
 
 def by_label(parts: list[str], read: Callable[[str], Any]) -> dict[str, Any]:
