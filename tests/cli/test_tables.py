@@ -129,3 +129,16 @@ def test_spaces_between_quotation_marks_are_part_of_a_label(tmp_path, monkeypatc
     (row,) = pd.read_csv("out.csv").to_dict("records")
     assert row["counterfactual_ a"] == pytest.approx(0.4)
     assert row["counterfactual_score"] == pytest.approx(0.4 * 5 + 0.6)
+
+
+def test_help_keeps_what_stands_in_brackets():
+    """A help text is no markup: `[bus|tram]` would vanish from it."""
+    shown = " ".join(run("switching", "--help").stdout.replace("│", " ").split())
+    assert "nested-gumbel-max-0.5[bus|tram]" in shown
+    assert "an array or frame [rows, outcomes]" in shown
+
+
+def test_a_folder_that_is_not_there_is_no_question_of_its_format(tmp_path):
+    result = run("transitions", tmp_path / "lak", *ASK)
+    assert result.exit_code == 2
+    assert "no such file or folder" in " ".join(result.stderr.split())

@@ -199,7 +199,7 @@ def test_links_are_not_followed_on_the_way_out(table, lake, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out/status=dead").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(InputError, match="is a link out of"):
-        counterfactuals_file(lake, tmp_path / "out", **ASK, partition_by=["status"])
+        counterfactuals_file(lake, tmp_path / "out", **ASK, partition_by="status")
     assert not list((tmp_path / "elsewhere").iterdir())
 
 

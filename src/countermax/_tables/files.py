@@ -184,10 +184,12 @@ class ParquetTable(AbstractTableFile):
         return self._pa.parquet.ParquetFile(self._pa.OSFile(os.fsencode(self.path)))  # any name, also one not UTF-8
 
 
-def format_of(path: str | Path) -> str:
-    """The format that a file's name says."""
+def format_of(path: str | Path, *, read: bool = False) -> str:
+    """The format that a file's name says; what is to be read must be there."""
     name, suffix = Path(path).name or str(path), Path(path).suffix.lower()
     if suffix not in FORMATS:
+        if read and not Path(path).exists():
+            raise InputError(f"cannot read {path}: no such file or folder")
         hint = "; compressed files are not read: unpack it first" if suffix in _COMPRESSED else ""
         hint = "; of a spreadsheet, save the sheet as CSV" if suffix in _SPREADSHEETS else hint
         raise InputError(f"cannot tell the format from {name!r}; end it in {', '.join(FORMATS)}{hint}")
@@ -196,7 +198,7 @@ def format_of(path: str | Path) -> str:
 
 def open_table(path: str | Path) -> AbstractTableFile:
     """A table in a file, to be read; the ending of the file's name says what it is."""
-    kind = format_of(path)
+    kind = format_of(path, read=True)
     if kind == "parquet":
         return ParquetTable(path)
     if kind == "csv":

@@ -44,7 +44,7 @@ class Declared(NamedTuple):
     @property
     def option(self) -> Any:
         """Its type on a command line, with its help."""
-        kind, help = self.kind, self.help.replace("`", "")
+        kind, help = self.kind, self.help.replace("`", "").replace("[", r"\[")  # no markup
         wanted = kind | None if self.initial is None else kind
         return Annotated[wanted, typer.Option(f"--{self.name.replace('_', '-')}", help=help)]
 

@@ -68,10 +68,10 @@ def transitions(given: Typed, data: Data, outputs: Outputs, address: Address = N
 @one_line_errors
 @with_options(_UTILITIES, _SWITCHING, _ROWS.without("outcome", "score", "normalise"))
 def switching(given: Typed, data: Data, outputs: Outputs, address: Address = None) -> None:
-    """Count who switches from what to what, from the utilities of a choice model before and after a change.
+    r"""Count who switches from what to what, from the utilities of a choice model before and after a change.
 
     Example: countermax switching choosers.parquet --factual base_ --counterfactual scenario_
-    --coupling 'nested-gumbel-max-0.5[bus|tram]' --weights persons --money 0.1 --out switching.parquet
+    --coupling 'nested-gumbel-max-0.5\[bus|tram]' --weights persons --money 0.1 --out switching.parquet
     """
 
     def ask() -> "SwitchingTable":

@@ -59,7 +59,7 @@ def _problem(given: Typed, data: Path | None) -> Any:
     typed = given.values
     laws = [name for name in typed if name in _WORLDS and name not in (*_BOTH, "seed")]
     if data is not None:
-        _refuse(laws, "goes without a file")
+        _refuse(laws, "goes without a file of people; of a table with predictions ask `transitions`, or Rows in Python")
         absent = [name for name in ("outcome", "arm") if name not in typed]
         if absent:
             raise InputError(f"{data} needs {' and '.join(f'--{name}' for name in absent)}: names of its columns")

@@ -170,7 +170,7 @@ def _couplings(given: Couplings | None, worlds: TwoWorlds) -> dict[str, Abstract
     check_memory(
         f"the joint laws of {len(asked)} couplings of {len(labels)} by {len(labels)} outcomes",
         3.0 * len(asked) * len(labels) ** 2 * 8,
-        "ask for rows with `counterfactual_probs`, which need no matrix",
+        "ask for `race.agreement`, or for rows with `counterfactual_probs`, which need no matrix",
     )
     return asked
 

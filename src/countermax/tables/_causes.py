@@ -151,7 +151,7 @@ def _averages(questions: Sequence[CausalQuestion], number: int) -> list[str]:
         words += f"; {' and '.join(ratios)} are shares of all who are asked about, not means of the rows' own shares"
     return [
         f"{words}. Each row's own numbers are in `individual`.",
-        "There are neither stable nor monotone bounds of rows.",
+        "Bounds over stable or monotone couplings are not computed for rows.",
     ]
 
 

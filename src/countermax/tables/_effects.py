@@ -95,7 +95,7 @@ class TableEffects(AbstractResult):
         if self.variance_bounds is not None:
             words.append(f"Whatever the coupling, the effect's variance is {span(*self.variance_bounds)}.")
         chosen = shown_name(self.choice)
-        words.append(f"Under {chosen} it is {number(self.variances[self.choice])}. Choose {chosen}: {self.reason}")
+        words.append(f"{chosen} has the least of those compared, {number(self.variances[self.choice])}: {self.reason}")
         return " ".join(words)
 
     def plot(self, title: str = "The mean effect is the same; its variance is not") -> "Figure":

@@ -176,7 +176,7 @@ class Rows:
         bounds: str = "any",
         tolerance: int | float = 0.05,
         prefix: str = "counterfactual_",
-        partition_by: Sequence[str] = (),
+        partition_by: str | Sequence[str] = (),
         overwrite: bool = False,
     ) -> Answered:
         """Writes the table with its counterfactuals, chunk by chunk; what is written need not fit into memory.
@@ -194,11 +194,12 @@ class Rows:
             bounds: Couplings that the bounds are over: `any`, `stable` or `none` for no such columns.
             tolerance: Largest width of the bounds over all couplings at which the choice of coupling does not matter.
             prefix: Prefix of the names of new columns.
-            partition_by: Columns that divide the output into folders; of Parquet files.
+            partition_by: Column, or columns, that divide the output into folders; of Parquet files.
             overwrite: Whether the file that is read, or a folder's answer to another question, may be replaced.
         """
         columns = self._columns(coupling, bounds, tolerance, prefix)
-        return self._source.write(str(target), columns, tuple(partition_by), overwrite)
+        parts = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+        return self._source.write(str(target), columns, parts, overwrite)
 
     def answering(
         self,

@@ -38,7 +38,7 @@ from countermax.tables._utilities import ChoiceRows, Utilities, available, choic
 CHUNK_ROWS = 65_536  # rows that are looked at at a time, if they have few columns: what bounds the memory
 _CHUNK_NUMBERS = 2**19
 ON_ERROR = ("raise", "missing")
-NORMALISE = "pass normalise=True if these are counts or weights"
+NORMALISE = "pass normalise=True (--normalise) if these are counts or weights"
 
 GIVEN, CATEGORY, NUMBERS, NOBODY = "given", "category", "numbers", "nobody"
 """Who said in which order the outcomes are: `labels`, an ordered category, numbers that sort themselves, or nobody."""

@@ -261,14 +261,11 @@ def choose(scores: Scores, variances: Mapping[str, float], bounds: Bounds | None
         why = "with one score, outcomes in its order have"
         if not scores.one_order:
             why = "the two worlds' scores sort the outcomes differently; matching their quantiles has"
-        return scores.best, (
-            f"{why} the least variance of all couplings, {bounds.lower:.4g}, for every row at once; nothing has to be "
-            "learned."
-        )
+        return scores.best, (f"{why} the least variance of all couplings, {bounds.lower:.4g}, for every row at once.")
     best = min(variances, key=lambda name: variances[name])
     if bounds is not None and variances[best] <= bounds.lower * (1 + 1e-6):
         least = f"{bounds.lower:.4g}"
-        return best, f"no coupling can have less variance than {least} on these rows; nothing has to be learned."
+        return best, f"no coupling can have less variance than {least} on these rows."
     why = "no order of the outcomes is optimal for several scores at once"
     if best == LEARNED:
         return best, f"{why}, and training on these rows found less variance than any fixed coupling has."

@@ -164,7 +164,11 @@ def source_of(data: Any, question: Question, engine: str) -> AbstractSource:
     if isinstance(data, str | Path):
         path = str(data)
         wild = any(each in path for each in "*?[") and not Path(path).exists()
-        if engine == "local" and not ("://" in path or wild or Path(path).is_dir()) and format_of(path) != "parquet":
+        if (
+            engine == "local"
+            and not ("://" in path or wild or Path(path).is_dir())
+            and format_of(path, read=True) != "parquet"
+        ):
             return FileSource(data, question)
         from countermax.tables._folders import FolderSource
 

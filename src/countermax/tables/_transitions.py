@@ -12,7 +12,7 @@ from countermax._core.labels import told_apart
 from countermax._core.memory import check_memory
 from countermax._core.quantities import as_count, as_seed
 from countermax._core.results import AbstractResult, Row
-from countermax._core.words import confidence, number, percents, span
+from countermax._core.words import confidence, percents
 from countermax._tables.frames import Floats
 from countermax.bounds import Bounds
 from countermax.comparison._measuring import ANY
@@ -99,18 +99,24 @@ class Transitions(AbstractResult):
             f"Whatever the coupling, {percents(low, high)} would have kept their outcome.",
         ]
         moved = np.where(np.eye(len(self.labels), dtype=bool), -1.0, self.counts)
-        seen, instead = np.unravel_index(int(moved.argmax()), moved.shape)
+        seen, instead = divmod(int(moved.argmax()), len(moved))
         most = f"Under {self.coupling} {percents(kept, kept)} would have"
         if len(self.labels) > 1 and moved.max() > 0:
             labels = told_apart(self.labels)
             low, high = (each[seen, instead] for each in self.bounds)
             words.append(
-                f"{most}; the most frequent change is from {labels[seen]} to {labels[instead]}: "
-                f"{number(moved.max(), 1)} of {number(self.seen[seen], 0)} ({ANY}: {span(low, high, 1)})."
+                f"{most}; the most frequent change is from {labels[seen]} to {labels[instead]}: {moved.max():,.0f} of "
+                f"{self.seen[seen]:,.0f}{self._interval_words(seen, instead)}; {ANY}: {low:,.0f} to {high:,.0f}."
             )
         else:
             words.append(f"{most}.")
         return " ".join(words)
+
+    def _interval_words(self, *cell: int) -> str:
+        low, high = _at(self.counts_interval, cell)
+        if low is None or self.counts_interval is None:
+            return ""
+        return f" ({confidence(self.counts_interval.level)} confidence interval {low:,.0f} to {high:,.0f})"
 
     def plot(self, title: str | None = None) -> "Figure":
         """The flows from what was seen to what would have been; the coupling is named, whatever the title."""
@@ -202,8 +208,8 @@ def table_transitions(
         whole = [Interval(low[place][1], high[place][2], level) for place in (0, 1)]
     notes = label_notes(labels, reader.order, [coupling], np.rint(counts.sum(axis=1)).astype(np.int64))
     if of_counts is not None:
-        of_any = f"of '{ANY}' for that whole range"
-        notes = [f"(...): {confidence(level)} bootstrap confidence interval, {of_any}.", *notes]
+        of_any = "" if whole[0] is None else f", of '{ANY}' for that whole range"
+        notes = [f"(...): {confidence(level)} bootstrap confidence interval{of_any}.", *notes]
     return Transitions(
         labels=labels.values,
         coupling=name,
@@ -232,7 +238,7 @@ def _parts(sums: Floats, size: int) -> tuple[Floats, Floats, Floats]:
     return sums[:, :size], sums[:, size::2], sums[:, size + 1 :: 2]
 
 
-def _at(interval: Interval | None, cell: tuple[int, int]) -> tuple[float | None, float | None]:
+def _at(interval: Interval | None, cell: tuple[int, ...]) -> tuple[float | None, float | None]:
     return (None, None) if interval is None else (float(interval.lower[cell]), float(interval.upper[cell]))
 
 
