@@ -1,5 +1,7 @@
 """Small decision processes and logs for the tests, by arrays that can be checked by hand."""
 
+from dataclasses import replace
+
 import jax
 import numpy as np
 import pandas as pd
@@ -21,6 +23,12 @@ def small_mdp(seed, *, sparse=True):
     transitions /= transitions.sum(axis=2, keepdims=True)
     rewards = rng.normal(size=transitions.shape)
     return FiniteMDP.from_dense(transitions, rewards, start=[0.5, 0.3, 0.2, 0], absorbing=[3], discount=0.9)
+
+
+def counted(mdp, counts):
+    """The process as an estimate from these counts, [state, action, next state]."""
+    seen = np.take_along_axis(np.asarray(counts), mdp.successors, axis=2) * (mdp.probs > 0)
+    return replace(mdp, counts=seen * ~mdp.absorbing[:, None, None])
 
 
 def some_episodes(mdp, num_episodes=6, seed=0, horizon=HORIZON):

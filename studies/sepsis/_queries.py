@@ -86,13 +86,15 @@ def published_model(episodes: EpisodeLog, log: EpisodeLog) -> FiniteMDP:
     transitions = np.where(totals > 0, counts / np.maximum(totals, 1), np.eye(size)[sepsis.DEATH])
     gains = np.zeros(size)
     gains[sepsis.DEATH], gains[sepsis.DISCHARGE] = -1, 1
-    return FiniteMDP.from_dense(
-        transitions,
-        gains,
+    entry = *_, successor = np.nonzero(transitions)
+    columns = (*entry, transitions[entry], gains[successor], counts[entry])
+    return FiniteMDP.from_transitions(
+        dict(zip(("state", "action", "successor", "probs", "rewards", "counts"), columns, strict=True)),
+        num_states=size,
+        num_actions=num_actions,
         start=np.bincount(log.states[:, 0], minlength=size) / len(log),
         discount=DISCOUNT,
         absorbing=_ENDS,
-        counts=counts,
         state_names=log.state_names,
         action_names=log.action_names,
     )

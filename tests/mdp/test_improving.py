@@ -303,7 +303,7 @@ def test_of_plans_that_are_worth_the_same_the_one_with_fewer_changes_is_made():
         transitions[state, :, after] = 1
     transitions[0, 2] = np.eye(6)[3]
     rewards[0, 2], rewards[1, 1], rewards[2, 1] = 1.0, 0.5, 0.5
-    mdp = FiniteMDP.from_dense(transitions, rewards, start=0, absorbing=[5], discount=1.0, action_axis=1)
+    mdp = FiniteMDP.from_dense(transitions, rewards, start=0, absorbing=[5], discount=1.0)
     log = simulate(mdp, np.eye(3)[[0] * 6], num_episodes=1, horizon=3, key=jax.random.key(0))
     model = changed(mdp, log, Changes(most=3))
     values, plan = model.best()

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from processes import LOG, NUM_ACTIONS, NUM_STATES, random_mdp
+from processes import LOG, NUM_ACTIONS, NUM_STATES, counted, random_mdp
 
 from countermax import InputError
 from countermax.mdp import FiniteMDP, estimate
@@ -59,9 +59,9 @@ def test_a_log_and_its_process_judge_a_policy_alike():
 def test_a_restricted_policy_keeps_to_what_is_known():
     transitions = np.full((3, 2, 3), 1 / 3)
     allowed = np.array([[True, True], [True, False], [True, True]])
-    counts = np.zeros(transitions.shape)
+    counts = np.zeros(transitions.shape, int)
     counts[0, 1], counts[1, 0] = 2, 1
-    mdp = FiniteMDP.from_dense(transitions, np.zeros(3), start=0, discount=0.9, allowed=allowed, counts=counts)
+    mdp = counted(FiniteMDP.from_dense(transitions, np.zeros(3), start=0, discount=0.9, allowed=allowed), counts)
     np.testing.assert_allclose(usual_policy(mdp), [[0, 1], [1, 0], [0.5, 0.5]])
     kept, left_out = restricted(mdp, [[0.3, 0.7], [0.2, 0.8], [0, 1]])
     np.testing.assert_allclose(kept, [[0.3, 0.7], [1, 0], [0, 1]])

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from processes import MDP, NUM_STATES, POLICY, frame_of, single_decisions, some_episodes
+from processes import MDP, NUM_STATES, POLICY, counted, frame_of, single_decisions, some_episodes
 
 from countermax import GumbelMax, InputError
 from countermax.mdp import Cohort, EpisodeLog, FiniteMDP, Posterior, _posterior, _prior, estimate
@@ -62,7 +62,7 @@ def test_rows_that_nobody_visited_are_drawn_from_the_prior_or_stay_where_there_i
 def process_of(counts):
     """A process with these counts, [state, action, next state], and no end."""
     rows = counts.sum(axis=2, keepdims=True)
-    return FiniteMDP.from_dense(counts / rows, np.zeros(len(counts)), start=0, counts=counts)
+    return counted(FiniteMDP.from_dense(counts / rows, np.zeros(len(counts)), start=0), counts)
 
 
 def rows_drawn(counts, number=40):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from processes import random_arrays, random_mdp
+from processes import counted, random_arrays, random_mdp
 
 from countermax import InputError
 from countermax.mdp import FiniteMDP, policy_iteration
@@ -28,18 +28,16 @@ def test_packed_rows_are_the_dense_ones(seed):
     np.testing.assert_allclose(mdp.matrix.toarray().reshape(transitions.shape), transitions, rtol=1e-15)
 
 
-def test_rewards_can_be_given_in_three_ways_and_actions_first():
+def test_rewards_can_be_given_in_three_ways():
     transitions, _, start = random_arrays(0)
     by_arrival = np.arange(5.0)
     full = np.broadcast_to(by_arrival, transitions.shape)
     made = [
         FiniteMDP.from_dense(transitions, full, start=start),
         FiniteMDP.from_dense(transitions, by_arrival, start=start),
-        FiniteMDP.from_dense(transitions.transpose(1, 0, 2), full.transpose(1, 0, 2), start=start, action_axis=0),
     ]
-    for mdp in made[1:]:
-        np.testing.assert_array_equal(mdp.rewards, made[0].rewards)
-        np.testing.assert_array_equal(mdp.successors, made[0].successors)
+    np.testing.assert_array_equal(made[1].rewards, made[0].rewards)
+    np.testing.assert_array_equal(made[1].successors, made[0].successors)
     by_pair = np.arange(15.0).reshape(5, 3)
     np.testing.assert_allclose(FiniteMDP.from_dense(transitions, by_pair, start=start).expected_rewards, by_pair)
 
@@ -113,7 +111,7 @@ def test_what_is_wrong_with_arrays_is_named_by_state_and_action():
         broken(transitions=empty)
     with pytest.raises(InputError, match=r"next state \d: `rewards` must be finite, and lie within .*, got nan"):
         broken(rewards=np.full(5, np.nan))
-    with pytest.raises(InputError, match=r"`transitions` must be \[state, action.*set `action_axis` to 0"):
+    with pytest.raises(InputError, match=r"must be \[state, action, next state\], got shape \(3, 5, 5\).*moveaxis"):
         broken(transitions=transitions.transpose(1, 0, 2))
     with pytest.raises(InputError, match=r"`rewards` must be given for each.*got shape \(4,\)"):
         broken(rewards=np.zeros(4))
@@ -123,10 +121,8 @@ def test_what_is_wrong_with_arrays_is_named_by_state_and_action():
         broken(start=5)
     with pytest.raises(InputError, match=r"`absorbing` must lie in 0\.\.4, got 7"):
         broken(absorbing=[7])
-    with pytest.raises(InputError, match=r"`action_axis` must lie in 0\.\.1, got 2"):
-        broken(action_axis=2)
     with pytest.raises(InputError, match=r"`counts` must hold whole numbers, got 0\.5"):
-        broken(counts=np.full(transitions.shape, 0.5))
+        counted(broken(), np.full(transitions.shape, 0.5))
     with pytest.raises(InputError, match="state 0, action 0, next state 1: each transition must be given once"):
         listed([0, 0], [0, 0], [1, 1], [0.5, 0.5], [0, 0])
     with pytest.raises(InputError, match="state 1 must allow an action or be absorbing"):

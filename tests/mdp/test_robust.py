@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from processes import MDP, POLICY, frame_of, some_episodes
+from processes import MDP, POLICY, counted, frame_of, some_episodes
 
 from countermax import GumbelMax, InputError
 from countermax.mdp import Cohort, EpisodeLog, FiniteMDP, Posterior, estimate, policy_iteration
@@ -178,7 +178,7 @@ def test_an_action_replaced_by_an_identical_one_adds_nothing_however_episodes_ar
     worth = np.zeros((3, 3, 3))
     worth[:2] = [1.0, 3.0, 0.0]
     counts = np.round(100 * other).astype(int) * np.array([2, 1, 2])[None, :, None]
-    mdp = FiniteMDP.from_dense(other, worth, start=0, absorbing=[2], counts=counts)
+    mdp = counted(FiniteMDP.from_dense(other, worth, start=0, absorbing=[2]), counts)
     rows = [(0, 0, 0, 0, 1, 3.0), (0, 1, 1, 0, 0, 1.0)]
     log = EpisodeLog.from_frame(frame_of(*rows), num_states=3, num_actions=3)
     anything = np.full((3, 3), 1 / 3)

@@ -1,5 +1,7 @@
 """From logged episodes to a process and to policies: frequencies, with the counts kept."""
 
+from dataclasses import replace
+
 import numpy as np
 from jaxtyping import Bool
 
@@ -176,7 +178,7 @@ def estimate(
         successor = np.append(successor, np.full(len(more_state), unseen))
         probs, rewards, counts = np.append(probs, nothing + 1), np.append(rewards, earned), np.append(counts, nothing)
         variances = np.append(variances, nothing)
-    return FiniteMDP.from_transitions(
+    found = FiniteMDP.from_transitions(
         {
             "state": state,
             "action": action,
@@ -193,8 +195,8 @@ def estimate(
         absorbing=ends,
         state_names=log.state_names,
         action_names=log.action_names,
-        never_left=ends & ~given,
     )
+    return replace(found, never_left=ends & ~given)
 
 
 def visits(log: EpisodeLog) -> Ints:

@@ -18,7 +18,7 @@ from scipy.special import gammaln
 
 from countermax._core.errors import InputError
 from countermax.mdp._arrays import Floats, Ints
-from countermax.mdp._process import FiniteMDP
+from countermax.mdp._process import FiniteMDP, with_transitions
 
 _NEVER = 1e-9  # what was seen is at least as likely as this
 _RARE = 0.1  # of a visit: unseen successors below it are dropped or lifted to it, by chance, and keep their mean
@@ -191,7 +191,8 @@ class ModelPrior:
         reward, variance = self._rewards.draw(successor, known, cell, random)
         mdp, (fixed, given) = self._mdp, self._given
         pair, variance = np.append(self._pairs[row], fixed), np.append(variance, 0 * fixed)
-        return FiniteMDP.from_transitions(
+        return with_transitions(
+            mdp,
             {
                 "state": pair // mdp.num_actions,
                 "action": pair % mdp.num_actions,
@@ -200,14 +201,6 @@ class ModelPrior:
                 "rewards": np.append(reward, mdp.rewards[given]),
                 "reward_variances": variance if variance.any() else None,
             },
-            num_states=mdp.num_states,
-            num_actions=mdp.num_actions,
-            start=mdp.start,
-            discount=mdp.discount,
-            absorbing=mdp.absorbing,
-            state_names=mdp.state_names,
-            action_names=mdp.action_names,
-            never_left=mdp.never_left,
         )
 
     def _weights(self, random: np.random.Generator) -> tuple[Ints, Floats]:

@@ -5,7 +5,7 @@ states out of hundreds, and everything downstream costs what the supports cost.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, final
 
@@ -83,27 +83,20 @@ class FiniteMDP:
         rewards: Values,
         *,
         start: Values,
-        action_axis: int = 1,
         discount: float = 1.0,
         absorbing: Values | None = None,
         allowed: Bool[np.ndarray, "s a"] | None = None,
-        counts: Values | None = None,
-        reward_variances: Values | None = None,
         state_names: Sequence[Hashable] | None = None,
         action_names: Sequence[Hashable] | None = None,
     ) -> "FiniteMDP":
         """Packs full arrays of transition probabilities, [state, action, next state]; otherwise as `from_transitions`.
 
-        Rewards are by [state, action, next state], by [state, action], or by [next state] alone. Counts, which say how
-        often each transition was seen, and variances of the rewards have the shape of `transitions`. With `action_axis`
-        0 all of these have the action before the state. Rows of absorbing states, and of actions that are not
-        `allowed`, [state, action], are not looked at; by default all actions are.
+        Rewards are by [state, action, next state], by [state, action], or by [next state] alone. Rows of absorbing
+        states, and of actions that are not `allowed`, [state, action], are not looked at; by default all actions are.
         """
-        entries, (num_states, num_actions) = _entries_of_dense(
-            transitions, rewards, counts, reward_variances, absorbing, allowed, action_axis
-        )
+        entries, (num_states, num_actions) = _entries_of_dense(transitions, rewards, absorbing, allowed)
         return cls.from_transitions(
-            entries._asdict(),
+            entries,
             num_states=num_states,
             num_actions=num_actions,
             start=start,
@@ -125,7 +118,6 @@ class FiniteMDP:
         absorbing: Values | None = None,
         state_names: Sequence[Hashable] | None = None,
         action_names: Sequence[Hashable] | None = None,
-        never_left: Bool[np.ndarray, " s"] | None = None,
     ) -> "FiniteMDP":
         """Packs a list of transitions, one entry for each (state, action, successor) that is possible.
 
@@ -142,7 +134,6 @@ class FiniteMDP:
             absorbing: States where episodes end, as indices or as a mask; transitions out of them are left out.
             state_names: One for each state.
             action_names: One for each action.
-            never_left: [state]: which of the absorbing states nobody named, in an estimate.
         """
         sizes = {"num_states": num_states, "num_actions": num_actions}
         arrays.check_sizes(*(arrays.as_whole(name, size, least=1) for name, size in sizes.items()))
@@ -156,7 +147,6 @@ class FiniteMDP:
             allowed=rows["probs"].sum(axis=2) > 0,
             state_names=as_names("state_names", state_names, num_states),
             action_names=as_names("action_names", action_names, num_actions),
-            never_left=never_left,
         )
 
     @property
@@ -237,6 +227,14 @@ class FiniteMDP:
 def as_discount(mdp: FiniteMDP, discount: float | None) -> float:
     """The discount asked for, or the process's own: the one rule wherever rewards are summed."""
     return mdp.discount if discount is None else arrays.checked_discount(discount)
+
+
+def with_transitions(mdp: FiniteMDP, transitions: Mapping[str, Values | None]) -> FiniteMDP:
+    """The same process but for its rows, which are given as in `from_transitions`."""
+    rows: dict[str, Any] = _pack(
+        _entries(transitions, mdp.num_states, mdp.num_actions), mdp.num_states, mdp.num_actions, mdp.absorbing
+    )
+    return replace(mdp, **rows, allowed=rows["probs"].sum(axis=2) > 0)
 
 
 def _check_process(mdp: FiniteMDP) -> None:
@@ -351,41 +349,20 @@ def _entries(columns: Mapping[str, Values | None], num_states: int, num_actions:
 
 
 def _entries_of_dense(
-    transitions: Values,
-    rewards: Values,
-    counts: Values | None,
-    reward_variances: Values | None,
-    absorbing: Values | None,
-    allowed: NDArray[np.bool_] | None,
-    action_axis: int,
-) -> tuple[TransitionList, tuple[int, int]]:
+    transitions: Values, rewards: Values, absorbing: Values | None, allowed: NDArray[np.bool_] | None
+) -> tuple[dict[str, NDArray], tuple[int, int]]:
     """The entries of full arrays that are not zero, still unchecked, and the numbers of states and actions."""
-    arrays.as_whole("action_axis", action_axis, least=0, most=1)
     array = arrays.as_floats("transitions", transitions)
-    if array.ndim != 3 or array.shape[2] != array.shape[1 - action_axis] or array.size == 0:
-        layout = "[action, state, next state]" if action_axis == 0 else "[state, action, next state]"
-        other = array.ndim == 3 and array.shape[2] == array.shape[action_axis]
-        hint = f"; set `action_axis` to {1 - action_axis}" if other else ""
-        raise InputError(f"`transitions` must be {layout}, got shape {array.shape}{hint}")
-    array = np.moveaxis(array, action_axis, 1)
+    if array.ndim != 3 or array.shape[2] != array.shape[0] or array.size == 0:
+        other = array.ndim == 3 and array.shape[2] == array.shape[1]
+        hint = "; if actions come first, give `np.moveaxis(transitions, 0, 1)`" if other else ""
+        raise InputError(f"`transitions` must be [state, action, next state], got shape {array.shape}{hint}")
     gains = arrays.as_floats("rewards", rewards)
-    wanted = {3: array.shape, 2: array.shape[:2], 1: array.shape[2:]}
-    if gains.ndim in (2, 3):
-        gains = np.moveaxis(gains, action_axis, 1)
-    if gains.shape != wanted.get(gains.ndim):
+    if gains.shape != {3: array.shape, 2: array.shape[:2], 1: array.shape[2:]}.get(gains.ndim):
         raise InputError(
             "`rewards` must be given for each transition, for each state and action, or for each next state, "
-            f"got shape {np.asarray(rewards).shape} beside transitions of shape {np.asarray(transitions).shape}"
+            f"got shape {gains.shape} beside transitions of shape {array.shape}"
         )
-
-    def aligned(name: str, values: Values | None) -> Floats | None:
-        """Numbers in the shape of `transitions`, by [state, action, next state]."""
-        found = None if values is None else arrays.as_floats(name, values)
-        if found is not None and found.shape != np.shape(transitions):
-            raise InputError(f"`{name}` must have the shape of `transitions`, got {found.shape}")
-        return None if found is None else np.moveaxis(found, action_axis, 1)
-
-    seen, spread = aligned("counts", counts), aligned("reward_variances", reward_variances)
     there = np.ones(array.shape[:2], bool) if allowed is None else arrays.as_booleans("allowed", allowed)
     if there.shape != array.shape[:2]:
         raise InputError(f"`allowed` must be [state, action] of shape {array.shape[:2]}, got {there.shape}")
@@ -396,14 +373,9 @@ def _entries_of_dense(
             f"probabilities must sum to one over next states, but state {s}, action {a} sums to 0; "
             "if the action cannot be taken there, say so with `allowed`"
         )
-    state, action, successor = np.nonzero(array * there[:, :, None])
-    where = {3: (state, action, successor), 2: (state, action), 1: (successor,)}[gains.ndim]
-    entry = state, action, successor
-    times, variances = (
-        None if seen is None else arrays.as_counts(seen[entry]),
-        None if spread is None else spread[entry],
-    )
-    return TransitionList(*entry, array[entry], gains[where], times, variances), array.shape[:2]
+    entry = state, action, successor = np.nonzero(array * there[:, :, None])
+    earned = gains[{3: entry, 2: (state, action), 1: (successor,)}[gains.ndim]]
+    return dict(zip(TransitionList._fields, (*entry, array[entry], earned), strict=False)), array.shape[:2]
 
 
 def _pack(

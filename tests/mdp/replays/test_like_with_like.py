@@ -5,7 +5,7 @@ import itertools
 import jax
 import numpy as np
 import pytest
-from processes import LOG, MDP, NUM_ACTIONS, NUM_STATES, POLICY, single_decisions, some_episodes
+from processes import LOG, MDP, NUM_ACTIONS, NUM_STATES, POLICY, counted, single_decisions, some_episodes
 
 from countermax import Gadget1, Gadget2, GumbelMax, Independent, InputError, InverseCDF, Maximal
 from countermax.mdp import Cohort, EpisodeLog, FiniteMDP, Posterior, estimate, simulate
@@ -231,11 +231,10 @@ def test_after_the_end_actions_are_as_frequent_as_they_were():
     transitions = np.zeros((3, 2, 3))
     transitions[0, :, 1] = transitions[0, :, 2] = 0.5
     transitions[2, 0, 2] = transitions[2, 1, 1] = 1.0
-    counted = np.zeros(transitions.shape)
-    counted[2, 0, 2], counted[2, 1, 1] = 6, 4
-    mdp = FiniteMDP.from_dense(
-        transitions, np.array([0.0, 0.0, 1.0]), start=0, absorbing=[1], counts=counted + (transitions > 0)
-    )
+    seen = np.zeros(transitions.shape, int)
+    seen[2, 0, 2], seen[2, 1, 1] = 6, 4
+    mdp = FiniteMDP.from_dense(transitions, np.array([0.0, 0.0, 1.0]), start=0, absorbing=[1])
+    mdp = counted(mdp, seen + (transitions > 0))
     found = single_decisions(mdp, log.select([0]), Independent(), horizon=3, posterior=Posterior(num_draws=0))
     other = next(iter(found))
     stays = 7 / 12  # and earns one a step while it stays in 2
