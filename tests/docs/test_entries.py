@@ -9,6 +9,7 @@ from types import FunctionType
 import typer.main
 
 import countermax
+from countermax._core.results import AbstractResult
 from countermax.cli import app
 
 ROOT = Path(__file__).parents[2]
@@ -49,6 +50,27 @@ def test_entries_document_what_is_imported_and_say_what_it_is(public):
             if not member.startswith("_") and isinstance(method, property | classmethod | FunctionType):
                 said = inspect.getdoc(getattr(found, member))  # there, or where it was declared
                 assert (said or "").strip(), f"{name}.{member} says nothing about itself"
+
+
+MADE_BY_VERBS = ("BestPlan",)  # a part of an answer, which nobody else makes
+
+
+def test_no_callable_takes_more_than_eight_parameters_and_no_constructor_more_than_twelve(public):
+    """Functions, methods and class methods; answers, which verbs make, may hold as much as they say."""
+    longest = dict[str, int]()
+    for name in public.homes(public.rooms()).values():
+        module, _, last = name.rpartition(".")
+        found = getattr(import_module(module), last)
+        called = {} if inspect.isclass(found) else {name: found}
+        if inspect.isclass(found):
+            called = {f"{name}.{each}": getattr(found, each) for each in dir(found) if not each.startswith("_")}
+            if not (issubclass(found, AbstractResult) or last in MADE_BY_VERBS):
+                longest[name] = len(inspect.signature(found).parameters) - 4
+        for each, function in called.items():
+            if inspect.isfunction(inspect.unwrap(getattr(function, "__func__", function))):
+                longest[each] = len([one for one in inspect.signature(function).parameters if one != "self"])
+    assert len(longest) > 300
+    assert {name: count for name, count in longest.items() if count > 8} == {}
 
 
 def test_a_new_module_without_an_underscore_would_be_found(public):
