@@ -24,6 +24,9 @@ os.environ.setdefault(
     * version("jaxlib").startswith("0.10."),
 )
 
+if os.environ.get("COUNTERMAX_TESTS") != "slow":
+    os.environ.setdefault("NUMBA_OPT", "1")  # not 0: what is compiled could not be kept
+
 import jax
 import jaxtyping
 import pytest

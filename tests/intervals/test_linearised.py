@@ -176,7 +176,7 @@ def step_up(size):
     return p, np.roll(p, 1)
 
 
-@pytest.mark.parametrize("size", [4, 8])
+@pytest.mark.parametrize("size", [4, pytest.param(8, marks=pytest.mark.slow)])
 def test_truths_on_kinks_are_covered(size):
     """40 samples: less than 33 of them would be covered once in 10,000 times if each were with probability 95 %."""
     p, q = step_up(size)

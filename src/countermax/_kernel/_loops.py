@@ -1056,12 +1056,6 @@ def backwards(replayed, episodes, ends, end_of, stack, room, found, kept):
                         kept[side, at, length - back, c] = stack[its, back, c]
 
 
-@compiled
-def one_step_back(replayed, fact, earned, stack, sign, room):
-    """What each state is worth, `stack[1]`, one step before `stack[0]`."""
-    _pull(replayed, fact, earned, stack, 0, sign, room)
-
-
 @pasted
 def _pull(replayed, fact, earned, stack, back, sign, room):
     """One step back: what each state is worth, `stack[back + 1]`, from what the states after it are, `stack[back]`."""

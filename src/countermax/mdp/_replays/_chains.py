@@ -79,15 +79,18 @@ class AbstractChains(ABC):
         """
 
     @abstractmethod
-    def one_step(self, fact: int, earned: float, later: Floats, *, sign: int) -> Floats:
-        """[state]: what each state is worth one step before, given the transition that was seen and what it earned.
+    def one_step(self, fact: int, earned: float, later: Floats) -> Floats:
+        """[2, state]: what each state is worth one step before, at least and at most, given what was seen and earned.
 
-        The states after it are worth `later`; where couplings differ, `sign` is -1 for the least and 1 for the most.
+        The states after it are worth `later`.
         """
 
     @abstractmethod
     def one_row(self, fact: int, earned: float, later: Floats, state: int, *, sign: int) -> Floats:
-        """[action]: the same for every action in one state; zero where it is not allowed."""
+        """[action]: the same for every action in one state; zero where it is not allowed.
+
+        Where couplings differ, `sign` is -1 for the least and 1 for the most.
+        """
 
 
 def chains_for(course: Course, law: TransitionCoupling | None, *, stable: bool = False) -> AbstractChains:

@@ -91,10 +91,13 @@ class CompiledChains(AbstractChains):
         _loops.carry_on(start, successor, _own(chain.data), _own(steps), found, np.zeros(found.shape[1]))
         return found
 
-    def one_step(self, fact: int, earned: float, later: Floats, *, sign: int) -> Floats:
-        stack = np.stack([later, later])
-        _loops.one_step_back(self._replayed, fact, earned, stack, sign, self._room())
-        return stack[1]
+    def one_step(self, fact: int, earned: float, later: Floats) -> Floats:
+        """An episode of one step."""
+        one, kept = np.zeros(1, np.int64), np.zeros((2, 1, 2, len(later)))
+        episodes = _loops.Episodes(one, one, one, one + 1, np.array([[fact]]), np.array([[earned]]))
+        stack, room = np.zeros((2, 2, len(later))), self._room()
+        _loops.backwards(self._replayed, episodes, _own(later[None]), one, stack, room, np.zeros((2, 1)), kept)
+        return kept[:, 0, 0]
 
     def one_row(self, fact: int, earned: float, later: Floats, state: int, *, sign: int) -> Floats:
         found = np.zeros(self._course.mdp.num_actions)

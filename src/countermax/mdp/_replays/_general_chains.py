@@ -106,8 +106,9 @@ class GeneralChains(AbstractChains):
         lower, upper = (limit[np.arange(len(batch)), course.first[batch]] for limit in limits)
         return Valued(batch, lower, upper, values)
 
-    def one_step(self, fact: int, earned: float, later: Floats, *, sign: int) -> Floats:
-        return self._back(np.array([fact]), np.array([earned]), later[None], sign)[0]
+    def one_step(self, fact: int, earned: float, later: Floats) -> Floats:
+        seen = np.array([fact]), np.array([earned])
+        return np.stack([self._back(*seen, later[None], sign)[0] for sign in (-1, 1)])
 
     def one_row(self, fact: int, earned: float, later: Floats, state: int, *, sign: int) -> Floats:
         action = np.flatnonzero(self._course.mdp.allowed[state])

@@ -220,9 +220,8 @@ class Trajectories:
         limits = np.full((2, count), whole)
         for step in range(count):
             fact, earned = int(self.facts.of_step[0, step]), float(course.earned[0, step])
-            for limit, sign in zip(limits, (-1, 1), strict=True):
-                gained = any_coupling.one_step(fact, earned, values[0, 0, step + 1], sign=sign) - values[0, 0, step]
-                limit[step] += course.discount**step * (chain[0, step] @ gained)
+            gained = any_coupling.one_step(fact, earned, values[0, 0, step + 1]) - values[0, 0, step]
+            limits[:, step] += course.discount**step * (gained @ chain[0, step])
         return Bounds(np.minimum(limits[0], whole), np.maximum(limits[1], whole))
 
     def effects_of_actions(self, couplings: Sequence[AnyCoupling]) -> Floats:
