@@ -57,6 +57,7 @@ settings.load_profile("slow" if os.environ.get("COUNTERMAX_TESTS") == "slow" els
 
 _CACHE = "COUNTERMAX_TEST_CACHE"
 _MOST_MEMORY = 3 * 2**29
+_LATER = ("test_trajectories.py", "test_demo.py", "test_ties.py")
 
 
 def pytest_configure(config):
@@ -68,6 +69,11 @@ def pytest_configure(config):
     jax.config.update("jax_compilation_cache_dir", os.environ[_CACHE])
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+def pytest_collection_modifyitems(items):
+    """What is compiled for the tests of a room too waits for them: two workers would compile it twice."""
+    items.sort(key=lambda item: item.path.name in _LATER)
 
 
 def pytest_collection_finish():

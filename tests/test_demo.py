@@ -1,5 +1,6 @@
 """The bundled trial and the documents that start from it: people are counted, and every number has its interval."""
 
+import fnmatch
 import inspect
 import json
 import re
@@ -12,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from countermax import Design, Trial, demo
-from countermax.cli import app
+from countermax.cli import _trial, app
 
 ROOT = Path(__file__).parents[1]
 PEOPLE = files("countermax") / "data/stroke_trial.csv"
@@ -59,18 +60,42 @@ def test_every_finding_about_the_trial_says_how_well_it_is_known(example, compar
     assert f"({whole.ci_lower:.2f} to {whole.ci_upper:.2f}) over all couplings" in better
 
 
-def test_the_demonstration_prints_the_answer_first_and_less_than_a_screen_or_two(tmp_path):
-    found = demo.run_demo(tmp_path / "out")
-    lines = str(found).splitlines()
+def test_the_demonstration_prints_the_answer_first_and_writes_its_pictures_and_a_page(tmp_path, monkeypatch):
+    original, made, out = demo.run_demo, [], tmp_path / "out"
+    monkeypatch.setattr(demo, "run_demo", lambda *args, **kwargs: made.append(original(*args, **kwargs)) or made[0])
+    result = CliRunner().invoke(app, ["demo", "--out", str(out)])
+    assert result.exit_code == 0, result.output
+    (found,) = made
+    lines = result.stdout.splitlines()
     assert len(lines) <= 60
-    assert "Seen under placebo: dead." in lines[0]
-    assert lines[1].startswith("The data alone (400 people in placebo and 400 in drug), whatever the coupling: better")
-    assert {path.name for path in found.written} == {path.name for path in (tmp_path / "out").iterdir()}
-    page = re.sub("</?span>", "", (tmp_path / "out" / "report.html").read_text())
+    assert "Seen under placebo: dead." in str(found).splitlines()[0]
+    assert str(found).splitlines()[1].startswith("The data alone (400 people in placebo and 400 in drug), whatever the")
+    names = {path.name for path in out.iterdir()}
+    pictures = {"answers.png", "couplings.png", "variances.png", "learned.png"}
+    assert names == pictures | {"stroke_trial.csv", "comparison.json", "report.html"}
+    assert names == {path.name for path in found.written}
+    assert all(any(fnmatch.fnmatch(name, known) for known in _trial._DEMO) for name in names)
+    page = (out / "report.html").read_text()
+    assert page.count("data:image/png;base64,") == 4
+    assert "http" not in page
     for row in found.comparison.rows:
         if row.coupling and row.ci_lower is not None:
-            assert row.shown.replace("\n", " ") in page
-    assert json.loads((tmp_path / "out" / "comparison.json").read_text())["seen"] == "dead"
+            assert row.shown.replace("\n", " ") in re.sub("</?span>", "", page)
+    assert json.loads((out / "comparison.json").read_text())["seen"] == "dead"
+    _shows_what_it_promises(found)
+
+
+def _shows_what_it_promises(found):
+    comparison, losses = found.comparison, {name: row["loss"] for name, row in found.evaluation.by_coupling.items()}
+    fixed = [losses[name] for name in losses if name not in ("learned Gadget 2", "optimum")]
+    assert losses["optimum"] <= losses["learned Gadget 2"] < min(fixed)
+    couplings = ("Gumbel-max", "maximal", "inverse CDF by score")
+    opinions = [comparison.row("P(home)", name).value for name in couplings]
+    assert max(opinions) - min(opinions) > 0.3
+    maximal, by_score = (comparison.row("effect variance", name).value for name in couplings[1:])
+    assert by_score < 0.5 * maximal
+    assert "inverse CDF" not in comparison.probabilities  # nobody gave the outcomes an order
+    assert "comonotone" not in comparison.probabilities  # one score has one such coupling
 
 
 def test_the_command_in_the_document_answers_like_the_python_beside_it(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import countermax
-from countermax.cli import _other, _trial, app
+from countermax.cli import _other, app
 
 WORLDS = ["--factual", "0.3,0.4,0.3", "--counterfactual", "0.1,0.3,0.6", "--labels", "dead,ill,well"]
 COMPARE = ["compare", *WORLDS, "--seen", "dead"]
@@ -105,38 +105,6 @@ def test_bad_input_is_one_line_and_exit_code_2(change, message, as_users_call):
     assert message in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
     assert "Traceback" not in result.output
-
-
-def test_demo_writes_its_pictures_and_a_self_contained_report(tmp_path, monkeypatch):
-    from countermax import demo
-
-    original = demo.run_demo
-    made = []
-    monkeypatch.setattr(demo, "run_demo", lambda *args, **kwargs: made.append(original(*args, **kwargs)) or made[0])
-    result = run("demo", "--out", tmp_path / "demo")
-    assert result.exit_code == 0, result.output
-    names = {path.name for path in (tmp_path / "demo").iterdir()}
-    pictures = {"answers.png", "couplings.png", "variances.png", "learned.png"}
-    assert names == pictures | {"stroke_trial.csv", "comparison.json", "report.html"}
-    assert all(any(fnmatch.fnmatch(name, known) for known in _trial._DEMO) for name in names)
-    page = (tmp_path / "demo" / "report.html").read_text()
-    assert page.count("data:image/png;base64,") == 4
-    assert "http" not in page
-    assert len(result.stdout.splitlines()) <= 60
-    _shows_what_it_promises(made[0])
-
-
-def _shows_what_it_promises(demo):
-    comparison, losses = demo.comparison, {name: row["loss"] for name, row in demo.evaluation.by_coupling.items()}
-    fixed = [losses[name] for name in losses if name not in ("learned Gadget 2", "optimum")]
-    assert losses["optimum"] <= losses["learned Gadget 2"] < min(fixed)
-    couplings = ("Gumbel-max", "maximal", "inverse CDF by score")
-    opinions = [comparison.row("P(home)", name).value for name in couplings]
-    assert max(opinions) - min(opinions) > 0.3
-    maximal, by_score = (comparison.row("effect variance", name).value for name in couplings[1:])
-    assert by_score < 0.5 * maximal
-    assert "inverse CDF" not in comparison.probabilities  # nobody gave the outcomes an order
-    assert "comonotone" not in comparison.probabilities  # one score has one such coupling
 
 
 def test_an_unwritable_folder_is_one_line(tmp_path, as_users_call):
