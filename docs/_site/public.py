@@ -132,9 +132,7 @@ def api_pages() -> dict[str, str]:
     pages = {}
     for room in all_rooms:
         own = [name for name, where in room.exports.items() if home_of[where] == f"{room.name}.{name}"]
-        own.sort(
-            key=lambda name: (room.exports[name] not in top, name.startswith("unchecked_"))
-        )  # what users type first
+        own.sort(key=lambda name: room.exports[name] not in top)  # what users type first
         repeated = {name: home_of[where] for name, where in room.exports.items() if name not in own}
         text = [f"# {room.name}", room.summary]
         if repeated:

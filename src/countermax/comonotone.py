@@ -150,7 +150,7 @@ def _before(values: Float[Array, " k"]) -> Float[Array, " k"]:
     return jnp.concatenate([jnp.zeros(1, values.dtype), jnp.cumsum(values)[:-1]])
 
 
-def flat_where_empty(cumulative: Float[Array, " k"], possible: Bool[Array, " k"]) -> Float[Array, " k"]:
+def _flat_where_empty(cumulative: Float[Array, " k"], possible: Bool[Array, " k"]) -> Float[Array, " k"]:
     """A cumulative sum that never falls, and does not move at all over impossible outcomes.
 
     Sums in parallel do neither to the last digit, and the last digit would let an impossible outcome appear.

@@ -57,11 +57,11 @@ def effect_from_joint(
         "`joint` must sum to one; divide counts by their sum",
     )
     return checks.as_answer(
-        "the effect", unchecked_effect(matrix, *checks.as_score_pair(score, counterfactual_score, matrix.shape[0]))
+        "the effect", _unchecked_effect(matrix, *checks.as_score_pair(score, counterfactual_score, matrix.shape[0]))
     )
 
 
-def unchecked_effect(
+def _unchecked_effect(
     joint: Float[Array, "k k"], score: Float[Array, " k"], counterfactual_score: Float[Array, " k"]
 ) -> Effect:
     """`effect_from_joint` of a law and scores that have been checked."""

@@ -24,6 +24,14 @@ def test_every_public_name_has_exactly_one_entry(public):
     assert {public.origin(name) for name in shown} == {where for room in rooms for where in room.exports.values()}
 
 
+def test_public_is_what_a_user_types_and_stands_in_a_guide(public):
+    guides = [path.read_text() for path in (ROOT / "docs").glob("*.md") if path.name != "reference.md"]
+    written = set(re.findall(r"\w+", "\n".join(guides)))
+    names = {name.rpartition(".")[2] for name in public.homes(public.rooms()).values()}
+    assert len(public.homes(public.rooms())) <= 180
+    assert names <= written, sorted(names - written)
+
+
 def test_names_of_the_stub_are_the_names_of_the_first_page(public):
     first = public.api_pages()["api/countermax.md"]
     modules = {name for name in countermax.__all__ if inspect.ismodule(getattr(countermax, name))}

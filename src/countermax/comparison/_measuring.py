@@ -19,7 +19,7 @@ from countermax.bounds import Bounds
 from countermax.bounds._questions import unchecked_better_bounds, unchecked_outcome_bounds, unchecked_score_bounds
 from countermax.comonotone import expected_squared_difference
 from countermax.couplings import AbstractCoupling
-from countermax.effects import unchecked_effect
+from countermax.effects import _unchecked_effect
 from countermax.intervals import Interval
 from countermax.intervals._linearised import CONCAVE, CONVEX, MIXED, Answers, limits_of
 from countermax.intervals._sampling import Sampling
@@ -255,7 +255,7 @@ def _solve(
             continue
         better = (joint * (there[None, :] > here[:, None])).sum()
         worse = (joint * (there[None, :] < here[:, None])).sum()
-        own, variance = _of_person(here, there, seen) @ row, unchecked_effect(joint, here, there).variance
+        own, variance = _of_person(here, there, seen) @ row, _unchecked_effect(joint, here, there).variance
         by[name] = Measures(row, own[0], own[1], own[2], own[3], better, worse, jnp.trace(joint), variance)
     win = None
     if here is not None and there is not None and not unknown:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from countermax import _plotting as plotting
-from countermax import explorer
 from countermax._core.errors import InputError
 from countermax._core.labels import told_apart
 from countermax._core.results import WARNING, AbstractResult, Row, Table, tables_of
@@ -27,6 +26,7 @@ from countermax.comparison._measuring import (
     interval_methods,
 )
 from countermax.comparison._sensitivity import SensitivityCurve
+from countermax.explorer._start import Start, explore
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -220,9 +220,9 @@ class Comparison(AbstractResult):
         Returns:
             Where the page is.
         """
-        return explorer.explore(self._on_page(), path)
+        return explore(self._on_page(), path)
 
-    def _on_page(self) -> explorer.Start:
+    def _on_page(self) -> Start:
         known, counted = self.known, self.known.sampling is None or bool(self.known.sampling.counts)
         if not counted or known.unknown:
             raise InputError(
@@ -233,7 +233,7 @@ class Comparison(AbstractResult):
         if not np.array_equal(*scores):
             raise InputError("`explore` needs one score for both worlds; `write_page` shows this answer")
         best = int(scores[0].argmax() if known.scores else self.bounds.width.argmax())
-        return explorer.Start(
+        return Start(
             names=told_apart(self.labels),
             worlds=self.worlds,
             numbers=(self.p, self.q) if known.sampling is None else known.sampling.counts,

@@ -84,7 +84,7 @@ class InverseCDF(AbstractMechanism[UniformNoise], AbstractCoupling):
     def _edges(self, log_p: LogProbs) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
         """Where each interval ends and begins, in the order of the line."""
         probs = self._arrange(jnp.exp(log_p))
-        upper = comonotone.flat_where_empty(jnp.cumsum(probs), probs > 0)
+        upper = comonotone._flat_where_empty(jnp.cumsum(probs), probs > 0)
         upper = upper / upper[-1]
         return upper, jnp.concatenate([jnp.zeros(1, upper.dtype), upper[:-1]])
 

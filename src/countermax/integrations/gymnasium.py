@@ -17,7 +17,7 @@ _Wrapper: Any = _gymnasium.Wrapper
 _VectorWrapper: Any = _gymnasium.vector.VectorWrapper
 _Autoreset: Any = _gymnasium.vector.AutoresetMode
 
-Index: TypeAlias = Callable[[Any], Any]
+_Index: TypeAlias = Callable[[Any], Any]
 """From an observation or an action to its index."""
 
 _NO_EPISODE = "no episode is under way; call reset() before step()"
@@ -39,9 +39,9 @@ class _Recording:
         self,
         env: Any,
         *,
-        state_of: Index | None = None,
+        state_of: _Index | None = None,
         num_states: int | None = None,
-        action_of: Index | None = None,
+        action_of: _Index | None = None,
         num_actions: int | None = None,
         end_state: bool = False,
     ):
@@ -207,7 +207,7 @@ def _iterated(space: Any, values: Any) -> list[Any]:
     return list(_gymnasium.vector.utils.iterate(space, values))
 
 
-def _indexed(word: str, kind: str, space: Any, own: Index | None, number: int | None) -> tuple[Index, int]:
+def _indexed(word: str, kind: str, space: Any, own: _Index | None, number: int | None) -> tuple[_Index, int]:
     """How to tell the index of an observation or an action, and how many there are."""
     if own is not None:
         if number is None:
