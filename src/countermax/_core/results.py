@@ -151,14 +151,14 @@ class AbstractResult(ABC):
 
         blocks: list[page.Block] = [page.paragraph(each) for each in self._answer()]
         blocks += [page.picture(_plotting.picture(self.plot()), self.title), *self._more_blocks(), *self._grids()]
-        blocks += [each for each in map(page.paragraph, self._remarks()) if each not in blocks]
+        blocks += [each for each in map(page.paragraph, self._all_notes()) if each not in blocks]
         if self.methods():
             blocks += [page.heading("Methods"), page.paragraph(self.methods())]
         return page.write_page(Path(path), self.title, [*blocks, page.preformatted("All numbers", self.to_json())])
 
     def __rich__(self) -> Group:
-        answer, remarks = map(Text, self._answer()), map(Text, self._remarks())
-        return Group(Text(self.title, style="bold"), *answer, *self.tables(), *remarks)
+        answer, notes = map(Text, self._answer()), map(Text, self._all_notes())
+        return Group(Text(self.title, style="bold"), *answer, *self.tables(), *notes)
 
     def __str__(self) -> str:
         return as_text(self.__rich__())
@@ -168,7 +168,7 @@ class AbstractResult(ABC):
 
     def _repr_html_(self) -> str:
         grids = "".join(self._grids())
-        notes = "".join(f"<li>{escape(each)}</li>" for each in self._remarks())
+        notes = "".join(f"<li>{escape(each)}</li>" for each in self._all_notes())
         answer = "".join(f"<p>{escape(each)}</p>" for each in self._answer())
         return f"<h4>{escape(self.title)}</h4>{answer}{grids}<ul>{notes}</ul>"
 
@@ -188,7 +188,7 @@ class AbstractResult(ABC):
         """What the page holds beyond the picture and the table."""
         return ()
 
-    def _remarks(self) -> list[str]:
+    def _all_notes(self) -> list[str]:
         sample = [f"Sample: {self.sample}."] if self.sample else []
         notes = [each for each in self.notes if not each.startswith(WARNING)]
         return [*sample, *(f"Assumes: {each}" for each in self.assumptions), *notes]

@@ -33,7 +33,7 @@ Keys: TypeAlias = Key[Array, " n"] | UInt32[Array, "n 2"]
 """A batch of PRNG keys, new-style or old."""
 
 Numbers: TypeAlias = ArrayLike | Sequence[int | float]
-"""A vector as people write it down: an array, a list or a tuple."""
+"""A vector as users write it down: an array, a list or a tuple."""
 
 
 @runtime_checkable

@@ -1,4 +1,4 @@
-"""Numbers for people: shortened in one place, so that one number reads the same wherever it is printed."""
+"""Numbers for readers: shortened in one place, so that one number reads the same wherever it is printed."""
 
 from typing import Any
 

@@ -695,7 +695,7 @@ def mean_worth_lines(asked, log_p, log_q, worths, out, begin, end):
                 out[each, row] += pair[P, i] * mean
 
 
-# Chains of episodes: what was logged, replayed by another policy. A common beginning, or end, is walked once.
+# Chains of episodes: what was logged, replayed by another policy. A common beginning, or end, is replayed once.
 
 
 class Process(NamedTuple):

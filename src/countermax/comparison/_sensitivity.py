@@ -38,7 +38,7 @@ _ZOOMS = 5  # until the place of a turning point is known to one part in 10^10
 _LEAST = 1e-9  # lead, effect or advantage that counts as one
 
 _MOST_ACROSS = 6  # outcomes in a listing; frames and JSON have them all
-_CAVEAT = (
+_NOTE = (
     "Turning points are those of this one family, {}. That there is none, or where one lies, says nothing about other "
     "couplings; what any coupling could say is in the bounds."
 )
@@ -177,7 +177,7 @@ class SensitivityCurve(AbstractResult):
     def notes(self) -> tuple[str, ...]:
         """What a turning point does not say."""
         own = "Confidence intervals are for each number by itself; turning points have none."
-        return self.dial.meaning, _CAVEAT.format(self.dial.ends), *([] if self.level is None else [own])
+        return self.dial.meaning, _NOTE.format(self.dial.ends), *([] if self.level is None else [own])
 
     def summary(self) -> str:
         """Where the conclusions turn."""

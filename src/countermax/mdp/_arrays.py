@@ -1,4 +1,4 @@
-"""Arrays and numbers as people write them down: their types, and the checks that all of them share."""
+"""Arrays and numbers as users write them down: their types, and the checks that all of them share."""
 
 import operator
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from countermax._core.memory import check_memory
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 Values: TypeAlias = ArrayLike | Sequence[Any]
-"""An array as people write it down: an array, a number, a list, a list of lists."""
+"""An array as users write it down: an array, a number, a list, a list of lists."""
 
 SUM_TOLERANCE = 1e-6
 MOST_REWARD = 1e100

@@ -1,4 +1,4 @@
-"""What a policy would be worth, from the log of another one: every estimate that people know, side by side."""
+"""What a policy would be worth, from the log of another one: every common estimate, side by side."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace

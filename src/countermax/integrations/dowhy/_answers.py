@@ -25,7 +25,7 @@ dowhy, pd = import_dowhy(), import_pandas()
 _BOUNDS = ("any", "stable", "none")
 _MAX_STATES = 10_000
 _PREFIX = "counterfactual_"
-_STATES_AT_ONCE = 2**16  # of all rows that are walked together
+_STATES_AT_ONCE = 2**16  # of all rows that are taken together
 _NUMERIC = "it holds numbers, and only classes have probabilities here"
 
 _GIVEN = (

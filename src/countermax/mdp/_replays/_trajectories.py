@@ -85,9 +85,9 @@ class Trajectories:
         law = self.law(coupling)
         course = self._course_of(law.answering)
         found = np.zeros(len(course))
-        walks = each_batch(chains_for(course, law), course, course.to_come(), _valued, spread=self._spread)
+        batches = each_batch(chains_for(course, law), course, course.to_come(), _valued, spread=self._spread)
         with ProgressBar("replaying", len(course), self._shown, unit="episodes") as bar:
-            for episodes, values in walks:
+            for episodes, values in batches:
                 found[episodes] = values
                 bar.advance(len(episodes))
         return found
@@ -102,16 +102,16 @@ class Trajectories:
                 16 * len(course) * self.mdp.num_states * (course.horizon + 1),
                 "leave out `path`, or lower `horizon`",
             )
-        walked, taken = courses.centred(course)
-        law = law if walked is course else TransitionCoupling.of(walked.mdp, law.answering, self.setting.outcomes)
+        centred, taken = courses.centred(course)
+        law = law if centred is course else TransitionCoupling.of(centred.mdp, law.answering, self.setting.outcomes)
         count = len(course)
         first, second = np.zeros(count), np.zeros(count)
         paths = np.zeros((count, course.horizon + 1, self.mdp.num_states)) if path else None
         ends: list[tuple[Ints, sparse.csr_array]] = []
-        walk, to_come = partial(_walked, path=path), walked.squares_to_come()
-        walks = each_batch(chains_for(walked, law), walked, to_come, walk, spread=self._spread)
+        take, to_come = partial(_moments_of, path=path), centred.squares_to_come()
+        batches = each_batch(chains_for(centred, law), centred, to_come, take, spread=self._spread)
         with ProgressBar("replaying", count, self._shown, unit="episodes") as bar:
-            for episodes, one, two, last, followed in walks:
+            for episodes, one, two, last, followed in batches:
                 first[episodes], second[episodes] = one, two
                 if paths is not None:
                     paths[episodes] = followed
@@ -190,7 +190,7 @@ class Trajectories:
     def feature_bounds(self, scores: Floats) -> Bounds:
         """The bounds of features, [state, feature], along one episode, [time, feature].
 
-        Each is a walk back from that time, with nothing earned.
+        Each is a backward pass from that time, with nothing earned.
         """
         count, horizon = scores.shape[1], self.setting.horizon
         check_memory(
@@ -209,10 +209,10 @@ class Trajectories:
     def step_bounds(self, coupling: AnyCoupling) -> Bounds:
         """The bounds of one episode's value if one step's coupling is any other, for each logged step; sharp."""
         course = self.plain_course
-        engine, any_coupling = chains_for(course, self.law(coupling)), chains_for(course, None)
+        chains, any_coupling = chains_for(course, self.law(coupling)), chains_for(course, None)
         nobody = np.zeros(1, np.int64)
-        chain = engine.forwards(nobody, path=True).path
-        values = engine.backwards(nobody, *course.to_come(), keep=True).values
+        chain = chains.forwards(nobody, path=True).path
+        values = chains.backwards(nobody, *course.to_come(), keep=True).values
         assert chain is not None
         assert values is not None
         count = int(course.seen[0])
@@ -238,7 +238,7 @@ class Trajectories:
         """[couplings, least and largest; step; action]: what one episode would have earned.
 
         Up to the change nothing differs, so the other world is where the log was: what was earned until then, and one
-        row that leads to states whose worth under the logged actions a single walk back gives for all decisions at
+        row that leads to states whose worth under the logged actions one backward pass gives for all decisions at
         once.
         """
         course = self._course(courses.as_logged(self.mdp, self.facts, self.setting.usual), rewards)
@@ -249,14 +249,14 @@ class Trajectories:
         extremes = self._extremes(course, rewards)
         found = []
         for some, law, sign in (*asked, (extremes[0], None, -1), (extremes[-1], None, 1)):
-            engine = chains_for(some, law)
-            values = engine.backwards(np.zeros(1, np.int64), *some.to_come(), keep=True).values
+            chains = chains_for(some, law)
+            values = chains.backwards(np.zeros(1, np.int64), *some.to_come(), keep=True).values
             assert values is not None
             worth = np.zeros((count, self.mdp.num_actions))
             for step in range(count):
                 later = np.ascontiguousarray(values[0 if sign < 0 else 1, 0, step + 1])
                 fact, state = int(self.facts.of_step[0, step]), int(self.setting.log.states[0, step])
-                rows = engine.one_row(fact, float(course.earned[0, step]), later, state, sign=sign)
+                rows = chains.one_row(fact, float(course.earned[0, step]), later, state, sign=sign)
                 worth[step] = before[step] + course.discount**step * rows
             found.append(worth)
         return np.stack(found)
@@ -326,41 +326,41 @@ class Trajectories:
         return courses.course_of(self.mdp, self.setting, self.facts, choices, rewards)
 
 
-def _valued(engine: AbstractChains, course: Course, batch: Ints, to_come: ToCome) -> tuple[Ints, Floats]:
+def _valued(chains: AbstractChains, course: Course, batch: Ints, to_come: ToCome) -> tuple[Ints, Floats]:
     """Some episodes and their values: what was earned when the log ends, and what is still to come."""
-    walked, (later, rows) = engine.forwards(batch, path=False), to_come
-    after = (walked.moments[:, :, 0] * later[rows[walked.episodes]]).sum(axis=1)
-    factor = course.discount ** course.seen[walked.episodes]
-    return walked.episodes, walked.moments[:, :, 1].sum(axis=1) + factor * after
+    arrived, (later, rows) = chains.forwards(batch, path=False), to_come
+    after = (arrived.moments[:, :, 0] * later[rows[arrived.episodes]]).sum(axis=1)
+    factor = course.discount ** course.seen[arrived.episodes]
+    return arrived.episodes, arrived.moments[:, :, 1].sum(axis=1) + factor * after
 
 
-def _walked(
-    engine: AbstractChains, course: Course, batch: Ints, to_come: ToCome, *, path: bool
+def _moments_of(
+    chains: AbstractChains, course: Course, batch: Ints, to_come: ToCome, *, path: bool
 ) -> tuple[Ints, Floats, Floats, sparse.csr_array, Floats | None]:
     """Some episodes, both moments of their returns, where they are at the end and, with `path`, at all times."""
-    walked, (first, second, rows) = engine.forwards(batch, path=path), to_come
-    row = rows[walked.episodes]
-    factor = course.discount ** course.seen[walked.episodes]
-    mass, one, two = np.moveaxis(walked.moments, 2, 0)
+    arrived, (first, second, rows) = chains.forwards(batch, path=path), to_come
+    row = rows[arrived.episodes]
+    factor = course.discount ** course.seen[arrived.episodes]
+    mass, one, two = np.moveaxis(arrived.moments, 2, 0)
     later, its_square = first[row], second[row]
     moments = (
         one.sum(axis=1) + factor * (mass * later).sum(axis=1),
         two.sum(axis=1) + 2 * factor * (one * later).sum(axis=1) + factor**2 * (mass * its_square).sum(axis=1),
     )
     if path:
-        followed = _followed(course, walked)
-        return walked.episodes, *moments, sparse.csr_array(followed[:, -1]), followed
-    rest = course.steps[walked.episodes] - course.seen[walked.episodes]
-    return walked.episodes, *moments, sparse.csr_array(engine.carry_on(mass, rest)), None
+        followed = _followed(course, arrived)
+        return arrived.episodes, *moments, sparse.csr_array(followed[:, -1]), followed
+    rest = course.steps[arrived.episodes] - course.seen[arrived.episodes]
+    return arrived.episodes, *moments, sparse.csr_array(chains.carry_on(mass, rest)), None
 
 
-def _followed(course: Course, walked: Arrived) -> Floats:
+def _followed(course: Course, arrived: Arrived) -> Floats:
     """[episode, time, state]: where chains are, on plain rows after the log's end."""
-    seen, steps = course.seen[walked.episodes], course.steps[walked.episodes]
-    here = walked.moments[:, :, 0].copy()
+    seen, steps = course.seen[arrived.episodes], course.steps[arrived.episodes]
+    here = arrived.moments[:, :, 0].copy()
     paths = np.zeros((len(here), course.horizon + 1, course.mdp.num_states))
-    if walked.path is not None:
-        paths[:, : walked.path.shape[1]] = walked.path
+    if arrived.path is not None:
+        paths[:, : arrived.path.shape[1]] = arrived.path
     for step in range(int(seen.min()), course.horizon):
         going = np.flatnonzero((seen <= step) & (step < steps))
         if len(going):
@@ -373,21 +373,21 @@ def _followed(course: Course, walked: Arrived) -> Floats:
 def _bounds(course: Course, to_come: ToCome, *, stable: bool, spread: bool = False, shown: bool | None) -> Bounds:
     lower, upper = np.zeros(len(course)), np.zeros(len(course))
     chains = chains_for(course, None, stable=stable)
-    walks = each_batch(chains, course, to_come, _bounded, backwards=True, spread=spread)
+    batches = each_batch(chains, course, to_come, _bounded, backwards=True, spread=spread)
     with ProgressBar("bounding", len(course), shown, unit="episodes") as bar:
-        for episodes, least, most, _ in walks:
+        for episodes, least, most, _ in batches:
             lower[episodes], upper[episodes] = least, most
             bar.advance(len(episodes))
     return Bounds(lower, upper)
 
 
-def _bounded(engine: AbstractChains, course: Course, batch: Ints, to_come: ToCome) -> Valued:
+def _bounded(chains: AbstractChains, course: Course, batch: Ints, to_come: ToCome) -> Valued:
     del course
-    return engine.backwards(batch, *to_come, keep=False)
+    return chains.backwards(batch, *to_come, keep=False)
 
 
 def _carried_back(course: Course, scores: Floats) -> ToCome:
-    """What is still to come of every feature when the log ends, for the times in their order: one walk for all."""
+    """What is still to come of every feature when the log ends, for the times in their order: one pass for all."""
     rest, count = course.steps - course.seen, scores.shape[1]
     worth = [scores]
     for _ in range(int(rest.max())):
