@@ -73,6 +73,7 @@ def _references(size, dimension):
 
 SLOW = {
     "Comonotone",
+    "Independent",
     "InverseCDF",
     "InverseCDF in another order",
     "Maximal",

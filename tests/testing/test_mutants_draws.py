@@ -128,7 +128,7 @@ class WrongInDoublePrecision(HealthyScores):
         (DrawsTheImpossible, ZEROS),
         (NeverDrawsTheRare, "draws follow the law (scarce)"),
         (RareFactsAreForgotten, RARE),
-        (OtherSizesAreDrawnWrongly, SIZES),
+        pytest.param(OtherSizesAreDrawnWrongly, SIZES, marks=pytest.mark.slow),
         (ManyOutcomesAreDrawnWrongly, SIZES),
     ],
 )
