@@ -282,7 +282,8 @@ def _range(nests, numbers):
 @inner
 def _integrate(nests, start, end, first, last, room):
     """Adds to `gone` what leaves nests from the first on, before the last, while the best utility rises so far."""
-    parent, own, numbers, gone = nests.parent, nests.own, room.numbers, room.gone
+    parent, own, numbers, gone, rates = nests.parent, nests.own, room.numbers, room.gone, room.rates
+    with_rise = room.rise.size > 0
     while start < end:
         stop, num_nodes = _step(nests, start, end, numbers)
         middle, half = (start + stop) / 2, (stop - start) / 2
@@ -293,16 +294,17 @@ def _integrate(nests, start, end, first, last, room):
             numbers[CHANCE, 0] = numbers[GROWTH, 0]
             for n in range(1, last):
                 numbers[CHANCE, n] = numbers[CHANCE, parent[n]] + (1 - own[n]) * numbers[GROWTH, n]
+            numbers[WEIGHT, 0] = 1.0
             for a in range(first, last):
                 if numbers[STAGE, a] == TO_COME:  # nobody is there who could leave
                     continue
                 weight = half * _WEIGHTS[num_nodes, node] * exp(-numbers[CHANCE, a])
                 for b in range(parent.size):
-                    rate = 1.0 if b == 0 else numbers[WEIGHT, parent[b]] * numbers[PART, b] + room.rates[a - first, b]
-                    numbers[WEIGHT, b] = rate
-                    flow = weight * rate * numbers[ARRIVING, b]
+                    if b:
+                        numbers[WEIGHT, b] = numbers[WEIGHT, parent[b]] * numbers[PART, b] + rates[a - first, b]
+                    flow = weight * numbers[WEIGHT, b] * numbers[ARRIVING, b]
                     gone[0, a - first, b] += flow
-                    if room.rise.size:
+                    if with_rise:
                         gone[1, a - first, b] += place * flow
 
 

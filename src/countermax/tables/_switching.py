@@ -89,7 +89,7 @@ class SwitchingTable(AbstractResult):
         low, high = (1 - float(np.trace(each)) / total for each in (self.bounds.upper, self.bounds.lower))
         change = self.logsums[1] - self.logsums[0]
         return (
-            f"Of {self._told(total)} choosers {percents(1 - stay, 1 - stay)} switch under {self.coupling}; whatever the "
+            f"Of {total:,.0f} choosers {percents(1 - stay, 1 - stay)} switch under {self.coupling}; whatever the "
             f"coupling, {percents(low, high)}. In all, the change is worth {self._told(change)} {self.unit}."
         )
 
