@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _MOST_ACROSS = 8  # alternatives of a printed table from each to each; of more, only their demand is printed
 _MOST_FLOWS = 12
+_ROUNDING = 1e-12  # of all choosers: what ties of gains leave where nobody goes
 
 
 @final
@@ -106,7 +107,8 @@ class SwitchingTable(AbstractResult):
             lines = [[label, *map(told, each)] for label, each in zip(labels, numbers, strict=True)]
             whole = Table(["alternative", "before", "after", "in both"], lines)
         moved = np.where(np.eye(len(labels), dtype=bool), 0.0, counts)
-        order = np.argsort(-moved, axis=None, kind="stable")[: np.count_nonzero(moved)]
+        count = int((moved > _ROUNDING * counts.sum()).sum())
+        order = np.argsort(-moved, axis=None, kind="stable")[:count]
         flows = []
         for i, j in zip(*np.unravel_index(order[:_MOST_FLOWS], moved.shape), strict=True):
             shown, low, high = (told(each[i, j]) for each in (moved, *self.bounds))
@@ -194,7 +196,7 @@ def table_switching(source: AbstractSource, level: float) -> SwitchingTable:
         logsums=(float(logsums[0]), float(logsums[1])),
         unit="units of utility" if asked.money is None else "units of money",
         **vars(sums.counts),
-        sample=f"{count:,} rows",
+        sample=f"{count:,} rows" if count > 1 else "one row",
         notes=(*words[: 1 + (count > 1)], *count_notes(sums.counts)),
     )
 
