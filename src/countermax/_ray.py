@@ -141,7 +141,24 @@ def one_thread() -> None:
 
 def put_once(value: Any) -> Any:
     """A reference to a value in the object store, which each worker's machine fetches once."""
-    return connect().put(value)
+    return connect().put(_Sent(value))
+
+
+class _Sent:
+    """What arrives as its value, and with all its digits: a worker's JAX would make singles of doubles."""
+
+    def __init__(self, value: Any):
+        self._value = value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        arrays: list[pickle.PickleBuffer] = []  # which nobody has to copy
+        packed = import_ray().cloudpickle.dumps(self._value, protocol=5, buffer_callback=arrays.append)
+        return _received, (packed, arrays)
+
+
+def _received(packed: bytes, arrays: list[Any]) -> Any:
+    with jax.enable_x64(True):
+        return pickle.loads(packed, buffers=arrays)
 
 
 def in_parts(
@@ -182,7 +199,7 @@ def _done(ray: Any, function: Callable[..., Any], shared: Any, parts: Iterable[t
 
     The cluster is looked at again and again, since machines may join it.
     """
-    reference = shared if isinstance(shared, ray.ObjectRef) else ray.put(shared)
+    reference = shared if isinstance(shared, ray.ObjectRef) else put_once(shared)
     task = ray.remote(_called).options(name=getattr(function, "__name__", "part"), **WORKER)
     tasks = enumerate(task.remote(__version__, function, reference, *part) for part in parts)
     running: dict[Any, int] = {}

@@ -45,12 +45,12 @@ from countermax._core.types import LogProbs, Probs
 _MOST_NODES = 16  # of Gauss and Legendre, on a piece
 _FEWER_NODES = {  # by the digits: where pieces are at most so wide, in units of the least scale, and there are many
     4: ((2, 0.1), (4, 1.0)),
-    8: ((2, 1e-3), (3, 0.02), (5, 0.25)),
+    8: ((2, 4e-3), (3, 0.03), (5, 0.25)),
 }
 # Edges around a nest's own rise, in its scales. After it all fades within 40; before it an outcome's chance grows at a
 # rate that is the slower the less alike outcomes are, so that pieces there double until one of them fits.
 _NEAR = np.concatenate([-(2.0 ** np.arange(11, 2, -1)), [-3.5, 0.0, 3.5, 8.0, 14.0, 24.0, 40.0]])
-_AT_ONCE = 2**20  # numbers
+_AT_ONCE = 2**15  # numbers, which a core has at hand
 
 
 class Paths(NamedTuple):

@@ -407,7 +407,7 @@ def test_a_name_or_a_file_says_which_outcomes_are_alike(tmp_path):
         "name": "root",
         "coefficient": 1.0,
         "alternatives": [
-            "dead",
+            *("dead", "hospice", "lost"),
             {
                 "name": "alive",
                 "coefficient": "coef_alive",
@@ -422,8 +422,11 @@ def test_a_name_or_a_file_says_which_outcomes_are_alike(tmp_path):
     (tmp_path / "own.json").write_text(json.dumps({"nests": tree, "dissimilarity": 0.5}))
     (tmp_path / "numbers.csv").write_text("coefficient_name,value,constrain\ncoef_alive,0.5,F\n")
     (tmp_path / "model.yaml").write_text(yaml.safe_dump({"NESTS": activitysim, "COEFFICIENTS": "numbers.csv"}))
+    absolute = {"nests": tree, "dissimilarity": {"alive": 0.5, "institution": 0.25}, "absolute": True}
+    (tmp_path / "absolute.json").write_text(json.dumps(absolute))
     wanted = NestedGumbelMax(tree, 0.5, labels=LABELS).joint(p, q)
     for named in (
+        as_coupling(tmp_path / "absolute.json", labels),
         as_coupling("nested-gumbel-max-0.5[home|[hospital|nursing home]]", labels),
         as_coupling(str(tmp_path / "own.json"), labels),
         as_coupling(tmp_path / "model.yaml", labels),
@@ -460,6 +463,25 @@ def test_a_tree_of_activitysim_needs_all_its_numbers(tmp_path):
         NestedGumbelMax({**root, "coefficient": "coef"}, labels=2)
     with pytest.raises(InputError, match="'coefficient' is missing"):
         NestedGumbelMax({"name": "root", "alternatives": []}, labels=2)
-    (tmp_path / "nests.json").write_text("[1]")
-    with pytest.raises(InputError, match="must hold `nests` and `dissimilarity`"):
-        as_coupling(tmp_path / "nests.json", 3)
+    for name, text in (("nests.json", "[1]"), ("nests.yaml", "a: [")):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(InputError, match="must hold `nests` and `dissimilarity`"):
+            as_coupling(tmp_path / name, 3)
+
+
+@pytest.mark.parametrize(
+    ("held", "message"),
+    [
+        ([0, {"name": "a", "coefficient": 0.5, "alternatives": [0, 1]}], "0 is in 'the root' and in 'a'; leave"),
+        ([2, {"name": "a", "coefficient": 0.5, "alternatives": [0, 1]}], "one of the labels 0, 1, got 2"),
+        ([0, {"name": "a", "coefficient": 0.5, "alternatives": [1]}] * 2, "0 is in 'the root' and in 'the root'"),
+        ([{"name": "a", "coefficient": 0.5, "alternatives": [each]} for each in (0, 1)], "'a' more than once"),
+        ([{"name": "a", "coefficient": 0.5, "alternatives": [0]}], "every alternative, .* but 1 is in none"),
+        ([{"name": "a", "coefficient": 0.5, "alternatives": None}], "a list of alternatives in 'a'"),
+        ([{"name": "a", "coefficient": 1.2, "alternatives": [0, 1]}], r"in \(0, 1\], .*got 1.2 for 'a'"),
+        ([0, 1], "got none; without nests use gumbel-max"),
+    ],
+)
+def test_a_tree_of_activitysim_holds_every_alternative_once(held, message):
+    with pytest.raises(InputError, match=message):
+        NestedGumbelMax({"name": "root", "coefficient": 1, "alternatives": held}, labels=2)

@@ -83,7 +83,7 @@ def test_transitions_of_a_folder_are_those_of_its_rows(ray, table, lake, small_p
 
 
 def test_switching_of_a_folder_is_that_of_its_rows(ray, table, lake, small_parts):
-    asked = {"factual": "p_", "counterfactual": "q_", "utilities": Utilities("nested-gumbel-max-0.5[dead|ill]")}
+    asked = {"factual": "p_", "counterfactual": "q_", "utilities": Utilities("nested-gumbel-max-0.3[dead|ill]")}
     found, local = Rows(str(lake), **asked, engine="ray").switching(), Rows(table, **asked).switching()
     for name in ("counts", "surplus", "logsums"):
         np.testing.assert_allclose(getattr(found, name), getattr(local, name), rtol=1e-10, atol=1e-10)

@@ -136,6 +136,20 @@ def test_what_is_printed_names_the_model_and_the_bounds():
     assert table.row("logsum before").value == pytest.approx(table.logsums[0])
 
 
+def test_the_largest_flows_are_printed_beside_demand_before_and_after():
+    whole, flows = switching_table(*_people(30), MODEL).tables()
+    counts = np.array([[float(each) for each in line[1:]] for line in whole.lines])
+    np.testing.assert_allclose(counts[:-1, :-1].sum(axis=1), counts[:-1, -1], atol=0.3)
+    np.testing.assert_allclose(counts[:-1].sum(axis=0), counts[-1], atol=0.3)
+    largest = [float(line[2].split()[0]) for line in flows.lines[:12]]
+    assert largest == sorted(largest, reverse=True)
+    assert largest[0] == (counts[:-1, :-1] - np.diag(np.diag(counts[:, :-1]))).max()
+    many = switching_table(*np.random.default_rng(0).normal(size=(2, 1, 9)), GumbelMax(), labels=range(9))
+    assert [len(each.columns) for each in many.tables()] == [4, 5]
+    still = switching_table(np.zeros((1, 5)), np.zeros((1, 5)), MODEL).tables()[1]
+    assert still.lines == []
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -47,9 +47,9 @@ class Nests(NamedTuple):
 # Rows of the numbers that nests have room for.
 TOTAL_P, TOTAL_Q, SHARE_P, SHARE_Q, WORTH_P, WORTH_Q, RISE = 0, 1, 2, 3, 4, 5, 6
 ARRIVED, COMING, LIFT, FADING, SUM, GROWTH = 7, 8, 9, 10, 11, 12
-PART, ARRIVING, GONE, WEIGHT, CHANCE = 13, 14, 15, 16, 17
-OWN_P, OWN_Q, HELD, HERE, STAGE, EARLY = 18, 19, 20, 21, 22, 23
-NUM_OF_NESTS = 24
+PART, ARRIVING, WEIGHT, CHANCE = 13, 14, 15, 16
+OWN_P, OWN_Q, HELD, HERE, STAGE, EARLY = 17, 18, 19, 20, 21, 22
+NUM_OF_NESTS = 23
 # Stages of a nest. Of one that has not begun, or has ended, nothing has to be computed: it is as in one of the worlds.
 TO_COME, BEGUN, ENDED, IN_ONE_WORLD = 0, 1, 2, 3
 # Rows of those that outcomes have room for.
@@ -61,30 +61,35 @@ class NestRoom(NamedTuple):
     """Memory for one pair of worlds at a time."""
 
     outcomes: Float[np.ndarray, "3 k"]
-    numbers: Float[np.ndarray, "24 m"]
+    numbers: Float[np.ndarray, "23 m"]
     order: Int[np.ndarray, " k"]
     """The outcomes by ascending gain."""
     answer: Float[np.ndarray, " k"]
     joint: Float[np.ndarray, "k k"]
     rise: Float[np.ndarray, "k k"]
     """In cells, the mean of by how much the best utility rises; empty where nobody asks."""
-    gone: Float[np.ndarray, "2 m m"]
-    """What went from any nest to any other."""
+    gone: Float[np.ndarray, "2 a m"]
+    """What went from any nest to any other, or for a row from one nest."""
     before: Float[np.ndarray, "2 2 k m"]
     """What that was when each outcome arrived."""
-    rates: Float[np.ndarray, "m m"]
+    rates: Float[np.ndarray, "a m"]
+
+
+@inner
+def _set_rates(nests, n, rates):
+    """What an outcome of nest n adds to the rate of each nest around it."""
+    while n:
+        rates[n] = (1 - nests.own[n]) / nests.scale[n]
+        n = nests.parent[n]
 
 
 @jitted
 def _new_room(nests, with_joint, with_rise):
     size, count = nests.home.size, nests.parent.size
-    cells, flows, rises = size if with_joint else 0, count if with_joint else 0, size if with_rise else 0
-    rates = np.zeros((flows, flows))
+    cells, flows, rises = size if with_joint else 0, count if with_joint else 1, size if with_rise else 0
+    rates = np.zeros((flows, count))
     for a in range(flows):
-        n = a
-        while n:
-            rates[a, n] = (1 - nests.own[n]) / nests.scale[n]
-            n = nests.parent[n]
+        _set_rates(nests, a, rates[a])
     return NestRoom(
         np.empty((NUM_OF_OUTCOMES, size)),
         np.empty((NUM_OF_NESTS, count)),
@@ -92,8 +97,8 @@ def _new_room(nests, with_joint, with_rise):
         np.empty(size),
         np.empty((cells, cells)),
         np.empty((rises, rises)),
-        np.zeros((2, flows, flows)),
-        np.empty((2, 2, cells, flows)),
+        np.zeros((2, flows, count)),
+        np.empty((2, 2, cells, count)),
         rates,
     )
 
@@ -130,8 +135,8 @@ def _share_out(nests, log_p, log_q, room):
     _total_up(nests, log_p, TOTAL_P, numbers)
     _total_up(nests, log_q, TOTAL_Q, numbers)
     for n in range(count):
-        numbers[ARRIVED, n], numbers[COMING, n], numbers[GONE, n] = 0.0, 0.0, 0.0
-        numbers[HELD, n], numbers[HERE, n] = 0.0, 0.0
+        for each in (ARRIVED, COMING, HELD, HERE):
+            numbers[each, n] = 0.0
         outer = parent[n]
         for total, share, worth in ((TOTAL_P, SHARE_P, WORTH_P), (TOTAL_Q, SHARE_Q, WORTH_Q)):
             if n == 0:
@@ -275,21 +280,42 @@ def _range(nests, numbers):
 
 
 @inner
+def _integrate(nests, start, end, first, last, room):
+    """Adds to `gone` what leaves nests from the first on, before the last, while the best utility rises so far."""
+    parent, own, numbers, gone, rates = nests.parent, nests.own, room.numbers, room.gone, room.rates
+    with_rise = room.rise.size > 0
+    while start < end:
+        stop, num_nodes = _step(nests, start, end, numbers)
+        middle, half = (start + stop) / 2, (stop - start) / 2
+        start = stop
+        for node in range(num_nodes):
+            place = middle + half * _NODES[num_nodes, node]
+            _look(nests, place, numbers)
+            numbers[CHANCE, 0] = numbers[GROWTH, 0]
+            for n in range(1, last):
+                numbers[CHANCE, n] = numbers[CHANCE, parent[n]] + (1 - own[n]) * numbers[GROWTH, n]
+            numbers[WEIGHT, 0] = 1.0
+            for a in range(first, last):
+                if numbers[STAGE, a] == TO_COME:  # nobody is there who could leave
+                    continue
+                weight = half * _WEIGHTS[num_nodes, node] * exp(-numbers[CHANCE, a])
+                for b in range(parent.size):
+                    if b:
+                        numbers[WEIGHT, b] = numbers[WEIGHT, parent[b]] * numbers[PART, b] + rates[a - first, b]
+                    flow = weight * numbers[WEIGHT, b] * numbers[ARRIVING, b]
+                    gone[0, a - first, b] += flow
+                    if with_rise:
+                        gone[1, a - first, b] += place * flow
+
+
+@inner
 def _write_row(nests, log_p, log_q, x, room):
     """P(Y=. | X=x) in `answer`."""
-    home, parent, own, scale = nests
-    outcomes, numbers, order, answer = room.outcomes, room.numbers, room.order, room.answer
-    size, count = home.size, parent.size
+    home, outcomes, numbers, order, answer = nests.home, room.outcomes, room.numbers, room.order, room.answer
     _share_out(nests, log_p, log_q, room)
     low, high = _range(nests, numbers)
-    for n in range(count):
-        numbers[WEIGHT, n] = 0.0
-    n = home[x]
-    while True:
-        numbers[WEIGHT, n] = (1 - own[n]) / scale[n]
-        if n == 0:
-            break
-        n = parent[n]
+    room.gone[:], room.rates[:] = 0.0, 0.0
+    _set_rates(nests, home[x], room.rates[0])
     at = 0
     while True:
         k = order[at]
@@ -298,67 +324,34 @@ def _write_row(nests, log_p, log_q, x, room):
         at += 1
         if k == x:
             break
-    if outcomes[Q, x] > 0 or log_q[x] > -inf:
+    if log_q[x] > -inf:
         _look(nests, outcomes[GAIN, x], numbers)
         answer[x] = _kept(nests, home[x], numbers)
     start = max(outcomes[GAIN, x], low)
-    while at < size:
-        j = order[at]
+    for later in range(at, home.size):
+        j = order[later]
         end = min(outcomes[GAIN, j], high)
-        while start < end:
-            stop, num_nodes = _step(nests, start, end, numbers)
-            middle, half = (start + stop) / 2, (stop - start) / 2
-            for node in range(num_nodes):
-                _look(nests, middle + half * _NODES[num_nodes, node], numbers)
-                weight = half * _WEIGHTS[num_nodes, node] * _kept(nests, home[x], numbers)
-                numbers[CHANCE, 0] = 1.0
-                numbers[GONE, 0] += weight * numbers[ARRIVING, 0]
-                for n in range(1, count):
-                    rate = numbers[CHANCE, parent[n]] * numbers[PART, n] + numbers[WEIGHT, n]
-                    numbers[CHANCE, n] = rate
-                    numbers[GONE, n] += weight * rate * numbers[ARRIVING, n]
-            start = stop
-        answer[j] = outcomes[Q, j] * numbers[GONE, home[j]]
+        _integrate(nests, start, end, home[x], home[x] + 1, room)
+        start = max(start, end)
+        answer[j] = outcomes[Q, j] * room.gone[0, 0, home[j]]
         _arrive(nests, j, outcomes, numbers)
-        at += 1
 
 
 @inner
 def _write_joint(nests, log_p, log_q, room):
     """P(X=i, Y=j) in `joint`, and `rise` unless it is empty, by one walk over all pieces."""
-    home, parent, own, scale = nests
-    outcomes, numbers, order, rates = room.outcomes, room.numbers, room.order, room.rates
+    home, outcomes, numbers, order = nests.home, room.outcomes, room.numbers, room.order
     joint, rise, gone, before = room.joint, room.rise, room.gone, room.before
-    size, count = home.size, parent.size
-    with_rise = rise.size > 0
+    count, with_rise = nests.parent.size, rise.size > 0
     _share_out(nests, log_p, log_q, room)
     low, high = _range(nests, numbers)
     gone[:] = 0.0
     start = max(low, outcomes[GAIN, order[0]])  # before, nobody has arrived who could leave
-    for at in range(size):
+    for at in range(home.size):
         j = order[at]
         end = min(outcomes[GAIN, j], high)
-        while start < end:
-            stop, num_nodes = _step(nests, start, end, numbers)
-            middle, half = (start + stop) / 2, (stop - start) / 2
-            for node in range(num_nodes):
-                place = middle + half * _NODES[num_nodes, node]
-                _look(nests, place, numbers)
-                numbers[CHANCE, 0] = numbers[GROWTH, 0]
-                for n in range(1, count):
-                    numbers[CHANCE, n] = numbers[CHANCE, parent[n]] + (1 - own[n]) * numbers[GROWTH, n]
-                for a in range(count):
-                    if numbers[STAGE, a] == TO_COME:  # nobody is there who could leave
-                        continue
-                    weight = half * _WEIGHTS[num_nodes, node] * exp(-numbers[CHANCE, a])
-                    for b in range(count):
-                        rate = 1.0 if b == 0 else numbers[WEIGHT, parent[b]] * numbers[PART, b] + rates[a, b]
-                        numbers[WEIGHT, b] = rate
-                        flow = weight * rate * numbers[ARRIVING, b]
-                        gone[0, a, b] += flow
-                        if with_rise:
-                            gone[1, a, b] += place * flow
-            start = stop
+        _integrate(nests, start, end, 0, count, room)
+        start = max(start, end)
         n = home[j]
         _arrive(nests, j, outcomes, numbers)
         for other in range(count):

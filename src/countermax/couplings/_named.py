@@ -225,8 +225,8 @@ def _nested(name: str | Path, outcomes: Labels | int | None, argument: str) -> N
         raise InputError(f"`{argument}` needs outcomes to put into nests, and none are known here; give the coupling")
     word = _NESTED_WORD.fullmatch(str(name))
     try:
-        nests, numbers = read_nests(name) if word is None else (nests_in(word[2]), float(word[1]))
-        return NestedGumbelMax(nests, numbers, labels=outcomes)
+        given = {"nests": nests_in(word[2]), "dissimilarity": float(word[1])} if word else read_nests(name)
+        return NestedGumbelMax(**given, labels=outcomes)
     except InputError as error:
         raise InputError(f"`{argument}` is {str(name)!r}, but {error}") from error
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from countermax import nests, race
 from countermax._core.checks import as_floats, is_traced
-from countermax._core.errors import InputError
+from countermax._core.errors import InputError, first_line
 from countermax._core.extras import import_yaml
 from countermax._core.labels import Labels, listed
 from countermax._core.quantities import as_flag
@@ -79,12 +79,15 @@ class NestedGumbelMax(AbstractArgmaxSampler[NestNoise], AbstractMechanism[NestNo
         if isinstance(labels, int):
             labels = range(labels)
         known = labels if isinstance(labels, Labels) else Labels(tuple(labels))
-        if isinstance(nests, Mapping) and "alternatives" in nests:
-            nests, dissimilarity = _of_activitysim(nests, dissimilarity)
-        home, parents, names = _tree(nests, known)
+        if not isinstance(nests, Mapping):
+            raise InputError(f"`nests` must map names of nests to lists of outcomes, got {nests!r}")
+        whole, content = "alternatives" in nests, [nests]
+        if whole:
+            content, dissimilarity = _of_activitysim(nests, dissimilarity)
+        home, parents, names = _tree(content, known, whole)
         self.home, self.parents, self.names = jax.device_put(np.asarray(home, np.int32)), parents, names
         found = _dissimilarities(dissimilarity, names)
-        self.numbers = _relative(found, parents, names) if absolute else found
+        self.numbers = _relative(found, parents, names) if as_flag("`absolute`", absolute) else found
         self.is_limit = not is_traced(found) and not np.asarray(found).any()
         _check_numbers(self.numbers, parents, names)
 
@@ -328,29 +331,23 @@ def _log_tilted(index: Float[Array, " n"], log_tilt: Float[Array, " n"], weighed
     return jnp.where(plain, 0, jnp.where(weighed, jnp.logaddexp(total, more), total))
 
 
-def _tree(given: Mapping[Any, Any], labels: Labels) -> tuple[list[int], tuple[int, ...], tuple[str, ...]]:
-    """The nest of each outcome, the nest around each nest, and names; nests by their depth."""
-    if not isinstance(given, Mapping) or not given:
-        raise InputError(f"`nests` must map names of nests to lists of outcomes, got {given!r}")
+def _tree(content: list[Any], labels: Labels, whole: bool) -> tuple[list[int], tuple[int, ...], tuple[str, ...]]:
+    """The nest of each outcome, the nest around each nest, and names; nests by their depth, from what the root holds.
+
+    With `whole`, outcomes that stand alone must be there too.
+    """
     home, holder = [0] * len(labels), dict[int, str]()
     parents, names = list[int](), list[str]()
-    level = [(0, name, held) for name, held in given.items()]
+    level: list[tuple[int, str, Any]] = [(0, "the root", content)]
     while level:
         inner = []
-        for parent, name, held in level:
-            if not isinstance(name, str):
-                raise InputError(f"`nests` must have texts for names, got {name!r}")
-            if name in names:
-                raise InputError(f"`nests` must have different names, got {name!r} more than once")
-            parents.append(parent)
-            names.append(name)
-            if isinstance(held, Mapping):
-                held = [held]
+        for nest, name, given in level:
+            held = [given] if isinstance(given, Mapping) else given
             if isinstance(held, str) or not isinstance(held, Iterable):
                 raise InputError(f"`nests` must map {name!r} to a list of outcomes, got {held!r}")
             for each in held:
                 if isinstance(each, Mapping):
-                    inner += [(len(names), *pair) for pair in each.items()]
+                    inner += [(nest, *pair) for pair in each.items()]
                     continue
                 place = labels.place_of("nests", each)
                 if place in holder:
@@ -358,38 +355,55 @@ def _tree(given: Mapping[Any, Any], labels: Labels) -> tuple[list[int], tuple[in
                         f"`nests` must hold each outcome once, but {listed([each])} is in {holder[place]!r} and in "
                         f"{name!r}; leave it out of one of them"
                     )
-                holder[place], home[place] = name, len(names)
-        level = inner
+                holder[place], home[place] = name, nest
+        level = []
+        for parent, name, held in inner:
+            if not isinstance(name, str):
+                raise InputError(f"`nests` must have texts for names, got {name!r}")
+            if name in names:
+                raise InputError(f"`nests` must have different names, got {name!r} more than once")
+            parents.append(parent)
+            names.append(name)
+            level.append((len(names), name, held))
+    if not names:
+        raise InputError("`nests` must map names of nests to lists of outcomes, got none; without nests use gumbel-max")
+    if whole and len(holder) < len(labels):
+        left = [label for place, label in enumerate(labels.values) if place not in holder]
+        raise InputError(f"`nests` must hold every alternative, as ActivitySim has it, but {listed(left)} is in none")
     return home, tuple(parents), tuple(names)
 
 
-def read_nests(path: str | Path) -> tuple[Any, Any]:
-    """Nests and dissimilarities from a file: `{"nests": ..., "dissimilarity": ...}`, or settings of ActivitySim.
+def read_nests(path: str | Path) -> dict[str, Any]:
+    """Arguments from a file: `{"nests": ..., "dissimilarity": ..., "absolute": ...}`, or settings of ActivitySim.
 
     Those name a file of coefficients beside them, which have the columns `coefficient_name` and `value`.
     """
     file = Path(path)
+    yaml = None if file.suffix.lower() == ".json" else import_yaml()
+    broken = () if yaml is None else (yaml.YAMLError,)
     try:
         text = file.read_text()
-        given = json.loads(text) if file.suffix.lower() == ".json" else import_yaml().safe_load(text)
-        found = given.get("nests", given.get("NESTS", given))
-        numbers = given.get("dissimilarity")
+        given = json.loads(text) if yaml is None else yaml.safe_load(text)
+        found, numbers = given.get("nests", given.get("NESTS", given)), given.get("dissimilarity")
         if "COEFFICIENTS" in given:
             with (file.parent / given["COEFFICIENTS"]).open(newline="") as lines:
                 numbers = {each["coefficient_name"]: each["value"] for each in csv.DictReader(lines, strict=True)}
-    except (OSError, AttributeError, TypeError, KeyError, ValueError) as error:
-        raise InputError(f"{file} must hold `nests` and `dissimilarity`, or ActivitySim's NESTS: {error}") from error
-    return found, numbers
+    except (OSError, AttributeError, TypeError, KeyError, ValueError, *broken) as error:
+        why = first_line(error)
+        raise InputError(f"the file must hold `nests` and `dissimilarity`, or ActivitySim's NESTS: {why}") from error
+    return {"nests": found, "dissimilarity": numbers, "absolute": given.get("absolute", False)}
 
 
-def _of_activitysim(root: Mapping[str, Any], values: Any) -> tuple[dict[str, Any], dict[str, float]]:
-    """Nests by name, and their coefficients, of which some are names for one of the values."""
+def _of_activitysim(root: Mapping[str, Any], values: Any) -> tuple[list[Any], dict[str, float]]:
+    """What the root holds, and the coefficients of nests, of which some are names for one of the values."""
     coefficients: dict[str, float] = {}
 
-    def nest(given: Mapping[str, Any]) -> dict[str, Any]:
+    def held(given: Mapping[str, Any]) -> list[Any]:
         missing = {"name", "coefficient", "alternatives"} - set(given)
         if missing:
             raise InputError(f"`nests` must have name, coefficient and alternatives, but {min(missing)!r} is missing")
+        if not isinstance(given["alternatives"], list | tuple):
+            raise InputError(f"`nests` must have a list of alternatives in {given['name']!r}")
         number = given["coefficient"]
         if isinstance(values, Mapping) and number in values:
             number = values[number]
@@ -397,13 +411,12 @@ def _of_activitysim(root: Mapping[str, Any], values: Any) -> tuple[dict[str, Any
             coefficients[given["name"]] = float(number)
         except (TypeError, ValueError) as error:
             raise InputError(f"`dissimilarity` must have the value of the coefficient {number!r}") from error
-        return {given["name"]: [nest(each) if isinstance(each, Mapping) else each for each in given["alternatives"]]}
+        return [{each["name"]: held(each)} if isinstance(each, Mapping) else each for each in given["alternatives"]]
 
-    (held,) = nest(root).values()
+    found = held(root)
     if coefficients.pop(root["name"]) != 1:
         raise InputError(f"`nests` must have a root {root['name']!r} whose coefficient is 1; divide the others by it")
-    alone = [each for each in held if isinstance(each, Mapping)]
-    return {name: inner for each in alone for name, inner in each.items()}, coefficients
+    return found, coefficients
 
 
 def _dissimilarities(given: Any, names: tuple[str, ...]) -> Float[Array, " n"]:
@@ -414,7 +427,7 @@ def _dissimilarities(given: Any, names: tuple[str, ...]) -> Float[Array, " n"]:
             raise InputError(
                 f"`dissimilarity` must have one number for each of the nests {listed(names)}, got {listed(given)}"
             )
-        given = jnp.stack([jnp.asarray(given[name]) for name in names])
+        given = jnp.stack([as_floats("dissimilarity", given[name], 0) for name in names])
     elif np.ndim(given) == 0:
         given = jnp.broadcast_to(as_floats("dissimilarity", given, 0), (len(names),))
     found = as_floats("dissimilarity", given, 1)
@@ -446,7 +459,7 @@ def _check_numbers(found: Float[Array, " n"], parents: tuple[int, ...], names: t
         place = int(wrong.argmax())
         raise InputError(
             f"`dissimilarity` must lie in (0, 1], or be 0 for all nests, got {values[place]:g} for {names[place]!r}: "
-            "above 1 there is no such random utility, so put these outcomes into other nests"
+            "outside there is no such random utility, so put these outcomes into other nests"
         )
     scale = np.append(1.0, values)
     for place, parent in enumerate(parents):

@@ -9,8 +9,8 @@ import numpy as np
 from countermax import _plotting as plotting
 from countermax._core.errors import InputError
 from countermax._core.labels import told_apart
-from countermax._core.results import AbstractResult, Row
-from countermax._core.words import confidence, number, percents, span
+from countermax._core.results import AbstractResult, Row, Table
+from countermax._core.words import confidence, number, percents
 from countermax._kernel import joint_sums
 from countermax._tables.frames import Floats
 from countermax.bounds import Bounds
@@ -26,13 +26,17 @@ from countermax.tables._sources import AbstractSource
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+_MOST_ACROSS = 8  # alternatives of a printed table from each to each; of more, only their demand is printed
+_MOST_FLOWS = 12
+_ROUNDING = 1e-12  # of all choosers: what ties of gains leave where nobody goes
+
 
 @final
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class SwitchingTable(AbstractResult):
     """How many choosers go from each alternative to each other, in cells [before, after]."""
 
-    title: str = "Which alternative does who chooses each one take after the change?"
+    title: str = "Who switches from what to what after the change?"
     labels: tuple[str, ...]
     coupling: str
     counts: Floats
@@ -80,25 +84,44 @@ class SwitchingTable(AbstractResult):
         return found
 
     def summary(self) -> str:
-        """How many switch, and the largest flow."""
+        """How many switch, and what the change is worth."""
         total = self.counts.sum()
         stay = float(np.trace(self.counts)) / total
         low, high = (1 - float(np.trace(each)) / total for each in (self.bounds.upper, self.bounds.lower))
-        words = [
-            f"Of {number(total, 0)} choosers {percents(1 - stay, 1 - stay)} switch under {self.coupling}; whatever "
-            f"the coupling, {percents(low, high)}."
-        ]
-        moved = np.where(np.eye(len(self.labels), dtype=bool), -1.0, self.counts)
-        i, j = np.unravel_index(int(moved.argmax()), moved.shape)
-        if moved.max() > 0:
-            labels = told_apart(self.labels)
-            words.append(
-                f"The largest flow is from {labels[i]} to {labels[j]}: {number(moved[i, j], 1)} ({ANY}: "
-                f"{span(self.bounds.lower[i, j], self.bounds.upper[i, j], 1)})."
-            )
         change = self.logsums[1] - self.logsums[0]
-        words.append(f"The change is worth {number(change)} {self.unit} in all.")
-        return " ".join(words)
+        return (
+            f"Of {total:,.0f} choosers {percents(1 - stay, 1 - stay)} switch under {self.coupling}; whatever the "
+            f"coupling, {percents(low, high)}. In all, the change is worth {self._told(change)} {self.unit}."
+        )
+
+    def tables(self) -> list[Table]:
+        """Who goes from what to what, or of many alternatives the demand; then the largest flows."""
+        labels, told, counts = told_apart(self.labels), self._told, self.counts
+        before, after = counts.sum(axis=1), counts.sum(axis=0)
+        if len(labels) <= _MOST_ACROSS:
+            lines = [[label, *map(told, row), told(row.sum())] for label, row in zip(labels, counts, strict=True)]
+            lines.append(["after", *map(told, after), told(after.sum())])
+            whole = Table(["from, to", *labels, "before"], lines)
+        else:
+            numbers = zip(before, after, np.diag(counts), strict=True)
+            lines = [[label, *map(told, each)] for label, each in zip(labels, numbers, strict=True)]
+            whole = Table(["alternative", "before", "after", "in both"], lines)
+        moved = np.where(np.eye(len(labels), dtype=bool), 0.0, counts)
+        count = int((moved > _ROUNDING * counts.sum()).sum())
+        order = np.argsort(-moved, axis=None, kind="stable")[:count]
+        flows = []
+        for i, j in zip(*np.unravel_index(order[:_MOST_FLOWS], moved.shape), strict=True):
+            shown, low, high = (told(each[i, j]) for each in (moved, *self.bounds))
+            if self.interval is not None:
+                shown += f" ({told(self.interval.lower[i, j])} to {told(self.interval.upper[i, j])})"
+            flows.append([labels[i], labels[j], shown, f"{low} to {high}", number(self.mean_surplus[i, j])])
+        if len(order) > len(flows):
+            flows.append([f"... {len(order) - len(flows)} more: see to_frame()", *[""] * 4])
+        return [whole, Table(["from", "to", self.coupling, ANY, "surplus of each"], flows, 2)]
+
+    def _told(self, value: float) -> str:
+        """A number of choosers: whole where they are many."""
+        return f"{value:z,.{0 if self.counts.sum() >= 1000 else 1}f}"
 
     def plot(self, title: str | None = None) -> "Figure":
         """The flows."""
@@ -159,7 +182,9 @@ def table_switching(source: AbstractSource, level: float) -> SwitchingTable:
     if not sums.num_choosers > 0:
         raise InputError("`data` must have at least one chooser, got none")
     price = 1.0 if asked.money is None else float(asked.money)
-    words = f"(...): {confidence(level)} confidence interval for the sampling of choosers."
+    words = "Surplus: by how much the best utility of a chooser rises.", (
+        f"(...): {confidence(level)} confidence interval for the sampling of choosers."
+    )
     logsums = sums.logsums / price
     return SwitchingTable(
         labels=reader.labels.names,
@@ -171,8 +196,8 @@ def table_switching(source: AbstractSource, level: float) -> SwitchingTable:
         logsums=(float(logsums[0]), float(logsums[1])),
         unit="units of utility" if asked.money is None else "units of money",
         **vars(sums.counts),
-        sample=f"{count:,} rows",
-        notes=((words,) if count > 1 else ()) + tuple(count_notes(sums.counts)),
+        sample=f"{count:,} rows" if count > 1 else "one row",
+        notes=(*words[: 1 + (count > 1)], *count_notes(sums.counts)),
     )
 
 
