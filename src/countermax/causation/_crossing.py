@@ -39,7 +39,7 @@ _ERROR, _MOST_ERROR = 1 / 2, 1 / 3  # error of the bias: this part of itself, at
 _NUM_POINTS, _FEWEST_POINTS, _MOST_NUMBERS = 1024, 128, 2**19  # and as many opposite ones
 _NOISE = 1e-9  # variances that are none, beside the largest
 _DIGITS = 9
-_NUM_CHOOSING = 10  # halves near which pieces are looked for, where they are too many to look at all
+_NUM_CHOOSING = 24  # halves near which pieces are looked for, where they are too many to look at all
 
 
 @final
