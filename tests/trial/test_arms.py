@@ -280,6 +280,13 @@ def test_a_trial_prints_what_it_holds():
     assert "no score" in repr(counted)
 
 
+def test_people_who_were_in_both_arms_are_noticed():
+    frame = people().query("arm != 'other'").assign(person=np.tile(np.arange(100), 2), house=np.arange(200) // 2)
+    for rows, column, noticed in ((200, "person", True), (180, "person", True), (200, "house", False)):
+        notes = Trial(frame[:rows], **READ, design=Design(clusters=column))._held.notes
+        assert any("a crossover" in each for each in notes) == noticed
+
+
 def test_the_person_may_have_been_in_either_arm():
     trial = Trial(people(), **READ)
     under = trial.compare("well", under="drug", couplings=COUPLINGS)

@@ -54,7 +54,7 @@ class Design:
 
     Args:
         weights: Column with the weight of each person.
-        clusters: Column that names who was sampled, or treated, together.
+        clusters: Column that names who was sampled, or treated, together; in a crossover, the people themselves.
         strata: Column with strata, or a list of columns. A comparison is standardised over them; causes are bounded
             within them and averaged, with cross-fitting, which is tighter.
         population: Population whose strata count in a comparison: `both` arms, the `control` or the `treated` one.
