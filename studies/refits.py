@@ -1,6 +1,7 @@
 """Coverage of intervals where a classifier is fitted: people drawn again and again from a logistic truth."""
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,8 @@ def fit_tables(features: Floats, counts: Floats) -> Floats:
     # To add a number to the coefficients of all outcomes changes nothing; a small penalty on their sum decides.
     free = np.einsum("f,g,kl->fkgl", *(np.eye(design.shape[1])[0],) * 2, np.ones((outcomes, outcomes)))
     penalty = (np.einsum("fg,kl->fkgl", np.diag(penalised), np.eye(outcomes)) + free).reshape(size, size)
+    squares = (design[:, :, None] * design[:, None, :]).reshape(len(design), -1).T
+    shape = (design.shape[1], design.shape[1], outcomes, outcomes)
     people = counts.sum(axis=2, keepdims=True)
     found = np.zeros((tables, design.shape[1], outcomes))
     for _ in range(_MOST_STEPS):
@@ -38,7 +41,8 @@ def fit_tables(features: Floats, counts: Floats) -> Floats:
         slope = (design.T @ (counts - people * probs)).reshape(tables, size)
         slope -= found.reshape(tables, size) @ penalty
         weights = people[..., None] * (np.eye(outcomes) * probs[..., None] - probs[..., None] * probs[..., None, :])
-        curvature = np.einsum("cf,cg,tckl->tfkgl", design, design, weights, optimize=True).reshape(tables, size, size)
+        blocks = squares @ weights.reshape(tables, len(design), -1)
+        curvature = blocks.reshape(tables, *shape).transpose(0, 1, 3, 2, 4).reshape(tables, size, size)
         step = np.linalg.solve(curvature + penalty, slope[..., None])[..., 0]
         longest = np.abs(step).max(axis=1, keepdims=True)
         step *= np.minimum(1.0, _LONGEST_STEP / np.maximum(longest, _CONVERGED))
@@ -59,6 +63,12 @@ def softmax(logits: Floats) -> Floats:
     return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
 
+@lru_cache(maxsize=1024)
+def _fitted_once(features: bytes, counts: bytes, shape: tuple[int, int]) -> Floats:
+    """Coefficients of one table: each verb of a problem fits the same resamples again."""
+    return fit_tables(np.frombuffer(features).reshape(shape[0], -1), np.frombuffer(counts).reshape(1, *shape))
+
+
 class Logistic:
     """A classifier with the interface of scikit-learn, for features of few values."""
 
@@ -77,7 +87,7 @@ class Logistic:
         self.classes_, label = np.unique(outcome, return_inverse=True)
         counts = np.zeros((1, len(cells), len(self.classes_)))
         np.add.at(counts[0], (cell, label), 1.0)
-        self.coefficients_ = fit_tables(cells, counts)
+        self.coefficients_ = _fitted_once(cells.tobytes(), counts.tobytes(), counts.shape[1:])
         return self
 
     def predict_proba(self, features: Any) -> Floats:

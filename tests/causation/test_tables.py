@@ -19,7 +19,7 @@ from countermax.cli import app
 from countermax.couplings import GumbelMax
 from countermax.tables import Predicted
 from countermax.trial._people import read_people
-from countermax.trial._resampling import merged_strata, splits_of
+from countermax.trial._strata import crossing_of, merged_strata
 from studies.causation import TRUTHS, sampled_causes
 
 PATH = str(files("countermax") / "data/stroke_trial.csv")
@@ -27,7 +27,7 @@ ARMS = {"outcome": "outcome", "arm": "arm", "treated": "drug", "event": "home", 
 
 
 VERB = {"event", "at_least", "gain", "people", "treated_share", "couplings", "level"}
-DESIGN = {"weights", "clusters", "strata", "thin", "num_resamples"}
+DESIGN = {"weights", "clusters", "strata", "thin"}
 
 
 def causation_of_arms(data, **given):
@@ -52,11 +52,11 @@ def test_a_trial_is_answered_as_its_counts(trial):
 
 def test_strata_clusters_and_weights(trial):
     plain = causation_of_arms(trial, **ARMS)
-    strata = causation_of_arms(trial, **ARMS, strata="severity", clusters="hospital", num_resamples=60)
+    strata = causation_of_arms(trial, **ARMS, strata="severity", clusters="hospital")
     assert quantity(strata, "PNS").bounds.upper <= quantity(plain, "PNS").bounds.upper + 1e-9
     assert "cross-fitted" in " ".join(strata.notes)
     assert "40 clusters" in " ".join(strata.notes)
-    weighted = causation_of_arms(trial.assign(weight=2.0), **ARMS, weights="weight", num_resamples=60)
+    weighted = causation_of_arms(trial.assign(weight=2.0), **ARMS, weights="weight")
     assert quantity(weighted, "PN").bounds == pytest.approx(quantity(plain, "PN").bounds)
     with pytest.raises(InputError, match="at least 10 people in each arm"):
         causation_of_arms(trial[::2], **ARMS, strata="hospital")
@@ -85,8 +85,8 @@ def test_the_design_can_say_how_many_were_treated(trial):
     known = Worlds(table.loc["placebo"], table.loc["drug"]).causes("home", treated_share=0.25)
     plain = causation_of_arms(trial, **ARMS, treated_share=0.25)
     weighted = trial.assign(weight=1.0 + (trial["arm"] == "drug"))
-    said = causation_of_arms(weighted, **ARMS, weights="weight", treated_share=0.25, num_resamples=60)
-    unsaid = causation_of_arms(weighted, **ARMS, weights="weight", num_resamples=60)
+    said = causation_of_arms(weighted, **ARMS, weights="weight", treated_share=0.25)
+    unsaid = causation_of_arms(weighted, **ARMS, weights="weight")
     for found in (plain, said):
         assert quantity(found, "disablement").bounds == pytest.approx(quantity(known, "disablement").bounds)
         assert "as known" not in " ".join(found.notes)
@@ -110,7 +110,7 @@ def test_cross_fitting_removes_the_bias_of_small_strata():
     survival = counts[..., ::-1].cumsum(axis=2)
     plain = np.maximum((survival[1] - survival[0]).max(axis=1), 0).mean()
     assert plain > 0.1
-    bounds, interval = crossed_limits(benefit, splits_of([people], 4).crossing(0.5), "trial", "any coupling")
+    bounds, interval = crossed_limits(benefit, crossing_of([people], 4, 0.5), "trial", "any coupling")
     assert bounds.lower < 0.04
     assert interval.lower == 0
     assert len(merged_strata([people], "merge")[0][0].strata) < 60
@@ -315,7 +315,7 @@ def test_strata_of_two_sources_are_bounded_each_and_averaged_by_who_chose():
 
 def test_two_sources_take_weights_and_clusters():
     trial, seen = two_sources(150)
-    some = {"weights": "weight", "clusters": "group", "num_resamples": 60}
+    some = {"weights": "weight", "clusters": "group"}
     with_group = [each.assign(weight=2.0, group=np.arange(len(each)) // 5) for each in (trial, seen)]
     found = causation_of_arms(with_group[0], **BINARY, observational=with_group[1], **some)
     plain = causation_of_arms(trial, **BINARY, observational=seen)
@@ -385,11 +385,3 @@ def test_what_couplings_say_within_strata_without_effects_reaches_the_boundary()
         assert quantity(found, "tie").by_coupling["maximal"] < 1
         assert quantity(found, "tie").interval("maximal")[1] == 1
         assert quantity(found, "harm").interval("Gumbel-max")[0] == 0
-
-
-@pytest.mark.parametrize(
-    ("number", "words"), [(0, "at least 50, got 0"), (1, "at least 50, got 1"), (60.5, "a whole number, got 60.5")]
-)
-def test_resamples_are_a_whole_number_that_suffices(trial, as_users_call, number, words):
-    with pytest.raises(InputError, match=f"`num_resamples` must be {words}"):
-        causation_of_arms(trial, **ARMS, strata="severity", num_resamples=number)

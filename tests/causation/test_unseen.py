@@ -110,7 +110,7 @@ def two_sources(lost):
 @pytest.mark.parametrize(("strata", "people"), [(None, None), ("place", None), (None, "trial")])
 def test_missing_outcomes_of_two_sources_widen_bounds_and_intervals(strata, people):
     trial, seen = two_sources(0.1)
-    design = Design(strata=strata, num_resamples=100)
+    design = Design(strata=strata)
     worst, dropped = (
         Trial(trial, observational=seen, **READ, missing=rule, design=design).causes(1, couplings=[], people=people)
         for rule in ("worst", "drop")
@@ -136,6 +136,5 @@ def test_sources_contradict_each_other_only_if_no_missing_outcome_repairs_it():
     with pytest.raises(InputError, match="cannot both be right"):
         Trial(trial, observational=seen, **READ, missing="worst").causes(1)
     gone = trial.assign(outcome=trial["outcome"].mask((trial["outcome"] == 0) & (np.arange(800) % 4 < 3)))
-    few = Design(num_resamples=50)
-    found = Trial(gone, observational=seen, **READ, missing="worst", design=few).causes(1)
+    found = Trial(gone, observational=seen, **READ, missing="worst").causes(1)
     assert quantity(found, "PNS").bounds.lower <= quantity(found, "PNS").bounds.upper

@@ -11,7 +11,7 @@ from countermax import Design, InputError, Trial, Worlds
 LABELS = ["dead", "ill", "well"]
 READ = {"outcome": "status", "arm": "arm", "control": "placebo", "treated": "drug"}
 COUPLINGS = ["gumbel-max", "inverse-cdf"]
-DESIGN = {"weights", "clusters", "strata", "population", "num_resamples"}
+DESIGN = {"weights", "clusters", "strata", "population"}
 
 
 def compare_arms(data, *, seen="dead", couplings=COUPLINGS, level=0.95, **read):
@@ -138,7 +138,7 @@ def test_strata_are_standardised_over_both_arms_unless_told_otherwise():
     frame = pd.DataFrame([row[:3] for row in rows for _ in range(row[3])], columns=["arm", "sex", "status"])
     shares = {"both": (21 / 40, 19 / 40), "control": (16 / 20, 4 / 20), "treated": (5 / 20, 15 / 20)}
     for population, (first, second) in shares.items():
-        found = compare_arms(frame, strata="sex", population=population, num_resamples=60)
+        found = compare_arms(frame, strata="sex", population=population)
         np.testing.assert_allclose(found.p[0], first * 8 / 16 + second * 1 / 4)
         np.testing.assert_allclose(found.q[0], first * 1 / 5 + second * 3 / 15)
         (note,) = (each for each in found.notes if "Standardised over column 'sex'" in each)
@@ -150,12 +150,12 @@ def test_strata_are_standardised_over_both_arms_unless_told_otherwise():
 def test_weights_count_people_and_equal_ones_change_nothing():
     frame = people().assign(weight=1.0)
     plain = compare_arms(frame)
-    weighted = compare_arms(frame, weights="weight", num_resamples=300)
+    weighted = compare_arms(frame, weights="weight")
     np.testing.assert_allclose(weighted.p, plain.p)
     for label in LABELS:
         upper = [ends(each, f"P({label})", "any coupling")[1] for each in (weighted, plain)]
         assert upper[0] == pytest.approx(upper[1], abs=0.15)
-    doubled = compare_arms(frame.assign(weight=1 + (frame.status == "dead")), weights="weight", num_resamples=60)
+    doubled = compare_arms(frame.assign(weight=1 + (frame.status == "dead")), weights="weight")
     np.testing.assert_allclose(doubled.p, np.array([60, 40, 30]) / 130)
 
 
@@ -229,7 +229,7 @@ def test_weights_say_how_many_people_they_count_as():
 def test_thin_strata_are_named():
     frame = people().assign(sex="f")
     frame.loc[frame.groupby("arm").cumcount() < 5, "sex"] = "m"
-    thin = compare_arms(frame, strata="sex", num_resamples=60)
+    thin = compare_arms(frame, strata="sex")
     assert "Fewer than 10 people in an arm of stratum 'm': intervals may be too short; merge strata." in thin.notes
     assert not any("Fewer than" in note for note in compare_arms(people().assign(sex="f"), strata="sex").notes)
 
@@ -237,7 +237,6 @@ def test_thin_strata_are_named():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"weights": "one", "num_resamples": 49}, "`num_resamples` must be at least 50, got 49"),
         ({"arm": "arms"}, "`arm` must name a column, got 'arms'"),
         ({"control": "A"}, "`control` must be an arm of column 'arm'"),
         ({"control": "drug"}, "must be two arms"),
@@ -279,6 +278,13 @@ def test_a_trial_prints_what_it_holds():
     counted = Trial.from_counts([1, 2], [3, 4], observational={"control": [1, 1], "treated": [2, 2]})
     assert "observed: 6 people who chose their arm" in repr(counted)
     assert "no score" in repr(counted)
+
+
+def test_people_who_were_in_both_arms_are_noticed():
+    frame = people().query("arm != 'other'").assign(person=np.tile(np.arange(100), 2), house=np.arange(200) // 2)
+    for rows, column, noticed in ((200, "person", True), (180, "person", True), (200, "house", False)):
+        notes = Trial(frame[:rows], **READ, design=Design(clusters=column))._held.notes
+        assert any("a crossover" in each for each in notes) == noticed
 
 
 def test_the_person_may_have_been_in_either_arm():

@@ -14,7 +14,7 @@ from countermax._core.labels import Labels
 from countermax._core.quantities import as_choice
 from countermax._core.results import Row
 from countermax.bounds import Bounds
-from countermax.causation._crossing import Crossing, crossed_limits, halved_intervals, without_effects
+from countermax.causation._crossing import Crossing, crossed_limits, halved_interval, without_effects
 from countermax.causation._limits import (
     CHOSEN,
     FAMILIES,
@@ -30,6 +30,7 @@ from countermax.causation._limits import (
     known_part,
     limits,
     monotone_worlds,
+    ratio,
     said_by,
     why_not,
 )
@@ -94,7 +95,7 @@ class Known:
     """Sampling behind the evidence; None where it is known, or cross-fitted."""
     evidence_of: Evidences | None = None
     crossing: Crossing | None = None
-    """Halves of the people and people drawn again, by stratum: bounds are then cross-fitted."""
+    """People by stratum: bounds are then cross-fitted."""
     strata: Strata | None = None
     sample: str = ""
     order: str | None = GIVEN_ORDER
@@ -274,22 +275,23 @@ def _intervals(asked: _Asked, known: Known) -> Intervals:
 
 
 def _halved(asked: _Asked, crossing: Crossing) -> Intervals:
-    """Intervals by question and coupling, from halves of the people and people who were drawn again."""
+    """Intervals by question and coupling within strata."""
     questions, people, couplings, level = asked
     if not couplings:
         return {}
-    whole, halves, again, without = (known_part(each) for each in (*crossing[:3], without_effects(crossing, level)))
-    parts = [(each, _joints(couplings, each)) for each in (whole, halves._replace(strata=whole.strata), again, without)]
+    every = (crossing.whole, crossing.evidence_of(crossing.points[1]), without_effects(crossing, level))
+    whole, halves, without = (known_part(each._replace(strata=None)) for each in every)
+    joints = [_joints(couplings, each) for each in (whole, halves, without)]
     result: Intervals = {}
     for question in questions:
-        said = [
-            {name: said_by(question, evidence, people, joint) for name, joint in joints.items()}
-            for evidence, joints in parts
-        ]
         ends = float(question.worth.min()), float(question.worth.max())
-        found, without_any = ({name: float(value) for name, value in each.items()} for each in (said[0], said[3]))
-        intervals = halved_intervals(found, said[1], said[2], without_any, ends, level, crossing.freedom)
-        result |= {(question.name, name): interval for name, interval in intervals.items()}
+        asked_about = [denominator(question, each, people) for each in (whole, halves, without)]
+        for name in couplings:
+            parts = zip((whole, halves, without), joints, asked_about, strict=True)
+            said = [np.nan_to_num(said_by(question, each, people, joint[name])) * among for each, joint, among in parts]
+            found, again = zip(said[:2], asked_about[:2], strict=True)
+            other = float(ratio(said[2] @ crossing.strata, asked_about[2] @ crossing.strata))
+            result[question.name, name] = halved_interval(found, again, other, crossing, ends, level)
     return result
 
 

@@ -1,14 +1,18 @@
-"""Bounds within strata, cross-fitted: what binds is chosen on one half of the people and measured on the other.
+"""Bounds and answers within strata, cross-fitted: what binds is chosen by some data and measured by others.
 
 A bound is a maximum of linear pieces. Estimated in a small stratum, the largest piece is biased upwards: with four
-people in each arm and no effect the lower bound of the benefit is .14 where 0 is right. And whatever truths one
-proposes near such estimates share that bias in every stratum, so that tests of them do not come back to the truth. A
-piece that other people chose is a fixed number, its estimate is unbiased, its error is that of a mean, and it is never
-narrower than the bound; so nothing has to be known about which piece is the largest.
+people in each arm and no effect the lower bound of the benefit is .14 where 0 is right. A piece that other people chose
+is a fixed number, its estimate is unbiased, its error is that of a mean, and it is never narrower than the bound; so
+nothing has to be known about which piece is the largest.
+
+Half of the people say what all of them say and an error as large as theirs, and the other half says the same less that
+error. So no people have to be drawn: the mean over all ways to halve them is an integral over a normal error in each
+stratum, and fixed points, evenly spread, are enough for it.
 """
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, final
 
 import numpy as np
 
@@ -26,25 +30,159 @@ from countermax.causation._limits import (
     unseen_term,
     with_missing,
 )
-from countermax.causation._questions import Arms, CausalQuestion, Evidence, Flags, Floats
+from countermax.causation._questions import Arms, CausalQuestion, Choosers, Evidence, Flags, Floats
 from countermax.intervals import Interval
+from countermax.intervals._linearised import evenly_spread
 
 _BIAS_AT_KINKS = 1 / (np.sqrt(2) - 1)  # bias of all people, in what half of them have more
 _ERROR, _MOST_ERROR = 1 / 2, 1 / 3  # error of the bias: this part of itself, at most this part of the reach
-_FEWEST_KNOWN = 0.5  # share of the draws in which somebody must be asked about
-_NUM_CHOOSING = 10  # halves near which pieces are looked for, where they are too many to look at all
+_NUM_POINTS, _FEWEST_POINTS, _MOST_NUMBERS = 1024, 128, 2**19  # and as many opposite ones
+_NOISE = 1e-9  # variances that are none, beside the largest
+_DIGITS = 9
+_NUM_CHOOSING = 24  # halves near which pieces are looked for, where they are too many to look at all
 
 
-class Crossing(NamedTuple):
-    """Estimates by stratum: of all people, of halves of them, and of people who were drawn again."""
+@final
+@dataclass(frozen=True, eq=False)
+class Crossing:
+    """People by stratum, and how far what they say may err."""
 
-    whole: Evidence
-    halves: Evidence
-    """[halves, strata, outcomes]: each half is followed by the other one."""
-    again: Evidence
-    """[draws, strata, outcomes]."""
+    totals: tuple[Floats, ...]
+    """[groups, strata, outcomes] of the trial (its arms) and of those who chose (without, with, something else)."""
+    units: tuple[Any, ...]
+    """[units, cells] for each, sparse: what independent units, people or clusters, weigh in each cell; people of one
+    cell may be one unit, whose square is the sum of theirs."""
+    share: float
+    """P(with the treatment) among participants of the trial."""
+    of_trial: bool
+    """Whether strata count as in the trial, not as among those who chose."""
+    unknown: bool
+    """Whether the last outcome is that none is known."""
     freedom: float
-    """How many independent units there are, less those that are used up."""
+    """Degrees of freedom: how many independent units there are, less those that are used up."""
+
+    @cached_property
+    def laws(self) -> Floats:
+        """[strata, cells]: laws of both arms, then of those who chose; each adds up to one."""
+        laws = [each / each.sum(axis=1, keepdims=True) for each in self._by_law]
+        return np.concatenate(laws, axis=1)
+
+    @property
+    def _by_law(self) -> list[Floats]:
+        """Totals of each law, [strata, cells]."""
+        trial, *seen = self.totals
+        cells = [seen[0].transpose(1, 0, 2).reshape(trial.shape[1], -1)] if seen else []
+        return [*trial, *cells]
+
+    @cached_property
+    def strata(self) -> Floats:
+        """How frequent each stratum is."""
+        parts = [each.sum(axis=1) / each.sum() for each in self._by_law]
+        return parts[2] if not self.of_trial else (1 - self.share) * parts[0] + self.share * parts[1]
+
+    def evidence_of(self, laws: Floats) -> Evidence:
+        """What laws of one stratum or of each, [..., cells], say; strata are not averaged."""
+        size = self.totals[0].shape[2]
+        control, treated, *parts = np.split(laws, range(size, laws.shape[-1], size), axis=-1)
+        choices = None
+        if parts:
+            others = self.totals[1][2].any() * parts[2].sum(axis=-1)  # a table without others says that there are none
+            choices = Choosers(parts[0], parts[1], others)
+        return Evidence(Arms(control, treated), choices, self.share, unknown=self.unknown)
+
+    @cached_property
+    def whole(self) -> Evidence:
+        """What all people say."""
+        return self.evidence_of(self.laws)._replace(strata=self.strata)
+
+    @cached_property
+    def covariances(self) -> Floats:
+        """[strata, cells, cells]: those of the laws of each stratum."""
+        found = np.zeros((len(self.strata), self.laws.shape[1], self.laws.shape[1]))
+        end = 0
+        for laws, totals, units in zip((self._by_law[:2], self._by_law[2:]), self.totals, self.units, strict=False):
+            own = [
+                (np.eye(each.shape[1]) - _normalised(each)[:, None]) / each.sum(axis=1)[:, None, None] for each in laws
+            ]
+            slopes = np.zeros((len(found), totals[:, 0].size, totals[:, 0].size))
+            start = 0
+            for each in own:
+                some = slice(start, start := start + each.shape[1])
+                slopes[:, some, some] = each
+            cells = np.arange(totals.size).reshape(totals.shape)
+            for place, slope in enumerate(slopes):
+                influence = units[:, cells[:, place].ravel()] @ slope
+                found[place, end : end + start, end : end + start] = influence.T @ influence
+            end += start
+        return found
+
+    def covariance(self, slopes: Floats, values: Floats) -> Floats:
+        """[numbers, numbers]: that of means over strata, by Taylor linearisation.
+
+        Args:
+            slopes: [numbers, strata, cells]: how each stratum's value depends on its laws.
+            values: [numbers, strata]: its value, by which the frequency of the stratum counts.
+        """
+        laws, found = self._by_law, []
+        weights = [1 - self.share, self.share, 0.0] if self.of_trial else [0.0, 0.0, 1.0]
+        parts = np.split(slopes, np.cumsum([each.shape[1] for each in laws])[:-1], axis=2)
+        for mass, slope, weight in zip(laws, parts, weights, strict=False):
+            people = mass.sum(axis=1)
+            inner = slope - (slope * _normalised(mass)).sum(axis=2, keepdims=True)
+            outer = weight * (values - (values @ people / people.sum())[:, None]) / people.sum()
+            found.append(inner * (self.strata / people)[:, None] + outer[:, :, None])
+        influences = [np.stack(found[:2], axis=1)]
+        if len(found) > 2:
+            influences.append(found[2].reshape(*found[2].shape[:2], 3, -1).transpose(0, 2, 1, 3))
+        whole = np.zeros((len(slopes), len(slopes)))
+        for influence, units in zip(influences, self.units, strict=True):
+            of_units = units @ influence.reshape(len(slopes), -1).T
+            whole += of_units.T @ of_units
+        return whole
+
+    @cached_property
+    def _roots(self) -> tuple[Floats, ...]:
+        """[strata, cells, cells]: square roots of the covariances, the symmetric ones, and their inverses."""
+        values, vectors = np.linalg.eigh(self.covariances)
+        known = values > _NOISE * values.max(initial=0.0)
+        spread = np.sqrt(np.where(known, values, 1.0))
+        return tuple(
+            np.einsum("scd,sd,sed->sce", vectors, np.where(known, each, 0.0), vectors) for each in (spread, 1 / spread)
+        )
+
+    @property
+    def _normal(self) -> Floats:
+        """[points, cells]: fixed normal numbers; fewer where there are many strata."""
+        return _normal(int(np.clip(_MOST_NUMBERS // self.laws.size, _FEWEST_POINTS, _NUM_POINTS)), self.laws.shape[1])
+
+    @cached_property
+    def points(self) -> tuple[Floats, Floats]:
+        """[points, strata, cells]: errors of the laws, and the laws that such errors make of the estimates."""
+        size = self.totals[0].shape[2]
+        errors = np.einsum("pd,scd->psc", self._normal, self._roots[0])
+        parts = np.split(np.maximum(self.laws + errors, 0), [size, 2 * size], axis=2)
+        return errors, np.concatenate([_normalised(each) for each in parts if each.shape[2]], axis=2)
+
+    def regressed(self, values: Floats) -> tuple[Floats, Floats]:
+        """Slopes, [strata, cells], of values at the points, [points, strata], and the variance of the rest."""
+        normal, centred = self._normal, values - values.mean(axis=0)
+        own = normal.T @ centred / len(normal)
+        slopes = np.einsum("scd,ds->sc", self._roots[1], own)
+        return slopes, ((centred - normal @ own) ** 2).mean(axis=0)
+
+
+def _normalised(masses: Floats) -> Floats:
+    total = masses.sum(axis=-1, keepdims=True)
+    return np.asarray(np.where(total > 0, masses / np.where(total > 0, total, 1), 1 / masses.shape[-1]))
+
+
+@lru_cache(maxsize=8)
+def _normal(number: int, size: int) -> Floats:
+    """[points, numbers]: normal numbers, evenly spread, each with its opposite, exactly uncorrelated."""
+    some = evenly_spread(number, size)
+    values, vectors = np.linalg.eigh(some.T @ some / number)
+    some = some @ (vectors / np.sqrt(values)) @ vectors.T
+    return np.stack([some, -some], axis=1).reshape(-1, size)
 
 
 def crossed_limits(
@@ -53,42 +191,34 @@ def crossed_limits(
     """Cross-fitted bounds and the interval that holds them; no bounds where nobody is asked about."""
     whole = crossing.whole
     least, most = float(question.worth.min()), float(question.worth.max())
-    if not _asked(question, whole, people, 1.0) > 0 or (
+    if not _asked(question, crossing, people, 1.0)[0] > 0 or (
         people == CHOSEN and whole.choices is None and not question.of_everybody
     ):
         lower, upper = map(float, limits(question, whole, people, kind))
         return None if lower != lower else Bounds(lower, upper), Interval(least, most, level)
-    shares = whole.strata
-    assert shares is not None
-    counted = counted_people(question, whole, people)
-    overall = limits(question, whole.without_strata(shares.__matmul__), people, kind)
-    # Halves are asked about as many as they measure: where all of them count, the answer is one.
-    halves = crossing.halves._replace(strata=whole.strata)
+    overall = limits(question, whole.without_strata(crossing.strata.__matmul__), people, kind)
     reach = _reach(level, crossing.freedom)
     found, ends = [], []
     for sign, alone in ((-1.0, overall[0]), (1.0, overall[1])):
-        asked = float(_asked(question, halves, people, sign).mean())
-        asked_again = _asked(question, crossing.again, people, sign)
-        total, totals = _measured(sign * question.worth, question, crossing, counted, kind)
+        asked, asked_slopes = _asked(question, crossing, people, sign)
+        total, slopes, rest = _measured(sign * question.worth, question, crossing, people, kind)
         mean = sign * total / asked
         found.append(max(mean, float(alone)) if sign < 0 else min(mean, float(alone)))
-        ends.append(_end(sign, sign * total, asked, sign * totals, asked_again, reach))
+        both = np.stack([sign * slopes, asked_slopes])
+        spread = crossing.covariance(both, np.einsum("nsc,sc->ns", both, crossing.laws))
+        spread[0, 0] += rest
+        ends.append(_end(sign, sign * total, asked, spread, reach))
     upper = float(np.clip(found[1], least, most))
-    bounds = Bounds(float(np.clip(found[0], least, upper)), upper)
+    bounds = Bounds(float(np.clip(found[0], least, upper)) + 0.0, upper + 0.0)
     low, high = min(ends[0], bounds.lower), max(ends[1], bounds.upper)
     low, high = (float(np.clip(each, least, most)) for each in (low, high))
-    return bounds, Interval(low, high, level)
+    return bounds, Interval(low + 0.0, high + 0.0, level)  # no zero is negative
 
 
-def _end(sign: float, total: float, asked: float, totals: Floats, asked_again: Floats, reach: float) -> float:
-    """The lower (-1) or upper (1) end of the interval of `total / asked`: the last within reach of errors (Fieller).
-
-    `totals` are [halves, draws] of the numerator, for the pieces that each half chose.
-    """
-    deviations, moved = totals - totals.mean(axis=1, keepdims=True), asked_again - asked_again.mean()
-    spread = float((deviations**2).mean()), float((deviations * moved).mean()), float((moved**2).mean())
-    square = asked**2 - reach**2 * spread[2]
-    middle, rest = total * asked - reach**2 * spread[1], total**2 - reach**2 * spread[0]
+def _end(sign: float, total: float, asked: float, spread: Floats, reach: float) -> float:
+    """The lower (-1) or upper (1) end of the interval of `total / asked`: the last within reach of errors (Fieller)."""
+    square = asked**2 - reach**2 * spread[1, 1]
+    middle, rest = total * asked - reach**2 * spread[0, 1], total**2 - reach**2 * spread[0, 0]
     if square <= 0:
         return sign * np.inf
     return float((middle + sign * np.sqrt(max(middle**2 - square * rest, 0.0))) / square)
@@ -110,38 +240,41 @@ def _reach(level: float, freedom: float) -> float:
 
 
 def _measured(
-    worth: Floats, question: CausalQuestion, crossing: Crossing, counted: tuple[float, float, float], kind: str
-) -> tuple[float, Floats]:
-    """The largest total worth, measured by those who did not choose its pieces; and [halves, draws] of it."""
+    worth: Floats, question: CausalQuestion, crossing: Crossing, people: str, kind: str
+) -> tuple[float, Floats, float]:
+    """The largest total worth, measured by those who did not choose its pieces.
+
+    Also the slopes, [strata, cells], of the mean piece, and the variance that choices add to that of a mean.
+    """
     allowed = question.allowed if kind == MONOTONE else None
+    counted = counted_people(question, crossing.whole, people)
+    errors, moved = crossing.points
+    halves, each_cell = crossing.evidence_of(moved), crossing.evidence_of(np.eye(crossing.laws.shape[1]))
     if is_unseen(crossing.whole):
-        some = crossing.halves.without_strata(lambda each: each[:_NUM_CHOOSING])
+        some = crossing.evidence_of(moved[:_NUM_CHOOSING])
         near = unseen_pieces(worth, counted, [crossing.whole, some])
-        choosing, again = ([unseen_term(near, each)] for each in (crossing.halves, crossing.again))
-        measuring = choosing
+        choosing, measuring = ([unseen_term(near, each)] for each in (halves, each_cell))
     else:
-        if crossing.whole.unknown:
+        if crossing.unknown:
             worth, allowed = with_missing(worth, allowed)
-        choosing = terms_of(worth, allowed, crossing.halves, counted)
-        measuring, again = (
-            terms_of(worth, allowed, each, counted, as_measured=True) for each in (crossing.halves, crossing.again)
-        )
-    shares, shares_again = crossing.whole.strata, crossing.again.strata
-    assert shares is not None
-    assert shares_again is not None
-    number = len(crossing.halves.strata) if crossing.halves.strata is not None else 0
-    other = np.arange(number) ^ 1
-    total, totals = np.zeros(number), np.zeros((number, len(shares_again)))
-    for choice, measure, draw in zip(choosing, measuring, again, strict=True):
+        choosing = terms_of(worth, allowed, halves, counted)
+        measuring = terms_of(worth, allowed, each_cell, counted, as_measured=True)
+    parts = []
+    for choice, measure in zip(choosing, measuring, strict=True):
         pieces = choice.pieces if allowed is None else _proper(choice.pieces, worth)
-        best = pieces.values_of(slice(None), choice.rows, choice.columns).argmin(axis=-1)
-        here, there = (choice.weight * each[best] for each in (pieces.here, pieces.there))
-        value = (here * measure.rows[other]).sum(axis=-1) + (there * measure.columns[other]).sum(axis=-1)
-        total += value @ shares
-        for coefficients, masses in ((here, draw.rows), (there, draw.columns)):
-            flat = (shares_again[..., None] * masses).reshape(len(shares_again), -1)
-            totals += coefficients.reshape(number, -1) @ flat.T
-    return float(total.mean()), totals
+        own = choice.weight * pieces.values_of(slice(None), measure.rows, measure.columns).T
+        parts.append((pieces, choice.rows, choice.columns, own))
+    total, added, mean = 0.0, 0.0, np.zeros_like(crossing.laws)
+    for place, weight in enumerate(crossing.strata):
+        slopes = np.zeros((len(errors), mean.shape[1]))
+        for pieces, rows, columns, own in parts:
+            values = pieces.values_of(slice(None), rows[:, place], columns[:, place])
+            slopes += own[np.round(values, _DIGITS).argmin(axis=-1)]  # rounding errors choose nothing
+        mean[place] = slopes.mean(axis=0)
+        total += weight * float((slopes * (crossing.laws[place] - errors[:, place])).sum(axis=1).mean())
+        apart = slopes - mean[place]
+        added += weight**2 * float((apart @ crossing.covariances[place] * apart).sum(axis=1).mean())
+    return total, mean, added
 
 
 def _proper(pieces: Pieces, worth: Floats) -> Pieces:
@@ -151,65 +284,68 @@ def _proper(pieces: Pieces, worth: Floats) -> Pieces:
     return Pieces(pieces.here[kept], pieces.there[kept]) if kept.any() else pieces
 
 
-def _asked(question: CausalQuestion, evidence: Evidence, people: str, sign: float) -> Floats:
-    """How many are asked about, in all strata together."""
-    assert evidence.strata is not None
-    asked = asked_with(question, evidence._replace(strata=None), sign, people)
-    return np.asarray((evidence.strata * asked).sum(axis=-1))
+def _asked(question: CausalQuestion, crossing: Crossing, people: str, sign: float) -> tuple[float, Floats]:
+    """How many are asked about, in all strata together; and its slopes, [strata, cells]."""
+    slopes = np.zeros_like(crossing.laws)
+    if question.of_everybody and (people != CHOSEN or crossing.whole.choices is None):
+        return 1.0, slopes
+    slopes[:] = asked_with(question, crossing.evidence_of(np.eye(slopes.shape[1])), sign, people)
+    return float((slopes * crossing.laws).sum(axis=1) @ crossing.strata), slopes
 
 
-# Intervals of what couplings say within strata, from halves of the people and people who were drawn again. Where worlds
-# are equal an answer has a kink: with no effect, the share of those who fare better is 0, and every estimate of it is
-# larger. Over many strata that bias adds up, while errors average out, so that truths near the estimates do not come
-# back to the truth. But half of the people have more of it than all of them, and by how much tells the rest: bias at a
-# kink falls with the root of the number of people, any other with the number itself. And where the data of a stratum do
-# not exclude that the treatment does nothing there, the interval reaches the answer for that.
+# Intervals of what couplings say within strata. Where worlds are equal an answer has a kink: with no effect, the share
+# of those who fare better is 0, and every estimate of it is larger. Over many strata that bias adds up, while errors
+# average out, so that truths near the estimates do not come back to the truth. But half of the people have more of it
+# than all of them, and by how much tells the rest: bias at a kink falls with the root of the number of people, any
+# other with the number itself. And where the data of a stratum do not exclude that the treatment does nothing there,
+# the interval reaches the answer for that.
 
 
-def halved_intervals(
-    found: Mapping[str, float],
-    halves: Mapping[str, Floats],
-    again: Mapping[str, Floats],
-    without: Mapping[str, float],
+def halved_interval(
+    found: tuple[Floats, Floats],
+    halves: tuple[Floats, Floats],
+    without: float,
+    crossing: Crossing,
     ends: tuple[float, float],
     level: float,
-    freedom: float,
-) -> dict[str, Interval]:
-    """The interval of each answer, whether its bias is that at a kink or there is none.
+) -> Interval:
+    """The interval of an answer, whether its bias is that at a kink or there is none.
 
-    It holds as many standard errors as a normal number would need, the percentiles of the draws, and their reflection.
-    Answers are by coupling, NaN where nobody is asked about: of all people, of halves of them, of people who were drawn
-    again, and of all people if the treatment did nothing wherever that is possible. `ends` are the least and the
-    largest answer there is.
+    Args:
+        found: [strata]: what all people say, as a total and as a number of those who are asked about.
+        halves: [points, strata]: the same of halves of them.
+        without: What all people say if the treatment did nothing wherever that is possible; NaN if that is unknown.
+        crossing: The people.
+        ends: Least and largest answer there is.
+        level: Confidence.
     """
-    from scipy.special import ndtri, stdtrit
+    from scipy.special import stdtrit
 
-    result = {}
-    for name, value in found.items():
-        half, drawn = (each[name][~np.isnan(each[name])] for each in (halves, again))
-        if value != value or len(half) < 2 or len(drawn) < _FEWEST_KNOWN * len(again[name]):
-            result[name] = Interval(*ends, level)
-            continue
-        few = float(stdtrit(freedom, (1 + level) / 2) / ndtri((1 + level) / 2))
-        deviation = drawn - drawn.mean()
-        below, above = np.quantile(deviation, [(1 - level) / 2, (1 + level) / 2])
-        reach = few * float(max(-below, above, ndtri((1 + level) / 2) * deviation.std(ddof=1)))
-        bias = _BIAS_AT_KINKS * float(half.mean() - value)
-        biases = [0.0, bias + float(np.sign(bias)) * min(_ERROR * abs(bias), _MOST_ERROR * reach)]
-        biases += [value - without[name]] if without[name] == without[name] else []
-        lower, upper = np.clip([value - max(biases) - reach, value - min(biases) + reach], *ends).tolist()
-        result[name] = Interval(lower, upper, level)
-    return result
+    total, asked = (float(each @ crossing.strata) for each in found)
+    if not asked > 0:
+        return Interval(*ends, level)
+    value = total / asked
+    at_all, at_halves = (of_all - value * among for of_all, among in (found, halves))
+    slopes, rest = crossing.regressed(at_halves)
+    variance = float(crossing.covariance(slopes[None], at_all[None])[0, 0] + crossing.strata**2 @ rest)
+    reach = float(stdtrit(crossing.freedom, (1 + level) / 2)) * np.sqrt(variance) / asked
+    bias = _BIAS_AT_KINKS * float((at_halves.mean(axis=0) - at_all) @ crossing.strata) / asked
+    biases = [0.0, bias + float(np.sign(bias)) * min(_ERROR * abs(bias), _MOST_ERROR * reach)]
+    biases += [value - without] if without == without else []
+    lower, upper = np.clip([value - max(biases) - reach, value - min(biases) + reach], *ends).tolist()
+    return Interval(lower, upper, level)
 
 
 def without_effects(crossing: Crossing, level: float) -> Evidence:
     """What all people say, with one law for both arms of every stratum whose data do not exclude that."""
     from scipy.special import ndtri
 
-    whole, again = crossing.whole, crossing.again
-    gap, drawn = whole.arms.treated - whole.arms.control, again.arms.treated - again.arms.control
+    whole, share = crossing.whole, crossing.share
+    gap = whole.arms.treated - whole.arms.control
+    size = gap.shape[1]
+    apart = np.concatenate([-np.eye(size), np.eye(size)] + [np.zeros((crossing.laws.shape[1] - 2 * size, size))])
+    variance = np.einsum("ck,scd,dk->sk", apart, crossing.covariances, apart)
     reach = -ndtri((1 - level) / 4 / gap.size)
-    same = (np.abs(gap) <= reach * drawn.std(axis=0, ddof=1) + 1e-12).all(axis=-1, keepdims=True)
-    share = 0.5 if whole.share is None else whole.share
+    same = (np.abs(gap) <= reach * np.sqrt(variance) + 1e-12).all(axis=-1, keepdims=True)
     common = (1 - share) * whole.arms.control + share * whole.arms.treated
     return whole._replace(trial=Arms(*(np.where(same, common, each) for each in whole.arms)))

@@ -132,14 +132,19 @@ def limits_of(
 
 def _around(sampling: Sampling, number: int, spread: float) -> Floats:
     """Laws around the estimate, as far from it as estimates are from truths: fixed normal numbers on a log scale."""
-    from scipy.special import ndtri
-
     laws = sampling.smooth
-    places = np.arange(1, number + 1)[:, None] * np.sqrt(_primes(len(laws))) % 1  # evenly spread (Kronecker's)
-    moves = ndtri(np.clip(places, 1e-6, 1 - 1e-6)) * spread / np.sqrt(sampling.sizes[sampling.sample_of] * laws)
+    moves = evenly_spread(number, len(laws)) * spread / np.sqrt(sampling.sizes[sampling.sample_of] * laws)
     return np.concatenate(
         [each / each.sum(axis=1, keepdims=True) for each in sampling.split(laws * np.exp(moves))], axis=1
     )
+
+
+def evenly_spread(number: int, size: int) -> Floats:
+    """[points, numbers]: fixed normal numbers, spread as evenly as multiples of irrational ones (Kronecker's)."""
+    from scipy.special import ndtri
+
+    places = np.arange(1, number + 1)[:, None] * np.sqrt(_primes(size)) % 1
+    return np.asarray(ndtri(np.clip(places, 1e-6, 1 - 1e-6)))
 
 
 @lru_cache(maxsize=8)

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from countermax._core.errors import InputError
 from countermax._core.labels import Labels, listed
-from countermax._core.quantities import FEWEST_RESAMPLES, as_amount, as_choice, as_count
+from countermax._core.quantities import as_amount, as_choice
 from countermax._core.types import Labelled, Numbers
 from countermax._tables.files import read_frame
 from countermax._tables.frames import Floats
@@ -33,15 +33,14 @@ from countermax.trial._people import (
     scale_notes,
     two_arms,
 )
-from countermax.trial._resampling import (
+from countermax.trial._strata import (
     POPULATIONS,
     THIN_RULES,
-    Splits,
     cells_of,
+    crossing_of,
     merged_strata,
     people_words,
     sizes_of,
-    splits_of,
     standardised,
     thin_notes,
 )
@@ -55,13 +54,12 @@ class Design:
 
     Args:
         weights: Column with the weight of each person.
-        clusters: Column that names who was sampled, or treated, together.
+        clusters: Column that names who was sampled, or treated, together; in a crossover, the people themselves.
         strata: Column with strata, or a list of columns. A comparison is standardised over them; causes are bounded
             within them and averaged, with cross-fitting, which is tighter.
         population: Population whose strata count in a comparison: `both` arms, the `control` or the `treated` one.
         thin: Treatment of strata with fewer than 10 people in an arm, where causes are asked: `refuse` them, or
             `merge` them with their neighbours in order.
-        num_resamples: Number of resamples behind the confidence intervals.
     """
 
     weights: Hashable | None = None
@@ -69,12 +67,10 @@ class Design:
     strata: Hashable | Sequence[Hashable] | None = None
     population: str = "both"
     thin: str = "refuse"
-    num_resamples: int = 400
 
     def __post_init__(self) -> None:
         for name, rules in (("population", POPULATIONS), ("thin", THIN_RULES)):
             as_choice(f"`{name}`", getattr(self, name), rules)
-        as_count("`num_resamples`", self.num_resamples, least=FEWEST_RESAMPLES)
 
     @property
     def is_plain(self) -> bool:
@@ -404,16 +400,14 @@ class Trial:
         )
 
     @cached_property
-    def _stratified(self) -> tuple[Sequence[People], Splits, list[str]]:
-        """People in strata with enough of them, their halves and resamples, and what to say about that."""
+    def _stratified(self) -> tuple[Sequence[People], list[str]]:
+        """People in strata with enough of them, and what to say about that."""
         held, design = self._held, self.design
         samples, notes = list(held.samples), ["Bounds are cross-fitted."]
         if design.strata is not None:
             samples, merged = merged_strata(samples, design.thin)
             notes = [*merged, f"Bounds are averages over the strata of column {design.strata!r}, cross-fitted."]
-        size = len(held.labels) + held.some_unknown
-        splits = splits_of(samples, size, plain=design.is_plain, num_resamples=design.num_resamples)
-        return samples, splits, notes
+        return samples, notes
 
     def _known(self, people: str | None, treated_share: float | None) -> Known:
         """What is known, for people of the trial or people who chose."""
@@ -437,8 +431,9 @@ class Trial:
             evidence_of = of_two_arms(None if estimated else share, unknown=held.unknown)
             sampling = self._sampling(0)
             return known(evidence_of(sampling.laws), sampling=sampling, evidence_of=evidence_of, notes=tuple(notes))
-        samples, splits, said = self._stratified
-        crossing = splits.crossing(share, of_trial=held.chosen is None or people == TRIAL, unknown=held.some_unknown)
+        samples, said = self._stratified
+        size, of_trial = len(held.labels) + held.some_unknown, held.chosen is None or people == TRIAL
+        crossing = crossing_of(samples, size, share, of_trial=of_trial)
         sample = "{:,} and {:,} people in the two arms".format(*held.sizes())
         if len(samples) > 1:
             sample += f" of the experiment and {len(samples[1].arm):,} who chose"

@@ -1,16 +1,14 @@
-"""What people say who were drawn again: standardised over strata, or in halves of the people of each stratum."""
+"""What people in strata say: standardised over them, or in each."""
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from countermax._core.errors import InputError
 from countermax._core.labels import listed, sorted_labels
-from countermax._core.progress import ProgressBar
 from countermax._tables.frames import Codes, Floats
 from countermax.causation._crossing import Crossing
-from countermax.causation._questions import Arms, Choosers, Evidence
 from countermax.intervals._sampling import Sampling, of_influences
 from countermax.trial._people import People
 
@@ -18,15 +16,19 @@ POPULATIONS = ("both", "control", "treated")
 THIN_RULES = ("refuse", "merge")
 
 _FEWEST = 10  # people in a stratum and arm; and in a stratum, of those who chose
-_NUM_SPLITS = 20
 
 
 def cells_of(people: People, times: Floats, size: int, num_groups: int = 2) -> Floats:
     """Weights of people by group (arm, or what was chosen), stratum and outcome; the last is for a missing one."""
-    outcome = np.where(people.outcome < 0, size - 1, people.outcome)
-    places = (people.arm * len(people.strata) + people.stratum) * size + outcome
     shape = (num_groups, len(people.strata), size)
-    return np.bincount(places, people.weight * times, int(np.prod(shape))).reshape(shape).astype(np.float64)
+    found = np.bincount(places_of(people, size), people.weight * times, int(np.prod(shape)))
+    return found.reshape(shape).astype(np.float64)
+
+
+def places_of(people: People, size: int) -> Codes:
+    """The cell of each person."""
+    outcome = np.where(people.outcome < 0, size - 1, people.outcome)
+    return np.asarray((people.arm * len(people.strata) + people.stratum) * size + outcome)
 
 
 def _standardised(totals: Floats, population: str) -> tuple[Floats, Floats]:
@@ -122,20 +124,6 @@ def people_words(sizes: Sequence[int], arms: tuple[str, str], first: int = 0) ->
     return f"{sizes[a]:,} people in {arms[a]} and {sizes[b]:,} in {arms[b]}"
 
 
-def _drawn_again(
-    people: People, groups: Sequence[Codes], totals: Floats, number: int, stream: np.random.Generator
-) -> Iterator[Floats]:
-    """Totals of clusters that were drawn again, as many of each group as there are."""
-    size = int(people.cluster.max()) + 1
-    with ProgressBar("resampling", number) as bar:
-        for _ in range(number):
-            times = np.zeros(size)
-            for group in groups:
-                times[group] = stream.multinomial(len(group), np.full(len(group), 1 / len(group)))
-            yield cells_of(people, times[people.cluster], totals.shape[2], len(totals))
-            bar.advance(1)
-
-
 def _effective_numbers(people: People, totals: Floats, population: str) -> list[tuple[float, float]]:
     """How many people, and how many clusters, would count as much in each arm, if all had the same weight (Kish)."""
     mass = totals.sum(axis=2)
@@ -147,16 +135,6 @@ def _effective_numbers(people: People, totals: Floats, population: str) -> list[
         here, there = (float(part.sum() ** 2 / (part**2).sum()) for part in parts)
         result.append((here, there))
     return result
-
-
-def cluster_groups(people: People) -> list[Codes]:
-    """Clusters that are drawn again together: those of an arm, if each is in one arm; else all of them."""
-    first = np.zeros(people.cluster.max() + 1, np.int64)
-    first[people.cluster] = people.arm
-    present = np.unique(people.cluster)
-    if not (first[people.cluster] == people.arm).all():
-        return [present]
-    return [present[first[present] == side] for side in np.unique(people.arm)]
 
 
 def merged_strata(samples: Sequence[People], thin: str) -> tuple[list[People], list[str]]:
@@ -220,128 +198,40 @@ def sizes_of(samples: Sequence[People]) -> Floats:
     return count
 
 
-def evidence_of(
-    trial: Floats, seen: Floats | None, share: float, *, of_trial: bool = True, unknown: bool = False
-) -> Evidence:
-    """What totals by arm, stratum and outcome say; a stratum that an arm lacks takes the other's outcomes.
+def crossing_of(samples: Sequence[People], size: int, share: float, *, of_trial: bool = True) -> Crossing:
+    """What people say by stratum.
 
-    `trial` is [..., arms, strata, outcomes]; `seen`, where people were observed who chose (without, with, something
-    else), [..., choices, strata, outcomes]. If `of_trial`, strata count as in the trial, not as among those who chose.
-    If `unknown`, the last outcome is that none is known.
+    Args:
+        samples: People of the trial, and people who chose.
+        size: Number of outcomes, with the missing one if outcomes are missing.
+        share: Share of the treated in the trial.
+        of_trial: Whether strata count as in the trial, not as among those who chose.
     """
-    arms = [trial[..., side, :, :] for side in (0, 1)]
-    people = [each.sum(axis=-1) for each in arms]
-    laws = []
-    for own, other in ((0, 1), (1, 0)):
-        mass = np.where(people[own][..., None] > 0, arms[own], arms[other])
-        total = mass.sum(axis=-1, keepdims=True)
-        laws.append(np.where(total > 0, mass, 1 / mass.shape[-1]) / np.where(total > 0, total, 1))
-    strata = [each / each.sum(axis=-1, keepdims=True) for each in people]
-    weight = (1 - share) * strata[0] + share * strata[1]
-    trial_law = Arms(laws[0], laws[1])
-    if seen is None:
-        return Evidence(trial_law, None, share, weight, unknown)
-    whole = seen.sum(axis=(-3, -1))
-    chose = seen / np.where(whole > 0, whole, 1)[..., None, :, None]
-    if not of_trial:
-        weight = whole / whole.sum(axis=-1, keepdims=True)
-    choices = Choosers(chose[..., 0, :, :], chose[..., 1, :, :], chose[..., 2, :, :].sum(axis=-1))
-    return Evidence(trial_law, choices, share, weight, unknown)
+    totals = [cells_of(each, np.ones(len(each.outcome)), size, 2 + place) for place, each in enumerate(samples)]
+    units = [_units_of(each, whole) for each, whole in zip(samples, totals, strict=True)]
+    groups = [each.cluster[each.arm == side] for each in samples[:1] for side in (0, 1)]
+    groups += [each.cluster for each in samples[1:]]
+    freedom = float(max(min(len(np.unique(each)) for each in groups) - 1, 1))
+    unknown = any(each.some_missing for each in samples)
+    return Crossing(tuple(totals), tuple(units), share, of_trial, unknown, freedom)
 
 
-class Splits(NamedTuple):
-    """Totals of all people, of halves of them, and of people who were drawn again: of a trial, and of who chose."""
+def _units_of(people: People, totals: Floats) -> Any:
+    """[units, cells], sparse: what each unit that was sampled weighs in each cell.
 
-    whole: list[Floats]
-    """[groups, strata, outcomes] for each sample."""
-    halves: list[Floats]
-    """[halves, groups, strata, outcomes]: each half is followed by the other one."""
-    again: list[Floats]
-    freedom: float
-    """Degrees of freedom."""
-
-    def crossing(self, share: float, *, of_trial: bool = True, unknown: bool = False) -> Crossing:
-        """What they say; arguments as of `evidence_of`."""
-        estimates, halved, drawn = (
-            evidence_of(each[0], each[1] if len(each) > 1 else None, share, of_trial=of_trial, unknown=unknown)
-            for each in self[:3]
-        )
-        return Crossing(estimates, halved, drawn, self.freedom)
-
-
-def splits_of(samples: Sequence[People], size: int, *, plain: bool = True, num_resamples: int = 400) -> Splits:
-    """Totals of all people, of halves of them, and of people who were drawn again.
-
-    They depend on who was counted, but neither on the order of rows nor on the names of clusters and strata.
+    People of one cell are one unit, unless clusters were sampled. One more person in each arm and stratum may have had
+    anything, so that nothing is certain.
     """
-    stream = np.random.default_rng(0)
-    samples, places = _in_order(samples, size)
-    whole, halves, again = [], [], []
-    for place, people in enumerate(samples):
-        totals = cells_of(people, np.ones(len(people.outcome)), size, 2 + place)
-        whole.append(totals)
-        if plain:
-            halves.append(_counted_halves(totals, place == 0, stream))
-            again.append(stream.standard_gamma(totals + 1 / size, (num_resamples, *totals.shape)))
-        else:
-            halves.append(_drawn_halves(people, totals, place == 0, stream))
-            groups = cluster_groups(people) if place == 0 else [np.unique(people.cluster)]
-            drawn = np.stack([*_drawn_again(people, groups, totals, num_resamples, stream)])
-            part = stream.standard_gamma(1 / size, drawn.shape)  # of a person anywhere, so that nothing is certain
-            again.append(drawn + float(people.weight.mean()) * part)
-    if len(samples) > 1 and not whole[1][2].any():
-        again[1][:, 2] = 0.0  # a table without others says that there are none
-    units = min(len(np.unique(each.cluster)) for each in samples)
-    whole, halves, again = ([each.take(places, axis=-2) for each in part] for part in (whole, halves, again))
-    return Splits(whole, halves, again, float(max(units - 2, 1)))
+    from scipy import sparse
 
-
-def _in_order(samples: Sequence[People], size: int) -> tuple[list[People], Codes]:
-    """The samples with strata and clusters numbered by what they hold, and the number that each stratum got.
-
-    What holds the same is interchangeable. A sum with fixed random coefficients tells what differs.
-    """
-    stream, number = np.random.default_rng(1), len(samples[0].strata)
-    held = np.zeros(number)
-    for place, each in enumerate(samples):
-        totals = cells_of(each, np.ones(len(each.outcome)), size, 2 + place)
-        held += np.tensordot(totals, stream.random((2 + place, size)), ([0, 2], [0, 1]))
-    order = np.argsort(np.round(held, 9), kind="stable")
-    places = np.argsort(order)
-    result = []
-    for each in samples:
-        each = _renumbered(each, places, [each.strata[place] for place in order])
-        own = each.weight * stream.random((3, number, size))[each.arm, each.stratum, each.outcome]
-        _, cluster = np.unique(each.cluster, return_inverse=True)
-        ranks = np.argsort(np.argsort(np.round(np.bincount(cluster, own), 9), kind="stable"))
-        result.append(each._replace(cluster=ranks[cluster]))
-    return result, places
-
-
-def _counted_halves(totals: Floats, by_arm: bool, stream: np.random.Generator) -> Floats:
-    """Counts of halves of the people of each stratum, and of each arm of a trial."""
-    halves = np.zeros((_NUM_SPLITS, 2, *totals.shape))
-    counts = totals.astype(np.int64)
-    for stratum in range(totals.shape[1]):
-        for some in [slice(0, 1), slice(1, 2)] if by_arm else [slice(None)]:
-            cells = counts[some, stratum].ravel()
-            half = stream.multivariate_hypergeometric(cells, int(cells.sum()) // 2, _NUM_SPLITS, method="marginals")
-            both = np.stack([half, cells - half], axis=1)
-            halves[:, :, some, stratum] = both.reshape(_NUM_SPLITS, 2, -1, totals.shape[2])
-    return _filled(halves.reshape(-1, *totals.shape), totals, by_arm)
-
-
-def _drawn_halves(people: People, totals: Floats, by_arm: bool, stream: np.random.Generator) -> Floats:
-    """Totals of halves of the clusters."""
-    clusters = np.unique(people.cluster, return_inverse=True)[1].ravel()
-    halves = []
-    for _ in range(_NUM_SPLITS):
-        side = stream.permutation(np.arange(clusters.max() + 1) % 2)[clusters]
-        halves += [cells_of(people, (side == each).astype(float), totals.shape[2], len(totals)) for each in (0, 1)]
-    return _filled(np.stack(halves), totals, by_arm)
-
-
-def _filled(halves: Floats, totals: Floats, by_arm: bool) -> Floats:
-    """Halves, with all people where a half has nobody in a stratum, or in one of its arms."""
-    some = halves.sum(axis=-1 if by_arm else (-3, -1), keepdims=True) > 0
-    return np.asarray(np.where(some, halves, totals))
+    every, size = np.arange(totals.size), totals.shape[2]
+    present, cluster = np.unique(people.cluster, return_inverse=True)
+    row, column, value = every, every, np.sqrt(cells_of(people, people.weight, size, len(totals)).ravel())
+    if len(present) < len(people.cluster):
+        factor = np.sqrt(len(present) / max(len(present) - 1, 1))
+        row, column, value = cluster.ravel(), places_of(people, size), people.weight * factor
+    more = np.full(totals.shape, float(people.weight.mean()) / np.sqrt(size))
+    if len(totals) > 2 and not totals[2].any():
+        more[2] = 0.0  # a table without others says that there are none
+    rows, columns = np.concatenate([row, len(present) + totals.size + every]), np.concatenate([column, every])
+    return sparse.csc_array((np.concatenate([value, more.ravel()]), (rows, columns)))
