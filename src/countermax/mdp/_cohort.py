@@ -37,7 +37,7 @@ from countermax.mdp._process import MODEL_GIVEN, FiniteMDP, as_discount
 from countermax.mdp._replays._course import Setting, VaryingRewards
 from countermax.mdp._replays._questions import outcome_labels
 from countermax.mdp._replays._trajectories import Trajectories
-from countermax.mdp._results import Context, Ranking, Replay, answer_of, at, counted
+from countermax.mdp._results import NUMBERS, Context, Count, Ranking, Replay, answer_of, at, counted, signs
 from countermax.mdp._story import Story
 
 Couplings: TypeAlias = Mapping[str, str | Path | AbstractCoupling] | Iterable[str | Path]
@@ -186,15 +186,15 @@ class Cohort:
         """
         answering = self._model.law(coupling).answering
         found = self._model.replayed(answering, path=path)
-        numbers = found._asdict()
+        numbers, count = found._asdict(), len(self)
         draws = self._draws if self._posterior is not None else None
+        asked, given = partial(_effect, coupling=answering), _with_totals(found.values - self._model.observed)
+        means, limits = (given, None) if draws is None else draws.summarise(self._setting, asked, given)
         if draws is not None:
-            given, count = found.values - self._model.observed, len(self)
-            asked = partial(_effect, coupling=answering)
-            means, limits = draws.summarise(self._setting, asked, np.append(given, given.mean()))
             numbers["values"] = self._model.observed + means[:count]
             numbers |= {"interval": at(limits, slice(count)), "mean_interval": at(limits, count)}
-        return self._replay(draws, coupling=name_of(answering), **numbers)
+        gains, losses = (Count(float(means[each]), at(limits, each)) for each in (count + 1, count + 2))
+        return self._replay(draws, coupling=name_of(answering), gains=gains, losses=losses, **numbers)
 
     def sample(
         self, coupling: str | Path | AbstractSampler = "gumbel-max", *, num_samples: int, key: PRNGKeyArray
@@ -210,8 +210,11 @@ class Cohort:
         states, actions, returns = self._model.drawn(rows, num_samples, key=key)
         episode, share = np.repeat(np.arange(len(self)), num_samples), np.full(returns.size, 1 / num_samples)
         last = sparse.csr_array((share, (episode, states[..., -1].ravel())), (len(self), self.process.num_states))
+        gains, losses = signs(returns.mean(axis=1) - self._model.observed).tolist()
         return self._replay(
             None,
+            gains=Count(gains),
+            losses=Count(losses),
             coupling=name_of(rows.coupling),
             values=returns.mean(axis=1),
             variances=returns.var(axis=1),
@@ -365,6 +368,8 @@ class Cohort:
             persistent=each.persistent,
             untried=self._model.untried,
             mean=answer_of(found, chosen, "effect", count),
+            gains=answer_of(found, chosen, NUMBERS[0], count + 1),
+            losses=answer_of(found, chosen, NUMBERS[1], count + 2),
         )
 
     def evaluate(
@@ -532,7 +537,9 @@ class Cohort:
         """What is said beside an answer."""
         note = "" if draws is None else draws.posterior.note(self.process)
         level = (
-            f"; in parentheses, the {confidence(draws.posterior.attained)} interval for it" if draws and note else ""
+            f"; in parentheses, its limits with {confidence(draws.posterior.attained)} confidence each"
+            if draws and note
+            else ""
         )
         left = self.policy[~self.process.absorbing]
         chance = told is None and bool(((left > 0) & (left < 1)).any())
@@ -617,13 +624,18 @@ def _bootstrap(num_resamples: int, level: float) -> str:
 
 
 def _effect(model: Trajectories, coupling: AbstractCoupling) -> Floats:
-    """[episode, mean]: effects by one coupling."""
-    found = model.values(coupling) - model.observed
-    return np.append(found, found.mean())
+    """[episode, totals]: effects by one coupling."""
+    return _with_totals(model.values(coupling) - model.observed)
 
 
 def _effects(model: Trajectories, couplings: list[AbstractCoupling]) -> Floats:
-    """[couplings, two ranges; episode, mean]: over adapted couplings, and if chance may persist."""
+    """[couplings, two ranges; episode, totals]: over adapted couplings, and if chance may persist."""
     ranges = *model.bounds(), *model.persistent_bounds()
-    found = np.stack([*(model.values(each) for each in couplings), *ranges]) - model.observed
-    return np.concatenate([found, found.mean(axis=1, keepdims=True)], axis=1)
+    found = _with_totals(np.stack([*(model.values(each) for each in couplings), *ranges]) - model.observed)
+    found[[-4, -3, -2, -1], -1] = found[[-3, -4, -1, -2], -1]  # the largest effects have the fewest losses
+    return found
+
+
+def _with_totals(effects: Floats) -> Floats:
+    """Effects, and behind them their mean, how many are gains, and how many losses."""
+    return np.concatenate([effects, effects.mean(axis=-1, keepdims=True), signs(effects)], axis=-1)

@@ -464,7 +464,7 @@ def _instead(story: Story) -> Iterator[str]:
     within = f"over all couplings {story.meaning.between(*best.effect_bounds, gain=True)}"
     if best.any_interval is not None:
         other = story.meaning.between(*best.any_interval[:2], gain=True)
-        within = f"{within}; {confidence(best.any_interval.level)} interval for that range {other}"
+        within = f"{within}; with {confidence(best.any_interval.level)} confidence at each end {other}"
     yield (
         f"The single decision that would have mattered most: at {story.record.step_name} {best.step}, "
         f"{story.record.action_names[best.other_action]} instead of {story.record.action_names[best.action]} would "
@@ -544,7 +544,7 @@ def _ranges(story: Story) -> str:
     told = f"Over all couplings that draw afresh at each step: {', '.join(said)}"
     if story.returns.any_interval is None:
         return f"{told}."
-    return f"{told}; in parentheses, the {confidence(story.returns.any_interval.level)} interval for each range."
+    return f"{told}; in parentheses, each range with {confidence(story.returns.any_interval.level)} confidence at each end."
 
 
 def _interval(answer: Answer) -> str:
