@@ -90,7 +90,8 @@ class Posterior:
         )
         lower, upper = np.concatenate([own, held], axis=1)
         lower, upper = np.minimum(lower, means), np.maximum(upper, means)
-        lower[first:], upper[first:] = np.minimum(lower[first:], point[first:]), np.maximum(upper[first:], point[first:])
+        lower[first:] = np.minimum(lower[first:], point[first:])
+        upper[first:] = np.maximum(upper[first:], point[first:])
         return means, Interval(lower, upper, level)
 
     def draws(self, mdp: FiniteMDP, outcomes: Values | None = None) -> Iterator[FiniteMDP]:

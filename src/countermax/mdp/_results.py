@@ -271,8 +271,8 @@ class Replay(AbstractCohortResult):
         return self._warned() + (
             f"These episodes earned {number(self.observed.mean())} on average; by {self.coupling} they would have "
             f"earned {number(self.mean)} under the other policy. {self.gains.told()} of {len(self.values)} would have "
-            f"gained, {self.losses.told()} would have lost. Other couplings may say otherwise: `bounds()` gives the range over "
-            "all of them."
+            f"gained, {self.losses.told()} would have lost. Other couplings may say otherwise: `bounds()` gives the "
+            "range over all of them."
         )
 
     def plot(self) -> "plotting.Figure":

@@ -544,7 +544,8 @@ def _ranges(story: Story) -> str:
     told = f"Over all couplings that draw afresh at each step: {', '.join(said)}"
     if story.returns.any_interval is None:
         return f"{told}."
-    return f"{told}; in parentheses, each range with {confidence(story.returns.any_interval.level)} confidence at each end."
+    level = confidence(story.returns.any_interval.level)
+    return f"{told}; in parentheses, each range with {level} confidence at each end."
 
 
 def _interval(answer: Answer) -> str:
