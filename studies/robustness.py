@@ -179,7 +179,7 @@ def sepsis_gains(num_episodes: int, num_resamples: int) -> Result:
 
 _SEPSIS = "sepsis"
 _FOUND = "found", "informed_found"
-_NUM_PROCESSES = {"quick": 2, "published": 30, "best": 60}
+_NUM_PROCESSES = {"quick": 2, "published": 30, "best": 30}
 _NUM_PATIENTS = {"quick": 50, "published": 1000, "best": 1000}
 _COST_OF_A_PROCESS = 5.0
 

@@ -26,9 +26,10 @@ from countermax.mdp._decisions import Decisions, decisions_of
 from countermax.mdp._distribution import SHARES, ReturnDistribution, distribution_of
 from countermax.mdp._estimation import estimate, estimate_policy
 from countermax.mdp._evaluation import RESTRICTED, WHOLE, Estimating, PolicyEvaluation, evaluated
-from countermax.mdp._explain import find_episode, story_of
+from countermax.mdp._explain import earned_at, ends_of, find_episode, story_of
 from countermax.mdp._files import StepsFile, read_log, read_log_and_policy
 from countermax.mdp._importance import effective_sample_size, importance_ratios
+from countermax.mdp._labels import spoken
 from countermax.mdp._log import EpisodeLog, steps_compared, steps_of
 from countermax.mdp._measurements import Measurements, Resampling
 from countermax.mdp._plans import BestChanges, ChangesRanking, best_changes_of, ranked_changes, told_of_optimism
@@ -38,7 +39,7 @@ from countermax.mdp._replays._course import Setting, VaryingRewards
 from countermax.mdp._replays._questions import outcome_labels
 from countermax.mdp._replays._trajectories import Trajectories
 from countermax.mdp._results import NUMBERS, Context, Count, Ranking, Replay, answer_of, at, counted, signs
-from countermax.mdp._story import Story
+from countermax.mdp._story import Meaning, Story
 
 Couplings: TypeAlias = Mapping[str, str | Path | AbstractCoupling] | Iterable[str | Path]
 """Couplings by name, or a list of words and files, which name themselves."""
@@ -518,6 +519,13 @@ class Cohort:
         return replace(self._setting, log=self.log.select([position]), horizon=known)
 
     @cached_property
+    def _meaning(self) -> Meaning:
+        """What returns stand for."""
+        ends = ends_of(self.process, self.log)
+        names = tuple(spoken("state", int(end), self.process.state_names) for end in ends)
+        return Meaning(names, earned_at(self.process, self.log, ends), self.discount)
+
+    @cached_property
     def _sample(self) -> str:
         mdp = self.process
         return (
@@ -546,6 +554,7 @@ class Cohort:
         fixed = "Intervals take the states that were made as given; those of `evaluate` and `returns` do not."
         notes = (
             *(cautions.told_of_restriction(self.process, self.log, self._wanted) if told is None else told),
+            self._meaning.told(),
             *cautions.told_of_rewards(self.log, self.process),
             *cautions.told_of_ends(self.log, self.process.ends, self.process.never_left),
             *cautions.told_of_labels(self.log),
@@ -567,6 +576,7 @@ class Cohort:
             self.horizon,
             self.discount,
             len(self.log),
+            "return" if self._meaning.rewards is None else "score",
         )
 
 

@@ -32,6 +32,8 @@ class Context(NamedTuple):
     horizon: int
     discount: float
     num_episodes: int
+    measure: str
+    """What is added up: `return`, or `score` where nothing but ends counts."""
 
 
 class AbstractCohortResult(AbstractResult):
@@ -246,8 +248,8 @@ class Replay(AbstractCohortResult):
     def rows(self) -> tuple[Row, ...]:
         mean, coupling = f"mean of {counted(len(self.values), 'episode')}", self.coupling
         found = [
-            Row("return", mean, OBSERVED, float(self.observed.mean())),
-            Row("return", mean, coupling, self.mean),
+            Row(self.context.measure, mean, OBSERVED, float(self.observed.mean())),
+            Row(self.context.measure, mean, coupling, self.mean),
             self._effect_row(mean, self.effects.mean(), self.mean_interval),
             *(
                 Row(what, f"of {counted(len(self.values), 'episode')}", coupling, each, None, None, *ends(limits))
@@ -258,8 +260,8 @@ class Replay(AbstractCohortResult):
         for place, (name, earned, value) in enumerate(numbers):
             about = f"episode {name}"
             found += [
-                Row("return", about, OBSERVED, earned),
-                Row("return", about, coupling, value),
+                Row(self.context.measure, about, OBSERVED, earned),
+                Row(self.context.measure, about, coupling, value),
                 self._effect_row(about, value - earned, at(self.interval, place)),
             ]
         return tuple(found)
@@ -269,16 +271,18 @@ class Replay(AbstractCohortResult):
 
     def summary(self) -> str:
         return self._warned() + (
-            f"These episodes earned {number(self.observed.mean())} on average; by {self.coupling} they would have "
-            f"earned {number(self.mean)} under the other policy. {self.gains.told()} of {len(self.values)} would have "
-            f"gained, {self.losses.told()} would have lost. Other couplings may say otherwise: `bounds()` gives the "
-            "range over all of them."
+            f"The mean {self.context.measure} of these episodes was {number(self.observed.mean())}; by {self.coupling} "
+            f"it would have been {number(self.mean)} under the other policy. {self.gains.told()} of "
+            f"{len(self.values)} would have gained, {self.losses.told()} would have lost. Other couplings may say "
+            "otherwise: `bounds()` gives the range over all of them."
         )
 
     def plot(self) -> "plotting.Figure":
         title = f"{self.title}: what it would have added"
         deviations = np.sqrt(self.variances)
-        return plotting.draw_waterfall(self.effects, deviations, title=title, label="effect on the return")
+        return plotting.draw_waterfall(
+            self.effects, deviations, title=title, label=f"effect on the {self.context.measure}"
+        )
 
     def __repr__(self) -> str:
         return (
@@ -350,7 +354,7 @@ class Ranking(AbstractCohortResult):
         for place in self.order.tolist():
             about = f"episode {self.episodes[place]}"
             found += answers.at(place).rows(about)
-            earned.append(Row("return", about, OBSERVED, float(self.observed[place])))
+            earned.append(Row(self.context.measure, about, OBSERVED, float(self.observed[place])))
         return (*found, *earned)
 
     def summary(self) -> str:
