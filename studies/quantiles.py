@@ -28,7 +28,7 @@ from countermax.learning._losses import Loss, expected_losses, least_losses
 from countermax.learning._recipe import Recipe
 from studies.engine import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
 from studies.sepsis import trials_of
-from studies.synthetic import FLOOR, PROJECTED
+from studies.synthetic import FITTED_TO_ALL, PROJECTED
 from studies.training import train
 
 Floats = NDArray[np.float64]
@@ -104,7 +104,7 @@ def _held_out(task: QuantileTask, key: int) -> tuple[Any, Any]:
 
 
 def measure_fixed(task: QuantileTask, held_out_key: int, *, floor_rounds: int | None = None) -> Result:
-    """Fixed couplings, the optimum, and the floor where rounds are asked for."""
+    """Fixed couplings, the optimum, and where rounds are asked for, points fitted to the held-out worlds."""
     scores = task.scores
     fixed: dict[str, AbstractCoupling] = {"independent": Independent(), "Gumbel-max": GumbelMax()}
     log_p, log_q = _held_out(task, held_out_key)
@@ -118,14 +118,14 @@ def measure_fixed(task: QuantileTask, held_out_key: int, *, floor_rounds: int | 
     optimum = least_losses(task.loss, log_p, log_q)
     rows["optimal"] = {"value": float(optimum.mean()), "error": _error(optimum), "above": 0.0, "above_error": 0.0}
     if floor_rounds is not None:
-        rows[FLOOR] = measure(task, held_out_key, [_floor(task, held_out_key, floor_rounds)])
+        rows[FITTED_TO_ALL] = measure(task, held_out_key, [_floor(task, held_out_key, floor_rounds)])
     return {"rows": rows}
 
 
 def _floor(task: QuantileTask, held_out_key: int, num_rounds: int) -> VectorQuantile:
     """Transport from the barycenter of the held-out worlds themselves.
 
-    On the very pairs that all else is measured on: whether these are easy or hard moves the floor as it moves the rest.
+    On the very pairs that all else is measured on: whether these are easy or hard moves this as it moves the rest.
     `implicit_floor`, which has other pairs for its optimum, differs by up to a point from key to key.
     """
     log_p, log_q = _held_out(task, held_out_key)

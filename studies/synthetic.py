@@ -14,7 +14,7 @@ from studies.training import GADGET_NAMES
 
 NUM_OUTCOMES = 10
 PROJECTED = "best projected inverse CDF"
-FLOOR = "floor of any mechanism (estimate)"
+FITTED_TO_ALL = "256 points fitted to the worlds themselves"
 NUM_TRIALS = 10  # draws of the score in the columns with one fixed pair
 
 

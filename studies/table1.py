@@ -22,7 +22,7 @@ from countermax.learning._recipe import Recipe, reference_points
 from studies import plots
 from studies.engine import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
 from studies.synthetic import (
-    FLOOR,
+    FITTED_TO_ALL,
     NUM_OUTCOMES,
     PROJECTED,
     TASKS,
@@ -45,7 +45,7 @@ _NUM_PARTNERS = 10
 
 @dataclass(frozen=True)
 class ImplicitFloor:
-    """The least that a mechanism can lose, beside what couplings lose that may see both worlds; on the same worlds."""
+    """The least found for a mechanism, beside what couplings lose that may see both worlds; on the same worlds."""
 
     loss: float
     optimum: float
@@ -65,10 +65,10 @@ def implicit_floor(
     num_worlds: int = 400,
     num_rounds: int = 10,
 ) -> ImplicitFloor:
-    """Estimates the least expected squared distance that any *mechanism* can have, for p and q drawn alike.
+    """Estimates from above the least expected squared distance that any *mechanism* can have, for p and q drawn alike.
 
-    It is twice the barycenter's objective, found by Lloyd's algorithm; a coupling that sees both worlds can do better,
-    a mechanism cannot, up to the algorithm's own error. For the optimum each world is paired with ten others.
+    That is twice the barycenter's objective, which Lloyd's algorithm reaches up to local optima and the number of
+    points; a coupling that sees both worlds can do better. For the optimum each world is paired with ten others.
     """
     _, value, worlds = reference_points(scores, num_points, pairs, key, num_worlds, num_rounds)
     vectors = np.asarray(scores, np.float64)
@@ -115,7 +115,7 @@ def measure_fixed(this: Table1Task, settings: Result) -> Result:
     if floors:
         above = float(np.mean(floors))
         value = (1 + above) * rows["optimal"]["value"]  # estimated on other worlds, so carried over as a ratio
-        rows[FLOOR] = {"value": value, "above": above, "above_error": standard_error(np.asarray(floors))}
+        rows[FITTED_TO_ALL] = {"value": value, "above": above, "above_error": standard_error(np.asarray(floors))}
     return {"rows": rows}
 
 
@@ -216,7 +216,7 @@ _FIXED_ROWS = (
     "inverse CDF",
     "inverse CDF by score",
     PROJECTED,
-    FLOOR,
+    FITTED_TO_ALL,
     "optimal",
 )
 _STARTS = {
@@ -326,7 +326,7 @@ def picture(columns: Sequence[str], stored: Mapping[str, Result]) -> Figure:
     for column in columns:
         theirs = task(column).published
         for coupling, start, row in _rows(column, stored):
-            if coupling in ("optimal", FLOOR) or start not in ("", "random"):
+            if coupling in ("optimal", FITTED_TO_ALL) or start not in ("", "random"):
                 continue
             ours.setdefault(coupling, {})[column] = 100 * row["above"]
             if coupling in theirs:

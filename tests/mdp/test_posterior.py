@@ -144,8 +144,8 @@ def test_model_uncertainty_and_couplings_are_told_apart_and_together():
     )
     limits = found.any_interval
     given = Cohort(FEW, POLICY, process=MODEL).bounds().lower - found.observed
-    np.testing.assert_allclose(
-        limits.lower, np.minimum(np.quantile(again, 0.025, axis=0, method="weibull"), given), atol=1e-12
+    np.testing.assert_allclose(  # a gain is claimed where 95 % of the models have one
+        limits.lower, np.minimum(np.quantile(again, 0.05, axis=0, method="weibull"), given), atol=1e-12
     )
     np.testing.assert_array_equal(found.agreed, (found.bounds.lower > 1e-9) & (limits.lower > 1e-9))
     row, alone = (found.row("effect", each, "episode 3") for each in ("any coupling", "Gumbel-max"))
@@ -177,7 +177,7 @@ def test_single_decisions_have_visits_and_intervals():
     visits = MODEL.counts.sum(axis=2)
     for each in found:
         assert each.visits == visits[each.state, each.other_action]
-        assert each.any_interval.lower <= each.interval.lower <= each.interval.upper <= each.any_interval.upper
+        assert each.interval.lower <= each.effect <= each.interval.upper
         assert each.any_interval.lower <= each.effect_bounds.lower
         assert each.robust == (min(each.any_interval.lower, each.persistent.lower) > 1e-9)
     assert found.to_dict()["decisions"][0]["visits"] == found[0].visits

@@ -214,6 +214,17 @@ def test_values_are_posterior_means_within_their_intervals_and_ranges_never_get_
     assert (row.ci_lower, row.ci_upper) == pytest.approx(tuple(np.quantile(means, [0.025, 0.975], method="weibull")))
     assert ranking.mean.values["Gumbel-max"] == pytest.approx(means.mean())
     assert ranking.row("effect", "Gumbel-max", "mean of 25 episodes").ci_lower == pytest.approx(row.ci_lower)
+    numbers = [((np.array(drawn) > 1e-9).sum(axis=1), "gains"), ((np.array(drawn) < -1e-9).sum(axis=1), "losses")]
+    for count, what in numbers:
+        limits = tuple(np.quantile(count, [0.025, 0.975], method="weibull"))
+        for found in (replay, ranking):
+            row = found.row(f"number of {what}", "Gumbel-max")
+            assert (row.value, row.ci_lower, row.ci_upper) == pytest.approx((count.mean(), *limits))
+        among = ranking.row(f"number of {what}", "any coupling")
+        assert among.lower <= count.mean() <= among.upper
+        told = f"{count.mean():.0f} (95 % interval {np.floor(limits[0]):.0f} to {np.ceil(limits[1]):.0f})"
+        assert told in ranking.summary()
+        assert told in replay.summary()
 
 
 def test_few_draws_say_less_than_95_percent():

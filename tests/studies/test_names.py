@@ -8,7 +8,7 @@ from countermax.learning._recipe import GADGETS, LEARNED, STARTS
 from studies import figure1, synthetic, table1
 from studies.sepsis import _study as sepsis
 from studies.sepsis._variances import BY_SCORE
-from studies.synthetic import FLOOR, PROJECTED
+from studies.synthetic import FITTED_TO_ALL, PROJECTED
 from studies.training import GADGET_NAMES
 
 LIBRARY = {*named_couplings(score=np.arange(2.0)), "vector quantile", "optimal", *GADGET_NAMES.values()}
@@ -18,7 +18,7 @@ LIBRARY = {*named_couplings(score=np.arange(2.0)), "vector quantile", "optimal",
     ("names", "added"),
     [
         (sepsis._ORDER, {BY_SCORE}),
-        (table1._FIXED_ROWS, {PROJECTED, FLOOR}),
+        (table1._FIXED_ROWS, {PROJECTED, FITTED_TO_ALL}),
         (table1._STARTS.values(), {"random", "barycenter"}),
         (synthetic._ROWS, set()),
         (figure1._PUBLISHED_MOMENTS, set()),

@@ -57,6 +57,7 @@ def test_a_trial_runs_from_start_to_end():
     found = robust_gains(Family(5, 2, 20, 0.1), 1, 10)
     assert found["robust"] <= found["agreed"] <= found["given"]
     assert found["found"] <= found["true"]
+    assert found["informed_found"] == found["informed"] - found["informed_wrongly"] <= found["true"]
     assert found["covered"] <= found["changed"]
     section = EXPERIMENTS["robustness"].section({"some": found})
     assert "of these wrong" in section.sheets["robustness"].markdown()

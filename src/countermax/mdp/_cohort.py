@@ -26,9 +26,10 @@ from countermax.mdp._decisions import Decisions, decisions_of
 from countermax.mdp._distribution import SHARES, ReturnDistribution, distribution_of
 from countermax.mdp._estimation import estimate, estimate_policy
 from countermax.mdp._evaluation import RESTRICTED, WHOLE, Estimating, PolicyEvaluation, evaluated
-from countermax.mdp._explain import find_episode, story_of
+from countermax.mdp._explain import earned_at, ends_of, find_episode, story_of
 from countermax.mdp._files import StepsFile, read_log, read_log_and_policy
 from countermax.mdp._importance import effective_sample_size, importance_ratios
+from countermax.mdp._labels import spoken
 from countermax.mdp._log import EpisodeLog, steps_compared, steps_of
 from countermax.mdp._measurements import Measurements, Resampling
 from countermax.mdp._plans import BestChanges, ChangesRanking, best_changes_of, ranked_changes, told_of_optimism
@@ -37,8 +38,8 @@ from countermax.mdp._process import MODEL_GIVEN, FiniteMDP, as_discount
 from countermax.mdp._replays._course import Setting, VaryingRewards
 from countermax.mdp._replays._questions import outcome_labels
 from countermax.mdp._replays._trajectories import Trajectories
-from countermax.mdp._results import Context, Ranking, Replay, answer_of, at, counted
-from countermax.mdp._story import Story
+from countermax.mdp._results import NUMBERS, Context, Count, Ranking, Replay, answer_of, at, counted, signs
+from countermax.mdp._story import Meaning, Story
 
 Couplings: TypeAlias = Mapping[str, str | Path | AbstractCoupling] | Iterable[str | Path]
 """Couplings by name, or a list of words and files, which name themselves."""
@@ -186,15 +187,15 @@ class Cohort:
         """
         answering = self._model.law(coupling).answering
         found = self._model.replayed(answering, path=path)
-        numbers = found._asdict()
+        numbers, count = found._asdict(), len(self)
         draws = self._draws if self._posterior is not None else None
+        asked, given = partial(_effect, coupling=answering), _with_totals(found.values - self._model.observed)
+        means, limits = (given, None) if draws is None else draws.summarise(self._setting, asked, given)
         if draws is not None:
-            given, count = found.values - self._model.observed, len(self)
-            asked = partial(_effect, coupling=answering)
-            means, limits = draws.summarise(self._setting, asked, np.append(given, given.mean()))
             numbers["values"] = self._model.observed + means[:count]
             numbers |= {"interval": at(limits, slice(count)), "mean_interval": at(limits, count)}
-        return self._replay(draws, coupling=name_of(answering), **numbers)
+        gains, losses = (Count(float(means[each]), at(limits, each)) for each in (count + 1, count + 2))
+        return self._replay(draws, coupling=name_of(answering), gains=gains, losses=losses, **numbers)
 
     def sample(
         self, coupling: str | Path | AbstractSampler = "gumbel-max", *, num_samples: int, key: PRNGKeyArray
@@ -210,8 +211,11 @@ class Cohort:
         states, actions, returns = self._model.drawn(rows, num_samples, key=key)
         episode, share = np.repeat(np.arange(len(self)), num_samples), np.full(returns.size, 1 / num_samples)
         last = sparse.csr_array((share, (episode, states[..., -1].ravel())), (len(self), self.process.num_states))
+        gains, losses = signs(returns.mean(axis=1) - self._model.observed).tolist()
         return self._replay(
             None,
+            gains=Count(gains),
+            losses=Count(losses),
             coupling=name_of(rows.coupling),
             values=returns.mean(axis=1),
             variances=returns.var(axis=1),
@@ -365,6 +369,8 @@ class Cohort:
             persistent=each.persistent,
             untried=self._model.untried,
             mean=answer_of(found, chosen, "effect", count),
+            gains=answer_of(found, chosen, NUMBERS[0], count + 1),
+            losses=answer_of(found, chosen, NUMBERS[1], count + 2),
         )
 
     def evaluate(
@@ -513,6 +519,13 @@ class Cohort:
         return replace(self._setting, log=self.log.select([position]), horizon=known)
 
     @cached_property
+    def _meaning(self) -> Meaning:
+        """What returns stand for."""
+        ends = ends_of(self.process, self.log)
+        names = tuple(spoken("state", int(end), self.process.state_names) for end in ends)
+        return Meaning(names, earned_at(self.process, self.log, ends), self.discount)
+
+    @cached_property
     def _sample(self) -> str:
         mdp = self.process
         return (
@@ -532,13 +545,16 @@ class Cohort:
         """What is said beside an answer."""
         note = "" if draws is None else draws.posterior.note(self.process)
         level = (
-            f"; in parentheses, the {confidence(draws.posterior.attained)} interval for it" if draws and note else ""
+            f"; in parentheses, its limits with {confidence(draws.posterior.attained)} confidence each"
+            if draws and note
+            else ""
         )
         left = self.policy[~self.process.absorbing]
         chance = told is None and bool(((left > 0) & (left < 1)).any())
         fixed = "Intervals take the states that were made as given; those of `evaluate` and `returns` do not."
         notes = (
             *(cautions.told_of_restriction(self.process, self.log, self._wanted) if told is None else told),
+            self._meaning.told(),
             *cautions.told_of_rewards(self.log, self.process),
             *cautions.told_of_ends(self.log, self.process.ends, self.process.never_left),
             *cautions.told_of_labels(self.log),
@@ -560,6 +576,7 @@ class Cohort:
             self.horizon,
             self.discount,
             len(self.log),
+            "return" if self._meaning.rewards is None else "score",
         )
 
 
@@ -617,13 +634,18 @@ def _bootstrap(num_resamples: int, level: float) -> str:
 
 
 def _effect(model: Trajectories, coupling: AbstractCoupling) -> Floats:
-    """[episode, mean]: effects by one coupling."""
-    found = model.values(coupling) - model.observed
-    return np.append(found, found.mean())
+    """[episode, totals]: effects by one coupling."""
+    return _with_totals(model.values(coupling) - model.observed)
 
 
 def _effects(model: Trajectories, couplings: list[AbstractCoupling]) -> Floats:
-    """[couplings, two ranges; episode, mean]: over adapted couplings, and if chance may persist."""
+    """[couplings, two ranges; episode, totals]: over adapted couplings, and if chance may persist."""
     ranges = *model.bounds(), *model.persistent_bounds()
-    found = np.stack([*(model.values(each) for each in couplings), *ranges]) - model.observed
-    return np.concatenate([found, found.mean(axis=1, keepdims=True)], axis=1)
+    found = _with_totals(np.stack([*(model.values(each) for each in couplings), *ranges]) - model.observed)
+    found[[-4, -3, -2, -1], -1] = found[[-3, -4, -1, -2], -1]  # the largest effects have the fewest losses
+    return found
+
+
+def _with_totals(effects: Floats) -> Floats:
+    """Effects, and behind them their mean, how many are gains, and how many losses."""
+    return np.concatenate([effects, effects.mean(axis=-1, keepdims=True), signs(effects)], axis=-1)

@@ -51,7 +51,7 @@ def story_of(
     ends, model = ends_of(mdp, log), Trajectories(mdp, setting, quiet=True)
     marks = np.stack([*(one_hot(int(end), mdp.num_states) for end in ends), (~mdp.ends).astype(np.float64)])
     replays = {name: model.replayed(each, path=True) for name, each in couplings.items()}
-    kinds, observed, earned = list(couplings.values()), float(model.observed[0]), _earned_at(mdp, one, ends)
+    kinds, observed, earned = list(couplings.values()), float(model.observed[0]), earned_at(mdp, one, ends)
     possible = (-np.inf, np.inf) if earned is None else (min(0.0, earned.min()), max(0.0, earned.max()))
     asked = partial(_parts, couplings=kinds, marks=marks, scores=scores, possible=possible)
     drawn, found, start = draws.ask(setting, partial(_numbers, asked), spread=False), [], 0
@@ -158,8 +158,8 @@ def _numbers(parts: Callable[[Trajectories], tuple[Floats, ...]], model: Traject
     return np.concatenate([each.ravel() for each in parts(model)])
 
 
-def _earned_at(mdp: FiniteMDP, one: EpisodeLog, ends: Ints) -> Float[np.ndarray, " e"] | None:
-    """What each end earns, where nothing but ends earns anything; else None."""
+def earned_at(mdp: FiniteMDP, log: EpisodeLog, ends: Ints) -> Float[np.ndarray, " e"] | None:
+    """What each end earns, where nothing but ends earns anything, in the log too; else None."""
     there = (mdp.probs > 0) & (mdp.allowed & ~mdp.absorbing[:, None])[:, :, None]
     if mdp.reward_variances is not None and mdp.reward_variances[there].any():
         return None
@@ -169,10 +169,8 @@ def _earned_at(mdp: FiniteMDP, one: EpisodeLog, ends: Ints) -> Float[np.ndarray,
     at_end = np.isin(np.arange(mdp.num_states), ends)[successor]
     successor, reward = successor[at_end], reward[at_end]
     found = np.array([reward[successor == end].mean() if (successor == end).any() else 0.0 for end in ends])
-    last = int(one.last_states[0])
-    expected = float(found[ends.tolist().index(last)]) if last in ends.tolist() else 0.0
     alike = all(np.ptp(reward[successor == end]) < 1e-9 for end in ends if (successor == end).any())
-    same = abs(float(one.returns(1.0)[0]) - expected) < 1e-9
+    same = bool((np.abs(log.returns(1.0) - (log.last_states[:, None] == ends) @ found) < 1e-9).all())
     return found if alike and same and found.any() else None
 
 

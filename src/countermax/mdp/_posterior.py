@@ -72,21 +72,27 @@ class Posterior:
     def summarise(self, point: Floats, drawn: Floats, ranges: int = 0) -> tuple[Floats, Interval | None]:
         """Posterior means and intervals, along the first axis of the draws; without draws the point estimates.
 
-        The last numbers, `ranges` pairs of a lower and an upper limit, have intervals that hold the estimate's too:
-        model uncertainty never makes a range narrower.
+        The last numbers, `ranges` pairs of a lower and an upper limit, have one-sided limits, each with the whole
+        level: a gain is claimed where so many models have one, and a value within a wide range can be missed on one
+        side only (Imbens and Manski 2004). They hold the estimate's range too: model uncertainty never makes it
+        narrower.
         """
         if not len(drawn):
             return point, None
         means = drawn.mean(axis=0)
         if not self.attained:
             return means, None
-        tails = [(1 - self.attained) / 2, (1 + self.attained) / 2]
+        first, level = len(point) - 2 * ranges, self.attained
         # by rank among one more than there are: the truth is one more draw
-        found = np.quantile(drawn, tails, axis=0, method="weibull")
-        lower, upper = np.minimum(found[0], means), np.maximum(found[1], means)
-        held = slice(len(point) - 2 * ranges, None)
-        lower[held], upper[held] = np.minimum(lower[held], point[held]), np.maximum(upper[held], point[held])
-        return means, Interval(lower, upper, self.attained)
+        own, held = (
+            np.quantile(some, [tail, 1 - tail], axis=0, method="weibull")
+            for some, tail in ((drawn[:, :first], (1 - level) / 2), (drawn[:, first:], 1 - level))
+        )
+        lower, upper = np.concatenate([own, held], axis=1)
+        lower, upper = np.minimum(lower, means), np.maximum(upper, means)
+        lower[first:] = np.minimum(lower[first:], point[first:])
+        upper[first:] = np.maximum(upper[first:], point[first:])
+        return means, Interval(lower, upper, level)
 
     def draws(self, mdp: FiniteMDP, outcomes: Values | None = None) -> Iterator[FiniteMDP]:
         """The models of an estimate with counts, one after the other.
@@ -102,7 +108,8 @@ class Posterior:
             return ""
         return (
             f"Model uncertainty: {self.num_draws} transition models drawn from the posterior given your counts; each "
-            f"interval holds {confidence(self.attained)} of them, and values are their means ({_PRIORS[self.prior]})."
+            f"interval holds {confidence(self.attained)} of them, each limit of a range as many on its one side, and "
+            f"values are their means ({_PRIORS[self.prior]})."
         )
 
 

@@ -18,6 +18,7 @@ from countermax.mdp._arrays import Floats, as_whole
 ANY, PERSISTENT, OBSERVED = "any coupling", "chance may persist", "observed"
 NOT_IN_LOG = "WARNING: your policy asks for what is not in the log"
 Limits = TypeVar("Limits", bound=Bounds | Interval | None)
+NUMBERS = "number of gains", "number of losses"
 SMALL = 1e-9
 """An effect below this is rounding."""
 
@@ -31,6 +32,8 @@ class Context(NamedTuple):
     horizon: int
     discount: float
     num_episodes: int
+    measure: str
+    """What is added up: `return`, or `score` where nothing but ends counts."""
 
 
 class AbstractCohortResult(AbstractResult):
@@ -162,6 +165,30 @@ def _plain(number: Any) -> Any:
     return number if np.ndim(number) else float(number)
 
 
+class Count(NamedTuple):
+    """How many episodes."""
+
+    number: float
+    """The mean over posterior draws, if there are any."""
+    interval: Interval | None = None
+
+    def told(self) -> str:
+        """`14 (95 % interval 9 to 17)`."""
+        return f"{self.number:.0f}{self.within()}"
+
+    def within(self) -> str:
+        """` (95 % interval 9 to 17)`, whole numbers as far as the limits reach; nothing where there is no interval."""
+        if self.interval is None:
+            return ""
+        lower, upper, level = self.interval
+        return f" ({confidence(level)} interval {np.floor(lower):.0f} to {np.ceil(upper):.0f})"
+
+
+def signs(effects: Floats) -> Floats:
+    """[..., 2]: how many of the last axis are gains, and how many losses."""
+    return np.stack([(sign * effects > SMALL).sum(axis=-1) for sign in (1, -1)], axis=-1).astype(np.float64)
+
+
 def counted(count: int, what: str) -> str:
     """`1 episode`, `1,204 steps`."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"
@@ -193,6 +220,9 @@ class Replay(AbstractCohortResult):
     """Model uncertainty of the effects; None where the model is taken as given."""
     mean_interval: Interval | None = None
     """Model uncertainty of the mean effect over these episodes."""
+    gains: Count
+    """How many would have gained: the posterior mean, if there is one."""
+    losses: Count
     states: Int[np.ndarray, "n samples times"] | None = None
     """Drawn trajectories, where they were asked for; after the end of one its last state is repeated."""
     actions: Int[np.ndarray, "n samples t"] | None = None
@@ -218,16 +248,20 @@ class Replay(AbstractCohortResult):
     def rows(self) -> tuple[Row, ...]:
         mean, coupling = f"mean of {counted(len(self.values), 'episode')}", self.coupling
         found = [
-            Row("return", mean, OBSERVED, float(self.observed.mean())),
-            Row("return", mean, coupling, self.mean),
+            Row(self.context.measure, mean, OBSERVED, float(self.observed.mean())),
+            Row(self.context.measure, mean, coupling, self.mean),
             self._effect_row(mean, self.effects.mean(), self.mean_interval),
+            *(
+                Row(what, f"of {counted(len(self.values), 'episode')}", coupling, each, None, None, *ends(limits))
+                for what, (each, limits) in zip(NUMBERS, (self.gains, self.losses), strict=True)
+            ),
         ]
         numbers = zip(self.episodes, self.observed.tolist(), self.values.tolist(), strict=True)
         for place, (name, earned, value) in enumerate(numbers):
             about = f"episode {name}"
             found += [
-                Row("return", about, OBSERVED, earned),
-                Row("return", about, coupling, value),
+                Row(self.context.measure, about, OBSERVED, earned),
+                Row(self.context.measure, about, coupling, value),
                 self._effect_row(about, value - earned, at(self.interval, place)),
             ]
         return tuple(found)
@@ -236,18 +270,19 @@ class Replay(AbstractCohortResult):
         return Row("effect", about, self.coupling, float(effect), None, None, *ends(interval))
 
     def summary(self) -> str:
-        better, worse = int((self.effects > SMALL).sum()), int((self.effects < -SMALL).sum())
         return self._warned() + (
-            f"These episodes earned {number(self.observed.mean())} on average; by {self.coupling} they would have "
-            f"earned {number(self.mean)} under the other policy. The effect is positive for {better} and negative "
-            f"for {worse} of {len(self.values)}. Other couplings may say otherwise: `bounds()` gives the range over "
-            "all of them."
+            f"The mean {self.context.measure} of these episodes was {number(self.observed.mean())}; by {self.coupling} "
+            f"it would have been {number(self.mean)} under the other policy. {self.gains.told()} of "
+            f"{len(self.values)} would have gained, {self.losses.told()} would have lost. Other couplings may say "
+            "otherwise: `bounds()` gives the range over all of them."
         )
 
     def plot(self) -> "plotting.Figure":
         title = f"{self.title}: what it would have added"
         deviations = np.sqrt(self.variances)
-        return plotting.draw_waterfall(self.effects, deviations, title=title, label="effect on the return")
+        return plotting.draw_waterfall(
+            self.effects, deviations, title=title, label=f"effect on the {self.context.measure}"
+        )
 
     def __repr__(self) -> str:
         return (
@@ -282,6 +317,9 @@ class Ranking(AbstractCohortResult):
     """Which episodes may come to an action that nobody took there."""
     mean: Answer
     """The mean effect over all episodes."""
+    gains: Answer
+    """How many episodes would have gained; the range over couplings is from those that gain under all to under any."""
+    losses: Answer
 
     @property
     def title(self) -> str:
@@ -307,19 +345,22 @@ class Ranking(AbstractCohortResult):
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        found, earned = list(self.mean.rows(f"mean of {counted(len(self.episodes), 'episode')}")), []
+        all_of_them, earned = counted(len(self.episodes), "episode"), list[Row]()
+        found = list(self.mean.rows(f"mean of {all_of_them}"))
+        for each in (self.gains, self.losses):
+            found += each.rows(f"of {all_of_them}")
         known = self.effects, self.bounds, self.intervals, self.any_interval, self.persistent
         answers = Answer("effect", None, *known)
         for place in self.order.tolist():
             about = f"episode {self.episodes[place]}"
             found += answers.at(place).rows(about)
-            earned.append(Row("return", about, OBSERVED, float(self.observed[place])))
+            earned.append(Row(self.context.measure, about, OBSERVED, float(self.observed[place])))
         return (*found, *earned)
 
     def summary(self) -> str:
         name, first = next(iter(self.effects.items()))
-        told = [_sizes(first[first > SMALL], "gained"), _sizes(-first[first < -SMALL], "lost")]
-        same = len(first) - int((np.abs(first) > SMALL).sum())
+        gained, lost = (Count(each.values[name], each.intervals.get(name)) for each in (self.gains, self.losses))
+        same = len(first) - round(gained.number) - round(lost.number)
         sure = "if the model is right"
         if self.any_interval is not None:
             sure = f"with {confidence(self.any_interval.level)} confidence in the model"
@@ -328,7 +369,8 @@ class Ranking(AbstractCohortResult):
             f"Every coupling that draws afresh at each step agrees on the gain of {int(self.agreed.sum())} of "
             f"{counted(len(first), 'episode')} and on the loss of {worse}, {sure}. Robust, because it holds even if "
             f"chance persists across steps, is the gain of {int(self.robust.sum())}.\n"
-            f"With {name} assumed: {told[0]}, {told[1]}, and {same} would have fared the same.\n"
+            f"With {name} assumed: {gained.told()} would have gained{_sizes(first[first > SMALL])}, {lost.told()} "
+            f"would have lost{_sizes(-first[first < -SMALL])}, and {same} would have fared the same.\n"
             f"The mean effect is then {number(self.mean.values[name])}{_limits(self.mean, name)}."
         )
 
@@ -356,13 +398,12 @@ class Ranking(AbstractCohortResult):
         }
 
 
-def _sizes(effects: Float[np.ndarray, " k"], verb: str) -> str:
-    """`14 would have gained 0.0002 to 1.2 (on average 0.4)`."""
+def _sizes(effects: Float[np.ndarray, " k"]) -> str:
+    """` 0.0002 to 1.2 each (on average 0.4)`."""
     if not len(effects):
-        return f"none would have {verb}"
+        return ""
     low, high = f"{effects.min():.2g}", f"{effects.max():.2g}"
-    size = low if low == high else f"{low} to {high} (on average {effects.mean():.2g})"
-    return f"{len(effects)} would have {verb} {size}"
+    return f" {low} each" if low == high else f" {low} to {high} each (on average {effects.mean():.2g})"
 
 
 def _limits(answer: Answer, name: str) -> str:

@@ -187,6 +187,19 @@ class Record(NamedTuple):
     times: Times | None = None
     """When each action was taken, where that is known."""
 
+    def when(self, step: int) -> str:
+        """`step 1`, with its time where that is known: `step 1 (day 1.5)`."""
+        time = "" if self.times is None else f" ({self.times.unit} {self.times.values[step]:g})"
+        return f"{self.step_name} {step}{time}"
+
+    @property
+    def dated(self) -> tuple[str, ...]:
+        """The states, each with its time where that is known: `worse, day 1.5`."""
+        times = () if self.times is None else self.times.values.tolist()
+        unit = "" if self.times is None else self.times.unit
+        dated = [f"{state}, {unit} {time:g}" for state, time in zip(self.states, times, strict=False)]
+        return (*dated, *self.states[len(dated) :])
+
 
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -234,7 +247,7 @@ class Story(AbstractCohortResult):
     def summary(self) -> str:
         name, value = next(iter(self.returns.values.items()))
         answer = _chances(self, name) if self.ends else f"earning {value:.3g}"
-        told = [next(_happened(self)), _ranges(self), f"With {name} assumed: {answer}.", _verdict(self)]
+        told = [" ".join(self.told.happened[:2]), _ranges(self), f"With {name} assumed: {answer}.", _verdict(self)]
         return self._warned() + "\n".join(told)
 
     def tables(self) -> list[Table]:
@@ -305,7 +318,7 @@ class Story(AbstractCohortResult):
             visits=self.record.visits,
             measure=self.meaning.drawn,
             decision=None if self.best is None else self.best.step,
-            path=self.record.states,
+            path=self.record.dated,
             title=f"Episode {self.episode}: what happened, and what would have happened under the other policy",
         )
 
@@ -332,7 +345,8 @@ class Story(AbstractCohortResult):
     def _sentences(self) -> tuple[str, ...]:
         """What the summary does not say yet."""
         told = self.told
-        return (*told.happened[1:], *told.instead, told.sure[0], *told.sure[3:])
+        happened = (each for each in told.happened[2:] if each not in self.context.notes)
+        return (*happened, *told.instead, told.sure[0], *told.sure[3:])
 
     def _details(self) -> Mapping[str, Any]:
         return {
@@ -378,7 +392,7 @@ class Story(AbstractCohortResult):
         limits = each.any_interval
         few = each.visits is not None and each.visits < FEW_VISITS
         return (
-            f"{self.record.step_name} {each.step}",
+            self.record.when(each.step),
             self.record.actions[each.step],
             self.record.action_names[each.other_action],
             *self._effects_of(each).values(),
@@ -464,9 +478,9 @@ def _instead(story: Story) -> Iterator[str]:
     within = f"over all couplings {story.meaning.between(*best.effect_bounds, gain=True)}"
     if best.any_interval is not None:
         other = story.meaning.between(*best.any_interval[:2], gain=True)
-        within = f"{within}; {confidence(best.any_interval.level)} interval for that range {other}"
+        within = f"{within}; with {confidence(best.any_interval.level)} confidence at each end {other}"
     yield (
-        f"The single decision that would have mattered most: at {story.record.step_name} {best.step}, "
+        f"The single decision that would have mattered most: at {story.record.when(best.step)}, "
         f"{story.record.action_names[best.other_action]} instead of {story.record.action_names[best.action]} would "
         f"have {story.meaning.gain(best.effect)} by {name}{behind(best.visits)}; that this would have helped "
         f"{claim.sure} ({within})."
@@ -487,7 +501,7 @@ def _sure(story: Story) -> Iterator[str]:
         step = int(width.argmax())
         within = story.meaning.between(float(story.step_bounds.lower[step]), float(story.step_bounds.upper[step]))
         yield (
-            f"The coupling matters most at {story.record.step_name} {step}: another one there alone could move the "
+            f"The coupling matters most at {story.record.when(step)}: another one there alone could move the "
             f"{story.meaning.measure} anywhere from {within}{behind(float(story.record.visits[step]))}."
         )
     rare = np.flatnonzero(story.record.visits < FEW_VISITS).tolist()
@@ -544,7 +558,8 @@ def _ranges(story: Story) -> str:
     told = f"Over all couplings that draw afresh at each step: {', '.join(said)}"
     if story.returns.any_interval is None:
         return f"{told}."
-    return f"{told}; in parentheses, the {confidence(story.returns.any_interval.level)} interval for each range."
+    level = confidence(story.returns.any_interval.level)
+    return f"{told}; in parentheses, each range with {level} confidence at each end."
 
 
 def _interval(answer: Answer) -> str:

@@ -178,11 +178,13 @@ def test_ends_are_told_by_their_names_and_chances(story):
     for place, each in enumerate(story.ends):
         assert each.bounds.contains(each.values["inverse CDF"], 1e-9)
         assert each.bounds.lower == pytest.approx(story.features.bounds.lower[-1, place], abs=1e-9)
-    happened, (its_path, meaning, *_) = story.told.happened[0], story.notes
+    happened, its_path, meaning, *_ = story.told.happened
     done = [ACTIONS[each] for each in LOG.actions[0, :2]]
     path = f"step 0 ill ({done[0]}), 1 worse ({done[1]}), 2 death"
     assert happened == "In 2 steps the episode came to its end: death."
     assert its_path == f"Its path: {path}."
+    assert story.summary().startswith(f"{happened} {its_path}\n")
+    assert story.notes.count(meaning) == 1
     texts = [each.get_text() for each in story.plot().axes[0].texts]
     assert [each for each in texts if each in STATES] == ["ill", "worse", "death"]
     assert "counts nothing but how it ends: " in meaning
@@ -322,8 +324,11 @@ def test_steps_and_times_are_told_in_the_words_of_their_columns():
     assert story.plot().axes[-1].get_xlabel() == "day"
     assert not any("step" in each for each in story.told.happened)
     hours = EpisodeLog.from_frame(table, columns={**called, "time": "hour"}, score=score)
-    told = Cohort(hours, policy, posterior=QUICK).explain("ann").told.happened[1]
+    story = Cohort(hours, policy, posterior=QUICK).explain("ann")
+    told = story.told.happened[1]
     assert told == "Its path: hour 0 state 0 (action 0), 30.5 state 1 (action 0), then state 2."
+    assert story.record.when(1) == "step 1 (hour 30.5)"
+    assert "state 1, hour 30.5" in [each.get_text() for each in story.plot().axes[0].texts]
 
 
 def test_a_score_of_ends_stays_within_what_is_possible():
