@@ -1393,8 +1393,11 @@ def _want_layers(rules, share, c, b, logged, planned, plan, at, step, spare):
 
 
 @inner
-def _mark_reached(replayed, rules, episodes, one, plan, at, spare):
-    """Where a plan can lead: by plain rows, whose outcomes are all that any coupling can answer with."""
+def _mark_reached(replayed, rules, episodes, one, plan, at, together, spare):
+    """Where a plan can lead: by plain rows, whose outcomes are all that any coupling can answer with.
+
+    What was logged follows from what was logged, if both worlds draw `together` at each step.
+    """
     process, facts, reach, layers = replayed.process, replayed.facts, spare.reach, spare.reach.shape[2]
     length = episodes.length[one]
     for step in range(length + 1):
@@ -1415,7 +1418,7 @@ def _mark_reached(replayed, rules, episodes, one, plan, at, spare):
                     if b != done and (done >= 0 or replayed.tables[facts.table[fact], c, b] == 0):
                         continue
                     row = c * process.num_actions + b
-                    if row == facts.row[fact]:
+                    if together and row == facts.row[fact]:
                         reach[step + 1, process.successor[facts.slot[fact]], after] = True
                         continue
                     for slot in range(process.start[row], process.start[row + 1]):
@@ -1507,7 +1510,7 @@ def change_backwards(
         length = episodes.length[one]
         begun = episodes.common[at] if at > 0 and not planned else 0
         if planned:
-            _mark_reached(replayed, rules, episodes, one, plan, at, spare)
+            _mark_reached(replayed, rules, episodes, one, plan, at, True, spare)
         if begun == 0:
             for c in range(num_states):
                 for k in range(layers):
@@ -1622,6 +1625,95 @@ def change_forwards(
                     found[at, k] += weight * here[now, c, k, left] * ends[end_of[one], c]
                     if path.size > 0:
                         path[at, k, length, c] += here[now, c, k, left]
+
+
+class Spread(NamedTuple):
+    """Distributions of what is still to come, over a grid, and the least and the largest that can come."""
+
+    low: float
+    """The first point."""
+    step: float
+    end_mass: Float[np.ndarray, "rows s points"]
+    """When the log ends, by what is still to come; `end_limit` likewise."""
+    end_limit: Float[np.ndarray, "rows s 2"]
+    mass: Float[np.ndarray, "2 s k points"]
+    """Room for two steps; `limit` likewise."""
+    limit: Float[np.ndarray, "2 s k 2"]
+
+
+@inner
+def _copy(source, target):
+    for place in range(len(source)):
+        target[place] = source[place]
+
+
+@inner
+def _spread_row(replayed, spread, row, c, k, after, share, price, now):
+    """Adds what comes after one row, on plain rows; what falls between two points is split, its mean kept."""
+    process, points, factor = replayed.process, spread.mass.shape[3], replayed.factor
+    for slot in range(process.start[row], process.start[row + 1]):
+        j, gain, weight = process.successor[slot], process.gain[slot] - price, share * process.chance[slot]
+        spread.limit[1 - now, c, k, 0] = min(
+            spread.limit[1 - now, c, k, 0], gain + factor * spread.limit[now, j, after, 0]
+        )
+        spread.limit[1 - now, c, k, 1] = max(
+            spread.limit[1 - now, c, k, 1], gain + factor * spread.limit[now, j, after, 1]
+        )
+        for point in range(points):
+            amount = weight * spread.mass[now, j, after, point]
+            if amount > 0:
+                at = (gain + (factor - 1) * spread.low) / spread.step + factor * point
+                below = int(np.floor(at + 1e-9))
+                part = max(at - below, 0.0)
+                if part < 1e-9:
+                    part = 0.0
+                spread.mass[1 - now, c, k, below] += amount * (1 - part)
+                if part > 0:
+                    spread.mass[1 - now, c, k, below + 1] += amount * part
+
+
+@compiled
+def change_spread(replayed, rules, episodes, end_of, plan, parting, spread, spare, found, limits):
+    """How returns are distributed under plans from where both worlds part on, if nothing else is known of them.
+
+    Written: `found[place, k, point]`, and the least and the largest, `limits[place, k, 2]`. Worlds part in the logged
+    state at `parting[episode, k]`; -1: never.
+    """
+    process, facts, num_states = replayed.process, replayed.facts, spread.mass.shape[1]
+    for at in range(len(episodes.order)):
+        one, now = episodes.order[at], 0
+        _mark_reached(replayed, rules, episodes, one, plan, at, False, spare)
+        for c in range(num_states):
+            for k in range(spare.reach.shape[2]):
+                _copy(spread.end_mass[end_of[one], c], spread.mass[now, c, k])
+                _copy(spread.end_limit[end_of[one], c], spread.limit[now, c, k])
+        for step in range(episodes.length[one] - 1, -1, -1):
+            fact = episodes.fact[one, step]
+            logged, table = facts.row[fact] % process.num_actions, facts.table[fact]
+            for c in range(num_states):
+                for k in range(spare.reach.shape[2]):
+                    if process.ends[c]:
+                        _copy(spread.mass[now, c, k], spread.mass[1 - now, c, k])
+                        _copy(spread.limit[now, c, k], spread.limit[1 - now, c, k])
+                    if process.ends[c] or not spare.reach[step, c, k]:
+                        continue
+                    spread.mass[1 - now, c, k] = 0.0
+                    spread.limit[1 - now, c, k, 0], spread.limit[1 - now, c, k, 1] = inf, -inf
+                    done = plan[at, step, c, k]
+                    after = k if done < 0 or rules.fixed else k - 1
+                    price = rules.cost[logged, done] if done >= 0 else 0.0
+                    for b in range(process.num_actions):
+                        share = replayed.tables[table, c, b] if done < 0 else 1.0 * (b == done)
+                        if share > 0:
+                            _spread_row(
+                                replayed, spread, c * process.num_actions + b, c, k, after, share, price, now
+                            )
+            now = 1 - now
+            for k in range(spare.reach.shape[2]):
+                if parting[one, k] == step:
+                    c = facts.row[fact] // process.num_actions
+                    _copy(spread.mass[now, c, k], found[at, k])
+                    _copy(spread.limit[now, c, k], limits[at, k])
 
 
 @compiled

@@ -28,6 +28,7 @@ from countermax.mdp._changes import SAME, Changes, PathStep
 from countermax.mdp._replays import _course as courses
 from countermax.mdp._replays._compiled_chains import CompiledChains
 from countermax.mdp._replays._course import Course
+from countermax.mdp._replays._persistent import grid_of, returns_after, tail_means
 from countermax.mdp._replays._questions import Facts, questions
 from countermax.mdp._replays._trajectories import AnyCoupling, Trajectories
 
@@ -144,6 +145,51 @@ class ChangedEpisodes:
         """What plans are worth over a family of couplings, [episode, changes]: at least and at most."""
         found = [self._backwards(self._over(family, sign), sign=sign, plan=plan)[0] for sign in (-1, 1)]
         return Bounds(*found)
+
+    def persistent(self, plan: Int[np.ndarray, "n t s k"]) -> Bounds:
+        """What plans are worth if chance may persist across steps, [episode, changes]: at least and at most.
+
+        Both worlds are one up to the first change; from there on the rule is that of replays, in `_persistent`.
+        """
+        return Bounds(*(self._tail_means(plan, sign) for sign in (-1, 1)))
+
+    def _tail_means(self, plan: Int[np.ndarray, "n t s k"], sign: int) -> Floats:
+        course, chains, _, _ = self._over("any", sign)
+        count, width, layers = len(course), plan.shape[1], self.num_layers
+        logged = np.arange(width) < course.seen[:, None]
+        fact = np.where(logged, self.facts.of_step[:, :width], 0)
+        state, action = self.facts.state[fact], self.facts.action[fact]
+        done = plan[np.arange(count)[:, None], np.arange(width), state] >= 0
+        done &= logged[:, :, None]
+        parting = np.where(done.any(axis=1), done.argmax(axis=1), -1)
+        chance = np.where(logged, self.mdp.probs[state, action, self.facts.next_slot[fact]], 1)
+        share = np.cumprod(chance[:, ::-1], axis=1, dtype=np.float64)[:, ::-1]
+        grid = grid_of(course, course.gains, np.zeros(self.mdp.num_states), self.rules.cost, layers - 1)
+        end_mass, end_limit, end_of = returns_after(course, grid)
+        found, limits = np.zeros((count, layers, len(grid.points))), np.zeros((count, layers, 2))
+
+        def one(batch: Ints, ends: Floats, rows: Ints) -> None:
+            replayed, episodes, room = self._parts(chains, _loops.ANY, batch, rows)
+            shape = 2, self.mdp.num_states, layers, len(grid.points)
+            spread = _loops.Spread(
+                float(grid.points[0]), grid.step, end_mass, end_limit, np.zeros(shape), np.zeros((*shape[:3], 2))
+            )
+            some, its = found[episodes.order], limits[episodes.order]
+            _loops.change_spread(
+                replayed, self.rules, episodes, end_of, plan[episodes.order], parting, spread, self._spare(room), some, its
+            )
+            found[episodes.order], limits[episodes.order] = some, its
+
+        self._each(chains, course, one)
+        values = np.repeat(self.values(plan)[:, :1], layers, axis=1)
+        some, k = np.nonzero(parting >= 0)
+        at = parting[some, k]
+        factors = course.discount ** np.arange(width)
+        before = np.cumsum(np.where(logged, course.earned[:, :width], 0) * factors, axis=1)
+        until = np.where(at > 0, before[some, at - 1], 0)
+        tails = tail_means(grid, found[some, k], share[some, at], limits[some, k, 0 if sign < 0 else 1], sign)
+        values[some, k] = until + factors[at] * tails
+        return values
 
     def most_of(self, plan: Int[np.ndarray, "n t s k"], rewards: Floats) -> Float[np.ndarray, "n k"]:
         """The largest sum of other rewards that plans may come to, under any coupling; changes cost nothing there."""
