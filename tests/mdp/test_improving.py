@@ -308,7 +308,7 @@ def test_of_plans_that_are_worth_the_same_the_one_with_fewer_changes_is_made():
     model = changed(mdp, log, Changes(most=3))
     values, plan = model.best()
     np.testing.assert_allclose(values[0], [0, 1, 1, 1])
-    np.testing.assert_allclose(model.followed(plan).chances.sum(axis=(1, 2)), [0, 1, 1, 1])
+    np.testing.assert_allclose([model.alone.followed(plan[0], k)[0] for k in range(4)], [0, 1, 1, 1])
     assert [each.changes for each in model.sequences()] == [(), *[((0, 2),)] * 3]
     free = replace(mdp, rewards=np.zeros_like(mdp.rewards))
     assert (changed(free, log, Changes(most=3)).best()[1] == -1).all()
@@ -345,7 +345,7 @@ def test_plans_within_influence_never_leave_what_the_log_informs(seed):
         assert values[0, 0] == pytest.approx(free[0, 0], abs=1e-12)
         assert (values <= free + 1e-12).all()
         np.testing.assert_allclose(model.values(plan), values, atol=1e-12)
-        assert (model.followed(plan).distance >= within - 1e-9)[:, 0].all()
+        assert all(model.alone.followed(plan[0], k)[1][0] >= within - 1e-9 for k in range(3))
     nowhere, _ = changed(mdp, log, Changes(most=2, within=1.0)).best()
     np.testing.assert_allclose(nowhere[0], free[0, 0], atol=1e-12)
 
@@ -358,7 +358,7 @@ def test_the_most_likely_path_is_the_likeliest_of_all(seed):
     _, plan = model.best()
     oracle = Oracle(mdp, log, answered(mdp, log, GumbelMax()))
     for changes in range(3):
-        path, chance = model.likeliest(plan, changes)
+        path, chance = model.alone.likeliest(plan[0], changes)
         best = 0.0
         for states in product(range(4), repeat=3):
             for actions in product(range(2), repeat=3):

@@ -5,16 +5,13 @@ action for one step. What a state is worth at a step with k changes left is the 
 worth there, with k left, and what the best other action is, with one less. So all numbers of changes are found in one
 walk back. Over a family of couplings, nature answers each row with its worst (or best) one; it may answer differently
 for each number of changes left, which no coupling can, so worst cases are conservative.
-
-A plan that is told before, whatever comes of it, is one sequence; the best of them is sought best first, and a
-beginning is worth no more than the best plan that reacts from there on.
 """
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar, final
+from typing import Any, final
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -23,8 +20,9 @@ from countermax._core.memory import check_memory
 from countermax._core.threads import num_threads
 from countermax._kernel import _loops, has_closed_form
 from countermax.bounds import Bounds
+from countermax.mdp._alone import OneEpisode, ToldSequence
 from countermax.mdp._arrays import Floats, Ints
-from countermax.mdp._changes import SAME, Changes, PathStep
+from countermax.mdp._changes import SAME, Changes
 from countermax.mdp._replays import _course as courses
 from countermax.mdp._replays._compiled_chains import CompiledChains
 from countermax.mdp._replays._course import Course
@@ -33,30 +31,7 @@ from countermax.mdp._replays._questions import Facts, questions
 from countermax.mdp._replays._trajectories import AnyCoupling, Trajectories
 
 _KINDS = {"any": _loops.ANY, "stable": _loops.STABLE, "monotone": _loops.MONOTONE}
-_MOST_OPENED, _MOST_KEPT = 20_000, 2**24  # beginnings of sequences: their number, and that of their probabilities
 _ASKED_AT_ONCE = 2**18
-_Found = TypeVar("_Found")
-
-
-class Followed(NamedTuple):
-    """One episode under a plan, for every number of changes at the start."""
-
-    values: Float[np.ndarray, " k"]
-    distance: Float[np.ndarray, "k t"]
-    """How far the log moves the rows on average, in total variation, where no end was reached; one on the log."""
-    chances: Float[np.ndarray, "k t a"]
-    """How likely each action takes the place of what was done."""
-    path: Float[np.ndarray, "k times s"]
-
-
-class ToldSequence(NamedTuple):
-    """A sequence of changes that is told before."""
-
-    changes: tuple[tuple[int, int], ...]
-    """Steps and actions."""
-    value: float
-    gap: float
-    """How much better another one could be at most; zero where this is the best."""
 
 
 @final
@@ -176,7 +151,16 @@ class ChangedEpisodes:
             )
             some, its = found[episodes.order], limits[episodes.order]
             _loops.change_spread(
-                replayed, self.rules, episodes, end_of, plan[episodes.order], parting, spread, self._spare(room), some, its
+                replayed,
+                self.rules,
+                episodes,
+                end_of,
+                plan[episodes.order],
+                parting,
+                spread,
+                self._spare(room),
+                some,
+                its,
             )
             found[episodes.order], limits[episodes.order] = some, its
 
@@ -201,93 +185,31 @@ class ChangedEpisodes:
     def values(self, plan: Int[np.ndarray, "n t s k"], tiny: float = 0.0) -> Float[np.ndarray, "n k"]:
         """What plans are worth by the coupling, [episode, changes]; masses below `tiny` are dropped."""
         course, chains, kind, given = self._by_coupling
-        found, nothing = np.zeros((len(course), self.num_layers)), np.zeros((0, 0, 0, 0))
+        found = np.zeros((len(course), self.num_layers))
 
         def one(batch: Ints, ends: Floats, rows: Ints) -> None:
             replayed, episodes, room = self._parts(chains, kind, batch, rows)
             here, spare = np.zeros((2, self.mdp.num_states, self.num_layers, self.num_layers)), self._spare(room)
             some, asked = np.zeros((len(batch), self.num_layers)), plan[episodes.order]
-            away = np.zeros((len(batch), self.num_layers, plan.shape[1]))
             _loops.change_forwards(
-                replayed, given, self.rules, episodes, ends, rows, asked, tiny, here, room, spare, some, away, nothing,
-                nothing,
-            )  # fmt: skip
+                replayed, given, self.rules, episodes, ends, rows, asked, tiny, here, room, spare, some
+            )
             found[episodes.order] = some
 
         self._each(chains, course, one)
         return found
 
-    def followed(self, plan: Int[np.ndarray, "1 t s k"]) -> Followed:
-        """Everything about one episode under a plan."""
-        course, chains, kind, given = self._by_coupling
-        ends, rows = course.to_come()
-        replayed, episodes, room = self._parts(chains, kind, np.zeros(1, np.int64), rows)
-        layers, length, size = self.num_layers, plan.shape[1], self.mdp.num_states
-        here, found, distance = (
-            np.zeros((2, size, layers, layers)),
-            np.zeros((1, layers)),
-            np.zeros((1, layers, length)),
-        )
-        chances, path = np.zeros((1, layers, length, self.mdp.num_actions)), np.zeros((1, layers, length + 1, size))
-        _loops.change_forwards(
-            replayed, given, self.rules, episodes, ends, rows, plan, 0.0, here, room, self._spare(room), found,
-            distance, chances, path,
-        )  # fmt: skip
-        live = path[0, :, :-1, ~self.mdp.absorbing].sum(axis=0)
-        away = np.where(live > 0, distance[0] / np.where(live > 0, live, 1), 0)
-        return Followed(found[0], np.minimum(away, 1), chances[0], path[0])
-
-    def likeliest(self, plan: Int[np.ndarray, "1 t s k"], changes: int) -> tuple[tuple[PathStep, ...], float]:
-        """The most likely path of one episode up to the end of its log, and its probability (Viterbi)."""
-        course, chains, kind, given = self._by_coupling
-        replayed, episodes, room = self._parts(chains, kind, np.zeros(1, np.int64), np.zeros(1, np.int64))
-        shape = (plan.shape[1] + 1, self.mdp.num_states, self.num_layers)
-        best, before = np.zeros(shape), np.zeros((3, *shape), np.int64)
-        _loops.likeliest_path(
-            replayed, given, self.rules, episodes, plan, changes, best, before, room, self._spare(room)
-        )
-        last = int(course.seen[0])
-        state, left = (int(each) for each in np.unravel_index(int(best[last].argmax()), best[last].shape))
-        chance, found = float(best[last, state, left]), [PathStep(last, state, -1, False)]
-        for step in reversed(range(last)):
-            state, left, action = (int(each) for each in before[:, step + 1, state, left])
-            changed = action >= 0 and int(plan[0, step, state, left]) >= 0
-            found.append(PathStep(step, state, action, changed))
-        return tuple(reversed(found)), chance
-
     def sequences(self) -> tuple[ToldSequence, ...]:
         """The best sequences of changes for one episode that are told before, by the number of changes."""
+        return self.alone.sequences(self.num_layers)
+
+    @cached_property
+    def alone(self) -> OneEpisode:
+        """The first episode, row by row."""
         course, chains, kind, given = self._by_coupling
-        shape = (int(course.seen[0]), self.mdp.num_states, self.mdp.num_actions + 1, self.num_layers)
-        check_memory("values of all actions at all steps", 8 * int(np.prod(shape)), "allow fewer changes")
-        told = np.zeros(shape)
-        values, _ = self._backwards(self._by_coupling, sign=1, told=told)
-        room_for = max(2, min(_MOST_OPENED, _MOST_KEPT // self.mdp.num_states))
-        size = room_for * (self.mdp.num_actions + 1) + 2
-        whole = {name: np.zeros(size, np.int64) for name in ("parent", "option", "step", "left", "opened", "heap")}
-        nodes = _loops.Nodes(
-            **whole, bound=np.zeros(size), so_far=np.zeros(room_for), kept=np.zeros((room_for, self.mdp.num_states))
-        )
-        replayed, episodes, room = self._parts(chains, kind, np.zeros(1, np.int64), np.zeros(1, np.int64))
-        found = [ToldSequence((), float(values[0, 0]), 0.0)]
-        for changes in range(1, self.num_layers):
-            node, bound, _ = _loops.search_sequences(
-                replayed, given, self.rules, episodes, told, changes, nodes, room, self._spare(room)
-            )
-            before, small = found[-1], self.rules.small
-            value = float(nodes.bound[node]) if node >= 0 else -np.inf
-            if value <= before.value + small:  # fewer changes do as well
-                found.append(before._replace(gap=max(float(bound) - before.value, 0.0) if bound > value else 0.0))
-                continue
-            said = list[tuple[int, int]]()
-            at = int(node)
-            while at > 0:
-                if nodes.option[at] < self.mdp.num_actions:
-                    said.append((int(nodes.step[at]) - 1, int(nodes.option[at])))
-                at = int(nodes.parent[at])
-            gap = float(bound) - value
-            found.append(ToldSequence(tuple(reversed(said)), value, gap if gap > small else 0.0))
-        return tuple(found)
+        nobody = np.zeros(1, np.int64)
+        replayed, _, room = self._parts(chains, kind, nobody, nobody)
+        return OneEpisode(course, replayed, room, self.rules, given)
 
     def plan_of(self, told: Sequence[ToldSequence]) -> Int[np.ndarray, "1 t s k"]:
         """Sequences as plans: where an action cannot be taken, what was done stays."""
@@ -339,18 +261,11 @@ class ChangedEpisodes:
         return replayed._replace(kind=kind, needed=self._needed), episodes, room
 
     def _spare(self, room: _loops.Room) -> _loops.LayerRoom:
-        actions, layers = self.mdp.num_actions + 1, self.num_layers
-        one, two = np.zeros((actions, layers)), np.zeros((actions, layers))
+        actions, layers, width = self.mdp.num_actions, self.num_layers, len(room.answer)
+        one, two = np.zeros((actions + 1, layers)), np.zeros((actions + 1, layers))
         reach = np.zeros((int(self.course.seen.max()) + 1, self.mdp.num_states, layers), bool)
-        return _loops.LayerRoom(
-            one,
-            two,
-            np.zeros(actions),
-            np.zeros(len(room.answer)),
-            np.zeros((layers, layers)),
-            reach[0, 0].copy(),
-            reach,
-        )
+        hope, leaving = np.full(reach.shape[:2], np.inf), np.zeros((layers, layers))
+        return _loops.LayerRoom(one, two, np.zeros(actions), hope, np.zeros(width), leaving, reach[0, 0].copy(), reach)
 
     def _no_plan(self, count: int) -> Int[np.ndarray, "n t s k"]:
         shape = (count, int(self.course.seen.max()), self.mdp.num_states, self.num_layers)
@@ -367,14 +282,12 @@ class ChangedEpisodes:
         *,
         sign: int,
         plan: Int[np.ndarray, "n t s k"] | None = None,
-        told: Floats | None = None,
         rules: _loops.Rules | None = None,
     ) -> tuple[Float[np.ndarray, "n k"], Int[np.ndarray, "n t s k"]]:
         course, chains, kind, given = asked
         planned, ruled = plan is not None, rules or self.rules
         found = np.zeros((len(course), self.num_layers))
         made = self._no_plan(len(course)) if plan is None else plan
-        tellable = np.zeros((0, 0, 0, 0)) if told is None else told
 
         def one(batch: Ints, ends: Floats, rows: Ints) -> None:
             replayed, episodes, room = self._parts(chains, kind, batch, rows)
@@ -383,7 +296,7 @@ class ChangedEpisodes:
             stack, used, choice = np.zeros(shape), np.zeros(shape), np.zeros(shape, np.int16)
             some, own = np.zeros((len(batch), self.num_layers)), made[episodes.order]
             _loops.change_backwards(
-                replayed, given, ruled, episodes, ends, rows, sign, planned, stack, used, choice, own, tellable, room,
+                replayed, given, ruled, episodes, ends, rows, sign, planned, stack, used, choice, own, room,
                 self._spare(room), some,
             )  # fmt: skip
             found[episodes.order] = some

@@ -347,8 +347,8 @@ def best_changes_of(
     some = _changed(model, coupling, changes)
     told = some.sequences() if changes.plan == "fixed" else ()
     plan = some.plan_of(told) if told else some.best()[1]
-    followed = some.followed(plan)
-    observed = float(followed.values[0])
+    promised = some.values(plan)[0]
+    observed = float(promised[0])
     safe = None if changes.within is not None else some.guaranteed("any")[0]
     asked = partial(_judged, coupling=coupling, changes=changes, plan=plan, families=tuple(FAMILIES))
     means, known = draws.summarise(setting, asked, asked(model), ranges=len(FAMILIES), spread=False)
@@ -357,24 +357,25 @@ def best_changes_of(
     visits = None if mdp.counts is None else mdp.counts.sum(axis=2)
     plans = []
     for k in range(1, some.num_layers):
-        path, chance = some.likeliest(plan, k)
+        path, chance = some.alone.likeliest(plan[0], k)
+        changed, away = some.alone.followed(plan[0], k)
         rare = [int(visits[each.state, each.action]) for each in path if each.changed] if visits is not None else []
         plans.append(
             BestPlan(
                 k,
                 float(means[0, 0, k]),
                 at(known, (0, 0, k)),
-                float(followed.values[k]) - observed,
+                float(promised[k]) - observed,
                 {family: Bounds(*(float(means[row, 0, k]) for row in both)) for family, both in where.items()},
                 {}
                 if known is None
                 else {family: at(known, (low, 0, k), (high, 0, k)) for family, (low, high) in where.items()},
                 None if safe is None else Bounds(*(float(each[0, k]) - observed for each in safe)),
                 told[k].gap if told else 0.0,
-                float(followed.chances[k].sum()),
+                changed,
                 path,
                 chance,
-                _fades(followed.distance[k], changes.within or FADED),
+                _fades(away, changes.within or FADED),
                 min(rare, default=None),
                 bool(untried[0, k]),
             )
