@@ -1662,13 +1662,17 @@ def change_spread(replayed, rules, episodes, end_of, plan, parting, spread, spar
     """
     process, facts, num_states = replayed.process, replayed.facts, spread.mass.shape[1]
     for at in range(len(episodes.order)):
-        one, now = episodes.order[at], 0
+        one, now, first = episodes.order[at], 0, episodes.length[episodes.order[at]]
+        for k in range(spare.reach.shape[2]):
+            first = min(first, parting[one, k] if parting[one, k] >= 0 else first)
+        if first == episodes.length[one]:
+            continue
         _mark_reached(replayed, rules, episodes, one, plan, at, False, spare)
         for c in range(num_states):
             for k in range(spare.reach.shape[2]):
                 _copy(spread.end_mass[end_of[one], c], spread.mass[now, c, k])
                 _copy(spread.end_limit[end_of[one], c], spread.limit[now, c, k])
-        for step in range(episodes.length[one] - 1, -1, -1):
+        for step in range(episodes.length[one] - 1, first - 1, -1):
             fact = episodes.fact[one, step]
             logged, table = facts.row[fact] % process.num_actions, facts.table[fact]
             for c in range(num_states):

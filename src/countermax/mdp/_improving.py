@@ -121,59 +121,49 @@ class ChangedEpisodes:
         found = [self._backwards(self._over(family, sign), sign=sign, plan=plan)[0] for sign in (-1, 1)]
         return Bounds(*found)
 
-    def persistent(self, plan: Int[np.ndarray, "n t s k"]) -> Bounds:
+    def persistent(self, plan: Int[np.ndarray, "n t s k"], asked: Bool[np.ndarray, "n k"]) -> Bounds:
         """What plans are worth if chance may persist across steps, [episode, changes]: at least and at most.
 
-        Both worlds are one up to the first change; from there on the rule is that of replays, in `_persistent`.
+        Both worlds are one up to the first change; from there on the rule is that of replays, in `_persistent`. Plans
+        that are not asked about stand as no change at all.
         """
-        return Bounds(*(self._tail_means(plan, sign) for sign in (-1, 1)))
+        return Bounds(*(self._tail_means(plan, asked, sign) for sign in (-1, 1)))
 
-    def _tail_means(self, plan: Int[np.ndarray, "n t s k"], sign: int) -> Floats:
+    def _tail_means(self, plan: Int[np.ndarray, "n t s k"], asked: Bool[np.ndarray, "n k"], sign: int) -> Floats:
         course, chains, _, _ = self._over("any", sign)
-        count, width, layers = len(course), plan.shape[1], self.num_layers
+        facts, width, side = self.facts, plan.shape[1], 0 if sign < 0 else 1
         logged = np.arange(width) < course.seen[:, None]
-        fact = np.where(logged, self.facts.of_step[:, :width], 0)
-        state, action = self.facts.state[fact], self.facts.action[fact]
-        done = plan[np.arange(count)[:, None], np.arange(width), state] >= 0
-        done &= logged[:, :, None]
-        parting = np.where(done.any(axis=1), done.argmax(axis=1), -1)
-        chance = np.where(logged, self.mdp.probs[state, action, self.facts.next_slot[fact]], 1)
+        fact = np.where(logged, facts.of_step[:, :width], 0)
+        state = facts.state[fact]
+        done = (plan[np.arange(len(course))[:, None], np.arange(width), state] >= 0) & logged[:, :, None]
+        parting = np.where(done.any(axis=1) & asked, done.argmax(axis=1), -1)
+        chance = np.where(logged, self.mdp.probs[state, facts.action[fact], facts.next_slot[fact]], 1)
         share = np.cumprod(chance[:, ::-1], axis=1, dtype=np.float64)[:, ::-1]
-        grid = grid_of(course, course.gains, np.zeros(self.mdp.num_states), self.rules.cost, layers - 1)
+        factors = course.discount ** np.arange(width)
+        earned = np.where(logged, course.earned[:, :width], 0) * factors
+        grid = grid_of(course, course.gains, np.zeros(self.mdp.num_states), self.rules.cost, self.num_layers - 1)
         end_mass, end_limit, end_of = returns_after(course, grid)
-        found, limits = np.zeros((count, layers, len(grid.points))), np.zeros((count, layers, 2))
+        shape = 2, self.mdp.num_states, self.num_layers, len(grid.points)
+        values = np.zeros(parting.shape)
 
         def one(batch: Ints, ends: Floats, rows: Ints) -> None:
             replayed, episodes, room = self._parts(chains, _loops.ANY, batch, rows)
-            shape = 2, self.mdp.num_states, layers, len(grid.points)
             spread = _loops.Spread(
                 float(grid.points[0]), grid.step, end_mass, end_limit, np.zeros(shape), np.zeros((*shape[:3], 2))
             )
-            some, its = found[episodes.order], limits[episodes.order]
-            _loops.change_spread(
-                replayed,
-                self.rules,
-                episodes,
-                end_of,
-                plan[episodes.order],
-                parting,
-                spread,
-                self._spare(room),
-                some,
-                its,
-            )
-            found[episodes.order], limits[episodes.order] = some, its
+            found, limits = np.zeros((len(batch), *shape[2:])), np.zeros((len(batch), self.num_layers, 2))
+            its = plan[episodes.order], parting
+            _loops.change_spread(replayed, self.rules, episodes, end_of, *its, spread, self._spare(room), found, limits)
+            place, k = np.nonzero(parting[episodes.order] >= 0)
+            some = episodes.order[place]
+            at = parting[some, k]
+            tails = tail_means(grid, found[place, k], share[some, at], limits[place, k, side], sign)
+            before = (earned[some] * (np.arange(width) < at[:, None])).sum(axis=1)
+            values[some, k] = before + factors[at] * tails
 
         self._each(chains, course, one)
-        values = np.repeat(self.values(plan)[:, :1], layers, axis=1)
-        some, k = np.nonzero(parting >= 0)
-        at = parting[some, k]
-        factors = course.discount ** np.arange(width)
-        before = np.cumsum(np.where(logged, course.earned[:, :width], 0) * factors, axis=1)
-        until = np.where(at > 0, before[some, at - 1], 0)
-        tails = tail_means(grid, found[some, k], share[some, at], limits[some, k, 0 if sign < 0 else 1], sign)
-        values[some, k] = until + factors[at] * tails
-        return values
+        same = self.values(np.full_like(plan[:, :, :, :1], -1))
+        return np.where(parting >= 0, values, same)
 
     def most_of(self, plan: Int[np.ndarray, "n t s k"], rewards: Floats) -> Float[np.ndarray, "n k"]:
         """The largest sum of other rewards that plans may come to, under any coupling; changes cost nothing there."""
@@ -185,12 +175,13 @@ class ChangedEpisodes:
     def values(self, plan: Int[np.ndarray, "n t s k"], tiny: float = 0.0) -> Float[np.ndarray, "n k"]:
         """What plans are worth by the coupling, [episode, changes]; masses below `tiny` are dropped."""
         course, chains, kind, given = self._by_coupling
-        found = np.zeros((len(course), self.num_layers))
+        layers = plan.shape[3]
+        found = np.zeros((len(course), layers))
 
         def one(batch: Ints, ends: Floats, rows: Ints) -> None:
             replayed, episodes, room = self._parts(chains, kind, batch, rows)
-            here, spare = np.zeros((2, self.mdp.num_states, self.num_layers, self.num_layers)), self._spare(room)
-            some, asked = np.zeros((len(batch), self.num_layers)), plan[episodes.order]
+            here, spare = np.zeros((2, self.mdp.num_states, layers, layers)), self._spare(room, layers)
+            some, asked = np.zeros((len(batch), layers)), plan[episodes.order]
             _loops.change_forwards(
                 replayed, given, self.rules, episodes, ends, rows, asked, tiny, here, room, spare, some
             )
@@ -260,8 +251,8 @@ class ChangedEpisodes:
         replayed, episodes, room = chains.parts(batch, rows)
         return replayed._replace(kind=kind, needed=self._needed), episodes, room
 
-    def _spare(self, room: _loops.Room) -> _loops.LayerRoom:
-        actions, layers, width = self.mdp.num_actions, self.num_layers, len(room.answer)
+    def _spare(self, room: _loops.Room, layers: int = 0) -> _loops.LayerRoom:
+        actions, layers, width = self.mdp.num_actions, layers or self.num_layers, len(room.answer)
         one, two = np.zeros((actions + 1, layers)), np.zeros((actions + 1, layers))
         reach = np.zeros((int(self.course.seen.max()) + 1, self.mdp.num_states, layers), bool)
         hope, leaving = np.full(reach.shape[:2], np.inf), np.zeros((layers, layers))
