@@ -108,7 +108,7 @@ class OneEpisode:
         here, number, away = np.zeros((changes + 1, len(self._ends))), 0.0, np.zeros(self._length)
         here[changes, self._first] = 1
         for step, rows in enumerate(self._steps):
-            later, live = here * self._ends, float(here[:, ~self._ends].sum())
+            later, live = here * self._ends, float(here[:, ~self._ends].sum()) or 1.0
             for left in np.flatnonzero(here.any(axis=1)):
                 done = plan[step, :, left]
                 mass = here[left][:, None] * rows.doing(done)

@@ -165,7 +165,7 @@ class BestChanges(AbstractCohortResult):
         promised = "" if best.interval is None else f"; in-sample {number(best.in_sample)}"
         safe = best.guaranteed
         other = (
-            f" Another plan would have added at least {number(safe.lower)}, whatever the coupling."
+            f" In-sample, another plan adds at least {number(safe.lower)} whatever the coupling."
             if safe is not None and self.changes.aim != "any" and safe.lower > max(best.bounds["any"].lower, 0) + SMALL
             else ""
         )
