@@ -308,7 +308,7 @@ def test_of_plans_that_are_worth_the_same_the_one_with_fewer_changes_is_made():
     model = changed(mdp, log, Changes(most=3))
     values, plan = model.best()
     np.testing.assert_allclose(values[0], [0, 1, 1, 1])
-    np.testing.assert_allclose(model.followed(plan).chances.sum(axis=(1, 2)), [0, 1, 1, 1])
+    np.testing.assert_allclose([model.alone.followed(plan[0], k)[0] for k in range(4)], [0, 1, 1, 1])
     assert [each.changes for each in model.sequences()] == [(), *[((0, 2),)] * 3]
     free = replace(mdp, rewards=np.zeros_like(mdp.rewards))
     assert (changed(free, log, Changes(most=3)).best()[1] == -1).all()
@@ -330,8 +330,11 @@ def test_what_is_forbidden_dear_or_rarely_seen_is_not_done():
         changed(mdp, log, Changes(min_visits=1)).best()
     with pytest.raises(InputError, match="must name actions"):
         changed(mdp, log, Changes(forbidden=[7])).best()
-    with pytest.raises(InputError, match="aim"):
-        Changes(aim="any", plan="fixed")
+    for refused in ({"aim": "any", "plan": "fixed"}, {"aim": "any", "within": 0.1}):
+        with pytest.raises(InputError, match="both rest on one coupling"):
+            Changes(**refused)
+    with pytest.raises(InputError, match="cannot turn back"):
+        Changes(plan="fixed", within=0.1)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -345,7 +348,7 @@ def test_plans_within_influence_never_leave_what_the_log_informs(seed):
         assert values[0, 0] == pytest.approx(free[0, 0], abs=1e-12)
         assert (values <= free + 1e-12).all()
         np.testing.assert_allclose(model.values(plan), values, atol=1e-12)
-        assert (model.followed(plan).distance >= within - 1e-9)[:, 0].all()
+        assert all(model.alone.followed(plan[0], k)[1][0] >= within - 1e-9 for k in range(3))
     nowhere, _ = changed(mdp, log, Changes(most=2, within=1.0)).best()
     np.testing.assert_allclose(nowhere[0], free[0, 0], atol=1e-12)
 
@@ -358,7 +361,7 @@ def test_the_most_likely_path_is_the_likeliest_of_all(seed):
     _, plan = model.best()
     oracle = Oracle(mdp, log, answered(mdp, log, GumbelMax()))
     for changes in range(3):
-        path, chance = model.likeliest(plan, changes)
+        path, chance = model.alone.likeliest(plan[0], changes)
         best = 0.0
         for states in product(range(4), repeat=3):
             for actions in product(range(2), repeat=3):
@@ -366,6 +369,48 @@ def test_the_most_likely_path_is_the_likeliest_of_all(seed):
         assert chance == pytest.approx(best, abs=1e-12)
         states, actions = [each.state for each in path[1:]], [each.action for each in path[:-1]]
         assert _chance_of(oracle, plan[0], changes, states, actions) == pytest.approx(chance, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_plans_that_look_ahead_may_pass_where_the_log_can_inform_again(seed):
+    mdp, within = process(100 + seed, 5, 3), 0.3
+    log = episode_of(mdp, seed, 4)
+    oracle = Oracle(mdp, log, answered(mdp, log, GumbelMax()))
+
+    def row(step, state, action):
+        reached, chances = mdp.support(state, action)
+        if (state, action) == (log.states[0, step], log.actions[0, step]):
+            return {int(log.states[0, step + 1]): 1.0}, np.inf
+        found = [oracle.rows(step, state, action, tuple(np.eye(len(reached))[slot])) for slot in range(len(reached))]
+        kept = {int(each): chance for each, chance in zip(reached, found, strict=True) if chance > 0}
+        return kept, np.abs(np.array(found) - chances).sum() / 2
+
+    def waits(step, state, action):
+        after, far = row(step, state, action)
+        if far > within or step + 1 == oracle.steps:
+            return 0 if far > within else np.inf
+        return 1 + min(
+            min(waits(step + 1, j, b) for b in choices(step + 1, j)) if not mdp.absorbing[j] else np.inf for j in after
+        )
+
+    def choices(step, state):
+        return {*np.flatnonzero(oracle.unchanged[step][state]).tolist(), *oracle.options(step, state)}
+
+    def value(step, state, left, ahead):
+        if step == oracle.steps or mdp.absorbing[state]:
+            return 0.0
+        shares, found = oracle.unchanged[step][state], [-1e9]
+        if all(waits(step, state, b) <= ahead for b in np.flatnonzero(shares).tolist()):
+            found.append(oracle.stay(step, state, lambda after: value(step + 1, after, left, ahead)))
+        for b in oracle.options(step, state) if left else ():
+            if waits(step, state, b) <= ahead:
+                found.append(oracle.act(step, state, b, lambda after: value(step + 1, after, left - 1, ahead)))
+        return max(found)
+
+    for ahead in range(3):
+        found, _ = changed(mdp, log, Changes(most=2, within=within, ahead=ahead)).best()
+        wanted = [value(0, int(log.states[0, 0]), changes, ahead) for changes in range(3)]
+        assert found[0] == pytest.approx(wanted, abs=1e-12)
 
 
 def _chance_of(oracle, plan, left, states, actions):
@@ -384,6 +429,69 @@ def _chance_of(oracle, plan, left, states, actions):
             chance *= oracle.rows(step, here, action, tuple((reached == after).astype(float)))
         here = after
     return chance
+
+
+def tail_mean(oracle, plan, changes, sign):
+    """The mean of the worst or of the best returns of the other world, by a list of its paths on plain rows.
+
+    They are as many as what was logged from the first change on is likely; None without a change.
+    """
+    mdp, log, paths = oracle.mdp, oracle.log, []
+    logged = [tuple(map(int, each)) for each in zip(log.states[0], log.actions[0], log.states[0, 1:], strict=False)]
+    parted = [step for step, (state, *_) in enumerate(logged) if plan[0, step, state, changes] >= 0]
+    if not parted:
+        return None
+    share = np.prod([mdp.row(state, action)[after] for state, action, after in logged[parted[0] :]])
+
+    def walk(step, state, left, chance, earned):
+        if step == oracle.steps or mdp.absorbing[state]:
+            paths.append((earned, chance))
+            return
+        done = plan[0, step, state, left]
+        shares = oracle.unchanged[step][state] if done < 0 else np.eye(mdp.num_actions)[done]
+        price = oracle.cost * (done >= 0)
+        for b in np.flatnonzero(shares).tolist():
+            for slot, after in enumerate(mdp.support(state, b)[0]):
+                gain = mdp.discount**step * (mdp.rewards[state, b, slot] - price)
+                walk(
+                    step + 1,
+                    int(after),
+                    left - (done >= 0),
+                    chance * shares[b] * mdp.probs[state, b, slot],
+                    earned + gain,
+                )
+
+    walk(
+        parted[0],
+        logged[parted[0]][0],
+        changes,
+        1.0,
+        log.rewards[0, : parted[0]] @ mdp.discount ** np.arange(parted[0]),
+    )
+    left, total = share, 0.0
+    for earned, chance in sorted(paths, reverse=sign > 0):
+        total, left = total + min(chance, left) * earned, left - min(chance, left)
+    return total / share
+
+
+@pytest.mark.parametrize(("seed", "cost"), [(0, 0.0), (1, 0.0), (3, 0.5), (4, 0.5)])
+def test_if_chance_may_persist_plans_lie_between_tail_means_of_the_other_world(seed, cost):
+    mdp = process(200 + seed, 4, 3)
+    mdp = replace(mdp, rewards=np.round(2 * mdp.rewards) / 2, discount=1.0)  # on a grid, so that nothing is split
+    log = episode_of(mdp, seed, 4)
+    model, oracle = (
+        changed(mdp, log, Changes(most=2, cost=cost)),
+        Oracle(mdp, log, answered(mdp, log, GumbelMax()), cost),
+    )
+    values, plan = model.best()
+    found = model.persistent(plan, np.ones(values.shape, bool))
+    for changes in range(3):
+        for sign, limit in ((-1, found.lower), (1, found.upper)):
+            wanted = tail_mean(oracle, plan, changes, sign)
+            assert limit[0, changes] == pytest.approx(values[0, 0] if wanted is None else wanted, abs=1e-9)
+    assert (found.lower <= values + 1e-9).all()
+    assert (values <= found.upper + 1e-9).all()
+    assert (plan >= 0).any()
 
 
 WARD = files("countermax") / "data" / "ward_log.csv"
@@ -426,13 +534,14 @@ def test_best_changes_show_themselves_in_every_form(ward, tmp_path):
     found = ward.best_changes("52", changes=Changes(most=2, plan="fixed", cost=0.1))
     text = " ".join(str(found).split())
     for words in (
-        "told before, with at most 2 changes",
+        "told before with at most 2 changes",
         "iv antibiotics instead of",
-        "Unchanged is the action that was logged",
+        "Unchanged: the logged action",
         "adapted couplings",
         "conservative",
-        "In-sample effects",
-        "The sequences are the best ones",
+        "In-sample: on the estimate",
+        "chance may persist",
+        "proven to be the best ones",
         "Costs of changes are taken off",
         "40 transition models drawn",
     ):
@@ -441,7 +550,7 @@ def test_best_changes_show_themselves_in_every_form(ward, tmp_path):
     assert (plain["plan"], plain["aim"], len(plain["plans"])) == ("fixed", "coupling", 2)
     assert found.row("effect of at most 2 changes", "Gumbel-max").value == found.best.effect
     assert "data:image/png" in found.write_page(tmp_path / "changes.html").read_text()
-    assert len(found.to_frame()) == len(found.rows) == 12
+    assert len(found.to_frame()) == len(found.rows) == 14
     nothing = ward.best_changes("52", changes=0)
     assert nothing.plans == ()
     assert "would have added anything" in nothing.summary()
@@ -458,6 +567,11 @@ def test_the_cohort_is_ranked_and_gains_and_losses_are_counted(ward):
         assert ranking.effects[ranking.order[0], place] == pytest.approx(plan.effect, abs=1e-9)
         assert ranking.in_sample[ranking.order[0], place] == pytest.approx(plan.in_sample, abs=1e-6)
         assert ranking.agreed[ranking.order[0], place] == plan.agreed
+    assert (ranking.robust <= ranking.agreed).all()
+    assert ranking.robust.any()
+    for place in (int(np.argwhere(ranking.agreed)[0][0]), int(np.argwhere(ranking.robust)[0][0])):
+        plans = ward.best_changes(ranking.episodes[place], changes=2).plans
+        assert ranking.robust[place].tolist() == [each.robust for each in plans]
     helped, hurt = (ranking.row(f"share {what} by at most 2 changes", "Gumbel-max") for what in ("helped", "hurt"))
     assert helped.ci_lower <= helped.value <= helped.ci_upper
     assert helped.value + hurt.value <= 1

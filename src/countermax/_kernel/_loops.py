@@ -1243,6 +1243,8 @@ class Rules(NamedTuple):
     """Values that differ by less are the same."""
     within: float
     """Total variation between the answered and the plain row, above which the log informs; -inf: whatever it is."""
+    ahead: float
+    """Steps after which a row must be able to lead to one that the log informs, if it is none itself."""
     fixed: bool
     """Whether plans are sequences that were told before: they do not depend on how many changes are left."""
 
@@ -1254,8 +1256,10 @@ class LayerRoom(NamedTuple):
     """By action; at last what was done."""
     used: Float[np.ndarray, "a_and_one k"]
     """How many changes are made on average."""
-    distance: Float[np.ndarray, " a_and_one"]
-    """How far the log moves the row, in total variation."""
+    wait: Float[np.ndarray, " a"]
+    """Steps until the log may inform again; none where it informs this row."""
+    hope: Float[np.ndarray, "times s"]
+    """The same for states."""
     answer: Float[np.ndarray, " w"]
     leaving: Float[np.ndarray, "k k"]
     wanted: Bool[np.ndarray, " k"]
@@ -1340,7 +1344,7 @@ def _load_answer(replayed, given, fact, row, room, spare):
 
 
 @inner
-def _layers_back(replayed, given, fact, earned, stack, used, back, b, row, sign, room, spare):
+def _layers_back(replayed, given, fact, earned, stack, used, back, b, row, sign, within, room, spare):
     """What one row is worth for every number of changes left."""
     process, facts, factor = replayed.process, replayed.facts, replayed.factor
     layers = stack.shape[2]
@@ -1348,16 +1352,16 @@ def _layers_back(replayed, given, fact, earned, stack, used, back, b, row, sign,
         j = process.successor[facts.slot[fact]]
         for k in range(layers):
             spare.worth[b, k], spare.used[b, k] = earned + factor * stack[back, j, k], used[back, j, k]
-        spare.distance[b] = inf
+        spare.wait[b] = 0.0
         return
     if replayed.kind >= ANY:
         for k in range(layers):
             spare.worth[b, k], spare.used[b, k] = 0.0, 0.0
             if spare.wanted[k]:
                 spare.worth[b, k] = _family_worth(replayed, fact, row, stack, back, k, sign, room)
-        spare.distance[b] = inf
+        spare.wait[b] = 0.0
         return
-    spare.distance[b] = _load_answer(replayed, given, fact, row, room, spare)
+    spare.wait[b] = 0.0 if _load_answer(replayed, given, fact, row, room, spare) > within else inf
     for k in range(layers):
         spare.worth[b, k], spare.used[b, k] = 0.0, 0.0
     start = process.start[row]
@@ -1365,6 +1369,7 @@ def _layers_back(replayed, given, fact, earned, stack, used, back, b, row, sign,
         chance = spare.answer[slot]
         if chance > 0:
             gain, j = process.gain[start + slot], process.successor[start + slot]
+            spare.wait[b] = min(spare.wait[b], 1 + spare.hope[back, j])
             for k in range(layers):
                 spare.worth[b, k] += chance * (gain + factor * stack[back, j, k])
                 spare.used[b, k] += chance * used[back, j, k]
@@ -1387,8 +1392,11 @@ def _want_layers(rules, share, c, b, logged, planned, plan, at, step, spare):
 
 
 @inner
-def _mark_reached(replayed, rules, episodes, one, plan, at, spare):
-    """Where a plan can lead: by plain rows, whose outcomes are all that any coupling can answer with."""
+def _mark_reached(replayed, rules, episodes, one, plan, at, together, spare):
+    """Where a plan can lead: by plain rows, whose outcomes are all that any coupling can answer with.
+
+    What was logged follows from what was logged, if both worlds draw `together` at each step.
+    """
     process, facts, reach, layers = replayed.process, replayed.facts, spare.reach, spare.reach.shape[2]
     length = episodes.length[one]
     for step in range(length + 1):
@@ -1409,7 +1417,7 @@ def _mark_reached(replayed, rules, episodes, one, plan, at, spare):
                     if b != done and (done >= 0 or replayed.tables[facts.table[fact], c, b] == 0):
                         continue
                     row = c * process.num_actions + b
-                    if row == facts.row[fact]:
+                    if together and row == facts.row[fact]:
                         reach[step + 1, process.successor[facts.slot[fact]], after] = True
                         continue
                     for slot in range(process.start[row], process.start[row + 1]):
@@ -1418,7 +1426,7 @@ def _mark_reached(replayed, rules, episodes, one, plan, at, spare):
 
 @pasted
 def _change_back(
-    replayed, given, rules, fact, earned, stack, used, choice, back, sign, planned, plan, at, step, told, room, spare
+    replayed, given, rules, fact, earned, stack, used, choice, back, sign, planned, plan, at, step, room, spare
 ):
     """One step back: values, changes on average, and what to do, for every number of changes left."""
     process, facts, layers = replayed.process, replayed.facts, stack.shape[2]
@@ -1427,15 +1435,12 @@ def _change_back(
     if remembered:
         _remember(process, facts.row[fact], room.factual)
     for c in range(len(process.ends)):
+        spare.hope[back + 1, c] = inf
         for k in range(layers):
             choice[back, c, k], used[back + 1, c, k], stack[back + 1, c, k] = -1, 0.0, 0.0
         if process.ends[c]:
             for k in range(layers):
                 stack[back + 1, c, k] = replayed.factor * stack[back, c, k]
-            if told.size > 0:
-                for b in range(num_actions + 1):
-                    for k in range(layers):
-                        told[step, c, b, k] = stack[back + 1, c, k]
         if process.ends[c] or not replayed.needed[c]:
             continue
         informed = True
@@ -1448,9 +1453,10 @@ def _change_back(
             share = replayed.tables[table, c, b]
             if not _want_layers(rules, share, c, b, logged, planned, plan, at, step, spare):
                 continue
-            _layers_back(replayed, given, fact, earned, stack, used, back, b, row, sign, room, spare)
+            _layers_back(replayed, given, fact, earned, stack, used, back, b, row, sign, rules.within, room, spare)
+            spare.hope[back + 1, c] = min(spare.hope[back + 1, c], spare.wait[b])
             if share > 0:
-                informed = informed and spare.distance[b] > rules.within
+                informed = informed and spare.wait[b] <= rules.ahead
                 for k in range(layers):
                     spare.worth[num_actions, k] += share * spare.worth[b, k]
                     spare.used[num_actions, k] += share * spare.used[b, k]
@@ -1464,36 +1470,26 @@ def _change_back(
                 if not informed:
                     best = -inf
                 for b in range(num_actions):
-                    if k == 0 or b == logged or not rules.may[c, b] or not spare.distance[b] > rules.within:
+                    if k == 0 or b == logged or not rules.may[c, b] or spare.wait[b] > rules.ahead:
                         continue
                     worth, number = spare.worth[b, k - 1] - rules.cost[logged, b], spare.used[b, k - 1] + 1
                     alike = abs(worth - best) <= rules.small
                     if (worth > best and not alike) or (alike and number < fewest - 1e-9):
                         best, fewest, done = worth, number, b
             stack[back + 1, c, k], used[back + 1, c, k], choice[back, c, k] = best, fewest, done
-        if told.size > 0:
-            spare.distance[num_actions] = inf if informed else -1.0
-            for b in range(num_actions + 1):
-                can = b < num_actions and b != logged and rules.may[c, b]
-                instead, price = (b, rules.cost[logged, b]) if can else (num_actions, 0.0)
-                for k in range(layers):
-                    here = spare.distance[instead] > rules.within
-                    told[step, c, b, k] = spare.worth[instead, k] - price if here else -inf
     if remembered:
         _forget(process, facts.row[fact], room.factual)
 
 
 @compiled
 def change_backwards(
-    replayed, given, rules, episodes, ends, end_of, sign, planned, stack, used, choice, plan, told, room, spare, found
+    replayed, given, rules, episodes, ends, end_of, sign, planned, stack, used, choice, plan, room, spare, found
 ):
     """The best changes of episodes, or what those of a plan are worth, for every number of changes left.
 
     Written: values at the first states, `found[place, k]`; without a plan that is given (`planned`), the best one,
-    `plan[place, step, state, k]`: an action, or -1 for what was done. Where `told` is not empty there is one episode,
-    and it holds what every action is worth, `told[step, state, action, k]`, behind them what was done; k is what is
-    left after it. `stack`, `used`, `choice` are room for one episode, `[time, state, k]`. Answers of a coupling may be
-    `given[fact, slot]`.
+    `plan[place, step, state, k]`: an action, or -1 for what was done. `stack`, `used`, `choice` are room for one
+    episode, `[time, state, k]`. Answers of a coupling may be `given[fact, slot]`.
     """
     num_states, layers = stack.shape[1], stack.shape[2]
     for at in range(len(episodes.order)):
@@ -1501,7 +1497,7 @@ def change_backwards(
         length = episodes.length[one]
         begun = episodes.common[at] if at > 0 and not planned else 0
         if planned:
-            _mark_reached(replayed, rules, episodes, one, plan, at, spare)
+            _mark_reached(replayed, rules, episodes, one, plan, at, True, spare)
         if begun == 0:
             for c in range(num_states):
                 for k in range(layers):
@@ -1510,8 +1506,8 @@ def change_backwards(
             step = length - 1 - back
             fact, earned = episodes.fact[one, step], episodes.earned[one, step]
             _change_back(
-                replayed, given, rules, fact, earned, stack, used, choice, back, sign, planned, plan, at, step, told,
-                room, spare,
+                replayed, given, rules, fact, earned, stack, used, choice, back, sign, planned, plan, at, step, room,
+                spare,
             )  # fmt: skip
         for k in range(layers):
             found[at, k] = stack[length, episodes.first[one], k]
@@ -1523,15 +1519,11 @@ def change_backwards(
 
 
 @compiled
-def change_forwards(
-    replayed, given, rules, episodes, ends, end_of, plan, tiny, here, room, spare, found, distance, chance_of, path
-):
+def change_forwards(replayed, given, rules, episodes, ends, end_of, plan, tiny, here, room, spare, found):
     """Follows plans: from the first states to the end of what was logged, for every number of changes at the start.
 
-    Written: values `found[place, k]`; how far the log moves the rows on average `distance[place, k, step]`, one where
-    all is as it was, and nothing at an end; and unless they are empty the chances that an action takes the place of
-    what was done, `chance_of[place, k, step, action]`, and distributions `path[place, k, time, state]`. Masses below
-    `tiny` are dropped. `here[2, state, k, k]` is room: by the number of changes at the start, and what is left of them.
+    Written: values `found[place, k]`. Masses below `tiny` are dropped. `here[2, state, k, k]` is room: by the number of
+    changes at the start, and what is left of them.
     """
     process, facts = replayed.process, replayed.facts
     num_states, layers, num_actions = here.shape[1], here.shape[2], process.num_actions
@@ -1554,8 +1546,6 @@ def change_forwards(
                 for k in range(layers):
                     for left in range(layers):
                         mass += here[now, c, k, left]
-                        if path.size > 0:
-                            path[at, k, step, c] += here[now, c, k, left]
                 if mass <= tiny:
                     continue
                 if process.ends[c]:
@@ -1579,8 +1569,6 @@ def change_forwards(
                                 spare.leaving[k, left if rules.fixed else left - 1] += amount
                                 found[at, k] -= weight * amount * rules.cost[logged, b]
                                 any_leaving = True
-                                if chance_of.size > 0:
-                                    chance_of[at, k, step, b] += amount
                     if not any_leaving:
                         continue
                     row = c * num_actions + b
@@ -1591,9 +1579,8 @@ def change_forwards(
                                 amount = spare.leaving[k, left]
                                 here[1 - now, j, k, left] += amount
                                 found[at, k] += weight * amount * earned
-                                distance[at, k, step] += amount
                         continue
-                    far = _load_answer(replayed, given, fact, row, room, spare)
+                    _load_answer(replayed, given, fact, row, room, spare)
                     start, gain = process.start[row], 0.0
                     for slot in range(process.start[row + 1] - start):
                         chance, j = spare.answer[slot], process.successor[start + slot]
@@ -1605,7 +1592,6 @@ def change_forwards(
                     for k in range(layers):
                         for left in range(k + 1):
                             found[at, k] += weight * gain * spare.leaving[k, left]
-                            distance[at, k, step] += far * spare.leaving[k, left]
             if given.size == 0:
                 _forget(process, facts.row[fact], room.factual)
             now = 1 - now
@@ -1614,204 +1600,94 @@ def change_forwards(
             for k in range(layers):
                 for left in range(layers):
                     found[at, k] += weight * here[now, c, k, left] * ends[end_of[one], c]
-                    if path.size > 0:
-                        path[at, k, length, c] += here[now, c, k, left]
+
+
+class Spread(NamedTuple):
+    """Distributions of what is still to come, over a grid, and the least and the largest that can come."""
+
+    low: float
+    """The first point."""
+    step: float
+    end_mass: Float[np.ndarray, "rows s points"]
+    """When the log ends, by what is still to come; `end_limit` likewise."""
+    end_limit: Float[np.ndarray, "rows s 2"]
+    mass: Float[np.ndarray, "2 s k points"]
+    """Room for two steps; `limit` likewise."""
+    limit: Float[np.ndarray, "2 s k 2"]
+
+
+@inner
+def _copy(source, target):
+    for place in range(len(source)):
+        target[place] = source[place]
+
+
+@inner
+def _spread_row(replayed, spread, row, c, k, after, share, price, now):
+    """Adds what comes after one row, on plain rows; what falls between two points is split, its mean kept."""
+    process, points, factor = replayed.process, spread.mass.shape[3], replayed.factor
+    for slot in range(process.start[row], process.start[row + 1]):
+        j, gain, weight = process.successor[slot], process.gain[slot] - price, share * process.chance[slot]
+        spread.limit[1 - now, c, k, 0] = min(
+            spread.limit[1 - now, c, k, 0], gain + factor * spread.limit[now, j, after, 0]
+        )
+        spread.limit[1 - now, c, k, 1] = max(
+            spread.limit[1 - now, c, k, 1], gain + factor * spread.limit[now, j, after, 1]
+        )
+        for point in range(points):
+            amount = weight * spread.mass[now, j, after, point]
+            if amount > 0:
+                at = (gain + (factor - 1) * spread.low) / spread.step + factor * point
+                below = int(np.floor(at + 1e-9))
+                part = max(at - below, 0.0)
+                if part < 1e-9:
+                    part = 0.0
+                spread.mass[1 - now, c, k, below] += amount * (1 - part)
+                if part > 0:
+                    spread.mass[1 - now, c, k, below + 1] += amount * part
 
 
 @compiled
-def likeliest_path(replayed, given, rules, episodes, plan, changes, best, before, room, spare):
-    """The most likely path of the first episode under a plan, with so many changes at the start (Viterbi).
+def change_spread(replayed, rules, episodes, end_of, plan, parting, spread, spare, found, limits):
+    """How returns are distributed under plans from where both worlds part on, if nothing else is known of them.
 
-    Written: `best[time, state, k]`, the probability of the likeliest path to there, and `before[3, time, state, k]`,
-    the state, the changes left and the action that it came by.
+    Written: `found[place, k, point]`, and the least and the largest, `limits[place, k, 2]`. Worlds part in the logged
+    state at `parting[episode, k]`; -1: never.
     """
-    process, facts = replayed.process, replayed.facts
-    one = episodes.order[0]
-    best[:] = 0.0
-    best[0, episodes.first[one], changes] = 1.0
-    for step in range(episodes.length[one]):
-        fact = episodes.fact[one, step]
-        table = facts.table[fact]
-        if given.size == 0:
-            _remember(process, facts.row[fact], room.factual)
-        for c in range(best.shape[1]):
-            for left in range(changes + 1):
-                mass = best[step, c, left]
-                if mass == 0:
-                    continue
-                if process.ends[c]:
-                    if mass > best[step + 1, c, left]:
-                        best[step + 1, c, left] = mass
-                        before[0, step + 1, c, left], before[1, step + 1, c, left] = c, left
-                        before[2, step + 1, c, left] = -1
-                    continue
-                done = plan[0, step, c, left]
-                after = left if done < 0 or rules.fixed else left - 1
-                for b in range(process.num_actions):
-                    share = replayed.tables[table, c, b] if done < 0 else 1.0
-                    if share == 0 or (done >= 0 and b != done):
-                        continue
-                    row, x_slot = c * process.num_actions + b, facts.slot[fact]
-                    same, start = row == facts.row[fact], process.start[row]
-                    if not same:
-                        _load_answer(replayed, given, fact, row, room, spare)
-                    for slot in range(1 if same else process.start[row + 1] - start):
-                        j = process.successor[x_slot if same else start + slot]
-                        chance = mass * share * (1.0 if same else spare.answer[slot])
-                        if chance > best[step + 1, j, after]:
-                            best[step + 1, j, after] = chance
-                            before[0, step + 1, j, after], before[1, step + 1, j, after] = c, left
-                            before[2, step + 1, j, after] = b
-        if given.size == 0:
-            _forget(process, facts.row[fact], room.factual)
-
-
-class Nodes(NamedTuple):
-    """Beginnings of sequences, in the order in which they were found."""
-
-    parent: Int[np.ndarray, " m"]
-    option: Int[np.ndarray, " m"]
-    """The last thing that was said: an action, or behind them all what was done."""
-    step: Int[np.ndarray, " m"]
-    """The next step to be decided."""
-    left: Int[np.ndarray, " m"]
-    bound: Float[np.ndarray, " m"]
-    """No sequence with this beginning is worth more."""
-    opened: Int[np.ndarray, " m"]
-    """Where its distribution is among those that are kept."""
-    heap: Int[np.ndarray, " m"]
-    so_far: Float[np.ndarray, " n"]
-    """By the number of the distribution: what was earned until there."""
-    kept: Float[np.ndarray, "n s"]
-
-
-@inner
-def _rises(nodes, one, other):
-    """Whether one node comes before another: by bound, then by what is left, then by depth."""
-    if nodes.bound[one] != nodes.bound[other]:
-        return nodes.bound[one] > nodes.bound[other]
-    return nodes.left[one] > nodes.left[other]
-
-
-@inner
-def _put(nodes, size, node):
-    """Into a heap of that size."""
-    at = size
-    while at > 0 and _rises(nodes, node, nodes.heap[(at - 1) // 2]):
-        nodes.heap[at] = nodes.heap[(at - 1) // 2]
-        at = (at - 1) // 2
-    nodes.heap[at] = node
-
-
-@inner
-def _take(nodes, size):
-    """The first of a heap, which has one less then."""
-    first, last, at = nodes.heap[0], nodes.heap[size - 1], 0
-    while 2 * at + 1 < size - 1:
-        child = 2 * at + 1
-        if child + 1 < size - 1 and _rises(nodes, nodes.heap[child + 1], nodes.heap[child]):
-            child += 1
-        if not _rises(nodes, nodes.heap[child], last):
-            break
-        nodes.heap[at] = nodes.heap[child]
-        at = child
-    nodes.heap[at] = last
-    return first
-
-
-@compiled
-def search_sequences(replayed, given, rules, episodes, told, changes, nodes, room, spare):
-    """The best sequence of changes that is told before, for one episode: best first, bounded by plans that react.
-
-    Returns the node of the best sequence that was found, a bound on every other one, and how many were opened. The
-    search ends when the first of all waiting nodes is a whole sequence, or when there is no more room.
-    """
-    process, facts = replayed.process, replayed.facts
-    one, num_actions, num_states = episodes.order[0], process.num_actions, len(process.ends)
-    length = episodes.length[one]
-    nodes.parent[0], nodes.option[0], nodes.step[0], nodes.left[0], nodes.opened[0] = -1, num_actions, 0, changes, -1
-    nodes.bound[0] = inf
-    nodes.heap[0] = 0
-    count, waiting, opened, best = 1, 1, 0, -1
-    while waiting > 0:
-        node = _take(nodes, waiting)
-        waiting -= 1
-        if nodes.step[node] == length or nodes.left[node] == 0:
-            return node, nodes.bound[node], opened
-        if opened == len(nodes.kept) or count + num_actions + 1 > len(nodes.parent):
-            return best, nodes.bound[node], opened
-        place, step, left = opened, nodes.step[node], nodes.left[node]
-        opened += 1
-        nodes.opened[node] = place
-        nodes.kept[place] = 0.0
-        if step == 0:
-            nodes.kept[place, episodes.first[one]] = 1.0
-            nodes.so_far[place] = 0.0
-        else:
-            nodes.so_far[place] = _told_step(replayed, given, rules, episodes, nodes, node, place, room, spare)
-        logged = facts.row[episodes.fact[one, step]] % num_actions
-        weight = replayed.factor**step
-        for b in range(num_actions, -1, -1):
-            if b == logged or (b < num_actions and left == 0):
-                continue
-            after, worth = left if b == num_actions else left - 1, 0.0
-            possible = b == num_actions
+    process, facts, num_states = replayed.process, replayed.facts, spread.mass.shape[1]
+    for at in range(len(episodes.order)):
+        one, now, first = episodes.order[at], 0, episodes.length[episodes.order[at]]
+        for k in range(spare.reach.shape[2]):
+            first = min(first, parting[one, k] if parting[one, k] >= 0 else first)
+        if first == episodes.length[one]:
+            continue
+        _mark_reached(replayed, rules, episodes, one, plan, at, False, spare)
+        for c in range(num_states):
+            for k in range(spare.reach.shape[2]):
+                _copy(spread.end_mass[end_of[one], c], spread.mass[now, c, k])
+                _copy(spread.end_limit[end_of[one], c], spread.limit[now, c, k])
+        for step in range(episodes.length[one] - 1, first - 1, -1):
+            fact = episodes.fact[one, step]
+            logged, table = facts.row[fact] % process.num_actions, facts.table[fact]
             for c in range(num_states):
-                mass = nodes.kept[place, c]
-                if mass > 0:
-                    worth += mass * told[step, c, b, after]
-                    possible = possible or (not process.ends[c] and rules.may[c, b])
-            if not possible:
-                continue
-            nodes.parent[count], nodes.option[count], nodes.step[count] = node, b, step + 1
-            nodes.left[count], nodes.opened[count] = after, -1
-            nodes.bound[count] = nodes.so_far[place] + weight * worth
-            whole = step + 1 == length or after == 0
-            if whole and (best < 0 or nodes.bound[count] > nodes.bound[best]):
-                best = count
-            _put(nodes, waiting, count)
-            waiting += 1
-            count += 1
-    return best, nodes.bound[best], opened
-
-
-@inner
-def _told_step(replayed, given, rules, episodes, nodes, node, place, room, spare):
-    """Takes the distribution of a node's parent through what the node says; returns what was earned until there."""
-    process, facts, one = replayed.process, replayed.facts, episodes.order[0]
-    step, option, parent = nodes.step[node] - 1, nodes.option[node], nodes.opened[nodes.parent[node]]
-    fact, weight = episodes.fact[one, step], replayed.factor**step
-    table, logged = facts.table[fact], facts.row[fact] % process.num_actions
-    earned, num_actions = nodes.so_far[parent], process.num_actions
-    if given.size == 0:
-        _remember(process, facts.row[fact], room.factual)
-    for c in range(len(process.ends)):
-        mass = nodes.kept[parent, c]
-        if mass == 0:
-            continue
-        if process.ends[c]:
-            nodes.kept[place, c] += mass
-            continue
-        changed = option < num_actions and option != logged and rules.may[c, option]
-        if changed:
-            earned -= weight * mass * rules.cost[logged, option]
-        for b in range(num_actions):
-            share = replayed.tables[table, c, b]
-            if changed:
-                share = 1.0 if b == option else 0.0
-            if share == 0:
-                continue
-            row = c * num_actions + b
-            if row == facts.row[fact]:
-                nodes.kept[place, process.successor[facts.slot[fact]]] += mass * share
-                earned += weight * mass * share * episodes.earned[one, step]
-                continue
-            _load_answer(replayed, given, fact, row, room, spare)
-            start = process.start[row]
-            for slot in range(process.start[row + 1] - start):
-                chance = mass * share * spare.answer[slot]
-                nodes.kept[place, process.successor[start + slot]] += chance
-                earned += weight * chance * process.gain[start + slot]
-    if given.size == 0:
-        _forget(process, facts.row[fact], room.factual)
-    return earned
+                for k in range(spare.reach.shape[2]):
+                    if process.ends[c]:
+                        _copy(spread.mass[now, c, k], spread.mass[1 - now, c, k])
+                        _copy(spread.limit[now, c, k], spread.limit[1 - now, c, k])
+                    if process.ends[c] or not spare.reach[step, c, k]:
+                        continue
+                    spread.mass[1 - now, c, k] = 0.0
+                    spread.limit[1 - now, c, k, 0], spread.limit[1 - now, c, k, 1] = inf, -inf
+                    done = plan[at, step, c, k]
+                    after = k if done < 0 or rules.fixed else k - 1
+                    price = rules.cost[logged, done] if done >= 0 else 0.0
+                    for b in range(process.num_actions):
+                        share = replayed.tables[table, c, b] if done < 0 else 1.0 * (b == done)
+                        if share > 0:
+                            _spread_row(replayed, spread, c * process.num_actions + b, c, k, after, share, price, now)
+            now = 1 - now
+            for k in range(spare.reach.shape[2]):
+                if parting[one, k] == step:
+                    c = facts.row[fact] // process.num_actions
+                    _copy(spread.mass[now, c, k], found[at, k])
+                    _copy(spread.limit[now, c, k], limits[at, k])

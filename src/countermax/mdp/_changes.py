@@ -39,6 +39,7 @@ class Changes:
         min_visits: Least number of times that an action must have been seen in a state to be taken there instead.
         within: Influence that what was logged must have on every step of every path: total variation between the
             counterfactual and the plain row, above this number. By default plans may leave what the log informs.
+        ahead: Number of steps within which a row without that influence must be able to lead to one that has it.
     """
 
     most: int | None = 3
@@ -48,6 +49,7 @@ class Changes:
     forbidden: Values | Sequence[Any] | None = None
     min_visits: int = 0
     within: float | None = None
+    ahead: int = 0
 
     def __post_init__(self) -> None:
         if self.most is not None:
@@ -59,11 +61,14 @@ class Changes:
         as_whole("min_visits", self.min_visits, least=0)
         if self.within is not None:
             as_number("within", self.within, 0, 1)
+        as_whole("ahead", self.ahead, least=0)
         if self.aim != "coupling" and (self.plan == "fixed" or self.within is not None):
             raise InputError(
                 '`aim` must be "coupling" for plans that are fixed, or kept `within` what the log informs, got '
                 f"{shortened(self.aim)}: both rest on one coupling's rows"
             )
+        if self.plan == "fixed" and self.within is not None:
+            raise InputError('`within` needs plan="reacting", got "fixed": what is told before cannot turn back')
 
     def rules(self, mdp: FiniteMDP, small: float) -> Any:
         """The same for one process, checked, as the compiled loops take them."""
@@ -82,7 +87,7 @@ class Changes:
             may &= mdp.counts.sum(axis=2) >= self.min_visits
         within = -np.inf if self.within is None else float(self.within) + SAME
         prices = np.broadcast_to(cost, (mdp.num_actions, mdp.num_actions)).astype(np.float64).copy()
-        return _loops.Rules(prices, may, small, within, self.plan == "fixed")
+        return _loops.Rules(prices, may, small, within, float(self.ahead), self.plan == "fixed")
 
     def _forbidden(self, mdp: FiniteMDP) -> Bool[np.ndarray, "s a"]:
         shape = mdp.allowed.shape

@@ -304,7 +304,7 @@ class Cohort:
                 log's frequencies as far as the process has counts.
         """
         setting, answering = self._unchanged(self._one(episode), otherwise), self._model.law(coupling).answering
-        context = self._context(self._draws, told=(told_of_optimism(self._draws),))
+        context = self._context(self._draws, ranges=True, told=(told_of_optimism(self._draws),))
         return best_changes_of(self.process, setting, answering, as_changes(changes), self._draws, context)
 
     def rank_changes(
@@ -322,7 +322,7 @@ class Cohort:
             otherwise: Policy that acts where a logged action is not known, and after the log's end.
         """
         setting, answering = self._unchanged(self._setting, otherwise), self._model.law(coupling).answering
-        context = self._context(self._draws, told=(told_of_optimism(self._draws),))
+        context = self._context(self._draws, ranges=True, told=(told_of_optimism(self._draws),))
         return ranked_changes(self.process, setting, answering, as_changes(changes), self._draws, context)
 
     def _unchanged(self, setting: Setting, otherwise: Values | None) -> Setting:

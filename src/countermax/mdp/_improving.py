@@ -5,16 +5,13 @@ action for one step. What a state is worth at a step with k changes left is the 
 worth there, with k left, and what the best other action is, with one less. So all numbers of changes are found in one
 walk back. Over a family of couplings, nature answers each row with its worst (or best) one; it may answer differently
 for each number of changes left, which no coupling can, so worst cases are conservative.
-
-A plan that is told before, whatever comes of it, is one sequence; the best of them is sought best first, and a
-beginning is worth no more than the best plan that reacts from there on.
 """
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar, final
+from typing import Any, final
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -23,39 +20,18 @@ from countermax._core.memory import check_memory
 from countermax._core.threads import num_threads
 from countermax._kernel import _loops, has_closed_form
 from countermax.bounds import Bounds
+from countermax.mdp._alone import OneEpisode, ToldSequence
 from countermax.mdp._arrays import Floats, Ints
-from countermax.mdp._changes import SAME, Changes, PathStep
+from countermax.mdp._changes import SAME, Changes
 from countermax.mdp._replays import _course as courses
 from countermax.mdp._replays._compiled_chains import CompiledChains
 from countermax.mdp._replays._course import Course
+from countermax.mdp._replays._persistent import grid_of, returns_after, tail_means
 from countermax.mdp._replays._questions import Facts, questions
 from countermax.mdp._replays._trajectories import AnyCoupling, Trajectories
 
 _KINDS = {"any": _loops.ANY, "stable": _loops.STABLE, "monotone": _loops.MONOTONE}
-_MOST_OPENED, _MOST_KEPT = 20_000, 2**24  # beginnings of sequences: their number, and that of their probabilities
 _ASKED_AT_ONCE = 2**18
-_Found = TypeVar("_Found")
-
-
-class Followed(NamedTuple):
-    """One episode under a plan, for every number of changes at the start."""
-
-    values: Float[np.ndarray, " k"]
-    distance: Float[np.ndarray, "k t"]
-    """How far the log moves the rows on average, in total variation, where no end was reached; one on the log."""
-    chances: Float[np.ndarray, "k t a"]
-    """How likely each action takes the place of what was done."""
-    path: Float[np.ndarray, "k times s"]
-
-
-class ToldSequence(NamedTuple):
-    """A sequence of changes that is told before."""
-
-    changes: tuple[tuple[int, int], ...]
-    """Steps and actions."""
-    value: float
-    gap: float
-    """How much better another one could be at most; zero where this is the best."""
 
 
 @final
@@ -145,6 +121,50 @@ class ChangedEpisodes:
         found = [self._backwards(self._over(family, sign), sign=sign, plan=plan)[0] for sign in (-1, 1)]
         return Bounds(*found)
 
+    def persistent(self, plan: Int[np.ndarray, "n t s k"], asked: Bool[np.ndarray, "n k"]) -> Bounds:
+        """What plans are worth if chance may persist across steps, [episode, changes]: at least and at most.
+
+        Both worlds are one up to the first change; from there on the rule is that of replays, in `_persistent`. Plans
+        that are not asked about stand as no change at all.
+        """
+        return Bounds(*(self._tail_means(plan, asked, sign) for sign in (-1, 1)))
+
+    def _tail_means(self, plan: Int[np.ndarray, "n t s k"], asked: Bool[np.ndarray, "n k"], sign: int) -> Floats:
+        course, chains, _, _ = self._over("any", sign)
+        facts, width, side = self.facts, plan.shape[1], 0 if sign < 0 else 1
+        logged = np.arange(width) < course.seen[:, None]
+        fact = np.where(logged, facts.of_step[:, :width], 0)
+        state = facts.state[fact]
+        done = (plan[np.arange(len(course))[:, None], np.arange(width), state] >= 0) & logged[:, :, None]
+        parting = np.where(done.any(axis=1) & asked, done.argmax(axis=1), -1)
+        chance = np.where(logged, self.mdp.probs[state, facts.action[fact], facts.next_slot[fact]], 1)
+        share = np.cumprod(chance[:, ::-1], axis=1, dtype=np.float64)[:, ::-1]
+        factors = course.discount ** np.arange(width)
+        earned = np.where(logged, course.earned[:, :width], 0) * factors
+        grid = grid_of(course, course.gains, np.zeros(self.mdp.num_states), self.rules.cost, self.num_layers - 1)
+        end_mass, end_limit, end_of = returns_after(course, grid)
+        shape = 2, self.mdp.num_states, self.num_layers, len(grid.points)
+        values = np.zeros(parting.shape)
+
+        def one(batch: Ints, ends: Floats, rows: Ints) -> None:
+            replayed, episodes, room = self._parts(chains, _loops.ANY, batch, rows)
+            spread = _loops.Spread(
+                float(grid.points[0]), grid.step, end_mass, end_limit, np.zeros(shape), np.zeros((*shape[:3], 2))
+            )
+            found, limits = np.zeros((len(batch), *shape[2:])), np.zeros((len(batch), self.num_layers, 2))
+            its = plan[episodes.order], parting
+            _loops.change_spread(replayed, self.rules, episodes, end_of, *its, spread, self._spare(room), found, limits)
+            place, k = np.nonzero(parting[episodes.order] >= 0)
+            some = episodes.order[place]
+            at = parting[some, k]
+            tails = tail_means(grid, found[place, k], share[some, at], limits[place, k, side], sign)
+            before = (earned[some] * (np.arange(width) < at[:, None])).sum(axis=1)
+            values[some, k] = before + factors[at] * tails
+
+        self._each(chains, course, one)
+        same = self.values(np.full_like(plan[:, :, :, :1], -1))
+        return np.where(parting >= 0, values, same)
+
     def most_of(self, plan: Int[np.ndarray, "n t s k"], rewards: Floats) -> Float[np.ndarray, "n k"]:
         """The largest sum of other rewards that plans may come to, under any coupling; changes cost nothing there."""
         course = courses.course_of(self.mdp, self.setting, self.facts, self.course.choices, rewards)
@@ -155,93 +175,32 @@ class ChangedEpisodes:
     def values(self, plan: Int[np.ndarray, "n t s k"], tiny: float = 0.0) -> Float[np.ndarray, "n k"]:
         """What plans are worth by the coupling, [episode, changes]; masses below `tiny` are dropped."""
         course, chains, kind, given = self._by_coupling
-        found, nothing = np.zeros((len(course), self.num_layers)), np.zeros((0, 0, 0, 0))
+        layers = plan.shape[3]
+        found = np.zeros((len(course), layers))
 
         def one(batch: Ints, ends: Floats, rows: Ints) -> None:
             replayed, episodes, room = self._parts(chains, kind, batch, rows)
-            here, spare = np.zeros((2, self.mdp.num_states, self.num_layers, self.num_layers)), self._spare(room)
-            some, asked = np.zeros((len(batch), self.num_layers)), plan[episodes.order]
-            away = np.zeros((len(batch), self.num_layers, plan.shape[1]))
+            here, spare = np.zeros((2, self.mdp.num_states, layers, layers)), self._spare(room, layers)
+            some, asked = np.zeros((len(batch), layers)), plan[episodes.order]
             _loops.change_forwards(
-                replayed, given, self.rules, episodes, ends, rows, asked, tiny, here, room, spare, some, away, nothing,
-                nothing,
-            )  # fmt: skip
+                replayed, given, self.rules, episodes, ends, rows, asked, tiny, here, room, spare, some
+            )
             found[episodes.order] = some
 
         self._each(chains, course, one)
         return found
 
-    def followed(self, plan: Int[np.ndarray, "1 t s k"]) -> Followed:
-        """Everything about one episode under a plan."""
-        course, chains, kind, given = self._by_coupling
-        ends, rows = course.to_come()
-        replayed, episodes, room = self._parts(chains, kind, np.zeros(1, np.int64), rows)
-        layers, length, size = self.num_layers, plan.shape[1], self.mdp.num_states
-        here, found, distance = (
-            np.zeros((2, size, layers, layers)),
-            np.zeros((1, layers)),
-            np.zeros((1, layers, length)),
-        )
-        chances, path = np.zeros((1, layers, length, self.mdp.num_actions)), np.zeros((1, layers, length + 1, size))
-        _loops.change_forwards(
-            replayed, given, self.rules, episodes, ends, rows, plan, 0.0, here, room, self._spare(room), found,
-            distance, chances, path,
-        )  # fmt: skip
-        live = path[0, :, :-1, ~self.mdp.absorbing].sum(axis=0)
-        away = np.where(live > 0, distance[0] / np.where(live > 0, live, 1), 0)
-        return Followed(found[0], np.minimum(away, 1), chances[0], path[0])
-
-    def likeliest(self, plan: Int[np.ndarray, "1 t s k"], changes: int) -> tuple[tuple[PathStep, ...], float]:
-        """The most likely path of one episode up to the end of its log, and its probability (Viterbi)."""
-        course, chains, kind, given = self._by_coupling
-        replayed, episodes, room = self._parts(chains, kind, np.zeros(1, np.int64), np.zeros(1, np.int64))
-        shape = (plan.shape[1] + 1, self.mdp.num_states, self.num_layers)
-        best, before = np.zeros(shape), np.zeros((3, *shape), np.int64)
-        _loops.likeliest_path(
-            replayed, given, self.rules, episodes, plan, changes, best, before, room, self._spare(room)
-        )
-        last = int(course.seen[0])
-        state, left = (int(each) for each in np.unravel_index(int(best[last].argmax()), best[last].shape))
-        chance, found = float(best[last, state, left]), [PathStep(last, state, -1, False)]
-        for step in reversed(range(last)):
-            state, left, action = (int(each) for each in before[:, step + 1, state, left])
-            changed = action >= 0 and int(plan[0, step, state, left]) >= 0
-            found.append(PathStep(step, state, action, changed))
-        return tuple(reversed(found)), chance
-
     def sequences(self) -> tuple[ToldSequence, ...]:
         """The best sequences of changes for one episode that are told before, by the number of changes."""
+        return self.alone.sequences(self.num_layers)
+
+    @cached_property
+    def alone(self) -> OneEpisode:
+        """The first episode, row by row."""
         course, chains, kind, given = self._by_coupling
-        shape = (int(course.seen[0]), self.mdp.num_states, self.mdp.num_actions + 1, self.num_layers)
-        check_memory("values of all actions at all steps", 8 * int(np.prod(shape)), "allow fewer changes")
-        told = np.zeros(shape)
-        values, _ = self._backwards(self._by_coupling, sign=1, told=told)
-        room_for = max(2, min(_MOST_OPENED, _MOST_KEPT // self.mdp.num_states))
-        size = room_for * (self.mdp.num_actions + 1) + 2
-        whole = {name: np.zeros(size, np.int64) for name in ("parent", "option", "step", "left", "opened", "heap")}
-        nodes = _loops.Nodes(
-            **whole, bound=np.zeros(size), so_far=np.zeros(room_for), kept=np.zeros((room_for, self.mdp.num_states))
-        )
-        replayed, episodes, room = self._parts(chains, kind, np.zeros(1, np.int64), np.zeros(1, np.int64))
-        found = [ToldSequence((), float(values[0, 0]), 0.0)]
-        for changes in range(1, self.num_layers):
-            node, bound, _ = _loops.search_sequences(
-                replayed, given, self.rules, episodes, told, changes, nodes, room, self._spare(room)
-            )
-            before, small = found[-1], self.rules.small
-            value = float(nodes.bound[node]) if node >= 0 else -np.inf
-            if value <= before.value + small:  # fewer changes do as well
-                found.append(before._replace(gap=max(float(bound) - before.value, 0.0) if bound > value else 0.0))
-                continue
-            said = list[tuple[int, int]]()
-            at = int(node)
-            while at > 0:
-                if nodes.option[at] < self.mdp.num_actions:
-                    said.append((int(nodes.step[at]) - 1, int(nodes.option[at])))
-                at = int(nodes.parent[at])
-            gap = float(bound) - value
-            found.append(ToldSequence(tuple(reversed(said)), value, gap if gap > small else 0.0))
-        return tuple(found)
+        nobody = np.zeros(1, np.int64)
+        replayed, _, room = self._parts(chains, kind, nobody, nobody)
+        return OneEpisode(course, replayed, room, self.rules, given)
 
     def plan_of(self, told: Sequence[ToldSequence]) -> Int[np.ndarray, "1 t s k"]:
         """Sequences as plans: where an action cannot be taken, what was done stays."""
@@ -292,19 +251,12 @@ class ChangedEpisodes:
         replayed, episodes, room = chains.parts(batch, rows)
         return replayed._replace(kind=kind, needed=self._needed), episodes, room
 
-    def _spare(self, room: _loops.Room) -> _loops.LayerRoom:
-        actions, layers = self.mdp.num_actions + 1, self.num_layers
-        one, two = np.zeros((actions, layers)), np.zeros((actions, layers))
+    def _spare(self, room: _loops.Room, layers: int = 0) -> _loops.LayerRoom:
+        actions, layers, width = self.mdp.num_actions, layers or self.num_layers, len(room.answer)
+        one, two = np.zeros((actions + 1, layers)), np.zeros((actions + 1, layers))
         reach = np.zeros((int(self.course.seen.max()) + 1, self.mdp.num_states, layers), bool)
-        return _loops.LayerRoom(
-            one,
-            two,
-            np.zeros(actions),
-            np.zeros(len(room.answer)),
-            np.zeros((layers, layers)),
-            reach[0, 0].copy(),
-            reach,
-        )
+        hope, leaving = np.full(reach.shape[:2], np.inf), np.zeros((layers, layers))
+        return _loops.LayerRoom(one, two, np.zeros(actions), hope, np.zeros(width), leaving, reach[0, 0].copy(), reach)
 
     def _no_plan(self, count: int) -> Int[np.ndarray, "n t s k"]:
         shape = (count, int(self.course.seen.max()), self.mdp.num_states, self.num_layers)
@@ -321,14 +273,12 @@ class ChangedEpisodes:
         *,
         sign: int,
         plan: Int[np.ndarray, "n t s k"] | None = None,
-        told: Floats | None = None,
         rules: _loops.Rules | None = None,
     ) -> tuple[Float[np.ndarray, "n k"], Int[np.ndarray, "n t s k"]]:
         course, chains, kind, given = asked
         planned, ruled = plan is not None, rules or self.rules
         found = np.zeros((len(course), self.num_layers))
         made = self._no_plan(len(course)) if plan is None else plan
-        tellable = np.zeros((0, 0, 0, 0)) if told is None else told
 
         def one(batch: Ints, ends: Floats, rows: Ints) -> None:
             replayed, episodes, room = self._parts(chains, kind, batch, rows)
@@ -337,7 +287,7 @@ class ChangedEpisodes:
             stack, used, choice = np.zeros(shape), np.zeros(shape), np.zeros(shape, np.int16)
             some, own = np.zeros((len(batch), self.num_layers)), made[episodes.order]
             _loops.change_backwards(
-                replayed, given, ruled, episodes, ends, rows, sign, planned, stack, used, choice, own, tellable, room,
+                replayed, given, ruled, episodes, ends, rows, sign, planned, stack, used, choice, own, room,
                 self._spare(room), some,
             )  # fmt: skip
             found[episodes.order] = some

@@ -22,30 +22,34 @@ from countermax.mdp._posterior import PosteriorDraws
 from countermax.mdp._process import FiniteMDP
 from countermax.mdp._replays._course import Setting
 from countermax.mdp._replays._trajectories import Trajectories
-from countermax.mdp._results import ANY, SMALL, AbstractCohortResult, Context, at, counted, ends, widest
+from countermax.mdp._results import (
+    ANY,
+    PERSISTENT,
+    SMALL,
+    AbstractCohortResult,
+    Context,
+    at,
+    counted,
+    ends,
+    widest,
+)
+from countermax.mdp._story import Claim
 
 FADED = 0.05
 """Total variation below which what was logged no longer matters, unless `within` says otherwise."""
 _RULE = (
-    "Unchanged is the action that was logged, whatever the state; where that is not known, and after the log's end, it "
-    "is what was usual. Nothing is changed after the log's end."
+    "Unchanged: the logged action, whatever the state; where it is not known there, and after the log's end, what was "
+    "usual. Nothing is changed after the log's end."
 )
-_RANGE = (
-    "Ranges over couplings are over those that draw afresh at each step (adapted couplings), and conservative: nature "
-    "may answer differently for each number of changes left, which no coupling can."
-)
+_RANGE = "Ranges of plans are conservative: nature may answer differently for each number of changes left."
 _MONOTONE = (
-    "'stable and monotone': stable as far as what was seen goes, which is at least as likely as it would be anyway; "
-    "what else might have been seen is at most as likely. This may exclude Gumbel-max. Surest: from the largest worst "
-    "case to the largest best case over all plans, on the estimate."
+    "'stable and monotone': what was seen is at least as likely as it would be anyway, other outcomes that might have "
+    "been seen at most as likely. Gumbel-max need not be."
 )
-_OPTIMISM = (
-    "Plans are made on the estimated process and judged on {count} models drawn from the posterior. In-sample effects "
-    "are what the estimate promises itself, which is too much: a plan picks its luckiest rows."
-)
+_OPTIMISM = "In-sample: on the estimate that the plan was made on, which is too much; a plan picks its luckiest rows."
 _IN_SAMPLE = (
-    "Plans are made and judged on one process. If that is an estimate, their values are too large: a plan picks its "
-    "luckiest rows. A posterior judges them."
+    "Plans are made and judged on one process. If that is an estimate, their effects are too large, for a plan picks "
+    "its luckiest rows; a posterior judges them."
 )
 
 
@@ -64,6 +68,8 @@ class BestPlan(NamedTuple):
     """What the same plan would have added over families of couplings, by their names; means over the posterior too."""
     intervals: Mapping[str, Interval]
     """Model uncertainty of these ranges; empty where the model is taken as given."""
+    persistent: Bounds
+    """What it would have added if chance may persist across steps, model uncertainty included."""
     guaranteed: Bounds | None
     """The largest worst case of any plan over all adapted couplings, and the largest best case, on the estimate.
 
@@ -88,6 +94,17 @@ class BestPlan(NamedTuple):
     def agreed(self) -> bool:
         """Whether every adapted coupling says that it would have helped, with confidence in the model too."""
         return widest(self.bounds["any"], self.intervals.get("any")).lower > SMALL and not self.untried
+
+    @property
+    def robust(self) -> bool:
+        """The same even if chance may persist across steps. Nothing that rests on no visit is robust."""
+        return self.agreed and self.persistent.lower > SMALL
+
+    @property
+    def claim(self) -> Claim:
+        """That it would have helped, with all that this depends on."""
+        known = self.interval, self.intervals.get("any"), self.persistent, self.untried
+        return Claim(self.effect, self.bounds["any"], *known)
 
 
 @final
@@ -128,29 +145,35 @@ class BestChanges(AbstractCohortResult):
             for family, bounds in each.bounds.items():
                 limits = ends(each.intervals.get(family))
                 found.append(Row(what, about, FAMILIES[family], None, *ends(bounds), *limits))
+            found.append(Row(what, about, PERSISTENT, None, *ends(each.persistent)))
             found.append(Row(f"in-sample {what}", about, self.coupling, each.in_sample))
             if each.guaranteed is not None:
-                found.append(Row(f"surest {what}", about, ANY, None, *ends(each.guaranteed)))
+                what = f"largest worst and best case of at most {counted(each.most, 'change')}"
+                found.append(Row(what, about, ANY, None, *ends(each.guaranteed)))
         return tuple(found)
 
     def summary(self) -> str:
-        best, name = self.best, self.coupling
-        if best is None or (best.in_sample <= SMALL and best.number <= SMALL):
+        best = self.best
+        most = f"at most {counted(len(self.plans), 'change')}"
+        if best is None or best.number <= SMALL:
             return (
-                f"Episode {self.episode} earned {number(self.observed)}. No plan of at most "
-                f"{counted(len(self.plans), 'change')} to what was done would have added anything, by {name}."
+                f"Episode {self.episode} earned {number(self.observed)}. No plan of {most} to what was done would have "
+                f"added anything, by {self.coupling}."
             )
-        kind = "a plan that reacts to where the patient then is"
-        kind = "one sequence, told before," if self.changes.plan == "fixed" else kind
-        least, most = best.bounds["any"]
-        sure = "would have helped under every one of them" if best.agreed else "need not have helped under all of them"
-        promised = "" if best.interval is None else f"; the estimate itself promises {number(best.in_sample)}"
-        safe = "" if best.guaranteed is None else f", and some plan adds at least {number(best.guaranteed.lower)}"
+        kind = "sequence told before" if self.changes.plan == "fixed" else "plan that reacts to the patient's state"
+        kind = kind if self.changes.aim == "coupling" else f"{kind}, best in the worst case,"
+        promised = "" if best.interval is None else f"; in-sample {number(best.in_sample)}"
+        safe = best.guaranteed
+        other = (
+            f" In-sample, another plan adds at least {number(safe.lower)} whatever the coupling."
+            if safe is not None and self.changes.aim != "any" and safe.lower > max(best.bounds["any"].lower, 0) + SMALL
+            else ""
+        )
         return (
-            f"Episode {self.episode} earned {number(self.observed)}. By {name}, {kind} with at most "
-            f"{counted(best.most, 'change')} would have added {number(best.effect)}{_limits(best.interval)}{promised}. "
-            f"Over all couplings that draw afresh at each step it adds {span(least, most)}{safe}; with confidence in "
-            f"the model it {sure}. {self._told_path(best)}"
+            f"Episode {self.episode} earned {number(self.observed)}. By {self.coupling}, the best {kind} with {most} "
+            f"would have added {number(best.effect)}{_limits(best.interval)}{promised}.\n"
+            f"Over all couplings that draw afresh at each step it adds {span(*best.bounds['any'])}. That it helps "
+            f"{best.claim.sure}.{other}\n{self._told_path(best)}"
         )
 
     def plot(self) -> "plotting.Figure":
@@ -175,8 +198,8 @@ class BestChanges(AbstractCohortResult):
     def _told_path(self, plan: BestPlan) -> str:
         """What is changed on the most likely path."""
         told = [
-            f"at step {each.step} ({self.state_names[each.state]}) {self.action_names[each.action]} instead of "
-            f"{self.action_names[was.action]}"
+            f"{self.action_names[each.action]} instead of {self.action_names[was.action]} at step {each.step} "
+            f"({self.state_names[each.state]})"
             for each, was in zip(plan.path, self.logged, strict=False)
             if each.changed
         ]
@@ -191,29 +214,22 @@ class BestChanges(AbstractCohortResult):
         best, found = self.best, [_RULE, _RANGE, _MONOTONE]
         if best is None:
             return tuple(found)
-        told = [f"{counted(each.most, 'change')}: {self._told_path(each)}" for each in self.plans[:-1]]
-        few = best.visits is not None and best.visits < plotting.FEW_VISITS
-        fades = (
-            f"From step {best.fades} on, what was logged no longer matters to it (total variation below "
-            f"{self.changes.within or FADED:g})."
-            if best.fades is not None
-            else ""
-        )
-        cost = "Costs of changes are taken off." if np.any(np.asarray(self.changes.cost) > 0) else ""
-        found += [*told, fades, cost]
-        if few:
-            found.append(f"It rests on an action that was taken there {counted(best.visits or 0, 'time')} only.")
-        if best.untried:
-            found.append("It may lead to an action that nobody took there.")
+        found += [f"{counted(each.most, 'change')}: {self._told_path(each)}" for each in self.plans[:-1]]
+        if best.fades is not None:
+            far = f"total variation below {self.changes.within or FADED:g}"
+            found.append(f"From step {best.fades} on, what was logged no longer matters to it ({far}).")
+        if np.any(np.asarray(self.changes.cost) > 0):
+            found.append("Costs of changes are taken off.")
+        if best.visits is not None and best.visits < plotting.FEW_VISITS:
+            found.append(f"It rests on an action that was taken there {counted(best.visits, 'time')} only.")
         if self.changes.plan == "fixed":
             gap = max(each.gap for each in self.plans)
-            proven = "The sequences are the best ones: the search bounded all others."
-            given_up = f"The search was given up: other sequences could add up to {number(gap)} more."
-            found.append(given_up if gap > 0 else proven)
-        return tuple(filter(None, found))
+            proven = "The sequences are proven to be the best ones."
+            found.append(f"The search was given up: others could add up to {number(gap)} more." if gap else proven)
+        return tuple(found)
 
     def _details(self) -> Mapping[str, Any]:
-        plans = [{**each._asdict(), "agreed": each.agreed} for each in self.plans]
+        plans = [{**each._asdict(), "agreed": each.agreed, "robust": each.robust} for each in self.plans]
         kind = {"plan": self.changes.plan, "aim": self.changes.aim}
         names = {"state_names": self.state_names, "action_names": self.action_names}
         return self._fields("episode", "observed", "coupling") | kind | names | {"logged": self.logged, "plans": plans}
@@ -241,6 +257,8 @@ class ChangesRanking(AbstractCohortResult):
     """Model uncertainty of the whole range."""
     untried: Bool[np.ndarray, "n k"]
     """Which plans may lead to an action that nobody took there."""
+    robust: Bool[np.ndarray, "n k"]
+    """Which are agreed on even if chance may persist across steps."""
     totals: Mapping[str, Row]
     """The mean effect, and the shares of episodes that gain and lose, for each number of changes; by words."""
 
@@ -252,7 +270,7 @@ class ChangesRanking(AbstractCohortResult):
     @property
     def agreed(self) -> Bool[np.ndarray, "n k"]:
         """Whether every adapted coupling says that a plan would have helped, with confidence in the model too."""
-        return (widest(self.bounds, self.any_interval).lower > SMALL) & ~self.untried
+        return _agreed(self.bounds, self.any_interval, self.untried)
 
     @property
     def order(self) -> Ints:
@@ -272,18 +290,18 @@ class ChangesRanking(AbstractCohortResult):
         return tuple(found)
 
     def summary(self) -> str:
-        told = []
-        for k in range(self.effects.shape[1]):
-            effect, agreed = self.effects[:, k], int(self.agreed[:, k].sum())
-            gained, lost = int((effect > SMALL).sum()), int((effect < -SMALL).sum())
-            told.append(
-                f"at most {counted(k + 1, 'change')} would have helped {gained}, hurt {lost}, and added "
-                f"{number(effect.mean())} on average; every coupling agrees on {agreed}"
-            )
         sure = "if the model is right"
         if self.any_interval is not None:
             sure = f"with {confidence(self.any_interval.level)} confidence in the model"
-        return f"Of {counted(len(self.episodes), 'episode')}, by {self.coupling}: {'; '.join(told)}, {sure}."
+        told = [f"{counted(len(self.episodes), 'episode')}; effects by {self.coupling}."]
+        for k, (effect, agreed, robust) in enumerate(zip(self.effects.T, self.agreed.T, self.robust.T, strict=True)):
+            gained, lost = int((effect > SMALL).sum()), int((effect < -SMALL).sum())
+            told.append(
+                f"At most {counted(k + 1, 'change')} would have helped {gained}, hurt {lost}, and added "
+                f"{number(effect.mean())} on average. Every coupling that draws afresh at each step agrees on the gain "
+                f"of {int(agreed.sum())}; even if chance persists, of {int(robust.sum())} (robust), {sure}."
+            )
+        return "\n".join(told)
 
     def plot(self, most: int = 20) -> "plotting.Figure":
         first = self.order[: as_whole("most", most, least=1)]
@@ -311,6 +329,7 @@ class ChangesRanking(AbstractCohortResult):
             "episodes": [self.episodes[place] for place in order],
             "in_sample": self.in_sample[order],
             "agreed": self.agreed[order],
+            "robust": self.robust[order],
         }
 
 
@@ -320,18 +339,31 @@ def _limits(interval: Interval | None) -> str:
 
 def told_of_optimism(draws: PosteriorDraws) -> str:
     """What is said of plans that are judged on the process that they were made on, or on others."""
-    count = draws.posterior.num_draws
-    return _OPTIMISM.format(count=count) if count else _IN_SAMPLE
+    return _OPTIMISM if draws.posterior.num_draws else _IN_SAMPLE
+
+
+def _agreed(bounds: Bounds, interval: Interval | None, untried: Bool[np.ndarray, "n k"]) -> Bool[np.ndarray, "n k"]:
+    return (widest(bounds, interval).lower > SMALL) & ~untried
 
 
 def _judged(
-    model: Trajectories, coupling: AbstractCoupling, changes: Changes, plan: Any, families: tuple[str, ...] = ("any",)
+    model: Trajectories,
+    coupling: AbstractCoupling,
+    changes: Changes,
+    plan: Any,
+    families: tuple[str, ...],
+    lasting: Any = None,
 ) -> Floats:
-    """[value, least and most over each family; episode; changes]: what plans would have added in one process."""
+    """[value, ranges; episode; changes]: what plans would have added in one process.
+
+    Ranges are over the families, and at last those if chance may persist, for plans that are asked about it.
+    """
     some = _changed(model, coupling, replace(changes, min_visits=0))  # the plan is made, and draws are not counted
     values = some.values(plan, JUDGED)
-    limits = [each for family in families for each in some.limits(plan, family)]
-    return np.stack([values, *limits]) - values[:, :1]
+    ranges = [each for family in families for each in some.limits(plan, family)]
+    if lasting is not None:
+        ranges += some.persistent(plan, lasting)
+    return np.stack([values, *ranges]) - values[:, :1]
 
 
 def best_changes_of(
@@ -347,34 +379,37 @@ def best_changes_of(
     some = _changed(model, coupling, changes)
     told = some.sequences() if changes.plan == "fixed" else ()
     plan = some.plan_of(told) if told else some.best()[1]
-    followed = some.followed(plan)
-    observed = float(followed.values[0])
+    promised = some.values(plan)[0]
+    observed = float(promised[0])
     safe = None if changes.within is not None else some.guaranteed("any")[0]
-    asked = partial(_judged, coupling=coupling, changes=changes, plan=plan, families=tuple(FAMILIES))
-    means, known = draws.summarise(setting, asked, asked(model), ranges=len(FAMILIES), spread=False)
+    lasting = np.ones((1, some.num_layers), bool)
+    asked = partial(_judged, coupling=coupling, changes=changes, plan=plan, families=tuple(FAMILIES), lasting=lasting)
+    means, known = draws.summarise(setting, asked, asked(model), ranges=len(FAMILIES) + 1, spread=False)
     where = {family: (1 + 2 * place, 2 + 2 * place) for place, family in enumerate(FAMILIES)}
     untried = _untried(mdp, some, plan)
     visits = None if mdp.counts is None else mdp.counts.sum(axis=2)
     plans = []
     for k in range(1, some.num_layers):
-        path, chance = some.likeliest(plan, k)
+        path, chance = some.alone.likeliest(plan[0], k)
+        changed, away = some.alone.followed(plan[0], k)
         rare = [int(visits[each.state, each.action]) for each in path if each.changed] if visits is not None else []
         plans.append(
             BestPlan(
                 k,
                 float(means[0, 0, k]),
                 at(known, (0, 0, k)),
-                float(followed.values[k]) - observed,
+                float(promised[k]) - observed,
                 {family: Bounds(*(float(means[row, 0, k]) for row in both)) for family, both in where.items()},
                 {}
                 if known is None
                 else {family: at(known, (low, 0, k), (high, 0, k)) for family, (low, high) in where.items()},
+                widest(Bounds(float(means[-2, 0, k]), float(means[-1, 0, k])), at(known, (-2, 0, k), (-1, 0, k))),
                 None if safe is None else Bounds(*(float(each[0, k]) - observed for each in safe)),
                 told[k].gap if told else 0.0,
-                float(followed.chances[k].sum()),
+                changed,
                 path,
                 chance,
-                _fades(followed.distance[k], changes.within or FADED),
+                _fades(away, changes.within or FADED),
                 min(rare, default=None),
                 bool(untried[0, k]),
             )
@@ -435,9 +470,16 @@ def ranked_changes(
             value = at(known, (0, place, k))
             totals[words] = Row(words, about, name, float(means[0, place, k]), None, None, *ends(value))
             limits = float(means[1, place, k]), float(means[2, place, k])
-            whole = ends(at(known, (1, place, k), (2, place, k)))
-            totals[f"{words}, {ANY}"] = Row(words, about, ANY, None, *limits, *whole)
+            ranges = ends(at(known, (1, place, k), (2, place, k)))
+            totals[f"{words}, {ANY}"] = Row(words, about, ANY, None, *limits, *ranges)
     each, later = slice(count), slice(1, None)
+    bounds, whole = Bounds(means[1, each], means[2, each]), at(known, (1, each), (2, each))
+    untried = _untried(mdp, some, plan)
+    robust = _agreed(bounds, whole, untried)
+    if robust.any():  # what is not agreed on need not be asked about more
+        asked = partial(_judged, coupling=coupling, changes=changes, plan=plan, families=(), lasting=robust)
+        wide, limits = draws.summarise(setting, asked, asked(model), ranges=1, spread=False)
+        robust = robust & _agreed(Bounds(wide[1], wide[2]), at(limits, 1, 2), untried)
     return ChangesRanking(
         context=context,
         episodes=setting.log.names,
@@ -447,16 +489,17 @@ def ranked_changes(
         effects=means[0, each, later],
         interval=at(known, (0, each, later)),
         in_sample=given[0, each, later],
-        bounds=Bounds(means[1, each, later], means[2, each, later]),
-        any_interval=at(known, (1, each, later), (2, each, later)),
-        untried=_untried(mdp, some, plan)[:, 1:],
+        bounds=at(bounds, (slice(None), later)),
+        any_interval=at(whole, (slice(None), later)),
+        untried=untried[:, 1:],
+        robust=robust[:, 1:],
         totals=totals,
     )
 
 
 def _totalled(model: Trajectories, coupling: AbstractCoupling, changes: Changes, plan: Any) -> Floats:
     """The same as `_judged`, and behind the episodes their mean, and the shares of those who gain and who lose."""
-    found = _judged(model, coupling, changes, plan)
+    found = _judged(model, coupling, changes, plan, ("any",))
     helped, hurt = (found > SMALL).mean(axis=1), (found < -SMALL).mean(axis=1)
     totals = np.stack([found.mean(axis=1), helped, hurt[[0, 2, 1]]], axis=1)  # hurt least where values are largest
     return np.concatenate([found, totals], axis=1)

@@ -64,12 +64,17 @@ def possible_returns(mdp: FiniteMDP, gains: Floats, last: Floats, steps: int, di
     return limits
 
 
-def grid_of(course: Course, gains: Floats, last: Floats) -> Grid:
-    """A grid that holds all that can come, exactly where rewards are multiples of one number."""
+def grid_of(course: Course, gains: Floats, last: Floats, costs: Floats | None = None, times: int = 0) -> Grid:
+    """A grid that holds all that can come, exactly where rewards are multiples of one number.
+
+    Costs may be taken off, so many times.
+    """
     steps, discount = int(course.steps.max()), course.discount
     low, high = possible_returns(course.mdp, gains, last, steps, discount)
+    taken = np.zeros(1) if costs is None else costs.ravel()
+    low -= times * float(taken.max())
     whole = high - low or 1.0
-    single = np.concatenate([gains[course.mdp.probs > 0], last - low])
+    single = np.concatenate([gains[course.mdp.probs > 0], last - low, taken])
     unit = np.abs(single[np.abs(single) > _EXACT * whole]).min(initial=whole)
     exact, number = False, _POINTS
     for parts in (1, 2, 3, 4, 5, 10) if discount == 1 and unit * _POINTS > whole else ():
@@ -239,6 +244,23 @@ def persistent_actions(course: Course, gains: Floats, signs: tuple[int, ...]) ->
             known[table] = rows_of(course, gains, grid, course.choices.tables[table], none)
         masses, limits = known[table].back(masses), moved(known[table])
     return found
+
+
+def returns_after(course: Course, grid: Grid) -> tuple[Floats, Floats, Ints]:
+    """[row, state, point]: what is still to come when the log ends; the limits of it, and the row of each episode."""
+    numbers, rows = np.unique(course.steps - course.seen, return_inverse=True)
+    last, none = np.zeros(course.mdp.num_states), np.zeros(0, np.int64)
+    after = rows_of(course, course.gains, grid, course.choices.after, none)
+    masses, limits = grid.masses(last), np.stack([last, last])
+    found = list[tuple[Floats, Floats]]()
+    for left in range(int(numbers.max()) + 1):
+        if left:
+            masses = after.back(masses)
+            both = [after.limit(limit, sign, course.discount) for limit, sign in zip(limits, (-1, 1), strict=True)]
+            limits = np.stack(both)
+        if left in numbers:
+            found.append((masses, limits.T))
+    return np.stack([each for each, _ in found]), np.stack([each for _, each in found]), rows
 
 
 def _state_at(course: Course, step: Ints) -> Ints:
