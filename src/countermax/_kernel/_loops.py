@@ -133,6 +133,9 @@ def run_race(pair, size, until, shared, ints, floats):
     The clock of the outcome `until` is the last that is needed, unless that is -1.
     """
     common, ahead = 0, 0.0  # of q's mass that has passed: first all that p cannot reach
+    latest = inf  # odds of the last that is needed: only those before it are put into order
+    if until >= 0 and pair[LOG_Q, until] > -inf:
+        latest = quotient(pair[P, until], pair[Q, until], pair[LOG_P, until], pair[LOG_Q, until])
     for j in range(size):
         floats[BEFORE, j], floats[AFTER, j] = inf, 0.0
         if pair[LOG_Q, j] == -inf:
@@ -140,7 +143,7 @@ def run_race(pair, size, until, shared, ints, floats):
         odds = quotient(pair[P, j], pair[Q, j], pair[LOG_P, j], pair[LOG_Q, j])
         if odds > 0:
             ints[PLACE, common], floats[KEY, common] = j, odds
-            common += 1
+            common += odds <= latest
         else:
             ahead += pair[Q, j]
             floats[BEFORE, j], floats[AFTER, j] = 0.0, 1.0
@@ -155,7 +158,9 @@ def run_race(pair, size, until, shared, ints, floats):
         share = floats[KEY, each] * other_share
         end = own + shared * (other_share * behind + share * ahead)
         clock += (share - before) / (begin * end)
-        floats[BEFORE, j], floats[AFTER, j] = clock, other_share / end
+        floats[BEFORE, j] = clock
+        if until < 0 or j == until:
+            floats[AFTER, j] = other_share / end
         if j == until:
             return clock
         behind = max(behind - pair[P, j], 0.0)
@@ -580,6 +585,8 @@ class Asked(NamedTuple):
     """Positions on the line from the worst score on, and from the best."""
     bounded: bool
     """Whether bounds are asked for."""
+    logs: bool
+    """Whether worlds are given by logarithms; else a coupling answers that needs those of rare outcomes only."""
 
 
 @inner
@@ -590,8 +597,32 @@ def load(log_p, log_q, row, order, pair):
         pair[P, k], pair[Q, k] = exp(pair[LOG_P, k]), exp(pair[LOG_Q, k])
 
 
+@inner
+def _load_shares(p, q, row, order, pair):
+    """The same of probabilities. Logarithms are those of outcomes for which quotients are taken from them, else 0."""
+    for k in range(len(order)):
+        pair[P, k], pair[Q, k] = p[row, order[k]], q[row, order[k]]
+        pair[LOG_P, k] = 0.0 if pair[P, k] > _TINY else log(pair[P, k])
+        pair[LOG_Q, k] = 0.0 if pair[Q, k] > _TINY else log(pair[Q, k])
+
+
 @compiled
-def answer_lines(asked, log_p, log_q, x, out, first, begin, end):
+def share_lines(values, tolerance):
+    """Divides each row by its sum, in place; False where a row is none of probabilities, and then some are divided."""
+    for row in range(len(values)):
+        total, good = 0.0, True
+        for k in range(values.shape[1]):
+            total += values[row, k]
+            good &= 0 <= values[row, k] < inf
+        if not (good and total > 0 and abs(total - 1) <= tolerance):
+            return False
+        for k in range(values.shape[1]):
+            values[row, k] /= total
+    return True
+
+
+@compiled
+def answer_lines(asked, p, q, x, out, first, begin, end):
     """Probabilities, scores, bounds over all couplings and slack of rows of a table, `out[columns, first + rows]`."""
     size, columns = len(asked.order), len(out)
     pair, ints, floats = np.empty((4, size)), np.empty((NUM_INTS, size), np.int64), np.empty((NUM_FLOATS, size))
@@ -601,7 +632,10 @@ def answer_lines(asked, log_p, log_q, x, out, first, begin, end):
         count = min(_LINES_AT_ONCE, end - block)
         for at in range(count):
             row = block + at
-            load(log_p, log_q, row, asked.order, pair)
+            if asked.logs:
+                load(p, q, row, asked.order, pair)
+            else:
+                _load_shares(p, q, row, asked.order, pair)
             seen = asked.place[x[row]]
             if asked.kind == GIVEN:
                 for j in range(size):
