@@ -71,7 +71,7 @@ KEY, GAINED, FREE, BOUND, LIMIT, BEFORE, AFTER, CUT = 0, 1, 2, 3, 4, 5, 6, 7
 NUM_INTS, NUM_FLOATS = 4, 8
 
 
-@inner
+@pasted
 def sort_by_key(ints, place, floats, key, size):
     """Sorts the row `place` of integers by the row `key` of numbers, ascending, both in place; ties by the integers."""
     gap = 1
@@ -91,7 +91,7 @@ def sort_by_key(ints, place, floats, key, size):
         gap //= 3
 
 
-@inner
+@pasted
 def quotient(a, b, log_a, log_b):
     """`a / b`, as good as infinite where it would overflow; `b` is possible."""
     if a > _TINY and b > _TINY:
@@ -111,7 +111,7 @@ def difference(a, b, log_a, log_b):
 # Rows of couplings: P(Y=. | X=x), written to `answer`.
 
 
-@inner
+@pasted
 def write_row(kind, shared, pair, size, x, answer, ints, floats):
     """The row of a coupling; `shared` is the rate of Gumbel-max's shared clocks."""
     if kind == GUMBEL_MAX:
@@ -126,7 +126,7 @@ def write_row(kind, shared, pair, size, x, answer, ints, floats):
             answer[j] = pair[Q, j]
 
 
-@inner
+@pasted
 def run_race(pair, size, until, shared, ints, floats):
     """The clock `F(t)` (BEFORE) and the share of those who stay (AFTER), of each outcome that q can have; and `F(1)`.
 
@@ -169,7 +169,7 @@ def run_race(pair, size, until, shared, ints, floats):
     return clock + other_share / (begin * (own + shared * ahead))
 
 
-@inner
+@pasted
 def write_race(pair, size, x, shared, total, answer, ints, floats):
     """The row of `x` in a race that has been run; `total` is `F(1)`, or x's own clock where all are shared."""
     possible = floats[BEFORE, x] < inf
@@ -317,7 +317,7 @@ def _cover(pair, size, x, step, answer, ints, floats):
         at -= 1
 
 
-@inner
+@pasted
 def _most_of(pair, x, j):
     """The largest P(Y=j | X=x): `q_j / p_x`, at most one."""
     if pair[LOG_Q, j] == -inf:
@@ -342,7 +342,7 @@ def _add(high, low, value):
 # Bounds over all couplings. Amounts are in units of the probability of what was seen.
 
 
-@inner
+@pasted
 def any_extremes(pair, size, x, lower, upper):
     """The least and the largest P(Y=j | X=x) for each j, and the width of the widest."""
     total = 0.0
@@ -589,7 +589,7 @@ class Asked(NamedTuple):
     """Whether worlds are given by logarithms; else a coupling answers that needs those of rare outcomes only."""
 
 
-@inner
+@pasted
 def load(log_p, log_q, row, order, pair):
     """One pair of worlds of a table."""
     for k in range(len(order)):
@@ -597,7 +597,7 @@ def load(log_p, log_q, row, order, pair):
         pair[P, k], pair[Q, k] = exp(pair[LOG_P, k]), exp(pair[LOG_Q, k])
 
 
-@inner
+@pasted
 def _load_shares(p, q, row, order, pair):
     """The same of probabilities. Logarithms are those of outcomes for which quotients are taken from them, else 0."""
     for k in range(len(order)):

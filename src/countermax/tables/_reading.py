@@ -139,6 +139,8 @@ class Chunk:
 
     def check(self, numbers: Floats, whose: str) -> None:
         """Refuses rows without a finite answer, or notes that as their problem; a NaN must not pass for a number."""
+        if np.isfinite(numbers.sum()):  # then all of them are
+            return
         wrong = ~np.isfinite(numbers).all(axis=0) & ~self.bad
         if not wrong.any():
             return
@@ -377,15 +379,17 @@ class RowReader:
         """One world's probabilities, or their logarithms and logsums; rows that have none are noted."""
         predicted = isinstance(world, Predicted)
         tolerance = _PREDICTED_TOLERANCE if predicted else np.inf if self.question.normalise else _SUM_TOLERANCE
+        in_order = bool((order == np.arange(len(order))).all())
+        if isinstance(world, Columns) and in_order and self.model is None:
+            shares = world.read(rows, start)  # an array of our own
+            if as_shares(shares, tolerance):
+                return shares, np.zeros(len(shares))
         values = world.predict(inputs, rows) if isinstance(world, Predicted) else world.read(rows, start)
         if values.shape != (rows.num_rows, world.width):
             raise InputError(f"`{name}` must give {world.width} probabilities for each row, got {values.shape}")
-        values = values if (order == np.arange(len(order))).all() else values[:, order]
+        values = values if in_order else values[:, order]
         if self.model is not None:
             return choices(self.model, available(name, values, found.note))
-        shares = np.array(values, order="C")
-        if as_shares(shares, tolerance):
-            return shares, np.zeros(len(shares))
         good = np.ones(len(values), bool)
         if not (len(values) and values.min() >= 0 and values.max() < np.inf):  # nor where there is NaN
             missing = np.isnan(values)
