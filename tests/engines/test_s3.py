@@ -1,6 +1,11 @@
 """Folders in an object store: a real S3 server on loopback, with the same laws as local folders."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 
 import pyarrow as pa
 import pyarrow.dataset
@@ -100,3 +105,35 @@ def test_what_fails_on_its_way_leaves_no_part(store, monkeypatch):
             Rows(f"s3://bucket/lake?{options}", **ASK).write(f"s3://bucket/failed?{options}")
     found = filesystem.get_file_info(pa.fs.FileSelector("bucket/failed", recursive=True))
     assert [each.base_name for each in found if each.type == pa.fs.FileType.File] == ["_UNFINISHED"]
+
+
+def _records(filesystem, folder):
+    selector = pa.fs.FileSelector(f"{folder}/_parts", allow_not_found=True)
+    return [each.base_name for each in filesystem.get_file_info(selector)]
+
+
+@pytest.mark.parametrize("engine", ["local", "ray"])
+def test_a_driver_that_is_killed_leaves_a_folder_that_the_next_run_finishes(store, engine, monkeypatch):
+    if engine == "ray":
+        pytest.importorskip("ray")
+    filesystem, options = store
+    for number, piece in enumerate(cut(patients(), *range(1000, COUNT, 1000))):
+        path = f"bucket/tens/{number}.parquet"
+        pa.parquet.write_table(piece.drop_columns(["year"]), path, filesystem=filesystem)
+    source, target = f"s3://bucket/tens?{options}", f"s3://bucket/killed_{engine}?{options}"
+    code = (
+        "from countermax import Rows; from countermax.tables import _parquet; _parquet.PART_BYTES = 1; "
+        f"Rows({source!r}, **{ASK!r}, engine={engine!r}).write({target!r})"
+    )
+    driver = subprocess.Popen([sys.executable, "-c", code], env=os.environ, stderr=subprocess.DEVNULL)
+    while driver.poll() is None and not _records(filesystem, f"bucket/killed_{engine}"):
+        time.sleep(0.01)
+    driver.send_signal(signal.SIGKILL)
+    driver.wait()
+    with pytest.raises(InputError, match="is not whole"):
+        Rows(target, **ASK)
+    monkeypatch.setattr(_parquet, "PART_BYTES", 1)
+    Rows(source, **ASK).write(target)
+    assert rows_in(filesystem, f"bucket/killed_{engine}").equals(expected())
+    found = filesystem.get_file_info(pa.fs.FileSelector(f"bucket/killed_{engine}", recursive=True))
+    assert sum(each.type == pa.fs.FileType.File for each in found) == 11

@@ -71,7 +71,7 @@ KEY, GAINED, FREE, BOUND, LIMIT, BEFORE, AFTER, CUT = 0, 1, 2, 3, 4, 5, 6, 7
 NUM_INTS, NUM_FLOATS = 4, 8
 
 
-@inner
+@pasted
 def sort_by_key(ints, place, floats, key, size):
     """Sorts the row `place` of integers by the row `key` of numbers, ascending, both in place; ties by the integers."""
     gap = 1
@@ -91,7 +91,7 @@ def sort_by_key(ints, place, floats, key, size):
         gap //= 3
 
 
-@inner
+@pasted
 def quotient(a, b, log_a, log_b):
     """`a / b`, as good as infinite where it would overflow; `b` is possible."""
     if a > _TINY and b > _TINY:
@@ -111,7 +111,7 @@ def difference(a, b, log_a, log_b):
 # Rows of couplings: P(Y=. | X=x), written to `answer`.
 
 
-@inner
+@pasted
 def write_row(kind, shared, pair, size, x, answer, ints, floats):
     """The row of a coupling; `shared` is the rate of Gumbel-max's shared clocks."""
     if kind == GUMBEL_MAX:
@@ -126,13 +126,16 @@ def write_row(kind, shared, pair, size, x, answer, ints, floats):
             answer[j] = pair[Q, j]
 
 
-@inner
+@pasted
 def run_race(pair, size, until, shared, ints, floats):
     """The clock `F(t)` (BEFORE) and the share of those who stay (AFTER), of each outcome that q can have; and `F(1)`.
 
     The clock of the outcome `until` is the last that is needed, unless that is -1.
     """
     common, ahead = 0, 0.0  # of q's mass that has passed: first all that p cannot reach
+    latest = inf  # odds of the last that is needed: only those before it are put into order
+    if until >= 0 and pair[LOG_Q, until] > -inf:
+        latest = quotient(pair[P, until], pair[Q, until], pair[LOG_P, until], pair[LOG_Q, until])
     for j in range(size):
         floats[BEFORE, j], floats[AFTER, j] = inf, 0.0
         if pair[LOG_Q, j] == -inf:
@@ -140,7 +143,7 @@ def run_race(pair, size, until, shared, ints, floats):
         odds = quotient(pair[P, j], pair[Q, j], pair[LOG_P, j], pair[LOG_Q, j])
         if odds > 0:
             ints[PLACE, common], floats[KEY, common] = j, odds
-            common += 1
+            common += odds <= latest
         else:
             ahead += pair[Q, j]
             floats[BEFORE, j], floats[AFTER, j] = 0.0, 1.0
@@ -155,7 +158,9 @@ def run_race(pair, size, until, shared, ints, floats):
         share = floats[KEY, each] * other_share
         end = own + shared * (other_share * behind + share * ahead)
         clock += (share - before) / (begin * end)
-        floats[BEFORE, j], floats[AFTER, j] = clock, other_share / end
+        floats[BEFORE, j] = clock
+        if until < 0 or j == until:
+            floats[AFTER, j] = other_share / end
         if j == until:
             return clock
         behind = max(behind - pair[P, j], 0.0)
@@ -164,7 +169,7 @@ def run_race(pair, size, until, shared, ints, floats):
     return clock + other_share / (begin * (own + shared * ahead))
 
 
-@inner
+@pasted
 def write_race(pair, size, x, shared, total, answer, ints, floats):
     """The row of `x` in a race that has been run; `total` is `F(1)`, or x's own clock where all are shared."""
     possible = floats[BEFORE, x] < inf
@@ -312,7 +317,7 @@ def _cover(pair, size, x, step, answer, ints, floats):
         at -= 1
 
 
-@inner
+@pasted
 def _most_of(pair, x, j):
     """The largest P(Y=j | X=x): `q_j / p_x`, at most one."""
     if pair[LOG_Q, j] == -inf:
@@ -337,7 +342,7 @@ def _add(high, low, value):
 # Bounds over all couplings. Amounts are in units of the probability of what was seen.
 
 
-@inner
+@pasted
 def any_extremes(pair, size, x, lower, upper):
     """The least and the largest P(Y=j | X=x) for each j, and the width of the widest."""
     total = 0.0
@@ -580,9 +585,11 @@ class Asked(NamedTuple):
     """Positions on the line from the worst score on, and from the best."""
     bounded: bool
     """Whether bounds are asked for."""
+    logs: bool
+    """Whether worlds are given by logarithms; else a coupling answers that needs those of rare outcomes only."""
 
 
-@inner
+@pasted
 def load(log_p, log_q, row, order, pair):
     """One pair of worlds of a table."""
     for k in range(len(order)):
@@ -590,8 +597,32 @@ def load(log_p, log_q, row, order, pair):
         pair[P, k], pair[Q, k] = exp(pair[LOG_P, k]), exp(pair[LOG_Q, k])
 
 
+@pasted
+def _load_shares(p, q, row, order, pair):
+    """The same of probabilities. Logarithms are those of outcomes for which quotients are taken from them, else 0."""
+    for k in range(len(order)):
+        pair[P, k], pair[Q, k] = p[row, order[k]], q[row, order[k]]
+        pair[LOG_P, k] = 0.0 if pair[P, k] > _TINY else log(pair[P, k])
+        pair[LOG_Q, k] = 0.0 if pair[Q, k] > _TINY else log(pair[Q, k])
+
+
 @compiled
-def answer_lines(asked, log_p, log_q, x, out, first, begin, end):
+def share_lines(values, tolerance):
+    """Divides each row by its sum, in place; False where a row is none of probabilities, and then some are divided."""
+    for row in range(len(values)):
+        total, good = 0.0, True
+        for k in range(values.shape[1]):
+            total += values[row, k]
+            good &= 0 <= values[row, k] < inf
+        if not (good and total > 0 and abs(total - 1) <= tolerance):
+            return False
+        for k in range(values.shape[1]):
+            values[row, k] /= total
+    return True
+
+
+@compiled
+def answer_lines(asked, p, q, x, out, first, begin, end):
     """Probabilities, scores, bounds over all couplings and slack of rows of a table, `out[columns, first + rows]`."""
     size, columns = len(asked.order), len(out)
     pair, ints, floats = np.empty((4, size)), np.empty((NUM_INTS, size), np.int64), np.empty((NUM_FLOATS, size))
@@ -601,7 +632,10 @@ def answer_lines(asked, log_p, log_q, x, out, first, begin, end):
         count = min(_LINES_AT_ONCE, end - block)
         for at in range(count):
             row = block + at
-            load(log_p, log_q, row, asked.order, pair)
+            if asked.logs:
+                load(p, q, row, asked.order, pair)
+            else:
+                _load_shares(p, q, row, asked.order, pair)
             seen = asked.place[x[row]]
             if asked.kind == GIVEN:
                 for j in range(size):

@@ -45,6 +45,21 @@ def has_closed_form(coupling: AbstractSampler) -> bool:
     return type(coupling) in _CLOSED_FORMS
 
 
+def needs_no_logarithms(coupling: AbstractSampler, bounds: str) -> bool:
+    """Whether probabilities will do for all but the rarest outcomes."""
+    return bounds != "stable" and isinstance(coupling, GumbelMax | SharedGumbelMax | Independent)
+
+
+def as_shares(values: Floats, tolerance: float) -> bool:
+    """Divides each row by its sum, in place, from left to right; False where a row is none of probabilities.
+
+    Sums may differ from 1 by the tolerance. Where one is refused, some rows have been divided.
+    """
+    from countermax._kernel import _loops
+
+    return bool(_loops.share_lines(values, tolerance))
+
+
 def num_columns(size: int, *, score: bool, bounds: str) -> int:
     """How many numbers `answer_rows` has for each row with so many outcomes."""
     sides = 0 if bounds == "none" else 2
@@ -61,12 +76,14 @@ def answer_rows(
     bounds: str = "any",
     out: Floats | None = None,
     first: int = 0,
+    logs: bool = True,
 ) -> Float[np.ndarray, "columns n"]:
     """What a coupling says about each row, beside bounds: one line of numbers for each column.
 
     The probabilities of all outcomes; with a score its expectation, and its bounds; the lower and the upper bound of
     each probability in turn; last, the slack: how wide the widest bounds over all couplings are. They are written to
-    the C-contiguous array `out`, [columns, more rows], from the row `first` on.
+    the C-contiguous array `out`, [columns, more rows], from the row `first` on. Without `logs`, worlds are given by
+    probabilities, which is quicker; for couplings that need no logarithms.
     """
     if bounds not in BOUNDS:
         raise InputError(f"`bounds` must be one of {', '.join(BOUNDS)}, got {bounds!r}")
@@ -85,7 +102,7 @@ def answer_rows(
         out[:size, first : first + len(x)] = in_batches(_probabilities, (coupling,), (log_p, log_q, x))
     from countermax._kernel import _loops
 
-    arguments = (_asked(coupling, size, score, bounds != "none"), *_plain(log_p, log_q, x), out, first)
+    arguments = (_asked(coupling, size, score, bounds != "none", logs), *_plain(log_p, log_q, x), out, first)
     _in_threads(_loops.answer_lines, arguments, len(x), len(out))
     if bounds == "stable":
         _in_threads(_loops.stable_lines, arguments, len(x), len(out))
@@ -133,7 +150,7 @@ def mean_worths(
         return in_batches(_means, (coupling, worths), (log_p, log_q))
     from countermax._kernel import _loops
 
-    asked = _asked(coupling, size, None, False)
+    asked = _asked(coupling, size, None, False, True)
     ordered = np.ascontiguousarray(worths[:, asked.order][:, :, asked.order])
     out = np.empty((len(worths), len(log_p)))
     _in_threads(_loops.mean_worth_lines, (asked, *_plain(log_p, log_q), ordered, out), len(log_p), size * size)
@@ -207,7 +224,7 @@ def kind_of(coupling: AbstractSampler) -> tuple[int, float]:
     return getattr(_loops, _CLOSED_FORMS.get(type(coupling), "GIVEN")), shared
 
 
-def _asked(coupling: AbstractCoupling, size: int, score: Floats | None, bounded: bool) -> Any:
+def _asked(coupling: AbstractCoupling, size: int, score: Floats | None, bounded: bool, logs: bool) -> Any:
     """What compiled loops have to know."""
     from countermax._kernel import _loops
 
@@ -216,7 +233,7 @@ def _asked(coupling: AbstractCoupling, size: int, score: Floats | None, bounded:
         order = np.array(coupling.order, np.int64)
     scores = np.zeros(0) if score is None else np.asarray(score, np.float64)[order]
     by_score = np.stack([np.argsort(scores, kind="stable"), np.argsort(-scores, kind="stable")])
-    return _loops.Asked(*kind_of(coupling), order, np.argsort(order), scores, by_score, bounded)
+    return _loops.Asked(*kind_of(coupling), order, np.argsort(order), scores, by_score, bounded, logs)
 
 
 def _plain(*arrays: NDArray) -> list[NDArray]:

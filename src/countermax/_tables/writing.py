@@ -19,6 +19,7 @@ from countermax._tables.files import AbstractTableFile, FileRows, format_of
 from countermax._tables.frames import as_frame
 from countermax._tables.jsonl import JsonLinesTable
 
+_GROUP_ROWS, _GROUP_BYTES = 2**17, 2**24  # of a row group of Parquet, at most
 _CSV_SPECIAL = re.compile(r'[",\r\n\x00]|^\ufeff')
 _JSON_SCALAR = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?|true|false")
 
@@ -70,25 +71,35 @@ class JsonLinesWriter:
 
 @final
 class ParquetTableWriter:
-    """Writes a Parquet file."""
+    """Writes a Parquet file, in row groups of so many rows, or fewer where these are large."""
 
-    def __init__(self, file: BinaryIO | RawIOBase):
-        self._file, self._pa = file, import_pyarrow()
+    def __init__(self, file: BinaryIO | RawIOBase, rows: int = _GROUP_ROWS):
+        self._file, self._rows, self._pa = file, rows, import_pyarrow()
         self._writer: Any = None
+        self._waiting: list[Any] = []
 
     def write(self, table: Any, behind: FileRows | None = None, likeliest: str | None = None) -> None:
-        """Row groups."""
+        """Keeps rows until they are enough for a row group."""
         assert behind is None  # rows do not stand in Parquet as bytes
         if self._writer is None:
             schema = table.schema
             repeating = [field.name for field in schema if not self._pa.types.is_floating(field.type)]
-            self._writer = self._pa.parquet.ParquetWriter(self._file, schema, use_dictionary=repeating)
-        self._writer.write_table(table)
+            options = {"use_dictionary": repeating, "write_batch_size": _GROUP_ROWS}
+            self._writer = self._pa.parquet.ParquetWriter(self._file, schema, **options)
+        self._waiting.append(table)
+        if sum(map(len, self._waiting)) >= self._rows or sum(each.nbytes for each in self._waiting) >= _GROUP_BYTES:
+            self._flush()
 
     def close(self) -> None:
-        """Writes what belongs at the end of the file."""
+        """Writes what is left, and what belongs at the end of the file."""
         if self._writer is not None:
+            self._flush()
             self._writer.close()
+
+    def _flush(self) -> None:
+        if self._waiting:
+            together, self._waiting = self._pa.concat_tables(self._waiting), []
+            self._writer.write_table(together, row_group_size=max(len(together), 1))
 
 
 @contextmanager

@@ -40,13 +40,16 @@ def answer_rows(
     Numbers are written into `out`, [columns, rows of the whole frame], where it is given.
     """
     first = 0 if out is None else chunk.start
-    worlds = chunk.log_p, chunk.log_q, chunk.x
-    numbers = _kernel.answer_rows(coupling, *worlds, score=score, bounds=bounds, out=out, first=first)
+    size = chunk.p.values.shape[1]
+    quick = not chunk.p.are_logs and _kernel.needs_no_logarithms(coupling, bounds)
+    worlds = (chunk.p.values, chunk.q.values) if quick else (chunk.log_p, chunk.log_q)
+    numbers = _kernel.answer_rows(
+        coupling, *worlds, chunk.x, score=score, bounds=bounds, out=out, first=first, logs=not quick
+    )
     if chunk.kept.any():
-        numbers[:, chunk.kept] = _as_they_were(chunk.x[chunk.kept], chunk.log_p.shape[1], score, bounds)
+        numbers[:, chunk.kept] = _as_they_were(chunk.x[chunk.kept], size, score, bounds)
     chunk.check(numbers, f"the coupling {type(coupling).__name__}")
     numbers[:, chunk.bad] = np.nan
-    size = chunk.log_p.shape[1]
     last = len(numbers) - 1
     first_limit = last - (0 if bounds == "none" else 2 * size)
     return RowAnswers(numbers[:size], numbers[size:first_limit], numbers[first_limit:last], numbers[last])

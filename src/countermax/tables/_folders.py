@@ -210,7 +210,7 @@ def _answer_part(job: _Job, part: Part) -> dict[str, Any]:
         for reader in _readers(job.columns, job.asking, part):
             found, more = job.answers.counted(reader)
             counts.merge(more)
-            writers.write(found.cast(job.schema))
+            writers.write(found if found.schema.equals(job.schema) else found.cast(job.schema))
         files = writers.close()
     if counts.num_rows + counts.num_left_out != part.num_rows:
         raise InputError(f"{part.pieces[0].file.path} was changed while it was read; ask again")
@@ -444,7 +444,6 @@ class _Writers:
         self._open: dict[str, ParquetTableWriter] = {}
         self._files: dict[str, dict[str, Any]] = {}
         self._rows: dict[str, int] = {}
-        self._waiting: dict[str, list[Any]] = {}
 
     def write(self, table: Any) -> None:
         """The next rows."""
@@ -452,16 +451,10 @@ class _Writers:
             self._write(self._name, table)
             return
         for place, rows in _divided(table, self._job.partition_by):
-            name = f"{place}/{self._name}"
-            waiting = self._waiting.setdefault(name, [])
-            waiting.append(rows)
-            if sum(each.num_rows for each in waiting) >= _LEAST_WRITTEN:
-                self._flush(name)
+            self._write(f"{place}/{self._name}", rows, _LEAST_WRITTEN)
 
     def close(self) -> dict[str, dict[str, Any]]:
         """Writes what is left; returns what will be known of the files."""
-        for name in list(self._waiting):
-            self._flush(name)
         if not self._open and not self._part.num_rows:
             self._write(self._name, self._job.schema.empty_table())
         for name, writer in self._open.items():
@@ -469,16 +462,13 @@ class _Writers:
             self._files[name]["num_rows"] = self._rows[name]
         return self._files
 
-    def _flush(self, name: str) -> None:
-        self._write(name, import_pyarrow().concat_tables(self._waiting.pop(name)))
-
-    def _write(self, name: str, table: Any) -> None:
+    def _write(self, name: str, table: Any, *rows_at_once: int) -> None:
         if name not in self._open:
             if len(self._open) == _MOST_FOLDERS:
                 most = f"got more than {_MOST_FOLDERS} in {self._part.pieces[0].file.path}"
                 raise InputError(f"`partition_by` must name columns with few values, {most}")
             file, self._files[name] = self._stack.enter_context(self._job.folder.writing(name))
-            self._open[name], self._rows[name] = ParquetTableWriter(file), 0
+            self._open[name], self._rows[name] = ParquetTableWriter(file, *rows_at_once), 0
         self._open[name].write(table)
         self._rows[name] += table.num_rows
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from countermax._core.labels import (
     sorted_labels,
 )
 from countermax._core.progress import ProgressBar
+from countermax._kernel import as_shares
 from countermax._tables.frames import AbstractFrame, Codes, Flags, Floats, as_frame
 from countermax.tables._probabilities import (
     AbstractProbabilities,
@@ -75,13 +77,27 @@ class Question:
 
 
 @dataclass(frozen=True, eq=False)
+class World:
+    """One world of some rows: probabilities, [row, outcome], or their logarithms where these are what is known."""
+
+    values: Floats
+    are_logs: bool = False
+
+    @cached_property
+    def logs(self) -> Floats:
+        """Logarithms of the probabilities."""
+        with np.errstate(divide="ignore"):
+            return self.values if self.are_logs else np.log(self.values)
+
+
+@dataclass(frozen=True, eq=False)
 class Chunk:
-    """Some rows as checked log-probabilities and outcomes. Those with a problem hold harmless ones instead."""
+    """Some rows as checked probabilities and outcomes. Those with a problem hold harmless ones instead."""
 
     start: int
     """Where the first of them is in the frame."""
-    log_p: Floats
-    log_q: Floats
+    p: World
+    q: World
     x: Codes
     kept: Flags
     """Which rows the change leaves as they were: under every coupling they have the outcome that they had."""
@@ -99,6 +115,16 @@ class Chunk:
     """Logsums and weights, where worlds are utilities."""
 
     @property
+    def log_p(self) -> Floats:
+        """Log-probabilities of the factual world."""
+        return self.p.logs
+
+    @property
+    def log_q(self) -> Floats:
+        """Those of the other world."""
+        return self.q.logs
+
+    @property
     def rows(self) -> slice:
         """Where the rows are in the frame."""
         return slice(self.start, self.start + len(self.x))
@@ -113,6 +139,8 @@ class Chunk:
 
     def check(self, numbers: Floats, whose: str) -> None:
         """Refuses rows without a finite answer, or notes that as their problem; a NaN must not pass for a number."""
+        if np.isfinite(numbers.sum()):  # then all of them are
+            return
         wrong = ~np.isfinite(numbers).all(axis=0) & ~self.bad
         if not wrong.any():
             return
@@ -268,25 +296,25 @@ class RowReader:
         named = repr(self.question.outcome) if is_name(self.question.outcome) else "the array `outcome`"
         found.note(x == MISSING, f"the outcome in {named} is missing")
         found.note(x == UNKNOWN, lambda row: self._unknown(start + row))
-        (log_p, own), (log_q, other) = (
-            self._log_probs(name, world, rows, start, asked, order, found)
+        (p, own), (q, other) = (
+            self._probabilities(name, world, rows, start, asked, order, found)
             for name, world, asked, order in zip(_WORLDS, self.worlds, inputs, self.orders, strict=True)
         )
-        log_q[kept], other[kept] = log_p[kept], own[kept]
-        choosers = (
-            None if self.model is None else ChoiceRows(np.stack([own, other]), self._stands_for(rows, start, found))
-        )
+        if kept.any():
+            q[kept], other[kept] = p[kept], own[kept]
+        are_logs = self.model is not None
+        choosers = ChoiceRows(np.stack([own, other]), self._stands_for(rows, start, found)) if are_logs else None
+        never, harmless = (-np.inf, -np.log(len(self.labels))) if are_logs else (0.0, 1 / len(self.labels))
         if self.seen is not None:
             x[found.bad] = 0
             found.note(
-                np.isneginf(log_p[np.arange(len(x)), x]),
+                p[np.arange(len(x)), x] == never,
                 lambda row: (
                     f"{listed([self.labels.values[x[row]]])} was observed but has probability zero under `factual`"
-                    + ("; are the two worlds swapped?" if np.isfinite(log_q[row, x[row]]) else "")
+                    + ("; are the two worlds swapped?" if q[row, x[row]] > never else "")
                 ),
             )
-        x[found.bad] = 0
-        log_p[found.bad] = log_q[found.bad] = -np.log(len(self.labels))
+        x[found.bad], p[found.bad], q[found.bad] = 0, harmless, harmless
         if self.question.errors == "raise" and found.bad.any():
             first = int(found.bad.argmax())
             raise InputError(
@@ -297,7 +325,8 @@ class RowReader:
         kept = kept & ~found.bad
         weight = self.weights[start:stop]
         words, errors = found.words, self.question.errors
-        return Chunk(start, log_p, log_q, x, kept, weight, found.bad, words, rows.row_name, errors, choosers)
+        worlds = World(p, are_logs), World(q, are_logs)
+        return Chunk(start, *worlds, x, kept, weight, found.bad, words, rows.row_name, errors, choosers)
 
     def _stands_for(self, rows: AbstractFrame, start: int, found: _Problems) -> Floats:
         """How many choosers each row stands for."""
@@ -337,7 +366,7 @@ class RowReader:
             self._words[code] = f"the outcome {listed([value])} is none of the labels {known}"
         return self._words[code]
 
-    def _log_probs(
+    def _probabilities(
         self,
         name: str,
         world: AbstractProbabilities,
@@ -347,11 +376,18 @@ class RowReader:
         order: Codes,
         found: _Problems,
     ) -> tuple[Floats, Floats]:
-        """Logarithms of one world's probabilities, and logsums of utilities; rows that are neither are noted."""
+        """One world's probabilities, or their logarithms and logsums; rows that have none are noted."""
+        predicted = isinstance(world, Predicted)
+        tolerance = _PREDICTED_TOLERANCE if predicted else np.inf if self.question.normalise else _SUM_TOLERANCE
+        in_order = bool((order == np.arange(len(order))).all())
+        if isinstance(world, Columns) and in_order and self.model is None:
+            shares = world.read(rows, start)  # an array of our own
+            if as_shares(shares, tolerance):
+                return shares, np.zeros(len(shares))
         values = world.predict(inputs, rows) if isinstance(world, Predicted) else world.read(rows, start)
         if values.shape != (rows.num_rows, world.width):
             raise InputError(f"`{name}` must give {world.width} probabilities for each row, got {values.shape}")
-        values = values if (order == np.arange(len(order))).all() else values[:, order]
+        values = values if in_order else values[:, order]
         if self.model is not None:
             return choices(self.model, available(name, values, found.note))
         good = np.ones(len(values), bool)
@@ -363,8 +399,6 @@ class RowReader:
                 found.note(column, f"the `{name}` probability of {listed([label])} is missing")
             found.note(odd, f"a `{name}` probability is negative or infinite")
         total: Floats = np.where(good, _row_sums(values), 1.0)
-        predicted = isinstance(world, Predicted)
-        tolerance = _PREDICTED_TOLERANCE if predicted else np.inf if self.question.normalise else _SUM_TOLERANCE
         left_out = world.left_out if isinstance(world, Columns) else ()
         advice = f" (without {listed(left_out)}, which no label names)" if left_out else ""
         advice += "" if predicted else f"; {NORMALISE}"
@@ -376,9 +410,7 @@ class RowReader:
         good &= total > 0
         if not good.all():
             values, total = np.where(good[:, None], values, 1.0), np.where(good, total, 1.0)
-        shares = values / total[:, None]
-        with np.errstate(divide="ignore"):
-            return np.log(shares, out=shares), np.zeros(len(shares))
+        return values / total[:, None], np.zeros(len(values))
 
 
 def _row_sums(values: Floats) -> Floats:

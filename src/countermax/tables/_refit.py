@@ -149,7 +149,7 @@ class Refitted:
         self.level = settings.level
         chunks = list(reader.chunks())
         self._found, gap = measure(chunks), _gap(chunks, by_row)
-        self._without = measure([replace(chunk.fresh(), log_q=chunk.log_p) for chunk in chunks])  # no effect
+        self._without = measure([replace(chunk.fresh(), q=chunk.p) for chunk in chunks])  # no effect
         check_memory(
             f"{settings.num_resamples:,} refits of {self._found.size:,} numbers",
             settings.num_resamples * 8 * (self._found.size + gap.size),
