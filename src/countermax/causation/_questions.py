@@ -150,7 +150,7 @@ def questions_about(
         worth = np.outer(1 - happens, happens)
         what = listed_names(labels, event)
         rule = Monotonicity(
-            worth.T > 0, f"{treated} prevents {what} in nobody", f"{treated} must prevent {what} in some"
+            worth.T > 0, f"{treated} never prevents {what}", f"{treated} must prevent {what} in some"
         )
         add(
             "PN", f"necessity: had {what} with {treated}; would not have had it with {control}", worth, rule,
