@@ -53,7 +53,7 @@ def causation_title(labels: Sequence[str], arms: tuple[str, str], event: Sequenc
     if event is None:
         return f"What {arms[1]} changes, rather than {arms[0]}"
     texts = told_apart(labels)
-    return f"{' or '.join(texts[place] for place in event)}: is {arms[1]} rather than {arms[0]} the cause?"
+    return f"Is {arms[1]}, rather than {arms[0]}, the cause of {' or '.join(texts[place] for place in event)}?"
 
 
 @final

@@ -32,10 +32,10 @@ _GIVEN = (
     "The graph, with noise of its own for each node, and the fitted classifiers are taken as known: how well they were "
     "estimated is left out, and so is what another sample would give."
 )
-_OVER = {"any": "any coupling", "stable": "any stable coupling"}
+_OVER = {"any": "any coupling", "stable": "stable couplings"}
 _SHARP = "Each limit is sharp: for each row some choice of couplings attains it."
 _OUTER = (
-    "Limits are outer bounds{rows}: valid for all {family}s, but perhaps wider than any of them can be, because {why}."
+    "Limits are outer bounds{rows}: valid for all {family}, but perhaps wider than any of them can be, because {why}."
 )
 _WHY = {
     "any": "uncertain nodes meet again on the way",
@@ -227,7 +227,7 @@ class NodeAnswer(AbstractResult):
         if not outer:
             return _SHARP
         where = "" if outer == len(self.seen) else f" in {outer:,} of {len(self.seen):,} rows"
-        family = _OVER[self.bounds_over].removeprefix("any ")
+        family = "couplings" if self.bounds_over == "any" else _OVER[self.bounds_over]
         return _OUTER.format(rows=where, family=family, why=_WHY[self.bounds_over])
 
     def _places(self) -> Codes:
