@@ -169,7 +169,8 @@ class Causation(AbstractResult):
             f"{'; '.join(f'{name} ({meaning})' for name, meaning in self.meanings.items())}. Bounds are "
             "sharp over all couplings that the data allow (Tian and Pearl 2000; Li and Pearl 2024), and where shown "
             "over counterfactually stable (Oberst and Sontag 2019) or monotone ones. "
-            f"{interval_methods(self.level)}Assumptions: {' '.join(self.assumptions)} Software: Countermax {__version__}."
+            f"{interval_methods(self.level)}Assumptions: {' '.join(self.assumptions)} "
+            f"Software: Countermax {__version__}."
         )
 
     def attaining(self, quantity: str, side: str, couplings: str = ANY) -> Attained:

@@ -61,7 +61,7 @@ class NodeAnswer(AbstractResult):
     probabilities: Any
     """A DataFrame with a column for each label, under these couplings."""
     bounds: Bounds | None
-    """Two such frames: the least and the largest probability over couplings of all these nodes, each for itself."""
+    """Two such frames: the least and the largest probability over couplings of all these nodes, each on its own."""
     bounds_over: str
     """The couplings that the bounds are over: `any`, `stable` or `none`."""
     is_sharp: NDArray[np.bool_]
@@ -147,7 +147,7 @@ class NodeAnswer(AbstractResult):
         if self.bounds is not None:
             whose = f" of {', '.join(map(str, [*self.above, self.node]))}" if self.above else ""
             notes.append(
-                f"{_OVER[self.bounds_over].capitalize()}{whose}, each number for itself. {self._about_bounds()}"
+                f"{_OVER[self.bounds_over].capitalize()}{whose}, each number on its own. {self._about_bounds()}"
                 + " Counts add the rows' limits up." * (len(self.seen) > 1)
             )
         if self.unchanged.any():
@@ -397,7 +397,7 @@ def counterfactual_probabilities(
     in each of these states. A row whose change leaves the parents of a node as they were keeps the outcome that was
     seen, whatever the coupling.
 
-    Bounds are over the couplings of all nodes on the way at once, each number for itself. They are sharp where each
+    Bounds are over the couplings of all nodes on the way at once, each number on its own. They are sharp where each
     node can be answered for from its own parents, as on a chain; where uncertain nodes meet again they are outer
     bounds, and the result says so.
 
