@@ -188,7 +188,10 @@ BAD = {
     "text": (["--factual", "dead=p_dead,ill=id_text,well=p_well"], "column 'id_text' must hold numbers"),
     "coupling": (["--coupling", "gumbel"], "must be one of gumbel-max, inverse-cdf"),
     "score": (["--score", "dead=0,ill"], "must be label=value"),
-    "number": (["--score", "0,x,1"], "--score must be label=number,label=number,... or, in the order of the labels, numbers, got 'x'"),
+    "number": (
+        ["--score", "0,x,1"],
+        "--score must be label=number,label=number,... or, in the order of the labels, numbers, got 'x'",
+    ),
     "folder": (["-o", "/nowhere/out.csv"], "cannot write /nowhere/out.csv: there is no folder /nowhere"),
     "zero": (["--factual", "z"], "none begins with 'z'"),
     "sum": (["--factual", "dead=p_dead,ill=p_dead,well=p_well"], "row 0 (counted from 0) cannot be answered"),
