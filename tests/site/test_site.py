@@ -45,7 +45,8 @@ def test_no_two_pages_share_a_title(site, pages):
 _CUT = """() => Array.from(document.querySelectorAll("pre, pre code, table, img, math"))
   .filter((each) => each.offsetParent
     && (each.scrollWidth > each.clientWidth + 1 && each.tagName !== "IMG"
-        || each.getBoundingClientRect().right > innerWidth + 1))
+        || each.getBoundingClientRect().right > innerWidth + 1
+        || each.getBoundingClientRect().left < each.closest("article, body").getBoundingClientRect().left - 1))
   .map((each) => each.outerHTML.slice(0, 100))"""
 
 
