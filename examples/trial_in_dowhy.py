@@ -10,11 +10,10 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 from dowhy import gcm
-from matplotlib.figure import Figure
 from sklearn.linear_model import LogisticRegression
 
-from countermax import Bounds, GumbelMax, InverseCDF
-from countermax.integrations.dowhy import CategoricalMechanism, counterfactual_probabilities, counterfactual_table
+from countermax import GumbelMax, InverseCDF, Worlds
+from countermax.integrations.dowhy import CategoricalMechanism, counterfactual_probabilities
 
 OUTCOMES = ["died", "ill", "well"]
 
@@ -58,32 +57,14 @@ def main(folder: Path) -> dict[str, np.ndarray]:
         for outcome, exact, share in zip(OUTCOMES, answers[name], shares, strict=True):
             print(f"{name:<12} {outcome:<5} exactly {exact:.3f}, in 1,000 samples of DoWhy {share:.3f}")
 
-    bounds = {}
-    for kind in ("any", "stable"):
-        table = counterfactual_table(model, with_drug, patient, "outcome", bounds=kind)
-        lower, upper = (
-            table[[f"counterfactual_{outcome}_{limit}" for outcome in OUTCOMES]].to_numpy()[0]
-            for limit in ("lower", "upper")
-        )
-        bounds[kind] = Bounds(lower, upper)
-    print(f"Data alone allow anything from {bounds['any'].lower[2]:.2f} to {bounds['any'].upper[2]:.2f} for 'well'.")
-
-    picture(answers, bounds).savefig(folder / "trial_in_dowhy.png", dpi=150)
+    outcome = model.causal_mechanism("outcome")
+    both = [outcome.probabilities(patient.assign(arm=arm)[["age", "arm"]].to_numpy())[0] for arm in ("placebo", "drug")]
+    worlds = Worlds(*both, labels=OUTCOMES, names=("placebo", "drug"))  # hers, by the classifier
+    compared = worlds.compare("died", couplings=["gumbel-max", "inverse-cdf"])
+    well = compared.row("P(well)", "any coupling")
+    print(f"Data alone allow anything from {well.lower:.2f} to {well.upper:.2f} for 'well'.")
+    compared.plot().savefig(folder / "trial_in_dowhy.png", dpi=150)
     return answers
-
-
-def picture(answers: dict[str, np.ndarray], bounds: dict[str, Bounds]) -> Figure:
-    """What each mechanism says, and what data alone allow."""
-    figure = Figure(figsize=(7, 4), layout="constrained")
-    axes, places = figure.add_subplot(), np.arange(len(OUTCOMES))
-    for shift, (name, probabilities) in zip((-0.3, -0.1), answers.items(), strict=True):
-        axes.bar(places + shift, probabilities, 0.18, label=name)
-    for shift, color, (kind, each) in zip((0.1, 0.25), ("C2", "C3"), bounds.items(), strict=True):
-        axes.vlines(places + shift, each.lower, each.upper, lw=6, colors=color, label=f"{kind} coupling")
-    axes.set_xticks(places, OUTCOMES)
-    axes.set(ylim=(0, 1), ylabel="probability", title="Died on placebo. What would the drug have done?")
-    figure.legend(loc="outside right upper")
-    return figure
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ print(f"seen in the log {log.returns(1.0).mean():+.3f}")
 print(f"in truth, by the simulator {true_value(simulator, policy):+.3f}")
 
 # %% [markdown]
-# On average the two couplings agree. The truth lies well below both, and below the bounds: the model is an estimate that cannot see glucose. The bounds are over couplings; they take the model as given. That is why the story below includes model uncertainty: 20 transition models drawn from the posterior given the counts (by default 100).
+# On average the two couplings agree. The truth lies well below both, and below the bounds: the model is an estimate that cannot see glucose. The bounds are over couplings; they take the model as given. That is why the story below includes model uncertainty: 40 transition models drawn from the posterior given the counts (by default 100).
 #
 # ## Whose case is open?
 

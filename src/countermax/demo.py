@@ -70,16 +70,16 @@ class Demo:
     written: tuple[Path, ...]
 
     def __rich__(self) -> Group:
-        words = [
-            "\n".join(self.comparison._answer()),
-            self.causes.summary(),
-            *(f"* {each}" for each in self.findings),
-            f"{self.example.title}. {self.example.about}",
-            f"written: {', '.join(path.name for path in self.written)}",
-            f"open {self.written[-1]} in a browser",
-        ]
-        said, tables = [*map(Text, words)], _short_tables(self.comparison)
-        return Group(Text(self.comparison.title, style="bold"), *said[:2], *tables, *said[2:])
+        written = f"written: {', '.join(path.name for path in self.written)}\nopen {self.written[-1]} in a browser"
+        return Group(
+            Text(self.comparison.title, style="bold"),
+            Text("\n".join(self.comparison._answer())),
+            *_short_tables(self.comparison),
+            Text(self.causes.title, style="bold"),
+            Text(f"{self.causes.summary()}\n"),
+            *(Text(f"* {each}") for each in self.findings),
+            Text(f"{self.example.title}. {self.example.about}\n{written}"),
+        )
 
     def __str__(self) -> str:
         return as_text(self.__rich__())

@@ -11,10 +11,19 @@ from countermax.cli import app
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "countermax"
-TEXTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *SOURCE.rglob("*.py")]
+TEXTS = [
+    *ROOT.glob("*.md"),
+    *(ROOT / "docs").rglob("*.md"),
+    *(ROOT / "docs").rglob("*.ipynb"),
+    *SOURCE.rglob("*.py"),
+    *SOURCE.rglob("*.html"),
+]
 PHRASES = re.compile(
     r"hangs? together|\banew\b|\bgoes? on where|told apart|an error in words|refused in words|for so many outcomes"
-    r"|other data could have|counts likeliest|can chew|held equally often|by luck|are so coupled",
+    r"|other data could have|counts likeliest|can chew|held equally often|by luck|are so coupled"
+    r"|about luck|other data too"
+    r"|processes that the log|whichever that column holds|Units of the trial|repeats the luck|what the change favours"
+    r"|prevents \S+ \S+ in nobody|each for itself",
     re.IGNORECASE,
 )
 ROOMS = (".", *sorted(path.parent.name for path in SOURCE.glob("*/__init__.py")))

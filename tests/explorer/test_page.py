@@ -252,7 +252,7 @@ def _compared(page, answer):
         if row.about == "two people" or (here and row.quantity in ("better", "worse", "same")):
             continue  # not among the columns of the page
         column = row.quantity[2:-1] if own else row.quantity.replace(" ", "_")
-        name = row.coupling.replace("stable couplings", "any stable coupling")
+        name = row.coupling
         cells = {name: row.value} if row.lower is None else {f"{name}, lower": row.lower, f"{name}, upper": row.upper}
         for line, value in cells.items():
             assert float(got[line][column]) == pytest.approx(value, abs=1e-12), (line, column)

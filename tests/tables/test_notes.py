@@ -131,7 +131,7 @@ def test_files_name_the_coupling(tmp_path):
     counterfactuals_file(source, target, **ASK, coupling="maximal", bounds="stable")
     notes = json.loads(pyarrow.parquet.read_schema(target).metadata[b"countermax"])
     assert notes["coupling"] == "maximal"
-    assert notes["bounds"] == "any stable coupling"
+    assert notes["bounds"] == "stable couplings"
     assert "probabilities are taken as known" in " ".join(notes["notes"])
     asked = ["--outcome", "status", "--factual", "p_", "--counterfactual", "q_", "--coupling", "maximal"]
     told = CliRunner().invoke(app, ["counterfactuals", str(source), *asked, "-o", str(tmp_path / "out.csv")])

@@ -70,6 +70,19 @@ def test_without_an_order_the_result_says_so():
     assert listed.row("expected score", "Gumbel-max").value is not None
 
 
+def test_without_an_order_outcomes_run_from_worst_to_best_where_there_is_a_score():
+    data = people(ordered=False)
+    data.loc[0, "status"] = None
+    trial = Trial(data, **READ, score={"dead": 2, "ill": 0, "well": 1}, missing="drop")
+    assert trial.labels == ("ill", "well", "dead")
+    assert "placebo: ill 40, well 30, dead 29" in str(trial)
+    assert "score: ill 0 < well 1 < dead 2" in str(trial)
+    numbered = Trial(
+        data.replace({"status": {"dead": 3, "ill": 1, "well": 2}}), **READ, score={1: 1, 2: 0, 3: 2}, missing="drop"
+    )
+    assert numbered.labels == ("1", "2", "3")  # numbers have an order of their own
+
+
 def test_frames_of_all_libraries_and_files_agree(tmp_path):
     frame = people()
     plain = frame.astype({"status": str})

@@ -43,7 +43,6 @@ def draw_couplings(
     columns = 2 if len(joints) == 4 else min(3, len(joints))
     rows = -(-len(joints) // columns)
     brightest = max(float(joint.max()) for joint in joints.values())
-    palette = colours(list(joints))
     with house_style():
         side = 2.75 + 0.06 * min(_LONGEST_LABEL, max(map(len, labels)))
         figure = Figure(figsize=(side * columns + 0.4, side * rows + 0.5), layout="constrained")
@@ -55,7 +54,7 @@ def draw_couplings(
             _margins(grid[1, 0], grid[0, 1], p, q, labels, worlds)
             _heatmap(grid[1, 1], joint, brightest)
             words = literal(name + (notes or {}).get(name, ""))
-            panel.suptitle(words, fontsize=10, color=palette[name], fontweight="bold")
+            panel.suptitle(words, fontsize=10, fontweight="bold")
         figure.suptitle(literal(title), fontsize=10)
     return figure
 
@@ -200,7 +199,7 @@ def _curve_legend(
     entries: dict[str, Artist] = {
         "the answer": axes.plot([], [], color=_CURVE, linewidth=1.6)[0],
         "any coupling": axes.fill_between([], [], [], color=_ANY, linewidth=0),
-        "any stable coupling": axes.fill_between([], [], [], color=_STABLE, linewidth=0),
+        "stable couplings": axes.fill_between([], [], [], color=_STABLE, linewidth=0),
     }
     if intervals is not None:
         name = f"{intervals[1]:.0%} confidence interval, pointwise"

@@ -149,9 +149,7 @@ def questions_about(
         happens = np.isin(np.arange(size), event).astype(np.float64)
         worth = np.outer(1 - happens, happens)
         what = listed_names(labels, event)
-        rule = Monotonicity(
-            worth.T > 0, f"{treated} prevents {what} in nobody", f"{treated} must prevent {what} in some"
-        )
+        rule = Monotonicity(worth.T > 0, f"{treated} never prevents {what}", f"{treated} must prevent {what} in some")
         add(
             "PN", f"necessity: had {what} with {treated}; would not have had it with {control}", worth, rule,
             of_treated=True, among_treated=happens,

@@ -9,7 +9,7 @@ import numpy as np
 
 from countermax import _plotting as plotting
 from countermax._core.errors import InputError
-from countermax._core.labels import told_apart
+from countermax._core.labels import quoted
 from countermax._core.results import AbstractResult, Row
 from countermax._core.words import confidence, number, span
 from countermax._version import __version__
@@ -52,8 +52,8 @@ def causation_title(labels: Sequence[str], arms: tuple[str, str], event: Sequenc
     """The question."""
     if event is None:
         return f"What {arms[1]} changes, rather than {arms[0]}"
-    texts = told_apart(labels)
-    return f"{' or '.join(texts[place] for place in event)}: is {arms[1]} rather than {arms[0]} the cause?"
+    what = " or ".join(quoted([labels[place] for place in event]))
+    return f"Is {arms[1]}, rather than {arms[0]}, the cause of {what}?"
 
 
 @final
@@ -165,11 +165,12 @@ class Causation(AbstractResult):
 
     def methods(self) -> str:
         return (
-            f"{'; '.join(f'{name} ({meaning})' for name, meaning in self.meanings.items())} were asked about "
-            f"{ABOUT[self.people]}{f' ({self.sample})' if self.sample else ''}. Bounds are sharp over all couplings "
-            "that the data allow (Tian and Pearl 2000; Li and Pearl 2024), and where shown over counterfactually "
-            f"stable (Oberst and Sontag 2019) or monotone ones. {interval_methods(self.level)}Assumptions: "
-            f"{' '.join(self.assumptions)} Software: Countermax {__version__}."
+            f"Of {ABOUT[self.people]}{f' ({self.sample})' if self.sample else ''} we report "
+            f"{'; '.join(f'{name} ({meaning})' for name, meaning in self.meanings.items())}. Bounds are "
+            "sharp over all couplings that the data allow (Tian and Pearl 2000; Li and Pearl 2024), and where shown "
+            "over counterfactually stable (Oberst and Sontag 2019) or monotone ones. "
+            f"{interval_methods(self.level)}Assumptions: {' '.join(self.assumptions)} "
+            f"Software: Countermax {__version__}."
         )
 
     def attaining(self, quantity: str, side: str, couplings: str = ANY) -> Attained:

@@ -310,7 +310,7 @@ def _notes(
         notes.append(
             f"Win probability (Mann and Whitney): somebody under {there} does better than somebody else under {here} "
             f"with probability {number(win.value)}{ends}, ties counted half. That compares two people; 'better' "
-            "compares a person with herself, and no trial sees that."
+            "compares a person with herself, which no trial shows."
         )
     return notes
 
@@ -320,8 +320,8 @@ def family_notes(families: Sequence[str], level: float | None) -> list[str]:
     words = ["Any coupling: smallest to largest answer compatible with the two laws."]
     if level is not None:
         words = [
-            f"(...): {confidence(level)} confidence interval, each for itself: truths that the data do not exclude. "
-            "Any coupling: smallest to largest answer compatible with the two arms; its interval covers that range."
+            f"(...): {confidence(level)} confidence interval, not simultaneous. Any coupling: smallest to "
+            "largest answer compatible with the two arms; its interval covers that whole range."
         ]
     if STABLE in families:
         words.append(

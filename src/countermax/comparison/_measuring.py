@@ -95,11 +95,11 @@ def interval_methods(level: float | None) -> str:
     if level is None:
         return ""
     return (
-        f"Confidence intervals ({confidence(level)}) are score intervals (Wilson 1927; Koopman 1984; Miettinen and "
-        "Nurminen 1985) of the locally linearised answers: the union over the pieces that the data leave possible "
-        "(intersection-union test, Berger 1982), with Hunter and Worsley's joint correction for bounds; the interval "
-        "of a range covers all of it. They are for the sampling of people, not simultaneous, and not for the choice of "
-        "coupling. "
+        f"Confidence intervals ({confidence(level)}) are score intervals (Koopman 1984; Miettinen and Nurminen "
+        "1985), exact for single proportions (Clopper and Pearson 1934), of the locally linearised answers: the union "
+        "over the pieces that the data leave possible (intersection-union test, Berger 1982), with Hunter and "
+        "Worsley's joint correction for bounds; the interval of a range covers all of it. They are for the sampling "
+        "of people, not simultaneous, and not for the choice of coupling. "
     )
 
 

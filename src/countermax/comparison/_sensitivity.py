@@ -126,7 +126,7 @@ class SensitivityCurve(AbstractResult):
     curves: Mapping[tuple[str, str], Floats]
     """Values at each of them, by quantity and whom it is about."""
     intervals: Mapping[tuple[str, str], Interval]
-    """Their confidence intervals at every tenth number, each for itself; empty where the laws were taken as known."""
+    """Their confidence intervals at every tenth number, pointwise; empty where the laws were taken as known."""
     families: tuple[Row, ...]
     """Bounds over all couplings, and over stable ones, of which this family has one: Gumbel-max, at 1."""
     turning_points: tuple[TurningPoint, ...]

@@ -114,7 +114,7 @@ class AnswerColumns:
     @property
     def metadata(self) -> dict[str, Any]:
         """What goes with every part of the table."""
-        over = {"any": "any coupling", "stable": "any stable coupling", "none": None}[self._bounds]
+        over = {"any": "any coupling", "stable": "stable couplings", "none": None}[self._bounds]
         return {"coupling": self.coupling, "bounds": over, "notes": list(self.notes)}
 
     def whole_metadata(self, counts: RowCounts) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from countermax import _plotting as plotting
 from countermax._core.labels import told_apart
 from countermax._core.memory import check_memory
 from countermax._core.quantities import as_count, as_seed
-from countermax._core.results import AbstractResult, Row
+from countermax._core.results import AbstractResult, Row, Table, tables_of
 from countermax._core.words import confidence, percents
 from countermax._tables.frames import Floats
 from countermax.bounds import Bounds
@@ -88,6 +88,12 @@ class Transitions(AbstractResult):
                     lower, upper = (float(each[cell]) for each in bounds)
                     found.append(Row(name, about, ANY, None, lower, upper, *_at(whole, cell)))
         return found
+
+    def tables(self) -> list[Table]:
+        """The counts; shares are the same numbers, divided by how many had the outcome."""
+        numbers = {f"seen {label}": count for label, count in zip(told_apart(self.labels), self.seen, strict=True)}
+        counts = [each for each in self.rows if each.quantity.startswith("count(")]
+        return tables_of([each._replace(about=f"{each.about} ({numbers[each.about]:,.0f})") for each in counts])
 
     def summary(self) -> str:
         """How many keep their outcome, and the largest change."""

@@ -1,6 +1,7 @@
 """Who is in the two arms of a trial, with which outcome: read from a frame or a file, and checked."""
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,6 +38,13 @@ class People(NamedTuple):
     def some_missing(self) -> bool:
         """Whether outcomes are missing."""
         return bool((self.outcome < 0).any())
+
+    def from_worst_to_best(self, score: Floats) -> "People":
+        """The same people, with the outcomes in the order of a score."""
+        order = np.argsort(score, kind="stable")
+        places = np.append(np.argsort(order), -1)  # a missing outcome stays one
+        values, names = (tuple(each[place] for place in order) for each in (self.labels.values, self.labels.names))
+        return self._replace(labels=replace(self.labels, values=values, names=names), outcome=places[self.outcome])
 
 
 def read_people(

@@ -178,6 +178,9 @@ class Trial:
         elif people.is_ordered and best is None:
             scores = np.arange(len(names), dtype=np.float64)
         scores = with_best(names, scores, best, ordered=people.order is not None)
+        if scores is not None and people.order is None:  # better than that of the alphabet
+            people, scores = people.from_worst_to_best(scores), np.sort(scores)
+            names = people.labels
         notes = [*people.notes, *scale_notes(outcome, names, scores)]
         samples, arms = [people], (str(control), str(treated))
         if not design.is_plain or design.strata is not None:

@@ -32,10 +32,10 @@ _GIVEN = (
     "The graph, with noise of its own for each node, and the fitted classifiers are taken as known: how well they were "
     "estimated is left out, and so is what another sample would give."
 )
-_OVER = {"any": "any coupling", "stable": "any stable coupling"}
+_OVER = {"any": "any coupling", "stable": "stable couplings"}
 _SHARP = "Each limit is sharp: for each row some choice of couplings attains it."
 _OUTER = (
-    "Limits are outer bounds{rows}: valid for all {family}s, but perhaps wider than any of them can be, because {why}."
+    "Limits are outer bounds{rows}: valid for all {family}, but perhaps wider than any of them can be, because {why}."
 )
 _WHY = {
     "any": "uncertain nodes meet again on the way",
@@ -61,7 +61,7 @@ class NodeAnswer(AbstractResult):
     probabilities: Any
     """A DataFrame with a column for each label, under these couplings."""
     bounds: Bounds | None
-    """Two such frames: the least and the largest probability over couplings of all these nodes, each for itself."""
+    """Two such frames: the least and the largest probability over couplings of all these nodes, each on its own."""
     bounds_over: str
     """The couplings that the bounds are over: `any`, `stable` or `none`."""
     is_sharp: NDArray[np.bool_]
@@ -147,7 +147,7 @@ class NodeAnswer(AbstractResult):
         if self.bounds is not None:
             whose = f" of {', '.join(map(str, [*self.above, self.node]))}" if self.above else ""
             notes.append(
-                f"{_OVER[self.bounds_over].capitalize()}{whose}, each number for itself. {self._about_bounds()}"
+                f"{_OVER[self.bounds_over].capitalize()}{whose}, each number on its own. {self._about_bounds()}"
                 + " Counts add the rows' limits up." * (len(self.seen) > 1)
             )
         if self.unchanged.any():
@@ -227,7 +227,7 @@ class NodeAnswer(AbstractResult):
         if not outer:
             return _SHARP
         where = "" if outer == len(self.seen) else f" in {outer:,} of {len(self.seen):,} rows"
-        family = _OVER[self.bounds_over].removeprefix("any ")
+        family = "couplings" if self.bounds_over == "any" else _OVER[self.bounds_over]
         return _OUTER.format(rows=where, family=family, why=_WHY[self.bounds_over])
 
     def _places(self) -> Codes:
@@ -397,7 +397,7 @@ def counterfactual_probabilities(
     in each of these states. A row whose change leaves the parents of a node as they were keeps the outcome that was
     seen, whatever the coupling.
 
-    Bounds are over the couplings of all nodes on the way at once, each number for itself. They are sharp where each
+    Bounds are over the couplings of all nodes on the way at once, each number on its own. They are sharp where each
     node can be answered for from its own parents, as on a chain; where uncertain nodes meet again they are outer
     bounds, and the result says so.
 
