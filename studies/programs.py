@@ -62,7 +62,7 @@ def best_first_changes() -> None:
     theirs.initialize_MDP(REALISATIONS)
     transitions = np.stack([theirs.P[action] for action in range(ACTIONS)], axis=1)  # [state, action, state]
     arriving = np.broadcast_to(np.arange(STATES, dtype=float), transitions.shape)
-    mdp = FiniteMDP.from_dense(transitions, arriving, start=0, discount=1.0, action_axis=1)
+    mdp = FiniteMDP.from_dense(transitions, arriving, start=0, discount=1.0)
     logs = np.log(transitions)
     worst, least, cells, spent = 0.0, 1.0, 0, 0.0
     for one in range(REALISATIONS):
@@ -185,7 +185,7 @@ def grid_world() -> None:
         transitions, rewards = grid.transition_matrix, grid.rewards
         size, actions = rewards.shape
         gains = np.broadcast_to(rewards[:, :, None], transitions.shape)
-        mdp = FiniteMDP.from_dense(transitions, gains, start=0, discount=grid.discount, action_axis=1)
+        mdp = FiniteMDP.from_dense(transitions, gains, start=0, discount=grid.discount)
         usual = np.full((size, actions), 1 / actions)
         log = simulate(mdp, usual, num_episodes=EPISODES, horizon=GRID_STEPS, key=jax.random.key(0))
         steps = log.steps()
