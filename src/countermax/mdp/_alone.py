@@ -186,9 +186,7 @@ class OneEpisode:
             later[:, 1:] = np.maximum(stay[:, 1:], each[:, :, :-1].max(axis=1))
         return found[::-1], float(later[self._first, 0])
 
-    def _search(
-        self, worth: list[Float[np.ndarray, "s options k"]], changes: int
-    ) -> tuple[_Said, float, float]:
+    def _search(self, worth: list[Float[np.ndarray, "s options k"]], changes: int) -> tuple[_Said, float, float]:
         """The best sequence that was found, its value, and a bound on all of them."""
         num_states, num_actions = self._steps[0].usual.shape
         start = np.zeros(num_states)
