@@ -81,7 +81,7 @@ def best_first_changes() -> None:
         exact = changed(mdp, log)
         exact.best()
         spent += time.process_time() - clock
-        rows, given = {}, np.zeros((len(exact.facts.state), mdp.matrix.nnz))
+        rows, given = dict[tuple[int, int], Floats](), np.zeros((len(exact.facts.state), mdp.matrix.nnz))
         for step in range(HORIZON - 1):
             seen = theirs.P[actions[step]][states[step]], states[step + 1]
             noise = np.array(theirs._Synth_MDP__sample_gumbels(*seen, SAMPLES))

@@ -5,7 +5,7 @@ best plan that reacts from there on.
 """
 
 from heapq import heappop, heappush
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -20,10 +20,13 @@ from countermax.mdp._replays._course import Course
 _MOST_OPENED, _MOST_KEPT = 20_000, 2**24  # beginnings of sequences: their number, and that of their probabilities
 
 
+_Said: TypeAlias = tuple[tuple[int, int], ...]
+
+
 class ToldSequence(NamedTuple):
     """A sequence of changes that is told before."""
 
-    changes: tuple[tuple[int, int], ...]
+    changes: _Said
     """Steps and actions."""
     value: float
     gap: float
@@ -109,7 +112,7 @@ class OneEpisode:
         here[changes, self._first] = 1
         for step, rows in enumerate(self._steps):
             later, live = here * self._ends, float(here[:, ~self._ends].sum()) or 1.0
-            for left in np.flatnonzero(here.any(axis=1)):
+            for left in np.flatnonzero(here.any(axis=1)).tolist():
                 done = plan[step, :, left]
                 mass = here[left][:, None] * rows.doing(done)
                 for changed in (False, True):
@@ -128,12 +131,12 @@ class OneEpisode:
         for step, rows in enumerate(self._steps):
             later, came = best * self._ends, np.zeros((3, changes + 1, num_states), np.int64)
             came[0], came[1], came[2] = np.arange(num_states), np.arange(changes + 1)[:, None], -1
-            for left in np.flatnonzero(best.any(axis=1)):
+            for left in np.flatnonzero(best.any(axis=1)).tolist():
                 done = plan[step, :, left]
                 weight = (best[left][:, None] * rows.doing(done)).ravel()
                 for changed in (False, True):
                     chosen = np.flatnonzero(weight * np.repeat((done >= 0) == changed, num_actions))
-                    after = int(left) - (changed and not self._rules.fixed)
+                    after = left - (changed and not self._rules.fixed)
                     ways = rows.to[chosen].tocoo()
                     chance = weight[chosen][ways.row] * ways.data
                     order = np.argsort(chance, kind="stable")  # of several ways to one state the last stays
@@ -183,16 +186,15 @@ class OneEpisode:
             later[:, 1:] = np.maximum(stay[:, 1:], each[:, :, :-1].max(axis=1))
         return found[::-1], float(later[self._first, 0])
 
-    def _search(
-        self, worth: list[Float[np.ndarray, "s options k"]], changes: int
-    ) -> tuple[tuple[tuple[int, int], ...], float, float]:
+    def _search(self, worth: list[Float[np.ndarray, "s options k"]], changes: int) -> tuple[_Said, float, float]:
         """The best sequence that was found, its value, and a bound on all of them."""
         num_states, num_actions = self._steps[0].usual.shape
         start = np.zeros(num_states)
         start[self._first] = 1
         moves, room = dict[tuple[int, int], tuple[sparse.csr_array, Floats]](), _MOST_KEPT // num_states
-        waiting, count, opened = [(-np.inf, -changes, 0, 0, num_actions, start, 0.0, ())], 0, 0
-        best, value = (), -np.inf
+        best: _Said = ()
+        value, count, opened = -np.inf, 0, 0
+        waiting = [(-np.inf, -changes, 0, 0, num_actions, start, 0.0, best)]
         while waiting:
             bound, left, _, step, option, here, earned, said = heappop(waiting)
             if step == self._length or not left:

@@ -33,9 +33,10 @@ class Changes:
             and is followed whatever comes of it.
         aim: Quantity that a plan maximises: its value by the "coupling", or its worst case over a family: "any",
             "stable", or "monotone" (observed row stable, and monotone).
-        cost: Cost of a change in units of reward: a number, or [action, action] by what was done and what would be done
+        cost: Cost of a change in units of reward: a number, or a matrix, by what was done and what would be done
             instead, for instance by the distance of two doses.
-        forbidden: Actions that must not take the place of what was done, by name or index; or a mask, [state, action].
+        forbidden: Actions that must not take the place of what was done, by name or index; or a mask by state and
+            action.
         min_visits: Least number of times that an action must have been seen in a state to be taken there instead.
         within: Influence that what was logged must have on every step of every path: total variation between the
             counterfactual and the plain row, above this number. By default plans may leave what the log informs.

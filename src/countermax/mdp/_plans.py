@@ -478,8 +478,8 @@ def ranked_changes(
     robust = _agreed(bounds, whole, untried)
     if robust.any():  # what is not agreed on need not be asked about more
         asked = partial(_judged, coupling=coupling, changes=changes, plan=plan, families=(), lasting=robust)
-        wide, limits = draws.summarise(setting, asked, asked(model), ranges=1, spread=False)
-        robust = robust & _agreed(Bounds(wide[1], wide[2]), at(limits, 1, 2), untried)
+        wide, known = draws.summarise(setting, asked, asked(model), ranges=1, spread=False)
+        robust = robust & _agreed(Bounds(wide[1], wide[2]), at(known, 1, 2), untried)
     return ChangesRanking(
         context=context,
         episodes=setting.log.names,
