@@ -27,6 +27,14 @@ LONG = os.environ.get("COUNTERMAX_GROWTH") == "long"
 LENGTHS = (MILLION, 10 * MILLION, 100 * MILLION) if LONG else (MILLION, 4 * MILLION)
 FILES = (1, 100, 1000, 10_000) if LONG else (1, 100, 1000)
 ROWS_AT_ONCE = 250_000
+WATCH = """
+import os, subprocess, sys, time
+start = time.perf_counter()
+process = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)
+_, status, used = os.wait4(process.pid, 0)
+assert status == 0, sys.argv
+print(used.ru_utime + used.ru_stime, time.perf_counter() - start, used.ru_maxrss / 1024)
+"""
 COPY = "import polars as pl, sys; pl.scan_parquet(sys.argv[1]).sink_parquet(sys.argv[2], compression='snappy')"
 
 
@@ -74,13 +82,9 @@ def _asked(source: Path, target: Path, *more: str) -> Spent:
 
 
 def _spent(*command: str) -> Spent:
-    start = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise RuntimeError(f"{command} failed")
-    return Spent(used.ru_utime + used.ru_stime, time.perf_counter() - start, used.ru_maxrss / 1024)
+    """Measured by a small process between, since a peak begins with the memory of whoever starts a process."""
+    found = subprocess.run([sys.executable, "-S", "-c", WATCH, *command], capture_output=True, text=True, check=True)
+    return Spent(*map(float, found.stdout.split()[-3:]))
 
 
 def _store(folder: Path, size: int, count: int, files: int) -> None:

@@ -29,7 +29,8 @@ NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _ENDINGS = (".parquet", ".pq")
 _WHOLE = re.compile(r"0|-?[1-9]\d{0,8}")  # numbers whose text is the only one that they have
 _FILES_AT_ONCE = 256
-_BUFFER = 2**20  # bytes of a column that are read at a time
+_BUFFER, _LEAST_BUFFER = 2**20, 2**15  # bytes of a column that are read at a time, fewer where there are many columns
+_FEW_COLUMNS = 32
 _WITH_BUCKETS = ("s3", "gs", "gcs", "abfs", "abfss")
 _TABLE_FORMATS = {"_delta_log": "Delta Lake", ".hoodie": "Apache Hudi"}
 _ICEBERG = "metadata"  # a folder, with files that end in .metadata.json
@@ -114,7 +115,8 @@ class ParquetColumns:
     def _batches(self, piece: Piece, columns: Sequence[str], rows: int) -> Iterator[tuple[Any, int]]:
         pa, wanted = import_pyarrow(), [name for name in self.own if name in columns]
         groups, first_row = list(piece.row_groups), piece.starts[0]
-        with opened(self.filesystem, piece.file, f", row group {', '.join(map(str, groups))}") as file:
+        place = f", row group {', '.join(map(str, groups))}"
+        with opened(self.filesystem, piece.file, place, len(wanted)) as file:
             for batch in file.iter_batches(rows, row_groups=groups, columns=wanted):
                 batch.validate(full=True)  # Arrow takes it on trust that texts are UTF-8
                 yield self._whole(pa.Table.from_batches([batch]), piece.file, columns), first_row
@@ -213,7 +215,7 @@ def _row_groups(shared: tuple[Any, Any, str], files: list[FoundFile]) -> list[tu
 
 
 @contextmanager
-def opened(filesystem: Any, found: FoundFile, where: str = "") -> Iterator[Any]:
+def opened(filesystem: Any, found: FoundFile, where: str = "", columns: int = 1) -> Iterator[Any]:
     """A Parquet file to read from, which must be the one that was found."""
     pa = import_pyarrow()
     with refusing(f"cannot read {found.path}{where}", pa.ArrowException, OSError):
@@ -221,6 +223,7 @@ def opened(filesystem: Any, found: FoundFile, where: str = "") -> Iterator[Any]:
         local = filesystem.type_name == "local"  # where any name can be opened, also one that is not UTF-8
         raw = pa.OSFile(os.fsencode(found.path)) if local else filesystem.open_input_file(found.path)
         buffered = _BUFFER if local else 8 * _BUFFER  # else whole row groups would be held; ...
+        buffered = max(buffered // max(columns // _FEW_COLUMNS, 1), _LEAST_BUFFER)
         with raw, pa.parquet.ParquetFile(raw, pre_buffer=False, buffer_size=buffered) as file:  # ... or all of them
             yield file
 
