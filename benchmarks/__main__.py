@@ -12,6 +12,7 @@ SUITES = (
     "couplings",
     "learning",
     "tables",
+    "growth",
     "mdp",
     "trajectories",
     "improving",

@@ -25,9 +25,6 @@ def rows() -> Iterator[Row]:
     yield from _repeated_rows(10, MILLION)
     yield from _transitions(10, MILLION)
     yield from _files(10, 200_000)
-    for size in (3, 10):
-        for count in (MILLION, 4 * MILLION):
-            yield from _floor(size, count)
     yield from _causes(4, 300_000)
     yield from _dowhy(2000)
 
@@ -140,45 +137,6 @@ def _files(size: int, count: int) -> Iterator[Row]:
             Rows(source, **WORLDS).write(target)
             spent = time.perf_counter() - start
             yield Row(f"from .csv to {suffix}, {count} rows, K={size}", count / spent, "rows per second")
-
-
-def _floor(size: int, count: int) -> Iterator[Row]:
-    """From Parquet to Parquet, beside polars, which reads and writes the same columns and computes nothing."""
-    with tempfile.TemporaryDirectory() as folder:
-        source, ours, floor = (str(Path(folder) / f"{name}.parquet") for name in ("in", "ours", "floor"))
-        _store(size, count, source)
-        ask = f"Rows({source!r}, **WORLDS).write({ours!r})"
-        spent = _processor_time(f"from benchmarks.tables import WORLDS; from countermax import Rows; {ask}")
-        copy = f"pl.scan_parquet({ours!r}).sink_parquet({floor!r}, compression='snappy')"
-        least = _processor_time(f"import polars as pl; {copy}")
-    what = f"Parquet to Parquet, {count} rows, K={size}"
-    for name, here, there in zip(("processor time", "wall time"), spent, least, strict=False):
-        note = f"{here:.1f} s against {there:.1f} s; the start of both, ours with compiled code, is in it"
-        yield Row(f"{what}: {name} against polars, which copies", here / there, "x", note)
-    yield Row(f"{what}: peak memory", spent[2], "MiB", "does not grow with the rows")
-
-
-def _store(size: int, count: int, path: str) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet
-
-    step, writer = 250_000, None
-    for part in range(0, count, step):
-        rows = pa.Table.from_pandas(table(size, min(step, count - part), part), preserve_index=False)
-        writer = writer or pa.parquet.ParquetWriter(path, rows.schema)
-        writer.write_table(rows)
-    writer.close()
-
-
-def _processor_time(code: str) -> tuple[float, float, float]:
-    """Seconds of all cores, seconds on the wall, and the peak memory in MiB of a process of its own."""
-    measured = (
-        "import resource, time; start = time.perf_counter(); {}; used = resource.getrusage(resource.RUSAGE_SELF); "
-        "print(used.ru_utime + used.ru_stime, time.perf_counter() - start, used.ru_maxrss / 1024)"
-    )
-    done = subprocess.run([sys.executable, "-c", measured.format(code)], capture_output=True, text=True, check=True)
-    first, second, third = map(float, done.stdout.split()[-3:])
-    return first, second, third
 
 
 def _dowhy(count: int) -> Iterator[Row]:

@@ -1,6 +1,7 @@
 """Folders of Parquet files without Ray: one table, answered part by part, whole or recognisably not."""
 
 import json
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -256,7 +257,7 @@ def test_partitions_that_would_lead_elsewhere_are_refused(table, tmp_path, name)
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("target", ["s3://", "s3:///", "gs://", "s3://?region=here"])
+@pytest.mark.parametrize("target", ["s3://", "s3:///", "gs://", "s3://?region=here", "s3:///answers"])
 def test_a_bucket_without_a_name_is_refused(lake, tmp_path, monkeypatch, target):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match="must name a bucket or folder behind .*, got none; is a variable empty"):
@@ -353,11 +354,15 @@ def test_folders_of_other_programs_are_read_and_their_logs_respected(tmp_path):
         store(folder / "data/year=2020/a.parquet")
         (folder / log).parent.mkdir()
         (folder / log).write_text("{}")
-        for path in (folder, f"{folder}/**/*.parquet"):
+        for path in (folder, f"{folder}/**/*.parquet", folder / "data/year=2020"):
             with pytest.raises(InputError, match=f"says that this is a table of {kind}"):
                 transitions(path, **ASK)
-    with pytest.raises(InputError, match="Delta Lake"):
-        transitions(tmp_path / "Delta Lake/data/year=2020", **ASK)
+
+
+def test_a_store_that_nobody_knows_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    with pytest.raises(InputError, match="for lake:// pip install fsspec, and its package for that store"):
+        transitions("lake://bucket/rows.parquet", **ASK)
 
 
 def test_an_unfinished_folder_is_refused_whichever_way_it_is_named(lake, tmp_path, monkeypatch):

@@ -58,6 +58,7 @@ class AbstractFrame(ABC):
         self.native: Any = wrapped.to_native()
         self.untyped = False  # all but numbers that were asked for is text, because a text file has no types
         self.columns: list[Hashable] = list(wrapped.columns)
+        self._names = frozenset(self.columns)
 
     @property
     def num_rows(self) -> int:
@@ -70,7 +71,7 @@ class AbstractFrame(ABC):
 
     def column(self, argument: str, name: Hashable) -> Any:
         """A column by its name, which must be there."""
-        if name in self.columns:
+        if name in self._names:
             return self.native[name]
         raise InputError(f"`{argument}` must name a column, got {name!r}; the columns are {listed(self.columns)}")
 
@@ -394,14 +395,17 @@ class ArrowFrame(AbstractFrame):
 
     def made(self, pieces: Sequence[Block | tuple[str, Any]], *, extend: bool) -> Any:
         pa, table = import_pyarrow(), self.native if extend else self.native.select([])
+        fields, columns = list(table.schema), list(table.columns)  # to append one by one would take their square
         for name, values in pieces:
             if isinstance(name, str):
                 known = isinstance(values, pa.Array | pa.ChunkedArray)
-                table = table.append_column(name, values if known else pa.array(values))
-                continue
-            for each, row in zip(name, values, strict=True):
-                table = table.append_column(each, pa.array(row, from_pandas=bool(np.isnan(row.sum()))))
-        return table
+                new: list[tuple[str, Any]] = [(name, values if known else pa.array(values))]
+            else:
+                arrays = (pa.array(row, from_pandas=bool(np.isnan(row.sum()))) for row in values)
+                new = list(zip(name, arrays, strict=True))
+            fields += [pa.field(each, array.type) for each, array in new]
+            columns += [array for _, array in new]
+        return pa.Table.from_arrays(columns, schema=pa.schema(fields, table.schema.metadata))
 
     def noted(self, native: Any, notes: Mapping[str, Any]) -> Any:
         """The table, with the notes as JSON in the metadata of its schema, under `countermax`."""

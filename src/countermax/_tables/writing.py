@@ -77,6 +77,7 @@ class ParquetTableWriter:
         self._file, self._rows, self._pa = file, rows, import_pyarrow()
         self._writer: Any = None
         self._waiting: list[Any] = []
+        self._bytes = 0
 
     def write(self, table: Any, behind: FileRows | None = None, likeliest: str | None = None) -> None:
         """Keeps rows until they are enough for a row group."""
@@ -87,7 +88,8 @@ class ParquetTableWriter:
             options = {"use_dictionary": repeating, "write_batch_size": _GROUP_ROWS}
             self._writer = self._pa.parquet.ParquetWriter(self._file, schema, **options)
         self._waiting.append(table)
-        if sum(map(len, self._waiting)) >= self._rows or sum(each.nbytes for each in self._waiting) >= _GROUP_BYTES:
+        self._bytes += table.nbytes
+        if sum(map(len, self._waiting)) >= self._rows or self._bytes >= _GROUP_BYTES:
             self._flush()
 
     def close(self) -> None:
@@ -99,6 +101,7 @@ class ParquetTableWriter:
     def _flush(self) -> None:
         if self._waiting:
             together, self._waiting = self._pa.concat_tables(self._waiting), []
+            self._bytes = 0
             self._writer.write_table(together, row_group_size=max(len(together), 1))
 
 

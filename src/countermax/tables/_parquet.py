@@ -29,8 +29,11 @@ NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _ENDINGS = (".parquet", ".pq")
 _WHOLE = re.compile(r"0|-?[1-9]\d{0,8}")  # numbers whose text is the only one that they have
 _FILES_AT_ONCE = 256
-_BUFFER = 2**20  # bytes of a column that are read at a time
+_BUFFER, _LEAST_BUFFER = 2**20, 2**15  # bytes of a column that are read at a time, fewer where there are many columns
+_FEW_COLUMNS = 32
+_WITH_BUCKETS = ("s3", "gs", "gcs", "abfs", "abfss")
 _TABLE_FORMATS = {"_delta_log": "Delta Lake", ".hoodie": "Apache Hudi"}
+_ICEBERG = "metadata"  # a folder, with files that end in .metadata.json
 
 
 class FoundFile(NamedTuple):
@@ -112,7 +115,8 @@ class ParquetColumns:
     def _batches(self, piece: Piece, columns: Sequence[str], rows: int) -> Iterator[tuple[Any, int]]:
         pa, wanted = import_pyarrow(), [name for name in self.own if name in columns]
         groups, first_row = list(piece.row_groups), piece.starts[0]
-        with opened(self.filesystem, piece.file, f", row group {', '.join(map(str, groups))}") as file:
+        place = f", row group {', '.join(map(str, groups))}"
+        with opened(self.filesystem, piece.file, place, len(wanted)) as file:
             for batch in file.iter_batches(rows, row_groups=groups, columns=wanted):
                 batch.validate(full=True)  # Arrow takes it on trust that texts are UTF-8
                 yield self._whole(pa.Table.from_batches([batch]), piece.file, columns), first_row
@@ -211,7 +215,7 @@ def _row_groups(shared: tuple[Any, Any, str], files: list[FoundFile]) -> list[tu
 
 
 @contextmanager
-def opened(filesystem: Any, found: FoundFile, where: str = "") -> Iterator[Any]:
+def opened(filesystem: Any, found: FoundFile, where: str = "", columns: int = 1) -> Iterator[Any]:
     """A Parquet file to read from, which must be the one that was found."""
     pa = import_pyarrow()
     with refusing(f"cannot read {found.path}{where}", pa.ArrowException, OSError):
@@ -219,6 +223,7 @@ def opened(filesystem: Any, found: FoundFile, where: str = "") -> Iterator[Any]:
         local = filesystem.type_name == "local"  # where any name can be opened, also one that is not UTF-8
         raw = pa.OSFile(os.fsencode(found.path)) if local else filesystem.open_input_file(found.path)
         buffered = _BUFFER if local else 8 * _BUFFER  # else whole row groups would be held; ...
+        buffered = max(buffered // max(columns // _FEW_COLUMNS, 1), _LEAST_BUFFER)
         with raw, pa.parquet.ParquetFile(raw, pre_buffer=False, buffer_size=buffered) as file:  # ... or all of them
             yield file
 
@@ -246,14 +251,16 @@ def filesystem_of(path: str) -> tuple[Any, str]:
     scheme, is_uri, rest = path.partition("://")
     if not is_uri:
         return pyarrow.fs.LocalFileSystem(), os.path.abspath(os.path.expanduser(path))
-    if not rest.partition("?")[0].strip("/"):
+    if not rest.partition("?")[0].strip("/") or (scheme in _WITH_BUCKETS and rest.startswith("/")):
         raise InputError(f"{path!r} must name a bucket or folder behind {scheme}://, got none; is a variable empty?")
     with refusing(f"cannot reach {path}", pa.ArrowException, OSError, ValueError, ImportError):
         try:
             filesystem, inside = pyarrow.fs.FileSystem.from_uri(path)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # a scheme that Arrow does not know
-            import fsspec
-
+            try:
+                import fsspec
+            except ImportError as error:
+                raise InputError(f"for {scheme}:// pip install fsspec, and its package for that store") from error
             address, _, options = path.partition("?")
             store = fsspec.filesystem(scheme, **dict(parse_qsl(options)))
             filesystem = pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(store))
@@ -356,13 +363,18 @@ def _check_above(filesystem: Any, base: str) -> None:
     above = [base]
     while posixpath.dirname(above[-1]) not in ("", above[-1]):
         above.append(posixpath.dirname(above[-1]))
-    marks = [posixpath.join(each, mark) for each in above[1:] for mark in (UNFINISHED, *_TABLE_FORMATS)]
+    marks = [posixpath.join(each, mark) for each in above[1:] for mark in (UNFINISHED, *_TABLE_FORMATS, _ICEBERG)]
     if filesystem.type_name == "local":
         there = list(filter(os.path.exists, marks))
     else:
         there = [each.path for each in filesystem.get_file_info(marks) if each.type != pyarrow.fs.FileType.NotFound]
     for mark in there:
-        _refuse_mark(mark)
+        if posixpath.basename(mark) != _ICEBERG:
+            _refuse_mark(mark)
+            continue
+        for each in filesystem.get_file_info(pyarrow.fs.FileSelector(mark)):
+            if each.path.endswith(".metadata.json"):
+                _refuse_mark(each.path)
 
 
 def _check_whole(filesystem: Any, base: str, found: Iterable[FoundFile], inside: dict[str, str]) -> None:
@@ -372,7 +384,7 @@ def _check_whole(filesystem: Any, base: str, found: Iterable[FoundFile], inside:
         *folders, name = inside[path].split("/")
         if (
             name == UNFINISHED
-            or (folders[-1:] == ["metadata"] and name.endswith(".metadata.json"))
+            or (folders[-1:] == [_ICEBERG] and name.endswith(".metadata.json"))
             or set(folders) & set(_TABLE_FORMATS)
         ):
             _refuse_mark(path)

@@ -195,14 +195,9 @@ class RowReader:
         for name, world in zip(_WORLDS, self.worlds, strict=True):
             if isinstance(world, Columns) and is_name(question.outcome) and question.outcome in world.names:
                 raise InputError(f"`outcome` must not be a column of `{name}`, got {question.outcome!r}")
-        self.outcome: Any = None
-        self._codes: Codes | None = None
-        self._seen: list[Any] = []
         kind, categories = None, []
+        self._look_at_outcomes()
         if question.outcome is not None:
-            named = is_name(question.outcome)
-            self.outcome = (frame.column if named else frame.own)("outcome", question.outcome)
-            self._codes, self._seen = frame.factorised(self.outcome)
             kind, (listing, is_ordered) = frame.kind_of(self.outcome), frame.categories(self.outcome)
             categories = listing if listing is not None and is_ordered and question.labels is None else []
         found = find_labels(question.labels, categories, self.worlds, self._seen, kind)
@@ -211,8 +206,28 @@ class RowReader:
             self.worlds = [each.of(self.labels) if isinstance(each, Columns) else each for each in self.worlds]
         self.orders = [order_in(name, found, each) for name, each in zip(_WORLDS, self.worlds, strict=True)]
         self.model = None if question.utilities is None else question.utilities.model(self.labels)
-        self._unchanged = None if question.unchanged is None else as_unchanged(frame, question.unchanged)
-        self.weights = np.ones(frame.num_rows)
+        self._look_at_rows()
+
+    def over(self, frame: AbstractFrame) -> "RowReader":
+        """The same question to other rows, with the same columns; labels are not looked for again."""
+        other = copy.copy(self)
+        other.frame = frame
+        other._look_at_outcomes()
+        other._look_at_rows()
+        return other
+
+    def _look_at_outcomes(self) -> None:
+        self.outcome: Any = None
+        self._codes: Codes | None = None
+        self._seen: list[Any] = []
+        if (asked := self.question.outcome) is not None:
+            self.outcome = (self.frame.column if is_name(asked) else self.frame.own)("outcome", asked)
+            self._codes, self._seen = self.frame.factorised(self.outcome)
+
+    def _look_at_rows(self) -> None:
+        unchanged = self.question.unchanged
+        self._unchanged = None if unchanged is None else as_unchanged(self.frame, unchanged)
+        self.weights = np.ones(self.frame.num_rows)
         self.remembered: dict[tuple[int, int], _Asked] | None = None
         """What is the same for other classifiers, by first and last row; kept where some will be asked."""
         self._words: dict[int, str] = {}

@@ -7,6 +7,7 @@ the other: here, or on Ray's workers.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar, final
 
@@ -197,7 +198,11 @@ class Asking:
         if table.schema.names != self.schema.names or table.schema.types != self.schema.types:
             place = "" if where is None else f" in {where(first_row)[1]}"
             raise InputError(f"all rows must have the same columns, but{place} {difference(self.schema, table.schema)}")
-        return RowReader(as_frame(table, first_row, where), self.question)
+        return self._empty.over(as_frame(table, first_row, where))
+
+    @cached_property
+    def _empty(self) -> RowReader:
+        return RowReader(as_frame(self.schema.empty_table()), self.question)
 
     def narrowed(self, names: Sequence[str]) -> "Asking":
         """The same question to some of the columns."""
