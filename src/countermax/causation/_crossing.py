@@ -314,7 +314,7 @@ def halved_interval(
     Args:
         found: [strata]: what all people say, as a total and as a number of those who are asked about.
         halves: [points, strata]: the same of halves of them.
-        without: What all people say if the treatment did nothing wherever that is possible; NaN if that is unknown.
+        without: Answers from all people if the treatment did nothing wherever that is possible; NaN if that is unknown.
         crossing: The people.
         ends: Least and largest answer there is.
         level: Confidence.
