@@ -182,8 +182,9 @@ def table_switching(source: AbstractSource, level: float) -> SwitchingTable:
     if not sums.num_choosers > 0:
         raise InputError("`data` must have at least one chooser, got none")
     price = 1.0 if asked.money is None else float(asked.money)
-    words = "Surplus: by how much the best utility of a chooser rises.", (
-        f"(...): {confidence(level)} confidence interval for the sampling of choosers."
+    words = (
+        "Surplus: by how much the best utility of a chooser rises.",
+        (f"(...): {confidence(level)} confidence interval for the sampling of choosers."),
     )
     logsums = sums.logsums / price
     return SwitchingTable(
