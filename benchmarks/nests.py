@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 from collections.abc import Iterator
 from os import environ
 from pathlib import Path
@@ -26,7 +27,7 @@ def rows() -> Iterator[Row]:
     """All measurements of this file."""
     yield from _bulk(200_000, 10, 3)
     yield from _one_row(131_072, 400)
-    yield from _choosers(1_000_000, 20, 5)
+    yield from _choosers(1_000_000, 20)
     yield from _frozen()
     yield from _activitysim()
     yield from _learned()
@@ -69,14 +70,22 @@ def _one_row(size: int, num_nests: int) -> Iterator[Row]:
         yield Row(f"one row of {size:,} outcomes in {num_nests} nests, {name} precision", taken, "s", "JAX")
 
 
-def _choosers(count: int, size: int, num_nests: int) -> Iterator[Row]:
-    rng, model = np.random.default_rng(0), _model(size, num_nests)
+def _choosers(count: int, size: int) -> Iterator[Row]:
+    """By the command, from a Parquet file to another."""
+    rng = np.random.default_rng(0)
     base = rng.normal(size=(count, size))
     scenario = base + 0.5 * rng.normal(size=size)
-    _table(base[:100], scenario[:100], model)
-    start = perf_counter()
-    _table(base, scenario, model)
-    yield Row(f"switching table of {count:,} choosers and {size} alternatives", perf_counter() - start, "s", "")
+    told = [f"{world}_{place}" for world in ("base", "scenario") for place in range(size)]
+    nests = "[0|1|2|3|4|5][6|7|[8|9|10]|[11|12|13]][14|15|16]"
+    with TemporaryDirectory() as folder:
+        pd.DataFrame(np.hstack([base, scenario]), columns=told).to_parquet(f"{folder}/choosers.parquet")
+        columns = ["--factual", "base_", "--counterfactual", "scenario_", "--coupling", f"nested-gumbel-max-0.6{nests}"]
+        command = ["switching", f"{folder}/choosers.parquet", *columns, "-o", f"{folder}/out.parquet"]
+        start = perf_counter()
+        subprocess.run([Path(sys.executable).with_name("countermax"), *command], check=True, capture_output=True)
+        taken = perf_counter() - start
+    what = f"countermax switching, {count:,} choosers and {size} alternatives, Parquet in and out"
+    yield Row(what, taken, "s", "three levels")
 
 
 def _frozen() -> Iterator[Row]:

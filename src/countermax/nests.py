@@ -50,7 +50,8 @@ _FEWER_NODES = {  # by the digits: where pieces are at most so wide, in units of
 # Edges around a nest's own rise, in its scales. After it all fades within 40; before it an outcome's chance grows at a
 # rate that is the slower the less alike outcomes are, so that pieces there double until one of them fits.
 _NEAR = np.concatenate([-(2.0 ** np.arange(11, 2, -1)), [-3.5, 0.0, 3.5, 8.0, 14.0, 24.0, 40.0]])
-_AT_ONCE = 2**15  # numbers, which a core has at hand
+_WHOLE = 2**20  # numbers at once, which compile soonest
+_PART = 2**15  # those of a part where there are more, which a core has at hand
 
 
 class Paths(NamedTuple):
@@ -289,7 +290,8 @@ def _rows(setting: _Setting, xs: Int[Array, " x"]) -> Float[Array, "x k"]:
 
     # Those who go: pieces between edges, some at a time.
     count = edges.size
-    at_once = max(1, min(count, _AT_ONCE // (num_nests * max(_MOST_NODES, xs.size) + _MOST_NODES * xs.size)))
+    size_of_piece = num_nests * max(_MOST_NODES, xs.size) + _MOST_NODES * xs.size
+    at_once = count if count * size_of_piece <= _WHOLE else max(1, _PART // size_of_piece)
     num_parts = -(-count // at_once)
     padded = num_parts * at_once
 

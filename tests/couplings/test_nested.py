@@ -182,7 +182,7 @@ def test_rows_of_many_outcomes_are_integrated_in_parts(monkeypatch):
     row = np.asarray(coupling.counterfactual_probs(p, q, 7))
     assert row.sum() == pytest.approx(1, abs=1e-12)
     few = [7, *np.argsort(-row)[:5].tolist()]
-    monkeypatch.setattr(nests, "_AT_ONCE", 2**40)
+    monkeypatch.setattr(nests, "_WHOLE", 2**40)
     logs = [jnp.log(softmax(each)) for each in (p, q)]
     whole = np.asarray(jax.jit(lambda p: nests._rows(nests._setting(coupling._tree(p), *logs), jnp.array([7])))(p))[0]
     np.testing.assert_allclose(row, whole, rtol=0, atol=1e-14)
