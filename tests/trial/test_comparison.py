@@ -385,4 +385,4 @@ def test_the_summary_is_four_short_lines_about_better_and_worse():
     assert coupling.startswith("With Gumbel-max assumed: better 67 % (")
     assert verdict.startswith("The choice of coupling matters: better may be anything from 67 to 100 %.")
     sure = compare([0.5, 0.5, 0.0], [0.0, 0.5, 0.5], 0, score=[0.0, 1.0, 2.0]).summary()
-    assert "matters for the outcome, hardly for better or worse: P(1) may be" in sure
+    assert "matters for the outcome, hardly for what is told above: P(1) may be" in sure
