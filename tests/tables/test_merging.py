@@ -1,8 +1,5 @@
 """Sums over rows in parts: merged, they are the sums over all rows. No Ray is needed for them, nor imported."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -16,12 +13,6 @@ from countermax.tables import Predicted
 from countermax.tables._effects import EffectSums
 from countermax.tables._reading import RowCounts
 from countermax.tables._scores import together
-
-
-def test_tables_do_not_import_ray():
-    code = "import sys; from countermax.tables import Rows; print('ray' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
 
 
 def test_sums_about_different_shifts_merge():
