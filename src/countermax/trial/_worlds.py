@@ -145,7 +145,7 @@ class Worlds:
 
 @final
 class Given:
-    """Numbers as people hand them in: lists, dictionaries and pandas series, matched by label where they have some."""
+    """Numbers as users hand them in: lists, dictionaries and pandas series, matched by label where they have some."""
 
     def __init__(
         self,
