@@ -148,9 +148,8 @@ def choice(tree: Tree, u: Float[Array, " k"]) -> tuple[LogProbs, Float[Array, ""
     for level in range(len(around) - 1, 0, -1):
         here = slice(edges[level], edges[level + 1])
         inner = _log_sums(_times(tree.own.astype(u.dtype)[here], worth[here]), jnp.asarray(parent[here]), len(depth))
-        both = (worth > -jnp.inf) | (inner > -jnp.inf)
-        added = jnp.logaddexp(jnp.where(both, worth, 0.0), jnp.where(both, inner, 0.0))
-        worth = jnp.where(inner > -jnp.inf, jnp.where(both, added, -jnp.inf), worth)
+        there = inner > -jnp.inf
+        worth = jnp.where(there, jnp.logaddexp(jnp.where(there, worth, 0.0), jnp.where(there, inner, 0.0)), worth)
     step = _less(_times(tree.own.astype(u.dtype), worth), worth[parent]).at[0].set(0.0)
     path = jnp.append(step, 0.0)[around].sum(axis=0)
     return path[tree.home] + _less(in_scale, worth[tree.home]), worth[0]

@@ -185,6 +185,20 @@ def _stored(folder, count=500):
     return switching_table(base, scenario, MODEL, weights=frame["persons"].to_numpy())
 
 
+def test_who_is_not_affected_stays_under_every_coupling():
+    base, scenario = _people(40)
+    same = np.arange(40) % 3 == 0
+    frame = pd.DataFrame({"same": same})
+    worlds = {"counterfactual": scenario, "labels": MODES, "utilities": Utilities(MODEL)}
+    found = Rows(frame, factual=base, **worlds, unchanged="same").switching()
+    moved = switching_table(base[~same], scenario[~same], MODEL)
+    stay = np.diag(switching_table(base[same], base[same], MODEL).counts.sum(axis=1))
+    for left, right in ((found.counts, moved.counts), *zip(found.bounds, moved.bounds, strict=True)):
+        np.testing.assert_allclose(left, right + stay, atol=1e-12)
+    assert np.diff(found.logsums) == pytest.approx(np.diff(moved.logsums))
+    assert found.surplus.sum() == pytest.approx(np.diff(found.logsums)[0])
+
+
 def test_files_folders_and_the_command_line_say_the_same(tmp_path):
     wanted = _stored(tmp_path)
     asked = {"factual": "base_", "counterfactual": "scenario_", "utilities": Utilities(MODEL, weights="persons")}

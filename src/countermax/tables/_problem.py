@@ -83,9 +83,9 @@ class Rows:
                 each line); a folder of Parquet files, or several by wildcards, local or s3://...; a Ray Dataset; or an
                 Arrow schema, for `answering` and `sums`.
             outcome: Column with the outcomes seen; of a frame also an array of them.
-            factual: Probabilities in the factual world: the prefix of their columns (p_ for p_dead, p_ill, ...), a
-                mapping from labels to columns, or columns in the order of `labels`; of a frame also an array or frame
-                [rows, outcomes]; a fitted classifier, or `Predicted`.
+            factual: Probabilities, or utilities, in the factual world: the prefix of their columns (p_ for p_dead,
+                p_ill, ...), a mapping from labels to columns, or columns in the order of `labels`; of a frame also an
+                array or frame [rows, outcomes]; a fitted classifier, or `Predicted`.
             counterfactual: The same for the counterfactual world; for a classifier
                 `Predicted(classifier, {"treated": True})`.
             labels: Outcomes in the order that results have; by default that of an ordered category, else of `factual`.

@@ -159,13 +159,16 @@ def _added_up(asked: tuple[GumbelMax | NestedGumbelMax, int], first_row: int, ch
     for chunk in chunks:
         assert chunk.choosers is not None
         weights = np.where(chunk.bad, 0.0, chunk.choosers.weights)
-        before, after = chunk.choosers.logsums
-        sums.cells += joint_sums(model, chunk.log_p, chunk.log_q, weights, after - before)
-        sums.logsums += chunk.choosers.logsums @ weights
-        p, q = np.exp(chunk.log_p), np.exp(chunk.log_q)
+        logsums, kept = chunk.choosers.logsums, chunk.kept
+        log_q = np.where(kept[:, None], chunk.log_p, chunk.log_q)
+        logsums = np.stack([logsums[0], np.where(kept, *logsums)])
+        sums.cells += joint_sums(model, chunk.log_p, log_q, weights, logsums[1] - logsums[0])
+        sums.logsums += logsums @ weights
+        p, q, moving = np.exp(chunk.log_p), np.exp(log_q), np.where(kept, 0.0, weights)
         for i in range(size):
-            sums.limits[0, i] += weights @ np.maximum(p[:, i : i + 1] + q - 1, 0)
-            sums.limits[1, i] += weights @ np.minimum(p[:, i : i + 1], q)
+            sums.limits[0, i] += moving @ np.maximum(p[:, i : i + 1] + q - 1, 0)
+            sums.limits[1, i] += moving @ np.minimum(p[:, i : i + 1], q)
+        sums.limits += np.diag((weights - moving) @ p)  # who is not affected stays, whatever the coupling
         sums.counts.add(chunk)
         sums.num_choosers += float(weights.sum())
     return sums
