@@ -100,8 +100,8 @@ def standardised(people: People, totals: Floats, arms: tuple[str, str], populati
     if len(present) < len(outcome):
         summed = np.zeros((len(present), 2, size))
         np.add.at(summed, cluster.ravel(), influence)
-        influence = summed * np.sqrt(len(present) / max(len(present) - 1, 1))
         freedom = float(max(min(len(np.unique(people.cluster[people.arm == side])) for side in (0, 1)) - 1, 1))
+        influence = summed * np.sqrt((freedom + 1) / freedom)
     sizes = [int((people.arm == side).sum()) for side in (0, 1)]
     words = people_words(sizes, arms, first)
     if len(present) < len(outcome):
