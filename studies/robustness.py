@@ -181,7 +181,7 @@ _SEPSIS = "sepsis"
 _FOUND = "found", "informed_found"
 _NUM_PROCESSES = {"quick": 2, "published": 30, "best": 30}
 _NUM_PATIENTS = {"quick": 50, "published": 1000, "best": 1000}
-_COST_OF_A_PROCESS = 5.0
+_COST_OF_A_PROCESS = 1.5
 
 
 @final
@@ -195,11 +195,13 @@ class Robustness(AbstractExperiment):
         """One for each family, and one for the sepsis patients; `seeds` counts the processes."""
         number = _NUM_PROCESSES[checked_preset(preset)] if seeds is None else seeds
         asked = {"num_resamples": NUM_RESAMPLES, "claimed_at": Posterior().level}
-        common = {"horizon": HORIZON, "num_processes": number, **asked}
-        families = [
-            Cell(self.name, name, {**family._asdict(), **common}, cost=number * _COST_OF_A_PROCESS)
-            for name, family in FAMILIES.items()
-        ]
+        common = {"horizon": HORIZON, **asked}
+        families = []
+        for name, family in FAMILIES.items():
+            # of rows with many successors few gains are known, so it takes more processes to count them
+            many = number * (3 if family.num_successors > 4 else 1)
+            settings = {**family._asdict(), **common, "num_processes": many}
+            families.append(Cell(self.name, name, settings, cost=many * _COST_OF_A_PROCESS))
         patients = {"num_episodes": _NUM_PATIENTS[preset], **asked}
         return [*families, Cell(self.name, _SEPSIS, patients, cost=60.0)]
 
