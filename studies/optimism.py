@@ -43,7 +43,7 @@ def true_gains(family: Noisy, num_processes: int, advance: Callable[[float], Non
         num_processes: Number of processes, each logged once by random actions.
         advance: Function that is told which fraction is done.
     """
-    counts, sums = np.zeros((6, MOST), np.int64), np.zeros((3, MOST))
+    counts, sums = np.zeros((8, MOST), np.int64), np.zeros((3, MOST))
     for seed in range(num_processes):
         process = random_process(family.family, FRESH + seed)
         usual = np.full((process.num_states, NUM_ACTIONS), 1 / NUM_ACTIONS)
@@ -55,7 +55,7 @@ def true_gains(family: Noisy, num_processes: int, advance: Callable[[float], Non
         more, total = _counted(process, log, Changes(most=MOST, min_visits=family.min_visits))
         counts, sums = counts + more, sums + total
         advance((seed + 1) / num_processes)
-    names = ("plans", "wrong", "confident", "confident_wrong", "agreed", "agreed_wrong")
+    names = ("plans", "wrong", "confident", "confident_wrong", "agreed", "agreed_wrong", "robust", "robust_wrong")
     found: Result = dict(zip(names, counts.tolist(), strict=True))
     return found | dict(zip(("promised", "judged", "true"), sums.tolist(), strict=True))
 
@@ -74,8 +74,8 @@ def _counted(process: FiniteMDP, log: EpisodeLog, changes: Changes) -> tuple[np.
     true = values[:, 1:] - values[:, :1]
     promised, gain = found.in_sample > SMALL, true > SMALL
     assert found.interval is not None
-    confident, agreed = promised & (found.interval.lower > SMALL), promised & found.agreed
-    kinds = promised, promised & ~gain, confident, confident & ~gain, agreed, agreed & ~gain
+    called = promised, promised & (found.interval.lower > SMALL), promised & found.agreed, promised & found.robust
+    kinds = [each for some in called for each in (some, some & ~gain)]
     sums = [np.where(promised, each, 0).sum(axis=0) for each in (found.in_sample, found.effects, true)]
     return np.array([each.sum(axis=0) for each in kinds]), np.array(sums)
 
@@ -124,6 +124,8 @@ class Optimism(AbstractExperiment):
             "of these no gain",
             "agreed",
             "of these no gain",
+            "robust",
+            "of these no gain",
             "promised",
             "judged",
             "in truth",
@@ -132,12 +134,10 @@ class Optimism(AbstractExperiment):
             [
                 name if place == 0 else "",
                 str(place + 1),
-                str(each["plans"][place]),
-                _share(each["wrong"][place], each["plans"][place]),
-                str(each["confident"][place]),
-                _share(each["confident_wrong"][place], each["confident"][place]),
-                str(each["agreed"][place]),
-                _share(each["agreed_wrong"][place], each["agreed"][place]),
+                *_of(each, "plans", "wrong", place),
+                *_of(each, "confident", "confident_wrong", place),
+                *_of(each, "agreed", "agreed_wrong", place),
+                *_of(each, "robust", "robust_wrong", place),
                 *(f"{each[what][place] / max(each['plans'][place], 1):.2f}" for what in ("promised", "judged", "true")),
             ]
             for name, each in sorted(stored.items())
@@ -148,10 +148,13 @@ class Optimism(AbstractExperiment):
             "Processes are drawn at random and known; a log is drawn from each, a process is estimated from it, and "
             "the best plan of at most so many changes is made on the estimate for every episode. A plan is no gain if "
             "it adds nothing under the true process, by Gumbel-max too. Confident: the posterior's 95 % interval is "
-            "above zero; agreed: under every coupling. Promised, judged on the posterior, and true are mean effects."
+            "above zero; agreed: under every coupling that draws afresh at each step; robust: even if chance persists. "
+            "Promised, judged on the posterior, and true are mean effects."
         ]
         return Section(self.title, words, {"optimism": sheet})
 
 
-def _share(part: int, whole: int) -> str:
-    return f"{part / whole:.1%}" if whole else "none"
+def _of(found: Result, called: str, wrong: str, place: int) -> tuple[str, str]:
+    """How many there are, and the share of them that are no gains."""
+    many = found[called][place]
+    return str(many), f"{found[wrong][place] / many:.1%}" if many else "none"

@@ -160,8 +160,10 @@ class BestChanges(AbstractCohortResult):
                 f"Episode {self.episode} earned {number(self.observed)}. No plan of {most} to what was done would have "
                 f"added anything, by {self.coupling}."
             )
-        kind = "sequence told before" if self.changes.plan == "fixed" else "plan that reacts to the patient's state"
-        kind = kind if self.changes.aim == "coupling" else f"{kind}, best in the worst case,"
+        kind = (
+            "best plan that reacts to the state" if self.changes.aim == "coupling" else "plan with the best worst case"
+        )
+        kind = "best sequence told before" if self.changes.plan == "fixed" else kind
         promised = "" if best.interval is None else f"; in-sample {number(best.in_sample)}"
         safe = best.guaranteed
         other = (
@@ -170,10 +172,10 @@ class BestChanges(AbstractCohortResult):
             else ""
         )
         return (
-            f"Episode {self.episode} earned {number(self.observed)}. By {self.coupling}, the best {kind} with {most} "
+            f"Episode {self.episode} earned {number(self.observed)}. By {self.coupling}, the {kind} with {most} "
             f"would have added {number(best.effect)}{_limits(best.interval)}{promised}.\n"
-            f"Over all couplings that draw afresh at each step it adds {span(*best.bounds['any'])}. That it helps "
-            f"{best.claim.sure}.{other}\n{self._told_path(best)}"
+            f"Over all couplings that draw afresh at each step it adds {span(*best.bounds['any'])}. That it "
+            f"{'helps' if best.effect > 0 else 'hurts'} {best.claim.sure}.{other}\n{self._told_path(best)}"
         )
 
     def plot(self) -> "plotting.Figure":
