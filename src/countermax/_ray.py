@@ -15,8 +15,8 @@ import shutil
 import socket
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from typing import Any, Protocol, TypeVar, runtime_checkable
 from uuid import uuid4
@@ -163,7 +163,7 @@ def _received(packed: bytes, arrays: list[Any]) -> Any:
 
 def in_parts(
     function: Callable[..., T], shared: Any, parts: Iterable[tuple[Any, ...]], *, engine: str = "ray"
-) -> Iterator[T]:
+) -> Generator[T, None, None]:
     """`function(shared, *part)` of each part, in order; references among a part's entries arrive as their values.
 
     What is shared may be a reference too. Parts are taken as they are needed, so that they may stream. What a task
@@ -173,8 +173,9 @@ def in_parts(
         yield from in_threads(lambda part: function(shared, *part), parts)
         return
     ray = connect()
-    for each in _done(ray, function, shared, parts):
-        yield _result(ray, each)
+    with closing(_done(ray, function, shared, parts)) as done:  # after an error nobody waits for the rest
+        for each in done:
+            yield _result(ray, each)
 
 
 def merged_in_parts(
@@ -189,12 +190,14 @@ def merged_in_parts(
         return
     ray = connect()
     merge = ray.remote(_merged).options(name="merge", **WORKER)
-    done = _done(ray, function, shared, parts)
-    while group := list(islice(done, _MERGED)):
-        yield _result(ray, merge.remote(*group))
+    with closing(_done(ray, function, shared, parts)) as done:
+        while group := list(islice(done, _MERGED)):
+            yield _result(ray, merge.remote(*group))
 
 
-def _done(ray: Any, function: Callable[..., Any], shared: Any, parts: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+def _done(
+    ray: Any, function: Callable[..., Any], shared: Any, parts: Iterable[tuple[Any, ...]]
+) -> Generator[Any, None, None]:
     """References to results that are there, in the order of the parts; whichever task is done makes room for another.
 
     The cluster is looked at again and again, since machines may join it.
@@ -222,7 +225,7 @@ def _done(ray: Any, function: Callable[..., Any], shared: Any, parts: Iterable[t
                 yield ready.pop(given)
                 given += 1
     finally:
-        for each in running:
+        for each in running if ray.is_initialized() else ():  # else it would start again
             ray.cancel(each)
 
 

@@ -11,7 +11,7 @@ import posixpath
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from io import BytesIO, RawIOBase
@@ -139,10 +139,10 @@ class FolderSource(AbstractSource):
         if not self._parts:  # files without rows: their answer has columns all the same
             left = [Part(0, (), 0, 0)]
         total = self.num_rows
-        with ProgressBar(
-            "counterfactuals", total, unit="rows", done=total - sum(each.num_rows for each in left)
-        ) as bar:
-            found = in_parts(_answer_part, job, zip(left, strict=True), engine=self._engine)
+        with (
+            ProgressBar("counterfactuals", total, unit="rows", done=total - sum(each.num_rows for each in left)) as bar,
+            closing(in_parts(_answer_part, job, zip(left, strict=True), engine=self._engine)) as found,
+        ):
             for part, record in zip(left, found, strict=True):
                 output.check_owner()
                 records[part.number] = record
