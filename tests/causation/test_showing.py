@@ -133,7 +133,7 @@ def test_rows_are_no_trial_and_ratios_no_means():
     assert "participants" not in told
     assert "as good as randomised" in told
     assert "Means over 2 rows; PN and PS are shares of all who are asked about" in told
-    assert "There are neither stable nor monotone bounds of rows." in told
+    assert "Bounds over stable or monotone couplings are not computed for rows." in told
     assert {each.coupling for each in found.rows} == {"any coupling"}
     only = causes(pd.DataFrame({"row": [0, 1]}), control=p, treated=q, labels=[0, 1], score=[0, 1])
     assert "Means over 2 rows. Each" in words_below(only)
