@@ -36,7 +36,7 @@ _BYTES_OF_WEIGHTS = 6 * 4096  # of a resample, for the rows that share a random 
 class Transitions(AbstractResult):
     """How many of those with each outcome would have had which, in cells [seen, instead]."""
 
-    title: str = "Which outcome would those with each outcome have had in the counterfactual world?"
+    title: str = "Who would have had which outcome instead?"
     labels: tuple[Hashable, ...]
     coupling: str
     """The name of the coupling that counts are expectations under."""
