@@ -74,6 +74,8 @@ _EVEN, _FALLING = (0.1, 0.2, 0.3, 0.4), (0.4, 0.3, 0.2, 0.1)
 _KINKS = ((0.5, 0.3, 0.2), (0.5, 0.2, 0.3), (0.5, 0.25, 0.25), (0.2, 0.3, 0.5), (0.3, 0.2, 0.5))
 _SICK, _SHARES, _FIT = (0.45, 0.35, 0.2), (0.35, 0.4, 0.25), (0.2, 0.32, 0.48)
 _MIXED = ((0.3, 0.3, 0.4), (0.5, 0.2, 0.3), (0.6, 0.25, 0.15), (0.2, 0.3, 0.5), (0.1, 0.2, 0.7))
+_UNLIKE = tuple((round(0.05 + 0.065 * place, 3), 0.2, round(0.75 - 0.065 * place, 3)) for place in range(12))
+_BEFORE, _AFTER = tuple((*law, 0.0) for law in _UNLIKE[:8]), tuple((0.0, *law) for law in _UNLIKE[:8])
 _CHOSE = ((0.45, 0.1, 0.1, 0.35), (0.3, 0.1, 0.2, 0.4), (0.2, 0.3, 0.1, 0.4))
 _ELSEWHERE = ((0.35, 0.1, 0.1, 0.3, 0.15), (0.25, 0.1, 0.15, 0.3, 0.2), (0.2, 0.2, 0.1, 0.4, 0.1))
 _THREE = ((0.7, 0.3), (0.6, 0.4), (0.5, 0.5)), ((0.4, 0.6), (0.4, 0.6), (0.35, 0.65))
@@ -86,6 +88,8 @@ TRUTHS: dict[str, CausalTruth] = {
     "3 strata, no effect": CausalTruth((_SICK, _SHARES, _FIT), (_SICK, _SHARES, _FIT), (2,), 150),
     "5 strata, no effect, kinks": CausalTruth(_KINKS, _KINKS, (2,), 250),
     "5 strata, mixed effects": CausalTruth(_KINKS, _MIXED, (2,), 250),
+    "8 unlike strata, one step up": CausalTruth(_BEFORE, _AFTER, (3,), 320, couplings=("gumbel-max",), cost=0.1),
+    "12 unlike strata, no effect": CausalTruth(_UNLIKE, _UNLIKE, (2,), 240, couplings=("gumbel-max",), cost=0.1),
     "3 strata, two sources": CausalTruth(*_THREE, (1,), 300, _CHOSE),
     "clusters, weights": CausalTruth(
         ((0.4, 0.35, 0.25),),

@@ -228,8 +228,10 @@ def _units_of(people: People, totals: Floats) -> Any:
     present, cluster = np.unique(people.cluster, return_inverse=True)
     row, column, value = every, every, np.sqrt(cells_of(people, people.weight, size, len(totals)).ravel())
     if len(present) < len(people.cluster):
-        factor = np.sqrt(len(present) / max(len(present) - 1, 1))
-        row, column, value = cluster.ravel(), places_of(people, size), people.weight * factor
+        arms = [people.cluster[people.arm == side] for side in (0, 1)] if len(totals) == 2 else [people.cluster]
+        fewest = min(len(np.unique(each)) for each in arms)
+        value = people.weight * np.sqrt(fewest / max(fewest - 1, 1))
+        row, column = cluster.ravel(), places_of(people, size)
     more = np.full(totals.shape, float(people.weight.mean()) / np.sqrt(size))
     if len(totals) > 2 and not totals[2].any():
         more[2] = 0.0  # a table without others says that there are none
