@@ -14,7 +14,8 @@ from studies.training import GADGET_NAMES
 
 NUM_OUTCOMES = 10
 PROJECTED = "best projected inverse CDF"
-FITTED_TO_ALL = "256 points fitted to the worlds themselves"
+FLOOR = "floor of any mechanism (estimate)"  # its key in stored cells
+FITTED_TO_ALL = "256 points fitted to the worlds themselves"  # what it is, and is called
 NUM_TRIALS = 10  # draws of the score in the columns with one fixed pair
 
 

@@ -23,6 +23,7 @@ from studies import plots
 from studies.engine import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
 from studies.synthetic import (
     FITTED_TO_ALL,
+    FLOOR,
     NUM_OUTCOMES,
     PROJECTED,
     TASKS,
@@ -115,7 +116,7 @@ def measure_fixed(this: Table1Task, settings: Result) -> Result:
     if floors:
         above = float(np.mean(floors))
         value = (1 + above) * rows["optimal"]["value"]  # estimated on other worlds, so carried over as a ratio
-        rows[FITTED_TO_ALL] = {"value": value, "above": above, "above_error": standard_error(np.asarray(floors))}
+        rows[FLOOR] = {"value": value, "above": above, "above_error": standard_error(np.asarray(floors))}
     return {"rows": rows}
 
 
@@ -239,8 +240,9 @@ def _rows(column: str, stored: Mapping[str, Result]) -> Iterator[tuple[str, str,
     """Coupling, start and result of every row of a column that is stored."""
     fixed = stored[f"{column}-fixed"]["rows"]
     for name in _FIXED_ROWS:
-        if name in fixed:
-            yield name, "", fixed[name]
+        key = FLOOR if name == FITTED_TO_ALL else name
+        if key in fixed:
+            yield name, "", fixed[key]
     for gadget, shown in GADGET_NAMES.items():
         for start, origin in _STARTS.items():
             name = cell_name(column, gadget, start)

@@ -21,7 +21,7 @@ from studies.quantiles import (
     Quantiles,
     QuantileTask,
 )
-from studies.synthetic import FITTED_TO_ALL
+from studies.synthetic import FLOOR
 
 
 @pytest.fixture
@@ -46,9 +46,9 @@ def test_a_cell_is_measured_beside_the_optimum_of_the_same_pairs(tiny, tmp_path)
     assert len(fitted["above_by_seed"]) == 2
     assert 0 <= fitted["above"] < rows["Gumbel-max"]["above"] < rows["independent"]["above"]
     assert abs(stored["fixed; 8 atoms"]["above"]) < 1e-3
-    assert rows[FITTED_TO_ALL]["value"] / rows["optimal"]["value"] - 1 == pytest.approx(rows[FITTED_TO_ALL]["above"])
-    assert rows[FITTED_TO_ALL]["above"] < fitted["above"] + 1e-3
-    assert FITTED_TO_ALL not in stored["fixed; fixed"]["rows"]
+    assert rows[FLOOR]["value"] / rows["optimal"]["value"] - 1 == pytest.approx(rows[FLOOR]["above"])
+    assert rows[FLOOR]["above"] < fitted["above"] + 1e-3
+    assert FLOOR not in stored["fixed; fixed"]["rows"]
     sheet = experiment.section(stored).sheets["quantiles"]
     assert [line[0] for line in sheet.rows][3:5] == ["VectorQuantile, 8 atoms", "VectorQuantile, its own reference"]
     assert experiment.compute(plan["fixed; fixed"], CellContext(tmp_path, train_only=True)) is None
