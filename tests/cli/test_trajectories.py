@@ -55,7 +55,8 @@ def test_explain_tells_one_story_or_ranks_all(files, tmp_path):
     ranked = json.loads(run("explain", log, "--policy", policy, "--num-draws", 0, "--json").stdout)
     assert len(ranked["episodes"]) == len(LOG)
     assert ranked["rows"][0]["about"] == f"mean of {len(LOG)} episodes"
-    effects = [row["value"] for row in ranked["rows"][1:] if row["coupling"] == "Gumbel-max"]
+    listed = [row for row in ranked["rows"] if (row["coupling"], row["quantity"]) == ("Gumbel-max", "effect")]
+    effects = [row["value"] for row in listed if row["about"].startswith("episode")]
     assert effects == sorted(effects, reverse=True)
     picture = tmp_path / "ranking.png"
     shown = run("explain", log, "--policy", policy, "--plot", picture, "--num-draws", 0)
@@ -64,7 +65,11 @@ def test_explain_tells_one_story_or_ranks_all(files, tmp_path):
     lines = shown.stdout.splitlines()
     first = next(place for place, line in enumerate(lines) if line.strip().startswith("──")) + 1
     assert lines[first].split()[:2] == ["mean", "of"]
-    listed = [" ".join(line.split()[:2]) for line in lines[first + 1 : first + 4]]
+    assert [" ".join(line.split()[3:6]) for line in lines[first + 1 : first + 3]] == [
+        "number of gains",
+        "number of losses",
+    ]
+    listed = [" ".join(line.split()[:2]) for line in lines[first + 3 : first + 6]]
     assert listed == [f"episode {each}" for each in ranked["episodes"][:3]]
 
 
