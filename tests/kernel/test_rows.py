@@ -143,6 +143,19 @@ def test_a_rows_numbers_are_the_same_however_the_table_is_cut(bounds, monkeypatc
     np.testing.assert_array_equal(out, whole)
 
 
+@pytest.mark.parametrize("table", NAMES)
+@pytest.mark.parametrize("coupling", [GumbelMax(), SharedGumbelMax(0.5), Independent()])
+def test_probabilities_give_the_answers_of_their_logarithms(coupling, table):
+    """Also those that are so rare that quotients are taken from logarithms."""
+    log_p, log_q, x = tables()[table]
+    p, q = np.exp(log_p), np.exp(log_q)
+    seen = p[np.arange(len(x)), x] > 0
+    p, q, x = p[seen], q[seen], x[seen]
+    with np.errstate(divide="ignore"):
+        want = answer_rows(coupling, np.log(p), np.log(q), x)
+    np.testing.assert_allclose(answer_rows(coupling, p, q, x, logs=False), want, atol=TOLERANCE, rtol=0)
+
+
 def test_a_coupling_without_a_closed_form_is_answered_by_jax_beside_the_same_bounds():
     log_p, log_q, x = tables()["shared cases of 3"]
     coupling, score = Optimal(np.subtract.outer(np.arange(3.0), np.arange(3.0)) ** 2), np.arange(3.0)
