@@ -17,7 +17,7 @@ from countermax.mdp import _frames as frames
 from countermax.mdp._arrays import Floats, check_sizes
 from countermax.mdp._estimation import policy_rows
 from countermax.mdp._labels import Names, Space, as_names, named, shared_names
-from countermax.mdp._log import EpisodeLog
+from countermax.mdp._log import EpisodeLog, clock_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -156,8 +156,7 @@ def _episodes(
     called = frames.checked_columns(file.columns)
     with _blaming(file.path):
         read = EpisodeLog.from_frame(steps, state_names=states, action_names=actions)
-    times = None if read.times is None else read.times._replace(unit=called.get("time", "time"))
-    return replace(read, step_name=called.get("step", "step"), times=times)
+    return replace(read, **clock_of(steps.columns, called, None if read.times is None else read.times.values))
 
 
 def policy_from_frame(frame: "pd.DataFrame", log: EpisodeLog) -> Floats:

@@ -136,6 +136,8 @@ def read_episodes(frame: "pd.DataFrame", states: Space, actions: Space) -> dict[
         if np.isfinite(known).all():  # dates and clocks in words are left out
             times = np.zeros(shape)
             times[episode, position] = known
+    elif step.min() == 1:  # steps are told by position, from 0, and by their own numbers
+        times = np.broadcast_to(np.arange(1.0, shape[1] + 1), shape)
     return {
         "times": times,
         "states": padded,

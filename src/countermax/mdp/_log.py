@@ -1,6 +1,6 @@
 """Logged episodes, as a frame has them and as arrays."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
@@ -37,6 +37,14 @@ class Times(NamedTuple):
     unit: str
     """For instance `day`."""
     values: Floats
+
+
+def clock_of(columns: Collection[Hashable], called: Mapping[str, str], times: Floats | None) -> dict[str, Any]:
+    """What steps are called, and times beside them: those of a column, or their own numbers where these begin at 1."""
+    if times is None or "time" in columns:
+        found = None if times is None else Times(called.get("time", "time"), times)
+        return {"step_name": called.get("step", "step"), "times": found}
+    return {"step_name": "step", "times": Times(called.get("step", "numbered"), times)}
 
 
 @final
@@ -115,8 +123,7 @@ class EpisodeLog:
         times = read.pop("times")
         return cls(
             **read,
-            step_name=called.get("step", "step"),
-            times=None if times is None else Times(called.get("time", "time"), times),
+            **clock_of(rows.columns, called, times),
             num_states=int(read["states"].max()) + 1 if states.size is None else states.size,
             num_actions=int(read["actions"].max()) + 1 if actions.size is None else actions.size,
             state_names=states.names,
