@@ -182,7 +182,7 @@ def test_bad_options_are_one_line(files, tmp_path, as_users_call):
         assert result.exit_code == 2
         assert message in result.stderr
     assert "no such file" in run("explain", tmp_path / "missing.csv", "--policy", policy).stderr
-    assert "no such file" in run("explain", tmp_path / "steps.txt", "--policy", policy).stderr
+    assert "cannot tell the format" in run("explain", tmp_path / "steps.txt", "--policy", policy).stderr
     assert "must be in the log" in run("explain", log, "--policy", policy, "--episode", "nobody").stderr
 
 

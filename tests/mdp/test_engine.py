@@ -58,7 +58,7 @@ def test_some_episodes_are_replayed_as_they_are_among_all(choose, carried_on):
     course = course_of(MDP, Setting(**asked), facts, choices)
     law, batch = TransitionCoupling.of(MDP, GumbelMax()), np.array([4, 1, 5])
     for chains, ask, to_come in (
-        (choose(course, law), lambda *asked: _trajectories._walked(*asked, path=False), course.squares_to_come()),
+        (choose(course, law), lambda *asked: _trajectories._moments_of(*asked, path=False), course.squares_to_come()),
         (choose(course, None), _trajectories._bounded, course.to_come()),
     ):
         there = course.part(batch), chains.prepared(batch), _chains._some(to_come, batch)

@@ -192,7 +192,9 @@ def test_misspelt_columns_and_states_are_named(tmp_path):
 
 def test_steps_that_count_from_one_are_told_by_their_own_numbers(tmp_path):
     path, policy = tmp_path / "visits.csv", tmp_path / "policy.csv"
-    path.write_text("episode,day,state,action,outcome\nann,1,ward,oral,dead\nann,2,worse,oral,dead\nbob,1,ward,iv,home\n")
+    path.write_text(
+        "episode,day,state,action,outcome\nann,1,ward,oral,dead\nann,2,worse,oral,dead\nbob,1,ward,iv,home\n"
+    )
     policy.write_text("state,action\nward,iv\nworse,oral\n")
     story = Cohort(StepsFile(path, {"step": "day"}, {"home": 1, "dead": 0}), policy).explain("ann")
     assert "day 1 ward (oral), 2 worse (oral)" in story.summary()

@@ -12,7 +12,7 @@ from processes import LOG, MDP, POLICY, doubly_robust, frame_of
 from countermax import InputError, Maximal
 from countermax.mdp import Cohort, EpisodeLog, FiniteMDP, estimate, estimate_policy, logged_pairs
 from countermax.mdp._estimation import deterministic
-from countermax.mdp._explain import _earned_at
+from countermax.mdp._explain import earned_at
 from countermax.mdp._importance import importance_ratios
 from countermax.mdp._planning import policy_values, state_distributions
 
@@ -116,7 +116,7 @@ def test_what_ends_earn_is_found_in_little_more_memory_than_two_arrays_of_the_pr
     one = EpisodeLog.from_frame(frame_of(("a", 0, 0, 0, 119, 1.0)), num_states=120, num_actions=6)
     tracemalloc.start()
     try:
-        found = _earned_at(wide, one, np.array([119]))
+        found = earned_at(wide, one, np.array([119]))
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -128,11 +128,11 @@ def test_killed_workers_are_replaced_and_the_answer_is_the_same(parts_of, monkey
             os.kill(os.getpid(), signal.SIGKILL)
         from countermax.mdp._replays import _trajectories as unchanged  # in the worker it is
 
-        return unchanged._walked(*arguments, **options)
+        return unchanged._moments_of(*arguments, **options)
 
     whole = Cohort(LOG, CERTAIN, process=MODEL).replay(GumbelMax())
     parts_of(15)
-    monkeypatch.setattr(_trajectories, "_walked", killed_three_times)
+    monkeypatch.setattr(_trajectories, "_moments_of", killed_three_times)
     assert_same(whole, Cohort(LOG, CERTAIN, process=MODEL, engine="ray").replay(GumbelMax()))
     assert len(list(tmp_path.iterdir())) >= 3
 

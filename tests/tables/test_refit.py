@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from countermax import InputError, Interval
 from countermax import Rows as Table
 from countermax.tables import Predicted
-from countermax.tables._reading import Chunk, RowReader, World
+from countermax.tables._reading import Chunk, RowReader, WorldRows
 from countermax.tables._refit import Refit, Refitted
 
 LABELS = ["lost", "kept", "gained"]
@@ -154,7 +154,7 @@ def test_no_effect_widens_intervals_to_what_it_would_bring_and_no_further():
     stream = np.random.default_rng(0)
 
     def rows(p, q):
-        worlds = [World(np.array([[each, 1 - each]])) for each in (p, q)]
+        worlds = [WorldRows(np.array([[each, 1 - each]])) for each in (p, q)]
         nobody = np.zeros(1, bool)
         chunk = Chunk(
             0, *worlds, np.zeros(1, int), nobody, np.ones(1), nobody, np.full(1, None, object), str, errors="raise"

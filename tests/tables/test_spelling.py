@@ -50,7 +50,7 @@ def test_words_for_missing_values_count_as_outcomes_and_results_say_so(tmp_path,
 def test_cells_that_are_empty_are_missing_and_need_no_such_note():
     found = read(a_trial([None] * 5), missing="drop")
     assert not any("Among the" in note for note in found.notes)
-    assert any("5 of 60 people have no outcome" in note for note in found.notes)
+    assert any("60 people read, 5 without an outcome" in note for note in found.notes)
 
 
 def test_outcomes_that_look_alike_are_named():
@@ -67,7 +67,7 @@ def test_outcomes_that_look_alike_are_told_apart_in_print():
     ticks = [tick.get_text() for tick in found.plot().axes[0].get_yticklabels()]
     assert ticks == ["Well", "'well'", "'well '"]
     assert found.labels == tuple(labels)  # which are what they were
-    assert worlds.causes("well ", couplings=[]).title.startswith("'well ': is counterfactual")
+    assert worlds.causes("well ", couplings=[]).title.endswith("the cause of 'well '?")
 
 
 @pytest.mark.parametrize(("column", "what"), [("sex", "strata"), ("site", "clusters"), ("arm", "arms")])

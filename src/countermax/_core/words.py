@@ -4,10 +4,11 @@ from typing import Any
 
 
 def number(value: Any, digits: int = 3) -> str:
-    """A number with so many decimals, `unknown` for NaN, nothing for None."""
+    """A number with so many decimals, fewer from a hundred on, `unknown` for NaN, nothing for None."""
     if value is None:
         return ""
-    return "unknown" if value != value else f"{value:z.{digits}f}"
+    decimals = digits if abs(value) < 100 else min(digits, 1) if abs(value) < 1000 else 0
+    return "unknown" if value != value else f"{value:z,.{decimals}f}"
 
 
 def span(low: Any, high: Any, digits: int = 3) -> str:

@@ -188,7 +188,7 @@ def format_of(path: str | Path, *, read: bool = False) -> str:
     """The format that a file's name says; what is to be read must be there."""
     name, suffix = Path(path).name or str(path), Path(path).suffix.lower()
     if suffix not in FORMATS:
-        if read and not Path(path).exists():
+        if read and not suffix and not Path(path).exists():
             raise InputError(f"cannot read {path}: no such file or folder")
         hint = "; compressed files are not read: unpack it first" if suffix in _COMPRESSED else ""
         hint = "; of a spreadsheet, save the sheet as CSV" if suffix in _SPREADSHEETS else hint

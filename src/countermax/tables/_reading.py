@@ -77,7 +77,7 @@ class Question:
 
 
 @dataclass(frozen=True, eq=False)
-class World:
+class WorldRows:
     """One world of some rows: probabilities, [row, outcome], or their logarithms where these are what is known."""
 
     values: Floats
@@ -96,8 +96,8 @@ class Chunk:
 
     start: int
     """Where the first of them is in the frame."""
-    p: World
-    q: World
+    p: WorldRows
+    q: WorldRows
     x: Codes
     kept: Flags
     """Which rows the change leaves as they were: under every coupling they have the outcome that they had."""
@@ -340,7 +340,7 @@ class RowReader:
         kept = kept & ~found.bad
         weight = self.weights[start:stop]
         words, errors = found.words, self.question.errors
-        worlds = World(p, are_logs), World(q, are_logs)
+        worlds = WorldRows(p, are_logs), WorldRows(q, are_logs)
         return Chunk(start, *worlds, x, kept, weight, found.bad, words, rows.row_name, errors, choosers)
 
     def _stands_for(self, rows: AbstractFrame, start: int, found: _Problems) -> Floats:
