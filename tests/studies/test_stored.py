@@ -57,9 +57,9 @@ SHOWN = {
         ("causation", "causation"),
         ("policies", "policies"),
     ],
-    "docs/improving.md": [("optimism", "optimism")],
     "docs/replays.md": [
         ("robustness", "robustness"),
+        ("optimism", "optimism"),
         ("trajectories", "trajectories_oberst_sontag"),
         ("trajectories", "trajectories_cohort"),
         ("trajectories", "trajectories_learned"),
